@@ -1,0 +1,8 @@
+//! The control-plane node: owns the machines, gives out journal positions, and holds every reply
+//! back until what it depends on is durable.
+
+mod effect;
+mod recovery;
+
+pub use effect::{Deadline, Effect, Effects, Input, Part, Record, Reply, Request, Timer};
+pub use recovery::{Recovered, Recovery};

@@ -1,0 +1,50 @@
+//! What an operator may set, with TensorFlow's defaults (`DispatcherConfig`).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::types::DeploymentMode;
+use crate::time::Duration;
+
+/// The dispatcher's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Whether state survives a restart. Without it, the text for an unknown client says so.
+    pub fault_tolerant: bool,
+    /// Workers that may register, as `host:port`, `host` or `host:%port%`; empty admits any.
+    pub worker_addresses: Vec<String>,
+    /// Told to clients.
+    pub deployment_mode: DeploymentMode,
+    /// Time between two rounds of maintenance.
+    pub job_gc_check_interval: Duration,
+    /// How long an iteration is kept without clients; `None` switches maintenance off, as a
+    /// negative value does in TensorFlow.
+    pub job_gc_timeout: Option<Duration>,
+    /// How long a client may be silent after its first heartbeat.
+    pub client_timeout: Duration,
+    /// How long a client may take to its first heartbeat after it joined.
+    pub client_first_heartbeat_timeout: Duration,
+    /// How long a worker may be silent before it counts as lost.
+    pub worker_timeout: Duration,
+    /// Whether iterations with dynamic sharding are collected too.
+    pub gc_dynamic_sharding_jobs: bool,
+    /// How long a consumer waits for the others to agree on removing a task.
+    pub removal_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            fault_tolerant: true,
+            worker_addresses: Vec::new(),
+            deployment_mode: DeploymentMode::Unspecified,
+            job_gc_check_interval: Duration::from_secs(600),
+            job_gc_timeout: Some(Duration::from_secs(300)),
+            client_timeout: Duration::from_secs(120),
+            client_first_heartbeat_timeout: Duration::from_secs(600),
+            worker_timeout: Duration::from_secs(60),
+            gc_dynamic_sharding_jobs: false,
+            removal_timeout: Duration::from_secs(10),
+        }
+    }
+}

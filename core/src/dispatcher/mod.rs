@@ -1,0 +1,33 @@
+//! The dispatcher: hands out data. Datasets, jobs, iterations, tasks, workers, clients; dynamic
+//! splits; coordinated reads; expiry and garbage collection.
+//!
+//! Semantics are those of TensorFlow 2.21's tf.data service dispatcher, as its unmodified clients
+//! and workers need them; `docs/compatibility.md` lists where Rondo does better.
+
+mod apply;
+mod config;
+mod record;
+mod reply;
+mod report;
+mod request;
+mod snapshot;
+mod state;
+mod types;
+
+pub use apply::ApplyError;
+pub use config::Config;
+pub use record::{Record, WorkerProfile};
+pub use reply::{ClientHeartbeatReply, Event, Reply, WorkerHeartbeatReply};
+pub use report::{
+    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
+    WorkerReport,
+};
+pub use request::{ClientHeartbeat, GetOrCreateJob, RegisterDataset, Request, WorkerHeartbeat};
+pub use snapshot::Part;
+pub use state::{
+    Client, Counters, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,
+};
+pub use types::{
+    Compression, DatasetMetadata, Definition, DeploymentMode, ShardingPolicy, SplitPlan,
+    SplitSource, TargetWorkers, TaskDef, TaskInfo, TransferServer,
+};

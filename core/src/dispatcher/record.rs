@@ -1,0 +1,168 @@
+//! What the dispatcher writes to the journal: every change of its durable state, with all that is
+//! needed to make it again.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::types::{
+    DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
+    TransferServer,
+};
+use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId, WorkerId};
+use crate::time::Time;
+
+/// One change of the dispatcher's durable state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A dataset is registered.
+    RegisterDataset {
+        /// Its id.
+        id: DatasetId,
+        /// Its definition.
+        definition: Definition,
+        /// What can be split in it.
+        plan: SplitPlan,
+        /// What the client said of its elements.
+        metadata: DatasetMetadata,
+    },
+    /// The first wish about a dataset's compression is binding.
+    DecideCompression {
+        /// The dataset.
+        id: DatasetId,
+        /// Whether compression is off from now on.
+        disabled: bool,
+    },
+    /// A worker is registered.
+    RegisterWorker {
+        /// Its id.
+        id: WorkerId,
+        /// Its address.
+        address: Arc<str>,
+        /// What it said of itself.
+        profile: WorkerProfile,
+    },
+    /// A worker said something new of itself.
+    UpdateWorker {
+        /// The worker.
+        id: WorkerId,
+        /// What it says now.
+        profile: WorkerProfile,
+    },
+    /// A job is created.
+    CreateJob {
+        /// Its id.
+        id: JobId,
+        /// Its name, unique for ever.
+        name: Arc<str>,
+        /// Its dataset.
+        dataset: DatasetId,
+        /// How the dataset is divided.
+        sharding: ShardingPolicy,
+        /// Number of consumers of a coordinated read.
+        consumers: Option<i64>,
+        /// Whether workers keep elements for other trainers.
+        use_cross_trainer_cache: bool,
+        /// Which workers clients read from.
+        target_workers: TargetWorkers,
+    },
+    /// An iteration is created and becomes the iteration of its job and repetition.
+    CreateIteration {
+        /// Its id.
+        id: IterationId,
+        /// Its job.
+        job: JobId,
+        /// Its repetition.
+        repetition: i64,
+        /// Its sources of splits; empty unless sharding is dynamic.
+        sources: Vec<SplitSource>,
+    },
+    /// A worker gets an active task of an iteration.
+    CreateTask {
+        /// Its id.
+        id: TaskId,
+        /// Its iteration.
+        iteration: IterationId,
+        /// Its worker.
+        worker: WorkerId,
+    },
+    /// A worker gets a task that consumers do not see before they agree on its first round.
+    CreatePendingTask {
+        /// Its id.
+        id: TaskId,
+        /// Its iteration.
+        iteration: IterationId,
+        /// Its worker.
+        worker: WorkerId,
+        /// The round proposed first.
+        target_round: i64,
+    },
+    /// A client joins an iteration.
+    AcquireClient {
+        /// Its id.
+        id: ClientId,
+        /// The iteration.
+        iteration: IterationId,
+        /// When.
+        at: Time,
+    },
+    /// A client leaves its iteration, or is given up.
+    ReleaseClient {
+        /// The client.
+        id: ClientId,
+        /// When.
+        at: Time,
+    },
+    /// A split, or the end of a pass, was handed out.
+    ProduceSplit {
+        /// The iteration.
+        iteration: IterationId,
+        /// Index of the source.
+        source: u32,
+        /// The pass the worker asked for; a later one than the state's starts that pass anew.
+        repetition: i64,
+        /// True when the pass is over, false when a split was handed out.
+        finished: bool,
+    },
+    /// Some consumer was already past the proposed round of the front pending task.
+    RejectRound {
+        /// The iteration.
+        iteration: IterationId,
+        /// The round proposed next.
+        target_round: i64,
+    },
+    /// A consumer stands blocked before the proposed round of the front pending task; the last of
+    /// them makes it active.
+    AcceptRound {
+        /// The iteration.
+        iteration: IterationId,
+        /// The consumer's client.
+        client: ClientId,
+    },
+    /// A worker finished a task.
+    FinishTask {
+        /// The task.
+        id: TaskId,
+    },
+    /// All consumers of a coordinated read gave a task up.
+    RemoveTask {
+        /// The task.
+        id: TaskId,
+    },
+    /// An iteration without clients is given up: its tasks end.
+    CollectIteration {
+        /// The iteration.
+        id: IterationId,
+    },
+}
+
+/// What a worker says of itself in heartbeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerProfile {
+    /// The worker process's unique id.
+    pub uid: i64,
+    /// Its tags.
+    pub tags: Arc<[String]>,
+    /// How else it serves elements.
+    pub transfer_servers: Arc<[TransferServer]>,
+}

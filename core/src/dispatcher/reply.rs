@@ -1,0 +1,118 @@
+//! What the dispatcher answers, and what it asks its driver to do.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+use super::report::Report;
+use super::types::{Definition, DeploymentMode, TaskDef, TaskInfo};
+use crate::ids::{ClientId, DatasetId, JobId, TaskId};
+
+/// One answer. Variants stand in the order of [`super::Request`]'s.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The dataset's id.
+    Dataset(DatasetId),
+    /// `DataServiceMetadata` as it was registered.
+    Metadata(Bytes),
+    /// The configured deployment mode.
+    Config(DeploymentMode),
+    /// Whether compression is off; `None` when the dataset has none to switch off.
+    Compression(Option<bool>),
+    /// The job.
+    Job(JobId),
+    /// The new client.
+    Client(ClientId),
+    /// The tasks to read from.
+    ClientHeartbeat(ClientHeartbeatReply),
+    /// The client is released.
+    ClientReleased,
+    /// What the worker is to run and to drop.
+    WorkerHeartbeat(WorkerHeartbeatReply),
+    /// The update is taken.
+    WorkerUpdated,
+    /// A definition; the driver adds the bytes of a blob.
+    Definition(Definition),
+    /// The next split, or `None` at the end of the pass.
+    Split(Option<i64>),
+    /// Whether the task is removed.
+    TaskRemoved(bool),
+    /// Addresses of the registered workers, in order of registration.
+    Workers(Vec<Arc<str>>),
+    /// A picture of the state.
+    Report(Report),
+}
+
+/// `ClientHeartbeatResponse`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientHeartbeatReply {
+    /// Every active task of the iteration, finished ones too, in the one order all clients see.
+    pub tasks: Arc<[TaskInfo]>,
+    /// Whether the iteration is finished.
+    pub iteration_finished: bool,
+    /// The round to block before, while a pending task waits for agreement.
+    pub block_round: Option<i64>,
+    /// The configured deployment mode.
+    pub deployment_mode: DeploymentMode,
+}
+
+/// `WorkerHeartbeatResponse`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerHeartbeatReply {
+    /// Tasks the worker should run and does not.
+    pub new_tasks: Vec<TaskDef>,
+    /// Tasks the worker runs and should not.
+    pub tasks_to_delete: Vec<TaskId>,
+}
+
+/// Something worth a log line, a counter or a mark; nothing depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A worker registered.
+    WorkerRegistered {
+        /// Its address.
+        address: Arc<str>,
+    },
+    /// A worker came back with another uid, other tags or other transfer servers.
+    WorkerChanged {
+        /// Its address.
+        address: Arc<str>,
+    },
+    /// A worker has been silent for longer than the worker timeout.
+    WorkerLost {
+        /// Its address.
+        address: Arc<str>,
+    },
+    /// A client was released because it had been silent too long.
+    ClientExpired {
+        /// The client.
+        client: ClientId,
+    },
+    /// An iteration without clients was collected.
+    IterationCollected {
+        /// Its job's name.
+        job_name: Arc<str>,
+        /// Its repetition.
+        repetition: i64,
+    },
+    /// A worker reported progress of a task that does not exist.
+    UnknownTaskReported {
+        /// The worker's address.
+        worker_address: String,
+        /// The task.
+        task: TaskId,
+    },
+    /// All consumers agreed on the round from which a pending task is read.
+    TaskPromoted {
+        /// The task.
+        task: TaskId,
+        /// Its first round.
+        starting_round: i64,
+    },
+    /// All consumers agreed that a task is gone.
+    TaskRemoved {
+        /// The task.
+        task: TaskId,
+    },
+}

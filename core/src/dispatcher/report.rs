@@ -1,0 +1,141 @@
+//! A picture of the dispatcher for people and scripts: what `rondo status` prints.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// The whole dispatcher at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Registered datasets, by id.
+    pub datasets: Vec<DatasetReport>,
+    /// Registered workers, in order of registration.
+    pub workers: Vec<WorkerReport>,
+    /// Jobs, by id.
+    pub jobs: Vec<JobReport>,
+    /// Iterations, by id.
+    pub iterations: Vec<IterationReport>,
+    /// Tasks, by id.
+    pub tasks: Vec<TaskReport>,
+    /// Clients, by id.
+    pub clients: Vec<ClientReport>,
+}
+
+/// A dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatasetReport {
+    /// Its id.
+    pub id: String,
+    /// Hash of its definition, in hexadecimal.
+    pub digest: String,
+    /// Size of its definition, in bytes.
+    pub size_bytes: u64,
+    /// Elements: -1 infinite, -2 unknown.
+    pub cardinality: i64,
+    /// Number of sources of splits; absent when it cannot be split.
+    pub split_sources: Option<u64>,
+    /// Why it cannot be split, if so.
+    pub unsplittable: Option<String>,
+    /// Whether compression was switched off at run time, once decided.
+    pub compression_disabled: Option<bool>,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// Its address.
+    pub address: String,
+    /// Its process's unique id.
+    pub uid: i64,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Unfinished tasks it has.
+    pub tasks: u64,
+    /// Time since its last heartbeat to this process, in ms; absent before the first.
+    pub silent_ms: Option<u64>,
+    /// Whether it has been silent for longer than the worker timeout.
+    pub lost: bool,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobReport {
+    /// Its id.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// Its dataset's id.
+    pub dataset: String,
+    /// Its sharding policy.
+    pub sharding: String,
+    /// Number of consumers of a coordinated read.
+    pub consumers: Option<i64>,
+    /// Which workers its clients read from.
+    pub target_workers: String,
+    /// Whether workers keep elements for other trainers.
+    pub use_cross_trainer_cache: bool,
+}
+
+/// An iteration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IterationReport {
+    /// Its id.
+    pub id: i64,
+    /// Its job's name.
+    pub job: String,
+    /// Which pass of the job.
+    pub repetition: i64,
+    /// `running`, `finished` or `collected`.
+    pub state: String,
+    /// Number of clients.
+    pub clients: u64,
+    /// Active tasks.
+    pub tasks: u64,
+    /// Active tasks that are finished.
+    pub tasks_finished: u64,
+    /// Tasks waiting for consumers to agree on a round.
+    pub tasks_pending: u64,
+    /// Highest round any consumer reported to this process (coordinated reads).
+    pub round: Option<i64>,
+    /// The round before which consumers are asked to block.
+    pub block_round: Option<i64>,
+    /// Where its sources of splits stand.
+    pub sources: Vec<SourceReport>,
+}
+
+/// A source of splits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceReport {
+    /// The current pass.
+    pub repetition: i64,
+    /// Splits of this pass handed out.
+    pub produced: u64,
+    /// Splits of a whole pass.
+    pub total: u64,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// Its id.
+    pub id: i64,
+    /// Its iteration's id.
+    pub iteration: i64,
+    /// Its worker's address.
+    pub worker: String,
+    /// `running`, `pending` or `finished`.
+    pub state: String,
+    /// First round that includes it.
+    pub starting_round: i64,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientReport {
+    /// Its id.
+    pub id: i64,
+    /// Its iteration's id.
+    pub iteration: i64,
+    /// Time since its last heartbeat to this process, in ms; absent before the first.
+    pub silent_ms: Option<u64>,
+}

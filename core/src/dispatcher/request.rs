@@ -1,0 +1,141 @@
+//! What clients and workers ask of the dispatcher: `tensorflow.data.DispatcherService`, method by
+//! method, already checked field by field.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::types::{
+    DatasetMetadata, Definition, ShardingPolicy, SplitPlan, TargetWorkers, TransferServer,
+};
+use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// `GetOrRegisterDataset`.
+    RegisterDataset(RegisterDataset),
+    /// `GetDataServiceMetadata`.
+    GetMetadata {
+        /// Which dataset.
+        dataset: DatasetId,
+    },
+    /// `GetDataServiceConfig`.
+    GetConfig,
+    /// `DisableCompressionAtRuntime`.
+    DisableCompression {
+        /// Which dataset.
+        dataset: DatasetId,
+        /// The caller's wish; binding if nobody asked before.
+        disable: bool,
+    },
+    /// `GetOrCreateJob`.
+    GetOrCreateJob(GetOrCreateJob),
+    /// `GetOrCreateIteration`.
+    GetOrCreateIteration {
+        /// Which job.
+        job: JobId,
+        /// Which pass of the job, from 0.
+        repetition: i64,
+    },
+    /// `ClientHeartbeat`.
+    ClientHeartbeat(ClientHeartbeat),
+    /// `ReleaseIterationClient`.
+    ReleaseClient {
+        /// Who leaves.
+        client: ClientId,
+    },
+    /// `WorkerHeartbeat`.
+    WorkerHeartbeat(WorkerHeartbeat),
+    /// `WorkerUpdate`.
+    WorkerUpdate {
+        /// The reporting worker's address.
+        worker_address: String,
+        /// Tasks with whether they are completed.
+        progress: Vec<(TaskId, bool)>,
+    },
+    /// `GetDatasetDef`.
+    GetDefinition {
+        /// Which dataset.
+        dataset: DatasetId,
+    },
+    /// `GetSplit`.
+    GetSplit {
+        /// Which iteration.
+        iteration: IterationId,
+        /// Which pass over the source, from 0.
+        repetition: i64,
+        /// Which source.
+        source: i64,
+    },
+    /// `MaybeRemoveTask`.
+    MaybeRemoveTask {
+        /// The unreachable task.
+        task: TaskId,
+        /// Who asks.
+        consumer_index: i64,
+        /// The round in which the consumer met the failure.
+        round: i64,
+    },
+    /// `GetWorkers`.
+    GetWorkers,
+    /// A picture of the whole state for people (`rondo status`).
+    Report,
+}
+
+/// `GetOrRegisterDatasetRequest`, its graph cleaned, hashed and read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegisterDataset {
+    /// The id the client wishes; `None` lets the dispatcher choose.
+    pub wished: Option<DatasetId>,
+    /// The definition. If it is a blob, the driver has made it durable already.
+    pub definition: Definition,
+    /// What can be split in it.
+    pub plan: SplitPlan,
+    /// What the client said of its elements.
+    pub metadata: DatasetMetadata,
+}
+
+/// `GetOrCreateJobRequest`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GetOrCreateJob {
+    /// The dataset to read. Not checked before an iteration needs it.
+    pub dataset: DatasetId,
+    /// How to divide it.
+    pub sharding: ShardingPolicy,
+    /// The job's name; `None` makes an anonymous job.
+    pub name: Option<String>,
+    /// Number of consumers, which makes the read coordinated.
+    pub consumers: Option<i64>,
+    /// Whether workers keep elements for other trainers.
+    pub use_cross_trainer_cache: bool,
+    /// Which workers clients read from.
+    pub target_workers: TargetWorkers,
+}
+
+/// `ClientHeartbeatRequest`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientHeartbeat {
+    /// Who reports.
+    pub client: ClientId,
+    /// The round the client is in (coordinated reads).
+    pub current_round: Option<i64>,
+    /// The round the client has blocked itself from (coordinated reads).
+    pub blocked_round: Option<i64>,
+    /// Time per element the client wants, in nanoseconds.
+    pub target_processing_time_ns: u64,
+}
+
+/// `WorkerHeartbeatRequest`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerHeartbeat {
+    /// The worker's address, its identity.
+    pub address: String,
+    /// Tasks the worker runs.
+    pub current_tasks: Vec<TaskId>,
+    /// The worker's tags.
+    pub tags: Vec<String>,
+    /// The worker process's unique id.
+    pub uid: i64,
+    /// How else the worker serves elements.
+    pub transfer_servers: Vec<TransferServer>,
+}

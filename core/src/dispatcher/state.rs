@@ -1,0 +1,203 @@
+//! The dispatcher's durable state. Only [`super::apply`] changes it, live and in replay alike.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::record::WorkerProfile;
+use super::types::{
+    DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
+};
+use crate::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
+use crate::time::Time;
+
+/// All that survives a restart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    pub(super) counters: Counters,
+    pub(super) datasets: BTreeMap<DatasetId, Dataset>,
+    pub(super) workers: BTreeMap<WorkerId, Worker>,
+    pub(super) jobs: BTreeMap<JobId, Job>,
+    pub(super) iterations: BTreeMap<IterationId, Iteration>,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) tasks: BTreeMap<TaskId, Task>,
+    pub(super) index: Index,
+}
+
+/// The next id of each kind; never taken back, so that no id is used twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// The next dataset's, in decimal.
+    pub dataset: i64,
+    /// The next worker's.
+    pub worker: WorkerId,
+    /// The next job's.
+    pub job: JobId,
+    /// The next iteration's.
+    pub iteration: IterationId,
+    /// The next client's.
+    pub client: ClientId,
+    /// The next task's.
+    pub task: TaskId,
+}
+
+impl Default for Counters {
+    /// TensorFlow's starting points, so that logs read alike.
+    fn default() -> Self {
+        Self {
+            dataset: 1000,
+            worker: WorkerId::new(1),
+            job: JobId::new(5000),
+            iteration: IterationId::new(2000),
+            client: ClientId::new(3000),
+            task: TaskId::new(4000),
+        }
+    }
+}
+
+/// A registered dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// Its id.
+    pub id: DatasetId,
+    /// Its definition.
+    pub definition: Definition,
+    /// What can be split in it.
+    pub plan: SplitPlan,
+    /// What the client said of its elements.
+    pub metadata: DatasetMetadata,
+    /// Whether compression is off, once decided.
+    pub compression_disabled: Option<bool>,
+    /// The newest record about it.
+    pub changed: Lsn,
+}
+
+/// A registered worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Worker {
+    /// Its id.
+    pub id: WorkerId,
+    /// Its address.
+    pub address: Arc<str>,
+    /// What it said of itself.
+    pub profile: WorkerProfile,
+    /// Its unfinished tasks, pending ones too.
+    pub tasks: BTreeSet<TaskId>,
+    /// The newest record about it or its set of tasks.
+    pub changed: Lsn,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its dataset.
+    pub dataset: DatasetId,
+    /// How the dataset is divided.
+    pub sharding: ShardingPolicy,
+    /// Number of consumers of a coordinated read.
+    pub consumers: Option<i64>,
+    /// Whether workers keep elements for other trainers.
+    pub use_cross_trainer_cache: bool,
+    /// Which workers clients read from.
+    pub target_workers: TargetWorkers,
+    /// The newest record about it.
+    pub changed: Lsn,
+}
+
+/// One pass of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Iteration {
+    /// Its id.
+    pub id: IterationId,
+    /// Its job.
+    pub job: JobId,
+    /// Which pass.
+    pub repetition: i64,
+    /// Where each source of splits stands.
+    pub sources: Vec<SourcePosition>,
+    /// Active tasks in the order clients see, finished ones too.
+    pub tasks: Vec<TaskId>,
+    /// Tasks waiting for consumers to agree; the front one is under negotiation.
+    pub pending: VecDeque<PendingTask>,
+    /// Its clients.
+    pub clients: BTreeSet<ClientId>,
+    /// When the last client left, if any ever did.
+    pub last_release: Option<Time>,
+    /// True when all its tasks are finished, or it was collected.
+    pub finished: bool,
+    /// True when it was given up.
+    pub collected: bool,
+    /// The newest record about it, its tasks or their workers.
+    pub changed: Lsn,
+    /// The newest record about its splits.
+    pub splits_changed: Lsn,
+}
+
+/// Where one source of splits stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePosition {
+    /// The source.
+    pub source: SplitSource,
+    /// The current pass.
+    pub repetition: i64,
+    /// Splits of the current pass handed out so far.
+    pub index: u64,
+}
+
+/// A task under negotiation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingTask {
+    /// The task.
+    pub task: TaskId,
+    /// The round proposed now.
+    pub target_round: i64,
+    /// How many proposals failed.
+    pub failures: u32,
+    /// Clients blocked before the proposed round.
+    pub ready: BTreeSet<ClientId>,
+}
+
+/// A client of an iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its id.
+    pub id: ClientId,
+    /// Its iteration.
+    pub iteration: IterationId,
+    /// When it joined.
+    pub acquired: Time,
+    /// The newest record about it.
+    pub changed: Lsn,
+}
+
+/// One worker's share of one iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// Its iteration.
+    pub iteration: IterationId,
+    /// Its worker.
+    pub worker: WorkerId,
+    /// First round that includes it (coordinated reads), else 0.
+    pub starting_round: i64,
+    /// Whether its worker finished it, or it ended with its iteration.
+    pub finished: bool,
+}
+
+/// Ways to find things; all derived from the rest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Index {
+    pub(super) worker_by_address: BTreeMap<Arc<str>, WorkerId>,
+    pub(super) job_by_name: BTreeMap<Arc<str>, JobId>,
+    /// The newest iteration of each key.
+    pub(super) iteration_by_key: BTreeMap<(JobId, i64), IterationId>,
+    /// Iterations that are not finished.
+    pub(super) open_iterations: BTreeSet<IterationId>,
+    /// Unfinished iterations of coordinated reads.
+    pub(super) open_coordinated: BTreeSet<IterationId>,
+}

@@ -1,0 +1,164 @@
+//! The verdict over a journal, found while its groups are read in order.
+
+use alloc::string::String;
+
+use crate::ids::Lsn;
+
+/// What a commit group says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupHeader {
+    /// Position of the group's first record; for an empty group, of the record that comes next.
+    pub first: Lsn,
+    /// Number of records; 0 for a mere mark of durability.
+    pub count: u64,
+    /// Everything up to here was durable when the group was written.
+    pub durable_upto: Lsn,
+}
+
+/// Why a journal cannot be recovered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecoverError {
+    /// An acknowledged record cannot be read.
+    #[error(
+        "record {lsn} is damaged at {place}: {reason}. It was acknowledged (the journal was durable \
+         up to record {durable_upto}), so starting without it would lose data. Restore the data \
+         directory from a copy, or cut the journal before this record with \
+         `rondo journal compact --cut-before {lsn}`, which loses every later update"
+    )]
+    Damaged {
+        /// The first record that cannot be read.
+        lsn: Lsn,
+        /// Where it stands.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+        /// How far the journal is known to have been durable.
+        durable_upto: Lsn,
+    },
+    /// A record is there twice, or before the start.
+    #[error("record {found} at {place} stands where record {expected} should: the journal's files are mixed up")]
+    OutOfOrder {
+        /// The position read.
+        found: Lsn,
+        /// The position that comes next.
+        expected: Lsn,
+        /// Where it stands.
+        place: String,
+    },
+}
+
+/// Follows the groups of a journal in order.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The record that comes next.
+    next: Lsn,
+    /// The greatest mark of durability seen.
+    durable_upto: Lsn,
+    /// The first place where the chain of records breaks, if it does.
+    broken: Option<Broken>,
+}
+
+/// Where and how the chain of records breaks.
+#[derive(Clone, Debug)]
+struct Broken {
+    place: String,
+    reason: String,
+}
+
+/// What to do with the group just reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Apply its records.
+    Apply,
+    /// Nothing in it to apply: a mark, or a group after a break.
+    Skip,
+}
+
+/// How a journal ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The record that the journal continues with.
+    pub next: Lsn,
+    /// What was cut and why, if the journal ended in an unfinished write.
+    pub cut: Option<String>,
+}
+
+impl Scan {
+    /// Starts before record `next`, everything earlier being in a snapshot.
+    pub const fn starting_at(next: Lsn) -> Self {
+        let durable_upto = Lsn::new(next.get().saturating_sub(1));
+        Self { next, durable_upto, broken: None }
+    }
+
+    /// Takes the next readable group, found at `place`.
+    ///
+    /// # Errors
+    /// When the group's records were seen before.
+    pub fn group(&mut self, header: &GroupHeader, place: &str) -> Result<Verdict, RecoverError> {
+        self.durable_upto = self.durable_upto.max(header.durable_upto);
+        if self.broken.is_some() || header.count == 0 {
+            return Ok(Verdict::Skip);
+        }
+        if header.first < self.next {
+            return Err(RecoverError::OutOfOrder {
+                found: header.first,
+                expected: self.next,
+                place: place.into(),
+            });
+        }
+        if header.first > self.next {
+            let reason = alloc::format!("record {} follows instead", header.first);
+            self.broken = Some(Broken { place: place.into(), reason });
+            return Ok(Verdict::Skip);
+        }
+        self.next = Lsn::new(self.next.get().saturating_add(header.count));
+        Ok(Verdict::Apply)
+    }
+
+    /// Takes notice of bytes at `place` that are no group, for `reason`.
+    pub fn damaged(&mut self, place: &str, reason: &str) {
+        if self.broken.is_none() {
+            self.broken = Some(Broken { place: place.into(), reason: reason.into() });
+        }
+    }
+
+    /// Says that everything up to `upto` is known to have been durable (a closed segment, say).
+    pub fn durable(&mut self, upto: Lsn) {
+        self.durable_upto = self.durable_upto.max(upto);
+    }
+
+    /// The record that comes next.
+    pub const fn next(&self) -> Lsn {
+        self.next
+    }
+
+    /// Ends the journal.
+    ///
+    /// # Errors
+    /// When the chain of records breaks before one that was durable.
+    pub fn finish(self) -> Result<End, RecoverError> {
+        let missing_durable = self.durable_upto >= self.next;
+        match self.broken {
+            Some(broken) if missing_durable => Err(RecoverError::Damaged {
+                lsn: self.next,
+                place: broken.place,
+                reason: broken.reason,
+                durable_upto: self.durable_upto,
+            }),
+            None if missing_durable => Err(RecoverError::Damaged {
+                lsn: self.next,
+                place: "the end of the journal".into(),
+                reason: "the journal ends before it".into(),
+                durable_upto: self.durable_upto,
+            }),
+            Some(broken) => {
+                let cut = alloc::format!(
+                    "unfinished write of record {} cut at {}: {}",
+                    self.next, broken.place, broken.reason
+                );
+                Ok(End { next: self.next, cut: Some(cut) })
+            }
+            None => Ok(End { next: self.next, cut: None }),
+        }
+    }
+}

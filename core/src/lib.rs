@@ -1,0 +1,19 @@
+//! Every decision Rondo makes, as pure state machines.
+//!
+//! Nothing here reads a clock, draws a random number, starts a thread or touches a file or a
+//! socket. A driver (the `rondo` runtime, or the simulator) hands in the time and what happened,
+//! and carries out the effects that come back, in order.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+pub mod control;
+pub mod dispatcher;
+pub mod ids;
+pub mod journal;
+pub mod limits;
+pub mod status;
+pub mod time;

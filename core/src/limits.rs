@@ -1,0 +1,33 @@
+//! Every bound the core keeps, by name. A driver may lower most of them in a machine's config;
+//! whoever hits one reads the bound and the value in the error.
+
+/// Longest dataset id, job name, worker address, tag or protocol name accepted, in bytes.
+pub const NAME_BYTES_MAX: usize = 4096;
+/// Definitions up to this size stand in the record itself; larger ones are blobs, in bytes.
+pub const DEFINITION_INLINE_BYTES_MAX: u64 = 64 << 10;
+/// Split providers (sources) of one dataset.
+pub const SOURCES_MAX: usize = 1024;
+/// Worker tags, transfer servers or reported tasks in one worker's heartbeat.
+pub const HEARTBEAT_ITEMS_MAX: usize = 65_536;
+/// Datasets kept at once.
+pub const DATASETS_MAX: usize = 1 << 20;
+/// Jobs kept at once.
+pub const JOBS_MAX: usize = 1 << 20;
+/// Iterations kept at once.
+pub const ITERATIONS_MAX: usize = 1 << 20;
+/// Clients of iterations kept at once.
+pub const CLIENTS_MAX: usize = 1 << 20;
+/// Tasks kept at once.
+pub const TASKS_MAX: usize = 1 << 22;
+/// Workers kept at once.
+pub const WORKERS_MAX: usize = 1 << 16;
+/// Consumers of one coordinated read.
+pub const CONSUMERS_MAX: i64 = 1 << 16;
+/// Calls parked in one machine at once.
+pub const PARKED_CALLS_MAX: usize = 1 << 16;
+/// Expiries (clients, iterations, parked calls) carried out in one step; the rest follows in the
+/// next steps at the same time.
+pub const EXPIRIES_PER_STEP_MAX: usize = 256;
+
+const _: () = assert!(SOURCES_MAX <= HEARTBEAT_ITEMS_MAX);
+const _: () = assert!(TASKS_MAX >= ITERATIONS_MAX);

@@ -1,0 +1,5 @@
+//! Rondo's wire formats: generated messages, checked conversions between bytes and core types,
+//! graphs, and journal frames.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]

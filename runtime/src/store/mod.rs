@@ -1,0 +1,105 @@
+//! Where a journal's commit groups lie.
+//!
+//! A store keeps opaque frames in order, in segments that are closed one after the other. It
+//! decides nothing: what damaged or missing frames mean is `rondo_core::journal`'s to say.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use rondo_core::ids::Lsn;
+
+/// A boxed future, so that stores can be chosen at run time.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An ordered, segmented keeper of frames. One owner appends; syncs may overlap later appends.
+pub trait Store: Send {
+    /// Takes one frame, which holds the records from `first` on. Once this returns, the frame is
+    /// in order behind those before it, but not durable.
+    ///
+    /// # Errors
+    /// [`AppendError`], with nothing of the frame kept; the same frame may be given again.
+    fn append(&mut self, first: Lsn, frame: Bytes) -> BoxFuture<'_, Result<(), AppendError>>;
+
+    /// Makes every frame appended before this call durable. The future owns what it needs, so
+    /// that the store can take frames meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what was written since the last good sync is then in doubt for ever, and
+    /// the store must not be used again.
+    fn sync(&mut self) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// Makes everything durable, closes the open segment, and opens one whose first record will be
+    /// `next`. Does nothing when the open segment has no frame.
+    ///
+    /// # Errors
+    /// [`StoreError`], as for [`Store::sync`].
+    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// The segments, oldest first; the last one is open.
+    fn segments(&self) -> Vec<Segment>;
+
+    /// Reads a whole segment, good and bad frames alike, in order.
+    ///
+    /// # Errors
+    /// When the segment cannot be read at all.
+    fn read(&self, segment: Lsn) -> BoxFuture<'static, Result<Vec<Found>, StoreError>>;
+
+    /// Drops everything from record `from` on, so that appending goes on there. Durable on return.
+    ///
+    /// # Errors
+    /// When the files cannot be changed.
+    fn truncate(&mut self, from: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Removes the closed segment that begins with record `segment`. Durable on return.
+    ///
+    /// # Errors
+    /// When the files cannot be removed.
+    fn remove(&mut self, segment: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// A segment of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its first record, which also names it.
+    pub first: Lsn,
+    /// Bytes of frames in it.
+    pub size_bytes: u64,
+}
+
+/// What stands at one place of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// File and offset, or file and key: what an operator needs to look at it.
+    pub place: String,
+    /// The frame, or why the bytes are none.
+    pub frame: Result<Bytes, String>,
+}
+
+/// A frame was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// No space; may pass.
+    #[error("no space for {needed_bytes} bytes in the journal: {detail}")]
+    Full {
+        /// Bytes the frame needs.
+        needed_bytes: u64,
+        /// What is full, and how full.
+        detail: String,
+    },
+    /// Anything else; the store must not be used again.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+/// A store does not work any more.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} {place}: {reason}")]
+pub struct StoreError {
+    /// What was tried, such as "cannot sync".
+    pub what: &'static str,
+    /// The file or directory.
+    pub place: String,
+    /// What the system said.
+    pub reason: String,
+}

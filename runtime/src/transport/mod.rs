@@ -1,0 +1,42 @@
+//! Calls as bytes: a method's path, metadata, and an encoded message. gRPC carries them in
+//! production; the simulated network carries them under `--cfg madsim`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rondo_core::status::Status;
+
+/// A boxed future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One unary call as it arrives.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The method's path, such as `/tensorflow.data.DispatcherService/GetSplit`.
+    pub path: String,
+    /// The encoded request.
+    pub message: Bytes,
+    /// The peer's address, for logs.
+    pub peer: String,
+}
+
+/// Answers calls. Dropping the future cancels the call.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one unary call with an encoded response.
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>>;
+}
+
+/// Makes calls.
+pub trait Transport: Send + Sync + 'static {
+    /// Calls the method at `path` of the peer at `address` (`host:port`), giving up after
+    /// `deadline`.
+    fn unary(
+        &self,
+        address: &str,
+        path: &'static str,
+        message: Bytes,
+        deadline: Duration,
+    ) -> BoxFuture<'static, Result<Bytes, Status>>;
+}
