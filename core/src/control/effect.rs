@@ -127,6 +127,10 @@ impl Effects {
         Self(Vec::new())
     }
 
+    pub(super) fn push(&mut self, effect: Effect) {
+        self.0.push(effect);
+    }
+
     /// Takes all effects out, in order.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect> + '_ {
         self.0.drain(..)
@@ -151,4 +155,3 @@ pub enum Timer {
 
 /// A wake-up: when, and for whose sake.
 pub type Deadline = (Time, Timer);
-

@@ -2,7 +2,9 @@
 //! back until what it depends on is durable.
 
 mod effect;
+mod node;
 mod recovery;
 
 pub use effect::{Deadline, Effect, Effects, Input, Part, Record, Reply, Request, Timer};
+pub use node::{Durability, Health, Node};
 pub use recovery::{Recovered, Recovery};

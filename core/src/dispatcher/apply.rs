@@ -1,34 +1,527 @@
 //! The only code that changes the durable state.
+//!
+//! Every function here first looks at all it needs and changes nothing when something does not
+//! fit, so that a refused record leaves the state as it was.
 
-use alloc::string::String;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Display;
 
 use super::record::Record;
-use super::snapshot::Part;
-use super::state::State;
-use crate::ids::Lsn;
+use super::state::{
+    Client, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,
+};
+use crate::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
+use crate::time::Time;
 
 /// A record or snapshot part does not fit the state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ApplyError(pub String);
+pub struct ApplyError(pub(super) String);
+
+pub(super) fn missing(kind: &str, id: impl Display) -> ApplyError {
+    ApplyError(format!("{kind} {id} does not exist"))
+}
+
+fn exists(kind: &str, id: impl Display) -> ApplyError {
+    ApplyError(format!("{kind} {id} exists already"))
+}
 
 impl State {
     /// Applies one record.
     ///
     /// # Errors
     /// When the record names what does not exist, or creates what does.
-    pub fn apply(&mut self, _lsn: Lsn, _record: &Record) -> Result<(), ApplyError> {
+    pub fn apply(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match record {
+            Record::RegisterDataset { .. } | Record::DecideCompression { .. } => {
+                self.apply_dataset(lsn, record)
+            }
+            Record::RegisterWorker { .. } | Record::UpdateWorker { .. } => {
+                self.apply_worker(lsn, record)
+            }
+            Record::CreateJob { .. } => self.apply_job(lsn, record),
+            Record::CreateIteration { id, .. } => self.create_iteration(lsn, *id, record),
+            Record::AcquireClient { id, iteration, at } => {
+                self.acquire_client(lsn, *id, *iteration, *at)
+            }
+            Record::ReleaseClient { id, at } => self.release_client(lsn, *id, *at),
+            Record::ProduceSplit { .. } => self.produce_split(lsn, record),
+            Record::CollectIteration { id } => self.collect_iteration(lsn, *id),
+            _ => self.apply_task(lsn, record),
+        }
+    }
+
+    fn apply_task(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match *record {
+            Record::CreateTask {
+                id,
+                iteration,
+                worker,
+            } => {
+                self.create_task(lsn, id, iteration, worker)?;
+                self.iteration_mut(iteration)?.tasks.push(id);
+                Ok(())
+            }
+            Record::CreatePendingTask {
+                id,
+                iteration,
+                worker,
+                target_round,
+            } => {
+                self.create_task(lsn, id, iteration, worker)?;
+                let ready = BTreeSet::new();
+                let pending = PendingTask {
+                    task: id,
+                    target_round,
+                    failures: 0,
+                    ready,
+                };
+                self.iteration_mut(iteration)?.pending.push_back(pending);
+                Ok(())
+            }
+            Record::RejectRound {
+                iteration,
+                target_round,
+            } => self.reject_round(lsn, iteration, target_round),
+            Record::AcceptRound { iteration, client } => self.accept_round(lsn, iteration, client),
+            Record::FinishTask { id } => self.finish_task(lsn, id),
+            Record::RemoveTask { id } => self.remove_task(lsn, id),
+            _ => Err(ApplyError(
+                "the record is of no kind that tasks have".to_string(),
+            )),
+        }
+    }
+
+    fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match record {
+            Record::RegisterDataset {
+                id,
+                definition,
+                plan,
+                metadata,
+            } => {
+                if self.datasets.contains_key(id) {
+                    return Err(exists("dataset", id));
+                }
+                let dataset = Dataset {
+                    id: id.clone(),
+                    definition: self.index.share_definition(definition),
+                    plan: plan.clone(),
+                    metadata: metadata.clone(),
+                    compression_disabled: None,
+                    changed: lsn,
+                };
+                self.datasets.insert(id.clone(), dataset);
+                self.skip_taken_dataset_ids();
+                Ok(())
+            }
+            Record::DecideCompression { id, disabled } => {
+                let dataset = self
+                    .datasets
+                    .get_mut(id)
+                    .ok_or_else(|| missing("dataset", id))?;
+                dataset.compression_disabled = Some(*disabled);
+                dataset.changed = lsn;
+                Ok(())
+            }
+            _ => Err(ApplyError(
+                "the record is of no kind that datasets have".to_string(),
+            )),
+        }
+    }
+
+    fn skip_taken_dataset_ids(&mut self) {
+        while self
+            .datasets
+            .contains_key(&DatasetId::new(self.counters.dataset.to_string()))
+        {
+            self.counters.dataset = self.counters.dataset.saturating_add(1);
+        }
+    }
+
+    fn apply_worker(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match record {
+            Record::RegisterWorker {
+                id,
+                address,
+                profile,
+            } => {
+                if self.workers.contains_key(id) {
+                    return Err(exists("worker", id));
+                }
+                if self.index.worker_by_address.contains_key(address) {
+                    return Err(exists("worker with address", address));
+                }
+                self.index.worker_by_address.insert(address.clone(), *id);
+                self.counters.worker = self.counters.worker.max(id.next());
+                let worker = Worker {
+                    id: *id,
+                    address: address.clone(),
+                    profile: profile.clone(),
+                    tasks: BTreeSet::new(),
+                    changed: lsn,
+                };
+                self.workers.insert(*id, worker);
+                Ok(())
+            }
+            Record::UpdateWorker { id, profile } => {
+                let worker = self
+                    .workers
+                    .get_mut(id)
+                    .ok_or_else(|| missing("worker", id))?;
+                worker.profile = profile.clone();
+                worker.changed = lsn;
+                self.touch_iterations_of(lsn, *id);
+                Ok(())
+            }
+            _ => Err(ApplyError(
+                "the record is of no kind that workers have".to_string(),
+            )),
+        }
+    }
+
+    /// What clients see of a worker stands in their task lists, so those have changed too.
+    fn touch_iterations_of(&mut self, lsn: Lsn, worker: WorkerId) {
+        for id in &self.index.open_iterations {
+            let Some(iteration) = self.iterations.get_mut(id) else {
+                continue;
+            };
+            let tasks = &self.tasks;
+            let on_worker = |task: &TaskId| tasks.get(task).is_some_and(|t| t.worker == worker);
+            if iteration.tasks.iter().any(on_worker) {
+                iteration.changed = lsn;
+            }
+        }
+    }
+
+    fn apply_job(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        let Record::CreateJob {
+            id,
+            name,
+            dataset,
+            sharding,
+            consumers,
+            use_cross_trainer_cache,
+            target_workers,
+        } = record
+        else {
+            return Err(ApplyError(
+                "the record is of no kind that jobs have".to_string(),
+            ));
+        };
+        if self.jobs.contains_key(id) {
+            return Err(exists("job", id));
+        }
+        if self.index.job_by_name.contains_key(name) {
+            return Err(exists("job with name", name));
+        }
+        let job = Job {
+            id: *id,
+            name: name.clone(),
+            dataset: dataset.clone(),
+            sharding: *sharding,
+            consumers: *consumers,
+            use_cross_trainer_cache: *use_cross_trainer_cache,
+            target_workers: *target_workers,
+            changed: lsn,
+        };
+        self.index.job_by_name.insert(name.clone(), *id);
+        self.counters.job = self.counters.job.max(id.next());
+        self.jobs.insert(*id, job);
         Ok(())
     }
-    /// Takes one part of a snapshot.
-    ///
-    /// # Errors
-    /// When the part names what no part before it brought.
-    pub fn restore(&mut self, _part: Part) -> Result<(), ApplyError> {
+
+    fn create_iteration(
+        &mut self,
+        lsn: Lsn,
+        id: IterationId,
+        record: &Record,
+    ) -> Result<(), ApplyError> {
+        let Record::CreateIteration {
+            job,
+            repetition,
+            sources,
+            ..
+        } = record
+        else {
+            return Err(ApplyError("the record creates no iteration".to_string()));
+        };
+        if self.iterations.contains_key(&id) {
+            return Err(exists("iteration", id));
+        }
+        let coordinated = self.job_or_missing(*job)?.consumers.is_some();
+        let start = |source: &_| SourcePosition {
+            source: *source,
+            repetition: 0,
+            index: 0,
+        };
+        let iteration = Iteration {
+            id,
+            job: *job,
+            repetition: *repetition,
+            sources: sources.iter().map(start).collect(),
+            tasks: alloc::vec::Vec::new(),
+            pending: alloc::collections::VecDeque::new(),
+            clients: BTreeSet::new(),
+            last_release: None,
+            finished: false,
+            collected: false,
+            changed: lsn,
+            splits_changed: lsn,
+        };
+        self.index.add_iteration(&iteration, coordinated);
+        self.iterations.insert(id, iteration);
+        self.counters.iteration = self.counters.iteration.max(id.next());
         Ok(())
     }
-    /// The state in parts.
-    pub fn parts(&self) -> alloc::vec::Vec<Part> {
-        alloc::vec::Vec::new()
+
+    fn create_task(
+        &mut self,
+        lsn: Lsn,
+        id: TaskId,
+        iteration: IterationId,
+        worker: WorkerId,
+    ) -> Result<(), ApplyError> {
+        if self.tasks.contains_key(&id) {
+            return Err(exists("task", id));
+        }
+        let of_iteration = self
+            .iterations
+            .get_mut(&iteration)
+            .ok_or_else(|| missing("iteration", iteration))?;
+        let of_worker = self
+            .workers
+            .get_mut(&worker)
+            .ok_or_else(|| missing("worker", worker))?;
+        of_iteration.changed = lsn;
+        of_worker.changed = lsn;
+        of_worker.tasks.insert(id);
+        self.tasks.insert(
+            id,
+            Task {
+                id,
+                iteration,
+                worker,
+                starting_round: 0,
+                finished: false,
+            },
+        );
+        self.counters.task = self.counters.task.max(id.next());
+        Ok(())
+    }
+
+    fn acquire_client(
+        &mut self,
+        lsn: Lsn,
+        id: ClientId,
+        iteration: IterationId,
+        at: Time,
+    ) -> Result<(), ApplyError> {
+        if self.clients.contains_key(&id) {
+            return Err(exists("client", id));
+        }
+        self.iteration_mut(iteration)?.clients.insert(id);
+        self.clients.insert(
+            id,
+            Client {
+                id,
+                iteration,
+                acquired: at,
+                changed: lsn,
+            },
+        );
+        self.counters.client = self.counters.client.max(id.next());
+        Ok(())
+    }
+
+    fn release_client(&mut self, lsn: Lsn, id: ClientId, at: Time) -> Result<(), ApplyError> {
+        let client = self.clients.get(&id).ok_or_else(|| missing("client", id))?;
+        let iteration = client.iteration;
+        let iteration = self.iteration_mut(iteration)?;
+        iteration.clients.remove(&id);
+        iteration.last_release = Some(at);
+        // A client that is gone holds nobody back and vouches for nobody.
+        for pending in &mut iteration.pending {
+            pending.ready.remove(&id);
+        }
+        iteration.changed = lsn;
+        self.clients.remove(&id);
+        Ok(())
+    }
+
+    fn produce_split(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        let Record::ProduceSplit {
+            iteration: id,
+            source,
+            repetition,
+            finished,
+        } = record
+        else {
+            return Err(ApplyError("the record produces no split".to_string()));
+        };
+        let iteration = self.iteration_mut(*id)?;
+        let position = usize::try_from(*source)
+            .ok()
+            .and_then(|at| iteration.sources.get_mut(at));
+        let position = position.ok_or_else(|| missing("split source", source))?;
+        if *repetition > position.repetition {
+            position.repetition = *repetition;
+            position.index = 0;
+        }
+        if *finished {
+            position.repetition = position.repetition.saturating_add(1);
+            position.index = 0;
+        } else {
+            position.index = position.index.saturating_add(1);
+        }
+        iteration.splits_changed = lsn;
+        Ok(())
+    }
+
+    fn reject_round(
+        &mut self,
+        lsn: Lsn,
+        iteration: IterationId,
+        target_round: i64,
+    ) -> Result<(), ApplyError> {
+        let iteration = self.iteration_mut(iteration)?;
+        let id = iteration.id;
+        let front = iteration
+            .pending
+            .front_mut()
+            .ok_or_else(|| missing("pending task of", id))?;
+        front.failures = front.failures.saturating_add(1);
+        front.ready.clear();
+        front.target_round = target_round;
+        iteration.changed = lsn;
+        Ok(())
+    }
+
+    fn accept_round(
+        &mut self,
+        lsn: Lsn,
+        id: IterationId,
+        client: ClientId,
+    ) -> Result<(), ApplyError> {
+        let job = self
+            .iterations
+            .get(&id)
+            .ok_or_else(|| missing("iteration", id))?
+            .job;
+        let consumers = self.job_or_missing(job)?.consumers.unwrap_or(0);
+        let iteration = self.iteration_mut(id)?;
+        let front = iteration
+            .pending
+            .front_mut()
+            .ok_or_else(|| missing("pending task of", id))?;
+        front.ready.insert(client);
+        iteration.changed = lsn;
+        let ready = i64::try_from(front.ready.len()).unwrap_or(i64::MAX);
+        if ready >= consumers {
+            self.promote_front(id)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn promote_front(&mut self, id: IterationId) -> Result<(), ApplyError> {
+        let iteration = self.iteration_mut(id)?;
+        let front = iteration
+            .pending
+            .pop_front()
+            .ok_or_else(|| missing("pending task of", id))?;
+        iteration.tasks.push(front.task);
+        let task = self
+            .tasks
+            .get_mut(&front.task)
+            .ok_or_else(|| missing("task", front.task))?;
+        task.starting_round = front.target_round;
+        Ok(())
+    }
+
+    fn finish_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {
+        let iteration = self.end_task(lsn, id)?;
+        let tasks = &self.tasks;
+        let finished = |task: &TaskId| tasks.get(task).is_some_and(|t| t.finished);
+        let iteration = self
+            .iterations
+            .get_mut(&iteration)
+            .ok_or_else(|| missing("iteration", iteration))?;
+        iteration.changed = lsn;
+        if !iteration.tasks.is_empty() && iteration.tasks.iter().all(finished) {
+            let iteration = iteration.id;
+            self.close_iteration(lsn, iteration)?;
+        }
+        Ok(())
+    }
+
+    /// Marks a task finished and takes it off its worker.
+    fn end_task(&mut self, lsn: Lsn, id: TaskId) -> Result<IterationId, ApplyError> {
+        let task = self.tasks.get_mut(&id).ok_or_else(|| missing("task", id))?;
+        task.finished = true;
+        let (worker, iteration) = (task.worker, task.iteration);
+        self.detach_task(lsn, id, worker)?;
+        Ok(iteration)
+    }
+
+    fn detach_task(&mut self, lsn: Lsn, id: TaskId, worker: WorkerId) -> Result<(), ApplyError> {
+        let worker = self
+            .workers
+            .get_mut(&worker)
+            .ok_or_else(|| missing("worker", worker))?;
+        if worker.tasks.remove(&id) {
+            worker.changed = lsn;
+        }
+        Ok(())
+    }
+
+    /// Ends an iteration: nobody will be asked to agree on its pending tasks any more.
+    fn close_iteration(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
+        let iteration = self.iteration_mut(id)?;
+        iteration.finished = true;
+        iteration.changed = lsn;
+        let pending = core::mem::take(&mut iteration.pending);
+        iteration
+            .tasks
+            .extend(pending.iter().map(|pending| pending.task));
+        for pending in &pending {
+            self.end_task(lsn, pending.task)?;
+        }
+        self.index.close_iteration(id);
+        Ok(())
+    }
+
+    fn remove_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {
+        let task = self.tasks.get(&id).ok_or_else(|| missing("task", id))?;
+        let (worker, iteration) = (task.worker, task.iteration);
+        let iteration = self.iteration_mut(iteration)?;
+        iteration.tasks.retain(|task| *task != id);
+        iteration.pending.retain(|pending| pending.task != id);
+        iteration.changed = lsn;
+        self.detach_task(lsn, id, worker)?;
+        self.tasks.remove(&id);
+        Ok(())
+    }
+
+    fn collect_iteration(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
+        self.close_iteration(lsn, id)?;
+        let iteration = self.iteration_mut(id)?;
+        iteration.collected = true;
+        for task in iteration.tasks.clone() {
+            self.end_task(lsn, task)?;
+        }
+        Ok(())
+    }
+
+    fn iteration_mut(&mut self, id: IterationId) -> Result<&mut Iteration, ApplyError> {
+        self.iterations
+            .get_mut(&id)
+            .ok_or_else(|| missing("iteration", id))
+    }
+
+    fn job_or_missing(&self, id: JobId) -> Result<&Job, ApplyError> {
+        self.jobs.get(&id).ok_or_else(|| missing("job", id))
     }
 }

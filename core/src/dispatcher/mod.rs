@@ -5,18 +5,34 @@
 //! and workers need them; `docs/compatibility.md` lists where Rondo does better.
 
 mod apply;
+mod clients;
 mod config;
+mod datasets;
+mod iterations;
+mod jobs;
+mod leases;
+mod machine;
+mod maintenance;
 mod record;
+mod refusal;
+mod removal;
 mod reply;
 mod report;
+mod reporting;
 mod request;
+mod rounds;
 mod snapshot;
+mod splits;
 mod state;
 mod types;
+mod worker_list;
+mod workers;
 
 pub use apply::ApplyError;
 pub use config::Config;
+pub use machine::{Dispatcher, Effect, Log, Turn};
 pub use record::{Record, WorkerProfile};
+pub use refusal::Refusal;
 pub use reply::{ClientHeartbeatReply, Event, Reply, WorkerHeartbeatReply};
 pub use report::{
     ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,

@@ -1,8 +1,13 @@
 //! The durable state in parts, so that a snapshot can be written and read piece by piece.
 
-use super::state::{Client, Counters, Dataset, Iteration, Job, Task, Worker};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
-/// One piece of a snapshot. Parts come in an order in which each names only parts before it.
+use super::apply::{ApplyError, missing};
+use super::state::{Client, Counters, Dataset, Iteration, Job, State, Task, Worker};
+
+/// One piece of a snapshot. Parts come in an order in which whatever is derived from two of them
+/// is derived when the second one comes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// The next ids.
@@ -21,3 +26,89 @@ pub enum Part {
     Task(Task),
 }
 
+impl State {
+    /// The state in parts.
+    pub fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        parts.push(Part::Counters(self.counters.clone()));
+        parts.extend(self.datasets.values().cloned().map(Part::Dataset));
+        parts.extend(self.workers.values().map(|worker| {
+            Part::Worker(Worker {
+                tasks: BTreeSet::new(),
+                ..worker.clone()
+            })
+        }));
+        parts.extend(self.jobs.values().cloned().map(Part::Job));
+        parts.extend(self.iterations.values().map(|iteration| {
+            Part::Iteration(Iteration {
+                clients: BTreeSet::new(),
+                ..iteration.clone()
+            })
+        }));
+        parts.extend(self.clients.values().cloned().map(Part::Client));
+        parts.extend(self.tasks.values().cloned().map(Part::Task));
+        parts
+    }
+
+    /// Takes one part of a snapshot.
+    ///
+    /// # Errors
+    /// When the part names what no part before it brought.
+    pub fn restore(&mut self, part: Part) -> Result<(), ApplyError> {
+        match part {
+            Part::Counters(counters) => self.counters = counters,
+            Part::Dataset(dataset) => self.restore_dataset(dataset),
+            Part::Worker(worker) => {
+                self.index
+                    .worker_by_address
+                    .insert(worker.address.clone(), worker.id);
+                self.workers.insert(worker.id, worker);
+            }
+            Part::Job(job) => {
+                self.index.job_by_name.insert(job.name.clone(), job.id);
+                self.jobs.insert(job.id, job);
+            }
+            Part::Iteration(iteration) => self.restore_iteration(iteration)?,
+            Part::Client(client) => self.restore_client(client)?,
+            Part::Task(task) => self.restore_task(task)?,
+        }
+        Ok(())
+    }
+
+    fn restore_dataset(&mut self, mut dataset: Dataset) {
+        dataset.definition = self.index.share_definition(&dataset.definition);
+        self.datasets.insert(dataset.id.clone(), dataset);
+    }
+
+    fn restore_iteration(&mut self, iteration: Iteration) -> Result<(), ApplyError> {
+        let job = self
+            .jobs
+            .get(&iteration.job)
+            .ok_or_else(|| missing("job", iteration.job))?;
+        self.index
+            .add_iteration(&iteration, job.consumers.is_some());
+        if iteration.finished {
+            self.index.close_iteration(iteration.id);
+        }
+        self.iterations.insert(iteration.id, iteration);
+        Ok(())
+    }
+
+    fn restore_client(&mut self, client: Client) -> Result<(), ApplyError> {
+        let iteration = self.iterations.get_mut(&client.iteration);
+        let iteration = iteration.ok_or_else(|| missing("iteration", client.iteration))?;
+        iteration.clients.insert(client.id);
+        self.clients.insert(client.id, client);
+        Ok(())
+    }
+
+    fn restore_task(&mut self, task: Task) -> Result<(), ApplyError> {
+        let worker = self.workers.get_mut(&task.worker);
+        let worker = worker.ok_or_else(|| missing("worker", task.worker))?;
+        if !task.finished {
+            worker.tasks.insert(task.id);
+        }
+        self.tasks.insert(task.id, task);
+        Ok(())
+    }
+}

@@ -8,7 +8,7 @@ use super::record::WorkerProfile;
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
 };
-use crate::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
+use crate::ids::{ClientId, DatasetId, Digest, IterationId, JobId, Lsn, TaskId, WorkerId};
 use crate::time::Time;
 
 /// All that survives a restart.
@@ -200,4 +200,94 @@ pub(super) struct Index {
     pub(super) open_iterations: BTreeSet<IterationId>,
     /// Unfinished iterations of coordinated reads.
     pub(super) open_coordinated: BTreeSet<IterationId>,
+    /// Definitions by content, so that equal ones share their bytes.
+    definitions: BTreeMap<Digest, Definition>,
+}
+
+impl Index {
+    pub(super) fn add_iteration(&mut self, iteration: &Iteration, coordinated: bool) {
+        self.iteration_by_key
+            .insert((iteration.job, iteration.repetition), iteration.id);
+        self.open_iterations.insert(iteration.id);
+        if coordinated {
+            self.open_coordinated.insert(iteration.id);
+        }
+    }
+
+    pub(super) fn close_iteration(&mut self, id: IterationId) {
+        self.open_iterations.remove(&id);
+        self.open_coordinated.remove(&id);
+    }
+
+    /// The definition as it should be kept: with the bytes of an equal one, if there is any.
+    pub(super) fn share_definition(&mut self, definition: &Definition) -> Definition {
+        self.definitions
+            .entry(definition.digest)
+            .or_insert_with(|| definition.clone())
+            .clone()
+    }
+}
+
+/// Read access, for deciding, for reports and for invariants.
+impl State {
+    /// The next ids.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Datasets by id.
+    pub const fn datasets(&self) -> &BTreeMap<DatasetId, Dataset> {
+        &self.datasets
+    }
+
+    /// Workers by id, which is the order of registration.
+    pub const fn workers(&self) -> &BTreeMap<WorkerId, Worker> {
+        &self.workers
+    }
+
+    /// Jobs by id.
+    pub const fn jobs(&self) -> &BTreeMap<JobId, Job> {
+        &self.jobs
+    }
+
+    /// Iterations by id.
+    pub const fn iterations(&self) -> &BTreeMap<IterationId, Iteration> {
+        &self.iterations
+    }
+
+    /// Clients by id.
+    pub const fn clients(&self) -> &BTreeMap<ClientId, Client> {
+        &self.clients
+    }
+
+    /// Tasks by id.
+    pub const fn tasks(&self) -> &BTreeMap<TaskId, Task> {
+        &self.tasks
+    }
+
+    /// Iterations that are not finished.
+    pub const fn open_iterations(&self) -> &BTreeSet<IterationId> {
+        &self.index.open_iterations
+    }
+
+    /// Unfinished iterations of coordinated reads.
+    pub const fn open_coordinated(&self) -> &BTreeSet<IterationId> {
+        &self.index.open_coordinated
+    }
+
+    /// The worker at an address.
+    pub fn worker_at(&self, address: &str) -> Option<&Worker> {
+        self.workers.get(self.index.worker_by_address.get(address)?)
+    }
+
+    /// The job of a name.
+    pub fn job_named(&self, name: &str) -> Option<&Job> {
+        self.jobs.get(self.index.job_by_name.get(name)?)
+    }
+
+    /// The newest iteration of a job's repetition.
+    pub fn iteration_of(&self, job: JobId, repetition: i64) -> Option<&Iteration> {
+        self.iterations
+            .get(self.index.iteration_by_key.get(&(job, repetition))?)
+    }
 }

@@ -36,7 +36,9 @@ pub enum RecoverError {
         durable_upto: Lsn,
     },
     /// A record is there twice, or before the start.
-    #[error("record {found} at {place} stands where record {expected} should: the journal's files are mixed up")]
+    #[error(
+        "record {found} at {place} stands where record {expected} should: the journal's files are mixed up"
+    )]
     OutOfOrder {
         /// The position read.
         found: Lsn,
@@ -87,7 +89,11 @@ impl Scan {
     /// Starts before record `next`, everything earlier being in a snapshot.
     pub const fn starting_at(next: Lsn) -> Self {
         let durable_upto = Lsn::new(next.get().saturating_sub(1));
-        Self { next, durable_upto, broken: None }
+        Self {
+            next,
+            durable_upto,
+            broken: None,
+        }
     }
 
     /// Takes the next readable group, found at `place`.
@@ -108,7 +114,10 @@ impl Scan {
         }
         if header.first > self.next {
             let reason = alloc::format!("record {} follows instead", header.first);
-            self.broken = Some(Broken { place: place.into(), reason });
+            self.broken = Some(Broken {
+                place: place.into(),
+                reason,
+            });
             return Ok(Verdict::Skip);
         }
         self.next = Lsn::new(self.next.get().saturating_add(header.count));
@@ -118,7 +127,10 @@ impl Scan {
     /// Takes notice of bytes at `place` that are no group, for `reason`.
     pub fn damaged(&mut self, place: &str, reason: &str) {
         if self.broken.is_none() {
-            self.broken = Some(Broken { place: place.into(), reason: reason.into() });
+            self.broken = Some(Broken {
+                place: place.into(),
+                reason: reason.into(),
+            });
         }
     }
 
@@ -154,11 +166,19 @@ impl Scan {
             Some(broken) => {
                 let cut = alloc::format!(
                     "unfinished write of record {} cut at {}: {}",
-                    self.next, broken.place, broken.reason
+                    self.next,
+                    broken.place,
+                    broken.reason
                 );
-                Ok(End { next: self.next, cut: Some(cut) })
+                Ok(End {
+                    next: self.next,
+                    cut: Some(cut),
+                })
             }
-            None => Ok(End { next: self.next, cut: None }),
+            None => Ok(End {
+                next: self.next,
+                cut: None,
+            }),
         }
     }
 }

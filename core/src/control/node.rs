@@ -1,0 +1,334 @@
+//! The node: routes requests to its machines and lets nothing out before it is durable.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::effect::{Deadline, Effect, Effects, Input, Record, Reply, Request, Timer};
+use super::recovery::Recovered;
+use crate::dispatcher::{self, Dispatcher, Log, TaskDef, Turn};
+use crate::ids::{CallId, Lsn};
+use crate::status::{Code, Status};
+use crate::time::{Duration, Time};
+
+/// Pause between two tries to write records that the journal refused.
+const APPEND_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Where the node's updates go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Into the journal; answers wait for it.
+    Journal,
+    /// Nowhere: a restart loses everything. Answers wait for nothing.
+    MemoryOnly,
+}
+
+/// How the node stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// All is well.
+    Serving,
+    /// The journal takes no records at present: updates are refused, the rest goes on.
+    RefusingUpdates(Arc<str>),
+    /// The node has stopped and answers nothing but UNAVAILABLE.
+    Halted(Arc<str>),
+}
+
+/// The control-plane node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    durability: Durability,
+    dispatcher: Dispatcher,
+    log: Log,
+    durable: Lsn,
+    health: Health,
+    /// What waits for the journal, by the record waited for, then in order of arrival.
+    held: BTreeMap<(Lsn, u64), Held>,
+    held_serial: u64,
+    append_retry: Time,
+    scratch: Vec<dispatcher::Effect>,
+}
+
+/// An effect that must not happen yet.
+#[derive(Clone, Debug)]
+enum Held {
+    Reply(CallId, Result<Reply, Status>),
+    Push(TaskDef),
+}
+
+impl Node {
+    /// Starts a node with the state from its journal (or none).
+    pub fn start(
+        durability: Durability,
+        config: dispatcher::Config,
+        recovered: Recovered,
+        now: Time,
+    ) -> Self {
+        Self {
+            durability,
+            dispatcher: Dispatcher::start(config, recovered.dispatcher, now),
+            log: Log::starting_at(recovered.applied.next()),
+            durable: recovered.applied,
+            health: Health::Serving,
+            held: BTreeMap::new(),
+            held_serial: 0,
+            append_retry: Time::NEVER,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes one input and pushes what must be done into `out`, in order.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
+        match input {
+            Input::Request {
+                call,
+                request,
+                entropy,
+            } => {
+                self.request(now, call, request, entropy, out);
+            }
+            Input::Cancel { call } => self.dispatcher.cancel(call),
+            Input::Tick => self.tick(now, out),
+            Input::Synced { upto } => self.synced(upto, out),
+            Input::AppendRefused { from, reason } => {
+                self.append_refused(now, from, &reason, out);
+            }
+            Input::AppendAccepted => self.append_accepted(out),
+            Input::SyncFailed { reason } => self.halt(&reason, out),
+        }
+    }
+
+    /// When to call [`Node::step`] with [`Input::Tick`] next, and for whose sake.
+    pub fn deadline(&self) -> Option<Deadline> {
+        if matches!(self.health, Health::Halted(_)) {
+            return None;
+        }
+        let (maintenance, removal) = self.dispatcher.deadlines();
+        let deadlines = [
+            (maintenance, Timer::Maintenance),
+            (removal.unwrap_or(Time::NEVER), Timer::Removal),
+            (self.append_retry, Timer::AppendRetry),
+        ];
+        deadlines
+            .into_iter()
+            .filter(|(at, _)| *at < Time::NEVER)
+            .min()
+    }
+
+    /// How the node stands.
+    pub const fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// The dispatcher, to look at.
+    pub const fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
+    }
+
+    /// The last durable record.
+    pub const fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    /// The newest record.
+    pub const fn last(&self) -> Lsn {
+        self.log.last()
+    }
+
+    /// The durable state as it would be recovered from a journal that holds every record so far.
+    pub fn recovered(&self) -> Recovered {
+        Recovered {
+            dispatcher: self.dispatcher.state().clone(),
+            applied: self.log.last(),
+        }
+    }
+
+    fn request(
+        &mut self,
+        now: Time,
+        call: CallId,
+        request: Request,
+        entropy: u64,
+        out: &mut Effects,
+    ) {
+        if let Health::Halted(reason) = &self.health {
+            let status = unavailable(reason);
+            return out.push(Effect::Reply {
+                call,
+                result: Err(status),
+            });
+        }
+        let Request::Dispatcher(request) = request;
+        self.turn(now, out, |dispatcher, turn| {
+            dispatcher.request(turn, call, request, entropy)
+        });
+    }
+
+    fn tick(&mut self, now: Time, out: &mut Effects) {
+        if matches!(self.health, Health::Halted(_)) {
+            return;
+        }
+        if now >= self.append_retry {
+            self.append_retry = now.after(APPEND_RETRY_INTERVAL);
+            out.push(Effect::RetryAppend);
+        }
+        self.turn(now, out, |dispatcher, turn| dispatcher.tick(turn));
+    }
+
+    /// Lets the dispatcher take a step, and passes on or holds back what comes out.
+    fn turn(
+        &mut self,
+        now: Time,
+        out: &mut Effects,
+        step: impl FnOnce(&mut Dispatcher, &mut Turn<'_>),
+    ) {
+        let before = self.log.last();
+        let mut effects = core::mem::take(&mut self.scratch);
+        let mut turn = Turn {
+            now,
+            log: &mut self.log,
+            out: &mut effects,
+        };
+        step(&mut self.dispatcher, &mut turn);
+        for effect in effects.drain(..) {
+            self.pass(effect, out);
+        }
+        self.scratch = effects;
+        let upto = self.log.last();
+        if upto > before && self.durability == Durability::Journal {
+            out.push(Effect::Sync { upto });
+        }
+    }
+
+    fn pass(&mut self, effect: dispatcher::Effect, out: &mut Effects) {
+        match effect {
+            dispatcher::Effect::Append { lsn, record } => match self.durability {
+                Durability::Journal => {
+                    assert!(
+                        lsn > self.durable,
+                        "a record is durable before it was written"
+                    );
+                    out.push(Effect::Append {
+                        lsn,
+                        record: Record::Dispatcher(record),
+                    });
+                }
+                Durability::MemoryOnly => self.durable = lsn,
+            },
+            dispatcher::Effect::Reply {
+                call,
+                result,
+                after,
+            } => {
+                self.hold(after, Held::Reply(call, result.map(Reply::Dispatcher)), out);
+            }
+            dispatcher::Effect::Push { task, after } => self.hold(after, Held::Push(task), out),
+            dispatcher::Effect::Observe(event) => out.push(Effect::Observe(event)),
+            dispatcher::Effect::Halt { reason } => self.halt(&reason, out),
+        }
+    }
+
+    /// Lets something out as soon as everything up to `after` is durable.
+    fn hold(&mut self, after: Lsn, held: Held, out: &mut Effects) {
+        if after <= self.durable {
+            return out.push(held.release());
+        }
+        if let (Health::RefusingUpdates(reason), Held::Reply(call, _)) = (&self.health, &held) {
+            // Nobody knows when the journal will take records again.
+            let result = Err(unavailable(reason));
+            return out.push(Effect::Reply {
+                call: *call,
+                result,
+            });
+        }
+        self.held_serial = self.held_serial.wrapping_add(1);
+        self.held.insert((after, self.held_serial), held);
+    }
+
+    fn synced(&mut self, upto: Lsn, out: &mut Effects) {
+        assert!(
+            upto <= self.log.last(),
+            "a record that was never written became durable"
+        );
+        if matches!(self.health, Health::Halted(_)) || upto <= self.durable {
+            return;
+        }
+        self.durable = upto;
+        let still_held = self.held.split_off(&(upto.next(), 0));
+        let released = core::mem::replace(&mut self.held, still_held);
+        out.0.extend(released.into_values().map(Held::release));
+    }
+
+    /// The refused records stay applied and stay with the driver, which tries again; whoever waits
+    /// for them is told to come back later.
+    fn append_refused(&mut self, now: Time, from: Lsn, reason: &str, out: &mut Effects) {
+        if matches!(self.health, Health::Halted(_)) {
+            return;
+        }
+        let reason: Arc<str> = reason.into();
+        self.log.refuse(Some(reason.clone()));
+        self.append_retry = now.after(APPEND_RETRY_INTERVAL);
+        self.fail_held(from, &reason, out);
+        self.health = Health::RefusingUpdates(reason);
+    }
+
+    fn append_accepted(&mut self, out: &mut Effects) {
+        if !matches!(self.health, Health::RefusingUpdates(_)) {
+            return;
+        }
+        self.log.refuse(None);
+        self.append_retry = Time::NEVER;
+        self.health = Health::Serving;
+        out.push(Effect::Sync {
+            upto: self.log.last(),
+        });
+    }
+
+    /// Stops. What was acknowledged is durable; what waits is told that it may not be.
+    fn halt(&mut self, reason: &str, out: &mut Effects) {
+        if matches!(self.health, Health::Halted(_)) {
+            return;
+        }
+        let reason: Arc<str> = reason.into();
+        self.fail_held(Lsn::NONE, &reason, out);
+        self.held.clear();
+        out.push(Effect::Halt {
+            reason: String::from(&*reason),
+        });
+        self.health = Health::Halted(reason);
+    }
+
+    /// Answers every call that waits for `from` or a later record with UNAVAILABLE.
+    fn fail_held(&mut self, from: Lsn, reason: &Arc<str>, out: &mut Effects) {
+        for (key, held) in self.held.split_off(&(from, 0)) {
+            match held {
+                Held::Reply(call, _) => {
+                    out.push(Effect::Reply {
+                        call,
+                        result: Err(unavailable(reason)),
+                    });
+                }
+                Held::Push(_) => {
+                    self.held.insert(key, held);
+                }
+            }
+        }
+    }
+}
+
+impl Held {
+    fn release(self) -> Effect {
+        match self {
+            Self::Reply(call, result) => Effect::Reply { call, result },
+            Self::Push(task) => Effect::Push { task },
+        }
+    }
+}
+
+fn unavailable(reason: &str) -> Status {
+    Status::new(
+        Code::Unavailable,
+        alloc::format!("the journal takes no updates: {reason}"),
+    )
+}

@@ -1,0 +1,108 @@
+//! Clients of iterations: heartbeats that bring task lists, and release.
+
+use alloc::sync::Arc;
+
+use super::machine::{Answer, Dispatcher, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::{ClientHeartbeatReply, Reply};
+use super::request::ClientHeartbeat;
+use super::state::{Client, Iteration};
+use super::types::TaskInfo;
+use crate::ids::{ClientId, IterationId, Lsn, TaskId};
+
+impl Dispatcher {
+    pub(super) fn client_heartbeat(
+        &mut self,
+        turn: &mut Turn<'_>,
+        heartbeat: &ClientHeartbeat,
+    ) -> Answer {
+        let client = self.client(heartbeat.client)?;
+        let (known_since, id) = (client.changed, client.iteration);
+        self.leases.hear_client(heartbeat.client, turn.now);
+        self.check_not_collected(id)?;
+        self.report_round(turn, id, heartbeat)?;
+        let tasks = self.tasks_seen(id)?;
+        let iteration = self.iteration(id)?;
+        let reply = ClientHeartbeatReply {
+            tasks,
+            iteration_finished: iteration.finished,
+            block_round: iteration.pending.front().map(|front| front.target_round),
+            deployment_mode: self.config.deployment_mode,
+        };
+        Ok((
+            Reply::ClientHeartbeat(reply),
+            known_since.max(iteration.changed),
+        ))
+    }
+
+    pub(super) fn release_client(&mut self, turn: &mut Turn<'_>, id: ClientId) -> Answer {
+        self.client(id)?;
+        let lsn = self.commit(turn, [Record::ReleaseClient { id, at: turn.now }])?;
+        self.leases.forget_client(id);
+        Ok((Reply::ClientReleased, lsn))
+    }
+
+    fn client(&self, id: ClientId) -> Result<&Client, Refusal> {
+        self.state
+            .clients()
+            .get(&id)
+            .ok_or(match self.config.fault_tolerant {
+                true => Refusal::UnknownClient(id),
+                false => Refusal::ForgottenClient(id),
+            })
+    }
+
+    pub(super) fn iteration(&self, id: IterationId) -> Result<&Iteration, Refusal> {
+        self.state
+            .iterations()
+            .get(&id)
+            .ok_or(Refusal::UnknownIteration(id))
+    }
+
+    fn check_not_collected(&self, id: IterationId) -> Result<(), Refusal> {
+        if !self.iteration(id)?.collected {
+            return Ok(());
+        }
+        let timeout_ms = self
+            .config
+            .job_gc_timeout
+            .map_or(0, |timeout| timeout.as_millis());
+        Err(Refusal::Collected {
+            iteration: id,
+            timeout_ms,
+        })
+    }
+
+    /// The iteration's task list, made anew only when the iteration has changed.
+    fn tasks_seen(&mut self, id: IterationId) -> Result<Arc<[TaskInfo]>, Refusal> {
+        let iteration = self.iteration(id)?;
+        if let Some((version, tasks)) = self.views.get(&id)
+            && *version == iteration.changed
+        {
+            return Ok(tasks.clone());
+        }
+        let version: Lsn = iteration.changed;
+        let infos = iteration
+            .tasks
+            .iter()
+            .filter_map(|task| self.task_info(*task));
+        let tasks: Arc<[TaskInfo]> = infos.collect();
+        self.views.insert(id, (version, tasks.clone()));
+        Ok(tasks)
+    }
+
+    fn task_info(&self, id: TaskId) -> Option<TaskInfo> {
+        let task = self.state.tasks().get(&id)?;
+        let worker = self.state.workers().get(&task.worker)?;
+        Some(TaskInfo {
+            worker_address: worker.address.clone(),
+            task: id,
+            iteration: task.iteration,
+            starting_round: task.starting_round,
+            worker_tags: worker.profile.tags.clone(),
+            worker_uid: worker.profile.uid,
+            transfer_servers: worker.profile.transfer_servers.clone(),
+        })
+    }
+}

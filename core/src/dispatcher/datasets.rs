@@ -1,0 +1,122 @@
+//! Datasets: registration, metadata, definitions, the runtime compression switch.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::machine::{Answer, Dispatcher, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::Reply;
+use super::request::RegisterDataset;
+use super::state::Dataset;
+use super::types::{Compression, DatasetMetadata};
+use crate::ids::DatasetId;
+use crate::limits::DATASETS_MAX;
+
+impl Dispatcher {
+    pub(super) fn register_dataset(
+        &mut self,
+        turn: &mut Turn<'_>,
+        request: RegisterDataset,
+    ) -> Answer {
+        let taken = request
+            .wished
+            .as_ref()
+            .and_then(|id| self.state.datasets().get(id));
+        if let Some(dataset) = taken {
+            check_same_structure(dataset, &request.metadata)?;
+            return Ok((Reply::Dataset(dataset.id.clone()), dataset.changed));
+        }
+        if self.state.datasets().len() >= DATASETS_MAX {
+            return Err(Refusal::TooMany {
+                what: "datasets",
+                bound: DATASETS_MAX,
+            });
+        }
+        let RegisterDataset {
+            wished,
+            definition,
+            plan,
+            metadata,
+        } = request;
+        let next = || DatasetId::new(self.state.counters().dataset.to_string());
+        let id = wished.unwrap_or_else(next);
+        let record = Record::RegisterDataset {
+            id: id.clone(),
+            definition,
+            plan,
+            metadata,
+        };
+        let lsn = self.commit(turn, [record])?;
+        Ok((Reply::Dataset(id), lsn))
+    }
+
+    pub(super) fn metadata(&self, id: DatasetId) -> Answer {
+        let dataset = self.dataset(id)?;
+        Ok((
+            Reply::Metadata(dataset.metadata.encoded.clone()),
+            dataset.changed,
+        ))
+    }
+
+    pub(super) fn definition(&self, id: DatasetId) -> Answer {
+        let dataset = self.dataset(id)?;
+        Ok((
+            Reply::Definition(dataset.definition.clone()),
+            dataset.changed,
+        ))
+    }
+
+    /// The first wish decides, for client and workers alike: if they differed, elements could not
+    /// be decoded.
+    pub(super) fn disable_compression(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: DatasetId,
+        disable: bool,
+    ) -> Answer {
+        let dataset = self.dataset(id.clone())?;
+        if dataset.metadata.compression == Compression::Off {
+            return Ok((Reply::Compression(None), dataset.changed));
+        }
+        if let Some(disabled) = dataset.compression_disabled {
+            return Ok((Reply::Compression(Some(disabled)), dataset.changed));
+        }
+        let lsn = self.commit(
+            turn,
+            [Record::DecideCompression {
+                id,
+                disabled: disable,
+            }],
+        )?;
+        Ok((Reply::Compression(Some(disable)), lsn))
+    }
+
+    fn dataset(&self, id: DatasetId) -> Result<&Dataset, Refusal> {
+        self.state
+            .datasets()
+            .get(&id)
+            .ok_or(Refusal::UnknownDataset(id))
+    }
+}
+
+/// Two registrations of one id must agree on everything a reader can see.
+fn check_same_structure(dataset: &Dataset, other: &DatasetMetadata) -> Result<(), Refusal> {
+    let own = &dataset.metadata;
+    let difference: String = if own.structure != other.structure {
+        "different element_spec".into()
+    } else if own.compression != other.compression {
+        format!(
+            "compression {:?}, not {:?}",
+            own.compression, other.compression
+        )
+    } else if own.cardinality != other.cardinality {
+        format!("cardinality {}, not {}", own.cardinality, other.cardinality)
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::OtherStructure {
+        id: dataset.id.clone(),
+        difference,
+    })
+}

@@ -1,0 +1,193 @@
+//! Iterations: one per job and repetition, with a task for every worker and a client for every
+//! reader.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use super::machine::{Answer, Dispatcher, Effect, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::Reply;
+use super::state::{Job, Task};
+use super::types::{ShardingPolicy, SplitPlan, SplitSource, TaskDef};
+use crate::ids::{IterationId, JobId, TaskId};
+use crate::limits::{CLIENTS_MAX, ITERATIONS_MAX, TASKS_MAX};
+use crate::time::Time;
+
+impl Dispatcher {
+    pub(super) fn get_or_create_iteration(
+        &mut self,
+        turn: &mut Turn<'_>,
+        job: JobId,
+        repetition: i64,
+    ) -> Answer {
+        let records = self.decide_iteration(job, repetition, turn.now)?;
+        let client = self.state.counters().client;
+        let created: Vec<TaskId> = records.iter().filter_map(created_task).collect();
+        let lsn = self.commit(turn, records)?;
+        for task in created {
+            // Without this push a worker would hear of the task at its next heartbeat only.
+            if let Some(task) = self
+                .state
+                .tasks()
+                .get(&task)
+                .and_then(|task| self.task_def(task))
+            {
+                turn.out.push(Effect::Push { task, after: lsn });
+            }
+        }
+        Ok((Reply::Client(client), lsn))
+    }
+
+    fn decide_iteration(
+        &self,
+        job: JobId,
+        repetition: i64,
+        now: Time,
+    ) -> Result<Vec<Record>, Refusal> {
+        let job = self
+            .state
+            .jobs()
+            .get(&job)
+            .ok_or(Refusal::UnknownJob(job))?;
+        if repetition < 0 {
+            let expected = "at least 0".to_string();
+            return Err(Refusal::OutOfRange {
+                field: "repetition",
+                value: repetition,
+                expected,
+            });
+        }
+        if self.state.clients().len() >= CLIENTS_MAX {
+            return Err(Refusal::TooMany {
+                what: "clients",
+                bound: CLIENTS_MAX,
+            });
+        }
+        let live = self
+            .state
+            .iteration_of(job.id, repetition)
+            .filter(|known| !known.collected);
+        let (iteration, mut records) = match live {
+            Some(iteration) => (iteration.id, Vec::new()),
+            None => self.decide_new_iteration(job, repetition)?,
+        };
+        let id = self.state.counters().client;
+        records.push(Record::AcquireClient {
+            id,
+            iteration,
+            at: now,
+        });
+        Ok(records)
+    }
+
+    fn decide_new_iteration(
+        &self,
+        job: &Job,
+        repetition: i64,
+    ) -> Result<(IterationId, Vec<Record>), Refusal> {
+        if self.state.iterations().len() >= ITERATIONS_MAX {
+            return Err(Refusal::TooMany {
+                what: "iterations",
+                bound: ITERATIONS_MAX,
+            });
+        }
+        if self
+            .state
+            .tasks()
+            .len()
+            .saturating_add(self.state.workers().len())
+            > TASKS_MAX
+        {
+            return Err(Refusal::TooMany {
+                what: "tasks",
+                bound: TASKS_MAX,
+            });
+        }
+        let sources = self.sources_of(job)?;
+        self.check_worker_indices(job)?;
+        let iteration = self.state.counters().iteration;
+        let mut records = alloc::vec![Record::CreateIteration {
+            id: iteration,
+            job: job.id,
+            repetition,
+            sources
+        }];
+        let mut id = self.state.counters().task;
+        for worker in self.state.workers().keys() {
+            records.push(Record::CreateTask {
+                id,
+                iteration,
+                worker: *worker,
+            });
+            id = id.next();
+        }
+        Ok((iteration, records))
+    }
+
+    /// The dataset's sources of splits, if the job's sharding asks for them.
+    fn sources_of(&self, job: &Job) -> Result<Vec<SplitSource>, Refusal> {
+        let dataset = self.state.datasets().get(&job.dataset);
+        let dataset = dataset.ok_or_else(|| Refusal::UnknownDataset(job.dataset.clone()))?;
+        match (&dataset.plan, job.sharding) {
+            (SplitPlan::Splittable(sources), ShardingPolicy::Dynamic) => Ok(sources.clone()),
+            (SplitPlan::Unsplittable { code, message }, ShardingPolicy::Dynamic) => {
+                Err(Refusal::Unsplittable {
+                    code: *code,
+                    message: message.clone(),
+                })
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Under static sharding every worker needs an index; refusing here, before anything is
+    /// recorded, is what tells the reader.
+    fn check_worker_indices(&self, job: &Job) -> Result<(), Refusal> {
+        if !job.sharding.is_static() {
+            return Ok(());
+        }
+        if self.worker_list.len() == 0 && self.state.workers().is_empty() {
+            return self.worker_list.index_of("(any)").map(|_| ());
+        }
+        let mut workers = self.state.workers().values();
+        workers.try_for_each(|worker| self.worker_list.index_of(&worker.address).map(|_| ()))
+    }
+
+    /// A task as its worker is told of it; `None` when something it rests on is gone, which the
+    /// invariants exclude.
+    pub(super) fn task_def(&self, task: &Task) -> Option<TaskDef> {
+        let iteration = self.state.iterations().get(&task.iteration)?;
+        let job = self.state.jobs().get(&iteration.job)?;
+        let dataset = self.state.datasets().get(&job.dataset)?;
+        let worker = self.state.workers().get(&task.worker)?;
+        let index = match job.sharding.is_static() {
+            true => Some(self.worker_list.index_of(&worker.address).ok()?),
+            false => None,
+        };
+        Some(TaskDef {
+            task: task.id,
+            iteration: iteration.id,
+            dataset: dataset.id.clone(),
+            definition: dataset.definition.clone(),
+            worker_address: worker.address.clone(),
+            sharding: job.sharding,
+            consumers: job.consumers,
+            split_providers: wire_count(iteration.sources.len()),
+            workers: index.map_or(0, |_| wire_count(self.worker_list.len())),
+            worker_index: index.map_or(0, wire_count),
+            use_cross_trainer_cache: job.use_cross_trainer_cache,
+        })
+    }
+}
+
+fn created_task(record: &Record) -> Option<TaskId> {
+    match record {
+        Record::CreateTask { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+fn wire_count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,114 @@
+//! Jobs: named and anonymous, and the match of parameters when a name is used again.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::machine::{Answer, Dispatcher, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::Reply;
+use super::request::GetOrCreateJob;
+use super::state::Job;
+use crate::limits::{CONSUMERS_MAX, JOBS_MAX};
+
+impl Dispatcher {
+    pub(super) fn get_or_create_job(
+        &mut self,
+        turn: &mut Turn<'_>,
+        request: GetOrCreateJob,
+        entropy: u64,
+    ) -> Answer {
+        if let Some(job) = request
+            .name
+            .as_ref()
+            .and_then(|name| self.state.job_named(name))
+        {
+            check_same_parameters(job, &request)?;
+            return Ok((Reply::Job(job.id), job.changed));
+        }
+        check_consumers(request.consumers)?;
+        if self.state.jobs().len() >= JOBS_MAX {
+            return Err(Refusal::TooMany {
+                what: "jobs",
+                bound: JOBS_MAX,
+            });
+        }
+        let id = self.state.counters().job;
+        let name = request
+            .name
+            .map_or_else(|| self.anonymous_name(entropy), Arc::from);
+        let record = Record::CreateJob {
+            id,
+            name,
+            dataset: request.dataset,
+            sharding: request.sharding,
+            consumers: request.consumers,
+            use_cross_trainer_cache: request.use_cross_trainer_cache,
+            target_workers: request.target_workers,
+        };
+        let lsn = self.commit(turn, [record])?;
+        Ok((Reply::Job(id), lsn))
+    }
+
+    /// A name nobody else uses, not even on purpose.
+    fn anonymous_name(&self, entropy: u64) -> Arc<str> {
+        let id = self.state.counters().job;
+        let mut suffix = entropy;
+        loop {
+            let name = format!("anonymous_job_{id}_{suffix}");
+            if self.state.job_named(&name).is_none() {
+                return name.into();
+            }
+            suffix = suffix.wrapping_add(1);
+        }
+    }
+}
+
+fn check_consumers(consumers: Option<i64>) -> Result<(), Refusal> {
+    match consumers {
+        Some(value) if !(1..=CONSUMERS_MAX).contains(&value) => Err(Refusal::OutOfRange {
+            field: "num_consumers",
+            value,
+            expected: format!("from 1 to {CONSUMERS_MAX}"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The dataset and the number of consumers are not compared: each consumer of a shared job
+/// registers the dataset by itself and gets an id of its own.
+fn check_same_parameters(job: &Job, request: &GetOrCreateJob) -> Result<(), Refusal> {
+    let mut difference = String::new();
+    let mut differ = |what: &str, existing: &str, got: &str| {
+        if existing != got {
+            difference.push_str(&format!("Existing {what}: <{existing}>; got <{got}>. "));
+        }
+    };
+    differ(
+        "processing mode",
+        job.sharding.name(),
+        request.sharding.name(),
+    );
+    differ(
+        "cross-trainer cache",
+        enabled(job.use_cross_trainer_cache),
+        enabled(request.use_cross_trainer_cache),
+    );
+    differ(
+        "target workers",
+        job.target_workers.name(),
+        request.target_workers.name(),
+    );
+    if difference.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::OtherParameters {
+        name: job.name.clone(),
+        difference,
+    })
+}
+
+const fn enabled(flag: bool) -> &'static str {
+    if flag { "enabled" } else { "disabled" }
+}

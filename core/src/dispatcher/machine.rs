@@ -1,0 +1,236 @@
+//! The dispatcher's machine: takes a request, decides, records, applies, answers.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::config::Config;
+use super::leases::Leases;
+use super::record::Record;
+use super::refusal::Refusal;
+use super::removal::Removals;
+use super::reply::{Event, Reply};
+use super::request::Request;
+use super::state::State;
+use super::types::{TaskDef, TaskInfo};
+use super::worker_list::WorkerList;
+use crate::ids::{CallId, IterationId, Lsn};
+use crate::status::Status;
+use crate::time::Time;
+
+/// The dispatcher.
+#[derive(Clone, Debug)]
+pub struct Dispatcher {
+    pub(super) config: Config,
+    pub(super) state: State,
+    pub(super) worker_list: WorkerList,
+    pub(super) leases: Leases,
+    pub(super) removals: Removals,
+    /// The highest round any consumer reported, per iteration of a coordinated read.
+    pub(super) rounds: BTreeMap<IterationId, i64>,
+    /// Task lists as clients see them, each valid for one version of its iteration.
+    pub(super) views: BTreeMap<IterationId, (Lsn, Arc<[TaskInfo]>)>,
+    pub(super) next_maintenance: Time,
+}
+
+/// What the dispatcher asks of the node it lives in, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Write a record.
+    Append {
+        /// Its position.
+        lsn: Lsn,
+        /// The record.
+        record: Record,
+    },
+    /// Answer a call, once everything up to `after` is durable.
+    Reply {
+        /// The call.
+        call: CallId,
+        /// The answer.
+        result: Result<Reply, Status>,
+        /// What the answer depends on.
+        after: Lsn,
+    },
+    /// Tell a worker of a task, once everything up to `after` is durable.
+    Push {
+        /// The task.
+        task: TaskDef,
+        /// What the task depends on.
+        after: Lsn,
+    },
+    /// Something worth a log line.
+    Observe(Event),
+    /// A record did not fit the state. Nothing of it was written; the node must stop.
+    Halt {
+        /// What did not fit.
+        reason: Arc<str>,
+    },
+}
+
+/// Gives out journal positions.
+#[derive(Clone, Debug)]
+pub struct Log {
+    next: Lsn,
+    refuses: Option<Arc<str>>,
+}
+
+impl Log {
+    /// A log whose next record gets this position.
+    pub const fn starting_at(next: Lsn) -> Self {
+        Self {
+            next,
+            refuses: None,
+        }
+    }
+
+    /// The newest record's position.
+    pub const fn last(&self) -> Lsn {
+        Lsn::new(self.next.get().saturating_sub(1))
+    }
+
+    /// Says that no record can be taken at present, and why; `None` ends that.
+    pub fn refuse(&mut self, reason: Option<Arc<str>>) {
+        self.refuses = reason;
+    }
+
+    /// Why no record can be taken at present, if so.
+    pub const fn refuses(&self) -> Option<&Arc<str>> {
+        self.refuses.as_ref()
+    }
+
+    fn assign(&mut self) -> Lsn {
+        let lsn = self.next;
+        self.next = lsn.next();
+        lsn
+    }
+}
+
+/// One step of the machine: when it happens, and where its effects go.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    /// Now.
+    pub now: Time,
+    /// Gives out positions.
+    pub log: &'a mut Log,
+    /// Takes the effects.
+    pub out: &'a mut Vec<Effect>,
+}
+
+/// An answer, and the newest record it depends on.
+pub(super) type Answer = Result<(Reply, Lsn), Refusal>;
+
+impl Dispatcher {
+    /// Starts with a state from the journal (or none). Whoever is in it counts as just heard from.
+    pub fn start(config: Config, state: State, now: Time) -> Self {
+        let mut worker_list = WorkerList::new(&config.worker_addresses);
+        for worker in state.workers().values() {
+            worker_list.admit(&worker.address);
+        }
+        let next_maintenance = match config.job_gc_timeout {
+            Some(_) => now.after(config.job_gc_check_interval),
+            None => Time::NEVER,
+        };
+        Self {
+            leases: Leases::of_survivors(&state, now),
+            removals: Removals::default(),
+            rounds: BTreeMap::new(),
+            views: BTreeMap::new(),
+            worker_list,
+            next_maintenance,
+            config,
+            state,
+        }
+    }
+
+    /// The durable state.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Takes one request.
+    pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
+        if let Request::MaybeRemoveTask {
+            task,
+            consumer_index,
+            round,
+        } = request
+        {
+            return self.maybe_remove_task(turn, call, task, consumer_index, round);
+        }
+        let answer = self.answer(turn, request, entropy);
+        // A refusal is rare and may rest on anything, so it waits for everything.
+        let (result, after) = match answer {
+            Ok((reply, after)) => (Ok(reply), after),
+            Err(refusal) => (Err(refusal.into()), turn.log.last()),
+        };
+        turn.out.push(Effect::Reply {
+            call,
+            result,
+            after,
+        });
+    }
+
+    fn answer(&mut self, turn: &mut Turn<'_>, request: Request, entropy: u64) -> Answer {
+        match request {
+            Request::RegisterDataset(request) => self.register_dataset(turn, request),
+            Request::GetMetadata { dataset } => self.metadata(dataset),
+            Request::GetConfig => Ok((Reply::Config(self.config.deployment_mode), Lsn::NONE)),
+            Request::DisableCompression { dataset, disable } => {
+                self.disable_compression(turn, dataset, disable)
+            }
+            Request::GetOrCreateJob(request) => self.get_or_create_job(turn, request, entropy),
+            Request::GetOrCreateIteration { job, repetition } => {
+                self.get_or_create_iteration(turn, job, repetition)
+            }
+            Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(turn, &heartbeat),
+            Request::ReleaseClient { client } => self.release_client(turn, client),
+            Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(turn, &heartbeat),
+            Request::WorkerUpdate {
+                worker_address,
+                progress,
+            } => self.worker_update(turn, &worker_address, &progress),
+            Request::GetDefinition { dataset } => self.definition(dataset),
+            Request::GetSplit {
+                iteration,
+                repetition,
+                source,
+            } => self.get_split(turn, iteration, repetition, source),
+            Request::GetWorkers => Ok(self.workers()),
+            Request::Report => Ok((Reply::Report(self.report(turn.now)), turn.log.last())),
+            // Answered by the caller: it may have to wait for other consumers.
+            Request::MaybeRemoveTask { .. } => Ok((Reply::TaskRemoved(false), Lsn::NONE)),
+        }
+    }
+
+    /// Records and applies what was decided, in order.
+    ///
+    /// A record that does not fit the state is a defect of ours: it is never written, so that it
+    /// cannot be met again in every replay, and the node stops.
+    pub(super) fn commit(
+        &mut self,
+        turn: &mut Turn<'_>,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Lsn, Refusal> {
+        for record in records {
+            if let Some(reason) = turn.log.refuses() {
+                return Err(Refusal::JournalRefuses(reason.clone()));
+            }
+            let lsn = turn.log.assign();
+            if let Err(error) = self.state.apply(lsn, &record) {
+                let reason = alloc::format!("record {lsn} does not fit the state: {error}");
+                turn.out.push(Effect::Halt {
+                    reason: reason.as_str().into(),
+                });
+                return Err(Refusal::Defect(reason));
+            }
+            turn.out.push(Effect::Append { lsn, record });
+        }
+        Ok(turn.log.last())
+    }
+}

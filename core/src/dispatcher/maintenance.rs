@@ -1,0 +1,132 @@
+//! What happens by the passing of time: silent clients are released, abandoned iterations
+//! collected, silent workers marked as lost, waiting calls answered.
+
+use alloc::vec::Vec;
+
+use super::machine::{Dispatcher, Effect, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::Event;
+use super::state::{Client, Iteration};
+use super::types::ShardingPolicy;
+use crate::ids::{ClientId, IterationId};
+use crate::limits::EXPIRIES_PER_STEP_MAX;
+use crate::time::Time;
+
+impl Dispatcher {
+    /// When maintenance is due, and when a waiting call gives up.
+    pub fn deadlines(&self) -> (Time, Option<Time>) {
+        (self.next_maintenance, self.removals.deadline())
+    }
+
+    /// Does what is due at `turn.now`; nothing when nothing is.
+    pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.expire_removals(turn);
+        if turn.now < self.next_maintenance {
+            return;
+        }
+        self.next_maintenance = turn.now.after(self.config.job_gc_check_interval);
+        if turn.log.refuses().is_some() {
+            return;
+        }
+        // A record that does not fit has already asked the node to stop; there is nobody to tell.
+        if let Ok(true) = self.maintain(turn) {
+            self.next_maintenance = turn.now;
+        }
+    }
+
+    /// One slice of maintenance. True when there is more to do at once.
+    fn maintain(&mut self, turn: &mut Turn<'_>) -> Result<bool, Refusal> {
+        let silent = self.silent_clients(turn.now);
+        let more = silent.len() >= EXPIRIES_PER_STEP_MAX;
+        for client in silent {
+            self.commit(
+                turn,
+                [Record::ReleaseClient {
+                    id: client,
+                    at: turn.now,
+                }],
+            )?;
+            self.leases.forget_client(client);
+            turn.out
+                .push(Effect::Observe(Event::ClientExpired { client }));
+        }
+        let abandoned = self.abandoned_iterations(turn.now);
+        let more = more || abandoned.len() >= EXPIRIES_PER_STEP_MAX;
+        for id in abandoned {
+            self.commit(turn, [Record::CollectIteration { id }])?;
+            self.forget_iteration(turn, id);
+        }
+        self.notice_lost_workers(turn);
+        Ok(more)
+    }
+
+    fn silent_clients(&self, now: Time) -> Vec<ClientId> {
+        let clients = self.state.clients().values();
+        let silent = clients.filter(|client| self.is_silent(client, now));
+        silent
+            .take(EXPIRIES_PER_STEP_MAX)
+            .map(|client| client.id)
+            .collect()
+    }
+
+    /// Before its first heartbeat a client is given longer: it may build its pipeline long before
+    /// it reads. But not for ever, or a trainer that died in between would pin its iteration.
+    fn is_silent(&self, client: &Client, now: Time) -> bool {
+        match self.leases.client_silence(client.id, now) {
+            Some(silence) => silence > self.config.client_timeout,
+            None => now.since(client.acquired) > self.config.client_first_heartbeat_timeout,
+        }
+    }
+
+    fn abandoned_iterations(&self, now: Time) -> Vec<IterationId> {
+        let open = self.state.open_iterations().iter();
+        let open = open.filter_map(|id| self.state.iterations().get(id));
+        let abandoned = open.filter(|iteration| self.is_abandoned(iteration, now));
+        abandoned
+            .take(EXPIRIES_PER_STEP_MAX)
+            .map(|iteration| iteration.id)
+            .collect()
+    }
+
+    fn is_abandoned(&self, iteration: &Iteration, now: Time) -> bool {
+        let (Some(timeout), Some(released)) = (self.config.job_gc_timeout, iteration.last_release)
+        else {
+            return false;
+        };
+        let job = self.state.jobs().get(&iteration.job);
+        let dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
+        iteration.clients.is_empty()
+            && now >= released.after(timeout)
+            && (self.config.gc_dynamic_sharding_jobs || !dynamic)
+    }
+
+    fn forget_iteration(&mut self, turn: &mut Turn<'_>, id: IterationId) {
+        self.views.remove(&id);
+        self.rounds.remove(&id);
+        let Some(iteration) = self.state.iterations().get(&id) else {
+            return;
+        };
+        let Some(job) = self.state.jobs().get(&iteration.job) else {
+            return;
+        };
+        let (job_name, repetition) = (job.name.clone(), iteration.repetition);
+        turn.out.push(Effect::Observe(Event::IterationCollected {
+            job_name,
+            repetition,
+        }));
+    }
+
+    fn notice_lost_workers(&mut self, turn: &mut Turn<'_>) {
+        for id in self
+            .leases
+            .lose_silent_workers(turn.now, self.config.worker_timeout)
+        {
+            if let Some(worker) = self.state.workers().get(&id) {
+                let address = worker.address.clone();
+                turn.out
+                    .push(Effect::Observe(Event::WorkerLost { address }));
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Every reason for which the dispatcher refuses a request, with its gRPC code and text. Parts of
+//! the texts are looked for by TensorFlow's clients and tests.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use crate::ids::{ClientId, DatasetId, IterationId, JobId};
+use crate::status::{Code, Status};
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such dataset.
+    #[error("Dataset id {0} not found")]
+    UnknownDataset(DatasetId),
+    /// The id is taken by a dataset of other structure.
+    #[error(
+        "Datasets with the same ID should have the same structure, got diff for dataset ID {id}: \
+         {difference}. To fix this error, make sure you're registering the same dataset with the \
+         same ID."
+    )]
+    OtherStructure {
+        /// The id.
+        id: DatasetId,
+        /// What differs.
+        difference: String,
+    },
+    /// No such job.
+    #[error("Job with id {0} not found")]
+    UnknownJob(JobId),
+    /// The name is taken by a job with other parameters.
+    #[error(
+        "Tried to create job with name {name}, but found an existing job with different \
+         parameters: {difference}"
+    )]
+    OtherParameters {
+        /// The name.
+        name: Arc<str>,
+        /// What differs.
+        difference: String,
+    },
+    /// No such iteration.
+    #[error("Iteration id {0} not found")]
+    UnknownIteration(IterationId),
+    /// The dataset cannot be split.
+    #[error("{message}")]
+    Unsplittable {
+        /// The code found when the graph was read.
+        code: Code,
+        /// The text found when the graph was read.
+        message: String,
+    },
+    /// Splits asked of an iteration that has none.
+    #[error(
+        "Iteration {iteration} has sharding policy {policy}; splits are handed out under DYNAMIC only"
+    )]
+    NotDynamic {
+        /// The iteration.
+        iteration: IterationId,
+        /// Its policy.
+        policy: &'static str,
+    },
+    /// A number is out of its range.
+    #[error("{field} is {value}; it must be {expected}")]
+    OutOfRange {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: i64,
+        /// The range.
+        expected: String,
+    },
+    /// No such client, and state survives restarts.
+    #[error("Iteration client id not found: {0}")]
+    UnknownClient(ClientId),
+    /// No such client, perhaps because of a restart.
+    #[error(
+        "Unknown iteration client id {0}. The dispatcher is not configured to be fault tolerant, \
+         so this could be caused by a dispatcher restart."
+    )]
+    ForgottenClient(ClientId),
+    /// The client's iteration was collected.
+    #[error(
+        "The requested iteration {iteration} has been garbage collected due to inactivity. Consider \
+         a longer job GC timeout (now {timeout_ms} ms)."
+    )]
+    Collected {
+        /// The iteration.
+        iteration: IterationId,
+        /// The configured timeout, in ms.
+        timeout_ms: u64,
+    },
+    /// Removal asked of a task that is not part of a coordinated read.
+    #[error(
+        "MaybeRemoveTask called on task {task} of a job without num_consumers; only coordinated \
+         reads remove tasks."
+    )]
+    NotCoordinated {
+        /// The task.
+        task: i64,
+    },
+    /// The worker's address stands nowhere in the configured list.
+    #[error(
+        "Failed to assign an index for worker {address}. Configured workers list: [{configured}]. \
+         The worker's address is not configured, or other workers are already running at the \
+         configured host. If your worker has restarted, make sure it runs at the same address \
+         and port."
+    )]
+    WorkerNotConfigured {
+        /// The worker's address.
+        address: String,
+        /// The list.
+        configured: String,
+    },
+    /// Static sharding needs each worker's index, and this one has none.
+    #[error("Worker {address} is not in the workers list. Configured workers: [{configured}].")]
+    WorkerNotListed {
+        /// The worker's address.
+        address: String,
+        /// The list.
+        configured: String,
+    },
+    /// A bound is reached.
+    #[error("too many {what}: the bound is {bound}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The bound.
+        bound: usize,
+    },
+    /// The journal takes no records at present.
+    #[error("the journal takes no updates at present: {0}; retry later")]
+    JournalRefuses(Arc<str>),
+    /// A record did not fit the state: a defect. The node stops.
+    #[error("the dispatcher stopped because of a defect: {0}")]
+    Defect(String),
+}
+
+impl Refusal {
+    /// The gRPC code that goes with it.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::UnknownDataset(_)
+            | Self::UnknownJob(_)
+            | Self::UnknownIteration(_)
+            | Self::UnknownClient(_)
+            | Self::ForgottenClient(_)
+            | Self::WorkerNotListed { .. } => Code::NotFound,
+            Self::OtherStructure { .. }
+            | Self::OtherParameters { .. }
+            | Self::OutOfRange { .. } => Code::InvalidArgument,
+            Self::Unsplittable { code, .. } => *code,
+            Self::NotDynamic { .. }
+            | Self::Collected { .. }
+            | Self::NotCoordinated { .. }
+            | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
+            Self::TooMany { .. } => Code::ResourceExhausted,
+            Self::JournalRefuses(_) | Self::Defect(_) => Code::Unavailable,
+        }
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        use alloc::string::ToString;
+        Self::new(refusal.code(), refusal.to_string())
+    }
+}

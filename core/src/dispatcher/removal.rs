@@ -1,0 +1,216 @@
+//! Coordinated reads: giving a task up when its worker cannot be reached, by agreement of all
+//! consumers in one round. Calls wait here for each other.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::machine::{Dispatcher, Effect, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::{Event, Reply};
+use crate::ids::{CallId, Lsn, TaskId};
+use crate::limits::{EXPIRIES_PER_STEP_MAX, PARKED_CALLS_MAX};
+use crate::time::Time;
+
+/// The waiting calls.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Removals {
+    tasks: BTreeMap<TaskId, Vote>,
+    calls: BTreeMap<CallId, TaskId>,
+    deadlines: BTreeSet<(Time, CallId)>,
+}
+
+/// Consumers that would give up one task in one round.
+#[derive(Clone, Debug)]
+struct Vote {
+    round: i64,
+    waiting: BTreeMap<CallId, (i64, Time)>,
+}
+
+impl Removals {
+    /// When the first waiting call gives up.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    fn add(&mut self, task: TaskId, round: i64, call: CallId, consumer: i64, until: Time) {
+        let vote = self.tasks.entry(task);
+        let vote = vote.or_insert_with(|| Vote {
+            round,
+            waiting: BTreeMap::new(),
+        });
+        vote.waiting.insert(call, (consumer, until));
+        self.calls.insert(call, task);
+        self.deadlines.insert((until, call));
+    }
+
+    /// Ends a vote and names the calls that waited.
+    fn end(&mut self, task: TaskId) -> Vec<CallId> {
+        let Some(vote) = self.tasks.remove(&task) else {
+            return Vec::new();
+        };
+        for (call, (_, until)) in &vote.waiting {
+            self.calls.remove(call);
+            self.deadlines.remove(&(*until, *call));
+        }
+        vote.waiting.into_keys().collect()
+    }
+
+    /// Takes one call out of its vote.
+    fn withdraw(&mut self, call: CallId) {
+        let Some(task) = self.calls.remove(&call) else {
+            return;
+        };
+        let Some(vote) = self.tasks.get_mut(&task) else {
+            return;
+        };
+        if let Some((_, until)) = vote.waiting.remove(&call) {
+            self.deadlines.remove(&(until, call));
+        }
+        if vote.waiting.is_empty() {
+            self.tasks.remove(&task);
+        }
+    }
+
+    fn is_unanimous(&self, task: TaskId, consumers: i64) -> bool {
+        let Some(vote) = self.tasks.get(&task) else {
+            return false;
+        };
+        let distinct: BTreeSet<i64> = vote
+            .waiting
+            .values()
+            .map(|(consumer, _)| *consumer)
+            .collect();
+        i64::try_from(distinct.len()).is_ok_and(|count| count >= consumers)
+    }
+}
+
+impl Dispatcher {
+    pub(super) fn maybe_remove_task(
+        &mut self,
+        turn: &mut Turn<'_>,
+        call: CallId,
+        task: TaskId,
+        consumer: i64,
+        round: i64,
+    ) {
+        match self.check_removal(task, consumer) {
+            Err(refusal) => {
+                let after = turn.log.last();
+                turn.out.push(Effect::Reply {
+                    call,
+                    result: Err(refusal.into()),
+                    after,
+                });
+            }
+            Ok(None) => answer(turn, [call], true),
+            Ok(Some(consumers)) => self.vote(turn, call, task, (consumer, round), consumers),
+        }
+    }
+
+    /// The number of consumers that must agree; `None` when the task is gone already.
+    fn check_removal(&self, task: TaskId, consumer: i64) -> Result<Option<i64>, Refusal> {
+        let Some(task) = self.state.tasks().get(&task) else {
+            return Ok(None);
+        };
+        let job = self.iteration(task.iteration)?.job;
+        let consumers = self.state.jobs().get(&job).and_then(|job| job.consumers);
+        let Some(consumers) = consumers else {
+            return Err(Refusal::NotCoordinated {
+                task: task.id.get(),
+            });
+        };
+        if !(0..consumers).contains(&consumer) {
+            let expected = format!("from 0 to {}", consumers.saturating_sub(1));
+            return Err(Refusal::OutOfRange {
+                field: "consumer_index",
+                value: consumer,
+                expected,
+            });
+        }
+        if self.removals.calls.len() >= PARKED_CALLS_MAX {
+            return Err(Refusal::TooMany {
+                what: "waiting calls",
+                bound: PARKED_CALLS_MAX,
+            });
+        }
+        Ok(Some(consumers))
+    }
+
+    fn vote(
+        &mut self,
+        turn: &mut Turn<'_>,
+        call: CallId,
+        task: TaskId,
+        (consumer, round): (i64, i64),
+        consumers: i64,
+    ) {
+        if self
+            .removals
+            .tasks
+            .get(&task)
+            .is_some_and(|vote| vote.round != round)
+        {
+            // The consumers do not stand in the same round: none of them may drop the task.
+            let waited = self.removals.end(task);
+            return answer(turn, waited.into_iter().chain([call]), false);
+        }
+        let until = turn.now.after(self.config.removal_timeout);
+        self.removals.add(task, round, call, consumer, until);
+        if self.removals.is_unanimous(task, consumers) {
+            let waited = self.removals.end(task);
+            self.remove_task(turn, task, &waited);
+        }
+    }
+
+    fn remove_task(&mut self, turn: &mut Turn<'_>, task: TaskId, waited: &[CallId]) {
+        match self.commit(turn, [Record::RemoveTask { id: task }]) {
+            Ok(_) => {
+                turn.out.push(Effect::Observe(Event::TaskRemoved { task }));
+                answer(turn, waited.iter().copied(), true);
+            }
+            Err(refusal) => {
+                let after: Lsn = turn.log.last();
+                for call in waited {
+                    let result = Err(refusal.clone().into());
+                    turn.out.push(Effect::Reply {
+                        call: *call,
+                        result,
+                        after,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Forgets a waiting call whose caller is gone.
+    pub fn cancel(&mut self, call: CallId) {
+        self.removals.withdraw(call);
+    }
+
+    /// Answers calls that have waited long enough.
+    pub(super) fn expire_removals(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..EXPIRIES_PER_STEP_MAX {
+            let Some((until, call)) = self.removals.deadlines.first().copied() else {
+                return;
+            };
+            if until > turn.now {
+                return;
+            }
+            self.removals.withdraw(call);
+            answer(turn, [call], false);
+        }
+    }
+}
+
+fn answer(turn: &mut Turn<'_>, calls: impl IntoIterator<Item = CallId>, removed: bool) {
+    let after = turn.log.last();
+    for call in calls {
+        turn.out.push(Effect::Reply {
+            call,
+            result: Ok(Reply::TaskRemoved(removed)),
+            after,
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! Makes the picture of the state that `rondo status` prints.
+
+use alloc::string::{String, ToString};
+
+use super::machine::Dispatcher;
+use super::report::{
+    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
+    WorkerReport,
+};
+use super::state::{Client, Dataset, Iteration, Job, SourcePosition, Task, Worker};
+use super::types::SplitPlan;
+use crate::ids::TaskId;
+use crate::time::{Duration, Time};
+
+impl Dispatcher {
+    /// The picture at `now`.
+    pub fn report(&self, now: Time) -> Report {
+        let state = &self.state;
+        Report {
+            datasets: state.datasets().values().map(dataset_report).collect(),
+            workers: state
+                .workers()
+                .values()
+                .map(|w| self.worker_report(w, now))
+                .collect(),
+            jobs: state.jobs().values().map(job_report).collect(),
+            iterations: state
+                .iterations()
+                .values()
+                .map(|i| self.iteration_report(i))
+                .collect(),
+            tasks: state
+                .tasks()
+                .values()
+                .map(|task| self.task_report(task))
+                .collect(),
+            clients: state
+                .clients()
+                .values()
+                .map(|c| self.client_report(c, now))
+                .collect(),
+        }
+    }
+
+    fn worker_report(&self, worker: &Worker, now: Time) -> WorkerReport {
+        WorkerReport {
+            address: worker.address.to_string(),
+            uid: worker.profile.uid,
+            tags: worker.profile.tags.to_vec(),
+            tasks: count(worker.tasks.len()),
+            silent_ms: self
+                .leases
+                .worker_silence(worker.id, now)
+                .map(Duration::as_millis),
+            lost: self.leases.is_lost(worker.id),
+        }
+    }
+
+    fn iteration_report(&self, iteration: &Iteration) -> IterationReport {
+        let finished = iteration
+            .tasks
+            .iter()
+            .filter(|task| self.is_finished(**task))
+            .count();
+        let job = self.state.jobs().get(&iteration.job);
+        IterationReport {
+            id: iteration.id.get(),
+            job: job.map_or_else(String::new, |job| job.name.to_string()),
+            repetition: iteration.repetition,
+            state: iteration_state(iteration).into(),
+            clients: count(iteration.clients.len()),
+            tasks: count(iteration.tasks.len()),
+            tasks_finished: count(finished),
+            tasks_pending: count(iteration.pending.len()),
+            round: self.rounds.get(&iteration.id).copied(),
+            block_round: iteration.pending.front().map(|front| front.target_round),
+            sources: iteration.sources.iter().map(source_report).collect(),
+        }
+    }
+
+    fn is_finished(&self, task: TaskId) -> bool {
+        self.state
+            .tasks()
+            .get(&task)
+            .is_some_and(|task| task.finished)
+    }
+
+    fn task_report(&self, task: &Task) -> TaskReport {
+        let iteration = self.state.iterations().get(&task.iteration);
+        let is_pending = |of: &Iteration| of.pending.iter().any(|p| p.task == task.id);
+        let state = match task.finished {
+            true => "finished",
+            false if iteration.is_some_and(is_pending) => "pending",
+            false => "running",
+        };
+        let worker = self.state.workers().get(&task.worker);
+        TaskReport {
+            id: task.id.get(),
+            iteration: task.iteration.get(),
+            worker: worker.map_or_else(String::new, |worker| worker.address.to_string()),
+            state: state.into(),
+            starting_round: task.starting_round,
+        }
+    }
+
+    fn client_report(&self, client: &Client, now: Time) -> ClientReport {
+        ClientReport {
+            id: client.id.get(),
+            iteration: client.iteration.get(),
+            silent_ms: self
+                .leases
+                .client_silence(client.id, now)
+                .map(Duration::as_millis),
+        }
+    }
+}
+
+fn dataset_report(dataset: &Dataset) -> DatasetReport {
+    let (split_sources, unsplittable) = match &dataset.plan {
+        SplitPlan::Splittable(sources) => (Some(count(sources.len())), None),
+        SplitPlan::Unsplittable { message, .. } => (None, Some(message.clone())),
+    };
+    DatasetReport {
+        id: dataset.id.to_string(),
+        digest: dataset.definition.digest.to_string(),
+        size_bytes: dataset.definition.size_bytes,
+        cardinality: dataset.metadata.cardinality,
+        split_sources,
+        unsplittable,
+        compression_disabled: dataset.compression_disabled,
+    }
+}
+
+fn job_report(job: &Job) -> JobReport {
+    JobReport {
+        id: job.id.get(),
+        name: job.name.to_string(),
+        dataset: job.dataset.to_string(),
+        sharding: job.sharding.name().into(),
+        consumers: job.consumers,
+        target_workers: job.target_workers.name().into(),
+        use_cross_trainer_cache: job.use_cross_trainer_cache,
+    }
+}
+
+fn iteration_state(iteration: &Iteration) -> &'static str {
+    match (iteration.collected, iteration.finished) {
+        (true, _) => "collected",
+        (false, true) => "finished",
+        (false, false) => "running",
+    }
+}
+
+fn source_report(position: &SourcePosition) -> SourceReport {
+    SourceReport {
+        repetition: position.repetition,
+        produced: position.index,
+        total: position.source.len(),
+    }
+}
+
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
+}
