@@ -13,6 +13,7 @@ extern crate alloc;
 pub mod control;
 pub mod dispatcher;
 pub mod ids;
+pub mod invariant;
 pub mod journal;
 pub mod limits;
 pub mod status;

@@ -5,6 +5,12 @@
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Definitions up to this size stand in the record itself; larger ones are blobs, in bytes.
 pub const DEFINITION_INLINE_BYTES_MAX: u64 = 64 << 10;
+/// Longest request to the dispatcher but a dataset's registration, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// `DataServiceMetadata` of one dataset, in bytes.
+pub const DATASET_METADATA_BYTES_MAX: usize = 16 << 20;
+/// `compatibility_info` of one transfer server, in bytes.
+pub const COMPATIBILITY_INFO_BYTES_MAX: usize = 64 << 10;
 /// Split providers (sources) of one dataset.
 pub const SOURCES_MAX: usize = 1024;
 /// Worker tags, transfer servers or reported tasks in one worker's heartbeat.

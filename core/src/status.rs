@@ -59,10 +59,7 @@ pub struct Status {
 impl Status {
     /// A status of this code and text.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 }
 

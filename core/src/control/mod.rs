@@ -2,9 +2,11 @@
 //! back until what it depends on is durable.
 
 mod effect;
+mod invariants;
 mod node;
 mod recovery;
 
 pub use effect::{Deadline, Effect, Effects, Input, Part, Record, Reply, Request, Timer};
+pub(crate) use invariants::NODE_INVARIANTS;
 pub use node::{Durability, Health, Node};
 pub use recovery::{Recovered, Recovery};

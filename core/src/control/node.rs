@@ -38,21 +38,21 @@ pub enum Health {
 /// The control-plane node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    durability: Durability,
+    pub(super) durability: Durability,
     dispatcher: Dispatcher,
-    log: Log,
+    pub(super) log: Log,
     durable: Lsn,
-    health: Health,
+    pub(super) health: Health,
     /// What waits for the journal, by the record waited for, then in order of arrival.
-    held: BTreeMap<(Lsn, u64), Held>,
+    pub(super) held: BTreeMap<(Lsn, u64), Held>,
     held_serial: u64,
-    append_retry: Time,
+    pub(super) append_retry: Time,
     scratch: Vec<dispatcher::Effect>,
 }
 
 /// An effect that must not happen yet.
 #[derive(Clone, Debug)]
-enum Held {
+pub(super) enum Held {
     Reply(CallId, Result<Reply, Status>),
     Push(TaskDef),
 }
@@ -81,11 +81,7 @@ impl Node {
     /// Takes one input and pushes what must be done into `out`, in order.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Effects) {
         match input {
-            Input::Request {
-                call,
-                request,
-                entropy,
-            } => {
+            Input::Request { call, request, entropy } => {
                 self.request(now, call, request, entropy, out);
             }
             Input::Cancel { call } => self.dispatcher.cancel(call),
@@ -110,10 +106,7 @@ impl Node {
             (removal.unwrap_or(Time::NEVER), Timer::Removal),
             (self.append_retry, Timer::AppendRetry),
         ];
-        deadlines
-            .into_iter()
-            .filter(|(at, _)| *at < Time::NEVER)
-            .min()
+        deadlines.into_iter().filter(|(at, _)| *at < Time::NEVER).min()
     }
 
     /// How the node stands.
@@ -138,10 +131,7 @@ impl Node {
 
     /// The durable state as it would be recovered from a journal that holds every record so far.
     pub fn recovered(&self) -> Recovered {
-        Recovered {
-            dispatcher: self.dispatcher.state().clone(),
-            applied: self.log.last(),
-        }
+        Recovered { dispatcher: self.dispatcher.state().clone(), applied: self.log.last() }
     }
 
     fn request(
@@ -153,16 +143,10 @@ impl Node {
         out: &mut Effects,
     ) {
         if let Health::Halted(reason) = &self.health {
-            let status = unavailable(reason);
-            return out.push(Effect::Reply {
-                call,
-                result: Err(status),
-            });
+            return refuse(call, reason, out);
         }
         let Request::Dispatcher(request) = request;
-        self.turn(now, out, |dispatcher, turn| {
-            dispatcher.request(turn, call, request, entropy)
-        });
+        self.turn(now, out, |dispatcher, turn| dispatcher.request(turn, call, request, entropy));
     }
 
     fn tick(&mut self, now: Time, out: &mut Effects) {
@@ -185,18 +169,15 @@ impl Node {
     ) {
         let before = self.log.last();
         let mut effects = core::mem::take(&mut self.scratch);
-        let mut turn = Turn {
-            now,
-            log: &mut self.log,
-            out: &mut effects,
-        };
+        let mut turn = Turn { now, log: &mut self.log, out: &mut effects };
         step(&mut self.dispatcher, &mut turn);
         for effect in effects.drain(..) {
             self.pass(effect, out);
         }
         self.scratch = effects;
         let upto = self.log.last();
-        if upto > before && self.durability == Durability::Journal {
+        let halted = matches!(self.health, Health::Halted(_));
+        if upto > before && self.durability == Durability::Journal && !halted {
             out.push(Effect::Sync { upto });
         }
     }
@@ -205,22 +186,12 @@ impl Node {
         match effect {
             dispatcher::Effect::Append { lsn, record } => match self.durability {
                 Durability::Journal => {
-                    assert!(
-                        lsn > self.durable,
-                        "a record is durable before it was written"
-                    );
-                    out.push(Effect::Append {
-                        lsn,
-                        record: Record::Dispatcher(record),
-                    });
+                    assert!(lsn > self.durable, "a record is durable before it was written");
+                    out.push(Effect::Append { lsn, record: Record::Dispatcher(record) });
                 }
                 Durability::MemoryOnly => self.durable = lsn,
             },
-            dispatcher::Effect::Reply {
-                call,
-                result,
-                after,
-            } => {
+            dispatcher::Effect::Reply { call, result, after } => {
                 self.hold(after, Held::Reply(call, result.map(Reply::Dispatcher)), out);
             }
             dispatcher::Effect::Push { task, after } => self.hold(after, Held::Push(task), out),
@@ -231,26 +202,21 @@ impl Node {
 
     /// Lets something out as soon as everything up to `after` is durable.
     fn hold(&mut self, after: Lsn, held: Held, out: &mut Effects) {
-        if after <= self.durable {
-            return out.push(held.release());
-        }
-        if let (Health::RefusingUpdates(reason), Held::Reply(call, _)) = (&self.health, &held) {
+        match (&self.health, &held) {
+            (Health::Halted(_), Held::Push(_)) => {}
+            (Health::Halted(reason), Held::Reply(call, _)) => refuse(*call, reason, out),
+            _ if after <= self.durable => out.push(held.release()),
             // Nobody knows when the journal will take records again.
-            let result = Err(unavailable(reason));
-            return out.push(Effect::Reply {
-                call: *call,
-                result,
-            });
+            (Health::RefusingUpdates(reason), Held::Reply(call, _)) => refuse(*call, reason, out),
+            _ => {
+                self.held_serial = self.held_serial.wrapping_add(1);
+                self.held.insert((after, self.held_serial), held);
+            }
         }
-        self.held_serial = self.held_serial.wrapping_add(1);
-        self.held.insert((after, self.held_serial), held);
     }
 
     fn synced(&mut self, upto: Lsn, out: &mut Effects) {
-        assert!(
-            upto <= self.log.last(),
-            "a record that was never written became durable"
-        );
+        assert!(upto <= self.log.last(), "a record that was never written became durable");
         if matches!(self.health, Health::Halted(_)) || upto <= self.durable {
             return;
         }
@@ -280,9 +246,7 @@ impl Node {
         self.log.refuse(None);
         self.append_retry = Time::NEVER;
         self.health = Health::Serving;
-        out.push(Effect::Sync {
-            upto: self.log.last(),
-        });
+        out.push(Effect::Sync { upto: self.log.last() });
     }
 
     /// Stops. What was acknowledged is durable; what waits is told that it may not be.
@@ -293,9 +257,10 @@ impl Node {
         let reason: Arc<str> = reason.into();
         self.fail_held(Lsn::NONE, &reason, out);
         self.held.clear();
-        out.push(Effect::Halt {
-            reason: String::from(&*reason),
-        });
+        for call in self.dispatcher.abandon_calls() {
+            refuse(call, &reason, out);
+        }
+        out.push(Effect::Halt { reason: String::from(&*reason) });
         self.health = Health::Halted(reason);
     }
 
@@ -303,12 +268,7 @@ impl Node {
     fn fail_held(&mut self, from: Lsn, reason: &Arc<str>, out: &mut Effects) {
         for (key, held) in self.held.split_off(&(from, 0)) {
             match held {
-                Held::Reply(call, _) => {
-                    out.push(Effect::Reply {
-                        call,
-                        result: Err(unavailable(reason)),
-                    });
-                }
+                Held::Reply(call, _) => refuse(call, reason, out),
                 Held::Push(_) => {
                     self.held.insert(key, held);
                 }
@@ -326,9 +286,11 @@ impl Held {
     }
 }
 
+fn refuse(call: CallId, reason: &str, out: &mut Effects) {
+    let result = Err(unavailable(reason));
+    out.push(Effect::Reply { call, result });
+}
+
 fn unavailable(reason: &str) -> Status {
-    Status::new(
-        Code::Unavailable,
-        alloc::format!("the journal takes no updates: {reason}"),
-    )
+    Status::new(Code::Unavailable, alloc::format!("the journal takes no updates: {reason}"))
 }

@@ -63,18 +63,11 @@ impl Recovery {
 
     /// The state in parts, for a snapshot.
     pub fn parts(&self) -> Vec<Part> {
-        self.dispatcher
-            .parts()
-            .into_iter()
-            .map(Part::Dispatcher)
-            .collect()
+        self.dispatcher.parts().into_iter().map(Part::Dispatcher).collect()
     }
 
     /// Ends the rebuilding.
     pub fn finish(self) -> Recovered {
-        Recovered {
-            dispatcher: self.dispatcher,
-            applied: self.applied,
-        }
+        Recovered { dispatcher: self.dispatcher, applied: self.applied }
     }
 }

@@ -55,53 +55,31 @@ impl State {
 
     fn apply_task(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match *record {
-            Record::CreateTask {
-                id,
-                iteration,
-                worker,
-            } => {
+            Record::CreateTask { id, iteration, worker } => {
                 self.create_task(lsn, id, iteration, worker)?;
                 self.iteration_mut(iteration)?.tasks.push(id);
                 Ok(())
             }
-            Record::CreatePendingTask {
-                id,
-                iteration,
-                worker,
-                target_round,
-            } => {
+            Record::CreatePendingTask { id, iteration, worker, target_round } => {
                 self.create_task(lsn, id, iteration, worker)?;
                 let ready = BTreeSet::new();
-                let pending = PendingTask {
-                    task: id,
-                    target_round,
-                    failures: 0,
-                    ready,
-                };
+                let pending = PendingTask { task: id, target_round, failures: 0, ready };
                 self.iteration_mut(iteration)?.pending.push_back(pending);
                 Ok(())
             }
-            Record::RejectRound {
-                iteration,
-                target_round,
-            } => self.reject_round(lsn, iteration, target_round),
+            Record::RejectRound { iteration, target_round } => {
+                self.reject_round(lsn, iteration, target_round)
+            }
             Record::AcceptRound { iteration, client } => self.accept_round(lsn, iteration, client),
             Record::FinishTask { id } => self.finish_task(lsn, id),
             Record::RemoveTask { id } => self.remove_task(lsn, id),
-            _ => Err(ApplyError(
-                "the record is of no kind that tasks have".to_string(),
-            )),
+            _ => Err(ApplyError("the record is of no kind that tasks have".to_string())),
         }
     }
 
     fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
-            Record::RegisterDataset {
-                id,
-                definition,
-                plan,
-                metadata,
-            } => {
+            Record::RegisterDataset { id, definition, plan, metadata } => {
                 if self.datasets.contains_key(id) {
                     return Err(exists("dataset", id));
                 }
@@ -118,36 +96,24 @@ impl State {
                 Ok(())
             }
             Record::DecideCompression { id, disabled } => {
-                let dataset = self
-                    .datasets
-                    .get_mut(id)
-                    .ok_or_else(|| missing("dataset", id))?;
+                let dataset = self.datasets.get_mut(id).ok_or_else(|| missing("dataset", id))?;
                 dataset.compression_disabled = Some(*disabled);
                 dataset.changed = lsn;
                 Ok(())
             }
-            _ => Err(ApplyError(
-                "the record is of no kind that datasets have".to_string(),
-            )),
+            _ => Err(ApplyError("the record is of no kind that datasets have".to_string())),
         }
     }
 
     fn skip_taken_dataset_ids(&mut self) {
-        while self
-            .datasets
-            .contains_key(&DatasetId::new(self.counters.dataset.to_string()))
-        {
+        while self.datasets.contains_key(&DatasetId::new(self.counters.dataset.to_string())) {
             self.counters.dataset = self.counters.dataset.saturating_add(1);
         }
     }
 
     fn apply_worker(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
-            Record::RegisterWorker {
-                id,
-                address,
-                profile,
-            } => {
+            Record::RegisterWorker { id, address, profile } => {
                 if self.workers.contains_key(id) {
                     return Err(exists("worker", id));
                 }
@@ -167,18 +133,13 @@ impl State {
                 Ok(())
             }
             Record::UpdateWorker { id, profile } => {
-                let worker = self
-                    .workers
-                    .get_mut(id)
-                    .ok_or_else(|| missing("worker", id))?;
+                let worker = self.workers.get_mut(id).ok_or_else(|| missing("worker", id))?;
                 worker.profile = profile.clone();
                 worker.changed = lsn;
                 self.touch_iterations_of(lsn, *id);
                 Ok(())
             }
-            _ => Err(ApplyError(
-                "the record is of no kind that workers have".to_string(),
-            )),
+            _ => Err(ApplyError("the record is of no kind that workers have".to_string())),
         }
     }
 
@@ -207,9 +168,7 @@ impl State {
             target_workers,
         } = record
         else {
-            return Err(ApplyError(
-                "the record is of no kind that jobs have".to_string(),
-            ));
+            return Err(ApplyError("the record is of no kind that jobs have".to_string()));
         };
         if self.jobs.contains_key(id) {
             return Err(exists("job", id));
@@ -239,24 +198,14 @@ impl State {
         id: IterationId,
         record: &Record,
     ) -> Result<(), ApplyError> {
-        let Record::CreateIteration {
-            job,
-            repetition,
-            sources,
-            ..
-        } = record
-        else {
+        let Record::CreateIteration { job, repetition, sources, .. } = record else {
             return Err(ApplyError("the record creates no iteration".to_string()));
         };
         if self.iterations.contains_key(&id) {
             return Err(exists("iteration", id));
         }
         let coordinated = self.job_or_missing(*job)?.consumers.is_some();
-        let start = |source: &_| SourcePosition {
-            source: *source,
-            repetition: 0,
-            index: 0,
-        };
+        let start = |source: &_| SourcePosition { source: *source, repetition: 0, index: 0 };
         let iteration = Iteration {
             id,
             job: *job,
@@ -287,27 +236,13 @@ impl State {
         if self.tasks.contains_key(&id) {
             return Err(exists("task", id));
         }
-        let of_iteration = self
-            .iterations
-            .get_mut(&iteration)
-            .ok_or_else(|| missing("iteration", iteration))?;
-        let of_worker = self
-            .workers
-            .get_mut(&worker)
-            .ok_or_else(|| missing("worker", worker))?;
+        let of_iteration =
+            self.iterations.get_mut(&iteration).ok_or_else(|| missing("iteration", iteration))?;
+        let of_worker = self.workers.get_mut(&worker).ok_or_else(|| missing("worker", worker))?;
         of_iteration.changed = lsn;
         of_worker.changed = lsn;
         of_worker.tasks.insert(id);
-        self.tasks.insert(
-            id,
-            Task {
-                id,
-                iteration,
-                worker,
-                starting_round: 0,
-                finished: false,
-            },
-        );
+        self.tasks.insert(id, Task { id, iteration, worker, starting_round: 0, finished: false });
         self.counters.task = self.counters.task.max(id.next());
         Ok(())
     }
@@ -323,15 +258,7 @@ impl State {
             return Err(exists("client", id));
         }
         self.iteration_mut(iteration)?.clients.insert(id);
-        self.clients.insert(
-            id,
-            Client {
-                id,
-                iteration,
-                acquired: at,
-                changed: lsn,
-            },
-        );
+        self.clients.insert(id, Client { id, iteration, acquired: at, changed: lsn });
         self.counters.client = self.counters.client.max(id.next());
         Ok(())
     }
@@ -352,19 +279,11 @@ impl State {
     }
 
     fn produce_split(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
-        let Record::ProduceSplit {
-            iteration: id,
-            source,
-            repetition,
-            finished,
-        } = record
-        else {
+        let Record::ProduceSplit { iteration: id, source, repetition, finished } = record else {
             return Err(ApplyError("the record produces no split".to_string()));
         };
         let iteration = self.iteration_mut(*id)?;
-        let position = usize::try_from(*source)
-            .ok()
-            .and_then(|at| iteration.sources.get_mut(at));
+        let position = usize::try_from(*source).ok().and_then(|at| iteration.sources.get_mut(at));
         let position = position.ok_or_else(|| missing("split source", source))?;
         if *repetition > position.repetition {
             position.repetition = *repetition;
@@ -380,81 +299,28 @@ impl State {
         Ok(())
     }
 
-    fn reject_round(
-        &mut self,
-        lsn: Lsn,
-        iteration: IterationId,
-        target_round: i64,
-    ) -> Result<(), ApplyError> {
-        let iteration = self.iteration_mut(iteration)?;
-        let id = iteration.id;
-        let front = iteration
-            .pending
-            .front_mut()
-            .ok_or_else(|| missing("pending task of", id))?;
-        front.failures = front.failures.saturating_add(1);
-        front.ready.clear();
-        front.target_round = target_round;
-        iteration.changed = lsn;
-        Ok(())
-    }
-
-    fn accept_round(
-        &mut self,
-        lsn: Lsn,
-        id: IterationId,
-        client: ClientId,
-    ) -> Result<(), ApplyError> {
-        let job = self
-            .iterations
-            .get(&id)
-            .ok_or_else(|| missing("iteration", id))?
-            .job;
-        let consumers = self.job_or_missing(job)?.consumers.unwrap_or(0);
-        let iteration = self.iteration_mut(id)?;
-        let front = iteration
-            .pending
-            .front_mut()
-            .ok_or_else(|| missing("pending task of", id))?;
-        front.ready.insert(client);
-        iteration.changed = lsn;
-        let ready = i64::try_from(front.ready.len()).unwrap_or(i64::MAX);
-        if ready >= consumers {
-            self.promote_front(id)
-        } else {
-            Ok(())
-        }
-    }
-
-    fn promote_front(&mut self, id: IterationId) -> Result<(), ApplyError> {
-        let iteration = self.iteration_mut(id)?;
-        let front = iteration
-            .pending
-            .pop_front()
-            .ok_or_else(|| missing("pending task of", id))?;
-        iteration.tasks.push(front.task);
-        let task = self
-            .tasks
-            .get_mut(&front.task)
-            .ok_or_else(|| missing("task", front.task))?;
-        task.starting_round = front.target_round;
-        Ok(())
-    }
-
     fn finish_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {
+        if self.is_pending(id) {
+            // No consumer has ever seen it, and none should stop to agree on it.
+            return self.remove_task(lsn, id);
+        }
         let iteration = self.end_task(lsn, id)?;
         let tasks = &self.tasks;
         let finished = |task: &TaskId| tasks.get(task).is_some_and(|t| t.finished);
-        let iteration = self
-            .iterations
-            .get_mut(&iteration)
-            .ok_or_else(|| missing("iteration", iteration))?;
+        let iteration =
+            self.iterations.get_mut(&iteration).ok_or_else(|| missing("iteration", iteration))?;
         iteration.changed = lsn;
         if !iteration.tasks.is_empty() && iteration.tasks.iter().all(finished) {
             let iteration = iteration.id;
             self.close_iteration(lsn, iteration)?;
         }
         Ok(())
+    }
+
+    fn is_pending(&self, id: TaskId) -> bool {
+        let task = self.tasks.get(&id);
+        let iteration = task.and_then(|task| self.iterations.get(&task.iteration));
+        iteration.is_some_and(|iteration| iteration.pending.iter().any(|p| p.task == id))
     }
 
     /// Marks a task finished and takes it off its worker.
@@ -467,10 +333,7 @@ impl State {
     }
 
     fn detach_task(&mut self, lsn: Lsn, id: TaskId, worker: WorkerId) -> Result<(), ApplyError> {
-        let worker = self
-            .workers
-            .get_mut(&worker)
-            .ok_or_else(|| missing("worker", worker))?;
+        let worker = self.workers.get_mut(&worker).ok_or_else(|| missing("worker", worker))?;
         if worker.tasks.remove(&id) {
             worker.changed = lsn;
         }
@@ -483,9 +346,7 @@ impl State {
         iteration.finished = true;
         iteration.changed = lsn;
         let pending = core::mem::take(&mut iteration.pending);
-        iteration
-            .tasks
-            .extend(pending.iter().map(|pending| pending.task));
+        iteration.tasks.extend(pending.iter().map(|pending| pending.task));
         for pending in &pending {
             self.end_task(lsn, pending.task)?;
         }
@@ -515,13 +376,11 @@ impl State {
         Ok(())
     }
 
-    fn iteration_mut(&mut self, id: IterationId) -> Result<&mut Iteration, ApplyError> {
-        self.iterations
-            .get_mut(&id)
-            .ok_or_else(|| missing("iteration", id))
+    pub(super) fn iteration_mut(&mut self, id: IterationId) -> Result<&mut Iteration, ApplyError> {
+        self.iterations.get_mut(&id).ok_or_else(|| missing("iteration", id))
     }
 
-    fn job_or_missing(&self, id: JobId) -> Result<&Job, ApplyError> {
+    pub(super) fn job_or_missing(&self, id: JobId) -> Result<&Job, ApplyError> {
         self.jobs.get(&id).ok_or_else(|| missing("job", id))
     }
 }

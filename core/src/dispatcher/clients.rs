@@ -22,7 +22,7 @@ impl Dispatcher {
         self.leases.hear_client(heartbeat.client, turn.now);
         self.check_not_collected(id)?;
         self.report_round(turn, id, heartbeat)?;
-        let tasks = self.tasks_seen(id)?;
+        let (tasks, listed_since) = self.tasks_seen(id)?;
         let iteration = self.iteration(id)?;
         let reply = ClientHeartbeatReply {
             tasks,
@@ -30,10 +30,8 @@ impl Dispatcher {
             block_round: iteration.pending.front().map(|front| front.target_round),
             deployment_mode: self.config.deployment_mode,
         };
-        Ok((
-            Reply::ClientHeartbeat(reply),
-            known_since.max(iteration.changed),
-        ))
+        let after = known_since.max(listed_since);
+        Ok((Reply::ClientHeartbeat(reply), after))
     }
 
     pub(super) fn release_client(&mut self, turn: &mut Turn<'_>, id: ClientId) -> Answer {
@@ -44,52 +42,58 @@ impl Dispatcher {
     }
 
     fn client(&self, id: ClientId) -> Result<&Client, Refusal> {
-        self.state
-            .clients()
-            .get(&id)
-            .ok_or(match self.config.fault_tolerant {
-                true => Refusal::UnknownClient(id),
-                false => Refusal::ForgottenClient(id),
-            })
+        self.state.clients().get(&id).ok_or(match self.config.fault_tolerant {
+            true => Refusal::UnknownClient(id),
+            false => Refusal::ForgottenClient(id),
+        })
     }
 
     pub(super) fn iteration(&self, id: IterationId) -> Result<&Iteration, Refusal> {
-        self.state
-            .iterations()
-            .get(&id)
-            .ok_or(Refusal::UnknownIteration(id))
+        self.state.iterations().get(&id).ok_or(Refusal::UnknownIteration(id))
     }
 
     fn check_not_collected(&self, id: IterationId) -> Result<(), Refusal> {
         if !self.iteration(id)?.collected {
             return Ok(());
         }
-        let timeout_ms = self
-            .config
-            .job_gc_timeout
-            .map_or(0, |timeout| timeout.as_millis());
-        Err(Refusal::Collected {
-            iteration: id,
-            timeout_ms,
-        })
+        let timeout_ms = self.config.job_gc_timeout.map_or(0, |timeout| timeout.as_millis());
+        Err(Refusal::Collected { iteration: id, timeout_ms })
     }
 
-    /// The iteration's task list, made anew only when the iteration has changed.
-    fn tasks_seen(&mut self, id: IterationId) -> Result<Arc<[TaskInfo]>, Refusal> {
+    /// The iteration's task list, made anew only when something in it has changed, with the newest
+    /// record it shows.
+    fn tasks_seen(&mut self, id: IterationId) -> Result<(Arc<[TaskInfo]>, Lsn), Refusal> {
         let iteration = self.iteration(id)?;
-        if let Some((version, tasks)) = self.views.get(&id)
-            && *version == iteration.changed
+        let version = self.list_version(iteration);
+        if let Some((cached, tasks)) = self.views.get(&id)
+            && *cached == version
         {
-            return Ok(tasks.clone());
+            return Ok((tasks.clone(), version));
         }
-        let version: Lsn = iteration.changed;
-        let infos = iteration
-            .tasks
-            .iter()
-            .filter_map(|task| self.task_info(*task));
-        let tasks: Arc<[TaskInfo]> = infos.collect();
+        let tasks = self.task_infos(iteration);
         self.views.insert(id, (version, tasks.clone()));
-        Ok(tasks)
+        Ok((tasks, version))
+    }
+
+    /// The newest record that an iteration's task list shows. A worker's new profile touches its
+    /// open iterations only, since it would have to look through all the finished ones.
+    pub(super) fn list_version(&self, iteration: &Iteration) -> Lsn {
+        if !iteration.finished {
+            return iteration.changed;
+        }
+        let tasks = iteration.tasks.iter();
+        let workers = tasks.filter_map(|task| {
+            let task = self.state.tasks().get(task)?;
+            self.state.workers().get(&task.worker)
+        });
+        let newest = workers.map(|worker| worker.changed).max();
+        newest.map_or(iteration.changed, |lsn| lsn.max(iteration.changed))
+    }
+
+    /// The iteration's task list as its clients see it.
+    pub(super) fn task_infos(&self, iteration: &Iteration) -> Arc<[TaskInfo]> {
+        let tasks = iteration.tasks.iter();
+        tasks.filter_map(|task| self.task_info(*task)).collect()
     }
 
     fn task_info(&self, id: TaskId) -> Option<TaskInfo> {

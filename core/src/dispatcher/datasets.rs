@@ -19,52 +19,30 @@ impl Dispatcher {
         turn: &mut Turn<'_>,
         request: RegisterDataset,
     ) -> Answer {
-        let taken = request
-            .wished
-            .as_ref()
-            .and_then(|id| self.state.datasets().get(id));
+        let taken = request.wished.as_ref().and_then(|id| self.state.datasets().get(id));
         if let Some(dataset) = taken {
             check_same_structure(dataset, &request.metadata)?;
             return Ok((Reply::Dataset(dataset.id.clone()), dataset.changed));
         }
         if self.state.datasets().len() >= DATASETS_MAX {
-            return Err(Refusal::TooMany {
-                what: "datasets",
-                bound: DATASETS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "datasets", bound: DATASETS_MAX });
         }
-        let RegisterDataset {
-            wished,
-            definition,
-            plan,
-            metadata,
-        } = request;
+        let RegisterDataset { wished, definition, plan, metadata } = request;
         let next = || DatasetId::new(self.state.counters().dataset.to_string());
         let id = wished.unwrap_or_else(next);
-        let record = Record::RegisterDataset {
-            id: id.clone(),
-            definition,
-            plan,
-            metadata,
-        };
+        let record = Record::RegisterDataset { id: id.clone(), definition, plan, metadata };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Dataset(id), lsn))
     }
 
     pub(super) fn metadata(&self, id: DatasetId) -> Answer {
         let dataset = self.dataset(id)?;
-        Ok((
-            Reply::Metadata(dataset.metadata.encoded.clone()),
-            dataset.changed,
-        ))
+        Ok((Reply::Metadata(dataset.metadata.encoded.clone()), dataset.changed))
     }
 
     pub(super) fn definition(&self, id: DatasetId) -> Answer {
         let dataset = self.dataset(id)?;
-        Ok((
-            Reply::Definition(dataset.definition.clone()),
-            dataset.changed,
-        ))
+        Ok((Reply::Definition(dataset.definition.clone()), dataset.changed))
     }
 
     /// The first wish decides, for client and workers alike: if they differed, elements could not
@@ -82,21 +60,12 @@ impl Dispatcher {
         if let Some(disabled) = dataset.compression_disabled {
             return Ok((Reply::Compression(Some(disabled)), dataset.changed));
         }
-        let lsn = self.commit(
-            turn,
-            [Record::DecideCompression {
-                id,
-                disabled: disable,
-            }],
-        )?;
+        let lsn = self.commit(turn, [Record::DecideCompression { id, disabled: disable }])?;
         Ok((Reply::Compression(Some(disable)), lsn))
     }
 
     fn dataset(&self, id: DatasetId) -> Result<&Dataset, Refusal> {
-        self.state
-            .datasets()
-            .get(&id)
-            .ok_or(Refusal::UnknownDataset(id))
+        self.state.datasets().get(&id).ok_or(Refusal::UnknownDataset(id))
     }
 }
 
@@ -106,17 +75,11 @@ fn check_same_structure(dataset: &Dataset, other: &DatasetMetadata) -> Result<()
     let difference: String = if own.structure != other.structure {
         "different element_spec".into()
     } else if own.compression != other.compression {
-        format!(
-            "compression {:?}, not {:?}",
-            own.compression, other.compression
-        )
+        format!("compression {:?}, not {:?}", own.compression, other.compression)
     } else if own.cardinality != other.cardinality {
         format!("cardinality {}, not {}", own.cardinality, other.cardinality)
     } else {
         return Ok(());
     };
-    Err(Refusal::OtherStructure {
-        id: dataset.id.clone(),
-        difference,
-    })
+    Err(Refusal::OtherStructure { id: dataset.id.clone(), difference })
 }

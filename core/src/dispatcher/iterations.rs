@@ -27,12 +27,7 @@ impl Dispatcher {
         let lsn = self.commit(turn, records)?;
         for task in created {
             // Without this push a worker would hear of the task at its next heartbeat only.
-            if let Some(task) = self
-                .state
-                .tasks()
-                .get(&task)
-                .and_then(|task| self.task_def(task))
-            {
+            if let Some(task) = self.state.tasks().get(&task).and_then(|task| self.task_def(task)) {
                 turn.out.push(Effect::Push { task, after: lsn });
             }
         }
@@ -45,39 +40,21 @@ impl Dispatcher {
         repetition: i64,
         now: Time,
     ) -> Result<Vec<Record>, Refusal> {
-        let job = self
-            .state
-            .jobs()
-            .get(&job)
-            .ok_or(Refusal::UnknownJob(job))?;
+        let job = self.state.jobs().get(&job).ok_or(Refusal::UnknownJob(job))?;
         if repetition < 0 {
             let expected = "at least 0".to_string();
-            return Err(Refusal::OutOfRange {
-                field: "repetition",
-                value: repetition,
-                expected,
-            });
+            return Err(Refusal::OutOfRange { field: "repetition", value: repetition, expected });
         }
         if self.state.clients().len() >= CLIENTS_MAX {
-            return Err(Refusal::TooMany {
-                what: "clients",
-                bound: CLIENTS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "clients", bound: CLIENTS_MAX });
         }
-        let live = self
-            .state
-            .iteration_of(job.id, repetition)
-            .filter(|known| !known.collected);
+        let live = self.state.iteration_of(job.id, repetition).filter(|known| !known.collected);
         let (iteration, mut records) = match live {
             Some(iteration) => (iteration.id, Vec::new()),
             None => self.decide_new_iteration(job, repetition)?,
         };
         let id = self.state.counters().client;
-        records.push(Record::AcquireClient {
-            id,
-            iteration,
-            at: now,
-        });
+        records.push(Record::AcquireClient { id, iteration, at: now });
         Ok(records)
     }
 
@@ -87,22 +64,10 @@ impl Dispatcher {
         repetition: i64,
     ) -> Result<(IterationId, Vec<Record>), Refusal> {
         if self.state.iterations().len() >= ITERATIONS_MAX {
-            return Err(Refusal::TooMany {
-                what: "iterations",
-                bound: ITERATIONS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "iterations", bound: ITERATIONS_MAX });
         }
-        if self
-            .state
-            .tasks()
-            .len()
-            .saturating_add(self.state.workers().len())
-            > TASKS_MAX
-        {
-            return Err(Refusal::TooMany {
-                what: "tasks",
-                bound: TASKS_MAX,
-            });
+        if self.state.tasks().len().saturating_add(self.state.workers().len()) > TASKS_MAX {
+            return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
         }
         let sources = self.sources_of(job)?;
         self.check_worker_indices(job)?;
@@ -115,11 +80,7 @@ impl Dispatcher {
         }];
         let mut id = self.state.counters().task;
         for worker in self.state.workers().keys() {
-            records.push(Record::CreateTask {
-                id,
-                iteration,
-                worker: *worker,
-            });
+            records.push(Record::CreateTask { id, iteration, worker: *worker });
             id = id.next();
         }
         Ok((iteration, records))
@@ -132,10 +93,7 @@ impl Dispatcher {
         match (&dataset.plan, job.sharding) {
             (SplitPlan::Splittable(sources), ShardingPolicy::Dynamic) => Ok(sources.clone()),
             (SplitPlan::Unsplittable { code, message }, ShardingPolicy::Dynamic) => {
-                Err(Refusal::Unsplittable {
-                    code: *code,
-                    message: message.clone(),
-                })
+                Err(Refusal::Unsplittable { code: *code, message: message.clone() })
             }
             _ => Ok(Vec::new()),
         }

@@ -19,25 +19,16 @@ impl Dispatcher {
         request: GetOrCreateJob,
         entropy: u64,
     ) -> Answer {
-        if let Some(job) = request
-            .name
-            .as_ref()
-            .and_then(|name| self.state.job_named(name))
-        {
+        if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
             check_same_parameters(job, &request)?;
             return Ok((Reply::Job(job.id), job.changed));
         }
         check_consumers(request.consumers)?;
         if self.state.jobs().len() >= JOBS_MAX {
-            return Err(Refusal::TooMany {
-                what: "jobs",
-                bound: JOBS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "jobs", bound: JOBS_MAX });
         }
         let id = self.state.counters().job;
-        let name = request
-            .name
-            .map_or_else(|| self.anonymous_name(entropy), Arc::from);
+        let name = request.name.map_or_else(|| self.anonymous_name(entropy), Arc::from);
         let record = Record::CreateJob {
             id,
             name,
@@ -85,28 +76,17 @@ fn check_same_parameters(job: &Job, request: &GetOrCreateJob) -> Result<(), Refu
             difference.push_str(&format!("Existing {what}: <{existing}>; got <{got}>. "));
         }
     };
-    differ(
-        "processing mode",
-        job.sharding.name(),
-        request.sharding.name(),
-    );
+    differ("processing mode", job.sharding.name(), request.sharding.name());
     differ(
         "cross-trainer cache",
         enabled(job.use_cross_trainer_cache),
         enabled(request.use_cross_trainer_cache),
     );
-    differ(
-        "target workers",
-        job.target_workers.name(),
-        request.target_workers.name(),
-    );
+    differ("target workers", job.target_workers.name(), request.target_workers.name());
     if difference.is_empty() {
         return Ok(());
     }
-    Err(Refusal::OtherParameters {
-        name: job.name.clone(),
-        difference,
-    })
+    Err(Refusal::OtherParameters { name: job.name.clone(), difference })
 }
 
 const fn enabled(flag: bool) -> &'static str {

@@ -9,9 +9,9 @@ use crate::time::{Duration, Time};
 /// Signs of life.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leases {
-    clients: BTreeMap<ClientId, Time>,
-    workers: BTreeMap<WorkerId, Time>,
-    lost: BTreeSet<WorkerId>,
+    pub(super) clients: BTreeMap<ClientId, Time>,
+    pub(super) workers: BTreeMap<WorkerId, Time>,
+    pub(super) lost: BTreeSet<WorkerId>,
 }
 
 impl Leases {
@@ -58,14 +58,9 @@ impl Leases {
         now: Time,
         timeout: Duration,
     ) -> BTreeSet<WorkerId> {
-        let silent = self
-            .workers
-            .iter()
-            .filter(|(_, heard)| now.since(**heard) > timeout);
-        let newly: BTreeSet<WorkerId> = silent
-            .map(|(id, _)| *id)
-            .filter(|id| !self.lost.contains(id))
-            .collect();
+        let silent = self.workers.iter().filter(|(_, heard)| now.since(**heard) > timeout);
+        let newly: BTreeSet<WorkerId> =
+            silent.map(|(id, _)| *id).filter(|id| !self.lost.contains(id)).collect();
         self.lost.extend(newly.iter());
         newly
     }

@@ -78,10 +78,7 @@ pub struct Log {
 impl Log {
     /// A log whose next record gets this position.
     pub const fn starting_at(next: Lsn) -> Self {
-        Self {
-            next,
-            refuses: None,
-        }
+        Self { next, refuses: None }
     }
 
     /// The newest record's position.
@@ -99,10 +96,8 @@ impl Log {
         self.refuses.as_ref()
     }
 
-    fn assign(&mut self) -> Lsn {
-        let lsn = self.next;
-        self.next = lsn.next();
-        lsn
+    fn advance(&mut self) {
+        self.next = self.next.next();
     }
 }
 
@@ -155,12 +150,7 @@ impl Dispatcher {
 
     /// Takes one request.
     pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
-        if let Request::MaybeRemoveTask {
-            task,
-            consumer_index,
-            round,
-        } = request
-        {
+        if let Request::MaybeRemoveTask { task, consumer_index, round } = request {
             return self.maybe_remove_task(turn, call, task, consumer_index, round);
         }
         let answer = self.answer(turn, request, entropy);
@@ -169,11 +159,7 @@ impl Dispatcher {
             Ok((reply, after)) => (Ok(reply), after),
             Err(refusal) => (Err(refusal.into()), turn.log.last()),
         };
-        turn.out.push(Effect::Reply {
-            call,
-            result,
-            after,
-        });
+        turn.out.push(Effect::Reply { call, result, after });
     }
 
     fn answer(&mut self, turn: &mut Turn<'_>, request: Request, entropy: u64) -> Answer {
@@ -191,18 +177,16 @@ impl Dispatcher {
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(turn, &heartbeat),
             Request::ReleaseClient { client } => self.release_client(turn, client),
             Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(turn, &heartbeat),
-            Request::WorkerUpdate {
-                worker_address,
-                progress,
-            } => self.worker_update(turn, &worker_address, &progress),
+            Request::WorkerUpdate { worker_address, progress } => {
+                self.worker_update(turn, &worker_address, &progress)
+            }
             Request::GetDefinition { dataset } => self.definition(dataset),
-            Request::GetSplit {
-                iteration,
-                repetition,
-                source,
-            } => self.get_split(turn, iteration, repetition, source),
+            Request::GetSplit { iteration, repetition, source } => {
+                self.get_split(turn, iteration, repetition, source)
+            }
             Request::GetWorkers => Ok(self.workers()),
-            Request::Report => Ok((Reply::Report(self.report(turn.now)), turn.log.last())),
+            // A picture promises nothing, and is wanted most when the journal takes no records.
+            Request::Report => Ok((Reply::Report(self.report(turn.now)), Lsn::NONE)),
             // Answered by the caller: it may have to wait for other consumers.
             Request::MaybeRemoveTask { .. } => Ok((Reply::TaskRemoved(false), Lsn::NONE)),
         }
@@ -221,14 +205,13 @@ impl Dispatcher {
             if let Some(reason) = turn.log.refuses() {
                 return Err(Refusal::JournalRefuses(reason.clone()));
             }
-            let lsn = turn.log.assign();
+            let lsn = turn.log.next;
             if let Err(error) = self.state.apply(lsn, &record) {
                 let reason = alloc::format!("record {lsn} does not fit the state: {error}");
-                turn.out.push(Effect::Halt {
-                    reason: reason.as_str().into(),
-                });
+                turn.out.push(Effect::Halt { reason: reason.as_str().into() });
                 return Err(Refusal::Defect(reason));
             }
+            turn.log.advance();
             turn.out.push(Effect::Append { lsn, record });
         }
         Ok(turn.log.last())

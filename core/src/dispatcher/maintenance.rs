@@ -40,16 +40,9 @@ impl Dispatcher {
         let silent = self.silent_clients(turn.now);
         let more = silent.len() >= EXPIRIES_PER_STEP_MAX;
         for client in silent {
-            self.commit(
-                turn,
-                [Record::ReleaseClient {
-                    id: client,
-                    at: turn.now,
-                }],
-            )?;
+            self.commit(turn, [Record::ReleaseClient { id: client, at: turn.now }])?;
             self.leases.forget_client(client);
-            turn.out
-                .push(Effect::Observe(Event::ClientExpired { client }));
+            turn.out.push(Effect::Observe(Event::ClientExpired { client }));
         }
         let abandoned = self.abandoned_iterations(turn.now);
         let more = more || abandoned.len() >= EXPIRIES_PER_STEP_MAX;
@@ -64,10 +57,7 @@ impl Dispatcher {
     fn silent_clients(&self, now: Time) -> Vec<ClientId> {
         let clients = self.state.clients().values();
         let silent = clients.filter(|client| self.is_silent(client, now));
-        silent
-            .take(EXPIRIES_PER_STEP_MAX)
-            .map(|client| client.id)
-            .collect()
+        silent.take(EXPIRIES_PER_STEP_MAX).map(|client| client.id).collect()
     }
 
     /// Before its first heartbeat a client is given longer: it may build its pipeline long before
@@ -83,10 +73,7 @@ impl Dispatcher {
         let open = self.state.open_iterations().iter();
         let open = open.filter_map(|id| self.state.iterations().get(id));
         let abandoned = open.filter(|iteration| self.is_abandoned(iteration, now));
-        abandoned
-            .take(EXPIRIES_PER_STEP_MAX)
-            .map(|iteration| iteration.id)
-            .collect()
+        abandoned.take(EXPIRIES_PER_STEP_MAX).map(|iteration| iteration.id).collect()
     }
 
     fn is_abandoned(&self, iteration: &Iteration, now: Time) -> bool {
@@ -111,21 +98,14 @@ impl Dispatcher {
             return;
         };
         let (job_name, repetition) = (job.name.clone(), iteration.repetition);
-        turn.out.push(Effect::Observe(Event::IterationCollected {
-            job_name,
-            repetition,
-        }));
+        turn.out.push(Effect::Observe(Event::IterationCollected { job_name, repetition }));
     }
 
     fn notice_lost_workers(&mut self, turn: &mut Turn<'_>) {
-        for id in self
-            .leases
-            .lose_silent_workers(turn.now, self.config.worker_timeout)
-        {
+        for id in self.leases.lose_silent_workers(turn.now, self.config.worker_timeout) {
             if let Some(worker) = self.state.workers().get(&id) {
                 let address = worker.address.clone();
-                turn.out
-                    .push(Effect::Observe(Event::WorkerLost { address }));
+                turn.out.push(Effect::Observe(Event::WorkerLost { address }));
             }
         }
     }

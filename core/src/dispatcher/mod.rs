@@ -5,9 +5,11 @@
 //! and workers need them; `docs/compatibility.md` lists where Rondo does better.
 
 mod apply;
+mod apply_rounds;
 mod clients;
 mod config;
 mod datasets;
+mod invariants;
 mod iterations;
 mod jobs;
 mod leases;
@@ -30,6 +32,7 @@ mod workers;
 
 pub use apply::ApplyError;
 pub use config::Config;
+pub(crate) use invariants::{DISPATCHER_INVARIANTS, STATE_INVARIANTS};
 pub use machine::{Dispatcher, Effect, Log, Turn};
 pub use record::{Record, WorkerProfile};
 pub use refusal::Refusal;

@@ -139,7 +139,7 @@ pub enum Record {
         /// The consumer's client.
         client: ClientId,
     },
-    /// A worker finished a task.
+    /// A worker finished a task. A pending one is gone with that.
     FinishTask {
         /// The task.
         id: TaskId,

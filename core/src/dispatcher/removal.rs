@@ -16,16 +16,41 @@ use crate::time::Time;
 /// The waiting calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Removals {
-    tasks: BTreeMap<TaskId, Vote>,
-    calls: BTreeMap<CallId, TaskId>,
-    deadlines: BTreeSet<(Time, CallId)>,
+    pub(super) tasks: BTreeMap<TaskId, Vote>,
+    pub(super) calls: BTreeMap<CallId, TaskId>,
+    pub(super) deadlines: BTreeSet<(Time, CallId)>,
 }
 
 /// Consumers that would give up one task in one round.
 #[derive(Clone, Debug)]
-struct Vote {
+pub(super) struct Vote {
     round: i64,
-    waiting: BTreeMap<CallId, (i64, Time)>,
+    pub(super) waiting: BTreeMap<CallId, (i64, Time)>,
+    /// How many calls each consumer has waiting.
+    pub(super) consumers: BTreeMap<i64, usize>,
+}
+
+impl Vote {
+    fn in_round(round: i64) -> Self {
+        Self { round, waiting: BTreeMap::new(), consumers: BTreeMap::new() }
+    }
+
+    fn add(&mut self, call: CallId, consumer: i64, until: Time) {
+        self.waiting.insert(call, (consumer, until));
+        let calls = self.consumers.entry(consumer).or_default();
+        *calls = calls.saturating_add(1);
+    }
+
+    /// Takes a call out and says when it would have given up.
+    fn withdraw(&mut self, call: CallId) -> Option<Time> {
+        let (consumer, until) = self.waiting.remove(&call)?;
+        let calls = self.consumers.entry(consumer).or_default();
+        *calls = calls.saturating_sub(1);
+        if *calls == 0 {
+            self.consumers.remove(&consumer);
+        }
+        Some(until)
+    }
 }
 
 impl Removals {
@@ -34,13 +59,17 @@ impl Removals {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    fn add(&mut self, task: TaskId, round: i64, call: CallId, consumer: i64, until: Time) {
+    pub(super) fn add(
+        &mut self,
+        task: TaskId,
+        round: i64,
+        call: CallId,
+        consumer: i64,
+        until: Time,
+    ) {
         let vote = self.tasks.entry(task);
-        let vote = vote.or_insert_with(|| Vote {
-            round,
-            waiting: BTreeMap::new(),
-        });
-        vote.waiting.insert(call, (consumer, until));
+        let vote = vote.or_insert_with(|| Vote::in_round(round));
+        vote.add(call, consumer, until);
         self.calls.insert(call, task);
         self.deadlines.insert((until, call));
     }
@@ -65,7 +94,7 @@ impl Removals {
         let Some(vote) = self.tasks.get_mut(&task) else {
             return;
         };
-        if let Some((_, until)) = vote.waiting.remove(&call) {
+        if let Some(until) = vote.withdraw(call) {
             self.deadlines.remove(&(until, call));
         }
         if vote.waiting.is_empty() {
@@ -74,15 +103,9 @@ impl Removals {
     }
 
     fn is_unanimous(&self, task: TaskId, consumers: i64) -> bool {
-        let Some(vote) = self.tasks.get(&task) else {
-            return false;
-        };
-        let distinct: BTreeSet<i64> = vote
-            .waiting
-            .values()
-            .map(|(consumer, _)| *consumer)
-            .collect();
-        i64::try_from(distinct.len()).is_ok_and(|count| count >= consumers)
+        self.tasks.get(&task).is_some_and(|vote| {
+            i64::try_from(vote.consumers.len()).is_ok_and(|count| count >= consumers)
+        })
     }
 }
 
@@ -98,11 +121,7 @@ impl Dispatcher {
         match self.check_removal(task, consumer) {
             Err(refusal) => {
                 let after = turn.log.last();
-                turn.out.push(Effect::Reply {
-                    call,
-                    result: Err(refusal.into()),
-                    after,
-                });
+                turn.out.push(Effect::Reply { call, result: Err(refusal.into()), after });
             }
             Ok(None) => answer(turn, [call], true),
             Ok(Some(consumers)) => self.vote(turn, call, task, (consumer, round), consumers),
@@ -117,23 +136,14 @@ impl Dispatcher {
         let job = self.iteration(task.iteration)?.job;
         let consumers = self.state.jobs().get(&job).and_then(|job| job.consumers);
         let Some(consumers) = consumers else {
-            return Err(Refusal::NotCoordinated {
-                task: task.id.get(),
-            });
+            return Err(Refusal::NotCoordinated { task: task.id.get() });
         };
         if !(0..consumers).contains(&consumer) {
             let expected = format!("from 0 to {}", consumers.saturating_sub(1));
-            return Err(Refusal::OutOfRange {
-                field: "consumer_index",
-                value: consumer,
-                expected,
-            });
+            return Err(Refusal::OutOfRange { field: "consumer_index", value: consumer, expected });
         }
         if self.removals.calls.len() >= PARKED_CALLS_MAX {
-            return Err(Refusal::TooMany {
-                what: "waiting calls",
-                bound: PARKED_CALLS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "waiting calls", bound: PARKED_CALLS_MAX });
         }
         Ok(Some(consumers))
     }
@@ -146,12 +156,7 @@ impl Dispatcher {
         (consumer, round): (i64, i64),
         consumers: i64,
     ) {
-        if self
-            .removals
-            .tasks
-            .get(&task)
-            .is_some_and(|vote| vote.round != round)
-        {
+        if self.removals.tasks.get(&task).is_some_and(|vote| vote.round != round) {
             // The consumers do not stand in the same round: none of them may drop the task.
             let waited = self.removals.end(task);
             return answer(turn, waited.into_iter().chain([call]), false);
@@ -174,11 +179,7 @@ impl Dispatcher {
                 let after: Lsn = turn.log.last();
                 for call in waited {
                     let result = Err(refusal.clone().into());
-                    turn.out.push(Effect::Reply {
-                        call: *call,
-                        result,
-                        after,
-                    });
+                    turn.out.push(Effect::Reply { call: *call, result, after });
                 }
             }
         }
@@ -187,6 +188,11 @@ impl Dispatcher {
     /// Forgets a waiting call whose caller is gone.
     pub fn cancel(&mut self, call: CallId) {
         self.removals.withdraw(call);
+    }
+
+    /// Forgets all waiting calls and names them.
+    pub(crate) fn abandon_calls(&mut self) -> impl Iterator<Item = CallId> + use<> {
+        core::mem::take(&mut self.removals).calls.into_keys()
     }
 
     /// Answers calls that have waited long enough.
@@ -207,10 +213,6 @@ impl Dispatcher {
 fn answer(turn: &mut Turn<'_>, calls: impl IntoIterator<Item = CallId>, removed: bool) {
     let after = turn.log.last();
     for call in calls {
-        turn.out.push(Effect::Reply {
-            call,
-            result: Ok(Reply::TaskRemoved(removed)),
-            after,
-        });
+        turn.out.push(Effect::Reply { call, result: Ok(Reply::TaskRemoved(removed)), after });
     }
 }

@@ -18,27 +18,11 @@ impl Dispatcher {
         let state = &self.state;
         Report {
             datasets: state.datasets().values().map(dataset_report).collect(),
-            workers: state
-                .workers()
-                .values()
-                .map(|w| self.worker_report(w, now))
-                .collect(),
+            workers: state.workers().values().map(|w| self.worker_report(w, now)).collect(),
             jobs: state.jobs().values().map(job_report).collect(),
-            iterations: state
-                .iterations()
-                .values()
-                .map(|i| self.iteration_report(i))
-                .collect(),
-            tasks: state
-                .tasks()
-                .values()
-                .map(|task| self.task_report(task))
-                .collect(),
-            clients: state
-                .clients()
-                .values()
-                .map(|c| self.client_report(c, now))
-                .collect(),
+            iterations: state.iterations().values().map(|i| self.iteration_report(i)).collect(),
+            tasks: state.tasks().values().map(|task| self.task_report(task)).collect(),
+            clients: state.clients().values().map(|c| self.client_report(c, now)).collect(),
         }
     }
 
@@ -48,20 +32,13 @@ impl Dispatcher {
             uid: worker.profile.uid,
             tags: worker.profile.tags.to_vec(),
             tasks: count(worker.tasks.len()),
-            silent_ms: self
-                .leases
-                .worker_silence(worker.id, now)
-                .map(Duration::as_millis),
+            silent_ms: self.leases.worker_silence(worker.id, now).map(Duration::as_millis),
             lost: self.leases.is_lost(worker.id),
         }
     }
 
     fn iteration_report(&self, iteration: &Iteration) -> IterationReport {
-        let finished = iteration
-            .tasks
-            .iter()
-            .filter(|task| self.is_finished(**task))
-            .count();
+        let finished = iteration.tasks.iter().filter(|task| self.is_finished(**task)).count();
         let job = self.state.jobs().get(&iteration.job);
         IterationReport {
             id: iteration.id.get(),
@@ -79,10 +56,7 @@ impl Dispatcher {
     }
 
     fn is_finished(&self, task: TaskId) -> bool {
-        self.state
-            .tasks()
-            .get(&task)
-            .is_some_and(|task| task.finished)
+        self.state.tasks().get(&task).is_some_and(|task| task.finished)
     }
 
     fn task_report(&self, task: &Task) -> TaskReport {
@@ -107,10 +81,7 @@ impl Dispatcher {
         ClientReport {
             id: client.id.get(),
             iteration: client.iteration.get(),
-            silent_ms: self
-                .leases
-                .client_silence(client.id, now)
-                .map(Duration::as_millis),
+            silent_ms: self.leases.client_silence(client.id, now).map(Duration::as_millis),
         }
     }
 }

@@ -78,7 +78,8 @@ pub enum Request {
     },
     /// `GetWorkers`.
     GetWorkers,
-    /// A picture of the whole state for people (`rondo status`).
+    /// A picture of the whole state for people (`rondo status`). It waits for nothing, so it may
+    /// show what is not durable yet.
     Report,
 }
 

@@ -48,15 +48,8 @@ impl Dispatcher {
         let (task, before) = (front.task, iteration.pending.len());
         self.commit(turn, records)?;
         if self.iteration(id)?.pending.len() < before {
-            let starting_round = self
-                .state
-                .tasks()
-                .get(&task)
-                .map_or(0, |t| t.starting_round);
-            turn.out.push(super::Effect::Observe(Event::TaskPromoted {
-                task,
-                starting_round,
-            }));
+            let starting_round = self.state.tasks().get(&task).map_or(0, |t| t.starting_round);
+            turn.out.push(super::Effect::Observe(Event::TaskPromoted { task, starting_round }));
         }
         Ok(())
     }
@@ -76,26 +69,15 @@ fn decide_round(
     if heartbeat.current_round.unwrap_or(0) >= target_round {
         target_round = latest.saturating_add(retry_delta(front.failures));
         is_ready = false;
-        records.push(Record::RejectRound {
-            iteration: iteration.id,
-            target_round,
-        });
+        records.push(Record::RejectRound { iteration: iteration.id, target_round });
     }
-    let blocked = heartbeat
-        .blocked_round
-        .is_some_and(|round| round <= target_round);
+    let blocked = heartbeat.blocked_round.is_some_and(|round| round <= target_round);
     if blocked && !is_ready {
-        records.push(Record::AcceptRound {
-            iteration: iteration.id,
-            client: heartbeat.client,
-        });
+        records.push(Record::AcceptRound { iteration: iteration.id, client: heartbeat.client });
     }
     records
 }
 
 fn retry_delta(failures: u32) -> i64 {
-    RETRY_DELTA
-        .checked_shl(failures)
-        .filter(|delta| *delta > 0)
-        .unwrap_or(i64::MAX)
+    RETRY_DELTA.checked_shl(failures).filter(|delta| *delta > 0).unwrap_or(i64::MAX)
 }

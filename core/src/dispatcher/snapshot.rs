@@ -32,18 +32,14 @@ impl State {
         let mut parts = Vec::new();
         parts.push(Part::Counters(self.counters.clone()));
         parts.extend(self.datasets.values().cloned().map(Part::Dataset));
-        parts.extend(self.workers.values().map(|worker| {
-            Part::Worker(Worker {
-                tasks: BTreeSet::new(),
-                ..worker.clone()
-            })
-        }));
+        parts.extend(
+            self.workers
+                .values()
+                .map(|worker| Part::Worker(Worker { tasks: BTreeSet::new(), ..worker.clone() })),
+        );
         parts.extend(self.jobs.values().cloned().map(Part::Job));
         parts.extend(self.iterations.values().map(|iteration| {
-            Part::Iteration(Iteration {
-                clients: BTreeSet::new(),
-                ..iteration.clone()
-            })
+            Part::Iteration(Iteration { clients: BTreeSet::new(), ..iteration.clone() })
         }));
         parts.extend(self.clients.values().cloned().map(Part::Client));
         parts.extend(self.tasks.values().cloned().map(Part::Task));
@@ -59,9 +55,7 @@ impl State {
             Part::Counters(counters) => self.counters = counters,
             Part::Dataset(dataset) => self.restore_dataset(dataset),
             Part::Worker(worker) => {
-                self.index
-                    .worker_by_address
-                    .insert(worker.address.clone(), worker.id);
+                self.index.worker_by_address.insert(worker.address.clone(), worker.id);
                 self.workers.insert(worker.id, worker);
             }
             Part::Job(job) => {
@@ -81,12 +75,8 @@ impl State {
     }
 
     fn restore_iteration(&mut self, iteration: Iteration) -> Result<(), ApplyError> {
-        let job = self
-            .jobs
-            .get(&iteration.job)
-            .ok_or_else(|| missing("job", iteration.job))?;
-        self.index
-            .add_iteration(&iteration, job.consumers.is_some());
+        let job = self.jobs.get(&iteration.job).ok_or_else(|| missing("job", iteration.job))?;
+        self.index.add_iteration(&iteration, job.consumers.is_some());
         if iteration.finished {
             self.index.close_iteration(iteration.id);
         }

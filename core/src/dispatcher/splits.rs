@@ -1,7 +1,6 @@
 //! Dynamic sharding: splits handed out one by one, pass after pass.
 
 use alloc::format;
-use alloc::string::ToString;
 
 use super::machine::{Answer, Dispatcher, Turn};
 use super::record::Record;
@@ -27,31 +26,19 @@ impl Dispatcher {
         let iteration = self.iteration(id)?;
         self.check_dynamic(iteration)?;
         let (source, position) = source_at(iteration, source)?;
-        if repetition < 0 {
-            let expected = "at least 0".to_string();
-            return Err(Refusal::OutOfRange {
-                field: "repetition",
-                value: repetition,
-                expected,
-            });
+        // The last number of all is left out, so that every pass has a next one.
+        if !(0..i64::MAX).contains(&repetition) {
+            let expected = format!("from 0 to {}", i64::MAX - 1);
+            return Err(Refusal::OutOfRange { field: "repetition", value: repetition, expected });
         }
         if repetition < position.repetition || iteration.collected {
             let after: Lsn = iteration.splits_changed.max(iteration.changed);
             return Ok((Reply::Split(None), after));
         }
-        let index = if repetition > position.repetition {
-            0
-        } else {
-            position.index
-        };
+        let index = if repetition > position.repetition { 0 } else { position.index };
         let split = position.source.split_at(index);
         let finished = split.is_none();
-        let record = Record::ProduceSplit {
-            iteration: id,
-            source,
-            repetition,
-            finished,
-        };
+        let record = Record::ProduceSplit { iteration: id, source, repetition, finished };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Split(split), lsn))
     }
@@ -62,19 +49,14 @@ impl Dispatcher {
         if policy == ShardingPolicy::Dynamic {
             return Ok(());
         }
-        Err(Refusal::NotDynamic {
-            iteration: iteration.id,
-            policy: policy.name(),
-        })
+        Err(Refusal::NotDynamic { iteration: iteration.id, policy: policy.name() })
     }
 }
 
 /// The source a worker names by number. TensorFlow does not check the number; a wrong one reads
 /// memory out of bounds there.
 fn source_at(iteration: &Iteration, index: i64) -> Result<(u32, &SourcePosition), Refusal> {
-    let position = usize::try_from(index)
-        .ok()
-        .and_then(|at| iteration.sources.get(at));
+    let position = usize::try_from(index).ok().and_then(|at| iteration.sources.get(at));
     match (u32::try_from(index), position) {
         (Ok(source), Some(position)) => Ok((source, position)),
         _ => Err(Refusal::OutOfRange {

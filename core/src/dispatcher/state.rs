@@ -201,13 +201,12 @@ pub(super) struct Index {
     /// Unfinished iterations of coordinated reads.
     pub(super) open_coordinated: BTreeSet<IterationId>,
     /// Definitions by content, so that equal ones share their bytes.
-    definitions: BTreeMap<Digest, Definition>,
+    pub(super) definitions: BTreeMap<Digest, Definition>,
 }
 
 impl Index {
     pub(super) fn add_iteration(&mut self, iteration: &Iteration, coordinated: bool) {
-        self.iteration_by_key
-            .insert((iteration.job, iteration.repetition), iteration.id);
+        self.iteration_by_key.insert((iteration.job, iteration.repetition), iteration.id);
         self.open_iterations.insert(iteration.id);
         if coordinated {
             self.open_coordinated.insert(iteration.id);
@@ -221,10 +220,7 @@ impl Index {
 
     /// The definition as it should be kept: with the bytes of an equal one, if there is any.
     pub(super) fn share_definition(&mut self, definition: &Definition) -> Definition {
-        self.definitions
-            .entry(definition.digest)
-            .or_insert_with(|| definition.clone())
-            .clone()
+        self.definitions.entry(definition.digest).or_insert_with(|| definition.clone()).clone()
     }
 }
 
@@ -287,7 +283,6 @@ impl State {
 
     /// The newest iteration of a job's repetition.
     pub fn iteration_of(&self, job: JobId, repetition: i64) -> Option<&Iteration> {
-        self.iterations
-            .get(self.index.iteration_by_key.get(&(job, repetition))?)
+        self.iterations.get(self.index.iteration_by_key.get(&(job, repetition))?)
     }
 }

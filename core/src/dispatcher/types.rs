@@ -30,10 +30,7 @@ pub enum ShardingPolicy {
 impl ShardingPolicy {
     /// True for the policies where a worker needs its index in the configured worker list.
     pub const fn is_static(self) -> bool {
-        matches!(
-            self,
-            Self::File | Self::Data | Self::FileOrData | Self::Hint
-        )
+        matches!(self, Self::File | Self::Data | Self::FileOrData | Self::Hint)
     }
 
     /// The name of the value in TensorFlow's proto.
@@ -144,11 +141,7 @@ pub struct SplitSource {
 impl SplitSource {
     /// The sequence `0, 1, …, count - 1`; empty for a negative count.
     pub const fn counting(count: i64) -> Self {
-        Self {
-            start: 0,
-            stop: count,
-            step: 1,
-        }
+        Self { start: 0, stop: count, step: 1 }
     }
 
     /// How many splits the sequence has.

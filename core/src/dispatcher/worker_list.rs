@@ -19,9 +19,7 @@ pub(super) struct WorkerList {
 impl WorkerList {
     /// The configured list before any worker has come.
     pub(super) fn new(configured: &[String]) -> Self {
-        Self {
-            entries: configured.to_vec(),
-        }
+        Self { entries: configured.to_vec() }
     }
 
     /// Whether a new worker may register.
@@ -29,18 +27,13 @@ impl WorkerList {
         if self.entries.is_empty() || self.place_for(address).is_some() {
             return Ok(());
         }
-        Err(Refusal::WorkerNotConfigured {
-            address: address.into(),
-            configured: self.configured(),
-        })
+        Err(Refusal::WorkerNotConfigured { address: address.into(), configured: self.configured() })
     }
 
     /// Gives a registered worker its entry. Does nothing if there is none for it, which happens
     /// when the list was changed after the worker had registered.
     pub(super) fn admit(&mut self, address: &str) {
-        let place = self
-            .place_for(address)
-            .and_then(|place| self.entries.get_mut(place));
+        let place = self.place_for(address).and_then(|place| self.entries.get_mut(place));
         if let Some(entry) = place {
             *entry = address.into();
         }
@@ -63,11 +56,7 @@ impl WorkerList {
     fn place_for(&self, address: &str) -> Option<usize> {
         let host = split_port(address).0;
         let exact = self.entries.iter().position(|entry| entry == address);
-        exact.or_else(|| {
-            self.entries
-                .iter()
-                .position(|entry| free_host(entry) == Some(host))
-        })
+        exact.or_else(|| self.entries.iter().position(|entry| free_host(entry) == Some(host)))
     }
 
     fn configured(&self) -> String {
@@ -89,15 +78,10 @@ fn free_host(entry: &str) -> Option<&str> {
 /// and underscores, or `%port%` or `%port_name%`; else the whole is a host.
 fn split_port(address: &str) -> (&str, Option<&str>) {
     let is_word = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     let is_dynamic = |text: &str| {
-        let inner = text
-            .strip_prefix("%port")
-            .and_then(|rest| rest.strip_suffix('%'));
+        let inner = text.strip_prefix("%port").and_then(|rest| rest.strip_suffix('%'));
         inner.is_some_and(|name| name.is_empty() || name.strip_prefix('_').is_some_and(is_word))
     };
     match address.rsplit_once(':') {
@@ -120,10 +104,7 @@ mod tests {
         let mut workers = list(&[]);
         assert_eq!(workers.check("a:1"), Ok(()));
         workers.admit("a:1");
-        assert!(matches!(
-            workers.index_of("a:1"),
-            Err(Refusal::WorkerNotListed { .. })
-        ));
+        assert!(matches!(workers.index_of("a:1"), Err(Refusal::WorkerNotListed { .. })));
     }
 
     #[test]
@@ -142,10 +123,7 @@ mod tests {
             workers.admit("h:700");
             assert_eq!(workers.index_of("h:700"), Ok(1));
             assert_eq!(workers.check("h:700"), Ok(()), "a restart at the same port");
-            assert!(
-                workers.check("h:701").is_err(),
-                "another port after {entry} was taken"
-            );
+            assert!(workers.check("h:701").is_err(), "another port after {entry} was taken");
         }
     }
 
@@ -154,10 +132,7 @@ mod tests {
         let mut workers = list(&["h", "h"]);
         workers.admit("h:5");
         workers.admit("h:4");
-        assert_eq!(
-            (workers.index_of("h:5"), workers.index_of("h:4")),
-            (Ok(0), Ok(1))
-        );
+        assert_eq!((workers.index_of("h:5"), workers.index_of("h:4")), (Ok(0), Ok(1)));
         assert!(workers.check("h:3").is_err());
     }
 
@@ -165,9 +140,6 @@ mod tests {
     fn ports_are_told_from_hosts() {
         assert_eq!(split_port("[::1]:80"), ("[::1]", Some("80")));
         assert_eq!(split_port("host:grpc"), ("host", Some("grpc")));
-        assert_eq!(
-            split_port("/job:worker/task:%bad"),
-            ("/job:worker/task:%bad", None)
-        );
+        assert_eq!(split_port("/job:worker/task:%bad"), ("/job:worker/task:%bad", None));
     }
 }

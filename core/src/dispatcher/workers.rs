@@ -23,10 +23,7 @@ impl Dispatcher {
             Some(worker) => self.decide_known_worker(worker, heartbeat),
             None => self.decide_new_worker(heartbeat)?,
         };
-        let events: Vec<Event> = records
-            .iter()
-            .filter_map(|r| event_of(r, heartbeat))
-            .collect();
+        let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, heartbeat)).collect();
         let recorded = !records.is_empty();
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
         let lsn = self.commit(turn, records)?;
@@ -35,26 +32,18 @@ impl Dispatcher {
             self.worker_list.admit(&heartbeat.address);
         }
         let Some(worker) = self.state.worker_at(&heartbeat.address) else {
-            return Err(Refusal::Defect(
-                "a worker is gone right after its registration".into(),
-            ));
+            return Err(Refusal::Defect("a worker is gone right after its registration".into()));
         };
         self.leases.hear_worker(worker.id, turn.now);
         let after = if recorded { lsn } else { worker.changed };
-        Ok((
-            Reply::WorkerHeartbeat(self.tasks_to_change(worker, heartbeat)),
-            after,
-        ))
+        Ok((Reply::WorkerHeartbeat(self.tasks_to_change(worker, heartbeat)), after))
     }
 
     fn decide_known_worker(&self, worker: &Worker, heartbeat: &WorkerHeartbeat) -> Vec<Record> {
         let mut records = Vec::new();
         if !says_the_same(&worker.profile, heartbeat) {
             // A worker that came back elsewhere would otherwise be dialled at dead addresses.
-            records.push(Record::UpdateWorker {
-                id: worker.id,
-                profile: profile_of(heartbeat),
-            });
+            records.push(Record::UpdateWorker { id: worker.id, profile: profile_of(heartbeat) });
         }
         let mut task = self.state.counters().task;
         for iteration in self.coordinated_without(worker) {
@@ -78,35 +67,21 @@ impl Dispatcher {
     fn decide_new_worker(&self, heartbeat: &WorkerHeartbeat) -> Result<Vec<Record>, Refusal> {
         self.worker_list.check(&heartbeat.address)?;
         if self.state.workers().len() >= WORKERS_MAX {
-            return Err(Refusal::TooMany {
-                what: "workers",
-                bound: WORKERS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "workers", bound: WORKERS_MAX });
         }
         let open = self.state.open_iterations();
         if self.state.tasks().len().saturating_add(open.len()) > TASKS_MAX {
-            return Err(Refusal::TooMany {
-                what: "tasks",
-                bound: TASKS_MAX,
-            });
+            return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
         }
         let id = self.state.counters().worker;
         let address: Arc<str> = heartbeat.address.as_str().into();
         let profile = profile_of(heartbeat);
-        let mut records = alloc::vec![Record::RegisterWorker {
-            id,
-            address,
-            profile
-        }];
+        let mut records = alloc::vec![Record::RegisterWorker { id, address, profile }];
         let mut task = self.state.counters().task;
         for iteration in open {
             records.push(match self.state.open_coordinated().contains(iteration) {
                 true => self.pending_task(task, *iteration, id),
-                false => Record::CreateTask {
-                    id: task,
-                    iteration: *iteration,
-                    worker: id,
-                },
+                false => Record::CreateTask { id: task, iteration: *iteration, worker: id },
             });
             task = task.next();
         }
@@ -115,12 +90,7 @@ impl Dispatcher {
 
     fn pending_task(&self, id: TaskId, iteration: IterationId, worker: WorkerId) -> Record {
         let target_round = self.first_target_round(iteration);
-        Record::CreatePendingTask {
-            id,
-            iteration,
-            worker,
-            target_round,
-        }
+        Record::CreatePendingTask { id, iteration, worker, target_round }
     }
 
     /// What the worker should run and does not, and what it runs and should not.
@@ -150,10 +120,7 @@ impl Dispatcher {
         for (id, completed) in progress {
             let Some(task) = self.state.tasks().get(id) else {
                 let worker_address = worker_address.into();
-                let event = Event::UnknownTaskReported {
-                    worker_address,
-                    task: *id,
-                };
+                let event = Event::UnknownTaskReported { worker_address, task: *id };
                 turn.out.push(Effect::Observe(event));
                 continue;
             };
@@ -167,15 +134,8 @@ impl Dispatcher {
 
     pub(super) fn workers(&self) -> (Reply, Lsn) {
         let workers = self.state.workers().values();
-        let after = workers
-            .clone()
-            .map(|worker| worker.changed)
-            .max()
-            .unwrap_or(Lsn::NONE);
-        (
-            Reply::Workers(workers.map(|worker| worker.address.clone()).collect()),
-            after,
-        )
+        let after = workers.clone().map(|worker| worker.changed).max().unwrap_or(Lsn::NONE);
+        (Reply::Workers(workers.map(|worker| worker.address.clone()).collect()), after)
     }
 }
 

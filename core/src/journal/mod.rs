@@ -9,5 +9,7 @@
 //! thing is to refuse to start.
 
 mod scan;
+#[cfg(test)]
+mod scan_tests;
 
 pub use scan::{End, GroupHeader, RecoverError, Scan, Verdict};

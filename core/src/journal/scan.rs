@@ -52,10 +52,16 @@ pub enum RecoverError {
 /// Follows the groups of a journal in order.
 #[derive(Clone, Debug)]
 pub struct Scan {
+    /// The first record that is in no snapshot.
+    start: Lsn,
     /// The record that comes next.
     next: Lsn,
     /// The greatest mark of durability seen.
     durable_upto: Lsn,
+    /// The last record whose reply may have left, where that is known exactly.
+    acknowledged: Option<Lsn>,
+    /// Whether good records were passed over because nobody was ever told of them.
+    unacknowledged: bool,
     /// The first place where the chain of records breaks, if it does.
     broken: Option<Broken>,
 }
@@ -90,10 +96,24 @@ impl Scan {
     pub const fn starting_at(next: Lsn) -> Self {
         let durable_upto = Lsn::new(next.get().saturating_sub(1));
         Self {
+            start: next,
             next,
             durable_upto,
+            acknowledged: None,
+            unacknowledged: false,
             broken: None,
         }
+    }
+
+    /// Says that no reply that depends on a record after `upto` has left, and that everything
+    /// written is still there: the process died, and not the machine.
+    ///
+    /// Whoever waited for a later record was told nothing and asks again; cutting it gives them
+    /// what they asked for, where keeping it would lose it to them (a split, say).
+    #[must_use]
+    pub const fn acknowledged_upto(mut self, upto: Lsn) -> Self {
+        self.acknowledged = Some(upto);
+        self
     }
 
     /// Takes the next readable group, found at `place`.
@@ -102,7 +122,22 @@ impl Scan {
     /// When the group's records were seen before.
     pub fn group(&mut self, header: &GroupHeader, place: &str) -> Result<Verdict, RecoverError> {
         self.durable_upto = self.durable_upto.max(header.durable_upto);
-        if self.broken.is_some() || header.count == 0 {
+        let end = Lsn::new(header.first.get().saturating_add(header.count));
+        // A segment may outlive the snapshot that it went into: the process died before its removal.
+        if header.count == 0 || end <= self.start {
+            return Ok(Verdict::Skip);
+        }
+        if self.acknowledged.is_some_and(|upto| header.first > upto) {
+            self.unacknowledged = true;
+            return Ok(Verdict::Skip);
+        }
+        if header.first == self.next {
+            // What was damaged before held no record, or this one could not come next.
+            self.broken = None;
+            self.next = end;
+            return Ok(Verdict::Apply);
+        }
+        if self.broken.is_some() {
             return Ok(Verdict::Skip);
         }
         if header.first < self.next {
@@ -112,25 +147,15 @@ impl Scan {
                 place: place.into(),
             });
         }
-        if header.first > self.next {
-            let reason = alloc::format!("record {} follows instead", header.first);
-            self.broken = Some(Broken {
-                place: place.into(),
-                reason,
-            });
-            return Ok(Verdict::Skip);
-        }
-        self.next = Lsn::new(self.next.get().saturating_add(header.count));
-        Ok(Verdict::Apply)
+        let reason = alloc::format!("record {} follows instead", header.first);
+        self.broken = Some(Broken { place: place.into(), reason });
+        Ok(Verdict::Skip)
     }
 
     /// Takes notice of bytes at `place` that are no group, for `reason`.
     pub fn damaged(&mut self, place: &str, reason: &str) {
         if self.broken.is_none() {
-            self.broken = Some(Broken {
-                place: place.into(),
-                reason: reason.into(),
-            });
+            self.broken = Some(Broken { place: place.into(), reason: reason.into() });
         }
     }
 
@@ -148,7 +173,11 @@ impl Scan {
     ///
     /// # Errors
     /// When the chain of records breaks before one that was durable.
-    pub fn finish(self) -> Result<End, RecoverError> {
+    pub fn finish(mut self) -> Result<End, RecoverError> {
+        if let Some(upto) = self.acknowledged {
+            // Exact both ways: it was durable before anybody was told, and nobody was told of more.
+            self.durable_upto = upto;
+        }
         let missing_durable = self.durable_upto >= self.next;
         match self.broken {
             Some(broken) if missing_durable => Err(RecoverError::Damaged {
@@ -170,15 +199,16 @@ impl Scan {
                     broken.place,
                     broken.reason
                 );
-                Ok(End {
-                    next: self.next,
-                    cut: Some(cut),
-                })
+                Ok(End { next: self.next, cut: Some(cut) })
             }
-            None => Ok(End {
+            None if self.unacknowledged => Ok(End {
                 next: self.next,
-                cut: None,
+                cut: Some(alloc::format!(
+                    "records from {} on cut: nobody was ever told of them",
+                    self.next
+                )),
             }),
+            None => Ok(End { next: self.next, cut: None }),
         }
     }
 }

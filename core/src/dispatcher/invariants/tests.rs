@@ -1,0 +1,305 @@
+//! Each invariant against a state in which only it was broken.
+
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::dispatcher::record::{Record, WorkerProfile};
+use crate::dispatcher::state::{PendingTask, State};
+use crate::dispatcher::types::{
+    Compression, DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
+};
+use crate::dispatcher::{Config, Dispatcher};
+use crate::ids::{CallId, ClientId, DatasetId, Digest, IterationId, JobId, Lsn, TaskId, WorkerId};
+use crate::invariant;
+use crate::time::Time;
+
+const DYNAMIC: IterationId = IterationId::new(2000);
+const COORDINATED: IterationId = IterationId::new(2001);
+const ACTIVE: TaskId = TaskId::new(4000);
+const PENDING: TaskId = TaskId::new(4001);
+const WORKER: WorkerId = WorkerId::new(1);
+
+fn dataset() -> Record {
+    Record::RegisterDataset {
+        id: DatasetId::new("1000"),
+        definition: Definition { digest: Digest::new([7; 32]), size_bytes: 0, inline: None },
+        plan: SplitPlan::Splittable(vec![SplitSource::counting(3)]),
+        metadata: DatasetMetadata {
+            encoded: bytes::Bytes::new(),
+            structure: Digest::new([1; 32]),
+            compression: Compression::Off,
+            cardinality: 3,
+        },
+    }
+}
+
+fn job(id: i64, name: &str, sharding: ShardingPolicy, consumers: Option<i64>) -> Record {
+    Record::CreateJob {
+        id: JobId::new(id),
+        name: name.into(),
+        dataset: DatasetId::new("1000"),
+        sharding,
+        consumers,
+        use_cross_trainer_cache: false,
+        target_workers: TargetWorkers::Auto,
+    }
+}
+
+fn iteration(id: IterationId, job: i64, sources: Vec<SplitSource>) -> Record {
+    Record::CreateIteration { id, job: JobId::new(job), repetition: 0, sources }
+}
+
+fn client(id: i64, iteration: IterationId) -> Record {
+    Record::AcquireClient { id: ClientId::new(id), iteration, at: Time::ZERO }
+}
+
+/// A dynamic iteration with an active task and a coordinated one with a pending task, on one
+/// worker, with one client each.
+fn state() -> State {
+    let records = [
+        dataset(),
+        Record::RegisterWorker {
+            id: WORKER,
+            address: "w:1".into(),
+            profile: WorkerProfile::default(),
+        },
+        job(5000, "dynamic", ShardingPolicy::Dynamic, None),
+        job(5001, "coordinated", ShardingPolicy::Off, Some(2)),
+        iteration(DYNAMIC, 5000, vec![SplitSource::counting(3)]),
+        iteration(COORDINATED, 5001, Vec::new()),
+        Record::CreateTask { id: ACTIVE, iteration: DYNAMIC, worker: WORKER },
+        Record::CreatePendingTask {
+            id: PENDING,
+            iteration: COORDINATED,
+            worker: WORKER,
+            target_round: 1,
+        },
+        client(3000, DYNAMIC),
+        client(3001, COORDINATED),
+    ];
+    let mut state = State::default();
+    for (at, record) in (1..).zip(&records) {
+        state.apply(Lsn::new(at), record).unwrap();
+    }
+    assert_eq!(invariant::check_state(&state), Ok(()));
+    state
+}
+
+#[track_caller]
+fn assert_violates(number: &str, plant: impl FnOnce(&mut State)) {
+    let mut state = state();
+    plant(&mut state);
+    let violation = invariant::check_state(&state).unwrap_err();
+    assert_eq!(violation.number, number, "{violation}");
+}
+
+#[track_caller]
+fn assert_dispatcher_violates(number: &str, plant: impl FnOnce(&mut Dispatcher)) {
+    let mut dispatcher = Dispatcher::start(Config::default(), state(), Time::ZERO);
+    assert_eq!(invariant::check_dispatcher(&dispatcher), Ok(()));
+    plant(&mut dispatcher);
+    let violation = invariant::check_dispatcher(&dispatcher).unwrap_err();
+    assert_eq!(violation.number, number, "{violation}");
+}
+
+#[test]
+fn d1_sees_a_task_of_no_worker() {
+    assert_violates("D1", |state| {
+        state.tasks.get_mut(&ACTIVE).unwrap().worker = WorkerId::new(9);
+    });
+}
+
+#[test]
+fn d1_sees_a_client_of_no_iteration() {
+    assert_violates("D1", |state| {
+        let client = state.clients.get_mut(&ClientId::new(3000)).unwrap();
+        client.iteration = IterationId::new(9);
+    });
+}
+
+#[test]
+fn d2_sees_a_task_listed_twice() {
+    assert_violates("D2", |state| {
+        let iteration = state.iterations.get_mut(&COORDINATED).unwrap();
+        iteration.tasks.push(PENDING);
+    });
+}
+
+#[test]
+fn d2_sees_a_task_listed_nowhere() {
+    assert_violates("D2", |state| {
+        state.iterations.get_mut(&DYNAMIC).unwrap().tasks.clear();
+    });
+}
+
+#[test]
+fn d3_sees_a_worker_without_its_task() {
+    assert_violates("D3", |state| {
+        state.workers.get_mut(&WORKER).unwrap().tasks.remove(&ACTIVE);
+    });
+}
+
+#[test]
+fn d4_sees_an_open_iteration_left_out() {
+    assert_violates("D4", |state| {
+        state.index.open_coordinated.remove(&COORDINATED);
+    });
+}
+
+#[test]
+fn d5_sees_a_client_its_iteration_does_not_know() {
+    assert_violates("D5", |state| {
+        state.iterations.get_mut(&DYNAMIC).unwrap().clients.clear();
+    });
+}
+
+#[test]
+fn d6_sees_a_finished_iteration_with_an_unfinished_task() {
+    assert_violates("D6", |state| {
+        state.iterations.get_mut(&DYNAMIC).unwrap().finished = true;
+        state.index.open_iterations.remove(&DYNAMIC);
+    });
+}
+
+#[test]
+fn d6_sees_a_collected_iteration_with_a_client() {
+    assert_violates("D6", |state| {
+        let record = Record::CollectIteration { id: DYNAMIC };
+        state.apply(Lsn::new(99), &record).unwrap();
+    });
+}
+
+#[test]
+fn d7_sees_a_position_past_the_end() {
+    assert_violates("D7", |state| {
+        let iteration = state.iterations.get_mut(&DYNAMIC).unwrap();
+        iteration.sources[0].index = 4;
+    });
+}
+
+#[test]
+fn d7_sees_positions_without_dynamic_sharding() {
+    assert_violates("D7", |state| {
+        state.jobs.get_mut(&JobId::new(5000)).unwrap().sharding = ShardingPolicy::Off;
+    });
+}
+
+#[test]
+fn d8_sees_a_counter_that_fell_behind() {
+    assert_violates("D8", |state| state.counters.task = PENDING);
+    assert_violates("D8", |state| state.counters.dataset = 1000);
+}
+
+#[test]
+fn d9_sees_a_stranger_that_is_ready() {
+    assert_violates("D9", |state| {
+        let iteration = state.iterations.get_mut(&COORDINATED).unwrap();
+        iteration.pending[0].ready.insert(ClientId::new(3000));
+    });
+}
+
+#[test]
+fn d9_sees_a_full_agreement_that_was_not_carried_out() {
+    assert_violates("D9", |state| {
+        state.jobs.get_mut(&JobId::new(5001)).unwrap().consumers = Some(1);
+        let iteration = state.iterations.get_mut(&COORDINATED).unwrap();
+        iteration.pending[0].ready.insert(ClientId::new(3001));
+    });
+}
+
+#[test]
+fn d10_sees_a_name_that_leads_nowhere() {
+    assert_violates("D10", |state| {
+        state.index.job_by_name.insert("gone".into(), JobId::new(1));
+    });
+}
+
+#[test]
+fn d10_sees_a_key_that_leads_to_an_older_iteration() {
+    assert_violates("D10", |state| {
+        let key = (JobId::new(5000), 0);
+        state.index.iteration_by_key.insert(key, IterationId::new(1));
+    });
+}
+
+#[test]
+fn d11_sees_two_live_iterations_of_one_key() {
+    assert_violates("D11", |state| {
+        let record = iteration(IterationId::new(2002), 5000, Vec::new());
+        state.apply(Lsn::new(99), &record).unwrap();
+    });
+}
+
+#[test]
+fn d12_sees_a_pending_task_outside_coordinated_reads() {
+    assert_violates("D12", |state| {
+        let record = Record::CreatePendingTask {
+            id: TaskId::new(4002),
+            iteration: DYNAMIC,
+            worker: WORKER,
+            target_round: 1,
+        };
+        state.apply(Lsn::new(99), &record).unwrap();
+    });
+}
+
+#[test]
+fn d12_sees_a_negotiation_out_of_turn() {
+    assert_violates("D12", |state| {
+        let id = TaskId::new(4002);
+        let record = Record::CreatePendingTask {
+            id,
+            iteration: COORDINATED,
+            worker: WORKER,
+            target_round: 1,
+        };
+        state.apply(Lsn::new(99), &record).unwrap();
+        let iteration = state.iterations.get_mut(&COORDINATED).unwrap();
+        iteration.pending[1] =
+            PendingTask { task: id, target_round: 3, failures: 1, ready: BTreeSet::new() };
+    });
+}
+
+#[test]
+fn d13_sees_a_read_without_consumers() {
+    assert_violates("D13", |state| {
+        let record = job(5002, "nobody", ShardingPolicy::Off, Some(0));
+        state.apply(Lsn::new(99), &record).unwrap();
+    });
+}
+
+#[test]
+fn d14_sees_an_unshared_definition() {
+    assert_violates("D14", |state| {
+        let dataset = state.datasets.get_mut(&DatasetId::new("1000")).unwrap();
+        dataset.definition.size_bytes = 1;
+    });
+}
+
+#[test]
+fn d15_sees_a_sign_of_life_of_nobody() {
+    assert_dispatcher_violates("D15", |dispatcher| {
+        dispatcher.leases.hear_client(ClientId::new(9), Time::ZERO);
+    });
+    assert_dispatcher_violates("D15", |dispatcher| {
+        dispatcher.rounds.insert(IterationId::new(9), 4);
+    });
+}
+
+#[test]
+fn d16_sees_a_stale_list() {
+    assert_dispatcher_violates("D16", |dispatcher| {
+        let version = dispatcher.list_version(&dispatcher.state.iterations[&DYNAMIC]);
+        dispatcher.views.insert(DYNAMIC, (version, Vec::new().into()));
+    });
+}
+
+#[test]
+fn d17_sees_a_waiting_call_without_a_deadline() {
+    assert_dispatcher_violates("D17", |dispatcher| {
+        let call = CallId::new(1);
+        dispatcher.removals.add(PENDING, 0, call, 0, Time::ZERO);
+        dispatcher.removals.deadlines.clear();
+    });
+}

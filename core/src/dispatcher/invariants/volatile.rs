@@ -1,0 +1,82 @@
+//! Invariants about what a restart forgets.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+
+use super::graph::same;
+use crate::dispatcher::machine::Dispatcher;
+use crate::ids::CallId;
+use crate::invariant::Invariant;
+
+/// The invariants of the volatile parts.
+pub(crate) const DISPATCHER_INVARIANTS: &[Invariant<Dispatcher>] = &[
+    Invariant {
+        number: "D15",
+        sentence: "signs of life, rounds and cached task lists are kept only for what exists",
+        check: only_the_living_are_remembered,
+    },
+    Invariant {
+        number: "D16",
+        sentence: "a cached task list of the present version is the list as it would be made anew",
+        check: cached_lists_are_fresh,
+    },
+    Invariant {
+        number: "D17",
+        sentence: "every call that waits for a removal waits in one vote, counts for its \
+                   consumer and has one deadline",
+        check: waiting_calls_agree,
+    },
+];
+
+fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String> {
+    let (state, leases) = (&dispatcher.state, &dispatcher.leases);
+    if let Some(id) = leases.clients.keys().find(|id| !state.clients.contains_key(id)) {
+        return Err(format!("client {id} is remembered"));
+    }
+    let workers = leases.workers.keys().chain(&leases.lost);
+    if let Some(id) = workers.clone().find(|id| !state.workers.contains_key(id)) {
+        return Err(format!("worker {id} is remembered"));
+    }
+    let iterations = dispatcher.rounds.keys().chain(dispatcher.views.keys());
+    match iterations.clone().find(|id| state.iterations.get(id).is_none_or(|i| i.collected)) {
+        Some(id) => Err(format!("iteration {id} is remembered")),
+        None => Ok(()),
+    }
+}
+
+fn cached_lists_are_fresh(dispatcher: &Dispatcher) -> Result<(), String> {
+    for (id, (version, cached)) in &dispatcher.views {
+        let Some(iteration) = dispatcher.state.iterations.get(id) else {
+            continue;
+        };
+        if *version == dispatcher.list_version(iteration) {
+            let anew = dispatcher.task_infos(iteration);
+            same(&**cached, &*anew, &format!("tasks of iteration {id}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn waiting_calls_agree(dispatcher: &Dispatcher) -> Result<(), String> {
+    let removals = &dispatcher.removals;
+    let mut voting = BTreeMap::new();
+    let mut deadlines = BTreeSet::new();
+    for (task, vote) in &removals.tasks {
+        if vote.waiting.is_empty() {
+            return Err(format!("nobody waits in the vote on task {task}"));
+        }
+        let mut consumers: BTreeMap<i64, usize> = BTreeMap::new();
+        for (call, (consumer, until)) in &vote.waiting {
+            *consumers.entry(*consumer).or_default() += 1;
+            deadlines.insert((*until, *call));
+            if voting.insert(*call, *task).is_some() {
+                return Err(format!("call {call} waits twice"));
+            }
+        }
+        same(&vote.consumers, &consumers, &format!("consumers in the vote on task {task}"))?;
+    }
+    same(&removals.calls, &voting, "waiting calls by task")?;
+    let calls = |set: &BTreeSet<(_, CallId)>| set.iter().copied().collect::<BTreeSet<_>>();
+    same(&calls(&removals.deadlines), &deadlines, "deadlines")
+}

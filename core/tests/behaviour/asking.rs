@@ -1,0 +1,169 @@
+//! Turns happenings into requests, by what the model says exists.
+
+use proptest::sample::Index;
+use rondo_core::dispatcher::{
+    Compression, GetOrCreateJob, RegisterDataset, Request, ShardingPolicy, SplitPlan, SplitSource,
+    TargetWorkers, WorkerHeartbeat,
+};
+use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
+use rondo_core::status::Code;
+
+use crate::history::{Happening, Round, Tasks};
+use crate::model::Kept;
+use crate::world;
+
+/// The request that a happening makes of a dispatcher that keeps this.
+pub(crate) fn request(kept: &Kept, happening: &Happening) -> Request {
+    Among(kept).request(happening)
+}
+
+/// Finding what a happening is about among what exists.
+struct Among<'a>(&'a Kept);
+
+impl Among<'_> {
+    fn request(&self, happening: &Happening) -> Request {
+        let kept = self.0;
+        match happening {
+            Happening::Register { .. } => Request::RegisterDataset(registration(happening)),
+            Happening::Read { dataset, what } => read(self.a_dataset(*dataset), *what),
+            Happening::Job { dataset, .. } => job(happening, self.a_dataset(*dataset)),
+            Happening::Join { job, repetition } => Request::GetOrCreateIteration {
+                job: one_of(kept.jobs.iter().map(|job| job.id), *job, JobId::new(1)),
+                repetition: *repetition,
+            },
+            Happening::Client { client, current, blocked } => {
+                let client = self.a_client(*client);
+                world::rounds(client, self.round(client, current), self.round(client, blocked))
+            }
+            Happening::Release { client } => {
+                Request::ReleaseClient { client: self.a_client(*client) }
+            }
+            Happening::Worker { address, tasks, uid } => {
+                let current_tasks = self.current_tasks(address, tasks);
+                let worker = world::worker(address, &current_tasks);
+                Request::WorkerHeartbeat(WorkerHeartbeat { uid: *uid, ..worker })
+            }
+            Happening::Update { tasks } => {
+                let progress = tasks.iter().map(|(task, done)| (self.a_task(*task), *done));
+                world::update("w0:1", &progress.collect::<Vec<_>>())
+            }
+            Happening::Split { iteration, repetition, source } => {
+                let splitting = kept.iterations.iter().filter(|i| !i.sources.is_empty());
+                let any = kept.iterations.iter().take(1);
+                let ids = splitting.chain(any).map(|iteration| iteration.id);
+                world::split(one_of(ids, *iteration, IterationId::new(1)), *repetition, *source)
+            }
+            Happening::Remove { task, consumer, round } => {
+                world::removal(self.a_coordinated_task(*task), *consumer, *round)
+            }
+            _ => Request::GetWorkers,
+        }
+    }
+
+    fn a_dataset(&self, at: Index) -> DatasetId {
+        one_of(self.0.datasets.keys().cloned(), at, DatasetId::new("none"))
+    }
+
+    fn a_client(&self, at: Index) -> ClientId {
+        one_of(self.0.clients.keys().copied(), at, ClientId::new(-1))
+    }
+
+    fn a_task(&self, at: Index) -> TaskId {
+        one_of(self.0.tasks.keys().copied(), at, TaskId::new(i64::MAX))
+    }
+
+    fn a_coordinated_task(&self, at: Index) -> TaskId {
+        let kept = self.0;
+        let coordinated = kept.iterations.iter().filter(|i| kept.job_of(i).consumers.is_some());
+        let tasks = coordinated.flat_map(|i| i.active.iter().copied());
+        one_of(tasks.chain(kept.tasks.keys().copied().take(1)), at, TaskId::new(-1))
+    }
+
+    /// A round near the one proposed to this client, if any is.
+    fn round(&self, client: ClientId, round: &Round) -> Option<i64> {
+        let client = self.0.clients.get(&client);
+        let iteration = client.and_then(|client| self.0.iteration(client.iteration));
+        let target = iteration.and_then(|i| i.pending.front()).map_or(3, |front| front.target);
+        match round {
+            Round::Absent => None,
+            Round::NearTarget(distance) => Some(target.saturating_add(*distance)),
+            Round::At(round) => Some(*round),
+        }
+    }
+
+    fn current_tasks(&self, address: &str, tasks: &Tasks) -> Vec<TaskId> {
+        let all = &self.0.tasks;
+        match tasks {
+            Tasks::None => Vec::new(),
+            Tasks::Some(at) => at.iter().map(|at| self.a_task(*at)).collect(),
+            Tasks::Right => {
+                let own = all.iter().filter(|(_, task)| task.address == address && !task.finished);
+                own.map(|(id, _)| *id).collect()
+            }
+        }
+    }
+}
+
+/// One of these, or now and then something that does not exist.
+fn one_of<T>(those: impl Iterator<Item = T>, at: Index, nonsense: T) -> T {
+    let mut those: Vec<T> = those.collect();
+    let at = at.index(those.len() * 8 + 1);
+    match at == those.len() * 8 {
+        true => nonsense,
+        false => those.swap_remove(at % those.len()),
+    }
+}
+
+fn read(dataset: DatasetId, what: u8) -> Request {
+    match what {
+        0 => Request::GetMetadata { dataset },
+        1 => Request::GetDefinition { dataset },
+        other => Request::DisableCompression { dataset, disable: other == 2 },
+    }
+}
+
+fn registration(happening: &Happening) -> RegisterDataset {
+    let Happening::Register { wished, content, structure, compressed } = happening else {
+        unreachable!("no registration")
+    };
+    let range = |start, stop, step| SplitSource { start, stop, step };
+    let sources = match content {
+        0 => vec![range(0, 3, 1)],
+        1 => vec![range(0, 2, 1), range(10, 4, -3)],
+        2 => vec![range(5, 5, 1)],
+        3 => vec![range(0, i64::MAX, 1)],
+        4 => vec![range(0, 4, 1), range(0, 0, 1), range(-3, 9, 5)],
+        _ => vec![],
+    };
+    let mut request = world::dataset(&sources);
+    if *content == 5 {
+        let message = "cannot".into();
+        request.plan = SplitPlan::Unsplittable { code: Code::Unimplemented, message };
+    }
+    request.wished = wished.map(DatasetId::new);
+    request.metadata.structure = Digest::new([*structure; 32]);
+    if !compressed {
+        request.metadata.compression = Compression::Off;
+    }
+    request
+}
+
+fn job(happening: &Happening, dataset: DatasetId) -> Request {
+    let Happening::Job { sharding, name, consumers, cached, .. } = happening else {
+        unreachable!("no job")
+    };
+    let sharding = match sharding {
+        0 | 6 => ShardingPolicy::Off,
+        2 => ShardingPolicy::File,
+        3 => ShardingPolicy::Data,
+        _ => ShardingPolicy::Dynamic,
+    };
+    Request::GetOrCreateJob(GetOrCreateJob {
+        dataset,
+        sharding,
+        name: name.map(String::from),
+        consumers: *consumers,
+        use_cross_trainer_cache: *cached,
+        target_workers: TargetWorkers::Auto,
+    })
+}

@@ -1,0 +1,289 @@
+//! The real dispatcher and the model side by side, through one history.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::sample::Index;
+use rondo_core::control::Health;
+use rondo_core::dispatcher::{ClientHeartbeatReply, Config, Reply, Request};
+use rondo_core::ids::{CallId, Lsn};
+use rondo_core::status::Code;
+use rondo_core::time::Duration;
+
+use crate::asking;
+use crate::driver::{Answer, Driver, Journal};
+use crate::history::Happening;
+use crate::model::{Heard, Kept, Model};
+use crate::world;
+
+/// How often things happened over all histories, so that a test that reaches nothing is seen.
+pub(crate) type Reached = BTreeMap<&'static str, u64>;
+
+pub(crate) struct Both<'a> {
+    real: Driver,
+    model: Model,
+    config: Config,
+    /// What the model kept at each position of the journal.
+    kept: Vec<(Lsn, Kept)>,
+    /// What calls should hear that have not been answered yet.
+    expected: BTreeMap<CallId, Heard>,
+    /// What those calls ask.
+    asked: BTreeMap<CallId, Request>,
+    /// What may be given out only once.
+    given: BTreeSet<String>,
+    reached: &'a mut Reached,
+}
+
+impl<'a> Both<'a> {
+    pub(crate) fn start(config: Config, reached: &'a mut Reached) -> Self {
+        let real = Driver::with(config.clone());
+        let model = Model::start(config.clone(), Kept::default(), real.now);
+        let kept = vec![(Lsn::NONE, Kept::default())];
+        Self {
+            real,
+            model,
+            config,
+            kept,
+            expected: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            given: BTreeSet::new(),
+            reached,
+        }
+    }
+
+    pub(crate) fn happen(&mut self, happening: &Happening) {
+        match happening {
+            Happening::Cancel { call } => {
+                let waiting = self.model.waiting();
+                if !waiting.is_empty() {
+                    let call = *call.get(&waiting);
+                    self.model.cancel(call);
+                    self.real.cancel(call);
+                    self.mark("cancelled");
+                }
+            }
+            Happening::Advance { millis } => self.advance(*millis),
+            Happening::Sync { upto } => {
+                let upto = *upto.get(&self.real.crash_points());
+                self.real.sync_upto(upto);
+            }
+            Happening::Journal { kind } => self.set_journal(*kind),
+            Happening::MakeRoom => self.make_room(),
+            Happening::Crash { upto } => self.crash(*upto),
+            Happening::FailSync { upto } => {
+                let stopped = self.model.waiting().into_iter();
+                self.expected.extend(stopped.map(|call| (call, Err(Code::Unavailable))));
+                self.real.fail_sync();
+                self.hear();
+                assert!(self.expected.is_empty(), "not told: {:?}", self.expected);
+                self.crash(*upto);
+            }
+            asked => {
+                let request = asking::request(&self.model.kept, asked);
+                self.ask(request);
+            }
+        }
+        self.hear();
+        self.remember();
+    }
+
+    /// Asks for everything once more, so that nothing the history did goes unseen.
+    pub(crate) fn audit(&mut self) {
+        self.make_room();
+        self.real.sync();
+        self.hear();
+        let kept = self.model.kept.clone();
+        for client in kept.clients.keys() {
+            self.ask(world::client(*client));
+        }
+        for worker in &kept.workers {
+            self.ask(Request::WorkerHeartbeat(worker.clone()));
+        }
+        for iteration in &kept.iterations {
+            for source in 0..iteration.sources.len() {
+                self.ask(world::split(iteration.id, 0, source as i64));
+            }
+        }
+        for dataset in kept.datasets.into_keys() {
+            self.ask(Request::DisableCompression { dataset, disable: true });
+        }
+        self.real.sync();
+        self.hear();
+        let unheard = self.expected.keys().filter(|call| !self.model.waiting().contains(call));
+        assert_eq!(unheard.count(), 0, "calls without an answer: {:?}", self.expected);
+    }
+
+    fn ask(&mut self, request: Request) {
+        let refuses = self.refuses();
+        let before = (self.model.clone(), self.real.node.last());
+        let call = self.real.send(request.clone());
+        self.asked.insert(call, request.clone());
+        let heard = self.model.request(self.real.now, call, &request, refuses);
+        self.expected.extend(heard);
+        let changed = self.model.kept != before.0.kept;
+        assert_eq!(changed, self.real.node.last() > before.1, "who records {request:?}?");
+        if let (false, Some(answer)) = (changed, self.real.peek(call)) {
+            let answer = answer.clone();
+            self.check_shows_only_durable(before.0, call, &request, &answer);
+        }
+        self.hear();
+        self.remember();
+    }
+
+    /// An answer given at once must be the one that the durable state gives.
+    fn check_shows_only_durable(
+        &self,
+        mut ghost: Model,
+        call: CallId,
+        request: &Request,
+        answer: &Answer,
+    ) {
+        let answer = answer.clone().map_err(|status| status.code);
+        if answer == Err(Code::Unavailable) {
+            return;
+        }
+        let durable = self.real.durable();
+        let then = self.kept.iter().rev().find(|(lsn, _)| *lsn <= durable).unwrap();
+        ghost.kept = then.1.clone();
+        let heard = ghost.request(self.real.now, call, request, false);
+        if ghost.kept == then.1
+            && let Some((_, heard)) = heard.first()
+        {
+            assert_eq!(answer, *heard, "{request:?} shows what may yet be lost");
+        }
+    }
+
+    /// Compares all answers that have come with what should be heard.
+    fn hear(&mut self) {
+        for (call, answer) in self.real.take_all() {
+            let expected = self.expected.remove(&call);
+            let expected = expected.unwrap_or_else(|| panic!("{call} should wait: {answer:?}"));
+            let answer = answer.map_err(|status| status.code);
+            if answer == Err(Code::Unavailable) && self.may_be_unavailable() {
+                self.mark("unavailable");
+                continue;
+            }
+            let request = self.asked.remove(&call).expect("an answer to nothing");
+            assert_eq!(answer, expected, "{request:?}");
+            self.check_given_once(&request, &answer);
+            self.take_note(&answer);
+        }
+    }
+
+    fn may_be_unavailable(&self) -> bool {
+        let unsynced = self.real.node.durable() < self.real.node.last();
+        self.real.halted.is_some() || self.refuses() && unsynced
+    }
+
+    fn refuses(&self) -> bool {
+        matches!(self.real.node.health(), Health::RefusingUpdates(_))
+    }
+
+    fn take_note(&mut self, answer: &Heard) {
+        match answer {
+            Ok(Reply::Client(_)) => self.mark("joined"),
+            Ok(Reply::Split(Some(_))) => self.mark("split"),
+            Ok(Reply::Split(None)) => self.mark("end of splits"),
+            Ok(Reply::TaskRemoved(true)) => self.mark("removed"),
+            Ok(Reply::TaskRemoved(false)) => self.mark("not removed"),
+            Ok(Reply::WorkerHeartbeat(reply)) if !reply.tasks_to_delete.is_empty() => {
+                self.mark("task told off");
+            }
+            Ok(Reply::ClientHeartbeat(reply)) => self.note_list(reply),
+            Ok(_) => self.mark("other answer"),
+            Err(Code::NotFound) => self.mark("not found"),
+            Err(Code::InvalidArgument) => self.mark("invalid"),
+            Err(Code::FailedPrecondition) => self.mark("failed precondition"),
+            Err(Code::Unimplemented) => self.mark("unsplittable"),
+            Err(_) => self.mark("other refusal"),
+        }
+    }
+
+    fn note_list(&mut self, reply: &ClientHeartbeatReply) {
+        if reply.tasks.iter().any(|task| task.starting_round > 0) {
+            self.mark("promoted");
+        }
+        if reply.block_round.is_some() {
+            self.mark("asked to block");
+        }
+        if reply.iteration_finished {
+            self.mark("finished");
+        }
+    }
+
+    /// Ids that are new and splits of one pass are given out once, whatever crashes in between.
+    fn check_given_once(&mut self, request: &Request, answer: &Heard) {
+        let given = match (request, answer) {
+            (_, Ok(Reply::Client(id))) => format!("client {id}"),
+            (Request::GetOrCreateJob(job), Ok(Reply::Job(id))) if job.name.is_none() => {
+                format!("job {id}")
+            }
+            (Request::RegisterDataset(dataset), Ok(Reply::Dataset(id)))
+                if dataset.wished.is_none() =>
+            {
+                format!("dataset {id}")
+            }
+            (Request::GetSplit { .. }, Ok(Reply::Split(Some(split)))) => {
+                format!("split {split} of {request:?}")
+            }
+            _ => return,
+        };
+        assert!(self.given.insert(given.clone()), "given twice: {given}");
+    }
+
+    fn mark(&mut self, what: &'static str) {
+        *self.reached.entry(what).or_default() += 1;
+    }
+
+    fn remember(&mut self) {
+        let last = self.real.node.last();
+        if self.kept.last().is_none_or(|(lsn, _)| *lsn < last) {
+            self.kept.push((last, self.model.kept.clone()));
+        }
+    }
+
+    fn advance(&mut self, millis: u64) {
+        self.real.now = self.real.now.after(Duration::from_millis(millis));
+        let refuses = self.refuses();
+        let collected = |kept: &Kept| kept.iterations.iter().filter(|i| i.collected).count();
+        let before = (collected(&self.model.kept), self.model.kept.clients.len());
+        self.expected.extend(self.model.tick(self.real.now, refuses));
+        self.real.tick();
+        if collected(&self.model.kept) > before.0 {
+            self.mark("collected");
+        }
+        if self.model.kept.clients.len() < before.1 {
+            self.mark("client expired");
+        }
+    }
+
+    fn set_journal(&mut self, kind: u8) {
+        if !self.refuses() {
+            self.real.journal = match kind {
+                0 => Journal::Prompt,
+                1 => Journal::Full,
+                _ => Journal::Slow,
+            };
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.refuses() {
+            self.real.make_room();
+            self.hear();
+            self.mark("room again");
+        }
+    }
+
+    fn crash(&mut self, upto: Index) {
+        let upto = *upto.get(&self.real.crash_points());
+        if upto < self.real.node.last() {
+            self.mark("crash with a loss");
+        }
+        self.kept.retain(|(lsn, _)| *lsn <= upto);
+        let kept = self.kept.last().unwrap().1.clone();
+        self.real.restart_from(upto);
+        self.real.journal = Journal::Slow;
+        self.model = Model::start(self.config.clone(), kept, self.real.now);
+        self.expected.clear();
+    }
+}

@@ -1,0 +1,116 @@
+//! Registering datasets and reading them back.
+
+use bytes::Bytes;
+use rondo_core::dispatcher::{Compression, DatasetMetadata, Reply, Request, SplitSource};
+use rondo_core::ids::{DatasetId, Digest};
+use rondo_core::status::Code;
+
+use crate::driver::Driver;
+use crate::world::{dataset, dataset_named};
+
+#[test]
+fn equal_datasets_get_ids_of_their_own_from_1000_on() {
+    let mut driver = Driver::new();
+    let ids = [0, 1].map(|_| driver.register(dataset(&[])));
+    assert_eq!(ids, [DatasetId::new("1000"), DatasetId::new("1001")]);
+}
+
+#[test]
+fn a_wished_id_is_granted_and_found_again() {
+    let mut driver = Driver::new();
+    assert_eq!(driver.register(dataset_named("mine")).as_str(), "mine");
+    assert_eq!(driver.register(dataset_named("mine")).as_str(), "mine");
+    assert_eq!(driver.state().datasets().len(), 1);
+}
+
+#[test]
+fn registering_an_id_again_keeps_the_first_definition() {
+    let mut driver = Driver::new();
+    let first = dataset_named("mine").definition;
+    driver.register(dataset_named("mine"));
+    let mut again = dataset_named("mine");
+    again.definition = dataset(&[SplitSource::counting(99)]).definition;
+    driver.register(again);
+    let request = Request::GetDefinition { dataset: DatasetId::new("mine") };
+    assert_eq!(driver.ask(request), Ok(Reply::Definition(first)));
+}
+
+#[test]
+fn chosen_ids_pass_over_those_that_users_took() {
+    let mut driver = Driver::new();
+    for taken in ["1000", "1001", "1003"] {
+        driver.register(dataset_named(taken));
+    }
+    assert_eq!(driver.register(dataset(&[])).as_str(), "1002");
+    assert_eq!(driver.register(dataset(&[])).as_str(), "1004");
+}
+
+#[test]
+fn ids_are_not_given_twice_across_a_restart() {
+    let mut driver = Driver::new();
+    driver.register(dataset(&[]));
+    driver.restart();
+    assert_eq!(driver.register(dataset(&[])).as_str(), "1001");
+}
+
+#[test]
+fn metadata_comes_back_byte_for_byte() {
+    let mut driver = Driver::new();
+    let id = driver.register(dataset(&[]));
+    let answer = driver.ask(Request::GetMetadata { dataset: id });
+    assert_eq!(answer, Ok(Reply::Metadata(Bytes::from_static(b"metadata"))));
+}
+
+#[test]
+fn an_unknown_dataset_is_not_found_under_its_id() {
+    let mut driver = Driver::new();
+    let dataset = DatasetId::new("7");
+    for request in [
+        Request::GetMetadata { dataset: dataset.clone() },
+        Request::GetDefinition { dataset: dataset.clone() },
+        Request::DisableCompression { dataset, disable: true },
+    ] {
+        let status = driver.refused(request);
+        assert_eq!((status.code, &*status.message), (Code::NotFound, "Dataset id 7 not found"));
+    }
+}
+
+/// What comes of registering `mine` with other metadata.
+fn refusal_of(change: impl FnOnce(&mut DatasetMetadata)) -> String {
+    let mut driver = Driver::new();
+    driver.register(dataset_named("mine"));
+    let mut other = dataset_named("mine");
+    change(&mut other.metadata);
+    let status = driver.refused(Request::RegisterDataset(other));
+    assert_eq!(status.code, Code::InvalidArgument);
+    let same = "Datasets with the same ID should have the same structure";
+    assert!(status.message.contains(same), "{status}");
+    status.message
+}
+
+#[test]
+fn one_id_means_one_structure() {
+    let text = refusal_of(|metadata| metadata.structure = Digest::new([2; 32]));
+    assert!(text.contains("element_spec"), "{text}");
+}
+
+#[test]
+fn one_id_means_one_compression() {
+    let text = refusal_of(|metadata| metadata.compression = Compression::Off);
+    assert!(text.contains("compression Snappy, not Off"), "{text}");
+}
+
+#[test]
+fn one_id_means_one_cardinality() {
+    let text = refusal_of(|metadata| metadata.cardinality = -1);
+    assert!(text.contains("cardinality 10, not -1"), "{text}");
+}
+
+#[test]
+fn metadata_may_be_encoded_otherwise_if_it_means_the_same() {
+    let mut driver = Driver::new();
+    driver.register(dataset_named("mine"));
+    let mut other = dataset_named("mine");
+    other.metadata.encoded = Bytes::from_static(b"the same in another order");
+    assert_eq!(driver.register(other).as_str(), "mine");
+}

@@ -1,0 +1,208 @@
+//! Random histories: what may happen to a node, drawn small so that things collide.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// One thing that happens. Numbers are resolved against what exists when it happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    Register {
+        wished: Option<&'static str>,
+        content: u8,
+        structure: u8,
+        compressed: bool,
+    },
+    Read {
+        dataset: Index,
+        what: u8,
+    },
+    Job {
+        dataset: Index,
+        sharding: u8,
+        name: Option<&'static str>,
+        consumers: Option<i64>,
+        cached: bool,
+    },
+    Join {
+        job: Index,
+        repetition: i64,
+    },
+    Client {
+        client: Index,
+        current: Round,
+        blocked: Round,
+    },
+    Release {
+        client: Index,
+    },
+    Worker {
+        address: &'static str,
+        tasks: Tasks,
+        uid: i64,
+    },
+    Update {
+        tasks: Vec<(Index, bool)>,
+    },
+    Split {
+        iteration: Index,
+        repetition: i64,
+        source: i64,
+    },
+    Remove {
+        task: Index,
+        consumer: i64,
+        round: i64,
+    },
+    Cancel {
+        call: Index,
+    },
+    Workers,
+    Advance {
+        millis: u64,
+    },
+    Sync {
+        upto: Index,
+    },
+    Journal {
+        kind: u8,
+    },
+    MakeRoom,
+    Crash {
+        upto: Index,
+    },
+    FailSync {
+        upto: Index,
+    },
+}
+
+/// A round in a heartbeat: none, near the proposed one, or any.
+#[derive(Clone, Debug)]
+pub(crate) enum Round {
+    Absent,
+    NearTarget(i64),
+    At(i64),
+}
+
+/// The tasks a worker reports: those it should have, none, or some of all there are.
+#[derive(Clone, Debug)]
+pub(crate) enum Tasks {
+    Right,
+    None,
+    Some(Vec<Index>),
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    prop_oneof![
+        2 => Just(Round::Absent),
+        6 => (-2_i64..2).prop_map(Round::NearTarget),
+        1 => select(vec![0, 1, 7, -3, i64::MAX]).prop_map(Round::At),
+    ]
+}
+
+fn tasks() -> impl Strategy<Value = Tasks> {
+    prop_oneof![
+        3 => Just(Tasks::Right),
+        2 => Just(Tasks::None),
+        1 => prop::collection::vec(any::<Index>(), 0..4).prop_map(Tasks::Some),
+    ]
+}
+
+fn clients_and_jobs() -> impl Strategy<Value = Happening> {
+    let names = || select(vec![None, None, Some("one"), Some("two")]);
+    let consumers = select(vec![None, None, None, Some(1), Some(2), Some(2), Some(0)]);
+    let job = (any::<Index>(), 0_u8..8, names(), consumers, prop::bool::weighted(0.1));
+    prop_oneof![
+        2 => job.prop_map(|(dataset, sharding, name, consumers, cached)| Happening::Job {
+            dataset, sharding, name, consumers, cached,
+        }),
+        5 => (any::<Index>(), select(vec![0, 0, 0, 1, -1]))
+            .prop_map(|(job, repetition)| Happening::Join { job, repetition }),
+        10 => (any::<Index>(), round(), round())
+            .prop_map(|(client, current, blocked)| Happening::Client { client, current, blocked }),
+        2 => any::<Index>().prop_map(|client| Happening::Release { client }),
+    ]
+}
+
+fn datasets() -> impl Strategy<Value = Happening> {
+    let wished = select(vec![None, None, Some("a"), Some("1001")]);
+    let register = (wished, 0_u8..7, select(vec![0_u8, 0, 0, 1]), prop::bool::weighted(0.8));
+    prop_oneof![
+        2 => register.prop_map(|(wished, content, structure, compressed)| Happening::Register {
+            wished, content, structure, compressed,
+        }),
+        1 => (any::<Index>(), 0_u8..4).prop_map(|(dataset, what)| Happening::Read { dataset, what }),
+    ]
+}
+
+fn work() -> impl Strategy<Value = Happening> {
+    let address = select(vec!["w0:1", "w1:1", "w1:2", "w2:1"]);
+    let worker = (address, tasks(), select(vec![1_i64, 1, 1, 2]));
+    let update = prop::collection::vec((any::<Index>(), prop::bool::weighted(0.7)), 0..3);
+    let split = (any::<Index>(), select(vec![0_i64, 0, 0, 1, 2, -1, i64::MAX]), 0_i64..3);
+    let removal = (any::<Index>(), 0_i64..3, select(vec![5_i64, 5, 5, 6]));
+    prop_oneof![
+        6 => worker.prop_map(|(address, tasks, uid)| Happening::Worker { address, tasks, uid }),
+        2 => update.prop_map(|tasks| Happening::Update { tasks }),
+        8 => split.prop_map(|(iteration, repetition, source)| Happening::Split {
+            iteration, repetition, source,
+        }),
+        4 => removal.prop_map(|(task, consumer, round)| Happening::Remove {
+            task, consumer, round,
+        }),
+        1 => any::<Index>().prop_map(|call| Happening::Cancel { call }),
+        1 => Just(Happening::Workers),
+    ]
+}
+
+fn weather() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        4 => select(vec![0, 10, 1_000, 6_000, 11_000, 31_000, 61_000])
+            .prop_map(|millis| Happening::Advance { millis }),
+        4 => any::<Index>().prop_map(|upto| Happening::Sync { upto }),
+        3 => (0_u8..6).prop_map(|kind| Happening::Journal { kind }),
+        2 => Just(Happening::MakeRoom),
+        2 => any::<Index>().prop_map(|upto| Happening::Crash { upto }),
+        1 => any::<Index>().prop_map(|upto| Happening::FailSync { upto }),
+    ]
+}
+
+/// A history. Most begin with something to work on.
+pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
+    let happening = prop_oneof![
+        1 => datasets(),
+        5 => clients_and_jobs(),
+        6 => work(),
+        2 => weather(),
+    ];
+    let rest = prop::collection::vec(happening, 0..90);
+    (beginning(), rest).prop_map(|(mut history, rest)| {
+        history.extend(rest);
+        history
+    })
+}
+
+fn beginning() -> impl Strategy<Value = Vec<Happening>> {
+    let worker = |address| Happening::Worker { address, tasks: Tasks::None, uid: 1 };
+    let job = |sharding, consumers| {
+        move |dataset| Happening::Job { dataset, sharding, name: None, consumers, cached: false }
+    };
+    let join = |job| Happening::Join { job, repetition: 0 };
+    let register =
+        |content| Happening::Register { wished: None, content, structure: 0, compressed: true };
+    let indexes = prop::collection::vec(any::<Index>(), 5);
+    (prop::bool::weighted(0.8), 0_u8..5, indexes).prop_map(move |(begin, content, at)| {
+        if !begin {
+            return Vec::new();
+        }
+        vec![
+            register(content),
+            worker("w0:1"),
+            job(1, None)(at[0]),
+            job(0, Some(2))(at[1]),
+            join(at[2]),
+            join(at[3]),
+            join(at[4]),
+            worker("w1:1"),
+        ]
+    })
+}

@@ -1,0 +1,28 @@
+//! The dispatcher's behaviour, seen from outside: requests in, answers out, through a node whose
+//! journal, clock and crashes the tests hold in their hands.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod asking;
+mod both;
+mod driver;
+mod history;
+mod model;
+mod world;
+
+mod client_heartbeat;
+mod compression;
+mod datasets;
+mod durability;
+mod iterations;
+mod jobs;
+mod maintenance;
+mod properties;
+mod refusals;
+mod release;
+mod removal;
+mod replay;
+mod rounds;
+mod splits;
+mod worker_heartbeat;
+mod worker_update;

@@ -1,0 +1,215 @@
+//! What happens by the passing of time.
+
+use rondo_core::control::Timer;
+use rondo_core::dispatcher::{Config, Event, ShardingPolicy};
+use rondo_core::ids::{ClientId, IterationId, JobId};
+use rondo_core::limits::EXPIRIES_PER_STEP_MAX;
+use rondo_core::status::Code;
+use rondo_core::time::Duration;
+
+use crate::driver::{Driver, Journal};
+use crate::world::{client, dataset, job};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Maintenance every second; a client is silent after 10, abandoned iterations go after 30.
+fn quick() -> Config {
+    Config {
+        job_gc_check_interval: SECOND,
+        job_gc_timeout: Some(Duration::from_secs(30)),
+        client_timeout: Duration::from_secs(10),
+        client_first_heartbeat_timeout: Duration::from_secs(60),
+        worker_timeout: Duration::from_secs(5),
+        ..Config::default()
+    }
+}
+
+fn reading(config: Config, sharding: ShardingPolicy) -> (Driver, JobId, ClientId) {
+    let mut driver = Driver::with(config);
+    driver.worker("w:1", &[]);
+    let (job, client) = driver.reading(sharding);
+    (driver, job, client)
+}
+
+fn is_collected(driver: &Driver) -> bool {
+    driver.state().iterations()[&IterationId::new(2000)].collected
+}
+
+#[test]
+fn a_client_silent_for_longer_than_the_timeout_is_released() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.client(id);
+    driver.advance(Duration::from_secs(10));
+    assert!(driver.state().clients().contains_key(&id), "the timeout itself is not too long");
+    driver.advance(SECOND);
+    assert!(driver.events.contains(&Event::ClientExpired { client: id }));
+    assert_eq!(driver.refused(client(id)).code, Code::NotFound);
+}
+
+#[test]
+fn heartbeats_keep_a_client() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    for _ in 0..5 {
+        driver.client(id);
+        driver.advance(Duration::from_secs(9));
+    }
+    driver.client(id);
+}
+
+#[test]
+fn a_client_that_never_heartbeats_is_released_after_a_longer_time() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.advance(Duration::from_secs(60));
+    assert!(driver.state().clients().contains_key(&id));
+    driver.advance(SECOND);
+    assert!(!driver.state().clients().contains_key(&id));
+}
+
+#[test]
+fn a_restart_counts_as_a_sign_of_life() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.client(id);
+    driver.advance(Duration::from_secs(9));
+    driver.restart();
+    driver.advance(Duration::from_secs(10));
+    assert!(driver.state().clients().contains_key(&id));
+    driver.advance(SECOND);
+    assert!(!driver.state().clients().contains_key(&id));
+}
+
+#[test]
+fn an_iteration_is_collected_when_its_last_client_is_gone_long_enough() {
+    let (mut driver, job, first) = reading(quick(), ShardingPolicy::Off);
+    let second = driver.join(job, 0);
+    driver.release(first);
+    driver.advance(Duration::from_secs(40));
+    driver.release(second);
+    driver.advance(Duration::from_secs(29));
+    assert!(!is_collected(&driver));
+    driver.advance(SECOND);
+    assert!(is_collected(&driver));
+    let name = driver.state().jobs()[&job].name.clone();
+    let event = Event::IterationCollected { job_name: name, repetition: 0 };
+    assert!(driver.events.contains(&event));
+}
+
+#[test]
+fn an_iteration_is_kept_while_it_has_a_client() {
+    let (mut driver, job, first) = reading(quick(), ShardingPolicy::Off);
+    driver.release(first);
+    driver.advance(Duration::from_secs(20));
+    let second = driver.join(job, 0);
+    for _ in 0..20 {
+        driver.client(second);
+        driver.advance(Duration::from_secs(5));
+    }
+    assert!(!is_collected(&driver));
+}
+
+#[test]
+fn a_collection_outlives_a_restart() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.release(id);
+    driver.advance(Duration::from_secs(31));
+    driver.restart();
+    assert!(is_collected(&driver));
+}
+
+#[test]
+fn the_time_without_clients_counts_across_a_restart() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.release(id);
+    driver.advance(Duration::from_secs(29));
+    driver.restart();
+    driver.advance(SECOND);
+    assert!(is_collected(&driver));
+}
+
+#[test]
+fn a_finished_iteration_is_not_collected() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.finish("w:1", rondo_core::ids::TaskId::new(4000));
+    driver.release(id);
+    driver.advance(Duration::from_secs(100));
+    assert!(!is_collected(&driver));
+}
+
+#[test]
+fn dynamic_iterations_are_collected_only_if_the_operator_says_so() {
+    for gc_dynamic_sharding_jobs in [false, true] {
+        let config = Config { gc_dynamic_sharding_jobs, ..quick() };
+        let (mut driver, _, id) = reading(config, ShardingPolicy::Dynamic);
+        driver.release(id);
+        driver.advance(Duration::from_secs(100));
+        assert_eq!(is_collected(&driver), gc_dynamic_sharding_jobs);
+    }
+}
+
+#[test]
+fn without_a_gc_timeout_there_is_no_maintenance_at_all() {
+    let config = Config { job_gc_timeout: None, ..quick() };
+    let (mut driver, _, id) = reading(config, ShardingPolicy::Off);
+    driver.client(id);
+    assert_eq!(driver.deadline_of(Timer::Maintenance), None);
+    driver.advance(Duration::from_secs(100_000));
+    driver.tick();
+    assert!(driver.state().clients().contains_key(&id));
+}
+
+#[test]
+fn a_silent_worker_is_reported_lost_once_and_stays_registered() {
+    let (mut driver, ..) = reading(quick(), ShardingPolicy::Off);
+    let lost = Event::WorkerLost { address: "w:1".into() };
+    let times = |driver: &Driver| driver.events.iter().filter(|event| **event == lost).count();
+    driver.advance(Duration::from_secs(5));
+    assert_eq!(times(&driver), 0);
+    driver.advance(Duration::from_secs(50));
+    assert_eq!(times(&driver), 1);
+    let report = driver.node.dispatcher().report(driver.now);
+    assert!(report.workers[0].lost && report.workers[0].silent_ms == Some(55_000));
+    driver.worker("w:1", &[]);
+    assert!(!driver.node.dispatcher().report(driver.now).workers[0].lost);
+    driver.advance(Duration::from_secs(50));
+    assert_eq!(times(&driver), 2);
+}
+
+#[test]
+fn maintenance_is_due_every_interval_and_early_ticks_do_nothing() {
+    let (mut driver, ..) = reading(quick(), ShardingPolicy::Off);
+    let due = driver.deadline_of(Timer::Maintenance).unwrap();
+    assert_eq!(due, driver.now.after(SECOND));
+    driver.tick();
+    assert_eq!(driver.deadline_of(Timer::Maintenance), Some(due));
+    driver.advance(SECOND);
+    assert_eq!(driver.deadline_of(Timer::Maintenance), Some(due.after(SECOND)));
+}
+
+#[test]
+fn a_mass_expiry_is_carried_out_in_slices() {
+    let mut driver = Driver::with(quick());
+    let dataset = driver.register(dataset(&[]));
+    let job = driver.job(job(&dataset, ShardingPolicy::Off));
+    let clients = EXPIRIES_PER_STEP_MAX + 3;
+    for _ in 0..clients {
+        driver.join(job, 0);
+    }
+    driver.now = driver.now.after(Duration::from_secs(61));
+    driver.tick();
+    assert_eq!(driver.state().clients().len(), 3);
+    assert_eq!(driver.deadline_of(Timer::Maintenance), Some(driver.now), "the rest is due now");
+    driver.tick();
+    assert_eq!(driver.state().clients().len(), 0);
+    assert_eq!(driver.deadline_of(Timer::Maintenance), Some(driver.now.after(SECOND)));
+}
+
+#[test]
+fn nothing_expires_while_the_journal_takes_no_records() {
+    let (mut driver, job, id) = reading(quick(), ShardingPolicy::Off);
+    driver.journal = Journal::Full;
+    driver.send(rondo_core::dispatcher::Request::GetOrCreateIteration { job, repetition: 1 });
+    driver.advance(Duration::from_secs(100));
+    assert!(driver.state().clients().contains_key(&id));
+    driver.make_room();
+    driver.advance(Duration::from_secs(2));
+    assert!(!driver.state().clients().contains_key(&id));
+}

@@ -1,0 +1,227 @@
+//! What the model keeps across restarts, and the changes that concern nothing else.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rondo_core::dispatcher::{
+    Compression, GetOrCreateJob, RegisterDataset, Reply, ShardingPolicy, SplitSource,
+    WorkerHeartbeat,
+};
+use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
+use rondo_core::status::Code;
+use rondo_core::time::{Duration, Time};
+
+use super::Heard;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) datasets: BTreeMap<DatasetId, Dataset>,
+    /// Chosen dataset ids so far, and those passed over.
+    chosen: i64,
+    /// Job n has id 5000 + n, and so on for the others: ids are never used twice.
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) iterations: Vec<Iteration>,
+    pub(crate) clients: BTreeMap<ClientId, Client>,
+    pub(super) clients_ever: i64,
+    pub(crate) tasks: BTreeMap<TaskId, Task>,
+    pub(super) tasks_ever: i64,
+    /// In the order they came.
+    pub(crate) workers: Vec<WorkerHeartbeat>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Dataset {
+    pub(crate) registered: RegisterDataset,
+    decided: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) request: GetOrCreateJob,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Iteration {
+    pub(crate) id: IterationId,
+    pub(crate) job: JobId,
+    pub(crate) repetition: i64,
+    /// Each source with its current pass and the splits of that pass handed out.
+    pub(crate) sources: Vec<(SplitSource, i64, usize)>,
+    pub(crate) active: Vec<TaskId>,
+    pub(crate) pending: VecDeque<Pending>,
+    pub(crate) released: Option<Time>,
+    pub(crate) finished: bool,
+    pub(crate) collected: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    pub(crate) task: TaskId,
+    pub(crate) target: i64,
+    pub(crate) failures: u32,
+    pub(crate) ready: BTreeSet<ClientId>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Client {
+    pub(crate) iteration: IterationId,
+    pub(super) joined: Time,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Task {
+    pub(crate) iteration: IterationId,
+    pub(crate) address: String,
+    pub(crate) starting_round: i64,
+    pub(crate) finished: bool,
+}
+
+impl Kept {
+    pub(super) fn register(&mut self, request: &RegisterDataset) -> Heard {
+        if let Some(id) = &request.wished
+            && let Some(known) = self.datasets.get(id)
+        {
+            let (own, other) = (&known.registered.metadata, &request.metadata);
+            let same = own.structure == other.structure
+                && own.compression == other.compression
+                && own.cardinality == other.cardinality;
+            return if same { Ok(Reply::Dataset(id.clone())) } else { Err(Code::InvalidArgument) };
+        }
+        let id = request.wished.clone().unwrap_or_else(|| self.choose_id());
+        let dataset = Dataset { registered: request.clone(), decided: None };
+        self.datasets.insert(id.clone(), dataset);
+        Ok(Reply::Dataset(id))
+    }
+
+    fn choose_id(&mut self) -> DatasetId {
+        loop {
+            let id = DatasetId::new((1000 + self.chosen).to_string());
+            self.chosen += 1;
+            if !self.datasets.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(super) fn compress(&mut self, id: &DatasetId, disable: bool) -> Reply {
+        let dataset = self.datasets.get_mut(id).unwrap();
+        if dataset.registered.metadata.compression == Compression::Off {
+            return Reply::Compression(None);
+        }
+        Reply::Compression(Some(*dataset.decided.get_or_insert(disable)))
+    }
+
+    pub(super) fn job(&mut self, request: &GetOrCreateJob) -> Heard {
+        let named = |job: &&Job| request.name.is_some() && job.request.name == request.name;
+        if let Some(job) = self.jobs.iter().find(named) {
+            let known = &job.request;
+            let same = known.sharding == request.sharding
+                && known.use_cross_trainer_cache == request.use_cross_trainer_cache
+                && known.target_workers == request.target_workers;
+            return if same { Ok(Reply::Job(job.id)) } else { Err(Code::InvalidArgument) };
+        }
+        if request.consumers.is_some_and(|consumers| consumers < 1) {
+            return Err(Code::InvalidArgument);
+        }
+        let id = JobId::new(5000 + self.jobs.len() as i64);
+        self.jobs.push(Job { id, request: request.clone() });
+        Ok(Reply::Job(id))
+    }
+
+    pub(crate) fn job_of(&self, iteration: &Iteration) -> &GetOrCreateJob {
+        &self.jobs[usize::try_from(iteration.job.get() - 5000).unwrap()].request
+    }
+
+    pub(crate) fn iteration(&self, id: IterationId) -> Option<&Iteration> {
+        self.iterations.iter().find(|iteration| iteration.id == id)
+    }
+
+    pub(super) fn iteration_mut(&mut self, id: IterationId) -> Option<&mut Iteration> {
+        self.iterations.iter_mut().find(|iteration| iteration.id == id)
+    }
+
+    pub(crate) fn clients_of(&self, id: IterationId) -> Vec<ClientId> {
+        let clients = self.clients.iter().filter(|(_, client)| client.iteration == id);
+        clients.map(|(id, _)| *id).collect()
+    }
+
+    pub(super) fn release(&mut self, now: Time, id: ClientId) -> bool {
+        let Some(client) = self.clients.remove(&id) else {
+            return false;
+        };
+        let iteration = self.iteration_mut(client.iteration).unwrap();
+        iteration.released = Some(now);
+        iteration.pending.iter_mut().for_each(|pending| {
+            pending.ready.remove(&id);
+        });
+        true
+    }
+
+    pub(super) fn abandoned(
+        &self,
+        now: Time,
+        timeout: Duration,
+        dynamic_too: bool,
+    ) -> Vec<IterationId> {
+        let abandoned = self.iterations.iter().filter(|iteration| {
+            let dynamic = self.job_of(iteration).sharding == ShardingPolicy::Dynamic;
+            !iteration.finished
+                && self.clients_of(iteration.id).is_empty()
+                && iteration.released.is_some_and(|at| now >= at.after(timeout))
+                && (dynamic_too || !dynamic)
+        });
+        abandoned.map(|iteration| iteration.id).collect()
+    }
+
+    pub(super) fn collect(&mut self, id: IterationId) {
+        self.end(id);
+        self.iteration_mut(id).unwrap().collected = true;
+    }
+
+    /// Ends an iteration: all its tasks are over, those not yet agreed on too.
+    fn end(&mut self, id: IterationId) {
+        let iteration = self.iteration_mut(id).unwrap();
+        iteration.finished = true;
+        let pending = std::mem::take(&mut iteration.pending);
+        iteration.active.extend(pending.into_iter().map(|pending| pending.task));
+        for task in self.tasks.values_mut().filter(|task| task.iteration == id) {
+            task.finished = true;
+        }
+    }
+
+    pub(super) fn update(&mut self, progress: &[(TaskId, bool)]) -> Reply {
+        for (id, completed) in progress {
+            if *completed && self.tasks.get(id).is_some_and(|task| !task.finished) {
+                self.finish(*id);
+            }
+        }
+        Reply::WorkerUpdated
+    }
+
+    fn finish(&mut self, id: TaskId) {
+        let of = self.tasks[&id].iteration;
+        if self.iteration(of).unwrap().pending.iter().any(|pending| pending.task == id) {
+            return self.erase(id);
+        }
+        self.tasks.get_mut(&id).unwrap().finished = true;
+        let active = &self.iteration(of).unwrap().active;
+        if active.iter().all(|task| self.tasks[task].finished) {
+            self.end(of);
+        }
+    }
+
+    pub(super) fn erase(&mut self, id: TaskId) {
+        let task = self.tasks.remove(&id).unwrap();
+        let iteration = self.iteration_mut(task.iteration).unwrap();
+        iteration.active.retain(|active| *active != id);
+        iteration.pending.retain(|pending| pending.task != id);
+    }
+
+    pub(super) fn new_task(&mut self, iteration: IterationId, address: &str) -> TaskId {
+        let id = TaskId::new(4000 + self.tasks_ever);
+        self.tasks_ever += 1;
+        let task = Task { iteration, address: address.into(), starting_round: 0, finished: false };
+        self.tasks.insert(id, task);
+        id
+    }
+}

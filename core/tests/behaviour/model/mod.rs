@@ -1,0 +1,161 @@
+//! A second dispatcher, written from the specification alone: slow, plain, without a journal. Its
+//! answers must be those of the real one.
+
+mod kept;
+mod reading;
+mod rounds;
+mod working;
+
+pub(crate) use kept::Kept;
+
+use std::collections::BTreeMap;
+
+use rondo_core::dispatcher::{Config, Reply, Request};
+use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, TaskId};
+use rondo_core::status::Code;
+use rondo_core::time::{Duration, Time};
+
+/// What a caller should hear; of a refusal, its code.
+pub(crate) type Heard = Result<Reply, Code>;
+
+/// The dispatcher as it should be.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    /// What survives a restart.
+    pub(crate) kept: Kept,
+    config: Config,
+    heard: BTreeMap<ClientId, Time>,
+    rounds: BTreeMap<IterationId, i64>,
+    votes: BTreeMap<TaskId, Vote>,
+    next_maintenance: Time,
+}
+
+/// Consumers that wait for each other to give up a task: their calls, indexes and deadlines.
+#[derive(Clone, Debug)]
+struct Vote {
+    round: i64,
+    waiting: Vec<(CallId, i64, Time)>,
+}
+
+impl Model {
+    /// A dispatcher just started with what was kept.
+    pub(crate) fn start(config: Config, kept: Kept, now: Time) -> Self {
+        Self {
+            heard: kept.clients.keys().map(|id| (*id, now)).collect(),
+            next_maintenance: now.after(config.job_gc_check_interval),
+            kept,
+            config,
+            rounds: BTreeMap::new(),
+            votes: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a request, and says who should hear what. A call that nothing is said of waits.
+    ///
+    /// While the journal `refuses` updates, whoever would cause one hears UNAVAILABLE, and nothing
+    /// that is kept changes.
+    pub(crate) fn request(
+        &mut self,
+        now: Time,
+        call: CallId,
+        request: &Request,
+        refuses: bool,
+    ) -> Vec<(CallId, Heard)> {
+        let before = self.kept.clone();
+        let mut answers = match request {
+            Request::MaybeRemoveTask { task, consumer_index, round } => {
+                self.remove(now, call, *task, (*consumer_index, *round))
+            }
+            other => vec![(call, self.answer(now, other))],
+        };
+        if refuses && self.kept != before {
+            self.kept = before;
+            answers.iter_mut().for_each(|(_, heard)| *heard = Err(Code::Unavailable));
+        }
+        answers
+    }
+
+    fn answer(&mut self, now: Time, request: &Request) -> Heard {
+        match request {
+            Request::RegisterDataset(request) => self.kept.register(request),
+            Request::GetMetadata { dataset } => {
+                let dataset = self.dataset(dataset)?;
+                Ok(Reply::Metadata(dataset.registered.metadata.encoded.clone()))
+            }
+            Request::GetDefinition { dataset } => {
+                Ok(Reply::Definition(self.dataset(dataset)?.registered.definition.clone()))
+            }
+            Request::GetConfig => Ok(Reply::Config(self.config.deployment_mode)),
+            Request::DisableCompression { dataset, disable } => {
+                self.dataset(dataset)?;
+                Ok(self.kept.compress(dataset, *disable))
+            }
+            Request::GetOrCreateJob(request) => self.kept.job(request),
+            Request::GetOrCreateIteration { job, repetition } => self.join(now, *job, *repetition),
+            Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(now, heartbeat),
+            Request::ReleaseClient { client } => self.release(now, *client),
+            Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(heartbeat),
+            Request::WorkerUpdate { progress, .. } => Ok(self.kept.update(progress)),
+            Request::GetSplit { iteration, repetition, source } => {
+                self.kept.split(*iteration, *repetition, *source)
+            }
+            Request::GetWorkers => {
+                let addresses = self.kept.workers.iter().map(|w| w.address.as_str().into());
+                Ok(Reply::Workers(addresses.collect()))
+            }
+            Request::Report | Request::MaybeRemoveTask { .. } => unreachable!("not asked here"),
+        }
+    }
+
+    fn dataset(&self, id: &DatasetId) -> Result<&kept::Dataset, Code> {
+        self.kept.datasets.get(id).ok_or(Code::NotFound)
+    }
+
+    /// Forgets a waiting call.
+    pub(crate) fn cancel(&mut self, call: CallId) {
+        for vote in self.votes.values_mut() {
+            vote.waiting.retain(|(waiting, ..)| *waiting != call);
+        }
+        self.votes.retain(|_, vote| !vote.waiting.is_empty());
+    }
+
+    /// Calls that wait for a removal.
+    pub(crate) fn waiting(&self) -> Vec<CallId> {
+        self.votes.values().flat_map(|vote| vote.waiting.iter().map(|(call, ..)| *call)).collect()
+    }
+
+    /// Lets time pass, and says who should hear what.
+    pub(crate) fn tick(&mut self, now: Time, refuses: bool) -> Vec<(CallId, Heard)> {
+        let mut late = Vec::new();
+        for vote in self.votes.values_mut() {
+            let expired = vote.waiting.extract_if(.., |(.., until)| *until <= now);
+            late.extend(expired.map(|(call, ..)| (call, Ok(Reply::TaskRemoved(false)))));
+        }
+        self.votes.retain(|_, vote| !vote.waiting.is_empty());
+        if now >= self.next_maintenance {
+            self.next_maintenance = now.after(self.config.job_gc_check_interval);
+            if !refuses {
+                self.maintain(now);
+            }
+        }
+        late
+    }
+
+    fn maintain(&mut self, now: Time) {
+        let silent = self.kept.clients.iter().filter(|(id, client)| match self.heard.get(id) {
+            Some(heard) => now.since(*heard) > self.config.client_timeout,
+            None => now.since(client.joined) > self.config.client_first_heartbeat_timeout,
+        });
+        let silent: Vec<ClientId> = silent.map(|(id, _)| *id).collect();
+        for id in silent {
+            self.kept.release(now, id);
+        }
+        let timeout = self.config.job_gc_timeout.unwrap_or(Duration::from_secs(u64::MAX));
+        let dynamic_too = self.config.gc_dynamic_sharding_jobs;
+        let abandoned = self.kept.abandoned(now, timeout, dynamic_too);
+        for id in abandoned {
+            self.kept.collect(id);
+            self.rounds.remove(&id);
+        }
+    }
+}

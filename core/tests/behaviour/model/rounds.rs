@@ -1,0 +1,76 @@
+//! Coordinated reads in the model.
+
+use std::collections::BTreeSet;
+
+use rondo_core::dispatcher::{ClientHeartbeat, Reply};
+use rondo_core::ids::{CallId, IterationId, TaskId};
+use rondo_core::status::Code;
+use rondo_core::time::Time;
+
+use super::{Heard, Model, Vote};
+
+impl Model {
+    /// What a heartbeat means for the front pending task: first a proposal already passed is pushed
+    /// away, then a consumer blocked in time agrees.
+    pub(super) fn negotiate(&mut self, id: IterationId, heartbeat: &ClientHeartbeat) {
+        let latest = self.rounds.get(&id).copied().unwrap_or(0);
+        let latest = latest.max(heartbeat.current_round.unwrap_or(0));
+        if heartbeat.current_round.is_some() {
+            self.rounds.insert(id, latest);
+        }
+        let iteration = self.kept.iteration(id).unwrap();
+        let consumers = self.kept.job_of(iteration).consumers;
+        let iteration = self.kept.iteration_mut(id).unwrap();
+        let Some(front) = iteration.pending.front_mut() else {
+            return;
+        };
+        if heartbeat.current_round.unwrap_or(0) >= front.target {
+            let distance = 2_i64.saturating_mul(2_i64.saturating_pow(front.failures));
+            front.target = latest.saturating_add(distance);
+            front.failures += 1;
+            front.ready.clear();
+        }
+        if heartbeat.blocked_round.is_some_and(|round| round <= front.target) {
+            front.ready.insert(heartbeat.client);
+        }
+        if front.ready.len() as i64 == consumers.unwrap() {
+            let front = iteration.pending.pop_front().unwrap();
+            iteration.active.push(front.task);
+            self.kept.tasks.get_mut(&front.task).unwrap().starting_round = front.target;
+        }
+    }
+
+    pub(super) fn remove(
+        &mut self,
+        now: Time,
+        call: CallId,
+        task: TaskId,
+        (consumer, round): (i64, i64),
+    ) -> Vec<(CallId, Heard)> {
+        let Some(known) = self.kept.tasks.get(&task) else {
+            return vec![(call, Ok(Reply::TaskRemoved(true)))];
+        };
+        let iteration = self.kept.iteration(known.iteration).unwrap();
+        let Some(consumers) = self.kept.job_of(iteration).consumers else {
+            return vec![(call, Err(Code::FailedPrecondition))];
+        };
+        if consumer < 0 || consumer >= consumers {
+            return vec![(call, Err(Code::InvalidArgument))];
+        }
+        let until = now.after(self.config.removal_timeout);
+        let vote = self.votes.entry(task);
+        let vote = vote.or_insert_with(|| Vote { round, waiting: Vec::new() });
+        vote.waiting.push((call, consumer, until));
+        let voters: BTreeSet<i64> = vote.waiting.iter().map(|(_, consumer, _)| *consumer).collect();
+        let (agreed, all) = (vote.round == round, voters.len() as i64 == consumers);
+        if agreed && !all {
+            return Vec::new();
+        }
+        if agreed {
+            self.kept.erase(task);
+        }
+        let waited = self.votes.remove(&task).unwrap().waiting;
+        let heard = waited.iter().map(|(call, ..)| (*call, Ok(Reply::TaskRemoved(agreed))));
+        heard.collect()
+    }
+}

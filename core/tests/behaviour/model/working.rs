@@ -1,0 +1,127 @@
+//! What workers do in the model.
+
+use std::collections::BTreeSet;
+
+use rondo_core::dispatcher::{Reply, TaskDef, WorkerHeartbeat, WorkerHeartbeatReply};
+use rondo_core::ids::{IterationId, TaskId};
+use rondo_core::status::Code;
+
+use super::kept::{Iteration, Pending};
+use super::{Heard, Model};
+
+impl Model {
+    /// The configured list, with the entries of unknown port replaced by who took them.
+    pub(super) fn slots(&self) -> Vec<String> {
+        let mut slots = self.config.worker_addresses.clone();
+        for worker in &self.kept.workers {
+            if let Some(at) = slot_for(&slots, &worker.address) {
+                slots[at].clone_from(&worker.address);
+            }
+        }
+        slots
+    }
+
+    pub(super) fn worker_heartbeat(&mut self, heartbeat: &WorkerHeartbeat) -> Heard {
+        let address = &heartbeat.address;
+        let profile = WorkerHeartbeat { current_tasks: Vec::new(), ..heartbeat.clone() };
+        match self.kept.workers.iter_mut().find(|worker| worker.address == *address) {
+            Some(worker) => {
+                *worker = profile;
+                self.return_to_coordinated_reads(address);
+            }
+            None => self.new_worker(profile)?,
+        }
+        let unfinished = self.unfinished_on(address);
+        let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
+        let new_tasks = unfinished.difference(&current).filter_map(|task| self.def(*task));
+        Ok(Reply::WorkerHeartbeat(WorkerHeartbeatReply {
+            new_tasks: new_tasks.collect(),
+            tasks_to_delete: current.difference(&unfinished).copied().collect(),
+        }))
+    }
+
+    fn unfinished_on(&self, address: &str) -> BTreeSet<TaskId> {
+        let tasks = self.kept.tasks.iter();
+        let own = tasks.filter(|(_, task)| task.address == address && !task.finished);
+        own.map(|(id, _)| *id).collect()
+    }
+
+    fn new_worker(&mut self, profile: WorkerHeartbeat) -> Result<(), Code> {
+        let slots = self.slots();
+        if !slots.is_empty() && slot_for(&slots, &profile.address).is_none() {
+            return Err(Code::FailedPrecondition);
+        }
+        let address = profile.address.clone();
+        self.kept.workers.push(profile);
+        for id in self.open(|_| true) {
+            let iteration = self.kept.iteration(id).unwrap();
+            match self.kept.job_of(iteration).consumers {
+                Some(_) => self.new_pending(id, &address),
+                None => {
+                    let task = self.kept.new_task(id, &address);
+                    self.kept.iteration_mut(id).unwrap().active.push(task);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn return_to_coordinated_reads(&mut self, address: &str) {
+        let has: BTreeSet<IterationId> = self
+            .unfinished_on(address)
+            .iter()
+            .map(|task| self.kept.tasks[task].iteration)
+            .collect();
+        let left = self.open(|iteration| {
+            self.kept.job_of(iteration).consumers.is_some() && !has.contains(&iteration.id)
+        });
+        for id in left {
+            self.new_pending(id, address);
+        }
+    }
+
+    fn open(&self, which: impl Fn(&Iteration) -> bool) -> Vec<IterationId> {
+        let open = self.kept.iterations.iter().filter(|i| !i.finished && which(i));
+        open.map(|iteration| iteration.id).collect()
+    }
+
+    fn new_pending(&mut self, id: IterationId, address: &str) {
+        let task = self.kept.new_task(id, address);
+        let target = self.rounds.get(&id).copied().unwrap_or(0).saturating_add(1);
+        let pending = Pending { task, target, failures: 0, ready: BTreeSet::new() };
+        self.kept.iteration_mut(id).unwrap().pending.push_back(pending);
+    }
+
+    /// A task as its worker should be told of it.
+    fn def(&self, id: TaskId) -> Option<TaskDef> {
+        let task = &self.kept.tasks[&id];
+        let iteration = self.kept.iteration(task.iteration).unwrap();
+        let job = self.kept.job_of(iteration);
+        let slots = self.slots();
+        let index = slots.iter().position(|slot| *slot == task.address);
+        let (workers, worker_index) = match job.sharding.is_static() {
+            true => (slots.len() as i64, index? as i64),
+            false => (0, 0),
+        };
+        Some(TaskDef {
+            task: id,
+            iteration: iteration.id,
+            dataset: job.dataset.clone(),
+            definition: self.kept.datasets[&job.dataset].registered.definition.clone(),
+            worker_address: task.address.as_str().into(),
+            sharding: job.sharding,
+            consumers: job.consumers,
+            split_providers: iteration.sources.len() as i64,
+            workers,
+            worker_index,
+            use_cross_trainer_cache: job.use_cross_trainer_cache,
+        })
+    }
+}
+
+/// The place of an address in the list: its own, or one of its host without a port.
+fn slot_for(slots: &[String], address: &str) -> Option<usize> {
+    let host = address.split(':').next().unwrap();
+    let own = slots.iter().position(|slot| slot == address);
+    own.or_else(|| slots.iter().position(|slot| slot == host))
+}

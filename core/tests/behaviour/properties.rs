@@ -1,0 +1,100 @@
+//! Random histories of requests, syncs, refusals, failures and crashes: the real dispatcher answers
+//! as the model does, keeps all invariants, replays to what it was, and loses nothing that it
+//! acknowledged.
+//!
+//! `PROPTEST_CASES` raises the number of histories.
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use rondo_core::dispatcher::Config;
+use rondo_core::time::Duration;
+
+use crate::both::{Both, Reached};
+use crate::history::{Happening, history};
+
+/// Enough to reach everything that [`check_reached`] asks for, in a few seconds.
+const HISTORIES_MIN: u32 = 1024;
+
+/// Timeouts short enough for a history to meet them.
+fn config(listed: bool, gc_dynamic_sharding_jobs: bool) -> Config {
+    let worker_addresses = match listed {
+        true => vec!["w0:1".into(), "w1".into()],
+        false => Vec::new(),
+    };
+    Config {
+        worker_addresses,
+        gc_dynamic_sharding_jobs,
+        job_gc_check_interval: Duration::from_secs(1),
+        job_gc_timeout: Some(Duration::from_secs(30)),
+        client_timeout: Duration::from_secs(10),
+        client_first_heartbeat_timeout: Duration::from_secs(60),
+        ..Config::default()
+    }
+}
+
+fn live(config: Config, history: &[Happening], reached: &mut Reached) {
+    let mut both = Both::start(config, reached);
+    for happening in history {
+        both.happen(happening);
+    }
+    both.audit();
+}
+
+#[test]
+fn the_dispatcher_and_the_model_live_the_same_histories() {
+    let default = ProptestConfig::default();
+    let config_of_run = ProptestConfig {
+        cases: default.cases.max(HISTORIES_MIN),
+        failure_persistence: None,
+        ..default
+    };
+    // Which states are reached must not be a matter of luck on every push; a longer run draws
+    // other histories each time.
+    let mut runner = match std::env::var_os("PROPTEST_CASES") {
+        None => TestRunner::new_with_rng(
+            config_of_run,
+            TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        ),
+        Some(_) => TestRunner::new(config_of_run),
+    };
+    let reached = std::cell::RefCell::new(Reached::new());
+    let worlds = (any::<bool>(), any::<bool>(), history());
+    let outcome = runner.run(&worlds, |(listed, gc_dynamic, history)| {
+        let mut marks = Reached::new();
+        live(config(listed, gc_dynamic), &history, &mut marks);
+        let mut reached = reached.borrow_mut();
+        marks.into_iter().for_each(|(mark, times)| *reached.entry(mark).or_default() += times);
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}\n{runner}");
+    }
+    check_reached(&reached.into_inner());
+}
+
+/// A test that never gets anywhere proves nothing.
+fn check_reached(reached: &Reached) {
+    for mark in [
+        "asked to block",
+        "cancelled",
+        "client expired",
+        "collected",
+        "crash with a loss",
+        "end of splits",
+        "failed precondition",
+        "finished",
+        "invalid",
+        "joined",
+        "not found",
+        "not removed",
+        "promoted",
+        "removed",
+        "room again",
+        "split",
+        "task told off",
+        "unavailable",
+        "unsplittable",
+    ] {
+        assert!(reached.contains_key(mark), "no history reached {mark:?}: {reached:?}");
+    }
+}

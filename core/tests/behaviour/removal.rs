@@ -1,0 +1,138 @@
+//! Coordinated reads: giving up a task whose worker cannot be reached.
+
+use rondo_core::control::Timer;
+use rondo_core::dispatcher::{Reply, ShardingPolicy};
+use rondo_core::ids::TaskId;
+use rondo_core::status::Code;
+use rondo_core::time::Duration;
+
+use crate::driver::{Answer, Driver};
+use crate::world::{listed, removal, rounds};
+
+const TASK: TaskId = TaskId::new(4000);
+const REMOVED: Option<Answer> = Some(Ok(Reply::TaskRemoved(true)));
+const KEPT: Option<Answer> = Some(Ok(Reply::TaskRemoved(false)));
+
+fn three_consumers() -> Driver {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.reading_together(3);
+    driver
+}
+
+#[test]
+fn a_task_is_removed_when_all_consumers_ask_in_one_round() {
+    let mut driver = three_consumers();
+    let calls = [0, 1, 2].map(|consumer| driver.send(removal(TASK, consumer, 7)));
+    assert_eq!(calls.map(|call| driver.take(call)), [REMOVED, REMOVED, REMOVED]);
+    assert!(driver.state().tasks().is_empty());
+    driver.restart();
+    assert!(driver.state().tasks().is_empty());
+}
+
+#[test]
+fn consumers_see_the_list_without_it() {
+    let mut driver = Driver::new();
+    for address in ["w:1", "w:2"] {
+        driver.worker(address, &[]);
+    }
+    let (_, clients) = driver.reading_together(1);
+    driver.ask(removal(TASK, 0, 7)).unwrap();
+    let reply = driver.heartbeat(rounds(clients[0], Some(7), None));
+    assert_eq!(listed(&reply), [TaskId::new(4001)]);
+}
+
+#[test]
+fn nobody_is_answered_before_all_have_asked() {
+    let mut driver = three_consumers();
+    let calls = [0, 1].map(|consumer| driver.send(removal(TASK, consumer, 7)));
+    assert_eq!(calls.map(|call| driver.take(call)), [None, None]);
+}
+
+#[test]
+fn a_consumer_in_another_round_makes_all_fail() {
+    let mut driver = three_consumers();
+    let calls = [(0, 7), (1, 7), (2, 8)]
+        .map(|(consumer, round)| driver.send(removal(TASK, consumer, round)));
+    assert_eq!(calls.map(|call| driver.take(call)), [KEPT, KEPT, KEPT]);
+    assert_eq!(driver.state().tasks().len(), 1);
+    let calls = [0, 1, 2].map(|consumer| driver.send(removal(TASK, consumer, 8)));
+    assert_eq!(calls.map(|call| driver.take(call)), [REMOVED, REMOVED, REMOVED], "a new vote");
+}
+
+#[test]
+fn a_call_waits_ten_seconds_and_no_longer() {
+    let mut driver = three_consumers();
+    let early = driver.send(removal(TASK, 0, 7));
+    let deadline = driver.now.after(Duration::from_secs(10));
+    assert_eq!(driver.deadline_of(Timer::Removal), Some(deadline));
+    driver.advance(Duration::from_millis(4_000));
+    let late = driver.send(removal(TASK, 1, 7));
+    driver.advance(Duration::from_nanos(5_999_999_999));
+    driver.tick();
+    assert_eq!(driver.take(early), None);
+    driver.advance(Duration::from_nanos(1));
+    assert_eq!([early, late].map(|call| driver.take(call)), [KEPT, None]);
+    driver.advance(Duration::from_secs(4));
+    assert_eq!(driver.take(late), KEPT);
+}
+
+#[test]
+fn a_consumer_that_gave_up_does_not_count_any_more() {
+    let mut driver = three_consumers();
+    let first = driver.send(removal(TASK, 0, 7));
+    let second = driver.send(removal(TASK, 1, 7));
+    driver.cancel(first);
+    let third = driver.send(removal(TASK, 2, 7));
+    assert_eq!([first, second, third].map(|call| driver.take(call)), [None, None, None]);
+    let again = driver.send(removal(TASK, 0, 7));
+    assert_eq!([second, third, again].map(|call| driver.take(call)), [REMOVED, REMOVED, REMOVED]);
+    assert_eq!(driver.take(first), None);
+}
+
+#[test]
+fn one_consumer_asking_twice_counts_once() {
+    let mut driver = three_consumers();
+    let calls = [0, 0, 1].map(|consumer| driver.send(removal(TASK, consumer, 7)));
+    assert_eq!(calls.map(|call| driver.take(call)), [None, None, None]);
+    driver.ask(removal(TASK, 2, 7)).unwrap();
+    assert_eq!(calls.map(|call| driver.take(call)), [REMOVED, REMOVED, REMOVED]);
+}
+
+#[test]
+fn a_task_nobody_knows_is_gone_already() {
+    let mut driver = three_consumers();
+    let answer = driver.ask(removal(TaskId::new(1), 0, 7));
+    assert_eq!(Some(answer), REMOVED);
+}
+
+#[test]
+fn only_coordinated_reads_remove_tasks() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.reading(ShardingPolicy::Off);
+    let status = driver.refused(removal(TASK, 0, 7));
+    assert_eq!(status.code, Code::FailedPrecondition);
+    assert!(status.message.contains("task 4000 of a job without num_consumers"), "{status}");
+}
+
+#[test]
+fn a_consumer_index_out_of_range_is_refused() {
+    let mut driver = three_consumers();
+    for wrong in [-1, 3, i64::MAX] {
+        let status = driver.refused(removal(TASK, wrong, 7));
+        let text = format!("consumer_index is {wrong}; it must be from 0 to 2");
+        assert_eq!((status.code, status.message), (Code::InvalidArgument, text));
+    }
+}
+
+#[test]
+fn waiting_calls_are_bounded() {
+    let mut driver = three_consumers();
+    let bound = rondo_core::limits::PARKED_CALLS_MAX;
+    let full = crate::driver::parked(&driver, removal(TASK, 0, 7), bound);
+    let status = full.unwrap_err();
+    assert_eq!(status.code, Code::ResourceExhausted);
+    assert_eq!(status.message, format!("too many waiting calls: the bound is {bound}"));
+    driver.tick();
+}

@@ -1,0 +1,134 @@
+//! Replay of records that no dispatcher wrote: each is taken whole or refused without a trace.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use rondo_core::dispatcher::{Record, ShardingPolicy, State, TargetWorkers, WorkerProfile};
+use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
+use rondo_core::time::Time;
+
+use crate::world::{dataset, dataset_named};
+use rondo_core::dispatcher::SplitSource;
+
+fn id() -> impl Strategy<Value = i64> + Clone {
+    select(vec![0, 1, 2, 3, i64::MAX])
+}
+
+fn things() -> impl Strategy<Value = Record> {
+    let job = (id(), select(vec!["one", "two"]), select(vec![None, Some(1), Some(2)]));
+    let profile = |uid| WorkerProfile { uid, ..WorkerProfile::default() };
+    prop_oneof![
+        select(vec!["a", "1000"]).prop_map(|id| {
+            let registered = dataset_named(id);
+            Record::RegisterDataset {
+                id: DatasetId::new(id),
+                definition: registered.definition,
+                plan: dataset(&[]).plan,
+                metadata: registered.metadata,
+            }
+        }),
+        select(vec!["a", "b"])
+            .prop_map(|id| Record::DecideCompression { id: DatasetId::new(id), disabled: true }),
+        (id(), select(vec!["w:1", "w:2"])).prop_map(move |(id, address)| Record::RegisterWorker {
+            id: WorkerId::new(id),
+            address: address.into(),
+            profile: profile(id),
+        }),
+        id().prop_map(move |id| Record::UpdateWorker {
+            id: WorkerId::new(id),
+            profile: profile(7)
+        }),
+        job.prop_map(|(id, name, consumers)| Record::CreateJob {
+            id: JobId::new(id),
+            name: name.into(),
+            dataset: DatasetId::new("a"),
+            sharding: ShardingPolicy::Dynamic,
+            consumers,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Auto,
+        }),
+    ]
+}
+
+fn iterations() -> impl Strategy<Value = Record> {
+    prop_oneof![
+        (id(), id(), 0_i64..2).prop_map(|(id, job, repetition)| Record::CreateIteration {
+            id: IterationId::new(id),
+            job: JobId::new(job),
+            repetition,
+            sources: vec![SplitSource::counting(2)],
+        }),
+        (id(), id()).prop_map(|(id, iteration)| Record::AcquireClient {
+            id: ClientId::new(id),
+            iteration: IterationId::new(iteration),
+            at: Time::ZERO,
+        }),
+        id().prop_map(|id| Record::ReleaseClient { id: ClientId::new(id), at: Time::ZERO }),
+        (id(), 0_u32..3, id(), any::<bool>()).prop_map(|(id, source, repetition, finished)| {
+            Record::ProduceSplit { iteration: IterationId::new(id), source, repetition, finished }
+        }),
+        id().prop_map(|id| Record::CollectIteration { id: IterationId::new(id) }),
+    ]
+}
+
+fn tasks() -> impl Strategy<Value = Record> {
+    let of = (id(), id(), id());
+    prop_oneof![
+        of.clone().prop_map(|(id, iteration, worker)| Record::CreateTask {
+            id: TaskId::new(id),
+            iteration: IterationId::new(iteration),
+            worker: WorkerId::new(worker),
+        }),
+        of.prop_map(|(id, iteration, worker)| Record::CreatePendingTask {
+            id: TaskId::new(id),
+            iteration: IterationId::new(iteration),
+            worker: WorkerId::new(worker),
+            target_round: 1,
+        }),
+        id().prop_map(|id| Record::RejectRound {
+            iteration: IterationId::new(id),
+            target_round: 3,
+        }),
+        (id(), id()).prop_map(|(id, client)| Record::AcceptRound {
+            iteration: IterationId::new(id),
+            client: ClientId::new(client),
+        }),
+        id().prop_map(|id| Record::FinishTask { id: TaskId::new(id) }),
+        id().prop_map(|id| Record::RemoveTask { id: TaskId::new(id) }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_record_that_does_not_fit_leaves_no_trace(
+        records in prop::collection::vec(prop_oneof![things(), iterations(), tasks()], 0..80),
+    ) {
+        let mut state = State::default();
+        for (lsn, record) in (1..).zip(&records) {
+            let before = state.clone();
+            if state.apply(Lsn::new(lsn), record).is_err() {
+                prop_assert_eq!(&state, &before, "{:?}", record);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let mut state = State::default();
+    let finish = Record::FinishTask { id: TaskId::new(7) };
+    let error = state.apply(Lsn::new(1), &finish).unwrap_err();
+    assert_eq!(error.to_string(), "task 7 does not exist");
+    let register = Record::RegisterWorker {
+        id: WorkerId::new(1),
+        address: "w:1".into(),
+        profile: WorkerProfile::default(),
+    };
+    state.apply(Lsn::new(1), &register).unwrap();
+    let again = Record::RegisterWorker {
+        id: WorkerId::new(2),
+        address: "w:1".into(),
+        profile: WorkerProfile::default(),
+    };
+    let error = state.apply(Lsn::new(2), &again).unwrap_err();
+    assert_eq!(error.to_string(), "worker with address w:1 exists already");
+}

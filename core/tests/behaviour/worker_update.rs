@@ -1,0 +1,72 @@
+//! Workers that report what they have done.
+
+use rondo_core::dispatcher::{Event, Reply, ShardingPolicy};
+use rondo_core::ids::{ClientId, TaskId};
+
+use crate::driver::Driver;
+use crate::world::update;
+
+const FIRST: TaskId = TaskId::new(4000);
+const CLIENT: ClientId = ClientId::new(3000);
+
+fn one_task() -> Driver {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.reading(ShardingPolicy::Off);
+    driver
+}
+
+#[test]
+fn an_iteration_is_finished_with_its_last_task() {
+    let mut driver = one_task();
+    driver.worker("w:2", &[]);
+    driver.finish("w:1", FIRST);
+    assert!(!driver.client(CLIENT).iteration_finished);
+    driver.finish("w:2", TaskId::new(4001));
+    assert!(driver.client(CLIENT).iteration_finished);
+    driver.restart();
+    assert!(driver.client(CLIENT).iteration_finished);
+}
+
+#[test]
+fn a_task_that_is_not_completed_goes_on() {
+    let mut driver = one_task();
+    let answer = driver.ask(update("w:1", &[(FIRST, false)]));
+    assert_eq!(answer, Ok(Reply::WorkerUpdated));
+    assert!(!driver.client(CLIENT).iteration_finished);
+}
+
+#[test]
+fn unknown_tasks_do_not_hold_back_the_others() {
+    let mut driver = one_task();
+    let unknown = TaskId::new(77);
+    let answer = driver.ask(update("w:1", &[(unknown, true), (FIRST, true)]));
+    assert_eq!(answer, Ok(Reply::WorkerUpdated));
+    assert!(driver.client(CLIENT).iteration_finished);
+    let event = Event::UnknownTaskReported { worker_address: "w:1".into(), task: unknown };
+    assert!(driver.events.contains(&event));
+}
+
+#[test]
+fn completing_twice_is_fine_and_recorded_once() {
+    let mut driver = one_task();
+    driver.finish("w:1", FIRST);
+    let written = driver.written_upto();
+    driver.finish("w:1", FIRST);
+    assert_eq!(driver.written_upto(), written);
+    let answer = driver.ask(update("w:1", &[(FIRST, true), (FIRST, true), (FIRST, false)]));
+    assert_eq!(answer, Ok(Reply::WorkerUpdated));
+}
+
+#[test]
+fn the_end_of_a_coordinated_read_ends_its_pending_tasks() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    let (_, clients) = driver.reading_together(1);
+    driver.worker("w:2", &[]);
+    driver.finish("w:1", FIRST);
+    let reply = driver.client(clients[0]);
+    assert_eq!((reply.iteration_finished, reply.block_round), (true, None));
+    let pending = TaskId::new(4001);
+    assert_eq!(driver.worker("w:2", &[pending]).tasks_to_delete, [pending]);
+}
