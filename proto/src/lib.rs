@@ -3,3 +3,10 @@
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
+
+pub mod convert;
+pub mod frame;
+pub mod graph;
+mod messages;
+
+pub use messages::{admin, health, journal, tf};

@@ -1,0 +1,19 @@
+//! Compiles the .proto files without needing a `protoc` binary.
+
+use std::error::Error;
+
+const FILES: [&str; 6] = [
+    "tensorflow/tensor.proto",
+    "tensorflow/data/dispatcher.proto",
+    "tensorflow/data/worker.proto",
+    "grpc/health/v1/health.proto",
+    "rondo/journal/v1/journal.proto",
+    "rondo/v1/admin.proto",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=protos");
+    let descriptors = protox::compile(FILES, ["protos"])?;
+    prost_build::Config::new().bytes(["."]).btree_map(["."]).compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The state as `rondo.v1.Admin` shows it.
+
+use rondo_core::dispatcher::{
+    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
+    WorkerReport,
+};
+
+use crate::admin as wire;
+
+/// The path of `rondo.v1.Admin/GetStatus`.
+pub const GET_STATUS_PATH: &str = "/rondo.v1.Admin/GetStatus";
+/// The path of gRPC's health check.
+pub const HEALTH_CHECK_PATH: &str = "/grpc.health.v1.Health/Check";
+
+/// The core's report as it stands on the wire.
+pub fn dispatcher_status(report: Report) -> wire::DispatcherStatus {
+    wire::DispatcherStatus {
+        datasets: all(report.datasets),
+        workers: all(report.workers),
+        jobs: all(report.jobs),
+        iterations: all(report.iterations),
+        tasks: all(report.tasks),
+        clients: all(report.clients),
+    }
+}
+
+/// The core's report from how it stands on the wire.
+pub fn report(status: wire::DispatcherStatus) -> Report {
+    Report {
+        datasets: all(status.datasets),
+        workers: all(status.workers),
+        jobs: all(status.jobs),
+        iterations: all(status.iterations),
+        tasks: all(status.tasks),
+        clients: all(status.clients),
+    }
+}
+
+fn all<A, B: From<A>>(items: Vec<A>) -> Vec<B> {
+    items.into_iter().map(B::from).collect()
+}
+
+/// Converts both ways between two types whose fields have the same names and types, but for those
+/// after the semicolon, which are lists of such types.
+macro_rules! mirror {
+    ($report:ident, $status:ident { $($field:ident),* ; $($list:ident),* }) => {
+        impl From<$report> for wire::$status {
+            fn from(report: $report) -> Self {
+                Self { $($field: report.$field,)* $($list: all(report.$list),)* }
+            }
+        }
+
+        impl From<wire::$status> for $report {
+            fn from(status: wire::$status) -> Self {
+                Self { $($field: status.$field,)* $($list: all(status.$list),)* }
+            }
+        }
+    };
+}
+
+mirror!(DatasetReport, DatasetStatus {
+    id, digest, size_bytes, cardinality, split_sources, unsplittable, compression_disabled;
+});
+mirror!(WorkerReport, WorkerStatus { address, uid, tags, tasks, silent_ms, lost; });
+mirror!(JobReport, JobStatus {
+    id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache;
+});
+mirror!(IterationReport, IterationStatus {
+    id, job, repetition, state, clients, tasks, tasks_finished, tasks_pending, round, block_round;
+    sources
+});
+mirror!(SourceReport, SourceStatus { repetition, produced, total; });
+mirror!(TaskReport, TaskStatus { id, iteration, worker, state, starting_round; });
+mirror!(ClientReport, ClientStatus { id, iteration, silent_ms; });

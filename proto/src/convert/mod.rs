@@ -1,0 +1,131 @@
+//! Conversions between the bytes that clients and workers send and receive and the core's types.
+//!
+//! Total: every sequence of bytes either becomes a request whose every field is checked, or a
+//! refusal that names the field and its value.
+
+mod admin;
+mod check;
+mod datasets;
+mod iterations;
+mod jobs;
+mod method;
+mod splits;
+mod workers;
+
+use bytes::Bytes;
+use prost::Message;
+use rondo_core::dispatcher::{Reply, Report, Request};
+use rondo_core::ids::Digest;
+use rondo_core::limits::REQUEST_BYTES_MAX;
+use rondo_core::status::{Code, Status};
+
+use crate::tf::data as wire;
+
+pub use admin::{GET_STATUS_PATH, HEALTH_CHECK_PATH, dispatcher_status, report};
+pub use datasets::{Registration, decode_register, definition_of, encode_definition};
+pub use method::{Method, PROCESS_TASK_PATH};
+pub use workers::encode_process_task;
+
+/// The version of the tf.data service's protocol that these messages are of. Peers of another
+/// version refuse to talk.
+pub const PROTOCOL_VERSION: i64 = 9;
+
+/// A request, decoded and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded {
+    /// `GetVersion`, which needs no state: answer with [`encode_version`].
+    Version,
+    /// `GetOrRegisterDataset`, whose graph is yet to be cleaned and read.
+    Register(Registration),
+    /// Any other, ready for the core.
+    Request(Request),
+}
+
+/// A reply, as far as the core's answer alone can be encoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Encoded {
+    /// The whole response.
+    Message(Bytes),
+    /// The definition with this hash is a blob: answer with [`encode_definition`] of its bytes.
+    Blob(Digest),
+    /// A picture of the state, to be answered together with what the driver knows.
+    Report(Report),
+}
+
+/// Decodes the request message of `method`.
+///
+/// # Errors
+/// INVALID_ARGUMENT for malformed bytes and wrong values (INTERNAL for a sharding policy that does
+/// not exist, as TensorFlow has it), RESOURCE_EXHAUSTED for requests that are too long, UNIMPLEMENTED
+/// for methods that are not offered.
+pub fn decode_request(method: Method, bytes: &Bytes) -> Result<Decoded, Status> {
+    check_size(method, bytes)?;
+    let request = match method {
+        Method::GetVersion => {
+            check::message::<wire::GetVersionRequest>("GetVersionRequest", bytes)?;
+            return Ok(Decoded::Version);
+        }
+        Method::GetOrRegisterDataset => return decode_register(bytes).map(Decoded::Register),
+        Method::GetDataServiceMetadata => datasets::decode_get_metadata(bytes)?,
+        Method::GetDataServiceConfig => datasets::decode_get_config(bytes)?,
+        Method::DisableCompressionAtRuntime => datasets::decode_disable_compression(bytes)?,
+        Method::GetOrCreateJob => jobs::decode_job(bytes)?,
+        Method::GetOrCreateIteration => iterations::decode_iteration(bytes)?,
+        Method::ClientHeartbeat => iterations::decode_heartbeat(bytes)?,
+        Method::ReleaseIterationClient => iterations::decode_release(bytes)?,
+        Method::WorkerHeartbeat => workers::decode_heartbeat(bytes)?,
+        Method::WorkerUpdate => workers::decode_update(bytes)?,
+        Method::GetDatasetDef => datasets::decode_get_definition(bytes)?,
+        Method::GetSplit => splits::decode_split(bytes)?,
+        Method::MaybeRemoveTask => iterations::decode_remove_task(bytes)?,
+        Method::GetWorkers => workers::decode_get_workers(bytes)?,
+        Method::Snapshot | Method::GetSnapshotSplit | Method::GetSnapshotStreams => {
+            return Err(method.unimplemented());
+        }
+    };
+    Ok(Decoded::Request(request))
+}
+
+/// A list of empty messages takes much more memory decoded than encoded: hence a bound before
+/// anything is decoded. What holds a graph, with all its constants, has no list.
+fn check_size(method: Method, bytes: &Bytes) -> Result<(), Status> {
+    let has_graph = matches!(method, Method::GetOrRegisterDataset | Method::Snapshot);
+    if has_graph || bytes.len() <= REQUEST_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "{}Request is {} bytes long; at most {REQUEST_BYTES_MAX} bytes are allowed",
+        method.name(),
+        bytes.len()
+    );
+    Err(Status::new(Code::ResourceExhausted, text))
+}
+
+/// Encodes a reply as the response message of its method.
+pub fn encode_reply(reply: Reply) -> Encoded {
+    Encoded::Message(match reply {
+        Reply::Dataset(id) => datasets::encode_registered(&id),
+        Reply::Metadata(encoded) => datasets::encode_metadata(&encoded),
+        Reply::Config(mode) => datasets::encode_config(mode),
+        Reply::Compression(disabled) => datasets::encode_compression(disabled),
+        Reply::Job(id) => jobs::encode_job(id),
+        Reply::Client(id) => iterations::encode_client(id),
+        Reply::ClientHeartbeat(reply) => iterations::encode_heartbeat(&reply),
+        Reply::ClientReleased => iterations::encode_released(),
+        Reply::WorkerHeartbeat(reply) => workers::encode_heartbeat(&reply),
+        Reply::WorkerUpdated => workers::encode_updated(),
+        Reply::Definition(definition) => match definition.inline {
+            Some(bytes) => encode_definition(bytes),
+            None => return Encoded::Blob(definition.digest),
+        },
+        Reply::Split(split) => splits::encode_split(split),
+        Reply::TaskRemoved(removed) => iterations::encode_removed(removed),
+        Reply::Workers(addresses) => workers::encode_workers(&addresses),
+        Reply::Report(report) => return Encoded::Report(report),
+    })
+}
+
+/// Encodes `GetVersionResponse`.
+pub fn encode_version(version: i64) -> Bytes {
+    wire::GetVersionResponse { version }.encode_to_vec().into()
+}

@@ -1,0 +1,14 @@
+//! Journal frames: the records of one commit group and the parts of a snapshot, as bytes, and the
+//! envelope in which a group is stored.
+
+mod envelope;
+mod error;
+mod parts;
+mod records;
+mod wire;
+
+pub use envelope::{EnvelopeError, FRAME_HEADER_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Peek, VERSION};
+pub use envelope::{decode, encode, peek};
+pub use error::FrameError;
+pub use parts::{decode_part, encode_part};
+pub use records::{decode_records, encode_records};

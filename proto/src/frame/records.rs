@@ -1,0 +1,104 @@
+//! Records ↔ `rondo.journal.v1.Group`, the payload of a journal frame.
+
+use prost::Message;
+use rondo_core::control::Record;
+use rondo_core::dispatcher;
+
+use super::error::{FrameError, malformed, required, submessages, unknown_kind};
+use super::wire::Wire;
+use crate::journal;
+use journal::dispatcher_record::Kind;
+use journal::entry::Machine;
+
+/// Encodes the records of a commit group, in order.
+pub fn encode_records(records: &[Record]) -> Vec<u8> {
+    let entries = records.iter().map(encode_entry).collect();
+    journal::Group { entries }.encode_to_vec()
+}
+
+/// Decodes the records of a commit group, in order.
+///
+/// # Errors
+/// When the bytes are no group, or hold a record that this release cannot read.
+pub fn decode_records(payload: &[u8]) -> Result<Vec<Record>, FrameError> {
+    let group = journal::Group::decode(payload).map_err(|error| malformed("Group", &error))?;
+    let decode = |(index, entry)| match decode_entry(entry)? {
+        Some(record) => Ok(record),
+        None => {
+            let entry = submessages(payload).nth(index);
+            Err(unknown_kind(index, entry.map_or(&[], |(_, bytes)| bytes)))
+        }
+    };
+    group.entries.into_iter().enumerate().map(decode).collect()
+}
+
+fn encode_entry(record: &Record) -> journal::Entry {
+    let machine = match record {
+        Record::Dispatcher(record) => {
+            Machine::Dispatcher(journal::DispatcherRecord { kind: Some(encode_dispatcher(record)) })
+        }
+    };
+    journal::Entry { machine: Some(machine) }
+}
+
+/// `None` when the entry is of no kind known here.
+fn decode_entry(entry: journal::Entry) -> Result<Option<Record>, FrameError> {
+    let record = match entry.machine {
+        Some(Machine::Dispatcher(record)) => {
+            let record = record.kind.map(decode_dispatcher).transpose()?;
+            record.map(Record::Dispatcher)
+        }
+        None => None,
+    };
+    Ok(record)
+}
+
+/// Maps a machine's records to its kinds: fields of the same names, then required submessages of
+/// the same names.
+macro_rules! kinds {
+    ($($kind:ident { $($plain:ident),* ; $($nested:ident),* })*) => {
+        fn encode_dispatcher(record: &dispatcher::Record) -> Kind {
+            match record {
+                $(dispatcher::Record::$kind { $($plain,)* $($nested),* } => {
+                    Kind::$kind(journal::$kind {
+                        $($plain: $plain.write(),)*
+                        $($nested: Some($nested.write()),)*
+                    })
+                })*
+            }
+        }
+
+        fn decode_dispatcher(kind: Kind) -> Result<dispatcher::Record, FrameError> {
+            Ok(match kind {
+                $(Kind::$kind(message) => dispatcher::Record::$kind {
+                    $($plain: Wire::read(message.$plain)?,)*
+                    $($nested: {
+                        let field = concat!(stringify!($kind), ".", stringify!($nested));
+                        Wire::read(required(field, message.$nested)?)?
+                    },)*
+                },)*
+            })
+        }
+    };
+}
+
+kinds! {
+    RegisterDataset { id; definition, plan, metadata }
+    DecideCompression { id, disabled; }
+    RegisterWorker { id, address; profile }
+    UpdateWorker { id; profile }
+    CreateJob {
+        id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers;
+    }
+    CreateIteration { id, job, repetition, sources; }
+    CreateTask { id, iteration, worker; }
+    CreatePendingTask { id, iteration, worker, target_round; }
+    AcquireClient { id, iteration, at; }
+    ReleaseClient { id, at; }
+    ProduceSplit { iteration, source, repetition, finished; }
+    RejectRound { iteration, target_round; }
+    AcceptRound { iteration, client; }
+    FinishTask { id; }
+    RemoveTask { id; }
+    CollectIteration { id; }
+}

@@ -1,0 +1,50 @@
+//! Reads a registered `tensorflow.data.DatasetDef` without TensorFlow: cleans it for any worker,
+//! finds what can be split in it, and hashes the structure of its elements.
+//!
+//! Everything works on the wire format in place, so constants of any size are neither decoded
+//! nor copied needlessly, and no schema of TensorFlow's has to be complete.
+
+mod clean;
+mod error;
+mod fields;
+mod ops;
+mod plan;
+mod refusal;
+mod schema;
+mod structure;
+mod view;
+mod warning;
+mod wire;
+
+use bytes::Bytes;
+use rondo_core::dispatcher::SplitPlan;
+
+pub use self::error::GraphError;
+pub use self::structure::structure_digest;
+pub use self::warning::Warning;
+
+/// A definition as the dispatcher keeps it, with what was learnt from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// The serialized `DatasetDef` without device placements and with shared hash tables; shares
+    /// its bytes with the input where nothing had to change.
+    pub cleaned: Bytes,
+    /// What can be split, or the refusal for whoever asks for dynamic sharding.
+    pub plan: SplitPlan,
+    /// What to tell the user when the dataset is sharded dynamically.
+    pub warnings: Vec<Warning>,
+}
+
+/// Prepares a serialized `DatasetDef` for registration.
+///
+/// Takes time linear in its size at worst, and only skips over constants.
+///
+/// # Errors
+///
+/// If the bytes are not a protobuf message. A message whose graph cannot be split, or holds no
+/// dataset at all, is no error: the plan says so.
+pub fn prepare(dataset_def: &Bytes) -> Result<Prepared, GraphError> {
+    let cleaned = clean::clean(dataset_def)?;
+    let (plan, warnings) = plan::plan(dataset_def)?;
+    Ok(Prepared { cleaned, plan, warnings })
+}

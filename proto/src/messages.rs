@@ -1,0 +1,30 @@
+//! Code generated from the .proto files; their comments say what the messages mean.
+
+/// Package `tensorflow`.
+#[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
+pub mod tf {
+    include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
+
+    /// Package `tensorflow.data`.
+    pub mod data {
+        include!(concat!(env!("OUT_DIR"), "/tensorflow.data.rs"));
+    }
+}
+
+/// Package `grpc.health.v1`.
+#[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
+pub mod health {
+    include!(concat!(env!("OUT_DIR"), "/grpc.health.v1.rs"));
+}
+
+/// Package `rondo.journal.v1`.
+#[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
+pub mod journal {
+    include!(concat!(env!("OUT_DIR"), "/rondo.journal.v1.rs"));
+}
+
+/// Package `rondo.v1`: administration.
+#[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
+pub mod admin {
+    include!(concat!(env!("OUT_DIR"), "/rondo.v1.rs"));
+}

@@ -1,0 +1,147 @@
+//! Records and snapshot parts survive the journal; whatever else stands there is named.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod values;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rondo_core::control::Record;
+use rondo_core::dispatcher::Record as DispatcherRecord;
+use rondo_core::ids::{ClientId, IterationId, TaskId};
+use rondo_core::time::Time;
+use rondo_proto::frame::{FrameError, decode_part, decode_records, encode_part, encode_records};
+
+use values::{part, record};
+
+proptest! {
+    #[test]
+    fn records_come_back_as_they_were(records in vec(record(), 0..8)) {
+        prop_assert_eq!(decode_records(&encode_records(&records)).unwrap(), records);
+    }
+
+    #[test]
+    fn parts_come_back_as_they_were(part in part()) {
+        prop_assert_eq!(decode_part(&encode_part(&part)).unwrap(), part);
+    }
+
+    /// A cut group is never mistaken for the whole one.
+    #[test]
+    fn a_cut_group_is_refused_or_shorter(
+        records in vec(record(), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let whole = encode_records(&records);
+        let cut = cut.index(whole.len());
+        if let Ok(found) = decode_records(&whole[..cut]) {
+            prop_assert!(found.len() < records.len());
+            prop_assert_eq!(&found[..], &records[..found.len()]);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+        if let Ok(records) = decode_records(&bytes) {
+            prop_assert_eq!(decode_records(&encode_records(&records)).unwrap(), records);
+        }
+        if let Ok(part) = decode_part(&bytes) {
+            prop_assert_eq!(decode_part(&encode_part(&part)).unwrap(), part);
+        }
+    }
+
+    #[test]
+    fn damaged_groups_do_not_panic(
+        records in vec(record(), 1..4),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut damaged = encode_records(&records);
+        let at = at.index(damaged.len());
+        damaged[at] = byte;
+        let _ = decode_records(&damaged);
+    }
+}
+
+fn one(record: DispatcherRecord) -> Vec<Record> {
+    vec![Record::Dispatcher(record)]
+}
+
+/// Written once and for ever: these bytes may be in somebody's journal. From the field numbers in
+/// journal.proto, by hand.
+#[test]
+fn released_bytes_stay_readable() {
+    let split = DispatcherRecord::ProduceSplit {
+        iteration: IterationId::new(2000),
+        source: 1,
+        repetition: 3,
+        finished: true,
+    };
+    let released =
+        [0x0a, 0x0d, 0x0a, 0x0b, 0x5a, 0x09, 0x08, 0xd0, 0x0f, 0x10, 0x01, 0x18, 0x03, 0x20, 0x01];
+    assert_eq!(decode_records(&released), Ok(one(split.clone())));
+    assert_eq!(encode_records(&one(split)), released);
+
+    let client =
+        DispatcherRecord::ReleaseClient { id: ClientId::new(1), at: Time::from_nanos(258) };
+    let released =
+        [0x0a, 0x0f, 0x0a, 0x0d, 0x52, 0x0b, 0x08, 0x01, 0x11, 0x02, 0x01, 0, 0, 0, 0, 0, 0];
+    assert_eq!(decode_records(&released), Ok(one(client)));
+}
+
+#[test]
+fn an_unknown_kind_is_named() {
+    let mut group = encode_records(&one(DispatcherRecord::FinishTask { id: TaskId::new(7) }));
+    // A second entry: machine 1, kind 99.
+    group.extend([0x0a, 0x05, 0x0a, 0x03, 0x9a, 0x06, 0x00]);
+    let error = decode_records(&group).unwrap_err();
+    assert_eq!(error, FrameError::UnknownKind { index: 1, machine: 1, kind: 99 });
+    assert!(error.to_string().starts_with("kind 1.99 at index 1 is not known"), "{error}");
+}
+
+#[test]
+fn an_unknown_machine_is_named() {
+    // An entry of machine 5, kind 2.
+    let error = decode_records(&[0x0a, 0x04, 0x2a, 0x02, 0x12, 0x00]).unwrap_err();
+    assert_eq!(error, FrameError::UnknownKind { index: 0, machine: 5, kind: 2 });
+    let error = decode_part(&[0x2a, 0x02, 0x12, 0x00]).unwrap_err();
+    assert_eq!(error, FrameError::UnknownKind { index: 0, machine: 5, kind: 2 });
+}
+
+#[test]
+fn an_empty_entry_is_refused() {
+    let error = decode_records(&[0x0a, 0x00]).unwrap_err();
+    assert_eq!(error.to_string(), "the field machine is missing");
+}
+
+#[test]
+fn a_missing_submessage_is_named() {
+    // Registers worker 1 without a profile.
+    let error = decode_records(&[0x0a, 0x06, 0x0a, 0x04, 0x1a, 0x02, 0x08, 0x01]).unwrap_err();
+    assert_eq!(error.to_string(), "the field RegisterWorker.profile is missing");
+}
+
+#[test]
+fn an_unknown_number_of_an_enum_is_named() {
+    // Creates a job with sharding 9.
+    let error = decode_records(&[0x0a, 0x06, 0x0a, 0x04, 0x2a, 0x02, 0x20, 0x09]).unwrap_err();
+    assert_eq!(error.to_string(), "ShardingPolicy is 9; no release writes that number");
+}
+
+#[test]
+fn fields_of_later_releases_are_ignored() {
+    // Finishes task 7, and says something more in field 15.
+    let later = [0x0a, 0x08, 0x0a, 0x06, 0x72, 0x04, 0x08, 0x07, 0x78, 0x01];
+    let finish = DispatcherRecord::FinishTask { id: TaskId::new(7) };
+    assert_eq!(decode_records(&later), Ok(one(finish)));
+}
+
+#[test]
+fn a_split_costs_few_bytes() {
+    let split = DispatcherRecord::ProduceSplit {
+        iteration: IterationId::new(123_456),
+        source: 0,
+        repetition: 0,
+        finished: false,
+    };
+    assert!(encode_records(&one(split)).len() <= 12);
+}

@@ -1,0 +1,339 @@
+//! Any record and any part of a snapshot.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use rondo_core::control::{Part, Record};
+use rondo_core::dispatcher::{self as core, Part as DispatcherPart, Record as DispatcherRecord};
+use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, Lsn, TaskId, WorkerId};
+use rondo_core::status::Code;
+use rondo_core::time::Time;
+
+macro_rules! numbered {
+    ($($name:ident: $id:ident),*) => {
+        $(fn $name() -> impl Strategy<Value = $id> {
+            any::<i64>().prop_map($id::new)
+        })*
+    };
+}
+
+numbered!(client: ClientId, iteration: IterationId, job: JobId, task: TaskId, worker: WorkerId);
+
+fn time() -> impl Strategy<Value = Time> {
+    any::<u64>().prop_map(Time::from_nanos)
+}
+
+fn lsn() -> impl Strategy<Value = Lsn> {
+    any::<u64>().prop_map(Lsn::new)
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,12}"
+}
+
+fn shared() -> impl Strategy<Value = Arc<str>> {
+    text().prop_map(Arc::from)
+}
+
+fn dataset_id() -> impl Strategy<Value = DatasetId> {
+    text().prop_map(DatasetId::new)
+}
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..20).prop_map(Bytes::from)
+}
+
+fn digest() -> impl Strategy<Value = Digest> {
+    any::<[u8; 32]>().prop_map(Digest::new)
+}
+
+fn definition() -> impl Strategy<Value = core::Definition> {
+    (digest(), any::<u64>(), option::of(bytes()))
+        .prop_map(|(digest, size_bytes, inline)| core::Definition { digest, size_bytes, inline })
+}
+
+fn source() -> impl Strategy<Value = core::SplitSource> {
+    (any::<i64>(), any::<i64>(), any::<i64>()).prop_map(|(start, stop, step)| core::SplitSource {
+        start,
+        stop,
+        step,
+    })
+}
+
+fn code() -> impl Strategy<Value = Code> {
+    prop::sample::select(vec![
+        Code::Cancelled,
+        Code::Unknown,
+        Code::InvalidArgument,
+        Code::DeadlineExceeded,
+        Code::NotFound,
+        Code::AlreadyExists,
+        Code::PermissionDenied,
+        Code::ResourceExhausted,
+        Code::FailedPrecondition,
+        Code::Aborted,
+        Code::OutOfRange,
+        Code::Unimplemented,
+        Code::Internal,
+        Code::Unavailable,
+        Code::DataLoss,
+        Code::Unauthenticated,
+    ])
+}
+
+fn plan() -> impl Strategy<Value = core::SplitPlan> {
+    prop_oneof![
+        vec(source(), 0..3).prop_map(core::SplitPlan::Splittable),
+        (code(), text())
+            .prop_map(|(code, message)| core::SplitPlan::Unsplittable { code, message }),
+    ]
+}
+
+fn compression() -> impl Strategy<Value = core::Compression> {
+    use core::Compression::{ForcedSnappy, Off, Snappy, Unspecified};
+    prop::sample::select(vec![Unspecified, Off, Snappy, ForcedSnappy])
+}
+
+fn metadata() -> impl Strategy<Value = core::DatasetMetadata> {
+    (bytes(), digest(), compression(), any::<i64>()).prop_map(
+        |(encoded, structure, compression, cardinality)| core::DatasetMetadata {
+            encoded,
+            structure,
+            compression,
+            cardinality,
+        },
+    )
+}
+
+fn transfer_server() -> impl Strategy<Value = core::TransferServer> {
+    (text(), text(), bytes(), any::<bool>(), any::<bool>()).prop_map(
+        |(protocol, address, compatibility_info, at_creation, at_read)| core::TransferServer {
+            protocol,
+            address,
+            compatibility_info,
+            fall_back_to_grpc_at_client_creation_time: at_creation,
+            fall_back_to_grpc_at_get_element_time: at_read,
+        },
+    )
+}
+
+fn profile() -> impl Strategy<Value = core::WorkerProfile> {
+    (any::<i64>(), vec(text(), 0..3), vec(transfer_server(), 0..3)).prop_map(
+        |(uid, tags, servers)| core::WorkerProfile {
+            uid,
+            tags: tags.into(),
+            transfer_servers: servers.into(),
+        },
+    )
+}
+
+fn sharding() -> impl Strategy<Value = core::ShardingPolicy> {
+    use core::ShardingPolicy::{Data, Dynamic, File, FileOrData, Hint, Off};
+    prop::sample::select(vec![Off, Dynamic, File, Data, FileOrData, Hint])
+}
+
+fn target() -> impl Strategy<Value = core::TargetWorkers> {
+    use core::TargetWorkers::{Any, Auto, Local, Unspecified};
+    prop::sample::select(vec![Unspecified, Auto, Any, Local])
+}
+
+fn job_value() -> impl Strategy<Value = core::Job> {
+    let options = (option::of(any::<i64>()), any::<bool>(), target(), lsn());
+    (job(), shared(), dataset_id(), sharding(), options).prop_map(
+        |(id, name, dataset, sharding, (consumers, cache, target_workers, changed))| core::Job {
+            id,
+            name,
+            dataset,
+            sharding,
+            consumers,
+            use_cross_trainer_cache: cache,
+            target_workers,
+            changed,
+        },
+    )
+}
+
+fn creating(job: core::Job) -> DispatcherRecord {
+    DispatcherRecord::CreateJob {
+        id: job.id,
+        name: job.name,
+        dataset: job.dataset,
+        sharding: job.sharding,
+        consumers: job.consumers,
+        use_cross_trainer_cache: job.use_cross_trainer_cache,
+        target_workers: job.target_workers,
+    }
+}
+
+fn big_record() -> impl Strategy<Value = DispatcherRecord> {
+    use DispatcherRecord as R;
+    prop_oneof![
+        (dataset_id(), definition(), plan(), metadata()).prop_map(
+            |(id, definition, plan, metadata)| R::RegisterDataset {
+                id,
+                definition,
+                plan,
+                metadata
+            }
+        ),
+        (dataset_id(), any::<bool>())
+            .prop_map(|(id, disabled)| R::DecideCompression { id, disabled }),
+        (worker(), shared(), profile()).prop_map(|(id, address, profile)| R::RegisterWorker {
+            id,
+            address,
+            profile
+        }),
+        (worker(), profile()).prop_map(|(id, profile)| R::UpdateWorker { id, profile }),
+        job_value().prop_map(creating),
+        (iteration(), job(), any::<i64>(), vec(source(), 0..3)).prop_map(
+            |(id, job, repetition, sources)| R::CreateIteration { id, job, repetition, sources }
+        ),
+    ]
+}
+
+fn small_record() -> impl Strategy<Value = DispatcherRecord> {
+    use DispatcherRecord as R;
+    prop_oneof![
+        (task(), iteration(), worker()).prop_map(|(id, iteration, worker)| R::CreateTask {
+            id,
+            iteration,
+            worker
+        }),
+        (task(), iteration(), worker(), any::<i64>()).prop_map(
+            |(id, iteration, worker, target_round)| R::CreatePendingTask {
+                id,
+                iteration,
+                worker,
+                target_round
+            }
+        ),
+        (client(), iteration(), time()).prop_map(|(id, iteration, at)| R::AcquireClient {
+            id,
+            iteration,
+            at
+        }),
+        (client(), time()).prop_map(|(id, at)| R::ReleaseClient { id, at }),
+        (iteration(), any::<u32>(), any::<i64>(), any::<bool>()).prop_map(
+            |(iteration, source, repetition, finished)| R::ProduceSplit {
+                iteration,
+                source,
+                repetition,
+                finished
+            }
+        ),
+        (iteration(), any::<i64>())
+            .prop_map(|(iteration, target_round)| R::RejectRound { iteration, target_round }),
+        (iteration(), client())
+            .prop_map(|(iteration, client)| R::AcceptRound { iteration, client }),
+        task().prop_map(|id| R::FinishTask { id }),
+        task().prop_map(|id| R::RemoveTask { id }),
+        iteration().prop_map(|id| R::CollectIteration { id }),
+    ]
+}
+
+pub(crate) fn record() -> impl Strategy<Value = Record> {
+    prop_oneof![big_record(), small_record()].prop_map(Record::Dispatcher)
+}
+
+fn counters() -> impl Strategy<Value = core::Counters> {
+    (any::<i64>(), worker(), job(), iteration(), client(), task()).prop_map(
+        |(dataset, worker, job, iteration, client, task)| core::Counters {
+            dataset,
+            worker,
+            job,
+            iteration,
+            client,
+            task,
+        },
+    )
+}
+
+fn dataset() -> impl Strategy<Value = core::Dataset> {
+    let rest = (option::of(any::<bool>()), lsn());
+    (dataset_id(), definition(), plan(), metadata(), rest).prop_map(
+        |(id, definition, plan, metadata, (compression_disabled, changed))| core::Dataset {
+            id,
+            definition,
+            plan,
+            metadata,
+            compression_disabled,
+            changed,
+        },
+    )
+}
+
+fn worker_value() -> impl Strategy<Value = core::Worker> {
+    (worker(), shared(), profile(), lsn()).prop_map(|(id, address, profile, changed)| {
+        core::Worker { id, address, profile, tasks: BTreeSet::new(), changed }
+    })
+}
+
+fn position() -> impl Strategy<Value = core::SourcePosition> {
+    (source(), any::<i64>(), any::<u64>())
+        .prop_map(|(source, repetition, index)| core::SourcePosition { source, repetition, index })
+}
+
+fn pending() -> impl Strategy<Value = core::PendingTask> {
+    let ready = prop::collection::btree_set(client(), 0..4);
+    (task(), any::<i64>(), any::<u32>(), ready).prop_map(|(task, target_round, failures, ready)| {
+        core::PendingTask { task, target_round, failures, ready }
+    })
+}
+
+fn iteration_value() -> impl Strategy<Value = core::Iteration> {
+    let named = (iteration(), job(), any::<i64>());
+    let lists = (vec(position(), 0..3), vec(task(), 0..4), vec(pending(), 0..3));
+    let flags = (option::of(time()), any::<bool>(), any::<bool>());
+    (named, lists, flags, lsn(), lsn()).prop_map(
+        |(named, lists, flags, changed, splits_changed)| core::Iteration {
+            id: named.0,
+            job: named.1,
+            repetition: named.2,
+            sources: lists.0,
+            tasks: lists.1,
+            pending: lists.2.into(),
+            clients: BTreeSet::new(),
+            last_release: flags.0,
+            finished: flags.1,
+            collected: flags.2,
+            changed,
+            splits_changed,
+        },
+    )
+}
+
+fn client_value() -> impl Strategy<Value = core::Client> {
+    (client(), iteration(), time(), lsn()).prop_map(|(id, iteration, acquired, changed)| {
+        core::Client { id, iteration, acquired, changed }
+    })
+}
+
+fn task_value() -> impl Strategy<Value = core::Task> {
+    (task(), iteration(), worker(), any::<i64>(), any::<bool>()).prop_map(
+        |(id, iteration, worker, starting_round, finished)| core::Task {
+            id,
+            iteration,
+            worker,
+            starting_round,
+            finished,
+        },
+    )
+}
+
+pub(crate) fn part() -> impl Strategy<Value = Part> {
+    use DispatcherPart as P;
+    prop_oneof![
+        counters().prop_map(P::Counters),
+        dataset().prop_map(P::Dataset),
+        worker_value().prop_map(P::Worker),
+        job_value().prop_map(P::Job),
+        iteration_value().prop_map(P::Iteration),
+        client_value().prop_map(P::Client),
+        task_value().prop_map(P::Task),
+    ]
+    .prop_map(Part::Dispatcher)
+}
