@@ -3,16 +3,53 @@
 //! A store keeps opaque frames in order, in segments that are closed one after the other. It
 //! decides nothing: what damaged or missing frames mean is `rondo_core::journal`'s to say.
 
+mod acknowledged;
+pub mod blobs;
+mod config;
+mod directory;
+mod directory_error;
+mod disk;
+#[cfg(not(madsim))]
+mod disk_real;
+mod health;
+mod manifest;
+mod names;
+mod order;
+mod reserve;
+mod segment;
+#[cfg(not(madsim))]
+mod sled;
+mod small_file;
+pub mod snapshot;
+
+use std::fmt::Display;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 
 use bytes::Bytes;
 use rondo_core::ids::Lsn;
 
+pub use self::acknowledged::Acknowledged;
+pub use self::config::StoreConfig;
+pub use self::directory::{DataDirectory, StoreKind, Wanted};
+pub use self::directory_error::DirectoryError;
+pub use self::disk::{Disk, DiskFile, Entry, Lock};
+#[cfg(not(madsim))]
+pub use self::disk_real::RealDisk;
+pub use self::manifest::Manifest;
+pub use self::segment::SegmentStore;
+#[cfg(not(madsim))]
+pub use self::sled::SledStore;
+
 /// A boxed future, so that stores can be chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An ordered, segmented keeper of frames. One owner appends; syncs may overlap later appends.
+/// An ordered, segmented keeper of frames (`rondo_proto::frame`). One owner appends; syncs may
+/// overlap later appends. Futures must be polled to their end.
+///
+/// Opening never decides: what stands behind the last good frame stays until [`Store::truncate`]
+/// drops it, which recovery does before anything is appended.
 pub trait Store: Send {
     /// Takes one frame, which holds the records from `first` on. Once this returns, the frame is
     /// in order behind those before it, but not durable.
@@ -29,26 +66,30 @@ pub trait Store: Send {
     /// the store must not be used again.
     fn sync(&mut self) -> BoxFuture<'static, Result<(), StoreError>>;
 
-    /// Makes everything durable, closes the open segment, and opens one whose first record will be
-    /// `next`. Does nothing when the open segment has no frame.
+    /// Makes everything durable, closes the open segment, and plans one whose first record will be
+    /// `next`. Does nothing when the open segment has no record. The new segment comes into being
+    /// with its first frame; after a restart before that, the one closed here is open again.
     ///
     /// # Errors
     /// [`StoreError`], as for [`Store::sync`].
     fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The segments, oldest first; the last one is open.
+    /// The segments, oldest first; the last one is open. A journal that never had a frame has none.
     fn segments(&self) -> Vec<Segment>;
 
-    /// Reads a whole segment, good and bad frames alike, in order.
+    /// Reads a whole segment, good and bad frames alike, in order. Frames appended before this
+    /// call are in it. A closed segment may be read while others are appended to.
     ///
     /// # Errors
     /// When the segment cannot be read at all.
     fn read(&self, segment: Lsn) -> BoxFuture<'static, Result<Vec<Found>, StoreError>>;
 
-    /// Drops everything from record `from` on, so that appending goes on there. Durable on return.
+    /// Drops everything from record `from` on, damage behind the last frame that stays included, so
+    /// that appending goes on there. Durable on return.
     ///
     /// # Errors
-    /// When the files cannot be changed.
+    /// When `from` stands inside a group (nothing is dropped then), and when the files cannot be
+    /// changed. The store must be opened anew.
     fn truncate(&mut self, from: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Removes the closed segment that begins with record `segment`. Durable on return.
@@ -63,7 +104,7 @@ pub trait Store: Send {
 pub struct Segment {
     /// Its first record, which also names it.
     pub first: Lsn,
-    /// Bytes of frames in it.
+    /// Bytes of frames in it; for a segment found at opening, what its files take.
     pub size_bytes: u64,
 }
 
@@ -93,7 +134,7 @@ pub enum AppendError {
 }
 
 /// A store does not work any more.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{what} {place}: {reason}")]
 pub struct StoreError {
     /// What was tried, such as "cannot sync".
@@ -102,4 +143,23 @@ pub struct StoreError {
     pub place: String,
     /// What the system said.
     pub reason: String,
+}
+
+impl StoreError {
+    /// Says that the system refused something.
+    fn new(what: &'static str, place: &Path, reason: &dyn Display) -> Self {
+        Self { what, place: place.display().to_string(), reason: reason.to_string() }
+    }
+
+    /// Says that only closed segments can be removed.
+    fn not_closed(segment: &Path) -> Self {
+        Self::new("cannot remove", segment, &"no closed segment of the journal has that name")
+    }
+}
+
+/// Makes the names in a journal's directory durable. One that is found there may have been given
+/// by a process that died right after.
+async fn sync_names(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+    let synced = disk.sync_dir(dir).await;
+    synced.map_err(|error| StoreError::new("cannot sync", dir, &error))
 }

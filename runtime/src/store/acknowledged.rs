@@ -1,0 +1,112 @@
+//! How far the journal has been acknowledged, known exactly after the process was killed.
+//!
+//! A small file names the last record whose replies may leave, written before they do and never
+//! synced: after the process dies it is still there, as everything written is, and says that no
+//! later record was ever acknowledged. After the machine has died it may say less than the truth,
+//! so it counts only within the era it was written in ([`Disk::era`]).
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use rondo_core::ids::Lsn;
+
+use super::disk::{Disk, DiskFile};
+use super::{BoxFuture, StoreError, small_file};
+
+/// The file's name.
+pub(super) const NAME: &str = "ACKNOWLEDGED";
+/// Era, record, checksum.
+const FILE_BYTES: usize = 32 + 8 + 4;
+
+/// Notes how far the journal is acknowledged.
+#[derive(Clone)]
+pub struct Acknowledged {
+    file: Arc<dyn DiskFile>,
+    path: Arc<Path>,
+    era: Option<[u8; 32]>,
+}
+
+impl Acknowledged {
+    /// Opens the note in the directory `dir`, and reads it: `None` when it says nothing that can
+    /// be relied on now.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub async fn open(disk: &dyn Disk, dir: &Path) -> Result<(Self, Option<Lsn>), StoreError> {
+        let path = dir.join(NAME);
+        let era = disk.era(dir).await;
+        let found = small_file::read(disk, &path).await?;
+        let opened = match found {
+            Some(_) => disk.open(&path).await,
+            None => create(disk, &path).await,
+        };
+        let file = opened.map_err(|error| StoreError::new("cannot open", &path, &error))?;
+        let known = found.and_then(|bytes| parse(&bytes, era?));
+        Ok((Self { file, path: path.into(), era }, known))
+    }
+
+    /// Notes that replies up to record `upto` may leave. Does nothing where nobody could rely on it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn note(&self, upto: Lsn) -> BoxFuture<'static, Result<(), StoreError>> {
+        let Some(era) = self.era else {
+            return Box::pin(async { Ok(()) });
+        };
+        let (written, path) = (self.file.write_at(0, text(era, upto)), self.path.clone());
+        Box::pin(async move {
+            written.await.map_err(|error| StoreError::new("cannot write", &path, &error))
+        })
+    }
+}
+
+/// Creates the file with the room it needs, so that a full disk does not get in the way later.
+async fn create(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    let file = disk.create(path).await?;
+    file.write_at(0, Bytes::from_static(&[0; FILE_BYTES])).await?;
+    Ok(file)
+}
+
+fn text(era: [u8; 32], upto: Lsn) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(FILE_BYTES);
+    bytes.put_slice(&era);
+    bytes.put_u64_le(upto.get());
+    let checksum = crc32c::crc32c(&bytes);
+    bytes.put_u32_le(checksum);
+    bytes.freeze()
+}
+
+fn parse(bytes: &[u8], era: [u8; 32]) -> Option<Lsn> {
+    let (written_in, rest) = bytes.split_first_chunk::<32>()?;
+    let (upto, rest) = rest.split_first_chunk::<8>()?;
+    let upto = Lsn::new(u64::from_le_bytes(*upto));
+    let is_whole = rest.len() == 4 && text(*written_in, upto) == bytes;
+    (is_whole && *written_in == era).then_some(upto)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_counts_in_its_era_only() {
+        let note = text([7; 32], Lsn::new(41));
+        assert_eq!(parse(&note, [7; 32]), Some(Lsn::new(41)));
+        assert_eq!(parse(&note, [8; 32]), None);
+    }
+
+    #[test]
+    fn a_damaged_note_does_not_count() {
+        let note = text([7; 32], Lsn::new(41));
+        for bit in 0..note.len() * 8 {
+            let mut damaged = note.to_vec();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(parse(&damaged, [7; 32]), None, "bit {bit}");
+        }
+        for len in 0..note.len() {
+            assert_eq!(parse(&note[..len], [7; 32]), None, "{len} bytes");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What the stores ask of a disk, so that simulation can give them another one.
+
+use std::any::Any;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::BoxFuture;
+
+/// A disk with files and directories. Futures own what they need; one that was begun must be
+/// polled to its end, or its operation may still happen later.
+///
+/// Nothing but [`DiskFile::sync_data`] makes a file's bytes and length durable, and nothing but
+/// [`Disk::sync_dir`] makes the names in a directory durable.
+pub trait Disk: Send + Sync + 'static {
+    /// Creates an empty file for reading and writing.
+    ///
+    /// # Errors
+    /// Also when the name is taken.
+    fn create(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>>;
+
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// Also when there is none.
+    fn open(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>>;
+
+    /// Gives a file or directory another name, replacing a file that has it.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn rename(&self, from: &Path, to: &Path) -> BoxFuture<'static, io::Result<()>>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// Also when there is none.
+    fn remove_file(&self, path: &Path) -> BoxFuture<'static, io::Result<()>>;
+
+    /// What is in a directory, ordered by name.
+    ///
+    /// # Errors
+    /// Also when there is none, or it is something else.
+    fn list(&self, dir: &Path) -> BoxFuture<'static, io::Result<Vec<Entry>>>;
+
+    /// Creates a directory in one that exists.
+    ///
+    /// # Errors
+    /// Also when the name is taken.
+    fn create_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>>;
+
+    /// Makes creations, renamings and removals in a directory durable.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>>;
+
+    /// Bytes that can still be written to the file system of `path`.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>>;
+
+    /// Names the stretch of time within which what was written at `path` is still there whether it
+    /// was synced or not: the machine has been up, and the file system mounted, all along. `None`
+    /// when that cannot be told.
+    fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>>;
+
+    /// Takes an exclusive lock on the file `path`, created if need be, and writes into it who
+    /// holds it. Does not wait.
+    ///
+    /// # Errors
+    /// As the system says; not when somebody else has it.
+    fn lock(&self, path: &Path, holder: String) -> BoxFuture<'static, io::Result<Lock>>;
+}
+
+/// A file open for reading and writing.
+pub trait DiskFile: Send + Sync {
+    /// Lengthens the file from `from`, its end, to `to` bytes of zeros, with space set aside so
+    /// that writing them cannot run out of it where the file system can promise that.
+    ///
+    /// # Errors
+    /// Also when there is no space; the file's length may have changed then.
+    fn preallocate(&self, from: u64, to: u64) -> BoxFuture<'static, io::Result<()>>;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// As the system says; some of the bytes may have been written then.
+    fn write_at(&self, offset: u64, bytes: Bytes) -> BoxFuture<'static, io::Result<()>>;
+
+    /// Reads `len` bytes at `offset`, fewer only where the file ends.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn read_at(&self, offset: u64, len: usize) -> BoxFuture<'static, io::Result<Bytes>>;
+
+    /// Makes everything written before this call durable, with the file's length.
+    ///
+    /// # Errors
+    /// As the system says; what was written since the last good sync is in doubt for ever then.
+    fn sync_data(&self) -> BoxFuture<'static, io::Result<()>>;
+
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn size_bytes(&self) -> BoxFuture<'static, io::Result<u64>>;
+
+    /// Cuts the file, or lengthens it with zeros.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn set_len(&self, len: u64) -> BoxFuture<'static, io::Result<()>>;
+}
+
+/// Something in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, without the directory.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// Its length in bytes, of no meaning for a directory.
+    pub size_bytes: u64,
+}
+
+/// What became of an attempt to lock.
+pub enum Lock {
+    /// It is ours until this is dropped.
+    Taken(Box<dyn Any + Send + Sync>),
+    /// Somebody else has it, who wrote this into the file.
+    Held {
+        /// What they wrote; empty if they had no time to.
+        holder: String,
+    },
+}
+
+/// True when an error says that a disk, or a quota of it, is full.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

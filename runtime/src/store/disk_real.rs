@@ -1,0 +1,227 @@
+//! The computer's own disk.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::BoxFuture;
+use super::disk::{Disk, DiskFile, Entry, Lock};
+
+/// Zeros are written in pieces of this size where space cannot be set aside otherwise, in bytes.
+const ZEROS_BYTES: usize = 1 << 20;
+/// How much of a lock file is read to say who holds it, in bytes.
+const HOLDER_BYTES_MAX: u64 = 256;
+
+/// The computer's own disk, used on tokio's threads for blocking work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl RealDisk {
+    /// The disk, shared.
+    pub fn shared() -> Arc<dyn Disk> {
+        Arc::new(Self)
+    }
+}
+
+/// Does blocking work on a thread meant for it.
+fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> BoxFuture<'static, io::Result<T>> {
+    Box::pin(async move {
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|failure| Err(io::Error::other(failure)))
+    })
+}
+
+/// Does blocking work with a path on a thread meant for it.
+fn with_path<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce(PathBuf) -> io::Result<T> + Send + 'static,
+) -> BoxFuture<'static, io::Result<T>> {
+    let path = path.to_owned();
+    blocking(move || work(path))
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>> {
+        with_path(path, |path| {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+            Ok(Arc::new(RealFile(Arc::new(file))) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn open(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>> {
+        with_path(path, |path| {
+            let file = OpenOptions::new().read(true).write(true).open(path)?;
+            Ok(Arc::new(RealFile(Arc::new(file))) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> BoxFuture<'static, io::Result<()>> {
+        let to = to.to_owned();
+        with_path(from, |from| std::fs::rename(from, to))
+    }
+
+    fn remove_file(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
+        with_path(path, std::fs::remove_file)
+    }
+
+    fn list(&self, dir: &Path) -> BoxFuture<'static, io::Result<Vec<Entry>>> {
+        with_path(dir, |dir| {
+            let mut entries = std::fs::read_dir(dir)?.map(entry).collect::<Result<Vec<_>, _>>()?;
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(entries)
+        })
+    }
+
+    fn create_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
+        with_path(path, std::fs::create_dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
+        with_path(dir, |dir| File::open(dir)?.sync_all())
+    }
+
+    fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>> {
+        with_path(path, |path| {
+            let system = rustix::fs::statvfs(path)?;
+            Ok(system.f_bavail.saturating_mul(system.f_frsize))
+        })
+    }
+
+    fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {
+        let era = with_path(path, |path| Ok(era(&path)));
+        Box::pin(async move { era.await.ok().flatten() })
+    }
+
+    fn lock(&self, path: &Path, holder: String) -> BoxFuture<'static, io::Result<Lock>> {
+        with_path(path, move |path| lock(&path, &holder))
+    }
+}
+
+/// This boot of the machine and this mounting of the file system.
+fn era(path: &Path) -> Option<[u8; 32]> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+        return None;
+    }
+    let mut era = blake3::Hasher::new();
+    era.update(&boot);
+    era.update(&found.stx_mnt_id.to_le_bytes());
+    era.update(&found.stx_dev_major.to_le_bytes());
+    era.update(&found.stx_dev_minor.to_le_bytes());
+    Some(*era.finalize().as_bytes())
+}
+
+fn entry(found: io::Result<std::fs::DirEntry>) -> io::Result<Entry> {
+    let found = found?;
+    let metadata = found.metadata()?;
+    Ok(Entry {
+        name: found.file_name().to_string_lossy().into_owned(),
+        is_dir: metadata.is_dir(),
+        size_bytes: metadata.len(),
+    })
+}
+
+fn lock(path: &Path, holder: &str) -> io::Result<Lock> {
+    // Not truncated: until the lock is ours, the text in it is its holder's.
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+    let mut file = options.open(path)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0)?;
+            file.write_all(holder.as_bytes())?;
+            Ok(Lock::Taken(Box::new(file)))
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = Vec::new();
+            file.take(HOLDER_BYTES_MAX).read_to_end(&mut holder)?;
+            Ok(Lock::Held { holder: String::from_utf8_lossy(&holder).trim().to_owned() })
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// An open file.
+struct RealFile(Arc<File>);
+
+impl RealFile {
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, io::Result<T>> {
+        let file = Arc::clone(&self.0);
+        blocking(move || work(&file))
+    }
+}
+
+impl DiskFile for RealFile {
+    fn preallocate(&self, from: u64, to: u64) -> BoxFuture<'static, io::Result<()>> {
+        self.blocking(move |file| preallocate(file, from, to))
+    }
+
+    fn write_at(&self, offset: u64, bytes: Bytes) -> BoxFuture<'static, io::Result<()>> {
+        self.blocking(move |file| file.write_all_at(&bytes, offset))
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> BoxFuture<'static, io::Result<Bytes>> {
+        self.blocking(move |file| read_at(file, offset, len))
+    }
+
+    fn sync_data(&self) -> BoxFuture<'static, io::Result<()>> {
+        self.blocking(File::sync_data)
+    }
+
+    fn size_bytes(&self) -> BoxFuture<'static, io::Result<u64>> {
+        self.blocking(|file| Ok(file.metadata()?.len()))
+    }
+
+    fn set_len(&self, len: u64) -> BoxFuture<'static, io::Result<()>> {
+        self.blocking(move |file| file.set_len(len))
+    }
+}
+
+fn preallocate(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let more = to.saturating_sub(from);
+    if more == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), from, more) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, from, to),
+        other => Ok(other?),
+    }
+}
+
+fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut offset = from;
+    while offset < to {
+        let len = usize::try_from(to - offset).map_or(ZEROS_BYTES, |left| left.min(ZEROS_BYTES));
+        file.write_all_at(zeros.get(..len).unwrap_or(&zeros), offset)?;
+        offset += len as u64;
+    }
+    Ok(())
+}
+
+fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Bytes> {
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes.into())
+}

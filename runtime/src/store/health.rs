@@ -1,0 +1,29 @@
+//! Remembers a store's first failure, after which nothing of it can be believed.
+
+use std::sync::{Arc, OnceLock};
+
+use super::StoreError;
+
+/// Whether a store still works; shared by all that use it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Health(Arc<OnceLock<StoreError>>);
+
+impl Health {
+    /// Says so if the store has failed before.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.0.get().map_or(Ok(()), |first| {
+            Err(StoreError {
+                what: "cannot use any more",
+                place: first.place.clone(),
+                reason: format!("it failed before: {first}"),
+            })
+        })
+    }
+
+    /// Records a failure, and hands it back to be reported.
+    pub(super) fn fail(&self, error: StoreError) -> StoreError {
+        // Only the first one explains the others, so a later one is not recorded.
+        let _ = self.0.set(error.clone());
+        error
+    }
+}

@@ -1,0 +1,215 @@
+//! The thread that writes to sled, which blocks.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use rondo_core::ids::Lsn;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::database::{self, Database};
+use super::pieces::{FrameKey, Joined};
+use crate::store::health::Health;
+use crate::store::order::{refuse_to_divide, stays};
+use crate::store::{StoreError, names};
+
+/// Name of a segment's directory behind its position.
+pub(super) const SUFFIX: &str = ".sled";
+/// The same while it is created.
+pub(super) const SUFFIX_UNFINISHED: &str = ".sled-new";
+/// The same while it is removed.
+pub(super) const SUFFIX_GONE: &str = ".sled-gone";
+/// Commands carried out before a sync that waits is answered.
+const COMMANDS_BEFORE_SYNC_MAX: usize = 256;
+
+/// How a command's outcome comes back.
+pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// What the thread is asked to do.
+pub(super) enum Command {
+    /// Put a frame into the segment that begins with `segment`, which is the open one or follows.
+    Append {
+        segment: Lsn,
+        first: Lsn,
+        frame: Bytes,
+        /// Space in the queue, given back when the frame is written.
+        queued: OwnedSemaphorePermit,
+    },
+    /// Make everything so far durable.
+    Sync(Answer<()>),
+    /// Make everything durable and close the segment.
+    Close(Answer<()>),
+    /// Say what is in a segment.
+    Read { segment: Lsn, answer: Answer<Vec<Joined>> },
+    /// Drop everything from record `from` on; `segments` is all there are, oldest first. The answer
+    /// is the last segment left, which is open.
+    Truncate { from: Lsn, segments: Vec<Lsn>, answer: Answer<Option<Lsn>> },
+    /// Remove a segment that is not open.
+    Remove { segment: Lsn, answer: Answer<()> },
+}
+
+/// Where the segments are, and how they are opened.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) dir: PathBuf,
+    pub(super) cache_bytes: u64,
+}
+
+impl Place {
+    pub(super) fn path(&self, segment: Lsn, suffix: &str) -> PathBuf {
+        self.dir.join(names::of(segment, suffix))
+    }
+
+    pub(super) fn open(&self, segment: Lsn) -> Result<Database, StoreError> {
+        Database::open(&self.path(segment, SUFFIX), self.cache_bytes)
+    }
+
+    fn open_or_create(&self, segment: Lsn) -> Result<Database, StoreError> {
+        let path = self.path(segment, SUFFIX);
+        if path.exists() {
+            return self.open(segment);
+        }
+        Database::create(&path, &self.path(segment, SUFFIX_UNFINISHED), self.cache_bytes)
+    }
+
+    fn remove(&self, segment: Lsn) -> Result<(), StoreError> {
+        database::remove(&self.path(segment, SUFFIX), &self.path(segment, SUFFIX_GONE))
+    }
+}
+
+/// The thread's own.
+pub(super) struct Writer {
+    place: Place,
+    health: Health,
+    open: Option<Open>,
+    waiting: Vec<Answer<()>>,
+}
+
+/// The open segment.
+struct Open {
+    segment: Lsn,
+    database: Database,
+    last: Option<FrameKey>,
+}
+
+impl Writer {
+    pub(super) const fn new(place: Place, health: Health) -> Self {
+        Self { place, health, open: None, waiting: Vec::new() }
+    }
+
+    /// Carries out commands until nobody can give any.
+    pub(super) fn run(mut self, commands: mpsc::Receiver<Command>) {
+        while let Ok(command) = commands.recv() {
+            self.perform(command);
+            // Syncs asked for while one was under way share the next one.
+            for _ in 1..COMMANDS_BEFORE_SYNC_MAX {
+                let Ok(command) = commands.try_recv() else {
+                    break;
+                };
+                self.perform(command);
+            }
+            self.sync_for_waiting();
+        }
+    }
+
+    fn perform(&mut self, command: Command) {
+        match command {
+            Command::Append { segment, first, frame, queued } => {
+                let appended =
+                    self.health.check().and_then(|()| self.append(segment, first, &frame));
+                // Whoever waits for durability next is told.
+                let _ = appended.map_err(|error| self.health.fail(error));
+                drop(queued);
+            }
+            Command::Sync(answer) => self.waiting.push(answer),
+            Command::Close(answer) => {
+                let closed = self.close();
+                reply(answer, closed);
+            }
+            Command::Read { segment, answer } => {
+                let found = self.open(segment).map(|open| open.database.frames());
+                reply(answer, found);
+            }
+            Command::Truncate { from, segments, answer } => {
+                let left = self.truncate(from, segments);
+                reply(answer, left.map_err(|error| self.health.fail(error)));
+            }
+            Command::Remove { segment, answer } => reply(answer, self.place.remove(segment)),
+        }
+    }
+
+    /// The segment, opened if it is not, in place of the one that is.
+    fn open(&mut self, segment: Lsn) -> Result<&mut Open, StoreError> {
+        let open = match self.open.take() {
+            Some(open) if open.segment == segment => open,
+            other => {
+                other.map_or(Ok(()), |open| open.database.sync())?;
+                let database = self.place.open_or_create(segment)?;
+                let last = database.frames().iter().rev().find_map(|joined| joined.key);
+                Open { segment, database, last }
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+
+    fn append(&mut self, segment: Lsn, first: Lsn, frame: &[u8]) -> Result<(), StoreError> {
+        let open = self.open(segment)?;
+        let key = FrameKey::following(open.last, first);
+        open.database.put(key, frame)?;
+        open.last = Some(key);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.health.check()?;
+        let synced = self.open.as_ref().map_or(Ok(()), |open| open.database.sync());
+        synced.map_err(|error| self.health.fail(error))
+    }
+
+    fn sync_for_waiting(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let synced = self.sync();
+        for answer in self.waiting.drain(..) {
+            reply(answer, synced.clone());
+        }
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        self.open = None;
+        Ok(())
+    }
+
+    fn truncate(&mut self, from: Lsn, mut segments: Vec<Lsn>) -> Result<Option<Lsn>, StoreError> {
+        self.close()?;
+        let gone = segments.split_off(segments.partition_point(|segment| *segment < from));
+        let Some(&left) = segments.last() else {
+            self.remove_all(&gone)?;
+            return Ok(None);
+        };
+        let path = self.place.path(left, SUFFIX);
+        let database = self.place.open(left)?;
+        let frames = database.frames();
+        for header in frames.iter().filter_map(|joined| Some(joined.frame.as_ref().ok()?.0)) {
+            refuse_to_divide(&header, from, &path)?;
+        }
+        self.remove_all(&gone)?;
+        let stays = |joined: &&Joined| joined.frame.as_ref().is_ok_and(|(h, _)| stays(h, from));
+        let last = frames.iter().rev().find(stays).and_then(|joined| joined.key);
+        database.cut_behind(last)?;
+        self.open = Some(Open { segment: left, database, last });
+        Ok(Some(left))
+    }
+
+    /// Removes segments one by one from the last, so that a crash leaves no gap.
+    fn remove_all(&self, segments: &[Lsn]) -> Result<(), StoreError> {
+        segments.iter().rev().try_for_each(|segment| self.place.remove(*segment))
+    }
+}
+
+fn reply<T>(answer: Answer<T>, outcome: Result<T, StoreError>) {
+    // Whoever asked may have stopped waiting.
+    let _ = answer.send(outcome);
+}

@@ -1,0 +1,160 @@
+//! Blobs come back as they were, or not at all.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use rondo::store::blobs::{BlobError, Blobs, FileBlobs, MemoryBlobs, digest};
+use rondo::store::{Disk, RealDisk, StoreConfig};
+use rondo_core::ids::Digest;
+
+use super::faulty_disk::FaultyDisk;
+
+fn config() -> StoreConfig {
+    StoreConfig { free_space_reserve_bytes: 0, blob_bytes_max: 1 << 20, ..StoreConfig::default() }
+}
+
+async fn files(disk: Arc<dyn Disk>, dir: &Path) -> FileBlobs {
+    FileBlobs::open(disk, dir, &config()).await.unwrap()
+}
+
+fn path(dir: &Path, digest: Digest) -> PathBuf {
+    let name = digest.to_string();
+    dir.join(&name[..2]).join(name)
+}
+
+async fn keeps_what_it_is_given(blobs: &dyn Blobs) {
+    let values: Vec<_> = (0..40).map(|n| Bytes::from(vec![n as u8; n * 1000])).collect();
+    for value in values.iter().chain(&values) {
+        blobs.put(digest(value), value.clone()).await.unwrap();
+    }
+    for value in &values {
+        assert_eq!(blobs.get(digest(value)).await.unwrap().as_ref(), Some(value));
+    }
+    let mut expected: Vec<_> = values.iter().map(|v| (digest(v), v.len() as u64)).collect();
+    expected.sort();
+    assert_eq!(blobs.list().await.unwrap(), expected);
+    assert_eq!(blobs.get(digest(b"never kept")).await.unwrap(), None);
+    let gone = digest(&values[7]);
+    blobs.remove(gone).await.unwrap();
+    blobs.remove(gone).await.unwrap();
+    assert_eq!(blobs.get(gone).await.unwrap(), None);
+    assert_eq!(blobs.list().await.unwrap().len(), 39);
+}
+
+#[tokio::test]
+async fn files_keep_what_they_are_given() {
+    let dir = tempfile::tempdir().unwrap();
+    keeps_what_it_is_given(&files(RealDisk::shared(), dir.path()).await).await;
+    let again = files(RealDisk::shared(), dir.path()).await;
+    assert_eq!(again.list().await.unwrap().len(), 39);
+}
+
+#[tokio::test]
+async fn memory_keeps_what_it_is_given() {
+    keeps_what_it_is_given(&MemoryBlobs::new(1 << 20)).await;
+}
+
+/// The digest of nothing, from BLAKE3's published test vectors.
+#[test]
+fn digests_are_blake3() {
+    let expected = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+    assert_eq!(digest(b"").to_string(), expected);
+}
+
+#[tokio::test]
+async fn a_wrong_digest_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file_blobs = files(RealDisk::shared(), dir.path()).await;
+    let memory: &dyn Blobs = &MemoryBlobs::new(100);
+    for blobs in [memory, &file_blobs] {
+        let put = blobs.put(digest(b"other"), Bytes::from_static(b"value")).await;
+        assert!(matches!(put, Err(BlobError::Damaged { .. })));
+        assert!(blobs.list().await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_named_and_can_be_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = files(RealDisk::shared(), dir.path()).await;
+    let value = Bytes::from_static(b"a value");
+    let id = digest(&value);
+    blobs.put(id, value.clone()).await.unwrap();
+    for damaged in [&b"A value"[..], b"a", b"a value and more"] {
+        fs::write(path(dir.path(), id), damaged).unwrap();
+        let error = blobs.get(id).await.unwrap_err();
+        assert!(error.to_string().contains(&path(dir.path(), id).display().to_string()));
+        assert!(matches!(error, BlobError::Damaged { expected, .. } if expected == id));
+    }
+    // Of another length, so it is written anew.
+    blobs.put(id, value.clone()).await.unwrap();
+    assert_eq!(blobs.get(id).await.unwrap(), Some(value));
+}
+
+#[tokio::test]
+async fn one_that_is_kept_is_not_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    let value = Bytes::from_static(b"a value");
+    blobs.put(digest(&value), value.clone()).await.unwrap();
+    disk.faults.writes_left.store(0, Ordering::SeqCst);
+    blobs.put(digest(&value), value).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_may_keep_the_same_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = files(RealDisk::shared(), dir.path()).await;
+    let value = Bytes::from(vec![5; 100_000]);
+    let mut puts = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        puts.spawn(blobs.put(digest(&value), value.clone()));
+    }
+    while let Some(put) = puts.join_next().await {
+        put.unwrap().unwrap();
+    }
+    assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value));
+}
+
+#[tokio::test]
+async fn without_space_nothing_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    let value = Bytes::from(vec![5; 10_000]);
+    let full = |put: Result<(), BlobError>| assert!(matches!(put, Err(BlobError::Full { .. })));
+    disk.faults.writes_left.store(5000, Ordering::SeqCst);
+    full(blobs.put(digest(&value), value.clone()).await);
+    disk.faults.writes_left.store(u64::MAX, Ordering::SeqCst);
+    disk.faults.free_space.store(9999, Ordering::SeqCst);
+    full(blobs.put(digest(&value), value.clone()).await);
+    assert_eq!(blobs.get(digest(&value)).await.unwrap(), None);
+    disk.faults.free_space.store(u64::MAX, Ordering::SeqCst);
+    blobs.put(digest(&value), value.clone()).await.unwrap();
+    let memory = MemoryBlobs::new(9_999);
+    full(memory.put(digest(&value), value).await);
+}
+
+#[tokio::test]
+async fn blobs_have_a_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = files(RealDisk::shared(), dir.path()).await;
+    let value = Bytes::from(vec![5; (1 << 20) + 1]);
+    let error = blobs.put(digest(&value), value.clone()).await.unwrap_err();
+    assert!(matches!(error, BlobError::TooLarge { .. }));
+    assert!(error.to_string().contains("1048577 bytes, at most 1048576"), "{error}");
+}
+
+#[tokio::test]
+async fn unfinished_files_are_cleared_away() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("unfinished")).unwrap();
+    fs::write(dir.path().join("unfinished").join("0"), b"half").unwrap();
+    let blobs = files(RealDisk::shared(), dir.path()).await;
+    blobs.put(digest(b"x"), Bytes::from_static(b"x")).await.unwrap();
+    assert!(fs::read_dir(dir.path().join("unfinished")).unwrap().next().is_none());
+}

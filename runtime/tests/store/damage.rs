@@ -1,0 +1,238 @@
+//! What every store must notice when bytes were lost or changed, and what recovery makes of it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use rondo::store::{AppendError, StoreKind};
+use rondo_core::ids::Lsn;
+use rondo_core::journal::RecoverError;
+
+use super::world::{
+    World, all_frames, append_all, for_each_store, good_frames, group, recover, unsure_group,
+};
+
+for_each_store!(
+    a_damaged_middle_is_reported_and_the_rest_found,
+    a_damaged_acknowledged_record_stops_recovery,
+    an_unfinished_end_is_cut_and_appending_goes_on,
+    a_lost_closed_segment_stops_recovery,
+);
+
+/// Changes one bit of the payload of the frame of record `lsn` in segment 1, the store being
+/// closed. Its frames have one record each.
+fn flip_bit(world: &World, frames: &[Bytes], lsn: u64) {
+    match world.kind {
+        StoreKind::Segment => {
+            let before = frames[..lsn as usize - 1].iter();
+            let offset: usize = before.map(|frame| frame.len().next_multiple_of(8)).sum();
+            let mut bytes = fs::read(world.path(1)).unwrap();
+            bytes[offset + 50] ^= 4;
+            fs::write(world.path(1), bytes).unwrap();
+        }
+        StoreKind::Sled => with_sled(world, |db| {
+            let (key, value) = db.scan_prefix(lsn.to_be_bytes()).next().unwrap().unwrap();
+            let mut value = value.to_vec();
+            value[50] ^= 4;
+            db.insert(key, value).unwrap();
+        }),
+    }
+}
+
+/// Does something to the database of segment 1, the store being closed.
+fn with_sled(world: &World, work: impl FnOnce(&::sled::Db)) {
+    let db = ::sled::Config::new().path(world.path(1)).flush_every_ms(None).open().unwrap();
+    work(&db);
+    db.flush().unwrap();
+}
+
+async fn a_damaged_middle_is_reported_and_the_rest_found(world: World) {
+    let frames: Vec<_> = (1..=5).map(|lsn| group(lsn, 1, b"some payload")).collect();
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &frames).await;
+    store.sync().await.unwrap();
+    drop(store);
+    flip_bit(&world, &frames, 3);
+    let store = world.open().await;
+    let found = store.read(Lsn::new(1)).await.unwrap();
+    assert_eq!(found.len(), 5);
+    for (n, found) in found.iter().enumerate() {
+        if n == 2 {
+            assert!(found.frame.as_ref().unwrap_err().contains("payload checksum"), "{found:?}");
+            assert!(found.place.contains(&world.path(1).display().to_string()));
+        } else {
+            assert_eq!(found.frame.as_ref(), Ok(&frames[n]));
+        }
+    }
+}
+
+async fn a_damaged_acknowledged_record_stops_recovery(world: World) {
+    let frames: Vec<_> = (1..=4).map(|lsn| group(lsn, 1, b"some payload")).collect();
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &frames).await;
+    store.sync().await.unwrap();
+    drop(store);
+    flip_bit(&world, &frames, 2);
+    let mut store = world.open().await;
+    let RecoverError::Damaged { lsn, .. } = recover(&*store).await.unwrap_err() else {
+        panic!("not taken for damage");
+    };
+    assert_eq!(lsn, Lsn::new(2));
+    // What the operator may do about it.
+    store.truncate(lsn).await.unwrap();
+    assert_eq!(recover(&*store).await.unwrap().next, lsn);
+    drop(store);
+    assert_eq!(good_frames(&*world.open().await).await, frames[..1]);
+}
+
+async fn an_unfinished_end_is_cut_and_appending_goes_on(world: World) {
+    let frames: Vec<_> = (1..=4).map(|lsn| unsure_group(lsn, &[9; 10_000])).collect();
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &frames).await;
+    store.sync().await.unwrap();
+    drop(store);
+    // A crash kept the fourth group and only part of the third.
+    flip_bit(&world, &frames, 3);
+    let mut store = world.open().await;
+    let end = recover(&*store).await.unwrap();
+    assert_eq!(end.next, Lsn::new(3));
+    assert!(end.cut.unwrap().contains("record 3"));
+    store.truncate(end.next).await.unwrap();
+    assert_eq!(good_frames(&*store).await, frames[..2]);
+    let new = group(3, 1, b"new");
+    append_all(&mut *store, 3, std::slice::from_ref(&new)).await;
+    store.sync().await.unwrap();
+    drop(store);
+    let expected = [&frames[..2], &[new]].concat();
+    assert_eq!(good_frames(&*world.open().await).await, expected);
+}
+
+async fn a_lost_closed_segment_stops_recovery(world: World) {
+    let mut store = world.open().await;
+    for lsn in 1..=3 {
+        append_all(&mut *store, lsn, &[unsure_group(lsn, b"x")]).await;
+        store.rotate(Lsn::new(lsn + 1)).await.unwrap();
+    }
+    drop(store);
+    match fs::remove_file(world.path(2)) {
+        Err(error) if error.kind() == ErrorKind::IsADirectory => {
+            fs::remove_dir_all(world.path(2)).unwrap();
+        }
+        other => other.unwrap(),
+    }
+    let error = recover(&*world.open().await).await.unwrap_err();
+    assert!(matches!(error, RecoverError::Damaged { lsn, .. } if lsn == Lsn::new(2)), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_cut_anywhere_in_its_last_frame_keeps_the_others() {
+    let world = World::new(StoreKind::Segment);
+    let frames: Vec<_> = (1..=3).map(|lsn| group(lsn, 1, b"thirteen byte")).collect();
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &frames).await;
+    store.rotate(Lsn::new(4)).await.unwrap();
+    drop(store);
+    let whole = fs::read(world.path(1)).unwrap();
+    let len = frames[0].len();
+    for kept in 0..len {
+        fs::write(world.path(1), &whole[..2 * len.next_multiple_of(8) + kept]).unwrap();
+        let mut store = world.open().await;
+        let found = all_frames(&*store).await;
+        assert_eq!(found[..2], [Ok(frames[0].clone()), Ok(frames[1].clone())]);
+        assert_eq!(found.len(), if kept == 0 { 2 } else { 3 }, "{kept}");
+        assert!(found[2..].iter().all(Result::is_err));
+        assert_eq!(recover(&*store).await.unwrap().next, Lsn::new(3), "{kept}");
+        store.truncate(Lsn::new(3)).await.unwrap();
+        append_all(&mut *store, 3, &frames[2..]).await;
+        assert_eq!(good_frames(&*store).await, frames);
+    }
+}
+
+#[tokio::test]
+async fn any_bit_of_a_segment_file_costs_one_frame_at_most() {
+    let world = World::new(StoreKind::Segment);
+    let frames: Vec<_> = (1..=3).map(|lsn| group(lsn, 1, b"sixteen bytes ok")).collect();
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &frames).await;
+    store.rotate(Lsn::new(4)).await.unwrap();
+    drop(store);
+    let whole = fs::read(world.path(1)).unwrap();
+    let len = frames[0].len();
+    for bit in (0..whole.len() * 8).step_by(3) {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(world.path(1), damaged).unwrap();
+        let found = all_frames(&*world.open().await).await;
+        for (n, found) in found.iter().enumerate() {
+            let expected = if n == bit / 8 / len { None } else { Some(&frames[n]) };
+            assert_eq!(found.as_ref().ok(), expected, "bit {bit}");
+        }
+        assert_eq!(found.len(), 3, "bit {bit}");
+    }
+}
+
+#[tokio::test]
+async fn a_sled_frame_without_one_of_its_pieces_is_reported() {
+    let world = World::new(StoreKind::Sled);
+    let frames: Vec<_> = (1..=3).map(|lsn| group(lsn, 1, &[lsn as u8; 20_000])).collect();
+    for lost in 0..6 {
+        let mut store = world.open().await;
+        store.truncate(Lsn::new(1)).await.unwrap();
+        append_all(&mut *store, 1, &frames).await;
+        store.sync().await.unwrap();
+        drop(store);
+        with_sled(&world, |db| {
+            let keys: Vec<_> = db.scan_prefix(2_u64.to_be_bytes()).keys().flatten().collect();
+            assert_eq!(keys.len(), 6);
+            db.remove(&keys[lost]).unwrap();
+        });
+        let found = all_frames(&*world.open().await).await;
+        assert_eq!(found.len(), 3, "piece {lost}");
+        assert_eq!((&found[0], &found[2]), (&Ok(frames[0].clone()), &Ok(frames[2].clone())));
+        assert!(found[1].is_err(), "piece {lost}");
+    }
+}
+
+#[tokio::test]
+async fn what_creating_or_removing_a_sled_segment_left_behind_is_cleared_away() {
+    let world = World::new(StoreKind::Sled);
+    let left = ["00000000000000000007.sled-new", "00000000000000000003.sled-gone"];
+    for name in left {
+        fs::create_dir(world.dir.path().join(name)).unwrap();
+        fs::write(world.dir.path().join(name).join("db"), b"half").unwrap();
+    }
+    let store = world.open().await;
+    assert!(store.segments().is_empty());
+    assert!(left.iter().all(|name| !world.dir.path().join(name).exists()));
+}
+
+#[tokio::test]
+async fn sled_writes_to_the_file_that_is_synced() {
+    let world = World::new(StoreKind::Sled);
+    let mut store = world.open().await;
+    let payload = b"a payload not found anywhere else";
+    append_all(&mut *store, 1, &[group(1, 1, payload)]).await;
+    store.sync().await.unwrap();
+    let log = fs::read(world.path(1).join("db")).unwrap();
+    assert!(log.windows(payload.len()).any(|window| window == payload));
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_nothing_is_believed() {
+    let world = World::new(StoreKind::Segment);
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &[group(1, 1, b"one")]).await;
+    store.sync().await.unwrap();
+    append_all(&mut *store, 2, &[group(2, 1, b"two")]).await;
+    let begun_before = store.sync();
+    world.disk.faults.sync_fails.store(true, Ordering::SeqCst);
+    let error = store.sync().await.unwrap_err();
+    assert!(error.to_string().contains("the disk does not answer"), "{error}");
+    world.disk.faults.sync_fails.store(false, Ordering::SeqCst);
+    assert!(begun_before.await.is_err());
+    assert!(store.sync().await.unwrap_err().to_string().contains("failed before"));
+    let refused = store.append(Lsn::new(3), group(3, 1, b"three")).await;
+    assert!(matches!(refused, Err(AppendError::Failed(_))));
+    assert!(store.rotate(Lsn::new(3)).await.is_err());
+}
