@@ -1,6 +1,21 @@
 //! Calls as bytes: a method's path, metadata, and an encoded message. gRPC carries them in
 //! production; the simulated network carries them under `--cfg madsim`.
 
+pub mod budget;
+#[cfg(not(madsim))]
+pub mod grpc_client;
+#[cfg(not(madsim))]
+mod grpc_frame;
+#[cfg(not(madsim))]
+mod grpc_head;
+#[cfg(not(madsim))]
+pub mod grpc_server;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod grpc_tests;
+#[cfg(not(madsim))]
+pub mod listener;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -31,7 +46,7 @@ pub trait Service: Send + Sync + 'static {
 /// Makes calls.
 pub trait Transport: Send + Sync + 'static {
     /// Calls the method at `path` of the peer at `address` (`host:port`), giving up after
-    /// `deadline`.
+    /// `deadline`. Dropping the future cancels the call.
     fn unary(
         &self,
         address: &str,

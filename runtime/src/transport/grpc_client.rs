@@ -1,0 +1,226 @@
+//! gRPC out: a [`Transport`] over one lazily connected channel per address.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use http::uri::PathAndQuery;
+use rondo_core::status::{Code, Status};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::{Channel, Endpoint};
+
+use super::{BoxFuture, Transport};
+
+/// Channels kept; above it, the one not used for longest is dropped.
+const CHANNELS_MAX: usize = 4096;
+/// Unread data of one channel, and of one call, in bytes.
+const WINDOW_BYTES: u32 = 16 << 20;
+/// How long an address may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a channel with calls under way is asked whether it is alive.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Makes gRPC calls to any number of addresses.
+#[derive(Clone, Default)]
+pub struct GrpcClient {
+    channels: Arc<Mutex<Channels>>,
+}
+
+/// Channels by address, with when each was last used.
+#[derive(Default)]
+struct Channels {
+    by_address: BTreeMap<String, (u64, Channel)>,
+    uses: u64,
+}
+
+impl GrpcClient {
+    /// A client without channels.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn channel(&self, address: &str) -> Result<Channel, Status> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.get(address)
+    }
+}
+
+impl Channels {
+    fn get(&mut self, address: &str) -> Result<Channel, Status> {
+        self.uses = self.uses.saturating_add(1);
+        if let Some((used, channel)) = self.by_address.get_mut(address) {
+            *used = self.uses;
+            return Ok(channel.clone());
+        }
+        let channel = open(address)?;
+        if self.by_address.len() >= CHANNELS_MAX {
+            self.drop_oldest();
+        }
+        self.by_address.insert(address.to_owned(), (self.uses, channel.clone()));
+        Ok(channel)
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self.by_address.iter().min_by_key(|(_, (used, _))| *used);
+        if let Some(address) = oldest.map(|(address, _)| address.clone()) {
+            self.by_address.remove(&address);
+        }
+    }
+}
+
+fn open(address: &str) -> Result<Channel, Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).ok();
+    let endpoint = endpoint.filter(|endpoint| is_host_and_port(endpoint.uri(), address));
+    let endpoint = endpoint.ok_or_else(|| {
+        let text = format!("{address:?} is not an address of the form host:port");
+        Status::new(Code::InvalidArgument, text)
+    })?;
+    Ok(endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .connect_lazy())
+}
+
+fn is_host_and_port(uri: &http::Uri, address: &str) -> bool {
+    uri.port_u16().is_some() && uri.authority().is_some_and(|authority| authority == address)
+}
+
+impl Transport for GrpcClient {
+    fn unary(
+        &self,
+        address: &str,
+        path: &'static str,
+        message: Bytes,
+        deadline: Duration,
+    ) -> BoxFuture<'static, Result<Bytes, Status>> {
+        let address = address.to_owned();
+        let channel = self.channel(&address);
+        Box::pin(async move {
+            let call = call(channel?, &address, path, message, deadline);
+            let outcome = tokio::time::timeout(deadline, call).await;
+            outcome.unwrap_or(Err(Failure::TooLate)).map_err(|failure| match failure {
+                Failure::TooLate => {
+                    let text = format!("no answer to {path} from {address} within {deadline:?}");
+                    Status::new(Code::DeadlineExceeded, text)
+                }
+                Failure::Refused(status) => status,
+            })
+        })
+    }
+}
+
+/// Why a call brought no answer.
+enum Failure {
+    /// The deadline has passed.
+    TooLate,
+    /// Somebody says why.
+    Refused(Status),
+}
+
+async fn call(
+    channel: Channel,
+    address: &str,
+    path: &'static str,
+    message: Bytes,
+    deadline: Duration,
+) -> Result<Bytes, Failure> {
+    let path = PathAndQuery::try_from(path).map_err(|error| {
+        let text = format!("method {path:?}: {error}");
+        Failure::Refused(Status::new(Code::InvalidArgument, text))
+    })?;
+    let mut grpc = tonic::client::Grpc::new(channel)
+        .max_decoding_message_size(usize::MAX)
+        .max_encoding_message_size(usize::MAX);
+    grpc.ready().await.map_err(|error| broken(address, &error))?;
+    let mut request = tonic::Request::new(message);
+    request.set_timeout(deadline);
+    let response = grpc.unary(request, path, BytesCodec).await;
+    response.map(tonic::Response::into_inner).map_err(|status| match status.source() {
+        Some(source) => broken(address, source),
+        None => Failure::Refused(Status::new(code_of(status.code()), status.message())),
+    })
+}
+
+/// What an error of the channel means. The channel keeps the call's deadline too, and may be the
+/// first to notice.
+fn broken(address: &str, error: &(dyn Error + 'static)) -> Failure {
+    let cause = innermost(error);
+    if cause.is::<tonic::TimeoutExpired>() {
+        return Failure::TooLate;
+    }
+    let text = format!("cannot reach {address}: {cause}");
+    Failure::Refused(Status::new(Code::Unavailable, text))
+}
+
+/// The last error of a chain, which is the system's own word.
+fn innermost<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+}
+
+fn code_of(code: tonic::Code) -> Code {
+    match code {
+        tonic::Code::Cancelled => Code::Cancelled,
+        // OK is no refusal; a peer that refuses with it is broken.
+        tonic::Code::Ok | tonic::Code::Unknown => Code::Unknown,
+        tonic::Code::InvalidArgument => Code::InvalidArgument,
+        tonic::Code::DeadlineExceeded => Code::DeadlineExceeded,
+        tonic::Code::NotFound => Code::NotFound,
+        tonic::Code::AlreadyExists => Code::AlreadyExists,
+        tonic::Code::PermissionDenied => Code::PermissionDenied,
+        tonic::Code::ResourceExhausted => Code::ResourceExhausted,
+        tonic::Code::FailedPrecondition => Code::FailedPrecondition,
+        tonic::Code::Aborted => Code::Aborted,
+        tonic::Code::OutOfRange => Code::OutOfRange,
+        tonic::Code::Unimplemented => Code::Unimplemented,
+        tonic::Code::Internal => Code::Internal,
+        tonic::Code::Unavailable => Code::Unavailable,
+        tonic::Code::DataLoss => Code::DataLoss,
+        tonic::Code::Unauthenticated => Code::Unauthenticated,
+    }
+}
+
+/// Hands messages on as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BytesCodec;
+
+impl Codec for BytesCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for BytesCodec {
+    type Item = Bytes;
+    type Error = tonic::Status;
+
+    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), tonic::Status> {
+        out.put(message);
+        Ok(())
+    }
+}
+
+impl Decoder for BytesCodec {
+    type Item = Bytes;
+    type Error = tonic::Status;
+
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, tonic::Status> {
+        Ok(Some(source.copy_to_bytes(source.remaining())))
+    }
+}

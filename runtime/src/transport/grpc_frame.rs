@@ -1,0 +1,212 @@
+//! gRPC's message framing: one flag byte, four bytes of length, the message.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io::Read;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue};
+use http_body::{Body, Frame};
+use rondo_core::status::{Code, Status};
+
+use super::budget::{Budget, Share};
+
+/// Flag byte and length.
+const PREFIX_BYTES: usize = 5;
+
+/// How much larger than its compressed form deflate's output can be at most.
+const DEFLATE_RATIO_MAX: u64 = 1032;
+
+/// What a server grants one incoming message.
+#[derive(Clone, Debug)]
+pub(super) struct Allowance {
+    /// Longest message, also after decompression, in bytes.
+    pub message_bytes_max: u64,
+    /// Longest wait for the next piece of it.
+    pub silence_max: Duration,
+    /// Memory for large messages.
+    pub budget: Budget,
+}
+
+/// Reads the one message of a unary request. The share counts its memory and must live as long as
+/// the message is worked on.
+pub(super) async fn read_message<B>(
+    body: B,
+    compressed_allowed: bool,
+    allowance: &Allowance,
+) -> Result<(Bytes, Share), Status>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut reader = Reader { body, buffer: BytesMut::new(), silence_max: allowance.silence_max };
+    reader.fill(PREFIX_BYTES).await?;
+    let compressed = reader.buffer.get_u8() != 0;
+    let length = u64::from(reader.buffer.get_u32());
+    if compressed && !compressed_allowed {
+        return Err(malformed("a compressed message without a grpc-encoding header"));
+    }
+    check_length(length, allowance.message_bytes_max)?;
+    let memory = if compressed {
+        length.saturating_mul(DEFLATE_RATIO_MAX).min(allowance.message_bytes_max)
+    } else {
+        length
+    };
+    let share = allowance.budget.acquire(memory).await;
+    let length = usize::try_from(length).map_err(|_| malformed("a message too long"))?;
+    reader.buffer.reserve(length.saturating_sub(reader.buffer.len()));
+    reader.fill(length).await?;
+    let message = reader.buffer.split_to(length).freeze();
+    reader.expect_end().await?;
+    let message = if compressed { gunzip(message, allowance).await? } else { message };
+    Ok((message, share))
+}
+
+fn check_length(length: u64, bound: u64) -> Result<(), Status> {
+    if length <= bound {
+        return Ok(());
+    }
+    let text = format!(
+        "a message of {length} bytes exceeds the bound of {bound} bytes (--message-bytes-max)"
+    );
+    Err(Status::new(Code::ResourceExhausted, text))
+}
+
+fn malformed(what: &str) -> Status {
+    Status::new(Code::InvalidArgument, format!("malformed gRPC request: {what}"))
+}
+
+/// Collects a body piece by piece.
+struct Reader<B> {
+    body: B,
+    buffer: BytesMut,
+    silence_max: Duration,
+}
+
+impl<B> Reader<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    /// Reads until the buffer holds `wanted` bytes.
+    async fn fill(&mut self, wanted: usize) -> Result<(), Status> {
+        while self.buffer.len() < wanted {
+            let Some(piece) = self.next().await? else {
+                let text = format!("the body ends after {} of {wanted} bytes", self.buffer.len());
+                return Err(malformed(&text));
+            };
+            self.buffer.extend_from_slice(&piece);
+        }
+        Ok(())
+    }
+
+    async fn expect_end(&mut self) -> Result<(), Status> {
+        while self.buffer.is_empty() {
+            match self.next().await? {
+                Some(piece) => self.buffer.extend_from_slice(&piece),
+                None => return Ok(()),
+            }
+        }
+        Err(malformed("more than one message in a unary call"))
+    }
+
+    /// The next piece of data; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        loop {
+            let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
+            let frame = tokio::time::timeout(self.silence_max, frame).await.map_err(|_| {
+                let text = format!("no data from the client for {:?}", self.silence_max);
+                Status::new(Code::Cancelled, text)
+            })?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(error)) => {
+                    let text = format!("the connection broke within a request: {error}");
+                    return Err(Status::new(Code::Cancelled, text));
+                }
+                // Trailers of a request mean nothing; wait for the end.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn gunzip(message: Bytes, allowance: &Allowance) -> Result<Bytes, Status> {
+    let bound = allowance.message_bytes_max;
+    let inflate = move || inflate(&message, bound);
+    tokio::task::spawn_blocking(inflate)
+        .await
+        .unwrap_or_else(|error| Err(Status::new(Code::Internal, format!("gunzip: {error}"))))
+}
+
+fn inflate(message: &[u8], bound: u64) -> Result<Bytes, Status> {
+    let mut plain = Vec::new();
+    // One byte more than allowed tells "too long" from "just fits".
+    let mut decoder = flate2::read::GzDecoder::new(message).take(bound.saturating_add(1));
+    decoder.read_to_end(&mut plain).map_err(|error| malformed(&format!("not gzip: {error}")))?;
+    if plain.len() as u64 > bound {
+        let text = format!(
+            "a gzip message of {} bytes exceeds the bound of {bound} bytes once decompressed \
+             (--message-bytes-max)",
+            message.len()
+        );
+        return Err(Status::new(Code::ResourceExhausted, text));
+    }
+    Ok(plain.into())
+}
+
+/// The body of an answer: the framed message, not copied, and the trailer that says OK. An empty
+/// body is that of a refusal, whose status stands in the headers.
+#[derive(Debug, Default)]
+pub(super) struct ReplyBody {
+    prefix: Option<Bytes>,
+    message: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl ReplyBody {
+    /// The body for this message.
+    ///
+    /// # Errors
+    /// When gRPC cannot frame a message that long.
+    pub(super) fn of(message: Bytes) -> Result<Self, Status> {
+        let length = u32::try_from(message.len()).map_err(|_| {
+            let text = format!("the answer has {} bytes, gRPC carries 4 GiB", message.len());
+            Status::new(Code::ResourceExhausted, text)
+        })?;
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix[1..].copy_from_slice(&length.to_be_bytes());
+        let mut trailers = HeaderMap::with_capacity(1);
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        Ok(Self {
+            prefix: Some(Bytes::copy_from_slice(&prefix)),
+            message: Some(message).filter(|message| !message.is_empty()),
+            trailers: Some(trailers),
+        })
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = self.prefix.take().or_else(|| self.message.take());
+        let frame = data.map(Frame::data).or_else(|| self.trailers.take().map(Frame::trailers));
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.trailers.is_none()
+    }
+}

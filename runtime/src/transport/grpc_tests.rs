@@ -1,0 +1,333 @@
+//! The gRPC glue over real loopback connections: our server against tonic's client and against
+//! bytes written by hand.
+
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use rondo_core::status::{Code, Status};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::codec::CompressionEncoding;
+
+use super::grpc_client::{BytesCodec, GrpcClient};
+use super::grpc_server::{ServerConfig, serve};
+use super::{BoxFuture, Call, Service, Transport, listener};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Answers as the method's name says, and counts the calls it has begun and those dropped.
+#[derive(Default)]
+struct Probe {
+    begun: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+/// Counts its drop.
+struct Dropped<'a>(&'a AtomicUsize);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Service for Probe {
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        if call.path == "/test/PanicEarly" {
+            panic!("early");
+        }
+        Box::pin(async move {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            match call.path.as_str() {
+                "/test/Echo" => Ok(call.message),
+                "/test/Wait" => {
+                    let _dropped = Dropped(&self.dropped);
+                    pending().await
+                }
+                "/test/Panic" => panic!("the text of the panic"),
+                "/test/Refuse" => Err(Status::new(Code::NotFound, "Iteration id 7 – not found")),
+                path => Err(Status::new(Code::Unimplemented, format!("no method {path}"))),
+            }
+        })
+    }
+}
+
+struct Running {
+    address: String,
+    probe: Arc<Probe>,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(config: ServerConfig) -> Self {
+        let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let probe = Arc::new(Probe::default());
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async { stopped.await.unwrap_or(()) };
+        let served = tokio::spawn(serve(listener, probe.clone(), config, shutdown));
+        Self { address, probe, stop: Some(stop), served }
+    }
+
+    async fn call(&self, path: &'static str, message: Bytes) -> Result<Bytes, Status> {
+        GrpcClient::new().unary(&self.address, path, message, SOON).await
+    }
+
+    fn stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+}
+
+async fn until(what: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !what() {
+        assert!(began.elapsed() < SOON, "did not happen");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Bytes that neither compress nor repeat.
+fn noise(length: usize) -> Bytes {
+    let mut state = 1_u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_many_sizes_come_back_unchanged() {
+    let server = Running::start(ServerConfig::default());
+    for length in [0, 1, 5, 16_379, 65_536, 1 << 20, 64 << 20] {
+        let message = noise(length);
+        let answer = server.call("/test/Echo", message.clone()).await.unwrap();
+        assert!(answer == message, "{length} bytes differ");
+    }
+}
+
+#[tokio::test]
+async fn a_host_name_is_an_address() {
+    let server = Running::start(ServerConfig::default());
+    let port = server.address.rsplit(':').next().unwrap();
+    let client = GrpcClient::new();
+    let address = format!("localhost:{port}");
+    let answer = client.unary(&address, "/test/Echo", Bytes::from_static(b"x"), SOON).await;
+    assert_eq!(answer.unwrap(), "x");
+}
+
+async fn call_gzip(address: &str, message: Bytes) -> Result<Bytes, tonic::Status> {
+    let uri = format!("http://{address}");
+    let channel = tonic::transport::Endpoint::from_shared(uri).unwrap().connect().await.unwrap();
+    let mut grpc = tonic::client::Grpc::new(channel)
+        .send_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(usize::MAX);
+    grpc.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/test/Echo");
+    grpc.unary(tonic::Request::new(message), path, BytesCodec).await.map(|r| r.into_inner())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gzip_requests_are_understood() {
+    let server = Running::start(ServerConfig::default());
+    for message in [Bytes::new(), noise(300_000), Bytes::from(vec![0; 5 << 20])] {
+        assert!(call_gzip(&server.address, message.clone()).await.unwrap() == message);
+    }
+}
+
+#[tokio::test]
+async fn a_gzip_bomb_hits_the_bound() {
+    let config = ServerConfig { message_bytes_max: 1 << 20, ..ServerConfig::default() };
+    let server = Running::start(config);
+    let bomb = Bytes::from(vec![0; (1 << 20) + 1]);
+    let status = call_gzip(&server.address, bomb.clone()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    assert!(status.message().contains("1048576"), "{status}");
+    assert!(call_gzip(&server.address, bomb.slice(1..)).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_oversized_message_is_refused_with_size_and_bound() {
+    let config = ServerConfig { message_bytes_max: 1000, ..ServerConfig::default() };
+    let server = Running::start(config);
+    let status = server.call("/test/Echo", noise(1001)).await.unwrap_err();
+    assert_eq!(status.code, Code::ResourceExhausted);
+    assert!(status.message.contains("1001") && status.message.contains("1000"), "{status}");
+    assert_eq!(server.probe.begun.load(Ordering::SeqCst), 0);
+    assert_eq!(server.call("/test/Echo", noise(1000)).await.unwrap().len(), 1000);
+}
+
+#[tokio::test]
+async fn refusals_keep_code_and_text() {
+    let server = Running::start(ServerConfig::default());
+    let status = server.call("/test/Refuse", Bytes::new()).await.unwrap_err();
+    assert_eq!(status, Status::new(Code::NotFound, "Iteration id 7 – not found"));
+    let status = server.call("/test/Other", Bytes::new()).await.unwrap_err();
+    assert_eq!(status.code, Code::Unimplemented);
+    assert!(status.message.contains("/test/Other"), "{status}");
+}
+
+#[tokio::test]
+async fn a_panic_is_contained() {
+    let server = Running::start(ServerConfig::default());
+    let client = GrpcClient::new();
+    for path in ["/test/Panic", "/test/PanicEarly"] {
+        let status = client.unary(&server.address, path, Bytes::new(), SOON).await.unwrap_err();
+        assert_eq!(status.code, Code::Internal);
+        assert!(status.message.contains(path), "{status}");
+    }
+    let answer = client.unary(&server.address, "/test/Echo", Bytes::new(), SOON).await;
+    assert_eq!(answer, Ok(Bytes::new()), "the same connection goes on");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_its_call() {
+    let server = Running::start(ServerConfig::default());
+    let client = GrpcClient::new();
+    let call = client.unary(&server.address, "/test/Wait", Bytes::new(), SOON);
+    let call = tokio::spawn(call);
+    until(|| server.probe.begun.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(server.probe.dropped.load(Ordering::SeqCst), 0);
+    call.abort();
+    until(|| server.probe.dropped.load(Ordering::SeqCst) == 1).await;
+}
+
+#[tokio::test]
+async fn the_clients_deadline_ends_the_call_on_both_sides() {
+    let server = Running::start(ServerConfig::default());
+    let client = GrpcClient::new();
+    let deadline = Duration::from_millis(60);
+    let status = client.unary(&server.address, "/test/Wait", Bytes::new(), deadline).await;
+    assert_eq!(status.unwrap_err().code, Code::DeadlineExceeded);
+    until(|| server.probe.dropped.load(Ordering::SeqCst) == 1).await;
+}
+
+#[tokio::test]
+async fn an_unreachable_peer_is_unavailable_by_name() {
+    let free = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let status = GrpcClient::new().unary(&address, "/a/B", Bytes::new(), SOON).await.unwrap_err();
+    assert_eq!(status.code, Code::Unavailable);
+    assert!(status.message.contains(&address), "{status}");
+}
+
+#[tokio::test]
+async fn a_peer_that_never_answers_meets_the_deadline() {
+    let silent = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let deadline = Duration::from_millis(80);
+    let status = GrpcClient::new().unary(&address, "/a/B", Bytes::new(), deadline).await;
+    assert_eq!(status.unwrap_err().code, Code::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn a_bad_address_is_refused_by_name() {
+    for address in ["", "host", "host:", "a b:1", "host:1/path", "u@host:1x", "host:99999"] {
+        let status = GrpcClient::new().unary(address, "/a/B", Bytes::new(), SOON).await;
+        let status = status.unwrap_err();
+        assert_eq!(status.code, Code::InvalidArgument, "{address}");
+        assert!(status.message.contains(&format!("{address:?}")), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_comes_back_is_reached_again() {
+    let mut server = Running::start(ServerConfig::default());
+    let client = GrpcClient::new();
+    let echo = || client.unary(&server.address, "/test/Echo", Bytes::new(), SOON);
+    assert!(echo().await.is_ok());
+    let address: SocketAddr = server.address.parse().unwrap();
+    server.stop();
+    (&mut server.served).await.unwrap();
+    let echo = || client.unary(&server.address, "/test/Echo", Bytes::new(), SOON);
+    assert_eq!(echo().await.unwrap_err().code, Code::Unavailable);
+    let listener = listener::bind(address).unwrap();
+    tokio::spawn(serve(listener, server.probe.clone(), ServerConfig::default(), pending()));
+    assert!(echo().await.is_ok());
+}
+
+#[tokio::test]
+async fn shutdown_answers_what_is_quick_and_refuses_what_is_parked() {
+    let grace = Duration::from_millis(100);
+    let mut server =
+        Running::start(ServerConfig { shutdown_grace: grace, ..ServerConfig::default() });
+    let client = GrpcClient::new();
+    let parked = client.unary(&server.address, "/test/Wait", Bytes::new(), SOON);
+    let parked = tokio::spawn(parked);
+    until(|| server.probe.begun.load(Ordering::SeqCst) == 1).await;
+    let began = Instant::now();
+    server.stop();
+    let status = parked.await.unwrap().unwrap_err();
+    assert_eq!(status.code, Code::Unavailable, "{status}");
+    assert!(began.elapsed() >= grace);
+    (&mut server.served).await.unwrap();
+    assert!(began.elapsed() < SOON);
+}
+
+/// Waits until the server closes the connection; returns what it had sent.
+async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(SOON, stream.read_to_end(&mut received)).await;
+    // A reset is as good an end as an orderly one.
+    let _ = read.expect("the connection stays open");
+    received
+}
+
+#[tokio::test]
+async fn a_connection_that_never_calls_is_closed() {
+    let silence_max = Duration::from_millis(100);
+    let server = Running::start(ServerConfig { silence_max, ..ServerConfig::default() });
+    let mut mute = TcpStream::connect(&server.address).await.unwrap();
+    read_to_end(&mut mute).await;
+}
+
+const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+#[tokio::test]
+async fn a_peer_that_stops_answering_is_closed() {
+    let server = Running::start(ServerConfig {
+        keepalive_interval: Duration::from_millis(50),
+        keepalive_timeout: Duration::from_millis(50),
+        ..ServerConfig::default()
+    });
+    let mut half_open = TcpStream::connect(&server.address).await.unwrap();
+    half_open.write_all(PREFACE_AND_SETTINGS).await.unwrap();
+    let received = read_to_end(&mut half_open).await;
+    assert!(!received.is_empty(), "the server speaks HTTP/2 first");
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_http2_do_no_harm() {
+    let server = Running::start(ServerConfig::default());
+    let mut stranger = TcpStream::connect(&server.address).await.unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    read_to_end(&mut stranger).await;
+    assert!(server.call("/test/Echo", Bytes::new()).await.is_ok());
+}
+
+#[tokio::test]
+async fn connections_above_the_bound_wait() {
+    let config = ServerConfig { connections_max: 1, ..ServerConfig::default() };
+    let server = Running::start(config);
+    let first = GrpcClient::new();
+    let echo = |client: &GrpcClient, deadline| {
+        client.unary(&server.address, "/test/Echo", Bytes::new(), deadline)
+    };
+    assert!(echo(&first, SOON).await.is_ok());
+    let second = GrpcClient::new();
+    let refused = echo(&second, Duration::from_millis(100)).await.unwrap_err();
+    assert_eq!(refused.code, Code::DeadlineExceeded);
+    assert!(echo(&first, SOON).await.is_ok());
+    drop(first);
+    assert!(echo(&second, SOON).await.is_ok());
+}
