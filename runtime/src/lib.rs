@@ -2,5 +2,14 @@
 
 #![warn(missing_docs)]
 
+#[cfg(not(madsim))]
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod entropy;
+pub mod node;
+#[cfg(not(madsim))]
+pub mod serve;
+pub mod service;
 pub mod store;
 pub mod transport;

@@ -1,0 +1,94 @@
+//! How `rondo` ends: one exit status per kind of failure, so that scripts can tell them apart.
+
+use std::process::ExitCode;
+
+use crate::store::DirectoryError;
+
+/// Why the process ends. The numbers are part of the interface: never change one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Exit {
+    /// Done, or stopped in an orderly way.
+    Ok = 0,
+    /// A failure without a number of its own.
+    Other = 1,
+    /// The command line, the environment or the configuration file is wrong.
+    Usage = 2,
+    /// The port is taken, or the address is not this machine's.
+    Listen = 3,
+    /// The data directory cannot be used.
+    DataDirectory = 4,
+    /// Another server uses the data directory.
+    DataDirectoryInUse = 5,
+    /// An acknowledged record of the journal is damaged or missing.
+    JournalDamaged = 6,
+    /// The server cannot be reached, or does not answer in time.
+    Unreachable = 7,
+    /// The server answers, and says that it is not healthy or not ready.
+    Unhealthy = 8,
+    /// The server stopped itself to keep its promises (a sync failed, say).
+    Halted = 9,
+}
+
+impl Exit {
+    /// All of them with what they mean, for the documentation in `--help`.
+    pub(super) const ALL: [(Self, &'static str); 10] = [
+        (Self::Ok, "done, or stopped in an orderly way"),
+        (Self::Other, "any other failure"),
+        (Self::Usage, "wrong flag, environment variable or configuration file"),
+        (Self::Listen, "the port is taken, or the address is not this machine's"),
+        (Self::DataDirectory, "the data directory cannot be used"),
+        (Self::DataDirectoryInUse, "another server uses the data directory"),
+        (Self::JournalDamaged, "an acknowledged record of the journal is damaged or missing"),
+        (Self::Unreachable, "the server cannot be reached"),
+        (Self::Unhealthy, "the server is not ready or not healthy"),
+        (Self::Halted, "the server stopped itself to keep its promises"),
+    ];
+
+    /// The exit status.
+    pub(super) const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// How a data directory that cannot be used shows in the exit status.
+pub(super) const fn of_directory(error: &DirectoryError) -> Exit {
+    match error {
+        DirectoryError::Locked { .. } => Exit::DataDirectoryInUse,
+        _ => Exit::DataDirectory,
+    }
+}
+
+/// A failure on its way to the terminal: what to print, and how to exit.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// How to exit.
+    pub(super) exit: Exit,
+    /// What to print.
+    pub(super) text: String,
+}
+
+impl Failure {
+    /// A failure of this kind.
+    pub(super) fn new(exit: Exit, text: impl ToString) -> Self {
+        Self { exit, text: text.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_distinct_and_in_order() {
+        for (index, (exit, _)) in Exit::ALL.iter().enumerate() {
+            assert_eq!(usize::from(exit.number()), index);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `rondo journal`: looks at the journal of a data directory that no server uses.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::Subcommand;
+use rondo_core::ids::Lsn;
+
+use super::exit::{self, Exit, Failure};
+use super::journal_compact::{self, CompactArgs};
+use super::journal_inspect::{self, InspectArgs};
+use super::journal_verify::{self, VerifyArgs};
+use crate::node::ReplayError;
+use crate::serve::VERSION;
+use crate::store::{DataDirectory, Manifest, RealDisk, Store, StoreConfig, StoreError, Wanted};
+
+/// The file that every data directory has.
+const FORMAT_FILE: &str = "FORMAT";
+
+/// What to do with a journal.
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum JournalCommand {
+    /// Show the segments of a journal, and the records in them
+    Inspect(InspectArgs),
+    /// Read a journal and its blobs as a server would at its start, and say whether all is well
+    Verify(VerifyArgs),
+    /// Write a snapshot of a journal and remove what it makes superfluous
+    Compact(CompactArgs),
+}
+
+/// Carries out `rondo journal`.
+pub(super) fn journal(command: &JournalCommand) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
+    match command {
+        JournalCommand::Inspect(args) => runtime.block_on(journal_inspect::inspect(args)),
+        JournalCommand::Verify(args) => runtime.block_on(journal_verify::verify(args)),
+        JournalCommand::Compact(args) => runtime.block_on(journal_compact::compact(args)),
+    }
+}
+
+/// A journal at rest; nobody else can use it meanwhile.
+pub(super) struct AtRest {
+    pub(super) directory: DataDirectory,
+    pub(super) manifest: Manifest,
+    pub(super) store: Box<dyn Store>,
+    /// The last record anybody was ever told of, where that is known.
+    pub(super) acknowledged: Option<Lsn>,
+    pub(super) config: StoreConfig,
+}
+
+/// Opens the journal in the data directory at `path`, which must be there.
+pub(super) async fn open(path: &Path) -> Result<AtRest, Failure> {
+    if !path.join(FORMAT_FILE).is_file() {
+        let text = format!("{} is no data directory: it has no file {FORMAT_FILE}", path.display());
+        return Err(Failure::new(Exit::DataDirectory, text));
+    }
+    let release = format!("rondo {VERSION}");
+    let wanted = Wanted { store: None, release, pid: std::process::id() };
+    let directory = DataDirectory::open(RealDisk::shared(), path, &wanted).await;
+    let directory = directory.map_err(|error| Failure::new(exit::of_directory(&error), error))?;
+    let config = StoreConfig::default();
+    let manifest = directory.manifest().await.map_err(|error| unusable(&error))?;
+    let store = directory.open_journal(&config).await.map_err(|error| unusable(&error))?;
+    let acknowledged = directory.acknowledged().await.map_err(|error| unusable(&error))?;
+    Ok(AtRest { acknowledged: acknowledged.1, directory, manifest, store, config })
+}
+
+/// A store that cannot be read.
+pub(super) fn unusable(error: &StoreError) -> Failure {
+    Failure::new(Exit::DataDirectory, error)
+}
+
+/// A journal that cannot be replayed.
+pub(super) fn unreadable(error: &ReplayError) -> Failure {
+    match error {
+        ReplayError::Store(error) => unusable(error),
+        _ => Failure::new(Exit::JournalDamaged, error),
+    }
+}
+
+/// Prints a line on stdout.
+pub(super) fn say(line: &str) -> Result<(), Failure> {
+    let printed = writeln!(std::io::stdout(), "{line}");
+    printed.map_err(|error| Failure::new(Exit::Other, format!("cannot print: {error}")))
+}

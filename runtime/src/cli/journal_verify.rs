@@ -1,0 +1,91 @@
+//! `rondo journal verify`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use rondo_core::control::{Part, Recovery};
+use rondo_core::dispatcher;
+use rondo_core::ids::Digest;
+
+use super::exit::{Exit, Failure};
+use super::journal::{AtRest, open, say, unreadable, unusable};
+use super::journal_compact::failed;
+use super::progress::Progress;
+use crate::node::{Replay, Snapshots, segments_after};
+use crate::store::blobs::{Blobs, FileBlobs};
+
+/// Which journal to verify.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct VerifyArgs {
+    /// The data directory; no server may use it meanwhile
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Reads everything a server would read at its start, and every blob. Changes nothing.
+pub(super) async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let journal = open(&args.directory).await?;
+    let snapshots = Snapshots::of(&journal.directory, &journal.config);
+    let recovery = snapshots.load().await.map_err(|error| failed(&error))?;
+    let (recovery, cut) = replay(&journal, recovery).await?;
+    let blobs = blobs(&journal, &recovery).await?;
+    let applied = recovery.applied();
+    if let Some(cut) = cut {
+        say(&format!("note: {cut}; it was never acknowledged, and the next start cuts it off"))?;
+    }
+    say(&format!("all is well: records up to {applied} and {blobs} blobs are as they were written"))
+}
+
+fn damaged(text: impl ToString) -> Failure {
+    Failure::new(Exit::JournalDamaged, text)
+}
+
+async fn replay(
+    journal: &AtRest,
+    snapshot: Recovery,
+) -> Result<(Recovery, Option<String>), Failure> {
+    let segments = segments_after(&journal.store.segments(), snapshot.applied());
+    let mut progress = Progress::of("segments read", segments.len());
+    let mut replay = Replay::starting_from(snapshot, journal.acknowledged);
+    for segment in segments {
+        replay.segment_follows(segment.first);
+        let found = journal.store.read(segment.first).await.map_err(|error| unusable(&error))?;
+        replay.segment(found).map_err(|error| unreadable(&error))?;
+        progress.step();
+    }
+    let (recovery, end) = replay.finish().map_err(|error| unreadable(&error))?;
+    Ok((recovery, end.cut))
+}
+
+/// Reads every blob that the state names; how many.
+async fn blobs(journal: &AtRest, recovery: &Recovery) -> Result<usize, Failure> {
+    let (disk, kept) = (journal.directory.disk(), journal.directory.blobs());
+    let blobs = FileBlobs::open(disk.clone(), &kept, &journal.config).await;
+    let blobs = blobs.map_err(|error| unusable(&error))?;
+    let named = named_blobs(recovery);
+    let mut progress = Progress::of("blobs read", named.len());
+    for (digest, dataset) in &named {
+        // Reading one checks its digest.
+        let found = blobs.get(*digest).await.map_err(damaged)?;
+        if found.is_none() {
+            let text = format!("dataset {dataset} is defined by blob {digest}, which is missing");
+            return Err(damaged(text));
+        }
+        progress.step();
+    }
+    Ok(named.len())
+}
+
+/// The blobs that datasets are defined by, each with one such dataset.
+fn named_blobs(recovery: &Recovery) -> BTreeMap<Digest, String> {
+    let blob = |part| match part {
+        Part::Dispatcher(dispatcher::Part::Dataset(dataset)) => {
+            let definition = &dataset.definition;
+            let blob = definition.inline.is_none().then_some(definition.digest);
+            blob.map(|digest| (digest, dataset.id.to_string()))
+        }
+        Part::Dispatcher(_) => None,
+    };
+    recovery.parts().into_iter().filter_map(blob).collect()
+}

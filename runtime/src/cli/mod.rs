@@ -1,0 +1,134 @@
+//! The command line.
+
+mod exit;
+mod journal;
+mod journal_compact;
+mod journal_inspect;
+mod journal_verify;
+mod layers;
+mod log;
+mod print_config;
+mod progress;
+mod resolve;
+mod serve;
+mod serve_args;
+mod status;
+mod status_tables;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use exit::{Exit, Failure};
+use journal::JournalCommand;
+use layers::Settings;
+use serve_args::ServeArgs;
+use status::StatusArgs;
+
+/// The control plane of a distributed machine-learning job in one binary.
+///
+/// Point unmodified TensorFlow programs at it: `rondo serve` is a dispatcher for tf.data service
+/// clients and workers that survives its own death.
+#[derive(Parser, Debug)]
+#[command(name = "rondo", version, propagate_version = true, after_help = exit_statuses())]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a server
+    ///
+    /// Every setting is taken from its flag, else from its environment variable, else from the YAML
+    /// file given with --config (key: the flag's name with underscores), else from its default.
+    /// SIGTERM or SIGINT stops the server in an orderly way; a second one stops it at once.
+    Serve(Box<ServeArgs>),
+    /// Show what a running server does
+    Status(StatusArgs),
+    /// Look at the journal of a data directory that no server uses
+    #[command(subcommand)]
+    Journal(JournalCommand),
+}
+
+fn exit_statuses() -> String {
+    let lines = Exit::ALL.iter().map(|(exit, meaning)| format!("\n  {}  {meaning}", exit.number()));
+    std::iter::once("Exit status:".to_owned()).chain(lines).collect()
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    let ended = match parse(std::env::args_os().collect()) {
+        Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
+        Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
+        Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
+        Err(Refusal::Clap(error)) => return print_clap(&error),
+        Err(Refusal::Failure(failure)) => Err(failure),
+    };
+    ended.map_or_else(|failure| print_failure(&failure), |()| Exit::Ok.into())
+}
+
+/// Why a command line is not carried out.
+#[derive(Debug)]
+enum Refusal {
+    /// Clap says why; `--help` and `--version` come this way too.
+    Clap(clap::Error),
+    /// The configuration file is at fault.
+    Failure(Failure),
+}
+
+impl From<clap::Error> for Refusal {
+    fn from(error: clap::Error) -> Self {
+        Self::Clap(error)
+    }
+}
+
+/// Reads the command line, the environment and the configuration file; for `serve`, with where each
+/// setting comes from.
+fn parse(mut arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
+    let mut command = Cli::command();
+    let mut matched = command.try_get_matches_from_mut(&arguments)?;
+    let mut settings = Settings::new();
+    if let Some(("serve", serve)) = matched.subcommand() {
+        let known = command.find_subcommand("serve").unwrap_or(&command);
+        settings = layers::settings(known, serve);
+        if let Some(path) = serve.get_one::<String>("config").cloned() {
+            let added = layers::add_file(&mut settings, &path).map_err(Refusal::Failure)?;
+            arguments.extend(added);
+            matched = reread(command, &arguments, &path)?;
+        }
+    }
+    Ok((Cli::from_arg_matches(&matched)?, settings))
+}
+
+/// Reads the arguments again, those of the file among them.
+fn reread(
+    mut command: clap::Command,
+    arguments: &[OsString],
+    path: &str,
+) -> Result<ArgMatches, Refusal> {
+    command.try_get_matches_from_mut(arguments).map_err(|error| {
+        let text = error.to_string();
+        let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let text = format!("configuration file {path}: {reason}");
+        Refusal::Failure(Failure::new(Exit::Usage, text))
+    })
+}
+
+fn print_clap(error: &clap::Error) -> ExitCode {
+    // A terminal that is gone cannot be told so.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
+}
+
+fn print_failure(failure: &Failure) -> ExitCode {
+    // As above.
+    let _ = writeln!(std::io::stderr(), "error: {}", failure.text);
+    failure.exit.into()
+}

@@ -1,0 +1,131 @@
+//! From flags to a checked [`Config`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rondo_core::dispatcher;
+use rondo_core::time::Duration as Span;
+
+use super::layers::{Settings, Source};
+use super::serve_args::ServeArgs;
+use crate::config::{Bounds, Config, Listen, Storage};
+
+/// The environment's word on where state belongs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Home {
+    /// `XDG_STATE_HOME`.
+    pub(super) state: Option<PathBuf>,
+    /// `HOME`.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Home {
+    /// Reads the environment.
+    pub(super) fn from_environment() -> Self {
+        let path = |name| std::env::var_os(name).map(PathBuf::from);
+        Self { state: path("XDG_STATE_HOME"), home: path("HOME") }
+    }
+
+    /// Where data lies when nobody says where. Relative paths do not count, as the XDG base
+    /// directory specification wants.
+    fn data(&self) -> Option<PathBuf> {
+        let absolute = |path: &Option<PathBuf>| path.clone().filter(|path| path.is_absolute());
+        let state = absolute(&self.state);
+        let state = state.or_else(|| Some(absolute(&self.home)?.join(".local/state")));
+        Some(state?.join("rondo"))
+    }
+}
+
+/// Resolves and checks settings.
+///
+/// # Errors
+/// A text that names the flags at odds.
+pub(super) fn resolve(
+    args: &ServeArgs,
+    settings: &Settings,
+    home: &Home,
+) -> Result<Config, String> {
+    if args.message_bytes_max > args.inflight_bytes_max {
+        return Err(format!(
+            "--message-bytes-max ({}) exceeds --inflight-bytes-max ({}): such a message could \
+             never pass",
+            args.message_bytes_max, args.inflight_bytes_max
+        ));
+    }
+    Ok(Config {
+        listen: listen(args, settings),
+        insecure: args.insecure,
+        storage: storage(args, home)?,
+        dispatcher: dispatcher_config(args),
+        protocol_version: args.protocol_version,
+        bounds: Bounds {
+            message_bytes_max: args.message_bytes_max,
+            inflight_bytes_max: args.inflight_bytes_max,
+            connections_max: usize::try_from(args.connections_max).unwrap_or(usize::MAX),
+            calls_per_connection_max: args.calls_per_connection_max,
+            shutdown_grace: Duration::from_millis(args.shutdown_grace_ms),
+        },
+    })
+}
+
+/// A port replaces the address's, unless the address was said more urgently (a flag before the
+/// environment before the file).
+fn listen(args: &ServeArgs, settings: &Settings) -> Listen {
+    let urgency = |key| settings.get(key).map_or(Source::Default, |setting| setting.source);
+    let mut listen = args.listen.clone();
+    if let Some(port) = args.port
+        && urgency("port") >= urgency("listen")
+    {
+        listen.port = port;
+    }
+    listen
+}
+
+fn storage(args: &ServeArgs, home: &Home) -> Result<Storage, String> {
+    if !args.fault_tolerant {
+        return Ok(Storage::Memory);
+    }
+    let path = match args.data.as_deref() {
+        Some("") => {
+            return Err("--fault-tolerant needs a data directory: give one with --data, or say \
+                        --fault-tolerant=false to keep state in memory only"
+                .into());
+        }
+        Some(path) => std::path::absolute(path).map_err(|error| format!("--data {path}: {error}")),
+        None => home.data().ok_or_else(|| {
+            "no data directory: neither XDG_STATE_HOME nor HOME is set; give one with --data".into()
+        }),
+    };
+    Ok(Storage::Directory {
+        path: path?,
+        store: args.store.map(Into::into),
+        free_space_reserve_bytes: args.free_space_reserve_mb << 20,
+        segment_bytes_max: args.segment_bytes_max,
+    })
+}
+
+fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
+    let default = dispatcher::Config::default();
+    let span = |ms, default| {
+        if ms == 0 { default } else { Span::from_millis(ms) }
+    };
+    dispatcher::Config {
+        fault_tolerant: args.fault_tolerant,
+        worker_addresses: args.worker_addresses.0.clone(),
+        deployment_mode: args.deployment_mode.0,
+        job_gc_check_interval: span(args.job_gc_check_interval_ms, default.job_gc_check_interval),
+        job_gc_timeout: match u64::try_from(args.job_gc_timeout_ms) {
+            Err(_) => None,
+            Ok(0) => default.job_gc_timeout,
+            Ok(ms) => Some(Span::from_millis(ms)),
+        },
+        client_timeout: span(args.client_timeout_ms, default.client_timeout),
+        client_first_heartbeat_timeout: span(
+            args.client_first_heartbeat_timeout_ms,
+            default.client_first_heartbeat_timeout,
+        ),
+        worker_timeout: span(args.worker_timeout_ms, default.worker_timeout),
+        gc_dynamic_sharding_jobs: args.gc_dynamic_sharding_jobs,
+        removal_timeout: span(args.removal_timeout_ms, default.removal_timeout),
+    }
+}

@@ -1,0 +1,40 @@
+//! `rondo serve`.
+
+use std::io::Write;
+
+use super::exit::{self, Exit, Failure};
+use super::layers::Settings;
+use super::resolve::{Home, resolve};
+use super::serve_args::ServeArgs;
+use super::{log, print_config};
+use crate::serve::{ServeError, StartError, run, start_node};
+
+/// Runs a server until it is asked to stop.
+pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure> {
+    let usage = |text| Failure::new(Exit::Usage, text);
+    let config = resolve(args, settings, &Home::from_environment()).map_err(usage)?;
+    if args.print_config {
+        let text = print_config::render(settings);
+        let printed = std::io::stdout().write_all(text.as_bytes());
+        return printed.map_err(|error| Failure::new(Exit::Other, error));
+    }
+    log::start(&args.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(Exit::Other, format!("cannot start the thread pool: {error}"))
+    })?;
+    let start = |config, transport| async move { start_node(&config, transport).await };
+    runtime.block_on(run(config, start)).map_err(|error| Failure::new(exit_of(&error), error))
+}
+
+/// How a server's failure shows in the exit status.
+fn exit_of(error: &ServeError) -> Exit {
+    match error {
+        ServeError::Listen(_) => Exit::Listen,
+        ServeError::Resolve { .. } | ServeError::Exposed(_) => Exit::Usage,
+        ServeError::Start(StartError::Directory(error)) => exit::of_directory(error),
+        ServeError::Start(StartError::JournalDamaged(_)) => Exit::JournalDamaged,
+        ServeError::Halted(_) | ServeError::Shutdown(_) => Exit::Halted,
+        ServeError::Start(StartError::Other(_)) | ServeError::Signals(_) => Exit::Other,
+    }
+}

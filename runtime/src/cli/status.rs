@@ -1,0 +1,162 @@
+//! `rondo status`.
+
+use std::io::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use prost::Message;
+use rondo_core::dispatcher::Report;
+use rondo_core::status::Code;
+use rondo_proto::admin as wire;
+use rondo_proto::convert::{self, GET_STATUS_PATH, HEALTH_CHECK_PATH};
+use serde::Serialize;
+
+use super::exit::{Exit, Failure};
+use super::status_tables;
+use crate::service::JournalStatus;
+use crate::transport::Transport;
+use crate::transport::grpc_client::GrpcClient;
+
+/// What to show of which server.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct StatusArgs {
+    /// The server to ask
+    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT", default_value = "127.0.0.1:5050")]
+    server: String,
+
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Output,
+
+    /// Parts to show in tables, comma-separated
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          default_values = ["server", "journal", "datasets", "workers", "jobs", "iterations",
+                            "tasks", "clients"])]
+    section: Vec<Section>,
+
+    /// Rows to show of each table; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 50)]
+    limit: usize,
+
+    /// How long to wait for the server, in ms
+    #[arg(long, env = "RONDO_STATUS_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
+    timeout_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Tables as narrow as can be
+    Table,
+    /// Tables with every column, nothing cut off
+    Wide,
+    /// One JSON object
+    Json,
+}
+
+/// A part of the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Section {
+    /// The process
+    Server,
+    /// Where the state is kept
+    Journal,
+    /// Registered datasets
+    Datasets,
+    /// Registered workers
+    Workers,
+    /// Jobs
+    Jobs,
+    /// Passes of jobs, with their splits and rounds
+    Iterations,
+    /// Shares of workers in iterations
+    Tasks,
+    /// Clients of iterations
+    Clients,
+}
+
+/// The whole picture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Status {
+    pub(super) server: ServerStatus,
+    pub(super) journal: JournalStatus,
+    pub(super) dispatcher: Report,
+}
+
+/// The process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct ServerStatus {
+    pub(super) version: String,
+    pub(super) listen_address: String,
+    pub(super) uptime_ms: u64,
+    pub(super) healthy: bool,
+    pub(super) reason: String,
+}
+
+/// Asks a server for its status and prints it.
+pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
+    let status = runtime.block_on(ask(args))?;
+    let text = render(&status, args).map_err(|error| Failure::new(Exit::Other, error))?;
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    printed.map_err(|error| Failure::new(Exit::Other, error))?;
+    if status.server.healthy {
+        return Ok(());
+    }
+    let text = format!("the server is not healthy: {}", status.server.reason);
+    Err(Failure::new(Exit::Unhealthy, text))
+}
+
+async fn ask(args: &StatusArgs) -> Result<Status, Failure> {
+    let client = GrpcClient::new();
+    let call = |path| {
+        let deadline = Duration::from_millis(args.timeout_ms);
+        client.unary(&args.server, path, Bytes::new(), deadline)
+    };
+    // A server that answers this one is there, whatever it says next.
+    call(HEALTH_CHECK_PATH).await.map_err(|status| match status.code {
+        Code::InvalidArgument => Failure::new(Exit::Usage, format!("--server: {}", status.message)),
+        Code::Unimplemented => {
+            let text = format!("{} is no Rondo server: {}", args.server, status.message);
+            Failure::new(Exit::Other, text)
+        }
+        _ => Failure::new(Exit::Unreachable, status.message),
+    })?;
+    let answer = call(GET_STATUS_PATH).await.map_err(|status| match status.code {
+        Code::Unavailable => Failure::new(
+            Exit::Unhealthy,
+            format!("{} is not ready: {}", args.server, status.message),
+        ),
+        Code::DeadlineExceeded => Failure::new(Exit::Unhealthy, status.message),
+        _ => Failure::new(Exit::Other, format!("{}: {status}", args.server)),
+    })?;
+    decode(answer).map_err(|error| {
+        Failure::new(Exit::Other, format!("{} answers with no status: {error}", args.server))
+    })
+}
+
+fn decode(answer: Bytes) -> Result<Status, prost::DecodeError> {
+    let answer = wire::GetStatusResponse::decode(answer)?;
+    let server = answer.server.unwrap_or_default();
+    Ok(Status {
+        server: ServerStatus {
+            version: server.version,
+            listen_address: server.listen_address,
+            uptime_ms: server.uptime_ms,
+            healthy: server.healthy,
+            reason: server.reason,
+        },
+        journal: answer.journal.unwrap_or_default().into(),
+        dispatcher: convert::report(answer.dispatcher.unwrap_or_default()),
+    })
+}
+
+fn render(status: &Status, args: &StatusArgs) -> Result<String, serde_json::Error> {
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    match args.output {
+        Output::Json => Ok(serde_json::to_string_pretty(status)? + "\n"),
+        Output::Table => Ok(status_tables::render(status, &args.section, limit, false)),
+        Output::Wide => Ok(status_tables::render(status, &args.section, limit, true)),
+    }
+}

@@ -1,0 +1,251 @@
+//! A server's status as tables.
+
+use rondo_core::dispatcher::{
+    ClientReport, DatasetReport, IterationReport, JobReport, SourceReport, TaskReport, WorkerReport,
+};
+
+use super::status::{Section, Status};
+use super::table::Table;
+
+/// The chosen sections as text.
+pub(super) fn render(status: &Status, sections: &[Section], limit: usize, wide: bool) -> String {
+    let section = |section: &Section| one(status, *section, limit, wide);
+    sections.iter().map(section).collect::<Vec<_>>().join("\n")
+}
+
+fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
+    let report = &status.dispatcher;
+    let table = |title, columns: &[&'static str]| Table::new(title, columns, wide);
+    let table = match section {
+        Section::Server => return server(status),
+        Section::Journal => return journal(status),
+        Section::Datasets => table(
+            "Datasets",
+            &["id", "size", "elements", "sources", "compression off", "digest", "not splittable"],
+        )
+        .fill(&report.datasets, limit, dataset),
+        Section::Workers => table(
+            "Workers",
+            &["address", "state", "tasks", "heard", "uid", "tags"],
+        )
+        .fill(&report.workers, limit, worker),
+        Section::Jobs => table(
+            "Jobs",
+            &["id", "name", "dataset", "sharding", "consumers", "target", "cross-trainer"],
+        )
+        .fill(&report.jobs, limit, job),
+        Section::Iterations => table(
+            "Iterations",
+            &["id", "job", "rep", "state", "clients", "tasks", "round", "splits"],
+        )
+        .fill(&report.iterations, limit, iteration),
+        Section::Tasks => table("Tasks", &["id", "iteration", "worker", "state", "from round"])
+            .fill(&report.tasks, limit, task),
+        Section::Clients => {
+            table("Clients", &["id", "iteration", "heard"]).fill(&report.clients, limit, client)
+        }
+    };
+    table.to_string()
+}
+
+fn server(status: &Status) -> String {
+    let server = &status.server;
+    let health =
+        if server.healthy { "healthy".into() } else { format!("NOT HEALTHY: {}", server.reason) };
+    let (version, address) = (&server.version, &server.listen_address);
+    format!("Server\n  rondo {version} on {address}, up {}, {health}\n", span(server.uptime_ms))
+}
+
+fn journal(status: &Status) -> String {
+    let journal = &status.journal;
+    format!(
+        "Journal\n  {}, {}; record {} durable, next {}, snapshot at {}; {} segments of {} in all, \
+         {} blobs\n",
+        journal.store,
+        journal.state,
+        journal.durable_lsn,
+        journal.next_lsn,
+        journal.snapshot_lsn,
+        journal.segments,
+        size(journal.size_bytes),
+        journal.blobs
+    )
+}
+
+fn dataset(dataset: &DatasetReport) -> Vec<String> {
+    let elements = match dataset.cardinality {
+        -1 => "infinite".into(),
+        -2 => "unknown".into(),
+        count => count.to_string(),
+    };
+    vec![
+        dataset.id.clone(),
+        size(dataset.size_bytes),
+        elements,
+        or_dash(dataset.split_sources),
+        or_dash(dataset.compression_disabled),
+        dataset.digest.chars().take(12).collect(),
+        dataset.unsplittable.clone().unwrap_or_default(),
+    ]
+}
+
+fn worker(worker: &WorkerReport) -> Vec<String> {
+    vec![
+        worker.address.clone(),
+        if worker.lost { "LOST" } else { "ok" }.into(),
+        worker.tasks.to_string(),
+        heard(worker.silent_ms),
+        worker.uid.to_string(),
+        worker.tags.join(","),
+    ]
+}
+
+fn job(job: &JobReport) -> Vec<String> {
+    vec![
+        job.id.to_string(),
+        job.name.clone(),
+        job.dataset.clone(),
+        job.sharding.clone(),
+        or_dash(job.consumers),
+        job.target_workers.clone(),
+        if job.use_cross_trainer_cache { "yes" } else { "no" }.into(),
+    ]
+}
+
+fn iteration(iteration: &IterationReport) -> Vec<String> {
+    vec![
+        iteration.id.to_string(),
+        iteration.job.clone(),
+        iteration.repetition.to_string(),
+        iteration.state.clone(),
+        iteration.clients.to_string(),
+        tasks(iteration),
+        rounds(iteration),
+        splits(&iteration.sources),
+    ]
+}
+
+fn tasks(iteration: &IterationReport) -> String {
+    let mut text = format!("{}/{} done", iteration.tasks_finished, iteration.tasks);
+    if iteration.tasks_pending > 0 {
+        text += &format!(" +{} pending", iteration.tasks_pending);
+    }
+    text
+}
+
+fn rounds(iteration: &IterationReport) -> String {
+    match iteration.block_round {
+        Some(block) => format!("{}, blocks before {block}", or_dash(iteration.round)),
+        None => or_dash(iteration.round),
+    }
+}
+
+fn splits(sources: &[SourceReport]) -> String {
+    if sources.is_empty() {
+        return "-".into();
+    }
+    let one = |source: &SourceReport| {
+        format!("{}/{} of pass {}", source.produced, source.total, source.repetition)
+    };
+    sources.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn task(task: &TaskReport) -> Vec<String> {
+    vec![
+        task.id.to_string(),
+        task.iteration.to_string(),
+        task.worker.clone(),
+        task.state.clone(),
+        task.starting_round.to_string(),
+    ]
+}
+
+fn client(client: &ClientReport) -> Vec<String> {
+    vec![client.id.to_string(), client.iteration.to_string(), heard(client.silent_ms)]
+}
+
+fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+fn heard(silent_ms: Option<u64>) -> String {
+    silent_ms.map_or_else(|| "not yet".into(), |ms| format!("{} ago", span(ms)))
+}
+
+/// A span of time in its two largest units.
+fn span(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// A size in its largest binary unit, rounded down.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x400 => format!("{bytes} B"),
+        0x400..0x10_0000 => format!("{} KiB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn spans_and_sizes_have_readable_units() {
+        let spans = [(0, "0 ms"), (999, "999 ms"), (59_999, "59 s"), (61_000, "1 min 1 s")];
+        let spans = spans.into_iter().chain([(3_660_000, "1 h 1 min"), (90_000_000, "1 d 1 h")]);
+        for (ms, text) in spans {
+            assert_eq!(span(ms), text);
+        }
+        for (bytes, text) in
+            [(1023, "1023 B"), (1024, "1 KiB"), (3 << 20, "3 MiB"), (5 << 30, "5 GiB")]
+        {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    fn example() -> Status {
+        let mut status = Status::default();
+        status.dispatcher.iterations = vec![IterationReport {
+            id: 2000,
+            job: "train".into(),
+            repetition: 3,
+            state: "running".into(),
+            clients: 2,
+            tasks: 5,
+            tasks_finished: 1,
+            tasks_pending: 1,
+            round: Some(17),
+            block_round: Some(19),
+            sources: vec![SourceReport { repetition: 0, produced: 42, total: 100 }],
+        }];
+        status
+    }
+
+    #[test]
+    fn an_iterations_row_tells_its_progress() {
+        let text = render(&example(), &[Section::Iterations], 50, false);
+        let expected = ["2000", "train", "1/5 done +1 pending", "17, blocks before 19"];
+        for cell in expected.into_iter().chain(["42/100 of pass 0"]) {
+            assert!(text.contains(cell), "{cell} in {text}");
+        }
+    }
+
+    #[test]
+    fn every_section_has_its_heading() {
+        let text = render(&example(), Section::value_variants(), 50, true);
+        for heading in ["Server", "Journal", "Datasets (0)", "Workers (0)", "Jobs (0)"] {
+            assert!(text.contains(heading), "{heading} in {text}");
+        }
+        assert!(text.contains("Iterations (1)") && text.contains("Clients (0)"), "{text}");
+    }
+}

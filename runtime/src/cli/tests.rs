@@ -1,0 +1,212 @@
+//! The command line as parsed in-process.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rondo_core::dispatcher::DeploymentMode;
+use rondo_core::time::Duration as Span;
+
+use super::*;
+use crate::config::{Config, Storage};
+use crate::store::StoreKind;
+use resolve::{Home, resolve};
+
+fn arguments(given: &[&str]) -> Vec<OsString> {
+    ["rondo", "serve"].iter().chain(given).map(OsString::from).collect()
+}
+
+fn config(given: &[&str]) -> Result<Config, String> {
+    let parsed = parse(arguments(given)).map_err(|refusal| match refusal {
+        Refusal::Clap(error) => error.to_string(),
+        Refusal::Failure(failure) => failure.text,
+    })?;
+    let (Cli { command: Command::Serve(args) }, settings) = parsed else { panic!("not serve") };
+    let home = Home { state: None, home: Some("/home/someone".into()) };
+    resolve(&args, &settings, &home)
+}
+
+/// The file lives as long as the first part.
+fn file(text: &str) -> (tempfile::NamedTempFile, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let flag = format!("--config={}", file.path().display());
+    (file, flag)
+}
+
+#[test]
+fn the_command_is_well_formed() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn defaults_are_tensorflows() {
+    let config = config(&[]).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:5050");
+    assert_eq!(config.dispatcher, rondo_core::dispatcher::Config::default());
+    assert_eq!(config.protocol_version, 9);
+    let Storage::Directory { path, store, .. } = config.storage else { panic!("in memory") };
+    assert_eq!(path, Path::new("/home/someone/.local/state/rondo"));
+    assert_eq!(store, None);
+}
+
+#[test]
+fn the_words_of_tensorflows_tests_are_understood() {
+    let config = config(&[
+        "--port=4711",
+        "--data=",
+        "--fault-tolerant=false",
+        "--job-gc-check-interval-ms=0",
+        "--job-gc-timeout-ms=-1",
+        "--client-timeout-ms=0",
+        "--worker-timeout-ms=200",
+        "--gc-dynamic-sharding-jobs=true",
+        "--worker-addresses=",
+        "--deployment-mode=2",
+        "--worker-max-concurrent-snapshots=0",
+        "--protocol=grpc",
+    ])
+    .unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:4711");
+    assert_eq!(config.storage, Storage::Memory);
+    let dispatcher = config.dispatcher;
+    let default = rondo_core::dispatcher::Config::default();
+    assert!(!dispatcher.fault_tolerant && dispatcher.gc_dynamic_sharding_jobs);
+    assert_eq!(dispatcher.job_gc_check_interval, default.job_gc_check_interval);
+    assert_eq!(dispatcher.job_gc_timeout, None);
+    assert_eq!(dispatcher.client_timeout, default.client_timeout);
+    assert_eq!(dispatcher.worker_timeout, Span::from_millis(200));
+    assert_eq!(dispatcher.worker_addresses, Vec::<String>::new());
+    assert_eq!(dispatcher.deployment_mode, DeploymentMode::Remote);
+}
+
+#[test]
+fn a_store_is_asked_for_only_when_named() {
+    let Storage::Directory { store, .. } = config(&["--store=segment"]).unwrap().storage else {
+        panic!("in memory")
+    };
+    assert_eq!(store, Some(StoreKind::Segment));
+}
+
+#[test]
+fn truth_values_may_stand_alone_or_be_said() {
+    assert!(config(&["--insecure"]).unwrap().insecure);
+    assert!(config(&["--insecure", "true", "--port=1"]).unwrap().insecure);
+    assert!(!config(&["--insecure=false"]).unwrap().insecure);
+    assert!(config(&["--insecure=yes"]).is_err());
+}
+
+#[test]
+fn worker_addresses_are_a_list() {
+    let config = config(&["--worker-addresses", "a:1, b:%port%,c"]).unwrap();
+    assert_eq!(config.dispatcher.worker_addresses, ["a:1", "b:%port%", "c"]);
+}
+
+#[test]
+fn values_at_odds_are_refused_by_name() {
+    let cases: [(&[&str], &str); 8] = [
+        (&["--data="], "--fault-tolerant"),
+        (&["--message-bytes-max=2000", "--inflight-bytes-max=1999"], "1999"),
+        (&["--listen=nowhere"], "nowhere"),
+        (&["--deployment-mode=4"], "colocated"),
+        (&["--worker-addresses=a,,b"], "empty entry"),
+        (&["--client-timeout-ms=-1"], "-1"),
+        (&["--store=etcd"], "segment"),
+        (&["--protocol=http"], "grpc"),
+    ];
+    for (given, named) in cases {
+        let error = config(given).unwrap_err();
+        assert!(error.contains(named), "{given:?}: {error}");
+    }
+}
+
+#[test]
+fn without_a_home_the_data_directory_must_be_given() {
+    let (Cli { command: Command::Serve(args) }, settings) = parse(arguments(&[])).unwrap() else {
+        panic!("not serve")
+    };
+    let error = resolve(&args, &settings, &Home::default()).unwrap_err();
+    assert!(error.contains("--data"), "{error}");
+    let relative = Home { state: Some("state".into()), home: Some("/home/x".into()) };
+    let config = resolve(&args, &settings, &relative).unwrap();
+    let Storage::Directory { path, .. } = config.storage else { panic!("in memory") };
+    assert_eq!(path, Path::new("/home/x/.local/state/rondo"));
+}
+
+#[test]
+fn flags_come_before_the_file_and_the_file_before_defaults() {
+    let (_kept, flag) = file(
+        "listen: 127.0.0.2:7\nclient_timeout_ms: 5\nworker_addresses: [a:1, b:2]\n\
+         fault_tolerant: false\njob_gc_timeout_ms: -1\nshutdown_grace_ms: 9\n",
+    );
+    let config = config(&[&flag, "--client-timeout-ms=6"]).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.2:7");
+    assert_eq!(config.dispatcher.client_timeout, Span::from_millis(6));
+    assert_eq!(config.dispatcher.worker_addresses, ["a:1", "b:2"]);
+    assert_eq!(config.dispatcher.job_gc_timeout, None);
+    assert_eq!(config.storage, Storage::Memory);
+    assert_eq!(config.bounds.shutdown_grace, Duration::from_millis(9));
+    assert_eq!(config.protocol_version, 9);
+}
+
+#[test]
+fn a_port_replaces_only_an_address_said_no_more_urgently() {
+    let (_kept, flag) = file("port: 7\n");
+    assert_eq!(config(&[&flag]).unwrap().listen.port, 7);
+    assert_eq!(config(&[&flag, "--listen=127.0.0.1:8"]).unwrap().listen.port, 8);
+    assert_eq!(config(&["--port=9", "--listen=127.0.0.1:8"]).unwrap().listen.port, 9);
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_name_and_the_key() {
+    let cases = [
+        ("client_timeout: 5", "\"client_timeout_ms\""),
+        ("client_timeout_ms: soon", "soon"),
+        ("config: other.yaml", "config"),
+        ("data: [", "configuration file"),
+    ];
+    for (text, named) in cases {
+        let (kept, flag) = file(text);
+        let error = config(&[&flag]).unwrap_err();
+        assert!(error.contains(named), "{text}: {error}");
+        assert!(error.contains(&kept.path().display().to_string()), "{text}: {error}");
+    }
+    let error = config(&["--config=/nowhere/rondo.yaml"]).unwrap_err();
+    assert!(error.contains("/nowhere/rondo.yaml"), "{error}");
+}
+
+/// The row of the documentation's table that begins with this flag.
+fn documented(table: &str, flag: &str) -> Vec<String> {
+    let start = format!("| `{flag}` |");
+    let row = table.lines().find(|line| line.starts_with(&start));
+    let row = row.unwrap_or_else(|| panic!("no row for {flag}"));
+    row.split('|').map(|cell| cell.trim().replace('`', "")).collect()
+}
+
+#[test]
+fn every_setting_is_documented_as_it_is() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
+    let table = std::fs::read_to_string(path).unwrap();
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve").unwrap();
+    for key in layers::keys(serve) {
+        let setting = serve.get_arguments().find(|arg| arg.get_id() == key.as_str()).unwrap();
+        let row = documented(&table, &format!("--{}", setting.get_long().unwrap()));
+        assert_eq!(row[2], setting.get_env().unwrap().to_string_lossy());
+        assert_eq!(row[2], format!("RONDO_{}", key.to_uppercase()));
+        assert_eq!(row[3], key);
+        if let [default] = setting.get_default_values() {
+            let default = default.to_string_lossy();
+            assert_eq!(row[4], if default.is_empty() { "empty".into() } else { default });
+        }
+    }
+}
+
+#[test]
+fn every_exit_status_is_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (exit, meaning) in Exit::ALL {
+        let row = format!("| {} | {meaning}", exit.number());
+        assert!(text.contains(&row), "{row}");
+    }
+}

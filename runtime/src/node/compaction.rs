@@ -1,0 +1,177 @@
+//! Snapshots, built beside the serving node: the previous snapshot and the closed segments behind
+//! it are replayed, the outcome is written and made durable, and the manifest is switched to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rondo_core::control::{Part, Recovery};
+use rondo_core::dispatcher::ApplyError;
+use rondo_core::ids::Lsn;
+use rondo_proto::frame::{self, FrameError};
+
+use super::recovery::{Replay, ReplayError};
+use crate::store::snapshot::{self, SnapshotError, SnapshotReader, SnapshotWriter};
+use crate::store::{BoxFuture, DataDirectory, Disk, Found, Manifest, StoreConfig, StoreError};
+
+/// A snapshot cannot be read or built.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactionError {
+    /// The snapshot's file is damaged.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A part of a snapshot was read but cannot be understood.
+    #[error("part {number} of snapshot {lsn} cannot be decoded: {source}")]
+    Undecodable {
+        /// Which snapshot.
+        lsn: Lsn,
+        /// Which part, from 0.
+        number: u64,
+        /// Why.
+        source: FrameError,
+    },
+    /// A part of a snapshot was read but does not fit those before it.
+    #[error("part {number} of snapshot {lsn} does not fit those before it: {source}")]
+    Unfit {
+        /// Which snapshot.
+        lsn: Lsn,
+        /// Which part, from 0.
+        number: u64,
+        /// Why.
+        source: ApplyError,
+    },
+    /// A closed segment cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Files cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The thread that replays died.
+    #[error("the replay was interrupted: {0}")]
+    Interrupted(String),
+}
+
+impl CompactionError {
+    /// Whether something that was acknowledged cannot be read any more.
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Snapshot(_) | Self::Undecodable { .. } | Self::Unfit { .. } => true,
+            Self::Replay(error) => error.is_damage(),
+            Self::Store(_) | Self::Interrupted(_) => false,
+        }
+    }
+}
+
+/// Where a data directory's snapshots are.
+#[derive(Clone)]
+pub struct Snapshots {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    files: PathBuf,
+    part_bytes_max: usize,
+}
+
+/// A closed segment on its way in.
+pub type SegmentRead = BoxFuture<'static, Result<Vec<Found>, StoreError>>;
+
+impl Snapshots {
+    /// Those of this directory.
+    pub fn of(directory: &DataDirectory, config: &StoreConfig) -> Self {
+        Self {
+            disk: directory.disk().clone(),
+            directory: directory.path().to_owned(),
+            files: directory.snapshots(),
+            part_bytes_max: config.snapshot_part_bytes_max,
+        }
+    }
+
+    /// The state in the snapshot that counts; the empty state when there is none.
+    ///
+    /// # Errors
+    /// When the snapshot cannot be read.
+    pub async fn load(&self) -> Result<Recovery, CompactionError> {
+        let manifest = Manifest::read(&*self.disk, &self.directory).await?;
+        let mut recovery = Recovery::new();
+        let Some(lsn) = manifest.snapshot else {
+            return Ok(recovery);
+        };
+        let mut reader =
+            SnapshotReader::open(&*self.disk, &self.files, lsn, self.part_bytes_max).await?;
+        let mut number = 0_u64;
+        while let Some(bytes) = reader.part().await? {
+            let undecodable = |source| CompactionError::Undecodable { lsn, number, source };
+            let part: Part = frame::decode_part(&bytes).map_err(undecodable)?;
+            let unfit = |source| CompactionError::Unfit { lsn, number, source };
+            recovery.restore(part).map_err(unfit)?;
+            number = number.saturating_add(1);
+        }
+        recovery.restored_upto(lsn);
+        Ok(recovery)
+    }
+
+    /// Builds and switches to a snapshot of everything before record `until`, which is what the
+    /// closed segments in `reads` hold beyond the snapshot before. Older snapshots are removed.
+    ///
+    /// # Errors
+    /// When something cannot be read or written; the previous snapshot and the segments behind it
+    /// still count then.
+    pub async fn build(self, reads: Vec<SegmentRead>, until: Lsn) -> Result<Lsn, CompactionError> {
+        let mut replay = Replay::starting_from(self.load().await?, None);
+        replay.segment_follows(until);
+        for read in reads {
+            replay = apply(replay, read.await?).await?;
+        }
+        let (recovery, _) = replay.finish()?;
+        let lsn = recovery.applied();
+        if let Err(error) = self.write(&recovery, lsn).await {
+            // What it takes up may be the last room there is.
+            if let Err(left) = self.clear_unfinished().await {
+                tracing::warn!(error = %left, "what was written in vain stays");
+            }
+            return Err(error.into());
+        }
+        let manifest = Manifest { snapshot: Some(lsn), journal_first: lsn.next() };
+        manifest.write(&*self.disk, &self.directory).await?;
+        if let Err(error) = self.remove_before(lsn).await {
+            // It takes up room until the next snapshot's builder tries again, no more.
+            tracing::warn!(%error, "an older snapshot could not be removed");
+        }
+        Ok(lsn)
+    }
+
+    /// Removes what was left of snapshots that were never finished.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub async fn clear_unfinished(&self) -> Result<(), StoreError> {
+        snapshot::clear_unfinished(&*self.disk, &self.files).await
+    }
+
+    async fn write(&self, recovery: &Recovery, lsn: Lsn) -> Result<(), StoreError> {
+        let disk = self.disk.clone();
+        let mut writer =
+            SnapshotWriter::create(disk, &self.files, lsn, self.part_bytes_max).await?;
+        for part in recovery.parts() {
+            writer.part(&frame::encode_part(&part)).await?;
+        }
+        writer.finish().await
+    }
+
+    async fn remove_before(&self, lsn: Lsn) -> Result<(), StoreError> {
+        for older in snapshot::list(&*self.disk, &self.files).await? {
+            if older < lsn {
+                snapshot::remove(&*self.disk, &self.files, older).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Applies a segment on a thread that may be busy, so that serving is not held up.
+async fn apply(mut replay: Replay, found: Vec<Found>) -> Result<Replay, CompactionError> {
+    let applied = tokio::task::spawn_blocking(move || {
+        replay.segment(found)?;
+        Ok::<_, ReplayError>(replay)
+    });
+    let applied = applied.await.map_err(|e| CompactionError::Interrupted(e.to_string()))?;
+    Ok(applied?)
+}

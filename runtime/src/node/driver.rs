@@ -1,0 +1,373 @@
+//! The one loop: take what has happened, step, append one commit group, sync beside it, release.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rondo_core::control::{Effect, Effects, Health, Input, Node, Reply};
+use rondo_core::dispatcher::Event;
+use rondo_core::ids::{CallId, Lsn};
+use rondo_core::status::Status;
+use rondo_core::time::Time;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::handle::{Figures, NodeHandle, Shared, Submission};
+use super::journal::{Appended, Journal, JournalWoke};
+use super::pushes::Pushes;
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::store::StoreError;
+use crate::transport::Transport;
+
+/// The longest sleep, so that a far deadline cannot overflow a timer.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// Bounds of the node's loop.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeConfig {
+    /// Calls waiting to be taken; a full queue makes callers wait.
+    pub queue_calls_max: usize,
+    /// Calls taken in one turn, hence in one commit group.
+    pub batch_calls_max: usize,
+    /// How long the last sync may take when the node is told to stop.
+    pub stop_timeout: Duration,
+    /// How long to wait before a snapshot that could not be built is tried again.
+    pub compaction_retry: Duration,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            queue_calls_max: 4096,
+            batch_calls_max: 1024,
+            stop_timeout: Duration::from_secs(10),
+            compaction_retry: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What a node is made of.
+pub(super) struct Parts {
+    /// The machine.
+    pub(super) node: Node,
+    /// Its journal; none for a node that keeps everything in memory.
+    pub(super) journal: Option<Journal>,
+    /// Its clock.
+    pub(super) clock: Clock,
+    /// Its random numbers.
+    pub(super) entropy: Entropy,
+    /// Its way to workers.
+    pub(super) transport: Arc<dyn Transport>,
+}
+
+/// How a node's task ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was told to stop, and everything is durable.
+    Stopped,
+    /// It cannot go on.
+    Halted(String),
+}
+
+/// Starts a node's task.
+pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle<Ended>) {
+    let (submissions, inbox) = mpsc::channel(config.queue_calls_max.max(1));
+    let shared = Arc::new(Shared::new(parts.journal.as_ref().map(Journal::kind)));
+    let handle = NodeHandle { submissions, shared: shared.clone() };
+    let mut driver = Driver {
+        node: parts.node,
+        journal: parts.journal,
+        clock: parts.clock,
+        entropy: parts.entropy,
+        pushes: Pushes::new(parts.transport),
+        inbox,
+        shared,
+        config,
+        effects: Effects::new(),
+        waiting: BTreeMap::new(),
+        retry: false,
+        halted: None,
+        shown: (Health::Serving, Figures::default()),
+    };
+    driver.show();
+    (handle, tokio::spawn(driver.run()))
+}
+
+struct Driver {
+    node: Node,
+    journal: Option<Journal>,
+    clock: Clock,
+    entropy: Entropy,
+    pushes: Pushes,
+    inbox: mpsc::Receiver<Submission>,
+    shared: Arc<Shared>,
+    config: NodeConfig,
+    effects: Effects,
+    waiting: BTreeMap<CallId, oneshot::Sender<Result<Reply, Status>>>,
+    /// The machine asked for another try to write what was refused.
+    retry: bool,
+    halted: Option<String>,
+    shown: (Health, Figures),
+}
+
+/// What ended a wait.
+enum Woken {
+    Journal(JournalWoke),
+    CallersLeft,
+    Due,
+    Calls(usize),
+    Stop,
+}
+
+impl Driver {
+    async fn run(mut self) -> Ended {
+        let mut calls = Vec::new();
+        let shared = self.shared.clone();
+        while self.halted.is_none() {
+            let woken = self.wait(&shared, &mut calls).await;
+            match woken {
+                Woken::Journal(JournalWoke::Synced(upto, outcome)) => self.synced(upto, outcome),
+                Woken::Journal(JournalWoke::Compacted(outcome)) => self.compacted(outcome).await,
+                Woken::CallersLeft => self.forget_gone(),
+                Woken::Due => self.step(Input::Tick),
+                Woken::Calls(0) | Woken::Stop => break,
+                Woken::Calls(_) => self.take(&mut calls).await,
+            }
+            self.settle().await;
+        }
+        self.finish().await
+    }
+
+    async fn wait(&mut self, shared: &Shared, calls: &mut Vec<Submission>) -> Woken {
+        let sleep = match self.node.deadline() {
+            Some((at, _)) => self.clock.until(at).min(SLEEP_MAX),
+            None => SLEEP_MAX,
+        };
+        let batch_max = self.config.batch_calls_max.max(1);
+        tokio::select! {
+            biased;
+            woke = journal_woke(&mut self.journal) => Woken::Journal(woke),
+            () = shared.stop.notified() => Woken::Stop,
+            () = shared.somebody_left.notified() => Woken::CallersLeft,
+            () = tokio::time::sleep(sleep) => Woken::Due,
+            count = self.inbox.recv_many(calls, batch_max) => Woken::Calls(count),
+        }
+    }
+
+    async fn take(&mut self, calls: &mut Vec<Submission>) {
+        for Submission { call, request, answer } in calls.drain(..) {
+            // Its caller left before its turn, and may have said so before anybody knew the call.
+            if answer.is_closed() {
+                continue;
+            }
+            self.waiting.insert(call, answer);
+            let entropy = self.entropy.next();
+            self.step(Input::Request { call, request, entropy });
+            if self.journal.as_ref().is_some_and(Journal::is_group_full) {
+                self.append().await;
+            }
+        }
+    }
+
+    fn forget_gone(&mut self) {
+        for call in self.shared.take_gone() {
+            if self.waiting.remove(&call).is_some() {
+                self.step(Input::Cancel { call });
+            }
+        }
+    }
+
+    fn synced(&mut self, upto: Lsn, outcome: Result<(), StoreError>) {
+        self.step(match outcome {
+            Ok(()) => Input::Synced { upto },
+            Err(error) => Input::SyncFailed { reason: error.to_string() },
+        });
+    }
+
+    /// A snapshot that cannot be built costs space, not data: the segments behind it stay.
+    async fn compacted(&mut self, outcome: Result<Lsn, String>) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        match outcome {
+            Ok(upto) => {
+                tracing::info!(records = upto.get(), "snapshot written");
+                if let Err(error) = journal.forget_upto(upto).await {
+                    self.step(Input::SyncFailed { reason: error.to_string() });
+                }
+            }
+            Err(reason) => tracing::error!(reason, "a snapshot could not be built"),
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let now: Time = self.clock.now();
+        let mut effects = std::mem::take(&mut self.effects);
+        self.node.step(now, input, &mut effects);
+        // Before the answers go out: whoever has one sees no earlier state.
+        self.show();
+        for effect in effects.drain() {
+            self.perform(effect);
+        }
+        self.effects = effects;
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Append { lsn, record } => {
+                if let Some(journal) = &mut self.journal {
+                    journal.collect(lsn, &record);
+                }
+            }
+            Effect::Sync { upto } => {
+                if let Some(journal) = &mut self.journal {
+                    journal.want(upto);
+                }
+            }
+            Effect::RetryAppend => self.retry = true,
+            Effect::Reply { call, result } => {
+                if let Some(answer) = self.waiting.remove(&call) {
+                    // A caller that has just left needs no answer.
+                    let _ = answer.send(result);
+                }
+            }
+            Effect::Push { task } => self.pushes.push(&task),
+            Effect::Observe(event) => observe(&event),
+            Effect::Halt { reason } => self.halted = Some(reason),
+        }
+    }
+
+    /// Writes what the last inputs brought, starts what must be started, and shows how things are.
+    async fn settle(&mut self) {
+        if self.halted.is_some() {
+            // What was collected belongs to a decision that was never finished.
+            return self.show();
+        }
+        self.append().await;
+        if std::mem::take(&mut self.retry) {
+            self.retry_append().await;
+        }
+        let durable = self.node.durable();
+        if let Some(journal) = &mut self.journal {
+            journal.start_sync(durable);
+            if let Err(reason) = journal.rest(durable).await {
+                self.step(Input::SyncFailed { reason });
+            }
+        }
+        self.show();
+    }
+
+    async fn append(&mut self) {
+        let durable = self.node.durable();
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        match journal.append_group(durable).await {
+            Appended::Taken => {}
+            Appended::Refused { from, reason } => {
+                tracing::error!(record = %from, reason, "the journal takes no records");
+                self.step(Input::AppendRefused { from, reason });
+            }
+            Appended::Failed(reason) => self.step(Input::SyncFailed { reason }),
+        }
+    }
+
+    async fn retry_append(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        match journal.retry().await {
+            Appended::Taken => {
+                tracing::info!("the journal takes records again");
+                self.step(Input::AppendAccepted);
+            }
+            Appended::Refused { .. } => {}
+            Appended::Failed(reason) => self.step(Input::SyncFailed { reason }),
+        }
+    }
+
+    /// Shows others how things are, if that has changed.
+    fn show(&mut self) {
+        let (durable, last) = (self.node.durable(), self.node.last());
+        let memory = Figures { durable, last, ..Figures::default() };
+        let journal = self.journal.as_ref();
+        let figures = journal.map_or(memory, |journal| journal.figures(durable, last));
+        let health = self.node.health();
+        if self.shown.1 != figures || self.shown.0 != *health {
+            self.shared.show(health, figures);
+            self.shown = (health.clone(), figures);
+        }
+    }
+
+    /// Lets the sync under way and one more end, so that whoever waits only for the disk has an
+    /// answer; whoever waits for other clients is told that the server stops.
+    async fn finish(mut self) -> Ended {
+        if self.halted.is_none() {
+            let settled = tokio::time::timeout(self.config.stop_timeout, self.drain()).await;
+            if settled.is_err() {
+                let reason = "the last sync did not end in time".to_owned();
+                self.step(Input::SyncFailed { reason });
+            }
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.stop_compacting().await;
+        }
+        self.show();
+        match self.halted {
+            Some(reason) => {
+                tracing::error!(reason, "the node has halted");
+                Ended::Halted(reason)
+            }
+            None => Ended::Stopped,
+        }
+    }
+
+    async fn drain(&mut self) {
+        while self.halted.is_none() {
+            self.settle().await;
+            let durable = self.node.durable();
+            let refusing = matches!(self.node.health(), Health::RefusingUpdates(_));
+            if refusing || self.journal.as_ref().is_none_or(|journal| journal.is_settled(durable)) {
+                return;
+            }
+            match journal_woke(&mut self.journal).await {
+                JournalWoke::Synced(upto, outcome) => self.synced(upto, outcome),
+                JournalWoke::Compacted(outcome) => self.compacted(outcome).await,
+            }
+        }
+    }
+}
+
+/// Waits for the disk.
+async fn journal_woke(journal: &mut Option<Journal>) -> JournalWoke {
+    match journal {
+        Some(journal) => journal.woke().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn observe(event: &Event) {
+    match event {
+        Event::WorkerRegistered { address } => {
+            tracing::info!(worker = %address, "worker registered");
+        }
+        Event::WorkerChanged { address } => {
+            tracing::info!(worker = %address, "worker came back changed");
+        }
+        Event::WorkerLost { address } => tracing::warn!(worker = %address, "worker lost"),
+        Event::ClientExpired { client } => tracing::info!(%client, "silent client released"),
+        Event::IterationCollected { job_name, repetition } => {
+            tracing::info!(job = %job_name, repetition, "abandoned iteration collected");
+        }
+        Event::UnknownTaskReported { worker_address, task } => {
+            tracing::debug!(worker = %worker_address, %task, "progress of an unknown task");
+        }
+        Event::TaskPromoted { task, starting_round } => {
+            tracing::info!(%task, starting_round, "all consumers read the task from this round on");
+        }
+        Event::TaskRemoved { task } => {
+            tracing::warn!(%task, "all consumers gave the task up");
+        }
+    }
+}

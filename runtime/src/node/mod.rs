@@ -1,0 +1,17 @@
+//! The control-plane node at work: one task owns the machine, its journal and its clock; everybody
+//! else talks to it through a [`RunningNode`].
+
+mod compaction;
+mod driver;
+mod handle;
+mod journal;
+mod port;
+mod pushes;
+mod recovery;
+mod start;
+
+pub use compaction::{CompactionError, SegmentRead, Snapshots};
+pub use driver::NodeConfig;
+pub use port::RunningNode;
+pub use recovery::{Replay, ReplayError, Replayed, replay, segments_after};
+pub use start::{NodeStartError, Surroundings, start_in_memory, start_over};

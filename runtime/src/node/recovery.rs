@@ -1,0 +1,194 @@
+//! Bringing a node's durable state back: the newest snapshot, then the records after it.
+
+use rondo_core::control::{Recovered, Recovery};
+use rondo_core::dispatcher::ApplyError;
+use rondo_core::ids::Lsn;
+use rondo_core::journal::{End, GroupHeader, RecoverError, Scan, Verdict};
+use rondo_proto::frame::{self, FrameError};
+
+use crate::store::{Found, Segment, Store, StoreError};
+
+/// A journal cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The journal is damaged.
+    #[error(transparent)]
+    Journal(#[from] RecoverError),
+    /// A record was read but cannot be understood.
+    #[error("record {lsn} at {place} cannot be decoded: {source}")]
+    Undecodable {
+        /// The first record of the group.
+        lsn: Lsn,
+        /// Where it stands.
+        place: String,
+        /// Why.
+        source: FrameError,
+    },
+    /// A group holds another number of records than it says.
+    #[error(
+        "record {lsn} at {place} cannot be decoded: its group holds {found} records, {expected} by \
+         its header"
+    )]
+    Miscounted {
+        /// The first record of the group.
+        lsn: Lsn,
+        /// Where it stands.
+        place: String,
+        /// Records in it.
+        found: usize,
+        /// Records by its header.
+        expected: u64,
+    },
+    /// A record was read but does not fit what came before it.
+    #[error("record {lsn} at {place} does not fit the state before it: {source}")]
+    Unfit {
+        /// The record.
+        lsn: Lsn,
+        /// Where it stands.
+        place: String,
+        /// Why.
+        source: ApplyError,
+    },
+    /// The journal's files cannot be read or changed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ReplayError {
+    /// Whether something that was acknowledged cannot be read any more.
+    pub const fn is_damage(&self) -> bool {
+        !matches!(self, Self::Store(_))
+    }
+}
+
+/// Follows a journal's segments in order and applies what they hold.
+#[derive(Debug)]
+pub struct Replay {
+    scan: Scan,
+    recovery: Recovery,
+}
+
+impl Replay {
+    /// Goes on behind what `recovery` already holds. `acknowledged` is the last record anybody was
+    /// ever told of, where that is known ([`crate::store::Acknowledged`]).
+    pub fn starting_from(recovery: Recovery, acknowledged: Option<Lsn>) -> Self {
+        let scan = Scan::starting_at(recovery.applied().next());
+        let scan = match acknowledged {
+            Some(upto) => scan.acknowledged_upto(upto.max(recovery.applied())),
+            None => scan,
+        };
+        Self { scan, recovery }
+    }
+
+    /// Takes what stands in the next segment.
+    ///
+    /// # Errors
+    /// [`ReplayError`], naming the record and the place.
+    pub fn segment(&mut self, found: Vec<Found>) -> Result<(), ReplayError> {
+        found.into_iter().try_for_each(|found| self.frame(found))
+    }
+
+    /// Says that a later segment begins with record `first`: everything before it was durable when
+    /// that segment was opened.
+    pub fn segment_follows(&mut self, first: Lsn) {
+        self.scan.durable(Lsn::new(first.get().saturating_sub(1)));
+    }
+
+    /// The last record applied.
+    pub const fn applied(&self) -> Lsn {
+        self.recovery.applied()
+    }
+
+    /// Ends the journal.
+    ///
+    /// # Errors
+    /// When an acknowledged record is missing.
+    pub fn finish(self) -> Result<(Recovery, End), ReplayError> {
+        Ok((self.recovery, self.scan.finish()?))
+    }
+
+    fn frame(&mut self, Found { place, frame }: Found) -> Result<(), ReplayError> {
+        let decoded = frame.and_then(|frame| frame::decode(&frame).map_err(|e| e.to_string()));
+        match decoded {
+            Err(reason) => {
+                self.scan.damaged(&place, &reason);
+                Ok(())
+            }
+            Ok((header, payload)) => match self.scan.group(&header, &place)? {
+                Verdict::Skip => Ok(()),
+                Verdict::Apply => self.group(&header, &payload, &place),
+            },
+        }
+    }
+
+    fn group(
+        &mut self,
+        header: &GroupHeader,
+        payload: &[u8],
+        place: &str,
+    ) -> Result<(), ReplayError> {
+        let undecodable = |source| ReplayError::Undecodable {
+            lsn: header.first,
+            place: place.to_owned(),
+            source,
+        };
+        let records = frame::decode_records(payload).map_err(undecodable)?;
+        if u64::try_from(records.len()) != Ok(header.count) {
+            return Err(ReplayError::Miscounted {
+                lsn: header.first,
+                place: place.to_owned(),
+                found: records.len(),
+                expected: header.count,
+            });
+        }
+        let mut lsn = header.first;
+        for record in records {
+            let unfit = |source| ReplayError::Unfit { lsn, place: place.to_owned(), source };
+            self.recovery.apply(lsn, &record).map_err(unfit)?;
+            lsn = lsn.next();
+        }
+        Ok(())
+    }
+}
+
+/// What a start found in the journal.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The state.
+    pub recovered: Recovered,
+    /// What was cut, if the journal ended in an unfinished write.
+    pub cut: Option<String>,
+}
+
+/// Replays a store's segments behind a snapshot, and cuts an unfinished write off its end.
+///
+/// # Errors
+/// [`ReplayError`].
+pub async fn replay(
+    store: &mut dyn Store,
+    snapshot: Recovery,
+    acknowledged: Option<Lsn>,
+) -> Result<Replayed, ReplayError> {
+    let start = snapshot.applied();
+    let mut replay = Replay::starting_from(snapshot, acknowledged);
+    for segment in segments_after(&store.segments(), start) {
+        replay.segment_follows(segment.first);
+        replay.segment(store.read(segment.first).await?)?;
+    }
+    let (recovery, end) = replay.finish()?;
+    if let Some(cut) = &end.cut {
+        tracing::warn!(cut, "the journal ended in updates that were never acknowledged");
+        store.truncate(end.next).await?;
+    }
+    Ok(Replayed { recovered: recovery.finish(), cut: end.cut })
+}
+
+/// Segments that hold something not in a snapshot that ends with record `upto`. A segment is
+/// wholly in the snapshot when the next one begins no later than the record after it.
+pub fn segments_after(segments: &[Segment], upto: Lsn) -> Vec<Segment> {
+    let is_covered = |index: usize| {
+        segments.get(index.saturating_add(1)).is_some_and(|next| next.first <= upto.next())
+    };
+    let kept = segments.iter().enumerate().filter(|(index, _)| !is_covered(*index));
+    kept.map(|(_, segment)| *segment).collect()
+}

@@ -1,0 +1,179 @@
+//! Starting a node over its data directory, or over nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rondo_core::control::{Durability, Node, Recovered};
+use rondo_core::dispatcher;
+use rondo_core::ids::Digest;
+
+use super::compaction::{CompactionError, Snapshots};
+use super::driver::{NodeConfig, Parts, spawn};
+use super::journal::{Journal, JournalBounds};
+use super::port::RunningNode;
+use super::recovery::{ReplayError, replay};
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::store::blobs::{BlobError, Blobs, FileBlobs, MemoryBlobs};
+use crate::store::{DataDirectory, StoreConfig, StoreError};
+use crate::transport::Transport;
+
+/// Large definitions that a node without a directory keeps, in bytes.
+const MEMORY_BLOBS_BYTES_MAX: u64 = 8 << 30;
+
+/// A node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeStartError {
+    /// The snapshot cannot be read.
+    #[error(transparent)]
+    Snapshot(#[from] CompactionError),
+    /// The journal cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Files cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Large definitions cannot be used.
+    #[error(transparent)]
+    Blobs(#[from] BlobError),
+    /// The definition of a dataset is gone.
+    #[error(
+        "the definition of dataset {dataset} (blob {digest}) is missing from the data directory; \
+         restore the directory from a copy"
+    )]
+    DefinitionMissing {
+        /// The dataset's id.
+        dataset: String,
+        /// Hash of the definition.
+        digest: Digest,
+    },
+    /// The operating system gives no randomness.
+    #[error("cannot get random numbers: {0}")]
+    Entropy(#[from] getrandom::Error),
+}
+
+impl NodeStartError {
+    /// Whether something that was acknowledged cannot be read any more.
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Snapshot(error) => error.is_damage(),
+            Self::Replay(error) => error.is_damage(),
+            Self::Blobs(error) => matches!(error, BlobError::Damaged { .. }),
+            Self::DefinitionMissing { .. } => true,
+            Self::Store(_) | Self::Entropy(_) => false,
+        }
+    }
+}
+
+/// What every node needs, whatever it keeps its state in.
+pub struct Surroundings {
+    /// The dispatcher's settings.
+    pub dispatcher: dispatcher::Config,
+    /// Its bounds.
+    pub node: NodeConfig,
+    /// Its way to workers.
+    pub transport: Arc<dyn Transport>,
+}
+
+/// Starts a node that keeps everything in memory.
+///
+/// # Errors
+/// When there is no randomness.
+pub fn start_in_memory(surroundings: Surroundings) -> Result<RunningNode, NodeStartError> {
+    let blobs = Arc::new(MemoryBlobs::new(MEMORY_BLOBS_BYTES_MAX));
+    run(
+        surroundings,
+        Durability::MemoryOnly,
+        Recovered::default(),
+        None,
+        KeptBlobs { blobs, named: BTreeSet::new() },
+    )
+}
+
+/// Starts a node over a data directory: snapshot, then journal, then serving.
+///
+/// # Errors
+/// When something acknowledged cannot be read, and when files cannot be used.
+pub async fn start_over(
+    directory: DataDirectory,
+    config: &StoreConfig,
+    surroundings: Surroundings,
+) -> Result<RunningNode, NodeStartError> {
+    let snapshots = Snapshots::of(&directory, config);
+    snapshots.clear_unfinished().await?;
+    let snapshot = snapshots.load().await?;
+    let snapshot_lsn = snapshot.applied();
+    let mut store = directory.open_journal(config).await?;
+    let (acknowledged, known) = directory.acknowledged().await?;
+    let recovered = replay(&mut *store, snapshot, known).await?.recovered;
+    // What a killed process wrote may not be on the disk yet, and is about to be answered from.
+    store.sync().await?;
+    acknowledged.note(recovered.applied).await?;
+    let blobs = FileBlobs::open(directory.disk().clone(), &directory.blobs(), config).await?;
+    let blobs = Arc::new(blobs);
+    let named = tidy_blobs(&*blobs, &recovered).await?;
+    tracing::info!(
+        records = recovered.applied.get(),
+        snapshot = snapshot_lsn.get(),
+        "state recovered"
+    );
+    let bounds = JournalBounds {
+        store: config.clone(),
+        compaction_retry: surroundings.node.compaction_retry,
+    };
+    let last = recovered.applied;
+    let journal = Journal::new(store, directory, acknowledged, bounds, last, snapshot_lsn);
+    run(surroundings, Durability::Journal, recovered, Some(journal), KeptBlobs { blobs, named })
+}
+
+/// Large definitions, and which of them datasets name.
+struct KeptBlobs {
+    blobs: Arc<dyn Blobs>,
+    named: BTreeSet<Digest>,
+}
+
+fn run(
+    surroundings: Surroundings,
+    durability: Durability,
+    recovered: Recovered,
+    journal: Option<Journal>,
+    kept: KeptBlobs,
+) -> Result<RunningNode, NodeStartError> {
+    let clock = Clock::start();
+    let node = Node::start(durability, surroundings.dispatcher, recovered, clock.now());
+    let entropy = Entropy::from_system()?;
+    let parts = Parts { node, journal, clock, entropy, transport: surroundings.transport };
+    let (handle, task) = spawn(parts, surroundings.node);
+    Ok(RunningNode::new(handle, task, kept.blobs, kept.named))
+}
+
+/// Makes sure that no definition is missing or cut short, and removes blobs that no dataset names: what a
+/// registration left behind that was refused, or never answered. Says which are named.
+async fn tidy_blobs(
+    blobs: &dyn Blobs,
+    recovered: &Recovered,
+) -> Result<BTreeSet<Digest>, NodeStartError> {
+    let kept: BTreeMap<Digest, u64> = blobs.list().await?.into_iter().collect();
+    let mut named = BTreeSet::new();
+    for dataset in recovered.dispatcher.datasets().values() {
+        let definition = &dataset.definition;
+        if definition.inline.is_some() {
+            continue;
+        }
+        let digest = definition.digest;
+        match kept.get(&digest) {
+            Some(size_bytes) if *size_bytes == definition.size_bytes => {}
+            // Reading it says what is wrong with it.
+            Some(_) => drop(blobs.get(digest).await?),
+            None => {
+                let dataset = dataset.id.to_string();
+                return Err(NodeStartError::DefinitionMissing { dataset, digest });
+            }
+        }
+        named.insert(digest);
+    }
+    for digest in kept.keys().filter(|digest| !named.contains(digest)) {
+        blobs.remove(*digest).await?;
+    }
+    Ok(named)
+}

@@ -1,0 +1,100 @@
+//! `rondo.v1.Admin`, for people and scripts.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use prost::Message;
+use rondo_core::control::{Health, Reply, Request};
+use rondo_core::dispatcher;
+use rondo_core::status::{Code, Status};
+use rondo_proto::admin as wire;
+use rondo_proto::convert::{self, GET_STATUS_PATH};
+
+use super::node_port::{JournalStatus, NodeSlot};
+use crate::transport::{BoxFuture, Call, Service};
+
+/// What a server knows of itself.
+#[derive(Clone, Debug)]
+pub struct ServerInfo {
+    /// Rondo's version.
+    pub version: &'static str,
+    /// Where it listens, `host:port`.
+    pub listen_address: String,
+    /// When it began.
+    pub started: Instant,
+}
+
+/// Shows what the server does.
+pub struct AdminService {
+    node: NodeSlot,
+    server: ServerInfo,
+}
+
+impl AdminService {
+    /// Shows the node in `node`.
+    pub fn new(node: NodeSlot, server: ServerInfo) -> Self {
+        Self { node, server }
+    }
+
+    async fn status(&self, call: Call) -> Result<Bytes, Status> {
+        if call.path != GET_STATUS_PATH {
+            return Err(super::router::unknown(&call.path));
+        }
+        wire::GetStatusRequest::decode(call.message).map_err(|error| {
+            Status::new(Code::InvalidArgument, format!("no GetStatusRequest: {error}"))
+        })?;
+        let node = self.node.node()?;
+        let request = Request::Dispatcher(dispatcher::Request::Report);
+        let Reply::Dispatcher(reply) = node.call(request).await?;
+        let dispatcher::Reply::Report(report) = reply else {
+            return Err(Status::new(Code::Internal, "the node answered with no report"));
+        };
+        let response = wire::GetStatusResponse {
+            server: Some(self.server_status(node.health())),
+            journal: Some(node.journal_status().into()),
+            dispatcher: Some(convert::dispatcher_status(report)),
+        };
+        Ok(response.encode_to_vec().into())
+    }
+
+    fn server_status(&self, health: Health) -> wire::ServerStatus {
+        let (healthy, reason) = match health {
+            Health::Serving => (true, String::new()),
+            Health::RefusingUpdates(reason) => (false, format!("updates are refused: {reason}")),
+            Health::Halted(reason) => (false, format!("the node has stopped: {reason}")),
+        };
+        let uptime_ms = self.server.started.elapsed().as_millis();
+        wire::ServerStatus {
+            version: self.server.version.to_owned(),
+            listen_address: self.server.listen_address.clone(),
+            uptime_ms: u64::try_from(uptime_ms).unwrap_or(u64::MAX),
+            healthy,
+            reason,
+        }
+    }
+}
+
+impl Service for AdminService {
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        Box::pin(self.status(call))
+    }
+}
+
+/// Converts both ways between two types whose fields have the same names.
+macro_rules! mirror {
+    ($($field:ident),*) => {
+        impl From<JournalStatus> for wire::JournalStatus {
+            fn from(status: JournalStatus) -> Self {
+                Self { $($field: status.$field),* }
+            }
+        }
+
+        impl From<wire::JournalStatus> for JournalStatus {
+            fn from(status: wire::JournalStatus) -> Self {
+                Self { $($field: status.$field),* }
+            }
+        }
+    };
+}
+
+mirror!(store, state, durable_lsn, next_lsn, snapshot_lsn, segments, size_bytes, blobs);

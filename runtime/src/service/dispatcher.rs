@@ -1,0 +1,139 @@
+//! `tensorflow.data.DispatcherService`.
+
+use bytes::Bytes;
+use rondo_core::control::{Reply, Request};
+use rondo_core::dispatcher;
+use rondo_core::status::{Code, Status};
+use rondo_proto::convert::{self, Decoded, Encoded, Method, Registration};
+use rondo_proto::graph;
+
+use super::node_port::{NodePort, NodeSlot};
+use crate::transport::budget::{Budget, Share};
+use crate::transport::{BoxFuture, Call, Service};
+
+/// Graphs up to this size are read on the connection's task, in bytes; larger ones, which take
+/// milliseconds, on a thread that may block.
+#[cfg(not(madsim))]
+const GRAPH_INLINE_BYTES_MAX: usize = 256 << 10;
+
+/// The tf.data service's dispatcher, on the wire.
+pub struct DispatcherService {
+    node: NodeSlot,
+    protocol_version: i64,
+    budget: Budget,
+}
+
+impl DispatcherService {
+    /// Serves the node in `node`, once there is one. Large answers wait for room in `budget`.
+    pub fn new(node: NodeSlot, protocol_version: i64, budget: Budget) -> Self {
+        Self { node, protocol_version, budget }
+    }
+
+    async fn answer(&self, call: Call) -> Result<Bytes, Status> {
+        let method =
+            Method::from_path(&call.path).ok_or_else(|| super::router::unknown(&call.path))?;
+        let decoded = convert::decode_request(method, &call.message)?;
+        if decoded == Decoded::Version {
+            return Ok(convert::encode_version(self.protocol_version));
+        }
+        let node = self.node.node()?;
+        let request = match decoded {
+            Decoded::Request(request) => request,
+            Decoded::Register(registration) => register(node.as_ref(), registration).await?,
+            Decoded::Version => return Err(internal("GetVersion is answered before")),
+        };
+        let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
+        self.encode(node.as_ref(), reply).await
+    }
+
+    async fn encode(&self, node: &dyn NodePort, reply: dispatcher::Reply) -> Result<Bytes, Status> {
+        let size_bytes = match &reply {
+            dispatcher::Reply::Definition(definition) => definition.size_bytes,
+            _ => 0,
+        };
+        match convert::encode_reply(reply) {
+            Encoded::Message(message) => Ok(message),
+            Encoded::Blob(digest) => {
+                // The blob is in memory twice: as read, and within the encoded answer.
+                let share = self.budget.acquire(size_bytes.saturating_mul(2)).await;
+                let message = convert::encode_definition(node.get_blob(digest).await?);
+                Ok(Bytes::from_owner(Counted { message, _share: share }))
+            }
+            Encoded::Report(_) => Err(internal("a report answers no method of the dispatcher")),
+        }
+    }
+}
+
+impl Service for DispatcherService {
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        Box::pin(self.answer(call))
+    }
+}
+
+/// A message that gives its memory back to the budget when it has left.
+struct Counted {
+    message: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+/// Cleans, reads and names a graph, and makes a large one durable, before the node hears of it.
+async fn register(
+    node: &dyn NodePort,
+    registration: Registration,
+) -> Result<dispatcher::Request, Status> {
+    let prepared = prepare_apart(registration.dataset_def.clone()).await?;
+    let mut definition = prepared.definition;
+    match &mut definition.inline {
+        // What stays in the state must not keep the whole request in memory.
+        Some(inline) => *inline = Bytes::copy_from_slice(inline),
+        None => node.put_blob(definition.digest, prepared.cleaned).await?,
+    }
+    let mut request = registration.with_graph(definition, prepared.plan);
+    request.metadata.encoded = Bytes::copy_from_slice(&request.metadata.encoded);
+    Ok(dispatcher::Request::RegisterDataset(request))
+}
+
+/// A graph, ready to be registered.
+struct Prepared {
+    cleaned: Bytes,
+    definition: dispatcher::Definition,
+    plan: dispatcher::SplitPlan,
+}
+
+/// Prepares a graph, a large one beside the tasks that answer calls.
+#[cfg(not(madsim))]
+async fn prepare_apart(dataset_def: Bytes) -> Result<Prepared, Status> {
+    if dataset_def.len() <= GRAPH_INLINE_BYTES_MAX {
+        return prepare(&dataset_def);
+    }
+    let prepared = tokio::task::spawn_blocking(move || prepare(&dataset_def)).await;
+    prepared.unwrap_or_else(|error| Err(internal(&format!("reading a graph: {error}"))))
+}
+
+/// Prepares a graph where it stands: simulation has no threads.
+#[cfg(madsim)]
+async fn prepare_apart(dataset_def: Bytes) -> Result<Prepared, Status> {
+    std::future::ready(prepare(&dataset_def)).await
+}
+
+fn prepare(dataset_def: &Bytes) -> Result<Prepared, Status> {
+    let prepared = graph::prepare(dataset_def).map_err(|error| {
+        let text = format!("GetOrRegisterDatasetRequest.dataset is no graph: {error}");
+        Status::new(Code::InvalidArgument, text)
+    })?;
+    let definition = convert::definition_of(&prepared.cleaned);
+    for warning in &prepared.warnings {
+        tracing::warn!(digest = %definition.digest, "registered graph: {warning}");
+    }
+    Ok(Prepared { cleaned: prepared.cleaned, definition, plan: prepared.plan })
+}
+
+fn internal(text: &str) -> Status {
+    Status::new(Code::Internal, text)
+}

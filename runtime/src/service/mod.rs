@@ -1,0 +1,14 @@
+//! What is offered on the wire: paths and bytes in, requests to the node and their answers out.
+//! Decoding and encoding happen here, on the connections' tasks, never in the node's loop.
+
+mod admin;
+mod dispatcher;
+mod health;
+mod node_port;
+mod router;
+
+pub use admin::{AdminService, ServerInfo};
+pub use dispatcher::DispatcherService;
+pub use health::HealthService;
+pub use node_port::{JournalStatus, NodePort, NodeSlot};
+pub use router::Router;

@@ -1,0 +1,143 @@
+//! Calls of a node, as the services make them.
+
+use bytes::Bytes;
+use rondo::node::RunningNode;
+use rondo::service::NodePort;
+use rondo::store::blobs::digest;
+use rondo_core::control::{Reply, Request};
+use rondo_core::dispatcher::{
+    self, ClientHeartbeat, Compression, DatasetMetadata, Definition, GetOrCreateJob,
+    RegisterDataset, Report, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
+    WorkerHeartbeat,
+};
+use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
+use rondo_core::limits::DEFINITION_INLINE_BYTES_MAX;
+use rondo_core::status::Status;
+
+pub(crate) async fn call(
+    node: &RunningNode,
+    request: dispatcher::Request,
+) -> Result<dispatcher::Reply, Status> {
+    let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
+    Ok(reply)
+}
+
+/// Takes the expected variant out of a reply.
+macro_rules! expect {
+    ($node:expr, $request:expr, $variant:ident) => {
+        match call($node, $request).await? {
+            dispatcher::Reply::$variant(value) => Ok(value),
+            other => panic!("{other:?}"),
+        }
+    };
+}
+
+/// Registers a dataset of `splits` splits whose definition is these bytes.
+pub(crate) async fn register(
+    node: &RunningNode,
+    id: &str,
+    bytes: Bytes,
+    splits: i64,
+) -> Result<DatasetId, Status> {
+    let digest = digest(&bytes);
+    let size_bytes = bytes.len() as u64;
+    let is_blob = size_bytes > DEFINITION_INLINE_BYTES_MAX;
+    if is_blob {
+        node.put_blob(digest, bytes.clone()).await?;
+    }
+    let definition = Definition { digest, size_bytes, inline: (!is_blob).then_some(bytes) };
+    let metadata = DatasetMetadata {
+        encoded: Bytes::from_static(b"metadata"),
+        structure: Digest::new([1; 32]),
+        compression: Compression::Snappy,
+        cardinality: splits,
+    };
+    let request = RegisterDataset {
+        wished: Some(DatasetId::new(id)),
+        definition,
+        plan: SplitPlan::Splittable(vec![SplitSource::counting(splits)]),
+        metadata,
+    };
+    expect!(node, dispatcher::Request::RegisterDataset(request), Dataset)
+}
+
+pub(crate) fn job_request(name: &str, dataset: &str) -> GetOrCreateJob {
+    GetOrCreateJob {
+        dataset: DatasetId::new(dataset),
+        sharding: ShardingPolicy::Dynamic,
+        name: Some(name.into()),
+        consumers: None,
+        use_cross_trainer_cache: false,
+        target_workers: TargetWorkers::Auto,
+    }
+}
+
+/// Creates a job of dataset `data`, or finds it.
+pub(crate) async fn job(node: &RunningNode, name: &str) -> Result<JobId, Status> {
+    let request = job_request(name, "data");
+    expect!(node, dispatcher::Request::GetOrCreateJob(request), Job)
+}
+
+/// Joins an iteration of a job.
+pub(crate) async fn join(node: &RunningNode, job: JobId) -> Result<ClientId, Status> {
+    let request = dispatcher::Request::GetOrCreateIteration { job, repetition: 0 };
+    expect!(node, request, Client)
+}
+
+pub(crate) async fn split(
+    node: &RunningNode,
+    iteration: IterationId,
+) -> Result<Option<i64>, Status> {
+    let request = dispatcher::Request::GetSplit { iteration, repetition: 0, source: 0 };
+    expect!(node, request, Split)
+}
+
+pub(crate) async fn worker_heartbeat(
+    node: &RunningNode,
+    address: &str,
+    current_tasks: Vec<TaskId>,
+) -> Result<dispatcher::WorkerHeartbeatReply, Status> {
+    let request = WorkerHeartbeat {
+        address: address.into(),
+        current_tasks,
+        tags: Vec::new(),
+        uid: 7,
+        transfer_servers: Vec::new(),
+    };
+    expect!(node, dispatcher::Request::WorkerHeartbeat(request), WorkerHeartbeat)
+}
+
+pub(crate) async fn client_heartbeat(
+    node: &RunningNode,
+    client: ClientId,
+) -> Result<dispatcher::ClientHeartbeatReply, Status> {
+    let request = ClientHeartbeat {
+        client,
+        current_round: None,
+        blocked_round: None,
+        target_processing_time_ns: 0,
+    };
+    expect!(node, dispatcher::Request::ClientHeartbeat(request), ClientHeartbeat)
+}
+
+/// The whole durable state: what goes with the process is left out.
+pub(crate) async fn report(node: &RunningNode) -> Result<Report, Status> {
+    let report: Result<Report, Status> = expect!(node, dispatcher::Request::Report, Report);
+    let mut report = report?;
+    for worker in &mut report.workers {
+        (worker.silent_ms, worker.lost) = (None, false);
+    }
+    for client in &mut report.clients {
+        client.silent_ms = None;
+    }
+    for iteration in &mut report.iterations {
+        iteration.round = None;
+    }
+    Ok(report)
+}
+
+/// The names of the jobs, in order of creation.
+pub(crate) async fn job_names(node: &RunningNode) -> Vec<String> {
+    let jobs = report(node).await.unwrap().jobs;
+    jobs.into_iter().map(|job| job.name).collect()
+}

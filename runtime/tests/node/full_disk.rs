@@ -1,0 +1,192 @@
+//! Without room on the disk updates are refused and the rest goes on; with room all is well again.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rondo::node::RunningNode;
+use rondo::service::NodePort;
+use rondo_core::control::Health;
+use rondo_core::ids::{ClientId, IterationId};
+use rondo_core::status::{Code, Status};
+
+use super::calls::{
+    client_heartbeat, job, job_names, join, register, report, split, worker_heartbeat,
+};
+use super::faulty_disk::FaultyDisk;
+use super::world::{Life, World};
+
+/// How the disk gets full.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// Space cannot be set aside.
+    NoSpace,
+    /// Writes fail, as on a copy-on-write file system.
+    NoWrites,
+    /// What is free is kept in reserve.
+    Reserve,
+}
+
+/// What is kept in reserve, in bytes.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+impl Cause {
+    fn set(self, disk: &FaultyDisk, full: bool) {
+        let faults = &disk.faults;
+        let (bytes, room) = match self {
+            Self::NoSpace => (&faults.space_left, u64::MAX),
+            Self::NoWrites => (&faults.writes_left, u64::MAX),
+            // So little that the store asks again soon.
+            Self::Reserve => (&faults.free_space, RESERVE_BYTES + (32 << 10)),
+        };
+        bytes.store(if full { 0 } else { room }, Ordering::SeqCst);
+    }
+}
+
+async fn fill(node: &RunningNode) -> (ClientId, IterationId) {
+    register(node, "data", bytes::Bytes::from_static(b"small"), 1000).await.unwrap();
+    worker_heartbeat(node, "worker:1", Vec::new()).await.unwrap();
+    let id = job(node, "before").await.unwrap();
+    let client = join(node, id).await.unwrap();
+    let tasks = client_heartbeat(node, client).await.unwrap().tasks;
+    (client, tasks[0].iteration)
+}
+
+/// Makes updates until one is refused; says which were acknowledged, and the refusal.
+async fn update_until_refused(node: &RunningNode, prefix: &str) -> (Vec<String>, Status) {
+    let mut acknowledged = Vec::new();
+    for n in 0..10_000 {
+        let name = format!("{prefix} {n}");
+        match job(node, &name).await {
+            Ok(_) => acknowledged.push(name),
+            Err(status) => return (acknowledged, status),
+        }
+    }
+    panic!("never refused");
+}
+
+async fn wait_until_serving(node: &RunningNode) {
+    let start = Instant::now();
+    while node.health() != Health::Serving {
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", node.health());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn check_refusal(node: &RunningNode, status: &Status, world: &World) {
+    assert_eq!(status.code, Code::Unavailable);
+    let journal = world.path.join("journal");
+    let Health::RefusingUpdates(reason) = node.health() else {
+        panic!("{:?}", node.health());
+    };
+    for text in [&status.message[..], &reason] {
+        assert!(text.contains("no space for "), "{text}");
+        assert!(!text.contains("no space for 0 bytes"), "{text}");
+        assert!(text.contains(&journal.display().to_string()), "{text}");
+    }
+    let state = node.journal_status().state;
+    assert!(state.starts_with("refusing writes: no space for "), "{state}");
+}
+
+fn updates_are_refused_and_go_on_by_themselves(cause: Cause) {
+    let (mut world, disk) = World::faulty();
+    world.store.preallocate_bytes = 1 << 10;
+    world.store.free_space_reserve_bytes = RESERVE_BYTES;
+    cause.set(&disk, false);
+    let life = Life::begin(&world);
+    let (names, reported) = life.run(async {
+        let node = &*life.node;
+        let (client, iteration) = fill(node).await;
+        cause.set(&disk, true);
+        let (mut names, status) = update_until_refused(node, "first").await;
+        check_refusal(node, &status, &world);
+        for n in 0..20 {
+            // Reads and unchanged heartbeats go on, updates do not.
+            worker_heartbeat(node, "worker:1", client_tasks(node, client).await).await.unwrap();
+            assert_eq!(report(node).await.unwrap().workers.len(), 1);
+            let refused = split(node, iteration).await.unwrap_err();
+            assert_eq!(refused.code, Code::Unavailable, "{n}");
+            let status = job(node, "refused").await.unwrap_err();
+            check_refusal(node, &status, &world);
+        }
+        cause.set(&disk, false);
+        wait_until_serving(node).await;
+        for n in 0..10 {
+            assert_eq!(
+                split(node, iteration).await.unwrap(),
+                Some(n),
+                "a refused split is not lost"
+            );
+            let name = format!("second {n}");
+            job(node, &name).await.unwrap();
+            names.push(name);
+        }
+        (names, report(node).await.unwrap())
+    });
+    let twice = |name: &&String| reported.jobs.iter().filter(|job| job.name == **name).count() != 1;
+    assert_eq!(names.iter().find(twice), None);
+    life.crash();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(report(&life.node)).unwrap(), reported);
+}
+
+async fn client_tasks(node: &RunningNode, client: ClientId) -> Vec<rondo_core::ids::TaskId> {
+    let tasks = client_heartbeat(node, client).await.unwrap().tasks;
+    tasks.iter().map(|task| task.task).collect()
+}
+
+#[test]
+fn without_space_to_set_aside() {
+    updates_are_refused_and_go_on_by_themselves(Cause::NoSpace);
+}
+
+#[test]
+fn without_space_to_write() {
+    updates_are_refused_and_go_on_by_themselves(Cause::NoWrites);
+}
+
+#[test]
+fn with_the_reserve_alone() {
+    updates_are_refused_and_go_on_by_themselves(Cause::Reserve);
+}
+
+#[test]
+fn a_full_disk_survives_a_crash_and_a_restart() {
+    let (mut world, disk) = World::faulty();
+    world.store.preallocate_bytes = 1 << 10;
+    let mut acknowledged = Vec::new();
+    for n in 0..4 {
+        let life = Life::begin(&world);
+        Cause::NoWrites.set(&disk, false);
+        life.run(async {
+            let name = format!("room {n}");
+            job(&life.node, &name).await.unwrap();
+            acknowledged.push(name);
+            Cause::NoWrites.set(&disk, true);
+            let (names, _) = update_until_refused(&life.node, &format!("full {n}")).await;
+            acknowledged.extend(names);
+        });
+        match n % 2 {
+            0 => life.crash(),
+            _ => life.stop(),
+        }
+    }
+    Cause::NoWrites.set(&disk, false);
+    let life = Life::begin(&world);
+    let names = life.run(job_names(&life.node));
+    assert!(acknowledged.iter().all(|name| names.contains(name)), "{names:?}");
+}
+
+#[test]
+fn without_room_for_a_new_segment() {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        *disk.faults.no_new.lock().unwrap() = Some(".seg");
+        let (_, status) = update_until_refused(node, "first").await;
+        check_refusal(node, &status, &world);
+        *disk.faults.no_new.lock().unwrap() = None;
+        wait_until_serving(node).await;
+        job(node, "second").await.unwrap();
+    });
+}

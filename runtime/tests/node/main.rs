@@ -1,0 +1,20 @@
+//! The running node over real and faulty disks, one behaviour a file.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod calls;
+mod cancellation;
+mod damage;
+mod durability;
+mod failing_sync;
+#[path = "../disks/faulty.rs"]
+mod faulty_disk;
+mod full_disk;
+#[path = "../disks/model.rs"]
+mod model_disk;
+mod power_cut;
+mod random;
+mod restart;
+mod snapshots;
+mod stop;
+mod world;

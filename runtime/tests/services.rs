@@ -1,0 +1,309 @@
+//! The services over real loopback gRPC, with a node that answers from a script.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![cfg(not(madsim))]
+
+use std::collections::BTreeMap;
+use std::future::{pending, ready};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use prost::Message;
+use rondo::service::{
+    AdminService, DispatcherService, HealthService, JournalStatus, NodePort, NodeSlot, Router,
+    ServerInfo,
+};
+use rondo::transport::budget::Budget;
+use rondo::transport::grpc_client::GrpcClient;
+use rondo::transport::grpc_server::{ServerConfig, serve};
+use rondo::transport::{BoxFuture, Transport, listener};
+use rondo_core::control::{Health, Reply, Request};
+use rondo_core::dispatcher::{self, Definition, Report, WorkerReport};
+use rondo_core::ids::{DatasetId, Digest};
+use rondo_core::status::{Code, Status};
+use rondo_proto::convert::{GET_STATUS_PATH, HEALTH_CHECK_PATH, Method};
+use rondo_proto::health::{HealthCheckRequest, HealthCheckResponse};
+use rondo_proto::{admin, tf};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Remembers registrations and blobs, in the order in which they came.
+#[derive(Default)]
+struct FakeNode {
+    unhealthy: bool,
+    blobs: Mutex<BTreeMap<Digest, Bytes>>,
+    registered: Mutex<Vec<dispatcher::RegisterDataset>>,
+}
+
+impl FakeNode {
+    fn answer(&self, request: dispatcher::Request) -> Result<dispatcher::Reply, Status> {
+        use dispatcher::Request as Asked;
+        match request {
+            Asked::RegisterDataset(request) => {
+                if request.definition.inline.is_none() {
+                    let blobs = self.blobs.lock().unwrap();
+                    assert!(blobs.contains_key(&request.definition.digest), "blob comes first");
+                }
+                self.registered.lock().unwrap().push(request);
+                Ok(dispatcher::Reply::Dataset(DatasetId::new("1000")))
+            }
+            Asked::GetDefinition { .. } => {
+                let registered = self.registered.lock().unwrap();
+                let definition: Definition = registered[0].definition.clone();
+                Ok(dispatcher::Reply::Definition(definition))
+            }
+            Asked::GetMetadata { dataset } => {
+                Err(Status::new(Code::NotFound, format!("Dataset id {dataset} not found")))
+            }
+            Asked::Report => Ok(dispatcher::Reply::Report(Report {
+                workers: vec![WorkerReport {
+                    address: "worker:1".into(),
+                    uid: 7,
+                    tags: vec!["tag".into()],
+                    tasks: 3,
+                    silent_ms: Some(5),
+                    lost: false,
+                }],
+                ..Report::default()
+            })),
+            other => panic!("not in the script: {other:?}"),
+        }
+    }
+}
+
+impl NodePort for FakeNode {
+    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+        let Request::Dispatcher(request) = request;
+        Box::pin(ready(self.answer(request).map(Reply::Dispatcher)))
+    }
+
+    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<(), Status>> {
+        self.blobs.lock().unwrap().insert(digest, blob);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn get_blob(&self, digest: Digest) -> BoxFuture<'_, Result<Bytes, Status>> {
+        let blob = self.blobs.lock().unwrap().get(&digest).cloned();
+        Box::pin(ready(blob.ok_or_else(|| Status::new(Code::DataLoss, "no blob"))))
+    }
+
+    fn health(&self) -> Health {
+        if self.unhealthy {
+            return Health::RefusingUpdates("the disk is full".into());
+        }
+        Health::Serving
+    }
+
+    fn journal_status(&self) -> JournalStatus {
+        JournalStatus { store: "sled".into(), durable_lsn: 41, next_lsn: 42, ..Default::default() }
+    }
+
+    fn halted(&self) -> BoxFuture<'_, String> {
+        Box::pin(pending())
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(ready(Ok(())))
+    }
+}
+
+struct Server {
+    address: String,
+    client: GrpcClient,
+    slot: NodeSlot,
+}
+
+impl Server {
+    /// A server whose node has not started.
+    fn start() -> Self {
+        let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (slot, budget) = (NodeSlot::new(), Budget::new(1 << 30));
+        let server = ServerInfo {
+            version: "1.2.3",
+            listen_address: address.clone(),
+            started: Instant::now(),
+        };
+        let router = Router::new()
+            .with(
+                "tensorflow.data.DispatcherService",
+                DispatcherService::new(slot.clone(), 9, budget),
+            )
+            .with("rondo.v1.Admin", AdminService::new(slot.clone(), server))
+            .with("grpc.health.v1.Health", HealthService::new(slot.clone(), &["rondo.v1.Admin"]));
+        tokio::spawn(serve(listener, Arc::new(router), ServerConfig::default(), pending()));
+        Self { address, client: GrpcClient::new(), slot }
+    }
+
+    fn with(node: FakeNode) -> (Self, Arc<FakeNode>) {
+        let (server, node) = (Self::start(), Arc::new(node));
+        server.slot.fill(node.clone());
+        (server, node)
+    }
+
+    async fn call(&self, path: &'static str, message: impl Message) -> Result<Bytes, Status> {
+        let message = message.encode_to_vec().into();
+        self.client.unary(&self.address, path, message, SOON).await
+    }
+
+    async fn raw(&self, path: &'static str, message: &'static [u8]) -> Result<Bytes, Status> {
+        self.client.unary(&self.address, path, Bytes::from_static(message), SOON).await
+    }
+
+    async fn health(&self, service: &str) -> Result<i32, Status> {
+        let request = HealthCheckRequest { service: service.into() };
+        let answer = self.call(HEALTH_CHECK_PATH, request).await?;
+        Ok(HealthCheckResponse::decode(answer).unwrap().status)
+    }
+}
+
+#[tokio::test]
+async fn the_version_is_answered_before_anything_else_is_ready() {
+    let server = Server::start();
+    assert_eq!(server.raw(Method::GetVersion.path(), b"").await.unwrap(), &b"\x08\x09"[..]);
+}
+
+#[tokio::test]
+async fn other_methods_are_unavailable_until_the_node_is_ready() {
+    let server = Server::start();
+    for method in [Method::GetWorkers, Method::GetDataServiceConfig, Method::GetSplit] {
+        let status = server.raw(method.path(), b"").await.unwrap_err();
+        assert_eq!(status.code, Code::Unavailable, "{method:?}");
+        assert!(status.message.contains("has not started yet"), "{status}");
+    }
+    let status = server.raw(GET_STATUS_PATH, b"").await.unwrap_err();
+    assert_eq!(status.code, Code::Unavailable);
+}
+
+#[tokio::test]
+async fn malformed_bytes_are_an_invalid_argument() {
+    let (server, _) = Server::with(FakeNode::default());
+    for path in [Method::GetSplit.path(), HEALTH_CHECK_PATH, GET_STATUS_PATH] {
+        let status = server.raw(path, b"\x0a\xff").await.unwrap_err();
+        assert_eq!(status.code, Code::InvalidArgument, "{path}: {status}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_methods_are_unimplemented_by_name() {
+    let (server, _) = Server::with(FakeNode::default());
+    for path in [
+        "/tensorflow.data.DispatcherService/Nope",
+        "/rondo.v1.Admin/Nope",
+        "/grpc.health.v1.Health/Watch",
+        "/tensorflow.data.WorkerService/GetElement",
+        "/nonsense",
+    ] {
+        let status = server.raw(path, b"").await.unwrap_err();
+        assert_eq!(status.code, Code::Unimplemented, "{path}");
+        assert!(status.message.contains(path), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn snapshots_are_unimplemented_and_say_so() {
+    let (server, _) = Server::with(FakeNode::default());
+    for method in [Method::Snapshot, Method::GetSnapshotSplit, Method::GetSnapshotStreams] {
+        let status = server.raw(method.path(), b"").await.unwrap_err();
+        assert_eq!(status.code, Code::Unimplemented);
+        assert!(status.message.contains("snapshot"), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn health_follows_the_node() {
+    let server = Server::start();
+    assert_eq!(server.health("").await, Ok(2), "NOT_SERVING before the start");
+    let (server, _) = Server::with(FakeNode::default());
+    assert_eq!(server.health("").await, Ok(1));
+    assert_eq!(server.health("rondo.v1.Admin").await, Ok(1));
+    assert_eq!(server.health("other").await.unwrap_err().code, Code::NotFound);
+    let (server, _) = Server::with(FakeNode { unhealthy: true, ..FakeNode::default() });
+    assert_eq!(server.health("").await, Ok(2));
+}
+
+#[tokio::test]
+async fn the_nodes_refusals_arrive_as_they_are() {
+    let (server, _) = Server::with(FakeNode::default());
+    let request = tf::data::GetDataServiceMetadataRequest { dataset_id: "77".into() };
+    let status = server.call(Method::GetDataServiceMetadata.path(), request).await.unwrap_err();
+    assert_eq!(status, Status::new(Code::NotFound, "Dataset id 77 not found"));
+}
+
+/// A `DatasetDef` whose graph is one node that holds so many bytes of constant.
+fn dataset_def(constant_bytes: usize) -> Bytes {
+    let field = |tag: u8, value: &[u8]| {
+        let mut bytes = vec![tag << 3 | 2];
+        prost::encoding::encode_varint(value.len() as u64, &mut bytes);
+        bytes.extend_from_slice(value);
+        bytes
+    };
+    let tensor = [&[0x08, 0x07][..], &field(4, &vec![b'x'; constant_bytes])].concat();
+    let attribute = [field(1, b"value"), field(2, &field(8, &tensor))].concat();
+    let node = [field(1, b"c"), field(2, b"Const"), field(5, &attribute)].concat();
+    field(1, &field(1, &node)).into()
+}
+
+async fn register(constant_bytes: usize) -> (Server, Arc<FakeNode>, Bytes) {
+    let (server, node) = Server::with(FakeNode::default());
+    let dataset = dataset_def(constant_bytes);
+    let request = tf::data::GetOrRegisterDatasetRequest {
+        dataset: Some(dataset.clone()),
+        ..Default::default()
+    };
+    let answer = server.call(Method::GetOrRegisterDataset.path(), request).await.unwrap();
+    let answer = tf::data::GetOrRegisterDatasetResponse::decode(answer).unwrap();
+    assert_eq!(answer.dataset_id, "1000");
+    (server, node, dataset)
+}
+
+async fn definition(server: &Server) -> Bytes {
+    let request = tf::data::GetDatasetDefRequest { dataset_id: "1000".into() };
+    let answer = server.call(Method::GetDatasetDef.path(), request).await.unwrap();
+    tf::data::GetDatasetDefResponse::decode(answer).unwrap().dataset_def.unwrap()
+}
+
+#[tokio::test]
+async fn a_small_definition_goes_with_the_request() {
+    let (server, node, dataset) = register(100).await;
+    assert_eq!(node.registered.lock().unwrap()[0].definition.inline, Some(dataset.clone()));
+    assert!(node.blobs.lock().unwrap().is_empty());
+    assert_eq!(definition(&server).await, dataset);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_definition_is_a_blob_kept_before_the_node_hears_of_it() {
+    let (server, node, dataset) = register(8 << 20).await;
+    assert_eq!(node.registered.lock().unwrap()[0].definition.inline, None);
+    assert_eq!(node.blobs.lock().unwrap().len(), 1);
+    assert!(definition(&server).await == dataset);
+}
+
+#[tokio::test]
+async fn a_graph_that_is_none_is_refused() {
+    let (server, node) = Server::with(FakeNode::default());
+    let request = tf::data::GetOrRegisterDatasetRequest {
+        dataset: Some(Bytes::from_static(b"\xff\xff\xff")),
+        ..Default::default()
+    };
+    let path = Method::GetOrRegisterDataset.path();
+    let status = server.call(path, request).await.unwrap_err();
+    assert_eq!(status.code, Code::InvalidArgument, "{status}");
+    assert!(node.registered.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_status_brings_everything_together() {
+    let (server, _) = Server::with(FakeNode { unhealthy: true, ..FakeNode::default() });
+    let answer = server.call(GET_STATUS_PATH, admin::GetStatusRequest {}).await.unwrap();
+    let answer = admin::GetStatusResponse::decode(answer).unwrap();
+    let process = answer.server.unwrap();
+    assert_eq!(process.version, "1.2.3");
+    assert_eq!(process.listen_address, server.address);
+    assert!(!process.healthy);
+    assert!(process.reason.contains("the disk is full"), "{}", process.reason);
+    let journal = answer.journal.unwrap();
+    assert_eq!((journal.durable_lsn, journal.next_lsn), (41, 42));
+    assert_eq!(answer.dispatcher.unwrap().workers[0].address, "worker:1");
+}
