@@ -1,1 +1,24 @@
-//! Helpers.
+//! What the whole-system tests share: the rules of the house as a check, the real binary as a
+//! process, a raw gRPC client, and real TensorFlow programs.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "all of this crate is test code: a failed unwrap is a failed test"
+)]
+
+pub mod bed;
+pub mod binary;
+pub mod dispatcher;
+pub mod graph;
+pub mod ledger;
+pub mod load;
+pub mod process;
+pub mod random;
+pub mod server;
+pub mod tensorflow;
+pub mod tidy;

@@ -1,0 +1,31 @@
+"""Reads one epoch of a range through the service and says what it got, element by element.
+
+Prints `element VALUE` as each arrives and `end` after the last, so that whoever started it can do
+harm to servers and workers at a chosen moment and account for every element afterwards.
+"""
+import argparse
+import os
+import time
+
+from quiet import DYNAMIC, service, tf
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dispatcher", required=True, help="host:port")
+    parser.add_argument("--elements", type=int, required=True)
+    parser.add_argument("--pause-ms", type=float, default=0, help="after each element")
+    parser.add_argument("--job", default=None, help="name of the job; several readers share it")
+    opts = parser.parse_args()
+    # Few requests ahead of the reader: its pace is then the pace at which splits are taken.
+    dataset = tf.data.Dataset.range(opts.elements).apply(service.distribute(
+        DYNAMIC, "grpc://" + opts.dispatcher, job_name=opts.job, max_outstanding_requests=4))
+    for element in dataset.as_numpy_iterator():
+        print("element %d" % element, flush=True)
+        time.sleep(opts.pause_ms / 1000)
+    print("end", flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+//! The binary as a person meets it: what it says, how it ends, and what it leaves alone.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a failed unwrap is a failed test"
+)]
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use rondo_proto::tf::data::data_service_metadata::Compression;
+use rondo_proto::tf::data::processing_mode_def::ShardingPolicy;
+use rondo_tests::binary;
+use rondo_tests::graph;
+use rondo_tests::process::{Ended, Process};
+use rondo_tests::server::{self, Options, Server, run, run_command};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asserts that it ended with this status and said all of these words.
+fn assert_ended(ended: &Ended, status: i32, words: &[&str]) {
+    assert_eq!(ended.status.code(), Some(status), "{}", ended.log);
+    for word in words {
+        assert!(ended.log.contains(word), "{word:?} is not in:\n{}", ended.log);
+    }
+    assert!(!ended.log.contains("panicked"), "{}", ended.log);
+}
+
+/// Runs `rondo serve` on `data` and a free port to its end.
+fn serve(data: &std::path::Path) -> Ended {
+    run_command(&mut server::command(data, 0, &Options::store("segment")))
+}
+
+#[test]
+fn a_busy_port_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = TempDir::new().unwrap();
+    let options = Options::store("segment");
+    let ended = run_command(&mut server::command(&folder.path().join("data"), port, &options));
+    assert_ended(&ended, 3, &["127.0.0.1", &port.to_string(), "in use", "--listen"]);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_is_named() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "precious").unwrap();
+    for data in [file.clone(), file.join("below")] {
+        assert_ended(&serve(&data), 4, &[data.to_str().unwrap()]);
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn a_foreign_directory_is_left_alone() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("holiday.jpg"), "precious").unwrap();
+    assert_ended(&serve(folder.path()), 4, &[folder.path().to_str().unwrap(), "holiday.jpg"]);
+    let left: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["holiday.jpg"]);
+}
+
+#[test]
+fn a_second_server_on_one_directory_is_refused() {
+    for store in ["segment", "sled"] {
+        let first = Server::start(&Options::store(store));
+        let data = first.data();
+        let ended = run_command(&mut server::command(&data, 0, &Options::store(store)));
+        assert_ended(&ended, 5, &[data.to_str().unwrap(), "used by another server"]);
+        assert!(first.dispatcher().is_serving().unwrap());
+    }
+}
+
+#[test]
+fn another_store_does_not_start_on_the_directory() {
+    let mut first = Server::start(&Options::store("segment"));
+    first.dispatcher().worker_heartbeat("worker:1", &[]).unwrap();
+    first.terminate();
+    let ended = run_command(&mut server::command(&first.data(), 0, &Options::store("sled")));
+    assert_ended(&ended, 4, &["segment", "sled"]);
+    first.start_again();
+}
+
+#[test]
+fn wrong_flags_are_named_with_what_would_be_right() {
+    for (arguments, words) in [
+        (&["serve", "--store=tape"][..], &["--store", "tape", "sled", "segment"][..]),
+        (&["serve", "--port=70000"], &["--port", "70000"]),
+        (&["serve", "--listen=nowhere"], &["--listen", "nowhere", "host:port"]),
+        (&["serve", "--job-gc-timeout-ms=soon"], &["--job-gc-timeout-ms", "soon"]),
+        (&["serve", "--deployment-mode=9"], &["--deployment-mode", "9", "colocated"]),
+        (&["serve", "--fault-tolerant=perhaps"], &["--fault-tolerant", "perhaps", "true"]),
+        (&["serve", "--dta=x"], &["--dta", "--data"]),
+        (&["srve"], &["srve", "serve"]),
+        (&["serve", "stray"], &["stray"]),
+    ] {
+        assert_ended(&run(arguments), 2, words);
+    }
+}
+
+#[test]
+fn a_listener_for_all_machines_wants_a_word() {
+    let folder = TempDir::new().unwrap();
+    let mut command = Command::new(binary::rondo());
+    command.args(["serve", "--listen=0.0.0.0:0", "--data"]).arg(folder.path().join("data"));
+    let ended = run_command(&mut command);
+    assert!(!ended.status.success());
+    assert!(ended.log.contains("--insecure"), "{}", ended.log);
+}
+
+#[test]
+fn sigterm_ends_in_order_and_loses_nothing() {
+    for store in ["segment", "sled"] {
+        let mut server = Server::start(&Options::store(store));
+        let metadata = graph::metadata(Compression::Off, 9);
+        let dataset = server.dispatcher().register(None, graph::range(0, 9, 1), &metadata).unwrap();
+        assert_ended(&server.terminate(), 0, &[]);
+        server.start_again();
+        assert_eq!(server.dispatcher().definition(&dataset).unwrap(), graph::range(0, 9, 1));
+    }
+}
+
+#[test]
+fn a_parked_call_does_not_hold_up_the_end() {
+    let mut server = Server::start(&Options::store("segment"));
+    let address = server.address();
+    let parked = std::thread::spawn(move || park(&address));
+    std::thread::sleep(Duration::from_millis(300));
+    let began = std::time::Instant::now();
+    assert_ended(&server.terminate(), 0, &[]);
+    assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
+    let status = parked.join().unwrap();
+    assert!(rondo_tests::dispatcher::is_retried(&status), "{status}");
+}
+
+/// Waits, as one of two consumers, for the other to give up a task too.
+fn park(address: &str) -> tonic::Status {
+    use rondo_proto::tf::data::{
+        GetOrCreateJobRequest, GetOrCreateJobResponse, MaybeRemoveTaskRequest,
+        MaybeRemoveTaskResponse,
+    };
+    use rondo_tests::dispatcher::{Dispatcher, job};
+    let dispatcher = Dispatcher::connect(address);
+    dispatcher.worker_heartbeat("worker:1", &[]).unwrap();
+    let metadata = graph::metadata(Compression::Off, -1);
+    let dataset = dispatcher.register(None, graph::range(0, 9, 1), &metadata).unwrap();
+    let request = GetOrCreateJobRequest {
+        num_consumers: Some(2),
+        ..job(&dataset, None, ShardingPolicy::Off)
+    };
+    let job: GetOrCreateJobResponse = dispatcher.call("GetOrCreateJob", &request).unwrap();
+    let client = dispatcher.iteration(job.job_id, 0).unwrap();
+    let task_id = dispatcher.heartbeat(client).unwrap().task_info[0].task_id;
+    let request = MaybeRemoveTaskRequest { task_id, consumer_index: 0, round: 1 };
+    dispatcher.call::<_, MaybeRemoveTaskResponse>("MaybeRemoveTask", &request).unwrap_err()
+}
+
+#[test]
+fn help_names_every_setting_with_its_variable() {
+    assert_ended(&run(&["--help"]), 0, &["serve", "status", "Exit status"]);
+    let flags = [
+        "--listen",
+        "--port",
+        "--data",
+        "--store",
+        "--fault-tolerant",
+        "--job-gc-check-interval-ms",
+        "--job-gc-timeout-ms",
+        "--client-timeout-ms",
+        "--worker-timeout-ms",
+        "--gc-dynamic-sharding-jobs",
+        "--worker-addresses",
+        "--deployment-mode",
+        "--log",
+        "--free-space-reserve-mb",
+        "--config",
+    ];
+    let help = run(&["serve", "--help"]);
+    assert_ended(&help, 0, &flags);
+    for flag in flags {
+        let variable =
+            format!("RONDO_{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase());
+        assert!(help.log.contains(&variable), "{variable} is not in:\n{}", help.log);
+    }
+}
+
+#[test]
+fn status_of_nothing_says_what_to_do() {
+    let ended = run(&["status", "--server=127.0.0.1:1"]);
+    assert_ended(&ended, 7, &["cannot reach 127.0.0.1:1"]);
+}
+
+#[test]
+fn status_shows_the_same_to_people_and_scripts() {
+    let server = Server::start(&Options::store("sled"));
+    let dispatcher = server.dispatcher();
+    dispatcher.worker_heartbeat("worker:1", &[]).unwrap();
+    let metadata = graph::metadata(Compression::Off, 9);
+    let dataset = dispatcher.register(Some("digits"), graph::range(0, 9, 1), &metadata).unwrap();
+    let job = dispatcher.job(&dataset, Some("counting"), ShardingPolicy::Dynamic).unwrap();
+    dispatcher.iteration(job, 0).unwrap();
+    let server = format!("--server={}", server.address());
+    let people = run(&["status", &server]);
+    assert_ended(&people, 0, &["counting", "worker:1", "digits", "sled"]);
+    let scripts = run(&["status", &server, "-o", "json"]);
+    assert_ended(&scripts, 0, &[]);
+    let picture: Value = serde_json::from_str(&scripts.log).unwrap();
+    let text = picture.to_string();
+    for word in ["counting", "worker:1", "digits", "sled", "DYNAMIC"] {
+        assert!(text.contains(word), "{word} is not in {text}");
+    }
+}
+
+#[test]
+fn the_log_is_json_on_request_and_the_ready_line_is_not() {
+    let folder = TempDir::new().unwrap();
+    let options = Options::store("segment").flag("--log=json");
+    let mut process =
+        Process::start("rondo", &mut server::command(&folder.path().join("data"), 0, &options));
+    let ready = process.line_with(" ready on ", PATIENCE).unwrap();
+    assert!(ready.starts_with("rondo "), "{ready}");
+    process.signal("TERM");
+    let ended = process.wait(PATIENCE);
+    let lines = ended.log.lines().filter(|line| *line != ready);
+    let mut count = 0;
+    for line in lines {
+        let parsed: Result<Value, _> = serde_json::from_str(line);
+        assert!(parsed.is_ok(), "{line}");
+        count += 1;
+    }
+    assert!(count > 0, "nothing was logged");
+}
+
+#[test]
+fn serve_needs_no_flag_at_all() {
+    let folder = TempDir::new().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new(binary::rondo());
+    // The port by its variable: the default one may be taken on this machine.
+    command.arg("serve").env("XDG_STATE_HOME", folder.path()).env("RONDO_PORT", port.to_string());
+    let mut process = Process::start("rondo", &mut command);
+    process.line_with(&format!(" ready on 127.0.0.1:{port}"), PATIENCE).unwrap();
+    process.signal("TERM");
+    assert_ended(&process.wait(PATIENCE), 0, &[]);
+    assert!(folder.path().join("rondo").is_dir());
+}
