@@ -34,6 +34,11 @@ pub const PARKED_CALLS_MAX: usize = 1 << 16;
 /// Expiries (clients, iterations, parked calls) carried out in one step; the rest follows in the
 /// next steps at the same time.
 pub const EXPIRIES_PER_STEP_MAX: usize = 256;
+/// Runs of successive splits remembered of one task; of earlier ones only the number is known.
+pub const SPLIT_RUNS_PER_TASK_MAX: usize = 4096;
+/// Runs of lost tasks' splits that wait to be handed out again in one iteration; the splits of more
+/// count as lost.
+pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
 
 const _: () = assert!(SOURCES_MAX <= HEARTBEAT_ITEMS_MAX);
 const _: () = assert!(TASKS_MAX >= ITERATIONS_MAX);

@@ -35,6 +35,9 @@ fn iteration(round: Option<i64>) -> IterationReport {
         round,
         block_round: round.map(|round| round + 1),
         sources: vec![SourceReport { repetition: 6, produced: 7, total: 8 }],
+        splits_lost: 9,
+        splits_again: 10,
+        splits_in_doubt: 11,
     }
 }
 

@@ -62,6 +62,10 @@ pub struct Bounds {
     pub connections_max: usize,
     /// Calls under way on one connection.
     pub calls_per_connection_max: u32,
+    /// Calls waiting for the node's turn.
+    pub queue_calls_max: usize,
+    /// Calls the node takes in one turn.
+    pub batch_calls_max: usize,
     /// How long calls under way may take once shutdown has begun.
     pub shutdown_grace: Duration,
 }

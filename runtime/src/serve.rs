@@ -99,7 +99,7 @@ pub async fn start_node(
     transport: Arc<dyn Transport>,
 ) -> Result<Arc<dyn NodePort>, StartError> {
     let dispatcher = config.dispatcher.clone();
-    let surroundings = Surroundings { dispatcher, node: NodeConfig::default(), transport };
+    let surroundings = Surroundings { dispatcher, node: node_config(config), transport };
     let node = match &config.storage {
         Storage::Memory => node::start_in_memory(surroundings)?,
         Storage::Directory { path, store, free_space_reserve_bytes, segment_bytes_max } => {
@@ -214,6 +214,14 @@ fn router(config: &Config, slot: &NodeSlot, address: &str, budget: &Budget) -> R
         .with(DISPATCHER, dispatcher)
         .with(ADMIN, AdminService::new(slot.clone(), server))
         .with(HEALTH, HealthService::new(slot.clone(), &[DISPATCHER, ADMIN, HEALTH]))
+}
+
+fn node_config(config: &Config) -> NodeConfig {
+    NodeConfig {
+        queue_calls_max: config.bounds.queue_calls_max,
+        batch_calls_max: config.bounds.batch_calls_max,
+        ..NodeConfig::default()
+    }
 }
 
 fn server_config(config: &Config, budget: Budget) -> ServerConfig {

@@ -34,6 +34,7 @@ struct FakeNode {
     unhealthy: bool,
     blobs: Mutex<BTreeMap<Digest, Bytes>>,
     registered: Mutex<Vec<dispatcher::RegisterDataset>>,
+    askers: Mutex<Vec<Option<String>>>,
 }
 
 impl FakeNode {
@@ -67,6 +68,12 @@ impl FakeNode {
                 }],
                 ..Report::default()
             })),
+            Asked::WorkerHeartbeat(_) => Ok(dispatcher::Reply::WorkerHeartbeat(Default::default())),
+            Asked::GetSplit { asker, .. } => {
+                let asker = asker.map(|asker| asker.to_string());
+                self.askers.lock().unwrap().push(asker);
+                Ok(dispatcher::Reply::Split(None))
+            }
             other => panic!("not in the script: {other:?}"),
         }
     }
@@ -306,4 +313,38 @@ async fn the_status_brings_everything_together() {
     let journal = answer.journal.unwrap();
     assert_eq!((journal.durable_lsn, journal.next_lsn), (41, 42));
     assert_eq!(answer.dispatcher.unwrap().workers[0].address, "worker:1");
+}
+
+/// TensorFlow's workers do not say who they are when they ask for splits.
+#[tokio::test]
+async fn whoever_asks_for_splits_is_known_by_the_connection() {
+    let (server, node) = Server::with(FakeNode::default());
+    let heartbeat = |client: GrpcClient, address: &'static str| {
+        let heartbeat = tf::data::WorkerHeartbeatRequest {
+            worker_address: address.into(),
+            ..Default::default()
+        };
+        let message = heartbeat.encode_to_vec().into();
+        let path = Method::WorkerHeartbeat.path();
+        let address = server.address.clone();
+        async move { client.unary(&address, path, message, SOON).await }
+    };
+    let split = |client: GrpcClient| {
+        let message = tf::data::GetSplitRequest::default().encode_to_vec().into();
+        let path = Method::GetSplit.path();
+        let address = server.address.clone();
+        async move { client.unary(&address, path, message, SOON).await }
+    };
+    // One connection each.
+    let (one, other) = (GrpcClient::new(), GrpcClient::new());
+    split(one.clone()).await.unwrap();
+    heartbeat(one.clone(), "w:1").await.unwrap();
+    heartbeat(other.clone(), "w:2").await.unwrap();
+    split(one.clone()).await.unwrap();
+    split(other.clone()).await.unwrap();
+    heartbeat(one.clone(), "w:3").await.unwrap();
+    split(one).await.unwrap();
+    let known = |address: &str| Some(address.to_owned());
+    let askers = node.askers.lock().unwrap().clone();
+    assert_eq!(askers, [None, known("w:1"), known("w:2"), None]);
 }

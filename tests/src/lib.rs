@@ -15,6 +15,7 @@ pub mod bed;
 pub mod binary;
 pub mod dispatcher;
 pub mod graph;
+pub mod host;
 pub mod ledger;
 pub mod load;
 pub mod process;

@@ -145,12 +145,14 @@ impl Effects {
 /// Why the node wants to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The dispatcher's maintenance: expired clients, iterations to collect, lost workers.
+    /// The dispatcher's maintenance: expired clients, iterations to collect.
     Maintenance,
     /// A consumer has waited long enough for the others to give up a task.
     Removal,
     /// Records were refused and should be tried again.
     AppendRetry,
+    /// Some worker may have been silent for too long.
+    Silence,
 }
 
 /// A wake-up: when, and for whose sake.

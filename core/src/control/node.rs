@@ -105,6 +105,7 @@ impl Node {
             (maintenance, Timer::Maintenance),
             (removal.unwrap_or(Time::NEVER), Timer::Removal),
             (self.append_retry, Timer::AppendRetry),
+            (self.dispatcher.silence_deadline(), Timer::Silence),
         ];
         deadlines.into_iter().filter(|(at, _)| *at < Time::NEVER).min()
     }

@@ -8,6 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
 
+use super::handed_out::{IterationSplits, TaskSplits};
 use super::record::Record;
 use super::state::{
     Client, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,
@@ -41,13 +42,18 @@ impl State {
             Record::RegisterWorker { .. } | Record::UpdateWorker { .. } => {
                 self.apply_worker(lsn, record)
             }
+            Record::LoseWorker { id, again } => self.lose_worker(lsn, *id, *again),
+            Record::ReturnWorker { id, reborn } => self.return_worker(lsn, *id, *reborn),
+            Record::RestartTasks { worker, again } => self.restart_tasks(lsn, *worker, *again),
             Record::CreateJob { .. } => self.apply_job(lsn, record),
             Record::CreateIteration { id, .. } => self.create_iteration(lsn, *id, record),
             Record::AcquireClient { id, iteration, at } => {
                 self.acquire_client(lsn, *id, *iteration, *at)
             }
             Record::ReleaseClient { id, at } => self.release_client(lsn, *id, *at),
-            Record::ProduceSplit { .. } => self.produce_split(lsn, record),
+            Record::ProduceSplit { .. } | Record::RepeatSplit { .. } => {
+                self.apply_split(lsn, record)
+            }
             Record::CollectIteration { id } => self.collect_iteration(lsn, *id),
             _ => self.apply_task(lsn, record),
         }
@@ -57,6 +63,7 @@ impl State {
         match *record {
             Record::CreateTask { id, iteration, worker } => {
                 self.create_task(lsn, id, iteration, worker)?;
+                self.note_reader_tried(iteration)?;
                 self.iteration_mut(iteration)?.tasks.push(id);
                 Ok(())
             }
@@ -72,7 +79,10 @@ impl State {
             }
             Record::AcceptRound { iteration, client } => self.accept_round(lsn, iteration, client),
             Record::FinishTask { id } => self.finish_task(lsn, id),
-            Record::RemoveTask { id } => self.remove_task(lsn, id),
+            Record::RemoveTask { id } => {
+                self.forsake_splits(lsn, id, false)?;
+                self.remove_task(lsn, id)
+            }
             _ => Err(ApplyError("the record is of no kind that tasks have".to_string())),
         }
     }
@@ -127,6 +137,7 @@ impl State {
                     address: address.clone(),
                     profile: profile.clone(),
                     tasks: BTreeSet::new(),
+                    lost: false,
                     changed: lsn,
                 };
                 self.workers.insert(*id, worker);
@@ -219,6 +230,7 @@ impl State {
             collected: false,
             changed: lsn,
             splits_changed: lsn,
+            splits: IterationSplits::default(),
         };
         self.index.add_iteration(&iteration, coordinated);
         self.iterations.insert(id, iteration);
@@ -242,7 +254,18 @@ impl State {
         of_iteration.changed = lsn;
         of_worker.changed = lsn;
         of_worker.tasks.insert(id);
-        self.tasks.insert(id, Task { id, iteration, worker, starting_round: 0, finished: false });
+        self.index.task_of.insert((worker, iteration), id);
+        self.tasks.insert(
+            id,
+            Task {
+                id,
+                iteration,
+                worker,
+                starting_round: 0,
+                finished: false,
+                splits: TaskSplits::beginning(&of_iteration.splits),
+            },
+        );
         self.counters.task = self.counters.task.max(id.next());
         Ok(())
     }
@@ -278,41 +301,25 @@ impl State {
         Ok(())
     }
 
-    fn produce_split(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
-        let Record::ProduceSplit { iteration: id, source, repetition, finished } = record else {
-            return Err(ApplyError("the record produces no split".to_string()));
-        };
-        let iteration = self.iteration_mut(*id)?;
-        let position = usize::try_from(*source).ok().and_then(|at| iteration.sources.get_mut(at));
-        let position = position.ok_or_else(|| missing("split source", source))?;
-        if *repetition > position.repetition {
-            position.repetition = *repetition;
-            position.index = 0;
-        }
-        if *finished {
-            position.repetition = position.repetition.saturating_add(1);
-            position.index = 0;
-        } else {
-            position.index = position.index.saturating_add(1);
-        }
-        iteration.splits_changed = lsn;
-        Ok(())
-    }
-
     fn finish_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {
         if self.is_pending(id) {
             // No consumer has ever seen it, and none should stop to agree on it.
             return self.remove_task(lsn, id);
         }
         let iteration = self.end_task(lsn, id)?;
-        let tasks = &self.tasks;
-        let finished = |task: &TaskId| tasks.get(task).is_some_and(|t| t.finished);
-        let iteration =
-            self.iterations.get_mut(&iteration).ok_or_else(|| missing("iteration", iteration))?;
+        let iteration = self.iteration_mut(iteration)?;
         iteration.changed = lsn;
-        if !iteration.tasks.is_empty() && iteration.tasks.iter().all(finished) {
-            let iteration = iteration.id;
-            self.close_iteration(lsn, iteration)?;
+        let id = iteration.id;
+        self.give_up_in_vain(id)?;
+        self.close_if_over(lsn, id)
+    }
+
+    /// Ends an iteration whose tasks are all finished, unless splits are to be handed out again.
+    pub(super) fn close_if_over(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
+        let iteration = self.iterations.get(&id);
+        let iteration = iteration.ok_or_else(|| missing("iteration", id))?;
+        if self.has_only_finished_tasks(iteration) && iteration.splits.again.is_empty() {
+            self.close_iteration(lsn, id)?;
         }
         Ok(())
     }
@@ -327,15 +334,23 @@ impl State {
     fn end_task(&mut self, lsn: Lsn, id: TaskId) -> Result<IterationId, ApplyError> {
         let task = self.tasks.get_mut(&id).ok_or_else(|| missing("task", id))?;
         task.finished = true;
+        task.splits = TaskSplits::default();
         let (worker, iteration) = (task.worker, task.iteration);
-        self.detach_task(lsn, id, worker)?;
+        self.detach_task(lsn, id, (worker, iteration))?;
         Ok(iteration)
     }
 
-    fn detach_task(&mut self, lsn: Lsn, id: TaskId, worker: WorkerId) -> Result<(), ApplyError> {
-        let worker = self.workers.get_mut(&worker).ok_or_else(|| missing("worker", worker))?;
-        if worker.tasks.remove(&id) {
-            worker.changed = lsn;
+    fn detach_task(
+        &mut self,
+        lsn: Lsn,
+        id: TaskId,
+        (worker, iteration): (WorkerId, IterationId),
+    ) -> Result<(), ApplyError> {
+        let of = self.workers.get_mut(&worker);
+        let of = of.ok_or_else(|| missing("worker", worker))?;
+        if of.tasks.remove(&id) {
+            of.changed = lsn;
+            self.index.task_of.remove(&(worker, iteration));
         }
         Ok(())
     }
@@ -345,6 +360,7 @@ impl State {
         let iteration = self.iteration_mut(id)?;
         iteration.finished = true;
         iteration.changed = lsn;
+        iteration.splits.give_up();
         let pending = core::mem::take(&mut iteration.pending);
         iteration.tasks.extend(pending.iter().map(|pending| pending.task));
         for pending in &pending {
@@ -354,14 +370,14 @@ impl State {
         Ok(())
     }
 
-    fn remove_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {
+    pub(super) fn remove_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {
         let task = self.tasks.get(&id).ok_or_else(|| missing("task", id))?;
-        let (worker, iteration) = (task.worker, task.iteration);
-        let iteration = self.iteration_mut(iteration)?;
+        let of = (task.worker, task.iteration);
+        let iteration = self.iteration_mut(of.1)?;
         iteration.tasks.retain(|task| *task != id);
         iteration.pending.retain(|pending| pending.task != id);
         iteration.changed = lsn;
-        self.detach_task(lsn, id, worker)?;
+        self.detach_task(lsn, id, of)?;
         self.tasks.remove(&id);
         Ok(())
     }

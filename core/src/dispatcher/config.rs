@@ -24,8 +24,12 @@ pub struct Config {
     pub client_timeout: Duration,
     /// How long a client may take to its first heartbeat after it joined.
     pub client_first_heartbeat_timeout: Duration,
-    /// How long a worker may be silent before it counts as lost.
-    pub worker_timeout: Duration,
+    /// How long a worker may be silent before it counts as lost, if its heartbeats let one expect
+    /// more of it; `None` if no worker ever does.
+    pub worker_timeout: Option<Duration>,
+    /// Whether splits of a lost worker are handed out again, as far as one knows that it had them.
+    /// Elements may then be read twice.
+    pub reissue_lost_splits: bool,
     /// Whether iterations with dynamic sharding are collected too.
     pub gc_dynamic_sharding_jobs: bool,
     /// How long a consumer waits for the others to agree on removing a task.
@@ -42,7 +46,8 @@ impl Default for Config {
             job_gc_timeout: Some(Duration::from_secs(300)),
             client_timeout: Duration::from_secs(120),
             client_first_heartbeat_timeout: Duration::from_secs(600),
-            worker_timeout: Duration::from_secs(60),
+            worker_timeout: Some(Duration::from_secs(60)),
+            reissue_lost_splits: false,
             gc_dynamic_sharding_jobs: false,
             removal_timeout: Duration::from_secs(10),
         }

@@ -1,6 +1,7 @@
 //! What holds of the dispatcher between two steps.
 
 mod graph;
+mod lost;
 mod progress;
 #[cfg(test)]
 mod tests;
@@ -88,5 +89,29 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
         number: "D14",
         sentence: "datasets with equal content share one definition",
         check: graph::definitions_are_shared,
+    },
+    Invariant {
+        number: "D41",
+        sentence: "a worker has at most one unfinished task of an iteration, found by both; a lost \
+                   worker has unfinished tasks in coordinated reads only",
+        check: lost::tasks_are_where_workers_are,
+    },
+    Invariant {
+        number: "D42",
+        sentence: "a split that was handed out is with at most one unfinished task, or waits to be \
+                   handed out again; finished tasks have none",
+        check: lost::splits_are_in_one_place,
+    },
+    Invariant {
+        number: "D43",
+        sentence: "nothing waits to be handed out again in a finished iteration; without coordination \
+                   an open one whose tasks are all finished has something that does",
+        check: lost::iterations_stay_open_for_splits,
+    },
+    Invariant {
+        number: "D44",
+        sentence: "no more unattributed splits are in doubt, or lie before a task, than were handed \
+                   out",
+        check: lost::doubts_are_bounded,
     },
 ];

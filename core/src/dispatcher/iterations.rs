@@ -79,8 +79,8 @@ impl Dispatcher {
             sources
         }];
         let mut id = self.state.counters().task;
-        for worker in self.state.workers().keys() {
-            records.push(Record::CreateTask { id, iteration, worker: *worker });
+        for worker in self.state.workers().values().filter(|worker| !worker.lost) {
+            records.push(Record::CreateTask { id, iteration, worker: worker.id });
             id = id.next();
         }
         Ok((iteration, records))

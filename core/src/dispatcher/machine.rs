@@ -127,7 +127,7 @@ impl Dispatcher {
             None => Time::NEVER,
         };
         Self {
-            leases: Leases::of_survivors(&state, now),
+            leases: Leases::of_survivors(&state, config.worker_timeout, now),
             removals: Removals::default(),
             rounds: BTreeMap::new(),
             views: BTreeMap::new(),
@@ -181,8 +181,8 @@ impl Dispatcher {
                 self.worker_update(turn, &worker_address, &progress)
             }
             Request::GetDefinition { dataset } => self.definition(dataset),
-            Request::GetSplit { iteration, repetition, source } => {
-                self.get_split(turn, iteration, repetition, source)
+            Request::GetSplit { iteration, repetition, source, asker } => {
+                self.get_split(turn, iteration, (repetition, source), asker.as_deref())
             }
             Request::GetWorkers => Ok(self.workers()),
             // A picture promises nothing, and is wanted most when the journal takes no records.

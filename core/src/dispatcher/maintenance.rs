@@ -1,5 +1,5 @@
 //! What happens by the passing of time: silent clients are released, abandoned iterations
-//! collected, silent workers marked as lost, waiting calls answered.
+//! collected, waiting calls answered. Silent workers are given up in [`super::lost`].
 
 use alloc::vec::Vec;
 
@@ -22,6 +22,7 @@ impl Dispatcher {
     /// Does what is due at `turn.now`; nothing when nothing is.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.expire_removals(turn);
+        self.lose_silent_workers(turn);
         if turn.now < self.next_maintenance {
             return;
         }
@@ -50,7 +51,6 @@ impl Dispatcher {
             self.commit(turn, [Record::CollectIteration { id }])?;
             self.forget_iteration(turn, id);
         }
-        self.notice_lost_workers(turn);
         Ok(more)
     }
 
@@ -99,14 +99,5 @@ impl Dispatcher {
         };
         let (job_name, repetition) = (job.name.clone(), iteration.repetition);
         turn.out.push(Effect::Observe(Event::IterationCollected { job_name, repetition }));
-    }
-
-    fn notice_lost_workers(&mut self, turn: &mut Turn<'_>) {
-        for id in self.leases.lose_silent_workers(turn.now, self.config.worker_timeout) {
-            if let Some(worker) = self.state.workers().get(&id) {
-                let address = worker.address.clone();
-                turn.out.push(Effect::Observe(Event::WorkerLost { address }));
-            }
-        }
     }
 }

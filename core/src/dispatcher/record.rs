@@ -123,6 +123,8 @@ pub enum Record {
         repetition: i64,
         /// True when the pass is over, false when a split was handed out.
         finished: bool,
+        /// The task it was handed to, if one knows.
+        task: Option<TaskId>,
     },
     /// Some consumer was already past the proposed round of the front pending task.
     RejectRound {
@@ -153,6 +155,40 @@ pub enum Record {
     CollectIteration {
         /// The iteration.
         id: IterationId,
+    },
+    /// A worker was silent for too long: its unfinished tasks are gone, but for those of
+    /// coordinated reads, whose consumers agree on that themselves.
+    LoseWorker {
+        /// The worker.
+        id: WorkerId,
+        /// Whether the splits of those tasks are to be handed out again.
+        again: bool,
+    },
+    /// A lost worker was heard again.
+    ReturnWorker {
+        /// The worker.
+        id: WorkerId,
+        /// Whether another process is heard, not the one that was lost.
+        reborn: bool,
+    },
+    /// Another process is heard at a worker's address: its tasks begin anew, and the splits they
+    /// were handed are gone.
+    RestartTasks {
+        /// The worker.
+        worker: WorkerId,
+        /// Whether those splits are to be handed out again.
+        again: bool,
+    },
+    /// A lost task's split was handed out again: the first one of its pass over its source.
+    RepeatSplit {
+        /// The iteration.
+        iteration: IterationId,
+        /// Index of the source.
+        source: u32,
+        /// The pass.
+        repetition: i64,
+        /// The task it was handed to, if one knows.
+        task: Option<TaskId>,
     },
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::report::Report;
 use super::types::{Definition, DeploymentMode, TaskDef, TaskInfo};
-use crate::ids::{ClientId, DatasetId, JobId, TaskId};
+use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
 
 /// One answer. Variants stand in the order of [`super::Request`]'s.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ pub struct ClientHeartbeatReply {
 }
 
 /// `WorkerHeartbeatResponse`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerHeartbeatReply {
     /// Tasks the worker should run and does not.
     pub new_tasks: Vec<TaskDef>,
@@ -79,7 +79,7 @@ pub enum Event {
         /// Its address.
         address: Arc<str>,
     },
-    /// A worker has been silent for longer than the worker timeout.
+    /// A worker has been silent for too long: its tasks have ended.
     WorkerLost {
         /// Its address.
         address: Arc<str>,
@@ -114,5 +114,23 @@ pub enum Event {
     TaskRemoved {
         /// The task.
         task: TaskId,
+    },
+    /// A lost worker was heard again.
+    WorkerReturned {
+        /// Its address.
+        address: Arc<str>,
+    },
+    /// Splits went with a worker that was lost, or that began anew.
+    SplitsLost {
+        /// The worker's address.
+        address: Arc<str>,
+        /// The iteration.
+        iteration: IterationId,
+        /// Splits known to have been handed to it.
+        lost: u64,
+        /// Those of them that will be handed out again.
+        again: u64,
+        /// Splits of which nobody knows whether they were handed to it.
+        in_doubt: u64,
     },
 }

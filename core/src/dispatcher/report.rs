@@ -53,7 +53,7 @@ pub struct WorkerReport {
     pub tasks: u64,
     /// Time since its last heartbeat to this process, in ms; absent before the first.
     pub silent_ms: Option<u64>,
-    /// Whether it has been silent for longer than the worker timeout.
+    /// Whether it was silent for too long and has not been heard since.
     pub lost: bool,
 }
 
@@ -101,6 +101,13 @@ pub struct IterationReport {
     pub block_round: Option<i64>,
     /// Where its sources of splits stand.
     pub sources: Vec<SourceReport>,
+    /// Splits that were handed to workers now lost, and not finished by them as far as one knows.
+    pub splits_lost: u64,
+    /// Splits of lost workers that wait to be handed out again.
+    pub splits_again: u64,
+    /// Splits of which nobody knows who took them, handed out while workers now lost were at work:
+    /// as many may be missing beside those lost.
+    pub splits_in_doubt: u64,
 }
 
 /// A source of splits.

@@ -32,8 +32,8 @@ impl Dispatcher {
             uid: worker.profile.uid,
             tags: worker.profile.tags.to_vec(),
             tasks: count(worker.tasks.len()),
-            silent_ms: self.leases.worker_silence(worker.id, now).map(Duration::as_millis),
-            lost: self.leases.is_lost(worker.id),
+            silent_ms: self.leases.workers.silence(worker.id, now).map(Duration::as_millis),
+            lost: worker.lost,
         }
     }
 
@@ -52,6 +52,9 @@ impl Dispatcher {
             round: self.rounds.get(&iteration.id).copied(),
             block_round: iteration.pending.front().map(|front| front.target_round),
             sources: iteration.sources.iter().map(source_report).collect(),
+            splits_lost: iteration.splits.lost,
+            splits_again: iteration.splits.again.count(),
+            splits_in_doubt: iteration.splits.doubt.count,
         }
     }
 

@@ -2,6 +2,7 @@
 //! method, already checked field by field.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::types::{
@@ -66,6 +67,8 @@ pub enum Request {
         repetition: i64,
         /// Which source.
         source: i64,
+        /// Address of the worker that asks, if one knows.
+        asker: Option<Arc<str>>,
     },
     /// `MaybeRemoveTask`.
     MaybeRemoveTask {

@@ -97,6 +97,7 @@ impl State {
         let worker = worker.ok_or_else(|| missing("worker", task.worker))?;
         if !task.finished {
             worker.tasks.insert(task.id);
+            self.index.task_of.insert((task.worker, task.iteration), task.id);
         }
         self.tasks.insert(task.id, task);
         Ok(())

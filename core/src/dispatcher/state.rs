@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::handed_out::{IterationSplits, TaskSplits};
 use super::record::WorkerProfile;
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
@@ -83,6 +84,8 @@ pub struct Worker {
     pub profile: WorkerProfile,
     /// Its unfinished tasks, pending ones too.
     pub tasks: BTreeSet<TaskId>,
+    /// Whether it was silent for too long and has not been heard since.
+    pub lost: bool,
     /// The newest record about it or its set of tasks.
     pub changed: Lsn,
 }
@@ -135,6 +138,8 @@ pub struct Iteration {
     pub changed: Lsn,
     /// The newest record about its splits.
     pub splits_changed: Lsn,
+    /// Splits that are with none of its tasks for sure.
+    pub splits: IterationSplits,
 }
 
 /// Where one source of splits stands.
@@ -187,6 +192,8 @@ pub struct Task {
     pub starting_round: i64,
     /// Whether its worker finished it, or it ended with its iteration.
     pub finished: bool,
+    /// Splits it was handed; none once it is finished.
+    pub splits: TaskSplits,
 }
 
 /// Ways to find things; all derived from the rest.
@@ -200,6 +207,8 @@ pub(super) struct Index {
     pub(super) open_iterations: BTreeSet<IterationId>,
     /// Unfinished iterations of coordinated reads.
     pub(super) open_coordinated: BTreeSet<IterationId>,
+    /// The unfinished task that a worker has of an iteration.
+    pub(super) task_of: BTreeMap<(WorkerId, IterationId), TaskId>,
     /// Definitions by content, so that equal ones share their bytes.
     pub(super) definitions: BTreeMap<Digest, Definition>,
 }
@@ -279,6 +288,11 @@ impl State {
     /// The job of a name.
     pub fn job_named(&self, name: &str) -> Option<&Job> {
         self.jobs.get(self.index.job_by_name.get(name)?)
+    }
+
+    /// The unfinished task that a worker has of an iteration, pending or not.
+    pub fn task_of(&self, worker: WorkerId, iteration: IterationId) -> Option<TaskId> {
+        self.index.task_of.get(&(worker, iteration)).copied()
     }
 
     /// The newest iteration of a job's repetition.

@@ -19,49 +19,108 @@ impl Dispatcher {
         turn: &mut Turn<'_>,
         heartbeat: &WorkerHeartbeat,
     ) -> Answer {
-        let records = match self.state.worker_at(&heartbeat.address) {
-            Some(worker) => self.decide_known_worker(worker, heartbeat),
+        let known = self.state.worker_at(&heartbeat.address);
+        let reborn = known.is_some_and(|worker| worker.profile.uid != heartbeat.uid);
+        let records = match known {
+            Some(worker) => self.decide_known_worker(worker, heartbeat)?,
             None => self.decide_new_worker(heartbeat)?,
         };
         let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, heartbeat)).collect();
         let recorded = !records.is_empty();
+        let before = known.filter(|_| reborn).map(|worker| worker.id);
+        let before = before.map(|id| (id, self.splits_with(id)));
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
         let lsn = self.commit(turn, records)?;
         turn.out.extend(events.into_iter().map(Effect::Observe));
+        if let Some((id, before)) = before {
+            self.tell_of_lost_splits(turn, id, &before);
+        }
         if registered {
             self.worker_list.admit(&heartbeat.address);
         }
         let Some(worker) = self.state.worker_at(&heartbeat.address) else {
             return Err(Refusal::Defect("a worker is gone right after its registration".into()));
         };
-        self.leases.hear_worker(worker.id, turn.now);
+        self.leases.workers.hear(worker.id, reborn, turn.now);
         let after = if recorded { lsn } else { worker.changed };
         Ok((Reply::WorkerHeartbeat(self.tasks_to_change(worker, heartbeat)), after))
     }
 
-    fn decide_known_worker(&self, worker: &Worker, heartbeat: &WorkerHeartbeat) -> Vec<Record> {
+    fn decide_known_worker(
+        &self,
+        worker: &Worker,
+        heartbeat: &WorkerHeartbeat,
+    ) -> Result<Vec<Record>, Refusal> {
         let mut records = Vec::new();
         if !says_the_same(&worker.profile, heartbeat) {
             // A worker that came back elsewhere would otherwise be dialled at dead addresses.
             records.push(Record::UpdateWorker { id: worker.id, profile: profile_of(heartbeat) });
         }
-        let mut task = self.state.counters().task;
-        for iteration in self.coordinated_without(worker) {
-            records.push(self.pending_task(task, iteration, worker.id));
-            task = task.next();
+        let reborn = worker.profile.uid != heartbeat.uid;
+        if worker.lost {
+            let id = worker.id;
+            records.push(Record::ReturnWorker { id, reborn });
         }
-        records
+        if reborn && self.may_hold_splits(worker) {
+            records.push(Record::RestartTasks {
+                worker: worker.id,
+                again: self.config.reissue_lost_splits,
+            });
+        }
+        let joins = self.iterations_without(worker);
+        self.check_room_for_tasks(joins.len())?;
+        records.extend(self.new_tasks(worker.id, joins));
+        Ok(records)
     }
 
-    /// Coordinated reads that gave up their task on this worker, which is back.
-    fn coordinated_without(&self, worker: &Worker) -> Vec<IterationId> {
-        let open = self.state.open_coordinated();
-        if open.is_empty() {
-            return Vec::new();
+    /// Coordinated reads that gave up their task on this worker, which is back; and all that went
+    /// on without it while it was lost.
+    fn iterations_without(&self, worker: &Worker) -> Vec<IterationId> {
+        let open = match worker.lost {
+            true => self.state.open_iterations(),
+            false => self.state.open_coordinated(),
+        };
+        let without = open.iter().filter(|id| match self.is_coordinated(**id) {
+            true => self.state.task_of(worker.id, **id).is_none(),
+            false => !self.has_had_task(worker.id, **id) || self.waits_for_reader(**id),
+        });
+        without.copied().collect()
+    }
+
+    fn may_hold_splits(&self, worker: &Worker) -> bool {
+        let mut tasks = worker.tasks.iter();
+        tasks.any(|id| {
+            let task = self.state.tasks().get(id);
+            let of = task.and_then(|task| self.state.iterations().get(&task.iteration));
+            let splits = task.map(|task| &task.splits).zip(of);
+            splits.is_some_and(|(splits, of)| splits.may_hold_any(&of.splits))
+        })
+    }
+
+    fn is_coordinated(&self, iteration: IterationId) -> bool {
+        self.state.open_coordinated().contains(&iteration)
+    }
+
+    fn check_room_for_tasks(&self, count: usize) -> Result<(), Refusal> {
+        if count > 0 && self.state.tasks().len().saturating_add(count) > TASKS_MAX {
+            return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
         }
-        let iteration_of = |id| Some(self.state.tasks().get(id)?.iteration);
-        let has: BTreeSet<IterationId> = worker.tasks.iter().filter_map(iteration_of).collect();
-        open.difference(&has).copied().collect()
+        Ok(())
+    }
+
+    /// A task of each of these iterations, active or, in coordinated reads, pending.
+    fn new_tasks(
+        &self,
+        worker: WorkerId,
+        iterations: impl IntoIterator<Item = IterationId>,
+    ) -> Vec<Record> {
+        let first = self.state.counters().task;
+        let ids = core::iter::successors(Some(first), |id| Some(id.next()));
+        let task = |(id, iteration)| match self.is_coordinated(iteration) {
+            true => self.pending_task(id, iteration, worker),
+            false => Record::CreateTask { id, iteration, worker },
+        };
+        ids.zip(iterations).map(task).collect()
     }
 
     fn decide_new_worker(&self, heartbeat: &WorkerHeartbeat) -> Result<Vec<Record>, Refusal> {
@@ -70,21 +129,12 @@ impl Dispatcher {
             return Err(Refusal::TooMany { what: "workers", bound: WORKERS_MAX });
         }
         let open = self.state.open_iterations();
-        if self.state.tasks().len().saturating_add(open.len()) > TASKS_MAX {
-            return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
-        }
+        self.check_room_for_tasks(open.len())?;
         let id = self.state.counters().worker;
         let address: Arc<str> = heartbeat.address.as_str().into();
         let profile = profile_of(heartbeat);
         let mut records = alloc::vec![Record::RegisterWorker { id, address, profile }];
-        let mut task = self.state.counters().task;
-        for iteration in open {
-            records.push(match self.state.open_coordinated().contains(iteration) {
-                true => self.pending_task(task, *iteration, id),
-                false => Record::CreateTask { id: task, iteration: *iteration, worker: id },
-            });
-            task = task.next();
-        }
+        records.extend(self.new_tasks(id, open.iter().copied()));
         Ok(records)
     }
 
@@ -126,7 +176,10 @@ impl Dispatcher {
             };
             after = after.max(self.iteration(task.iteration)?.changed);
             if *completed && !task.finished {
-                after = self.commit(turn, [Record::FinishTask { id: *id }])?;
+                let iteration = task.iteration;
+                self.commit(turn, [Record::FinishTask { id: *id }])?;
+                self.make_reader(turn, iteration)?;
+                after = turn.log.last();
             }
         }
         Ok((Reply::WorkerUpdated, after))
@@ -158,6 +211,7 @@ fn event_of(record: &Record, heartbeat: &WorkerHeartbeat) -> Option<Event> {
     match record {
         Record::RegisterWorker { .. } => Some(Event::WorkerRegistered { address: address() }),
         Record::UpdateWorker { .. } => Some(Event::WorkerChanged { address: address() }),
+        Record::ReturnWorker { .. } => Some(Event::WorkerReturned { address: address() }),
         _ => None,
     }
 }

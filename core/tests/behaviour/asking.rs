@@ -47,11 +47,16 @@ impl Among<'_> {
                 let progress = tasks.iter().map(|(task, done)| (self.a_task(*task), *done));
                 world::update("w0:1", &progress.collect::<Vec<_>>())
             }
-            Happening::Split { iteration, repetition, source } => {
+            Happening::Split { iteration, repetition, source, asker } => {
                 let splitting = kept.iterations.iter().filter(|i| !i.sources.is_empty());
                 let any = kept.iterations.iter().take(1);
                 let ids = splitting.chain(any).map(|iteration| iteration.id);
-                world::split(one_of(ids, *iteration, IterationId::new(1)), *repetition, *source)
+                Request::GetSplit {
+                    iteration: one_of(ids, *iteration, IterationId::new(1)),
+                    repetition: *repetition,
+                    source: *source,
+                    asker: asker.map(Into::into),
+                }
             }
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)

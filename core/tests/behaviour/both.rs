@@ -12,6 +12,7 @@ use rondo_core::time::Duration;
 use crate::asking;
 use crate::driver::{Answer, Driver, Journal};
 use crate::history::Happening;
+use crate::model::splitting::Holder;
 use crate::model::{Heard, Kept, Model};
 use crate::world;
 
@@ -62,6 +63,7 @@ impl<'a> Both<'a> {
                 }
             }
             Happening::Advance { millis } => self.advance(*millis),
+            Happening::Wait { millis } => self.wait(*millis),
             Happening::Sync { upto } => {
                 let upto = *upto.get(&self.real.crash_points());
                 self.real.sync_upto(upto);
@@ -120,6 +122,10 @@ impl<'a> Both<'a> {
         let heard = self.model.request(self.real.now, call, &request, refuses);
         self.expected.extend(heard);
         let changed = self.model.kept != before.0.kept;
+        self.note_readers(&before.0.kept);
+        if self.model.kept.lost.len() < before.0.kept.lost.len() {
+            self.mark("worker back");
+        }
         assert_eq!(changed, self.real.node.last() > before.1, "who records {request:?}?");
         if let (false, Some(answer)) = (changed, self.real.peek(call)) {
             let answer = answer.clone();
@@ -222,12 +228,55 @@ impl<'a> Both<'a> {
             {
                 format!("dataset {id}")
             }
-            (Request::GetSplit { .. }, Ok(Reply::Split(Some(split)))) => {
-                format!("split {split} of {request:?}")
+            (
+                Request::GetSplit { iteration, repetition, source, .. },
+                Ok(Reply::Split(Some(split))),
+            ) if !self.config.reissue_lost_splits => {
+                format!("split {split} of {iteration}, {repetition}, {source}")
             }
             _ => return,
         };
         assert!(self.given.insert(given.clone()), "given twice: {given}");
+    }
+
+    fn note_readers(&mut self, before: &Kept) {
+        let again = |kept: &Kept| -> usize {
+            let given = kept.iterations.iter().map(|iteration| &iteration.given);
+            given.map(|given| given.count(&Holder::Again)).sum()
+        };
+        let tried = |kept: &Kept| {
+            let mut given = kept.iterations.iter().map(|iteration| &iteration.given);
+            given.any(|given| given.tried.is_some())
+        };
+        if again(before) == again(&self.model.kept) + 1 {
+            self.mark("split again");
+        }
+        if !tried(before) && tried(&self.model.kept) {
+            self.mark("reader made");
+        }
+    }
+
+    /// The report says of every iteration what is missing, and never too little.
+    fn check_missing(&mut self) {
+        let report = self.real.node.dispatcher().report(self.real.now);
+        let kept = self.model.kept.iterations.clone();
+        for (iteration, seen) in kept.iter().zip(&report.iterations) {
+            assert_eq!(iteration.id.get(), seen.id);
+            let count = |holder| iteration.given.count(&holder) as u64;
+            assert_eq!(seen.splits_lost, count(Holder::Lost), "{iteration:?}");
+            assert_eq!(seen.splits_again, count(Holder::Again), "{iteration:?}");
+            let doubted = iteration.given.doubted.len() as u64;
+            assert!(seen.splits_in_doubt >= doubted, "{seen:?} {iteration:?}");
+            if seen.splits_lost > 0 {
+                self.mark("splits lost");
+            }
+            if seen.splits_again > 0 {
+                self.mark("splits wait");
+            }
+            if doubted > 0 {
+                self.mark("splits in doubt");
+            }
+        }
     }
 
     fn mark(&mut self, what: &'static str) {
@@ -235,17 +284,34 @@ impl<'a> Both<'a> {
     }
 
     fn remember(&mut self) {
+        self.check_missing();
         let last = self.real.node.last();
         if self.kept.last().is_none_or(|(lsn, _)| *lsn < last) {
             self.kept.push((last, self.model.kept.clone()));
         }
     }
 
+    fn wait(&mut self, millis: u64) {
+        let until = self.real.now.after(Duration::from_millis(millis));
+        while let Some((at, _)) = self.real.node.deadline().filter(|(at, _)| *at <= until) {
+            self.real.now = self.real.now.max(at);
+            self.look();
+            self.hear();
+            self.remember();
+        }
+        self.real.now = until;
+    }
+
     fn advance(&mut self, millis: u64) {
         self.real.now = self.real.now.after(Duration::from_millis(millis));
+        self.look();
+    }
+
+    fn look(&mut self) {
         let refuses = self.refuses();
         let collected = |kept: &Kept| kept.iterations.iter().filter(|i| i.collected).count();
         let before = (collected(&self.model.kept), self.model.kept.clients.len());
+        let lost = self.model.kept.lost.len();
         self.expected.extend(self.model.tick(self.real.now, refuses));
         self.real.tick();
         if collected(&self.model.kept) > before.0 {
@@ -253,6 +319,9 @@ impl<'a> Both<'a> {
         }
         if self.model.kept.clients.len() < before.1 {
             self.mark("client expired");
+        }
+        if self.model.kept.lost.len() > lost {
+            self.mark("worker lost");
         }
     }
 

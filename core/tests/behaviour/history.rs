@@ -47,6 +47,7 @@ pub(crate) enum Happening {
         iteration: Index,
         repetition: i64,
         source: i64,
+        asker: Option<&'static str>,
     },
     Remove {
         task: Index,
@@ -57,7 +58,12 @@ pub(crate) enum Happening {
         call: Index,
     },
     Workers,
+    /// Time passes and nobody looks before it is over.
     Advance {
+        millis: u64,
+    },
+    /// Time passes, and whatever is due happens in time.
+    Wait {
         millis: u64,
     },
     Sync {
@@ -138,13 +144,18 @@ fn work() -> impl Strategy<Value = Happening> {
     let address = select(vec!["w0:1", "w1:1", "w1:2", "w2:1"]);
     let worker = (address, tasks(), select(vec![1_i64, 1, 1, 2]));
     let update = prop::collection::vec((any::<Index>(), prop::bool::weighted(0.7)), 0..3);
-    let split = (any::<Index>(), select(vec![0_i64, 0, 0, 1, 2, -1, i64::MAX]), 0_i64..3);
+    let split = (
+        any::<Index>(),
+        select(vec![0_i64, 0, 0, 0, 1, 2, -1, i64::MAX]),
+        select(vec![0_i64, 0, 0, 1, 2]),
+        select(vec![None, Some("w0:1"), Some("w1:1"), Some("w1:1"), Some("w2:1")]),
+    );
     let removal = (any::<Index>(), 0_i64..3, select(vec![5_i64, 5, 5, 6]));
     prop_oneof![
         6 => worker.prop_map(|(address, tasks, uid)| Happening::Worker { address, tasks, uid }),
         2 => update.prop_map(|tasks| Happening::Update { tasks }),
-        8 => split.prop_map(|(iteration, repetition, source)| Happening::Split {
-            iteration, repetition, source,
+        8 => split.prop_map(|(iteration, repetition, source, asker)| Happening::Split {
+            iteration, repetition, source, asker,
         }),
         4 => removal.prop_map(|(task, consumer, round)| Happening::Remove {
             task, consumer, round,
@@ -158,6 +169,8 @@ fn weather() -> impl Strategy<Value = Happening> {
     prop_oneof![
         4 => select(vec![0, 10, 1_000, 6_000, 11_000, 31_000, 61_000])
             .prop_map(|millis| Happening::Advance { millis }),
+        4 => select(vec![10, 1_000, 6_000, 11_000, 61_000])
+            .prop_map(|millis| Happening::Wait { millis }),
         4 => any::<Index>().prop_map(|upto| Happening::Sync { upto }),
         3 => (0_u8..6).prop_map(|kind| Happening::Journal { kind }),
         2 => Just(Happening::MakeRoom),
@@ -172,11 +185,51 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
         1 => datasets(),
         5 => clients_and_jobs(),
         6 => work(),
-        2 => weather(),
+        3 => weather(),
     ];
     let rest = prop::collection::vec(happening, 0..90);
-    (beginning(), rest).prop_map(|(mut history, rest)| {
+    let beginning = prop_oneof![3 => beginning(), 1 => bereavement()];
+    (beginning, rest).prop_map(|(mut history, rest)| {
         history.extend(rest);
+        history
+    })
+}
+
+/// One of two workers takes splits and falls silent, the other may have finished by then.
+fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
+    let worker = |address| Happening::Worker { address, tasks: Tasks::Right, uid: 1 };
+    let wait = |millis| Happening::Wait { millis };
+    prop::collection::vec(any::<Index>(), 5).prop_map(move |at| {
+        let split = |asker| Happening::Split {
+            iteration: at[0],
+            repetition: 0,
+            source: 0,
+            asker: Some(asker),
+        };
+        let mut history = vec![
+            Happening::Register { wished: None, content: 0, structure: 0, compressed: true },
+            Happening::Job {
+                dataset: at[1],
+                sharding: 1,
+                name: None,
+                consumers: None,
+                cached: false,
+            },
+        ];
+        for _ in 0..3 {
+            history.extend([worker("w0:1"), worker("w1:1"), wait(1_000)]);
+        }
+        history.extend([
+            Happening::Join { job: at[2], repetition: 0 },
+            split("w1:1"),
+            split("w0:1"),
+            split("w1:1"),
+            Happening::Update { tasks: vec![(at[3], true)] },
+            wait(6_000),
+            worker("w0:1"),
+            wait(6_000),
+            Happening::Update { tasks: vec![(at[4], true)] },
+        ]);
         history
     })
 }
@@ -190,7 +243,8 @@ fn beginning() -> impl Strategy<Value = Vec<Happening>> {
     let register =
         |content| Happening::Register { wished: None, content, structure: 0, compressed: true };
     let indexes = prop::collection::vec(any::<Index>(), 5);
-    (prop::bool::weighted(0.8), 0_u8..5, indexes).prop_map(move |(begin, content, at)| {
+    let content = select(vec![0_u8, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5]);
+    (prop::bool::weighted(0.8), content, indexes).prop_map(move |(begin, content, at)| {
         if !begin {
             return Vec::new();
         }
@@ -202,6 +256,10 @@ fn beginning() -> impl Strategy<Value = Vec<Happening>> {
             join(at[2]),
             join(at[3]),
             join(at[4]),
+            worker("w1:1"),
+            Happening::Wait { millis: 1_000 },
+            worker("w1:1"),
+            Happening::Wait { millis: 1_000 },
             worker("w1:1"),
         ]
     })

@@ -108,6 +108,7 @@ fn a_collected_iteration_is_begun_anew() {
     driver.release(client);
     driver.advance(Duration::from_secs(1200));
     assert!(driver.state().iterations()[&first].collected);
+    driver.worker("w:1", &[]);
     let again = driver.join(job, 0);
     assert_ne!(driver.iteration(job, 0), first);
     let reply = driver.client(again);

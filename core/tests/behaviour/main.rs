@@ -16,6 +16,8 @@ mod datasets;
 mod durability;
 mod iterations;
 mod jobs;
+mod lost_splits;
+mod lost_workers;
 mod maintenance;
 mod properties;
 mod refusals;

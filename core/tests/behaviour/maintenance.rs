@@ -19,7 +19,6 @@ fn quick() -> Config {
         job_gc_timeout: Some(Duration::from_secs(30)),
         client_timeout: Duration::from_secs(10),
         client_first_heartbeat_timeout: Duration::from_secs(60),
-        worker_timeout: Duration::from_secs(5),
         ..Config::default()
     }
 }
@@ -154,23 +153,6 @@ fn without_a_gc_timeout_there_is_no_maintenance_at_all() {
     driver.advance(Duration::from_secs(100_000));
     driver.tick();
     assert!(driver.state().clients().contains_key(&id));
-}
-
-#[test]
-fn a_silent_worker_is_reported_lost_once_and_stays_registered() {
-    let (mut driver, ..) = reading(quick(), ShardingPolicy::Off);
-    let lost = Event::WorkerLost { address: "w:1".into() };
-    let times = |driver: &Driver| driver.events.iter().filter(|event| **event == lost).count();
-    driver.advance(Duration::from_secs(5));
-    assert_eq!(times(&driver), 0);
-    driver.advance(Duration::from_secs(50));
-    assert_eq!(times(&driver), 1);
-    let report = driver.node.dispatcher().report(driver.now);
-    assert!(report.workers[0].lost && report.workers[0].silent_ms == Some(55_000));
-    driver.worker("w:1", &[]);
-    assert!(!driver.node.dispatcher().report(driver.now).workers[0].lost);
-    driver.advance(Duration::from_secs(50));
-    assert_eq!(times(&driver), 2);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::history::{Happening, history};
 const HISTORIES_MIN: u32 = 1024;
 
 /// Timeouts short enough for a history to meet them.
-fn config(listed: bool, gc_dynamic_sharding_jobs: bool) -> Config {
+fn config(listed: bool, gc_dynamic_sharding_jobs: bool, reissue_lost_splits: bool) -> Config {
     let worker_addresses = match listed {
         true => vec!["w0:1".into(), "w1".into()],
         false => Vec::new(),
@@ -24,10 +24,12 @@ fn config(listed: bool, gc_dynamic_sharding_jobs: bool) -> Config {
     Config {
         worker_addresses,
         gc_dynamic_sharding_jobs,
+        reissue_lost_splits,
         job_gc_check_interval: Duration::from_secs(1),
         job_gc_timeout: Some(Duration::from_secs(30)),
         client_timeout: Duration::from_secs(10),
         client_first_heartbeat_timeout: Duration::from_secs(60),
+        worker_timeout: Some(Duration::from_secs(10)),
         ..Config::default()
     }
 }
@@ -58,10 +60,10 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
         Some(_) => TestRunner::new(config_of_run),
     };
     let reached = std::cell::RefCell::new(Reached::new());
-    let worlds = (any::<bool>(), any::<bool>(), history());
-    let outcome = runner.run(&worlds, |(listed, gc_dynamic, history)| {
+    let worlds = (any::<bool>(), any::<bool>(), any::<bool>(), history());
+    let outcome = runner.run(&worlds, |(listed, gc_dynamic, reissue, history)| {
         let mut marks = Reached::new();
-        live(config(listed, gc_dynamic), &history, &mut marks);
+        live(config(listed, gc_dynamic, reissue), &history, &mut marks);
         let mut reached = reached.borrow_mut();
         marks.into_iter().for_each(|(mark, times)| *reached.entry(mark).or_default() += times);
         Ok(())
@@ -88,12 +90,18 @@ fn check_reached(reached: &Reached) {
         "not found",
         "not removed",
         "promoted",
+        "reader made",
         "removed",
         "room again",
         "split",
+        "split again",
+        "splits in doubt",
+        "splits lost",
         "task told off",
         "unavailable",
         "unsplittable",
+        "worker back",
+        "worker lost",
     ] {
         assert!(reached.contains_key(mark), "no history reached {mark:?}: {reached:?}");
     }

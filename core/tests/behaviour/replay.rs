@@ -63,9 +63,23 @@ fn iterations() -> impl Strategy<Value = Record> {
             at: Time::ZERO,
         }),
         id().prop_map(|id| Record::ReleaseClient { id: ClientId::new(id), at: Time::ZERO }),
-        (id(), 0_u32..3, id(), any::<bool>()).prop_map(|(id, source, repetition, finished)| {
-            Record::ProduceSplit { iteration: IterationId::new(id), source, repetition, finished }
-        }),
+        (id(), 0_u32..3, id(), any::<bool>(), proptest::option::of(id())).prop_map(
+            |(id, source, repetition, finished, task)| Record::ProduceSplit {
+                iteration: IterationId::new(id),
+                source,
+                repetition,
+                finished,
+                task: task.map(TaskId::new),
+            }
+        ),
+        (id(), 0_u32..3, id(), proptest::option::of(id())).prop_map(
+            |(id, source, repetition, task)| Record::RepeatSplit {
+                iteration: IterationId::new(id),
+                source,
+                repetition,
+                task: task.map(TaskId::new),
+            }
+        ),
         id().prop_map(|id| Record::CollectIteration { id: IterationId::new(id) }),
     ]
 }
@@ -94,6 +108,12 @@ fn tasks() -> impl Strategy<Value = Record> {
         }),
         id().prop_map(|id| Record::FinishTask { id: TaskId::new(id) }),
         id().prop_map(|id| Record::RemoveTask { id: TaskId::new(id) }),
+        (id(), any::<bool>())
+            .prop_map(|(id, again)| Record::LoseWorker { id: WorkerId::new(id), again }),
+        (id(), any::<bool>())
+            .prop_map(|(id, reborn)| Record::ReturnWorker { id: WorkerId::new(id), reborn }),
+        (id(), any::<bool>())
+            .prop_map(|(id, again)| Record::RestartTasks { worker: WorkerId::new(id), again }),
     ]
 }
 

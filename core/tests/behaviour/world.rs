@@ -88,7 +88,17 @@ pub(crate) fn update(address: &str, progress: &[(TaskId, bool)]) -> Request {
 }
 
 pub(crate) fn split(iteration: IterationId, repetition: i64, source: i64) -> Request {
-    Request::GetSplit { iteration, repetition, source }
+    Request::GetSplit { iteration, repetition, source, asker: None }
+}
+
+/// The same, asked by a worker that is known.
+pub(crate) fn split_for(
+    asker: &str,
+    iteration: IterationId,
+    repetition: i64,
+    source: i64,
+) -> Request {
+    Request::GetSplit { iteration, repetition, source, asker: Some(asker.into()) }
 }
 
 pub(crate) fn removal(task: TaskId, consumer_index: i64, round: i64) -> Request {
@@ -176,6 +186,15 @@ impl Driver {
         source: i64,
     ) -> Option<i64> {
         match self.ask(split(iteration, repetition, source)) {
+            Ok(Reply::Split(split)) => split,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The same of the first source's first pass, asked by a worker that is known.
+    #[track_caller]
+    pub(crate) fn split_for(&mut self, asker: &str, iteration: IterationId) -> Option<i64> {
+        match self.ask(split_for(asker, iteration, 0, 0)) {
             Ok(Reply::Split(split)) => split,
             other => panic!("{other:?}"),
         }

@@ -66,7 +66,8 @@ mirror!(JobReport, JobStatus {
     id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache;
 });
 mirror!(IterationReport, IterationStatus {
-    id, job, repetition, state, clients, tasks, tasks_finished, tasks_pending, round, block_round;
+    id, job, repetition, state, clients, tasks, tasks_finished, tasks_pending, round, block_round,
+    splits_lost, splits_again, splits_in_doubt;
     sources
 });
 mirror!(SourceReport, SourceStatus { repetition, produced, total; });

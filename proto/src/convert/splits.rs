@@ -17,6 +17,8 @@ pub(super) fn decode_split(bytes: &Bytes) -> Result<Request, Status> {
         iteration: IterationId::new(request.iteration_id),
         repetition: request.repetition,
         source: request.split_provider_index,
+        // The message does not say; its connection may.
+        asker: None,
     })
 }
 

@@ -5,6 +5,7 @@ mod envelope;
 mod error;
 mod parts;
 mod records;
+mod splits;
 mod wire;
 
 pub use envelope::{EnvelopeError, FRAME_HEADER_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Peek, VERSION};

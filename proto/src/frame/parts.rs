@@ -12,21 +12,21 @@ use journal::part::Machine;
 
 message!(Counters { dataset, worker, job, iteration, client, task; ; });
 message!(Dataset { id, compression_disabled, changed; definition, plan, metadata; });
-message!(Worker { id, address, changed; profile; tasks });
+message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
     id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, changed;
     ;
 });
 message!(Iteration {
     id, job, repetition, sources, tasks, pending, last_release, finished, collected, changed,
-    splits_changed;
+    splits_changed, splits;
     ;
     clients
 });
 message!(SourcePosition { repetition, index; source; });
 message!(PendingTask { task, target_round, failures, ready; ; });
 message!(Client { id, iteration, acquired, changed; ; });
-message!(Task { id, iteration, worker, starting_round, finished; ; });
+message!(Task { id, iteration, worker, starting_round, finished, splits; ; });
 
 /// Encodes one part of a snapshot.
 pub fn encode_part(part: &Part) -> Vec<u8> {

@@ -95,10 +95,14 @@ kinds! {
     CreatePendingTask { id, iteration, worker, target_round; }
     AcquireClient { id, iteration, at; }
     ReleaseClient { id, at; }
-    ProduceSplit { iteration, source, repetition, finished; }
+    ProduceSplit { iteration, source, repetition, finished, task; }
     RejectRound { iteration, target_round; }
     AcceptRound { iteration, client; }
     FinishTask { id; }
     RemoveTask { id; }
     CollectIteration { id; }
+    LoseWorker { id, again; }
+    ReturnWorker { id, reborn; }
+    RestartTasks { worker, again; }
+    RepeatSplit { iteration, source, repetition, task; }
 }

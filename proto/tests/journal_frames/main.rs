@@ -75,6 +75,7 @@ fn released_bytes_stay_readable() {
         source: 1,
         repetition: 3,
         finished: true,
+        task: None,
     };
     let released =
         [0x0a, 0x0d, 0x0a, 0x0b, 0x5a, 0x09, 0x08, 0xd0, 0x0f, 0x10, 0x01, 0x18, 0x03, 0x20, 0x01];
@@ -142,6 +143,7 @@ fn a_split_costs_few_bytes() {
         source: 0,
         repetition: 0,
         finished: false,
+        task: None,
     };
     assert!(encode_records(&one(split)).len() <= 12);
 }

@@ -217,12 +217,21 @@ fn small_record() -> impl Strategy<Value = DispatcherRecord> {
             at
         }),
         (client(), time()).prop_map(|(id, at)| R::ReleaseClient { id, at }),
-        (iteration(), any::<u32>(), any::<i64>(), any::<bool>()).prop_map(
-            |(iteration, source, repetition, finished)| R::ProduceSplit {
+        (iteration(), any::<u32>(), any::<i64>(), any::<bool>(), option::of(task())).prop_map(
+            |(iteration, source, repetition, finished, task)| R::ProduceSplit {
                 iteration,
                 source,
                 repetition,
-                finished
+                finished,
+                task
+            }
+        ),
+        (iteration(), any::<u32>(), any::<i64>(), option::of(task())).prop_map(
+            |(iteration, source, repetition, task)| R::RepeatSplit {
+                iteration,
+                source,
+                repetition,
+                task
             }
         ),
         (iteration(), any::<i64>())
@@ -232,6 +241,9 @@ fn small_record() -> impl Strategy<Value = DispatcherRecord> {
         task().prop_map(|id| R::FinishTask { id }),
         task().prop_map(|id| R::RemoveTask { id }),
         iteration().prop_map(|id| R::CollectIteration { id }),
+        (worker(), any::<bool>()).prop_map(|(id, again)| R::LoseWorker { id, again }),
+        (worker(), any::<bool>()).prop_map(|(id, reborn)| R::ReturnWorker { id, reborn }),
+        (worker(), any::<bool>()).prop_map(|(worker, again)| R::RestartTasks { worker, again }),
     ]
 }
 
@@ -267,8 +279,9 @@ fn dataset() -> impl Strategy<Value = core::Dataset> {
 }
 
 fn worker_value() -> impl Strategy<Value = core::Worker> {
-    (worker(), shared(), profile(), lsn()).prop_map(|(id, address, profile, changed)| {
-        core::Worker { id, address, profile, tasks: BTreeSet::new(), changed }
+    let rest = (any::<bool>(), lsn());
+    (worker(), shared(), profile(), rest).prop_map(|(id, address, profile, (lost, changed))| {
+        core::Worker { id, address, profile, tasks: BTreeSet::new(), lost, changed }
     })
 }
 
@@ -284,12 +297,51 @@ fn pending() -> impl Strategy<Value = core::PendingTask> {
     })
 }
 
+fn split_set() -> impl Strategy<Value = core::SplitSet> {
+    let run = (0..3_u32, 0..3_i64, 0..9_u64, 1..9_u64);
+    let run = run.prop_map(|(source, repetition, first, count)| core::SplitRun {
+        source,
+        repetition,
+        first: first * 10,
+        count,
+    });
+    // Runs of a set do not overlap.
+    let places = |run: &core::SplitRun| (run.source, run.repetition, run.first);
+    vec(run, 0..5).prop_map(move |mut runs| {
+        runs.sort_by_key(places);
+        runs.dedup_by_key(|run| places(run));
+        runs.into_iter().collect()
+    })
+}
+
+fn task_splits() -> impl Strategy<Value = core::TaskSplits> {
+    let set = (split_set(), any::<u64>(), any::<u64>());
+    let set = set.prop_map(|(remembered, forgotten, unattributed_before)| core::TaskSplits {
+        remembered,
+        forgotten,
+        unattributed_before,
+    });
+    prop_oneof![Just(core::TaskSplits::default()), set]
+}
+
+fn iteration_splits() -> impl Strategy<Value = core::IterationSplits> {
+    let doubt = (any::<u64>(), any::<u64>(), any::<u64>());
+    let doubt = doubt.prop_map(|(from, upto, count)| core::Doubt { from, upto, count });
+    let strays = prop::collection::btree_map(worker(), any::<u64>(), 0..3);
+    let counts = (any::<u64>(), any::<u64>(), option::of(any::<u64>()));
+    let all = (counts, doubt, split_set(), strays);
+    let all = all.prop_map(|((unattributed, lost, tried), doubt, again, strays)| {
+        core::IterationSplits { unattributed, doubt, lost, again, tried, strays }
+    });
+    prop_oneof![Just(core::IterationSplits::default()), all]
+}
+
 fn iteration_value() -> impl Strategy<Value = core::Iteration> {
     let named = (iteration(), job(), any::<i64>());
     let lists = (vec(position(), 0..3), vec(task(), 0..4), vec(pending(), 0..3));
     let flags = (option::of(time()), any::<bool>(), any::<bool>());
-    (named, lists, flags, lsn(), lsn()).prop_map(
-        |(named, lists, flags, changed, splits_changed)| core::Iteration {
+    (named, lists, flags, (lsn(), lsn()), iteration_splits()).prop_map(
+        |(named, lists, flags, (changed, splits_changed), splits)| core::Iteration {
             id: named.0,
             job: named.1,
             repetition: named.2,
@@ -302,6 +354,7 @@ fn iteration_value() -> impl Strategy<Value = core::Iteration> {
             collected: flags.2,
             changed,
             splits_changed,
+            splits,
         },
     )
 }
@@ -313,13 +366,15 @@ fn client_value() -> impl Strategy<Value = core::Client> {
 }
 
 fn task_value() -> impl Strategy<Value = core::Task> {
-    (task(), iteration(), worker(), any::<i64>(), any::<bool>()).prop_map(
-        |(id, iteration, worker, starting_round, finished)| core::Task {
+    let rest = (any::<i64>(), any::<bool>(), task_splits());
+    (task(), iteration(), worker(), rest).prop_map(
+        |(id, iteration, worker, (starting_round, finished, splits))| core::Task {
             id,
             iteration,
             worker,
             starting_round,
             finished,
+            splits,
         },
     )
 }

@@ -63,6 +63,8 @@ pub(super) fn resolve(
             inflight_bytes_max: args.inflight_bytes_max,
             connections_max: usize::try_from(args.connections_max).unwrap_or(usize::MAX),
             calls_per_connection_max: args.calls_per_connection_max,
+            queue_calls_max: usize::try_from(args.queue_calls_max).unwrap_or(usize::MAX),
+            batch_calls_max: usize::try_from(args.batch_calls_max).unwrap_or(usize::MAX),
             shutdown_grace: Duration::from_millis(args.shutdown_grace_ms),
         },
     })
@@ -114,18 +116,24 @@ fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
         worker_addresses: args.worker_addresses.0.clone(),
         deployment_mode: args.deployment_mode.0,
         job_gc_check_interval: span(args.job_gc_check_interval_ms, default.job_gc_check_interval),
-        job_gc_timeout: match u64::try_from(args.job_gc_timeout_ms) {
-            Err(_) => None,
-            Ok(0) => default.job_gc_timeout,
-            Ok(ms) => Some(Span::from_millis(ms)),
-        },
+        job_gc_timeout: unless_negative(args.job_gc_timeout_ms, default.job_gc_timeout),
         client_timeout: span(args.client_timeout_ms, default.client_timeout),
         client_first_heartbeat_timeout: span(
             args.client_first_heartbeat_timeout_ms,
             default.client_first_heartbeat_timeout,
         ),
-        worker_timeout: span(args.worker_timeout_ms, default.worker_timeout),
+        worker_timeout: unless_negative(args.worker_timeout_ms, default.worker_timeout),
+        reissue_lost_splits: args.reissue_lost_splits,
         gc_dynamic_sharding_jobs: args.gc_dynamic_sharding_jobs,
         removal_timeout: span(args.removal_timeout_ms, default.removal_timeout),
+    }
+}
+
+/// A span that a negative number switches off and 0 leaves at its default.
+fn unless_negative(ms: i64, default: Option<Span>) -> Option<Span> {
+    match u64::try_from(ms) {
+        Err(_) => None,
+        Ok(0) => default,
+        Ok(ms) => Some(Span::from_millis(ms)),
     }
 }

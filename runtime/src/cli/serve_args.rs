@@ -102,6 +102,16 @@ pub(super) struct ServeArgs {
           value_parser = clap::value_parser!(u64).range(4096..=1 << 30), help_heading = "Storage")]
     pub(super) segment_bytes_max: u64,
 
+    /// Calls waiting for their turn; above it, callers wait
+    #[arg(long, env = "RONDO_QUEUE_CALLS_MAX", value_name = "COUNT", default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20), help_heading = "Storage")]
+    pub(super) queue_calls_max: u32,
+
+    /// Calls taken in one turn, whose updates become durable together
+    #[arg(long, env = "RONDO_BATCH_CALLS_MAX", value_name = "COUNT", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20), help_heading = "Storage")]
+    pub(super) batch_calls_max: u32,
+
     /// Workers that may register, comma-separated: host:port, host, or host:%port%; empty admits
     /// any. Static sharding (FILE, DATA, …) needs it
     #[arg(
@@ -123,8 +133,8 @@ pub(super) struct ServeArgs {
     )]
     pub(super) deployment_mode: DeploymentModeArg,
 
-    /// Time between two rounds of maintenance (expired clients, unused iterations, lost workers),
-    /// in ms; 0 is the default
+    /// Time between two rounds of maintenance (expired clients, unused iterations), in ms; 0 is the
+    /// default
     #[arg(
         long,
         env = "RONDO_JOB_GC_CHECK_INTERVAL_MS",
@@ -172,15 +182,25 @@ pub(super) struct ServeArgs {
     )]
     pub(super) client_first_heartbeat_timeout_ms: u64,
 
-    /// How long a worker may be silent before it counts as lost, in ms; 0 is the default
+    /// How long a worker may be silent before it is lost and its tasks end, in ms, but at least
+    /// three of its own recent heartbeat intervals; 0 is the default, negative never loses one, as
+    /// TensorFlow
     #[arg(
         long,
         env = "RONDO_WORKER_TIMEOUT_MS",
         value_name = "MS",
         default_value_t = 60_000,
+        allow_negative_numbers = true,
         help_heading = "Dispatcher"
     )]
-    pub(super) worker_timeout_ms: u64,
+    pub(super) worker_timeout_ms: i64,
+
+    /// Whether splits of a lost worker are handed out again under dynamic sharding, so that no
+    /// element is missed, but some may be read twice
+    #[arg(long, env = "RONDO_REISSUE_LOST_SPLITS", value_name = "BOOL",
+          action = ArgAction::Set, num_args = 0..=1, default_value_t = false,
+          default_missing_value = "true", help_heading = "Dispatcher")]
+    pub(super) reissue_lost_splits: bool,
 
     /// How long a consumer waits for the others to agree on removing a task, in ms; 0 is the
     /// default

@@ -36,7 +36,7 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
         .fill(&report.jobs, limit, job),
         Section::Iterations => table(
             "Iterations",
-            &["id", "job", "rep", "state", "clients", "tasks", "round", "splits"],
+            &["id", "job", "rep", "state", "clients", "tasks", "round", "splits", "missing"],
         )
         .fill(&report.iterations, limit, iteration),
         Section::Tasks => table("Tasks", &["id", "iteration", "worker", "state", "from round"])
@@ -122,7 +122,23 @@ fn iteration(iteration: &IterationReport) -> Vec<String> {
         tasks(iteration),
         rounds(iteration),
         splits(&iteration.sources),
+        missing(iteration),
     ]
+}
+
+/// Splits that went with lost workers.
+fn missing(iteration: &IterationReport) -> String {
+    let counts = [
+        (iteration.splits_lost, "lost"),
+        (iteration.splits_again, "again"),
+        (iteration.splits_in_doubt, "in doubt"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let texts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+    match texts.is_empty() {
+        true => "-".into(),
+        false => texts.join(", "),
+    }
 }
 
 fn tasks(iteration: &IterationReport) -> String {
@@ -227,6 +243,9 @@ mod tests {
             round: Some(17),
             block_round: Some(19),
             sources: vec![SourceReport { repetition: 0, produced: 42, total: 100 }],
+            splits_lost: 3,
+            splits_again: 0,
+            splits_in_doubt: 5,
         }];
         status
     }
@@ -235,7 +254,7 @@ mod tests {
     fn an_iterations_row_tells_its_progress() {
         let text = render(&example(), &[Section::Iterations], 50, false);
         let expected = ["2000", "train", "1/5 done +1 pending", "17, blocks before 19"];
-        for cell in expected.into_iter().chain(["42/100 of pass 0"]) {
+        for cell in expected.into_iter().chain(["42/100 of pass 0", "3 lost, 5 in doubt"]) {
             assert!(text.contains(cell), "{cell} in {text}");
         }
     }

@@ -74,9 +74,17 @@ fn the_words_of_tensorflows_tests_are_understood() {
     assert_eq!(dispatcher.job_gc_check_interval, default.job_gc_check_interval);
     assert_eq!(dispatcher.job_gc_timeout, None);
     assert_eq!(dispatcher.client_timeout, default.client_timeout);
-    assert_eq!(dispatcher.worker_timeout, Span::from_millis(200));
+    assert_eq!(dispatcher.worker_timeout, Some(Span::from_millis(200)));
     assert_eq!(dispatcher.worker_addresses, Vec::<String>::new());
     assert_eq!(dispatcher.deployment_mode, DeploymentMode::Remote);
+}
+
+#[test]
+fn a_negative_worker_timeout_loses_no_worker() {
+    let timeout = |flag: &str| config(&[flag]).unwrap().dispatcher.worker_timeout;
+    let default = rondo_core::dispatcher::Config::default().worker_timeout;
+    assert_eq!(timeout("--worker-timeout-ms=-1"), None);
+    assert_eq!(timeout("--worker-timeout-ms=0"), default);
 }
 
 #[test]
@@ -85,6 +93,34 @@ fn a_store_is_asked_for_only_when_named() {
         panic!("in memory")
     };
     assert_eq!(store, Some(StoreKind::Segment));
+}
+
+#[test]
+fn the_journals_segments_and_queues_have_sizes() {
+    let given =
+        config(&["--segment-bytes-max=2097152", "--queue-calls-max=3", "--batch-calls-max=4"])
+            .unwrap();
+    let Storage::Directory { segment_bytes_max, .. } = given.storage else { panic!("in memory") };
+    assert_eq!(segment_bytes_max, 2 << 20);
+    assert_eq!((given.bounds.queue_calls_max, given.bounds.batch_calls_max), (3, 4));
+    for flag in ["--segment-bytes-max=1", "--queue-calls-max=0", "--batch-calls-max=0"] {
+        let error = config(&[flag]).unwrap_err();
+        assert!(error.contains(flag.split('=').next().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_store_and_the_node() {
+    let (store, node) = (crate::store::StoreConfig::default(), crate::node::NodeConfig::default());
+    let config = config(&[]).unwrap();
+    let Storage::Directory { segment_bytes_max, free_space_reserve_bytes, .. } = config.storage
+    else {
+        panic!("in memory")
+    };
+    assert_eq!(segment_bytes_max, store.segment_bytes_max);
+    assert_eq!(free_space_reserve_bytes, store.free_space_reserve_bytes);
+    assert_eq!(config.bounds.queue_calls_max, node.queue_calls_max);
+    assert_eq!(config.bounds.batch_calls_max, node.batch_calls_max);
 }
 
 #[test]

@@ -369,5 +369,13 @@ fn observe(event: &Event) {
         Event::TaskRemoved { task } => {
             tracing::warn!(%task, "all consumers gave the task up");
         }
+        Event::WorkerReturned { address } => {
+            tracing::info!(worker = %address, "lost worker came back");
+        }
+        Event::SplitsLost { address, iteration, lost, again, in_doubt } => {
+            tracing::warn!(
+                worker = %address, %iteration, splits = lost, again, in_doubt, "splits lost"
+            );
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `tensorflow.data.DispatcherService`.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use rondo_core::control::{Reply, Request};
 use rondo_core::dispatcher;
@@ -7,9 +9,10 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{self, Decoded, Encoded, Method, Registration};
 use rondo_proto::graph;
 
+use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
 use crate::transport::budget::{Budget, Share};
-use crate::transport::{BoxFuture, Call, Service};
+use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
 /// Graphs up to this size are read on the connection's task, in bytes; larger ones, which take
 /// milliseconds, on a thread that may block.
@@ -21,12 +24,13 @@ pub struct DispatcherService {
     node: NodeSlot,
     protocol_version: i64,
     budget: Budget,
+    askers: Askers,
 }
 
 impl DispatcherService {
     /// Serves the node in `node`, once there is one. Large answers wait for room in `budget`.
     pub fn new(node: NodeSlot, protocol_version: i64, budget: Budget) -> Self {
-        Self { node, protocol_version, budget }
+        Self { node, protocol_version, budget, askers: Askers::default() }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -37,11 +41,12 @@ impl DispatcherService {
             return Ok(convert::encode_version(self.protocol_version));
         }
         let node = self.node.node()?;
-        let request = match decoded {
+        let mut request = match decoded {
             Decoded::Request(request) => request,
             Decoded::Register(registration) => register(node.as_ref(), registration).await?,
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
+        self.askers.identify(&call, Instant::now(), &mut request);
         let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
         self.encode(node.as_ref(), reply).await
     }
@@ -67,6 +72,10 @@ impl DispatcherService {
 impl Service for DispatcherService {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
         Box::pin(self.answer(call))
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        self.askers.forget(connection);
     }
 }
 

@@ -2,6 +2,7 @@
 //! Decoding and encoding happen here, on the connections' tasks, never in the node's loop.
 
 mod admin;
+mod askers;
 mod dispatcher;
 mod health;
 mod node_port;

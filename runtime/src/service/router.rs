@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 
-use crate::transport::{BoxFuture, Call, Service};
+use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
 /// Hands each call to the service its path names.
 #[derive(Clone, Default)]
@@ -39,6 +39,12 @@ impl Service for Router {
         match self.find(&call.path) {
             Some(service) => service.unary(call),
             None => Box::pin(std::future::ready(Err(unknown(&call.path)))),
+        }
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        for (_, service) in &self.services {
+            service.closed(connection);
         }
     }
 }

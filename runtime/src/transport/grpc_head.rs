@@ -6,18 +6,21 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
 use rondo_core::status::{Code, Status};
 
+use super::WORKER_METADATA;
 use super::grpc_frame::ReplyBody;
 
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("identity,gzip");
 
 /// The parts of a call's headers that matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Whether messages may be compressed with gzip.
     pub gzip: bool,
     /// How long the client waits.
     pub deadline: Option<Duration>,
+    /// The worker that calls, if it names itself.
+    pub worker: Option<String>,
 }
 
 /// Why a request is no gRPC call.
@@ -44,7 +47,11 @@ pub(super) fn read(parts: &request::Parts) -> Result<Head, NotACall> {
         }
     };
     let deadline = text(&parts.headers, "grpc-timeout").map(read_timeout).transpose();
-    Ok(Head { gzip, deadline: deadline.map_err(NotACall::Refused)? })
+    Ok(Head {
+        gzip,
+        deadline: deadline.map_err(NotACall::Refused)?,
+        worker: text(&parts.headers, WORKER_METADATA).map(str::to_owned),
+    })
 }
 
 fn text<K: header::AsHeaderName>(headers: &HeaderMap, name: K) -> Option<&str> {
@@ -147,6 +154,15 @@ mod tests {
         let response = refusal(&status);
         assert_eq!(response.headers().get("grpc-accept-encoding").unwrap(), "identity,gzip");
         assert_eq!(response.headers().get("grpc-status").unwrap(), "12");
+    }
+
+    #[test]
+    fn a_worker_may_name_itself() {
+        let head = |headers: &[(&str, &str)]| read(&parts(headers)).unwrap().worker;
+        let grpc = ("content-type", "application/grpc");
+        let named = head(&[grpc, ("rondo-worker", "host:1")]);
+        assert_eq!(named.as_deref(), Some("host:1"));
+        assert_eq!(head(&[grpc]), None);
     }
 
     #[test]

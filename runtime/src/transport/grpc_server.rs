@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::budget::Budget;
 use super::grpc_frame::{Allowance, ReplyBody, read_message};
 use super::grpc_head::{self, Head, NotACall};
-use super::{Call, Service};
+use super::{Call, ConnectionId, Service};
 
 /// Unread data of one connection, and of one call, in bytes.
 const WINDOW_BYTES: u32 = 16 << 20;
@@ -88,6 +88,19 @@ struct Shared {
     config: ServerConfig,
     allowance: Allowance,
     phase: watch::Receiver<Phase>,
+    connections: AtomicU64,
+}
+
+/// A connection as long as it is open.
+struct Open {
+    id: ConnectionId,
+    service: Arc<dyn Service>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.service.closed(self.id);
+    }
 }
 
 /// Serves `service` on `listener` until `shutdown` completes, then lets calls under way finish
@@ -105,7 +118,8 @@ pub async fn serve(
         budget: config.budget.clone(),
     };
     let grace = config.shutdown_grace;
-    let shared = Arc::new(Shared { service, config, allowance, phase });
+    let shared =
+        Arc::new(Shared { service, config, allowance, phase, connections: AtomicU64::new(0) });
     let mut connections = JoinSet::new();
     tokio::select! {
         biased;
@@ -167,11 +181,16 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
+    let open = Open {
+        id: ConnectionId::new(shared.connections.fetch_add(1, Ordering::Relaxed)),
+        service: Arc::clone(&shared.service),
+    };
+    let from = (open.id, peer);
     let used = Arc::new(AtomicBool::new(false));
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(answer(&shared, peer, request).await) }
+        async move { Ok::<_, Infallible>(answer(&shared, from, request).await) }
     });
     let serving = http_settings(&shared.config).serve_connection(TokioIo::new(stream), handler);
     let mut serving = pin!(serving);
@@ -219,7 +238,7 @@ fn http_settings(config: &ServerConfig) -> http2::Builder<TokioExecutor> {
 /// Answers one request of any kind.
 async fn answer(
     shared: &Shared,
-    peer: SocketAddr,
+    from: (ConnectionId, SocketAddr),
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (parts, body) = request.into_parts();
@@ -229,7 +248,7 @@ async fn answer(
         Err(NotACall::Refused(status)) => return grpc_head::refusal(&status),
     };
     let path = parts.uri.path().to_owned();
-    let call = within_deadline(head, dispatch(shared, peer, path, head, body));
+    let call = within_deadline(head.deadline, dispatch(shared, from, path, head, body));
     let mut phase = shared.phase.clone();
     let result = tokio::select! {
         biased;
@@ -245,10 +264,10 @@ async fn answer(
 }
 
 async fn within_deadline(
-    head: Head,
+    deadline: Option<Duration>,
     call: impl Future<Output = Result<Bytes, Status>>,
 ) -> Result<Bytes, Status> {
-    let Some(deadline) = head.deadline else {
+    let Some(deadline) = deadline else {
         return call.await;
     };
     tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
@@ -259,13 +278,19 @@ async fn within_deadline(
 
 async fn dispatch(
     shared: &Shared,
-    peer: SocketAddr,
+    (connection, peer): (ConnectionId, SocketAddr),
     path: String,
     head: Head,
     body: Incoming,
 ) -> Result<Bytes, Status> {
     let (message, _share) = read_message(body, head.gzip, &shared.allowance).await?;
-    let call = Call { path: path.clone(), message, peer: peer.to_string() };
+    let call = Call {
+        path: path.clone(),
+        message,
+        peer: peer.to_string(),
+        connection,
+        worker: head.worker,
+    };
     contain_panic(&path, async { shared.service.unary(call).await }).await
 }
 

@@ -18,7 +18,7 @@ use tonic::codec::CompressionEncoding;
 
 use super::grpc_client::{BytesCodec, GrpcClient};
 use super::grpc_server::{ServerConfig, serve};
-use super::{BoxFuture, Call, Service, Transport, listener};
+use super::{BoxFuture, Call, ConnectionId, Service, Transport, listener};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -27,6 +27,7 @@ const SOON: Duration = Duration::from_secs(20);
 struct Probe {
     begun: AtomicUsize,
     dropped: AtomicUsize,
+    closed: AtomicUsize,
 }
 
 /// Counts its drop.
@@ -39,6 +40,10 @@ impl Drop for Dropped<'_> {
 }
 
 impl Service for Probe {
+    fn closed(&self, _connection: ConnectionId) {
+        self.closed.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
         if call.path == "/test/PanicEarly" {
             panic!("early");
@@ -330,4 +335,17 @@ async fn connections_above_the_bound_wait() {
     assert!(echo(&first, SOON).await.is_ok());
     drop(first);
     assert!(echo(&second, SOON).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_service_hears_of_every_closed_connection() {
+    let running = Running::start(ServerConfig::default());
+    for count in 1..=2 {
+        let client = GrpcClient::new();
+        let echo = client.unary(&running.address, "/test/Echo", Bytes::new(), SOON);
+        echo.await.unwrap();
+        assert!(running.probe.closed.load(Ordering::SeqCst) < count);
+        drop(client);
+        until(|| running.probe.closed.load(Ordering::SeqCst) == count).await;
+    }
 }

@@ -26,6 +26,20 @@ use rondo_core::status::Status;
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// The metadata in which a worker names itself by its address.
+pub const WORKER_METADATA: &str = "rondo-worker";
+
+/// A connection, by a number that no other has in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId(u64);
+
+impl ConnectionId {
+    /// The connection of this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// One unary call as it arrives.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -33,14 +47,21 @@ pub struct Call {
     pub path: String,
     /// The encoded request.
     pub message: Bytes,
-    /// The peer's address, for logs.
+    /// The peer's address, `host:port`.
     pub peer: String,
+    /// The connection it came on.
+    pub connection: ConnectionId,
+    /// The worker that calls, if it names itself.
+    pub worker: Option<String>,
 }
 
 /// Answers calls. Dropping the future cancels the call.
 pub trait Service: Send + Sync + 'static {
     /// Answers one unary call with an encoded response.
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>>;
+
+    /// Hears that a connection is closed: no more calls come on it.
+    fn closed(&self, _connection: ConnectionId) {}
 }
 
 /// Makes calls.

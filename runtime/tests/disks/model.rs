@@ -10,6 +10,9 @@ use bytes::Bytes;
 use rondo::store::{BoxFuture, Disk, DiskFile, Entry, Lock};
 use tokio::sync::watch;
 
+/// Turns that others have while a sync is under way.
+const SYNC_TURNS: usize = 10;
+
 /// What is left when power comes back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Left {
@@ -405,9 +408,15 @@ impl DiskFile for ModelFile {
     }
 
     fn sync_data(&self) -> BoxFuture<'static, io::Result<()>> {
-        self.change(|contents| {
+        let sync = self.change(|contents| {
             contents.synced = contents.bytes.clone();
             contents.changes.clear();
+        });
+        Box::pin(async {
+            for _ in 0..SYNC_TURNS {
+                tokio::task::yield_now().await;
+            }
+            sync.await
         })
     }
 

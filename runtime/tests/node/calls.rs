@@ -88,7 +88,8 @@ pub(crate) async fn split(
     node: &RunningNode,
     iteration: IterationId,
 ) -> Result<Option<i64>, Status> {
-    let request = dispatcher::Request::GetSplit { iteration, repetition: 0, source: 0 };
+    let request =
+        dispatcher::Request::GetSplit { iteration, repetition: 0, source: 0, asker: None };
     expect!(node, request, Split)
 }
 

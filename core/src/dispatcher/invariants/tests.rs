@@ -4,7 +4,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::dispatcher::handed_out::SplitRun;
 use crate::dispatcher::record::{Record, WorkerProfile};
+use crate::dispatcher::rhythm::WorkerLeases;
 use crate::dispatcher::state::{PendingTask, State};
 use crate::dispatcher::types::{
     Compression, DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
@@ -301,5 +303,85 @@ fn d17_sees_a_waiting_call_without_a_deadline() {
         let call = CallId::new(1);
         dispatcher.removals.add(PENDING, 0, call, 0, Time::ZERO);
         dispatcher.removals.deadlines.clear();
+    });
+}
+
+#[test]
+fn d40_sees_a_worker_that_nobody_looks_at() {
+    assert_dispatcher_violates("D40", |dispatcher| {
+        let timeout = dispatcher.config.worker_timeout;
+        let nobody = State::default();
+        dispatcher.leases.workers = WorkerLeases::of_survivors(&nobody, timeout, Time::ZERO);
+    });
+    assert_dispatcher_violates("D40", |dispatcher| {
+        let lost = Record::LoseWorker { id: WORKER, again: false };
+        dispatcher.state.apply(Lsn::new(99), &lost).unwrap();
+    });
+}
+
+#[test]
+fn d41_sees_a_task_that_a_lost_worker_kept() {
+    assert_violates("D41", |state| {
+        state.workers.get_mut(&WORKER).unwrap().lost = true;
+    });
+}
+
+#[test]
+fn d41_sees_a_task_that_is_not_found() {
+    assert_violates("D41", |state| state.index.task_of.clear());
+}
+
+fn run(first: u64, count: u64) -> SplitRun {
+    SplitRun { source: 0, repetition: 0, first, count }
+}
+
+#[test]
+fn d42_sees_a_split_in_two_places() {
+    assert_violates("D42", |state| {
+        let split = Record::ProduceSplit {
+            iteration: DYNAMIC,
+            source: 0,
+            repetition: 0,
+            finished: false,
+            task: Some(ACTIVE),
+        };
+        state.apply(Lsn::new(99), &split).unwrap();
+        let iteration = state.iterations.get_mut(&DYNAMIC).unwrap();
+        iteration.splits.again = [run(0, 1)].into_iter().collect();
+    });
+}
+
+#[test]
+fn d42_sees_a_split_that_was_never_handed_out() {
+    assert_violates("D42", |state| {
+        let task = state.tasks.get_mut(&ACTIVE).unwrap();
+        task.splits.remembered = [run(0, 1)].into_iter().collect();
+    });
+}
+
+#[test]
+fn d43_sees_an_iteration_that_waits_for_nothing() {
+    assert_violates("D43", |state| {
+        state.tasks.get_mut(&ACTIVE).unwrap().finished = true;
+        state.workers.get_mut(&WORKER).unwrap().tasks.remove(&ACTIVE);
+        state.index.task_of.remove(&(WORKER, DYNAMIC));
+    });
+}
+
+#[test]
+fn d43_sees_splits_left_over_at_the_end() {
+    assert_violates("D43", |state| {
+        let finish = Record::FinishTask { id: ACTIVE };
+        state.apply(Lsn::new(99), &finish).unwrap();
+        let iteration = state.iterations.get_mut(&DYNAMIC).unwrap();
+        iteration.splits.strays.insert(WORKER, 0);
+    });
+}
+
+#[test]
+fn d44_sees_a_doubt_about_splits_that_are_none() {
+    assert_violates("D44", |state| {
+        let iteration = state.iterations.get_mut(&DYNAMIC).unwrap();
+        iteration.splits.doubt.widen(0, 1);
     });
 }

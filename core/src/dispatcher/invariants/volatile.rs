@@ -27,6 +27,12 @@ pub(crate) const DISPATCHER_INVARIANTS: &[Invariant<Dispatcher>] = &[
                    consumer and has one deadline",
         check: waiting_calls_agree,
     },
+    Invariant {
+        number: "D40",
+        sentence: "every worker that is not lost is looked at no later than its patience ends, and \
+                   no other is",
+        check: silent_workers_are_noticed,
+    },
 ];
 
 fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String> {
@@ -34,13 +40,30 @@ fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String>
     if let Some(id) = leases.clients.keys().find(|id| !state.clients.contains_key(id)) {
         return Err(format!("client {id} is remembered"));
     }
-    let workers = leases.workers.keys().chain(&leases.lost);
-    if let Some(id) = workers.clone().find(|id| !state.workers.contains_key(id)) {
+    let mut workers = leases.workers.leases.keys();
+    if let Some(id) = workers.find(|id| !state.workers.contains_key(id)) {
         return Err(format!("worker {id} is remembered"));
     }
     let iterations = dispatcher.rounds.keys().chain(dispatcher.views.keys());
     match iterations.clone().find(|id| state.iterations.get(id).is_none_or(|i| i.collected)) {
         Some(id) => Err(format!("iteration {id} is remembered")),
+        None => Ok(()),
+    }
+}
+
+fn silent_workers_are_noticed(dispatcher: &Dispatcher) -> Result<(), String> {
+    let leases = &dispatcher.leases.workers;
+    for worker in dispatcher.state.workers.values() {
+        if !worker.lost && !leases.is_watched(worker.id) {
+            return Err(format!("nobody looks at worker {}", worker.id));
+        }
+    }
+    let armed = leases.leases.iter();
+    let armed = armed.filter_map(|(id, lease)| Some((lease.alarm?, *id)));
+    same(&leases.alarms, &armed.collect(), "alarms")?;
+    let is_lost = |id| dispatcher.state.workers.get(id).is_some_and(|w| w.lost);
+    match leases.alarms.iter().find(|(_, id)| is_lost(id)) {
+        Some((_, id)) => Err(format!("lost worker {id} is looked at")),
         None => Ok(()),
     }
 }

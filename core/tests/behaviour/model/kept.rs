@@ -11,6 +11,7 @@ use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
 use super::Heard;
+use super::splitting::Given;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kept {
@@ -26,6 +27,8 @@ pub(crate) struct Kept {
     pub(super) tasks_ever: i64,
     /// In the order they came.
     pub(crate) workers: Vec<WorkerHeartbeat>,
+    /// Addresses of those that fell silent.
+    pub(crate) lost: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +53,7 @@ pub(crate) struct Iteration {
     pub(crate) active: Vec<TaskId>,
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) released: Option<Time>,
+    pub(crate) given: Given,
     pub(crate) finished: bool,
     pub(crate) collected: bool,
 }
@@ -74,6 +78,8 @@ pub(crate) struct Task {
     pub(crate) address: String,
     pub(crate) starting_round: i64,
     pub(crate) finished: bool,
+    /// Splits of the iteration handed to somebody unknown before it, or its present process, began.
+    pub(super) unattributed_before: u64,
 }
 
 impl Kept {
@@ -182,11 +188,17 @@ impl Kept {
     fn end(&mut self, id: IterationId) {
         let iteration = self.iteration_mut(id).unwrap();
         iteration.finished = true;
+        iteration.given.give_up();
         let pending = std::mem::take(&mut iteration.pending);
         iteration.active.extend(pending.into_iter().map(|pending| pending.task));
-        for task in self.tasks.values_mut().filter(|task| task.iteration == id) {
+        let of = |(_, task): &(&TaskId, &mut Task)| task.iteration == id;
+        let ended = self.tasks.iter_mut().filter(of).map(|(id, task)| {
             task.finished = true;
-        }
+            *id
+        });
+        let ended: Vec<TaskId> = ended.collect();
+        let given = &mut self.iteration_mut(id).unwrap().given;
+        ended.into_iter().for_each(|task| given.forget(task));
     }
 
     pub(super) fn update(&mut self, progress: &[(TaskId, bool)]) -> Reply {
@@ -204,15 +216,24 @@ impl Kept {
             return self.erase(id);
         }
         self.tasks.get_mut(&id).unwrap().finished = true;
-        let active = &self.iteration(of).unwrap().active;
-        if active.iter().all(|task| self.tasks[task].finished) {
-            self.end(of);
+        self.iteration_mut(of).unwrap().given.forget(id);
+        self.give_up_in_vain(of);
+        self.end_if_over(of);
+        self.make_reader(of);
+    }
+
+    pub(super) fn end_if_over(&mut self, id: IterationId) {
+        let active = &self.iteration(id).unwrap().active;
+        let over = active.iter().all(|task| self.tasks[task].finished);
+        if !active.is_empty() && over && !self.needs_reader(id) {
+            self.end(id);
         }
     }
 
     pub(super) fn erase(&mut self, id: TaskId) {
         let task = self.tasks.remove(&id).unwrap();
         let iteration = self.iteration_mut(task.iteration).unwrap();
+        iteration.given.forget(id);
         iteration.active.retain(|active| *active != id);
         iteration.pending.retain(|pending| pending.task != id);
     }
@@ -220,7 +241,15 @@ impl Kept {
     pub(super) fn new_task(&mut self, iteration: IterationId, address: &str) -> TaskId {
         let id = TaskId::new(4000 + self.tasks_ever);
         self.tasks_ever += 1;
-        let task = Task { iteration, address: address.into(), starting_round: 0, finished: false };
+        let task = Task {
+            iteration,
+            address: address.into(),
+            starting_round: 0,
+            finished: false,
+            unattributed_before: self
+                .iteration(iteration)
+                .map_or(0, |iteration| iteration.given.unattributed),
+        };
         self.tasks.insert(id, task);
         id
     }

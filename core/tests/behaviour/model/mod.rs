@@ -2,8 +2,10 @@
 //! answers must be those of the real one.
 
 mod kept;
+mod losing;
 mod reading;
 mod rounds;
+pub(crate) mod splitting;
 mod working;
 
 pub(crate) use kept::Kept;
@@ -25,6 +27,8 @@ pub(crate) struct Model {
     pub(crate) kept: Kept,
     config: Config,
     heard: BTreeMap<ClientId, Time>,
+    /// Workers that can be lost, by address.
+    signs: BTreeMap<String, losing::Signs>,
     rounds: BTreeMap<IterationId, i64>,
     votes: BTreeMap<TaskId, Vote>,
     next_maintenance: Time,
@@ -41,6 +45,7 @@ impl Model {
     /// A dispatcher just started with what was kept.
     pub(crate) fn start(config: Config, kept: Kept, now: Time) -> Self {
         Self {
+            signs: losing::survivors(&kept, now),
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
             next_maintenance: now.after(config.job_gc_check_interval),
             kept,
@@ -61,15 +66,15 @@ impl Model {
         request: &Request,
         refuses: bool,
     ) -> Vec<(CallId, Heard)> {
-        let before = self.kept.clone();
+        let before = (self.kept.clone(), self.signs.clone());
         let mut answers = match request {
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.remove(now, call, *task, (*consumer_index, *round))
             }
             other => vec![(call, self.answer(now, other))],
         };
-        if refuses && self.kept != before {
-            self.kept = before;
+        if refuses && self.kept != before.0 {
+            (self.kept, self.signs) = before;
             answers.iter_mut().for_each(|(_, heard)| *heard = Err(Code::Unavailable));
         }
         answers
@@ -94,10 +99,11 @@ impl Model {
             Request::GetOrCreateIteration { job, repetition } => self.join(now, *job, *repetition),
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(now, heartbeat),
             Request::ReleaseClient { client } => self.release(now, *client),
-            Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(heartbeat),
+            Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(now, heartbeat),
             Request::WorkerUpdate { progress, .. } => Ok(self.kept.update(progress)),
-            Request::GetSplit { iteration, repetition, source } => {
-                self.kept.split(*iteration, *repetition, *source)
+            Request::GetSplit { iteration, repetition, source, asker } => {
+                let asked = (*iteration, *repetition, *source);
+                self.kept.split(asked, asker.as_deref())
             }
             Request::GetWorkers => {
                 let addresses = self.kept.workers.iter().map(|w| w.address.as_str().into());
@@ -132,6 +138,7 @@ impl Model {
             late.extend(expired.map(|(call, ..)| (call, Ok(Reply::TaskRemoved(false)))));
         }
         self.votes.retain(|_, vote| !vote.waiting.is_empty());
+        self.lose_silent(now, refuses);
         if now >= self.next_maintenance {
             self.next_maintenance = now.after(self.config.job_gc_check_interval);
             if !refuses {

@@ -1,13 +1,13 @@
 //! What clients do in the model: join, heartbeat, leave; and splits.
 
 use rondo_core::dispatcher::{
-    ClientHeartbeat, ClientHeartbeatReply, Reply, ShardingPolicy, SplitPlan, SplitSource, TaskInfo,
+    ClientHeartbeat, ClientHeartbeatReply, Reply, ShardingPolicy, SplitPlan, TaskInfo,
 };
 use rondo_core::ids::{ClientId, IterationId, JobId, TaskId};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
-use super::kept::{Client, Iteration, Kept};
+use super::kept::{Client, Iteration};
 use super::{Heard, Model};
 
 impl Model {
@@ -48,7 +48,13 @@ impl Model {
             }
         }
         let id = IterationId::new(2000 + self.kept.iterations.len() as i64);
-        let addresses: Vec<String> = self.kept.workers.iter().map(|w| w.address.clone()).collect();
+        let addresses: Vec<String> = self
+            .kept
+            .workers
+            .iter()
+            .map(|w| w.address.clone())
+            .filter(|address| !self.kept.lost.contains(address))
+            .collect();
         let active = addresses.iter().map(|address| self.kept.new_task(id, address)).collect();
         self.kept.iterations.push(Iteration {
             id,
@@ -58,6 +64,7 @@ impl Model {
             active,
             pending: Default::default(),
             released: None,
+            given: Default::default(),
             finished: false,
             collected: false,
         });
@@ -102,43 +109,4 @@ impl Model {
             false => Err(Code::NotFound),
         }
     }
-}
-
-impl Kept {
-    pub(super) fn split(&mut self, id: IterationId, repetition: i64, source: i64) -> Heard {
-        let iteration = self.iteration(id).ok_or(Code::NotFound)?;
-        if self.job_of(iteration).sharding != ShardingPolicy::Dynamic {
-            return Err(Code::FailedPrecondition);
-        }
-        let at = usize::try_from(source).map_err(|_| Code::InvalidArgument)?;
-        if at >= iteration.sources.len() || !(0..i64::MAX).contains(&repetition) {
-            return Err(Code::InvalidArgument);
-        }
-        if iteration.collected || repetition < iteration.sources[at].1 {
-            return Ok(Reply::Split(None));
-        }
-        let (source, pass, given) = &mut self.iteration_mut(id).unwrap().sources[at];
-        if repetition > *pass {
-            (*pass, *given) = (repetition, 0);
-        }
-        let split = nth(source, *given);
-        match split {
-            Some(_) => *given += 1,
-            None => (*pass, *given) = (*pass + 1, 0),
-        }
-        Ok(Reply::Split(split))
-    }
-}
-
-/// The nth number of a range, by counting.
-fn nth(source: &SplitSource, n: usize) -> Option<i64> {
-    let inside = |value: i64| match source.step > 0 {
-        true => value < source.stop,
-        false => value > source.stop,
-    };
-    let mut value = source.start;
-    for _ in 0..n {
-        value = value.checked_add(source.step).filter(|value| inside(*value))?;
-    }
-    inside(value).then_some(value)
 }

@@ -67,6 +67,7 @@ impl Model {
             return Vec::new();
         }
         if agreed {
+            self.kept.forsake(task, false);
             self.kept.erase(task);
         }
         let waited = self.votes.remove(&task).unwrap().waiting;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rondo_core::dispatcher::{Reply, TaskDef, WorkerHeartbeat, WorkerHeartbeatReply};
 use rondo_core::ids::{IterationId, TaskId};
 use rondo_core::status::Code;
+use rondo_core::time::Time;
 
 use super::kept::{Iteration, Pending};
 use super::{Heard, Model};
@@ -21,16 +22,20 @@ impl Model {
         slots
     }
 
-    pub(super) fn worker_heartbeat(&mut self, heartbeat: &WorkerHeartbeat) -> Heard {
+    pub(super) fn worker_heartbeat(&mut self, now: Time, heartbeat: &WorkerHeartbeat) -> Heard {
         let address = &heartbeat.address;
         let profile = WorkerHeartbeat { current_tasks: Vec::new(), ..heartbeat.clone() };
-        match self.kept.workers.iter_mut().find(|worker| worker.address == *address) {
+        let mut known = self.kept.workers.iter_mut();
+        let mut reborn = false;
+        match known.find(|worker| worker.address == *address) {
             Some(worker) => {
+                reborn = worker.uid != profile.uid;
                 *worker = profile;
-                self.return_to_coordinated_reads(address);
+                self.rejoin(address, reborn);
             }
             None => self.new_worker(profile)?,
         }
+        self.hear_worker(now, address, reborn);
         let unfinished = self.unfinished_on(address);
         let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
         let new_tasks = unfinished.difference(&current).filter_map(|task| self.def(*task));
@@ -54,30 +59,54 @@ impl Model {
         let address = profile.address.clone();
         self.kept.workers.push(profile);
         for id in self.open(|_| true) {
-            let iteration = self.kept.iteration(id).unwrap();
-            match self.kept.job_of(iteration).consumers {
-                Some(_) => self.new_pending(id, &address),
-                None => {
-                    let task = self.kept.new_task(id, &address);
-                    self.kept.iteration_mut(id).unwrap().active.push(task);
-                }
-            }
+            self.new_task(id, &address);
         }
         Ok(())
     }
 
-    fn return_to_coordinated_reads(&mut self, address: &str) {
+    fn new_task(&mut self, id: IterationId, address: &str) {
+        let iteration = self.kept.iteration(id).unwrap();
+        match self.kept.job_of(iteration).consumers {
+            Some(_) => self.new_pending(id, address),
+            None => {
+                let task = self.kept.new_task(id, address);
+                self.kept.note_reader(id);
+                self.kept.iteration_mut(id).unwrap().active.push(task);
+            }
+        }
+    }
+
+    /// A known worker gets a task wherever it should have one and does not.
+    fn rejoin(&mut self, address: &str, reborn: bool) {
+        let was_lost = self.kept.lost.remove(address);
+        if was_lost {
+            self.kept.end_straying(address, reborn);
+        }
+        if reborn {
+            for task in self.unfinished_on(address) {
+                self.kept.forsake(task, self.config.reissue_lost_splits);
+            }
+        }
         let has: BTreeSet<IterationId> = self
             .unfinished_on(address)
             .iter()
             .map(|task| self.kept.tasks[task].iteration)
             .collect();
-        let left = self.open(|iteration| {
-            self.kept.job_of(iteration).consumers.is_some() && !has.contains(&iteration.id)
+        let left = self.open(|iteration| match self.kept.job_of(iteration).consumers {
+            Some(_) => !has.contains(&iteration.id),
+            None => {
+                let takes_part = self.took_part(address, iteration);
+                was_lost && (!takes_part || self.kept.needs_reader(iteration.id))
+            }
         });
         for id in left {
-            self.new_pending(id, address);
+            self.new_task(id, address);
         }
+    }
+
+    fn took_part(&self, address: &str, iteration: &Iteration) -> bool {
+        let mut active = iteration.active.iter();
+        active.any(|task| self.kept.tasks[task].address == address)
     }
 
     fn open(&self, which: impl Fn(&Iteration) -> bool) -> Vec<IterationId> {

@@ -1,0 +1,225 @@
+//! Lost workers: what becomes of the tasks of a worker that has fallen silent, and of one that is
+//! back.
+//!
+//! Consumers of a coordinated read agree among themselves on what to do without a worker, in one
+//! round; everywhere else its unfinished tasks end for everybody, so that no epoch waits for it.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::apply::{ApplyError, missing};
+use super::machine::{Dispatcher, Effect, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::Event;
+use super::state::{State, Worker};
+use crate::ids::{IterationId, Lsn, TaskId, WorkerId};
+use crate::limits::EXPIRIES_PER_STEP_MAX;
+use crate::time::Time;
+
+impl Dispatcher {
+    /// When some worker may have been silent for too long.
+    pub fn silence_deadline(&self) -> Time {
+        self.leases.workers.deadline()
+    }
+
+    /// Gives up workers that have been silent for too long; what would make the step long is left
+    /// for the next one.
+    pub(super) fn lose_silent_workers(&mut self, turn: &mut Turn<'_>) {
+        let refuses = turn.log.refuses().is_some();
+        let mut budget = EXPIRIES_PER_STEP_MAX;
+        let mut bereaved = BTreeSet::new();
+        while let Some(id) = self.leases.workers.take_silent(refuses, turn.now, &mut budget) {
+            let tasks = self.state.workers().get(&id).map_or(0, |w| w.tasks.len());
+            budget = budget.saturating_sub(tasks);
+            // A record that does not fit has already asked the node to stop; there is nobody to
+            // tell.
+            bereaved.extend(self.lose_worker(turn, id).unwrap_or_default());
+        }
+        for iteration in bereaved {
+            let _ = self.make_reader(turn, iteration);
+        }
+    }
+
+    /// Names the iterations in which the worker had tasks.
+    fn lose_worker(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: WorkerId,
+    ) -> Result<Vec<IterationId>, Refusal> {
+        let again = self.config.reissue_lost_splits;
+        let before = self.splits_with(id);
+        self.commit(turn, [Record::LoseWorker { id, again }])?;
+        if let Some(worker) = self.state.workers().get(&id) {
+            let address = worker.address.clone();
+            turn.out.push(Effect::Observe(Event::WorkerLost { address }));
+        }
+        self.tell_of_lost_splits(turn, id, &before);
+        Ok(before.into_iter().map(|(iteration, _)| iteration).collect())
+    }
+
+    /// What is known of lost splits in the iterations of a worker's tasks.
+    pub(super) fn splits_with(&self, worker: WorkerId) -> Vec<(IterationId, Missing)> {
+        let worker = self.state.workers().get(&worker);
+        let tasks = worker.into_iter().flat_map(|worker| &worker.tasks);
+        let iterations = tasks.filter_map(|id| Some(self.state.tasks().get(id)?.iteration));
+        let missing = iterations.filter_map(|id| Some((id, self.missing_of(id)?)));
+        missing.collect()
+    }
+
+    fn missing_of(&self, iteration: IterationId) -> Option<Missing> {
+        let splits = &self.state.iterations().get(&iteration)?.splits;
+        Some(Missing {
+            lost: splits.lost,
+            again: splits.again.count(),
+            in_doubt: splits.doubt.count,
+        })
+    }
+
+    /// Tells of the splits that went since `before` was noted.
+    pub(super) fn tell_of_lost_splits(
+        &self,
+        turn: &mut Turn<'_>,
+        worker: WorkerId,
+        before: &[(IterationId, Missing)],
+    ) {
+        let Some(worker) = self.state.workers().get(&worker) else {
+            return;
+        };
+        for (iteration, before) in before {
+            let Some(now) = self.missing_of(*iteration).filter(|now| now != before) else {
+                continue;
+            };
+            let again = now.again.saturating_sub(before.again);
+            let lost = now.lost.saturating_sub(before.lost).saturating_add(again);
+            turn.out.push(Effect::Observe(Event::SplitsLost {
+                address: worker.address.clone(),
+                iteration: *iteration,
+                lost,
+                again,
+                in_doubt: now.in_doubt.saturating_sub(before.in_doubt),
+            }));
+        }
+    }
+
+    /// Gives a live worker a task of an iteration in which splits are to be handed out again and
+    /// nobody is left to ask for them. Without a live worker, the next that comes gets one.
+    pub(super) fn make_reader(
+        &mut self,
+        turn: &mut Turn<'_>,
+        iteration: IterationId,
+    ) -> Result<(), Refusal> {
+        let Some(worker) = self.reader_for(iteration) else {
+            return Ok(());
+        };
+        let id = self.state.counters().task;
+        let record = Record::CreateTask { id, iteration, worker };
+        let after = self.commit(turn, [record])?;
+        let task = self.state.tasks().get(&id);
+        if let Some(task) = task.and_then(|task| self.task_def(task)) {
+            turn.out.push(Effect::Push { task, after });
+        }
+        Ok(())
+    }
+
+    /// The worker to read what nobody else would: one that took part already, if it lives.
+    fn reader_for(&self, iteration: IterationId) -> Option<WorkerId> {
+        let iteration = self.state.iterations().get(&iteration)?;
+        if iteration.finished || !self.state.needs_reader(iteration) {
+            return None;
+        }
+        let tasks = iteration.tasks.iter();
+        let took_part = tasks.filter_map(|id| Some(self.state.tasks().get(id)?.worker));
+        let anybody = self.state.workers().keys().copied();
+        let lives = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
+        took_part.chain(anybody).find(lives)
+    }
+
+    /// Whether splits of an iteration are to be handed out again and nobody would ask for them.
+    pub(super) fn waits_for_reader(&self, iteration: IterationId) -> bool {
+        let iteration = self.state.iterations().get(&iteration);
+        iteration.is_some_and(|iteration| self.state.needs_reader(iteration))
+    }
+
+    /// Whether a worker has, or had and finished, a task of an iteration.
+    pub(super) fn has_had_task(&self, worker: WorkerId, iteration: IterationId) -> bool {
+        let of_worker = |id: &TaskId| {
+            let task = self.state.tasks().get(id);
+            task.is_some_and(|task| task.worker == worker)
+        };
+        let iteration = self.state.iterations().get(&iteration);
+        iteration.is_some_and(|iteration| iteration.tasks.iter().any(of_worker))
+    }
+}
+
+/// How many splits are missing in an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    lost: u64,
+    again: u64,
+    in_doubt: u64,
+}
+
+impl State {
+    pub(super) fn lose_worker(
+        &mut self,
+        lsn: Lsn,
+        id: WorkerId,
+        again: bool,
+    ) -> Result<(), ApplyError> {
+        let worker = self.worker_mut(id)?;
+        worker.lost = true;
+        worker.changed = lsn;
+        for (task, iteration) in self.uncoordinated_tasks(id) {
+            self.forsake_splits(lsn, task, again)?;
+            let splits = &mut self.iteration_mut(iteration)?.splits;
+            splits.strays.insert(id, splits.unattributed);
+            self.remove_task(lsn, task)?;
+            self.close_if_over(lsn, iteration)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn return_worker(
+        &mut self,
+        lsn: Lsn,
+        id: WorkerId,
+        reborn: bool,
+    ) -> Result<(), ApplyError> {
+        let worker = self.worker_mut(id)?;
+        worker.lost = false;
+        worker.changed = lsn;
+        for iteration in &self.index.open_iterations {
+            if let Some(iteration) = self.iterations.get_mut(iteration) {
+                iteration.splits.end_straying(id, reborn);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn restart_tasks(
+        &mut self,
+        lsn: Lsn,
+        id: WorkerId,
+        again: bool,
+    ) -> Result<(), ApplyError> {
+        let worker = self.worker_mut(id)?;
+        worker.changed = lsn;
+        for task in worker.tasks.clone() {
+            self.forsake_splits(lsn, task, again)?;
+        }
+        Ok(())
+    }
+
+    fn worker_mut(&mut self, id: WorkerId) -> Result<&mut Worker, ApplyError> {
+        self.workers.get_mut(&id).ok_or_else(|| missing("worker", id))
+    }
+
+    /// A worker's unfinished tasks outside coordinated reads.
+    fn uncoordinated_tasks(&self, worker: WorkerId) -> Vec<(TaskId, IterationId)> {
+        let tasks = self.workers.get(&worker).map(|worker| &worker.tasks);
+        let tasks = tasks.into_iter().flatten();
+        let tasks = tasks.filter_map(|id| Some((*id, self.tasks.get(id)?.iteration)));
+        tasks.filter(|(_, iteration)| !self.index.open_coordinated.contains(iteration)).collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! Lost workers in the model.
+
+use std::collections::BTreeMap;
+
+use rondo_core::ids::{IterationId, TaskId};
+use rondo_core::time::{Duration, Time};
+
+use super::{Kept, Model};
+
+/// A worker's signs of life.
+#[derive(Clone, Debug)]
+pub(super) struct Signs {
+    /// From when on it is silent.
+    since: Time,
+    /// Its heartbeats to this process.
+    heartbeats: Vec<Time>,
+}
+
+/// Whoever is in a recovered state and not lost has just given one.
+pub(super) fn survivors(kept: &Kept, now: Time) -> BTreeMap<String, Signs> {
+    let addresses = kept.workers.iter().map(|worker| worker.address.clone());
+    let alive = addresses.filter(|address| !kept.lost.contains(address));
+    let signs = Signs { since: now, heartbeats: Vec::new() };
+    alive.map(|address| (address, signs.clone())).collect()
+}
+
+impl Signs {
+    /// Three times the largest gap of the present eight gaps and the eight before them; at least
+    /// 3 s, and 90 s before two gaps are known.
+    fn patience(&self, timeout: Duration) -> Duration {
+        let gaps = self.heartbeats.windows(2).map(|pair| pair[1].since(pair[0]));
+        let gaps: Vec<Duration> = gaps.collect();
+        let blocks = gaps.chunks(8).rev().take(2);
+        let largest = blocks.flatten().copied().max().unwrap_or_default();
+        let least = Duration::from_secs(if gaps.len() < 2 { 30 } else { 1 });
+        let gap = largest.max(least);
+        timeout.max(Duration::from_nanos(gap.as_nanos() * 3))
+    }
+}
+
+impl Model {
+    pub(super) fn hear_worker(&mut self, now: Time, address: &str, reborn: bool) {
+        let signs = self
+            .signs
+            .entry(address.into())
+            .or_insert(Signs { since: now, heartbeats: Vec::new() });
+        if reborn {
+            signs.heartbeats.clear();
+        }
+        signs.since = now;
+        signs.heartbeats.push(now);
+    }
+
+    pub(super) fn lose_silent(&mut self, now: Time, refuses: bool) {
+        let Some(timeout) = self.config.worker_timeout else {
+            return;
+        };
+        let mut lost = Vec::new();
+        for (address, signs) in &mut self.signs {
+            let ends = signs.since.after(signs.patience(timeout));
+            if now <= ends || self.kept.lost.contains(address) {
+                continue;
+            }
+            if refuses || now.since(ends) > Duration::from_secs(1) {
+                signs.since = now;
+            } else {
+                lost.push(address.clone());
+            }
+        }
+        let again = self.config.reissue_lost_splits;
+        for address in lost {
+            self.kept.lose(&address, again);
+        }
+        let open: Vec<IterationId> = self.kept.iterations.iter().map(|i| i.id).collect();
+        open.into_iter().for_each(|id| self.kept.make_reader(id));
+    }
+}
+
+impl Kept {
+    fn lose(&mut self, address: &str, again: bool) {
+        self.lost.insert(address.into());
+        let own = |id: &TaskId| self.tasks[id].address == address && !self.tasks[id].finished;
+        let uncoordinated = self.iterations.iter();
+        let uncoordinated = uncoordinated.filter(|i| self.job_of(i).consumers.is_none());
+        let tasks = uncoordinated.flat_map(|iteration| &iteration.active);
+        let tasks: Vec<TaskId> = tasks.copied().filter(own).collect();
+        for task in tasks {
+            let iteration = self.tasks[&task].iteration;
+            self.forsake(task, again);
+            self.stray(address, iteration);
+            self.erase(task);
+            self.end_if_over(iteration);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Handed-out splits ↔ `rondo.journal.v1`. What is all zero or empty is left out.
+
+use std::collections::BTreeMap;
+
+use rondo_core::dispatcher::{IterationSplits, SplitSet, TaskSplits};
+use rondo_core::ids::WorkerId;
+
+use super::error::FrameError;
+use super::wire::{Wire, message};
+use crate::journal;
+
+message!(SplitRun { source, repetition, first, count; ; });
+message!(Doubt { from, upto, count; ; });
+
+impl Wire for SplitSet {
+    type Message = Vec<journal::SplitRun>;
+
+    fn write(&self) -> Self::Message {
+        self.runs().map(|run| run.write()).collect()
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        message.into_iter().map(Wire::read).collect()
+    }
+}
+
+/// Workers that were lost, with the number of unattributed splits then.
+type Strays = BTreeMap<WorkerId, u64>;
+
+impl Wire for Strays {
+    type Message = Vec<journal::Stray>;
+
+    fn write(&self) -> Self::Message {
+        let stray = |(worker, unattributed): (&WorkerId, &u64)| journal::Stray {
+            worker: worker.write(),
+            unattributed: *unattributed,
+        };
+        self.iter().map(stray).collect()
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        let stray = |stray: journal::Stray| Ok((Wire::read(stray.worker)?, stray.unattributed));
+        message.into_iter().map(stray).collect()
+    }
+}
+
+impl Wire for TaskSplits {
+    type Message = Option<journal::TaskSplits>;
+
+    fn write(&self) -> Self::Message {
+        (*self != Self::default()).then(|| journal::TaskSplits {
+            remembered: self.remembered.write(),
+            forgotten: self.forgotten,
+            unattributed_before: self.unattributed_before,
+        })
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        let message = message.unwrap_or_default();
+        Ok(Self {
+            remembered: Wire::read(message.remembered)?,
+            forgotten: message.forgotten,
+            unattributed_before: message.unattributed_before,
+        })
+    }
+}
+
+impl Wire for IterationSplits {
+    type Message = Option<journal::IterationSplits>;
+
+    fn write(&self) -> Self::Message {
+        (*self != Self::default()).then(|| journal::IterationSplits {
+            unattributed: self.unattributed,
+            doubt: Some(self.doubt.write()),
+            lost: self.lost,
+            again: self.again.write(),
+            tried: self.tried,
+            strays: self.strays.write(),
+        })
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        let message = message.unwrap_or_default();
+        Ok(Self {
+            unattributed: message.unattributed,
+            doubt: Wire::read(message.doubt.unwrap_or_default())?,
+            lost: message.lost,
+            again: Wire::read(message.again)?,
+            tried: message.tried,
+            strays: Wire::read(message.strays)?,
+        })
+    }
+}
