@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rondo_core::control::{Effect, Effects, Health, Input, Node, Reply};
-use rondo_core::dispatcher::Event;
+use rondo_core::dispatcher::{self, Event};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
-use super::pushes::Pushes;
+use super::pushes::{Pushes, settled};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::store::StoreError;
@@ -81,6 +81,7 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
         clock: parts.clock,
         entropy: parts.entropy,
         pushes: Pushes::new(parts.transport),
+        fresh_pushes: Vec::new(),
         inbox,
         shared,
         config,
@@ -100,6 +101,8 @@ struct Driver {
     clock: Clock,
     entropy: Entropy,
     pushes: Pushes,
+    /// Pushes that the next reader's answer waits for.
+    fresh_pushes: Vec<JoinHandle<()>>,
     inbox: mpsc::Receiver<Submission>,
     shared: Arc<Shared>,
     config: NodeConfig,
@@ -228,14 +231,33 @@ impl Driver {
             Effect::RetryAppend => self.retry = true,
             Effect::Reply { call, result } => {
                 if let Some(answer) = self.waiting.remove(&call) {
-                    // A caller that has just left needs no answer.
-                    let _ = answer.send(result);
+                    self.answer(answer, result);
                 }
             }
-            Effect::Push { task } => self.pushes.push(&task),
+            Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(&task)),
             Effect::Observe(event) => observe(&event),
             Effect::Halt { reason } => self.halted = Some(reason),
         }
+    }
+
+    /// Answers a call. A new reader is answered when the workers have its tasks, which the machine
+    /// has pushed just before: it goes to them next.
+    fn answer(
+        &mut self,
+        answer: oneshot::Sender<Result<Reply, Status>>,
+        result: Result<Reply, Status>,
+    ) {
+        let reader = matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Client(_))));
+        if !reader || self.fresh_pushes.is_empty() {
+            // A caller that has just left needs no answer.
+            let _ = answer.send(result);
+            return;
+        }
+        let pushes = std::mem::take(&mut self.fresh_pushes);
+        tokio::spawn(async move {
+            settled(pushes).await;
+            let _ = answer.send(result);
+        });
     }
 
     /// Writes what the last inputs brought, starts what must be started, and shows how things are.
