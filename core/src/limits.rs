@@ -1,6 +1,8 @@
 //! Every bound the core keeps, by name. A driver may lower most of them in a machine's config;
 //! whoever hits one reads the bound and the value in the error.
 
+use crate::time::Duration;
+
 /// Longest dataset id, job name, worker address, tag or protocol name accepted, in bytes.
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Definitions up to this size stand in the record itself; larger ones are blobs, in bytes.
@@ -29,6 +31,19 @@ pub const TASKS_MAX: usize = 1 << 22;
 pub const WORKERS_MAX: usize = 1 << 16;
 /// Consumers of one coordinated read.
 pub const CONSUMERS_MAX: i64 = 1 << 16;
+/// Named positions kept at once, and job names that wait at a restored one.
+pub const POSITIONS_MAX: usize = 1024;
+/// Sources of splits in one named position, over all its repetitions.
+pub const POSITION_SOURCES_MAX: usize = 1 << 16;
+/// Ranges in which a job's finished repetitions are kept.
+pub const REPETITION_RANGES_MAX: usize = 1024;
+/// A use of a job or a dataset is noted when the last one noted is at least this old: it need not
+/// cost a record each time.
+pub const USE_NOTED_AFTER: Duration = Duration::from_secs(30);
+/// Jobs and datasets are kept this much longer than their retention says after the last use noted:
+/// uses since then may not have been, and who asks for a job needs a moment to ask for its
+/// iteration.
+pub const USE_SLACK: Duration = Duration::from_secs(60);
 /// Calls parked in one machine at once.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;
 /// Expiries (clients, iterations, parked calls) carried out in one step; the rest follows in the
@@ -42,3 +57,4 @@ pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
 
 const _: () = assert!(SOURCES_MAX <= HEARTBEAT_ITEMS_MAX);
 const _: () = assert!(TASKS_MAX >= ITERATIONS_MAX);
+const _: () = assert!(USE_NOTED_AFTER.as_nanos() < USE_SLACK.as_nanos());

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo::config::{Bounds, Config, Listen, Storage};
+use rondo::node::BlobPin;
 use rondo::serve::{ServeError, run};
 use rondo::service::{JournalStatus, NodePort};
 use rondo::transport::grpc_client::GrpcClient;
@@ -36,7 +37,11 @@ impl NodePort for ParkingNode {
         Box::pin(pending())
     }
 
-    fn put_blob(&self, _: Digest, _: Bytes) -> BoxFuture<'_, Result<(), Status>> {
+    fn register(&self, request: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
+        self.call(request)
+    }
+
+    fn put_blob(&self, _: Digest, _: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>> {
         Box::pin(pending())
     }
 

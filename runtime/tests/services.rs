@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prost::Message;
+use rondo::node::BlobPin;
 use rondo::service::{
     AdminService, DispatcherService, HealthService, JournalStatus, NodePort, NodeSlot, Router,
     ServerInfo,
@@ -85,9 +86,13 @@ impl NodePort for FakeNode {
         Box::pin(ready(self.answer(request).map(Reply::Dispatcher)))
     }
 
-    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<(), Status>> {
+    fn register(&self, request: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
+        self.call(request)
+    }
+
+    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>> {
         self.blobs.lock().unwrap().insert(digest, blob);
-        Box::pin(ready(Ok(())))
+        Box::pin(ready(Ok(BlobPin::none())))
     }
 
     fn get_blob(&self, digest: Digest) -> BoxFuture<'_, Result<Bytes, Status>> {

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::dispatcher::{self, TaskDef};
-use crate::ids::{CallId, Lsn};
+use crate::ids::{CallId, Digest, Lsn};
 use crate::status::Status;
 use crate::time::Time;
 
@@ -107,6 +107,11 @@ pub enum Effect {
     Push {
         /// The task.
         task: TaskDef,
+    },
+    /// No record names this blob any more, and none will before it is put again: it can go.
+    ForgetBlob {
+        /// The blob.
+        digest: Digest,
     },
     /// Something worth a log line or a counter.
     Observe(dispatcher::Event),

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::effect::{Deadline, Effect, Effects, Input, Record, Reply, Request, Timer};
 use super::recovery::Recovered;
 use crate::dispatcher::{self, Dispatcher, Log, TaskDef, Turn};
-use crate::ids::{CallId, Lsn};
+use crate::ids::{CallId, Digest, Lsn};
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
@@ -55,6 +55,7 @@ pub struct Node {
 pub(super) enum Held {
     Reply(CallId, Result<Reply, Status>),
     Push(TaskDef),
+    Forget(Digest),
 }
 
 impl Node {
@@ -196,6 +197,9 @@ impl Node {
                 self.hold(after, Held::Reply(call, result.map(Reply::Dispatcher)), out);
             }
             dispatcher::Effect::Push { task, after } => self.hold(after, Held::Push(task), out),
+            dispatcher::Effect::ForgetBlob { digest, after } => {
+                self.hold(after, Held::Forget(digest), out);
+            }
             dispatcher::Effect::Observe(event) => out.push(Effect::Observe(event)),
             dispatcher::Effect::Halt { reason } => self.halt(&reason, out),
         }
@@ -204,9 +208,9 @@ impl Node {
     /// Lets something out as soon as everything up to `after` is durable.
     fn hold(&mut self, after: Lsn, held: Held, out: &mut Effects) {
         match (&self.health, &held) {
-            (Health::Halted(_), Held::Push(_)) => {}
+            (Health::Halted(_), Held::Push(_) | Held::Forget(_)) => {}
             (Health::Halted(reason), Held::Reply(call, _)) => refuse(*call, reason, out),
-            _ if after <= self.durable => out.push(held.release()),
+            _ if after <= self.durable => self.release(held, out),
             // Nobody knows when the journal will take records again.
             (Health::RefusingUpdates(reason), Held::Reply(call, _)) => refuse(*call, reason, out),
             _ => {
@@ -224,7 +228,28 @@ impl Node {
         self.durable = upto;
         let still_held = self.held.split_off(&(upto.next(), 0));
         let released = core::mem::replace(&mut self.held, still_held);
-        out.0.extend(released.into_values().map(Held::release));
+        for held in released.into_values() {
+            self.release(held, out);
+        }
+    }
+
+    fn release(&self, held: Held, out: &mut Effects) {
+        match held {
+            Held::Reply(call, result) => out.push(Effect::Reply { call, result }),
+            Held::Push(task) => out.push(Effect::Push { task }),
+            // Something named it again meanwhile: then it stays, or waits for the next one's end.
+            Held::Forget(digest) if self.names_blob(digest) => {}
+            Held::Forget(digest) => out.push(Effect::ForgetBlob { digest }),
+        }
+    }
+
+    /// Whether some record that counts, or may count after a crash, names this blob. One that is
+    /// not named can go, provided that no request under way names it.
+    pub fn names_blob(&self, digest: Digest) -> bool {
+        let waits = |held: &Held| matches!(held, Held::Forget(waiting) if *waiting == digest);
+        matches!(self.health, Health::Halted(_))
+            || self.dispatcher.state().defines(digest)
+            || self.held.values().any(waits)
     }
 
     /// The refused records stay applied and stay with the driver, which tries again; whoever waits
@@ -270,19 +295,10 @@ impl Node {
         for (key, held) in self.held.split_off(&(from, 0)) {
             match held {
                 Held::Reply(call, _) => refuse(call, reason, out),
-                Held::Push(_) => {
+                Held::Push(_) | Held::Forget(_) => {
                     self.held.insert(key, held);
                 }
             }
-        }
-    }
-}
-
-impl Held {
-    fn release(self) -> Effect {
-        match self {
-            Self::Reply(call, result) => Effect::Reply { call, result },
-            Self::Push(task) => Effect::Push { task },
         }
     }
 }

@@ -6,14 +6,13 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::Display;
 
 use super::handed_out::{IterationSplits, TaskSplits};
 use super::record::Record;
-use super::state::{
-    Client, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,
-};
-use crate::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
+use super::state::{Client, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker};
+use crate::ids::{ClientId, IterationId, JobId, Lsn, TaskId, WorkerId};
 use crate::time::Time;
 
 /// A record or snapshot part does not fit the state.
@@ -25,7 +24,7 @@ pub(super) fn missing(kind: &str, id: impl Display) -> ApplyError {
     ApplyError(format!("{kind} {id} does not exist"))
 }
 
-fn exists(kind: &str, id: impl Display) -> ApplyError {
+pub(super) fn exists(kind: &str, id: impl Display) -> ApplyError {
     ApplyError(format!("{kind} {id} exists already"))
 }
 
@@ -54,7 +53,17 @@ impl State {
             Record::ProduceSplit { .. } | Record::RepeatSplit { .. } => {
                 self.apply_split(lsn, record)
             }
-            Record::CollectIteration { id } => self.collect_iteration(lsn, *id),
+            Record::CollectIteration { id, at } => self.collect_iteration(lsn, *id, *at),
+            Record::FreeIteration { .. }
+            | Record::FreeJob { .. }
+            | Record::FreeDataset { .. }
+            | Record::UseJob { .. }
+            | Record::UseDataset { .. } => self.apply_freeing(lsn, record),
+            Record::CreateFinishedIteration { .. }
+            | Record::ResumeIteration { .. }
+            | Record::SavePosition { .. }
+            | Record::RestorePosition { .. }
+            | Record::DeletePosition { .. } => self.apply_position(lsn, record),
             _ => self.apply_task(lsn, record),
         }
     }
@@ -84,40 +93,6 @@ impl State {
                 self.remove_task(lsn, id)
             }
             _ => Err(ApplyError("the record is of no kind that tasks have".to_string())),
-        }
-    }
-
-    fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
-        match record {
-            Record::RegisterDataset { id, definition, plan, metadata } => {
-                if self.datasets.contains_key(id) {
-                    return Err(exists("dataset", id));
-                }
-                let dataset = Dataset {
-                    id: id.clone(),
-                    definition: self.index.share_definition(definition),
-                    plan: plan.clone(),
-                    metadata: metadata.clone(),
-                    compression_disabled: None,
-                    changed: lsn,
-                };
-                self.datasets.insert(id.clone(), dataset);
-                self.skip_taken_dataset_ids();
-                Ok(())
-            }
-            Record::DecideCompression { id, disabled } => {
-                let dataset = self.datasets.get_mut(id).ok_or_else(|| missing("dataset", id))?;
-                dataset.compression_disabled = Some(*disabled);
-                dataset.changed = lsn;
-                Ok(())
-            }
-            _ => Err(ApplyError("the record is of no kind that datasets have".to_string())),
-        }
-    }
-
-    fn skip_taken_dataset_ids(&mut self) {
-        while self.datasets.contains_key(&DatasetId::new(self.counters.dataset.to_string())) {
-            self.counters.dataset = self.counters.dataset.saturating_add(1);
         }
     }
 
@@ -168,41 +143,6 @@ impl State {
         }
     }
 
-    fn apply_job(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
-        let Record::CreateJob {
-            id,
-            name,
-            dataset,
-            sharding,
-            consumers,
-            use_cross_trainer_cache,
-            target_workers,
-        } = record
-        else {
-            return Err(ApplyError("the record is of no kind that jobs have".to_string()));
-        };
-        if self.jobs.contains_key(id) {
-            return Err(exists("job", id));
-        }
-        if self.index.job_by_name.contains_key(name) {
-            return Err(exists("job with name", name));
-        }
-        let job = Job {
-            id: *id,
-            name: name.clone(),
-            dataset: dataset.clone(),
-            sharding: *sharding,
-            consumers: *consumers,
-            use_cross_trainer_cache: *use_cross_trainer_cache,
-            target_workers: *target_workers,
-            changed: lsn,
-        };
-        self.index.job_by_name.insert(name.clone(), *id);
-        self.counters.job = self.counters.job.max(id.next());
-        self.jobs.insert(*id, job);
-        Ok(())
-    }
-
     fn create_iteration(
         &mut self,
         lsn: Lsn,
@@ -212,17 +152,28 @@ impl State {
         let Record::CreateIteration { job, repetition, sources, .. } = record else {
             return Err(ApplyError("the record creates no iteration".to_string()));
         };
+        let start = |source: &_| SourcePosition { source: *source, repetition: 0, index: 0 };
+        let sources = sources.iter().map(start).collect();
+        self.add_iteration(lsn, id, (*job, *repetition), sources)
+    }
+
+    /// Adds an iteration without tasks and clients.
+    pub(super) fn add_iteration(
+        &mut self,
+        lsn: Lsn,
+        id: IterationId,
+        (job, repetition): (JobId, i64),
+        sources: Vec<SourcePosition>,
+    ) -> Result<(), ApplyError> {
         if self.iterations.contains_key(&id) {
             return Err(exists("iteration", id));
         }
-        let coordinated = self.job_or_missing(*job)?.consumers.is_some();
-        let start = |source: &_| SourcePosition { source: *source, repetition: 0, index: 0 };
         let iteration = Iteration {
             id,
-            job: *job,
-            repetition: *repetition,
-            sources: sources.iter().map(start).collect(),
-            tasks: alloc::vec::Vec::new(),
+            job,
+            repetition,
+            sources,
+            tasks: Vec::new(),
             pending: alloc::collections::VecDeque::new(),
             clients: BTreeSet::new(),
             last_release: None,
@@ -232,7 +183,8 @@ impl State {
             splits_changed: lsn,
             splits: IterationSplits::default(),
         };
-        self.index.add_iteration(&iteration, coordinated);
+        let job = self.jobs.get(&job).ok_or_else(|| missing("job", job))?;
+        self.index.add_iteration(&iteration, job);
         self.iterations.insert(id, iteration);
         self.counters.iteration = self.counters.iteration.max(id.next());
         Ok(())
@@ -280,7 +232,9 @@ impl State {
         if self.clients.contains_key(&id) {
             return Err(exists("client", id));
         }
-        self.iteration_mut(iteration)?.clients.insert(id);
+        self.change_iteration(iteration, |iteration| {
+            iteration.clients.insert(id);
+        })?;
         self.clients.insert(id, Client { id, iteration, acquired: at, changed: lsn });
         self.counters.client = self.counters.client.max(id.next());
         Ok(())
@@ -288,15 +242,15 @@ impl State {
 
     fn release_client(&mut self, lsn: Lsn, id: ClientId, at: Time) -> Result<(), ApplyError> {
         let client = self.clients.get(&id).ok_or_else(|| missing("client", id))?;
-        let iteration = client.iteration;
-        let iteration = self.iteration_mut(iteration)?;
-        iteration.clients.remove(&id);
-        iteration.last_release = Some(at);
-        // A client that is gone holds nobody back and vouches for nobody.
-        for pending in &mut iteration.pending {
-            pending.ready.remove(&id);
-        }
-        iteration.changed = lsn;
+        self.change_iteration(client.iteration, |iteration| {
+            iteration.clients.remove(&id);
+            iteration.last_release = Some(at);
+            // A client that is gone holds nobody back and vouches for nobody.
+            for pending in &mut iteration.pending {
+                pending.ready.remove(&id);
+            }
+            iteration.changed = lsn;
+        })?;
         self.clients.remove(&id);
         Ok(())
     }
@@ -340,7 +294,7 @@ impl State {
         Ok(iteration)
     }
 
-    fn detach_task(
+    pub(super) fn detach_task(
         &mut self,
         lsn: Lsn,
         id: TaskId,
@@ -356,10 +310,12 @@ impl State {
     }
 
     /// Ends an iteration: nobody will be asked to agree on its pending tasks any more.
-    fn close_iteration(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
+    pub(super) fn close_iteration(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
+        self.change_iteration(id, |iteration| {
+            iteration.finished = true;
+            iteration.changed = lsn;
+        })?;
         let iteration = self.iteration_mut(id)?;
-        iteration.finished = true;
-        iteration.changed = lsn;
         iteration.splits.give_up();
         let pending = core::mem::take(&mut iteration.pending);
         iteration.tasks.extend(pending.iter().map(|pending| pending.task));
@@ -382,11 +338,18 @@ impl State {
         Ok(())
     }
 
-    fn collect_iteration(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
+    pub(super) fn collect_iteration(
+        &mut self,
+        lsn: Lsn,
+        id: IterationId,
+        at: Time,
+    ) -> Result<(), ApplyError> {
         self.close_iteration(lsn, id)?;
-        let iteration = self.iteration_mut(id)?;
-        iteration.collected = true;
-        for task in iteration.tasks.clone() {
+        self.change_iteration(id, |iteration| {
+            iteration.collected = true;
+            iteration.last_release = iteration.last_release.max(Some(at));
+        })?;
+        for task in self.iteration_mut(id)?.tasks.clone() {
             self.end_task(lsn, task)?;
         }
         Ok(())

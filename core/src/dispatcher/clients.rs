@@ -56,8 +56,8 @@ impl Dispatcher {
         if !self.iteration(id)?.collected {
             return Ok(());
         }
-        let timeout_ms = self.config.job_gc_timeout.map_or(0, |timeout| timeout.as_millis());
-        Err(Refusal::Collected { iteration: id, timeout_ms })
+        // Nothing else ends an iteration that has clients.
+        Err(Refusal::Ended { iteration: id })
     }
 
     /// The iteration's task list, made anew only when something in it has changed, with the newest

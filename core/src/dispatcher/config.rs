@@ -30,6 +30,11 @@ pub struct Config {
     /// Whether splits of a lost worker are handed out again, as far as one knows that it had them.
     /// Elements may then be read twice.
     pub reissue_lost_splits: bool,
+    /// How long a named job without iterations is kept, and with it what is known of its finished
+    /// repetitions; `None` keeps it for ever. An anonymous one is kept for the GC timeout.
+    pub named_job_retention: Option<Duration>,
+    /// How long a dataset without jobs is kept; `None` keeps it for ever.
+    pub dataset_retention: Option<Duration>,
     /// Whether iterations with dynamic sharding are collected too.
     pub gc_dynamic_sharding_jobs: bool,
     /// How long a consumer waits for the others to agree on removing a task.
@@ -48,6 +53,8 @@ impl Default for Config {
             client_first_heartbeat_timeout: Duration::from_secs(600),
             worker_timeout: Some(Duration::from_secs(60)),
             reissue_lost_splits: false,
+            named_job_retention: Some(Duration::from_secs(24 * 3600)),
+            dataset_retention: Some(Duration::from_secs(7 * 24 * 3600)),
             gc_dynamic_sharding_jobs: false,
             removal_timeout: Duration::from_secs(10),
         }

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
+use super::freeing::is_worth_noting;
 use super::machine::{Answer, Dispatcher, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
@@ -22,7 +23,15 @@ impl Dispatcher {
         let taken = request.wished.as_ref().and_then(|id| self.state.datasets().get(id));
         if let Some(dataset) = taken {
             check_same_structure(dataset, &request.metadata)?;
-            return Ok((Reply::Dataset(dataset.id.clone()), dataset.changed));
+            let (id, used, changed) = (dataset.id.clone(), dataset.used, dataset.changed);
+            let after = match is_worth_noting(used, turn.now) {
+                true => {
+                    let (id, at) = (id.clone(), turn.now);
+                    self.commit(turn, [Record::UseDataset { id, at }])?
+                }
+                false => changed,
+            };
+            return Ok((Reply::Dataset(id), after));
         }
         if self.state.datasets().len() >= DATASETS_MAX {
             return Err(Refusal::TooMany { what: "datasets", bound: DATASETS_MAX });
@@ -30,7 +39,8 @@ impl Dispatcher {
         let RegisterDataset { wished, definition, plan, metadata } = request;
         let next = || DatasetId::new(self.state.counters().dataset.to_string());
         let id = wished.unwrap_or_else(next);
-        let record = Record::RegisterDataset { id: id.clone(), definition, plan, metadata };
+        let record =
+            Record::RegisterDataset { id: id.clone(), definition, plan, metadata, at: turn.now };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Dataset(id), lsn))
     }

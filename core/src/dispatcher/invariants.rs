@@ -44,7 +44,7 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
     Invariant {
         number: "D6",
         sentence: "a finished iteration has neither unfinished nor pending tasks; a collected one \
-                   is finished and has no clients",
+                   is finished",
         check: progress::finished_iterations_are_over,
     },
     Invariant {
@@ -66,7 +66,7 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
     },
     Invariant {
         number: "D10",
-        sentence: "names, addresses and keys lead to what bears them; a key to its newest iteration",
+        sentence: "names, addresses and keys lead to what bears them",
         check: graph::names_lead_to_their_bearers,
     },
     Invariant {
@@ -87,8 +87,19 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
     },
     Invariant {
         number: "D14",
-        sentence: "datasets with equal content share one definition",
+        sentence: "datasets with equal content share one definition, kept as long as one has it",
         check: graph::definitions_are_shared,
+    },
+    Invariant {
+        number: "D18",
+        sentence: "the idle index holds the iterations, jobs and datasets that nobody uses, by the \
+                   time since when",
+        check: graph::idle_index_agrees,
+    },
+    Invariant {
+        number: "D19",
+        sentence: "a job waits at a position that exists, to begin there what is not finished there",
+        check: graph::positions_agree,
     },
     Invariant {
         number: "D41",

@@ -69,21 +69,38 @@ impl Dispatcher {
         if self.state.tasks().len().saturating_add(self.state.workers().len()) > TASKS_MAX {
             return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
         }
-        let sources = self.sources_of(job)?;
-        self.check_worker_indices(job)?;
         let iteration = self.state.counters().iteration;
-        let mut records = alloc::vec![Record::CreateIteration {
-            id: iteration,
-            job: job.id,
-            repetition,
-            sources
-        }];
+        let first = self.decide_beginning(iteration, job, repetition)?;
+        if matches!(first, Record::CreateFinishedIteration { .. }) {
+            return Ok((iteration, alloc::vec![first]));
+        }
+        let mut records = alloc::vec![first];
         let mut id = self.state.counters().task;
         for worker in self.state.workers().values().filter(|worker| !worker.lost) {
             records.push(Record::CreateTask { id, iteration, worker: worker.id });
             id = id.next();
         }
         Ok((iteration, records))
+    }
+
+    /// How an iteration begins: finished, at a restored position, or at the beginning.
+    fn decide_beginning(
+        &self,
+        id: IterationId,
+        job: &Job,
+        repetition: i64,
+    ) -> Result<Record, Refusal> {
+        let (finished, job, dataset) = (job.finished.contains(repetition), job.id, job);
+        if finished {
+            return Ok(Record::CreateFinishedIteration { id, job, repetition });
+        }
+        let sources = self.sources_of(dataset)?;
+        let restored = self.restored_sources(job, repetition)?;
+        self.check_worker_indices(dataset)?;
+        Ok(match restored {
+            Some(sources) => Record::ResumeIteration { id, job, repetition, sources },
+            None => Record::CreateIteration { id, job, repetition, sources },
+        })
     }
 
     /// The dataset's sources of splits, if the job's sharding asks for them.

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use super::freeing::is_worth_noting;
 use super::machine::{Answer, Dispatcher, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
@@ -21,13 +22,19 @@ impl Dispatcher {
     ) -> Answer {
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
             check_same_parameters(job, &request)?;
-            return Ok((Reply::Job(job.id), job.changed));
+            let (id, asked, changed) = (job.id, job.asked, job.changed);
+            let after = match is_worth_noting(asked, turn.now) {
+                true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
+                false => changed,
+            };
+            return Ok((Reply::Job(id), after));
         }
         check_consumers(request.consumers)?;
         if self.state.jobs().len() >= JOBS_MAX {
             return Err(Refusal::TooMany { what: "jobs", bound: JOBS_MAX });
         }
         let id = self.state.counters().job;
+        let anonymous = request.name.is_none();
         let name = request.name.map_or_else(|| self.anonymous_name(entropy), Arc::from);
         let record = Record::CreateJob {
             id,
@@ -37,6 +44,8 @@ impl Dispatcher {
             consumers: request.consumers,
             use_cross_trainer_cache: request.use_cross_trainer_cache,
             target_workers: request.target_workers,
+            anonymous,
+            at: turn.now,
         };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Job(id), lsn))

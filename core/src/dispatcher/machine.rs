@@ -14,7 +14,8 @@ use super::request::Request;
 use super::state::State;
 use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
-use crate::ids::{CallId, IterationId, Lsn};
+use crate::ids::{CallId, Digest, IterationId, Lsn};
+use crate::limits::USE_SLACK;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -31,6 +32,9 @@ pub struct Dispatcher {
     /// Task lists as clients see them, each valid for one version of its iteration.
     pub(super) views: BTreeMap<IterationId, (Lsn, Arc<[TaskInfo]>)>,
     pub(super) next_maintenance: Time,
+    /// Jobs and datasets are freed from here on: whoever was between two calls when the process
+    /// died needs a moment.
+    pub(super) free_from: Time,
 }
 
 /// What the dispatcher asks of the node it lives in, in order.
@@ -57,6 +61,13 @@ pub enum Effect {
         /// The task.
         task: TaskDef,
         /// What the task depends on.
+        after: Lsn,
+    },
+    /// No dataset has this blob any more, once everything up to `after` is durable.
+    ForgetBlob {
+        /// The blob.
+        digest: Digest,
+        /// The record that freed the last one.
         after: Lsn,
     },
     /// Something worth a log line.
@@ -133,6 +144,7 @@ impl Dispatcher {
             views: BTreeMap::new(),
             worker_list,
             next_maintenance,
+            free_from: now.after(USE_SLACK),
             config,
             state,
         }
@@ -187,6 +199,10 @@ impl Dispatcher {
             Request::GetWorkers => Ok(self.workers()),
             // A picture promises nothing, and is wanted most when the journal takes no records.
             Request::Report => Ok((Reply::Report(self.report(turn.now)), Lsn::NONE)),
+            Request::SavePosition { name, job } => self.save_position(turn, &name, &job),
+            Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),
+            Request::DeletePosition { name } => self.delete_position(turn, &name),
+            Request::ListPositions => Ok(self.list_positions(turn)),
             // Answered by the caller: it may have to wait for other consumers.
             Request::MaybeRemoveTask { .. } => Ok((Reply::TaskRemoved(false), Lsn::NONE)),
         }

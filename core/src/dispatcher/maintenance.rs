@@ -48,9 +48,10 @@ impl Dispatcher {
         let abandoned = self.abandoned_iterations(turn.now);
         let more = more || abandoned.len() >= EXPIRIES_PER_STEP_MAX;
         for id in abandoned {
-            self.commit(turn, [Record::CollectIteration { id }])?;
+            self.commit(turn, [Record::CollectIteration { id, at: turn.now }])?;
             self.forget_iteration(turn, id);
         }
+        let more = self.free_unused(turn)? || more;
         Ok(more)
     }
 

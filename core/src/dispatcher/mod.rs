@@ -5,11 +5,16 @@
 //! and workers need them; `docs/compatibility.md` lists where Rondo does better.
 
 mod apply;
+mod apply_datasets;
+mod apply_freeing;
+mod apply_positions;
 mod apply_rounds;
 mod clients;
 mod config;
 mod datasets;
+mod freeing;
 mod handed_out;
+mod idle;
 mod invariants;
 mod iterations;
 mod jobs;
@@ -17,9 +22,12 @@ mod leases;
 mod lost;
 mod machine;
 mod maintenance;
+mod position;
+mod positions;
 mod record;
 mod refusal;
 mod removal;
+mod repetitions;
 mod reply;
 mod report;
 mod reporting;
@@ -39,12 +47,14 @@ pub use config::Config;
 pub use handed_out::{Doubt, IterationSplits, SplitRun, SplitSet, TaskSplits};
 pub(crate) use invariants::{DISPATCHER_INVARIANTS, STATE_INVARIANTS};
 pub use machine::{Dispatcher, Effect, Log, Turn};
+pub use position::{Position, Restoration, SavedRepetition, SavedSource};
 pub use record::{Record, WorkerProfile};
 pub use refusal::Refusal;
+pub use repetitions::{RepetitionRange, Repetitions};
 pub use reply::{ClientHeartbeatReply, Event, Reply, WorkerHeartbeatReply};
 pub use report::{
-    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
-    WorkerReport,
+    ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
+    SavedRepetitionReport, SavedSourceReport, SourceReport, TaskReport, WorkerReport,
 };
 pub use request::{ClientHeartbeat, GetOrCreateJob, RegisterDataset, Request, WorkerHeartbeat};
 pub use snapshot::Part;

@@ -5,6 +5,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::position::SavedRepetition;
+use super::repetitions::Repetitions;
+use super::state::SourcePosition;
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
     TransferServer,
@@ -25,6 +28,8 @@ pub enum Record {
         plan: SplitPlan,
         /// What the client said of its elements.
         metadata: DatasetMetadata,
+        /// When.
+        at: Time,
     },
     /// The first wish about a dataset's compression is binding.
     DecideCompression {
@@ -65,6 +70,10 @@ pub enum Record {
         use_cross_trainer_cache: bool,
         /// Which workers clients read from.
         target_workers: TargetWorkers,
+        /// Whether the dispatcher chose the name.
+        anonymous: bool,
+        /// When.
+        at: Time,
     },
     /// An iteration is created and becomes the iteration of its job and repetition.
     CreateIteration {
@@ -155,6 +164,89 @@ pub enum Record {
     CollectIteration {
         /// The iteration.
         id: IterationId,
+        /// When.
+        at: Time,
+    },
+    /// A finished iteration that nobody uses goes with its tasks. That its repetition is finished
+    /// stays with the job, unless it was collected.
+    FreeIteration {
+        /// The iteration.
+        id: IterationId,
+        /// When.
+        at: Time,
+    },
+    /// A job that nobody uses goes, and its name is free again.
+    FreeJob {
+        /// The job.
+        id: JobId,
+        /// When.
+        at: Time,
+    },
+    /// A dataset that nobody uses goes.
+    FreeDataset {
+        /// The dataset.
+        id: DatasetId,
+    },
+    /// Somebody asked for a job again.
+    UseJob {
+        /// The job.
+        id: JobId,
+        /// When.
+        at: Time,
+    },
+    /// A dataset was registered again.
+    UseDataset {
+        /// The dataset.
+        id: DatasetId,
+        /// When.
+        at: Time,
+    },
+    /// An iteration of a repetition that is known to be finished: it has no tasks and no splits.
+    CreateFinishedIteration {
+        /// Its id.
+        id: IterationId,
+        /// Its job.
+        job: JobId,
+        /// Its repetition.
+        repetition: i64,
+    },
+    /// An iteration is created that begins at a restored position.
+    ResumeIteration {
+        /// Its id.
+        id: IterationId,
+        /// Its job.
+        job: JobId,
+        /// Its repetition.
+        repetition: i64,
+        /// Its sources of splits, where they begin.
+        sources: Vec<SourcePosition>,
+    },
+    /// How far a job has been read is remembered under a name, in place of what was so before.
+    SavePosition {
+        /// The position's name.
+        name: Arc<str>,
+        /// The job's name.
+        job: Arc<str>,
+        /// When.
+        at: Time,
+        /// Repetitions that are finished.
+        finished: Repetitions,
+        /// Those that are not.
+        reading: Vec<SavedRepetition>,
+    },
+    /// The iterations of a job end, and its next ones begin at a position.
+    RestorePosition {
+        /// The position's name.
+        name: Arc<str>,
+        /// The job's name.
+        job: Arc<str>,
+        /// When.
+        at: Time,
+    },
+    /// A position is forgotten, and no job waits at it any more.
+    DeletePosition {
+        /// Its name.
+        name: Arc<str>,
     },
     /// A worker was silent for too long: its unfinished tasks are gone, but for those of
     /// coordinated reads, whose consumers agree on that themselves.

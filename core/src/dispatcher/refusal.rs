@@ -79,16 +79,14 @@ pub enum Refusal {
          so this could be caused by a dispatcher restart."
     )]
     ForgottenClient(ClientId),
-    /// The client's iteration was collected.
+    /// The client's iteration was ended under it.
     #[error(
-        "The requested iteration {iteration} has been garbage collected due to inactivity. Consider \
-         a longer job GC timeout (now {timeout_ms} ms)."
+        "The requested iteration {iteration} has ended, because a position was restored for its \
+         job. Create a new iterator, which begins at that position."
     )]
-    Collected {
+    Ended {
         /// The iteration.
         iteration: IterationId,
-        /// The configured timeout, in ms.
-        timeout_ms: u64,
     },
     /// Removal asked of a task that is not part of a coordinated read.
     #[error(
@@ -120,6 +118,39 @@ pub enum Refusal {
         /// The list.
         configured: String,
     },
+    /// No job of that name.
+    #[error("there is no job named {0:?}")]
+    UnknownJobName(String),
+    /// No position of that name.
+    #[error("there is no position named {0:?}")]
+    UnknownPosition(String),
+    /// A position asked of a job that has none.
+    #[error(
+        "job {job:?} has sharding policy {policy}; only jobs with DYNAMIC sharding have a position"
+    )]
+    NoPosition {
+        /// The job's name.
+        job: Arc<str>,
+        /// Its policy.
+        policy: &'static str,
+    },
+    /// A position that does not fit a job's dataset.
+    #[error(
+        "position {position:?} was saved with {saved} sources of splits, but dataset {dataset} of \
+         job {job:?} has {sources}"
+    )]
+    OtherSources {
+        /// The position's name.
+        position: Arc<str>,
+        /// Sources in it.
+        saved: usize,
+        /// The job's name.
+        job: Arc<str>,
+        /// The dataset's id.
+        dataset: String,
+        /// Sources of the dataset.
+        sources: usize,
+    },
     /// A bound is reached.
     #[error("too many {what}: the bound is {bound}")]
     TooMany {
@@ -144,6 +175,8 @@ impl Refusal {
             | Self::UnknownJob(_)
             | Self::UnknownIteration(_)
             | Self::UnknownClient(_)
+            | Self::UnknownJobName(_)
+            | Self::UnknownPosition(_)
             | Self::ForgottenClient(_)
             | Self::WorkerNotListed { .. } => Code::NotFound,
             Self::OtherStructure { .. }
@@ -151,7 +184,9 @@ impl Refusal {
             | Self::OutOfRange { .. } => Code::InvalidArgument,
             Self::Unsplittable { code, .. } => *code,
             Self::NotDynamic { .. }
-            | Self::Collected { .. }
+            | Self::Ended { .. }
+            | Self::NoPosition { .. }
+            | Self::OtherSources { .. }
             | Self::NotCoordinated { .. }
             | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
             Self::TooMany { .. } => Code::ResourceExhausted,

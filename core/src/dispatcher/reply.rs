@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
-use super::report::Report;
+use super::report::{PositionReport, Report};
 use super::types::{Definition, DeploymentMode, TaskDef, TaskInfo};
 use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
 
@@ -42,6 +42,12 @@ pub enum Reply {
     Workers(Vec<Arc<str>>),
     /// A picture of the state.
     Report(Report),
+    /// The position saved or restored.
+    Position(PositionReport),
+    /// The position is forgotten.
+    PositionDeleted,
+    /// All positions, by name.
+    Positions(Vec<PositionReport>),
 }
 
 /// `ClientHeartbeatResponse`.

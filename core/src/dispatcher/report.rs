@@ -146,3 +146,38 @@ pub struct ClientReport {
     /// Time since its last heartbeat to this process, in ms; absent before the first.
     pub silent_ms: Option<u64>,
 }
+
+/// A named position.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PositionReport {
+    /// Its name.
+    pub name: String,
+    /// The name of the job it was saved of.
+    pub job: String,
+    /// When it was saved, in ms since the driver's origin of time.
+    pub saved_ms: u64,
+    /// Ranges of finished repetitions, such as `0-4`.
+    pub finished: Vec<String>,
+    /// Repetitions that were not finished.
+    pub reading: Vec<SavedRepetitionReport>,
+    /// Names of the jobs that wait at it, to begin there.
+    pub waiting: Vec<String>,
+}
+
+/// Where a repetition stood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedRepetitionReport {
+    /// Which pass of the job.
+    pub repetition: i64,
+    /// Its sources of splits.
+    pub sources: Vec<SavedSourceReport>,
+}
+
+/// Where a source of splits stood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedSourceReport {
+    /// The pass over the source.
+    pub repetition: i64,
+    /// Splits of that pass handed out.
+    pub produced: u64,
+}

@@ -3,9 +3,11 @@
 use alloc::string::{String, ToString};
 
 use super::machine::Dispatcher;
+use super::position::{Position, SavedRepetition, SavedSource};
+use super::repetitions::RepetitionRange;
 use super::report::{
-    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
-    WorkerReport,
+    ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
+    SavedRepetitionReport, SavedSourceReport, SourceReport, TaskReport, WorkerReport,
 };
 use super::state::{Client, Dataset, Iteration, Job, SourcePosition, Task, Worker};
 use super::types::SplitPlan;
@@ -23,6 +25,19 @@ impl Dispatcher {
             iterations: state.iterations().values().map(|i| self.iteration_report(i)).collect(),
             tasks: state.tasks().values().map(|task| self.task_report(task)).collect(),
             clients: state.clients().values().map(|c| self.client_report(c, now)).collect(),
+        }
+    }
+
+    pub(super) fn position_report(&self, position: &Position) -> PositionReport {
+        let waits = self.state.restorations().values();
+        let waiting = waits.filter(|waits| waits.position == position.name);
+        PositionReport {
+            name: position.name.to_string(),
+            job: position.job.to_string(),
+            saved_ms: position.saved.since(Time::ZERO).as_millis(),
+            finished: position.finished.ranges().iter().map(range).collect(),
+            reading: position.reading.iter().map(saved_repetition).collect(),
+            waiting: waiting.map(|waits| waits.job.to_string()).collect(),
         }
     }
 
@@ -130,6 +145,24 @@ fn source_report(position: &SourcePosition) -> SourceReport {
         repetition: position.repetition,
         produced: position.index,
         total: position.source.len(),
+    }
+}
+
+fn range(range: &RepetitionRange) -> String {
+    match range.first == range.last {
+        true => range.first.to_string(),
+        false => alloc::format!("{}-{}", range.first, range.last),
+    }
+}
+
+fn saved_repetition(saved: &SavedRepetition) -> SavedRepetitionReport {
+    let source = |source: &SavedSource| SavedSourceReport {
+        repetition: source.repetition,
+        produced: source.index,
+    };
+    SavedRepetitionReport {
+        repetition: saved.repetition,
+        sources: saved.sources.iter().map(source).collect(),
     }
 }
 

@@ -84,6 +84,27 @@ pub enum Request {
     /// A picture of the whole state for people (`rondo status`). It waits for nothing, so it may
     /// show what is not durable yet.
     Report,
+    /// Remember how far a job has been read (`rondo position save`).
+    SavePosition {
+        /// The name to remember it under.
+        name: String,
+        /// The job's name.
+        job: String,
+    },
+    /// End a job's iterations and let the next ones begin at a position (`rondo position restore`).
+    RestorePosition {
+        /// The position's name.
+        name: String,
+        /// The job's name. There need be no such job yet.
+        job: String,
+    },
+    /// Forget a position, and let no job wait at it (`rondo position delete`).
+    DeletePosition {
+        /// Its name.
+        name: String,
+    },
+    /// All positions (`rondo position list`).
+    ListPositions,
 }
 
 /// `GetOrRegisterDatasetRequest`, its graph cleaned, hashed and read.

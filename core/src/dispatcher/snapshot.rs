@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::apply::{ApplyError, missing};
+use super::position::{Position, Restoration};
 use super::state::{Client, Counters, Dataset, Iteration, Job, State, Task, Worker};
 
 /// One piece of a snapshot. Parts come in an order in which whatever is derived from two of them
@@ -24,6 +25,10 @@ pub enum Part {
     Client(Client),
     /// A task.
     Task(Task),
+    /// A named position.
+    Position(Position),
+    /// A job that waits at a position.
+    Restoration(Restoration),
 }
 
 impl State {
@@ -43,6 +48,8 @@ impl State {
         }));
         parts.extend(self.clients.values().cloned().map(Part::Client));
         parts.extend(self.tasks.values().cloned().map(Part::Task));
+        parts.extend(self.positions.values().cloned().map(Part::Position));
+        parts.extend(self.restorations.values().cloned().map(Part::Restoration));
         parts
     }
 
@@ -58,36 +65,37 @@ impl State {
                 self.index.worker_by_address.insert(worker.address.clone(), worker.id);
                 self.workers.insert(worker.id, worker);
             }
-            Part::Job(job) => {
-                self.index.job_by_name.insert(job.name.clone(), job.id);
-                self.jobs.insert(job.id, job);
-            }
+            Part::Job(job) => self.add_job(job),
             Part::Iteration(iteration) => self.restore_iteration(iteration)?,
             Part::Client(client) => self.restore_client(client)?,
             Part::Task(task) => self.restore_task(task)?,
+            Part::Position(position) => {
+                self.positions.insert(position.name.clone(), position);
+            }
+            Part::Restoration(restoration) => {
+                self.restorations.insert(restoration.job.clone(), restoration);
+            }
         }
         Ok(())
     }
 
     fn restore_dataset(&mut self, mut dataset: Dataset) {
         dataset.definition = self.index.share_definition(&dataset.definition);
+        self.index.idle.dataset_added(&dataset);
         self.datasets.insert(dataset.id.clone(), dataset);
     }
 
     fn restore_iteration(&mut self, iteration: Iteration) -> Result<(), ApplyError> {
         let job = self.jobs.get(&iteration.job).ok_or_else(|| missing("job", iteration.job))?;
-        self.index.add_iteration(&iteration, job.consumers.is_some());
-        if iteration.finished {
-            self.index.close_iteration(iteration.id);
-        }
+        self.index.add_iteration(&iteration, job);
         self.iterations.insert(iteration.id, iteration);
         Ok(())
     }
 
     fn restore_client(&mut self, client: Client) -> Result<(), ApplyError> {
-        let iteration = self.iterations.get_mut(&client.iteration);
-        let iteration = iteration.ok_or_else(|| missing("iteration", client.iteration))?;
-        iteration.clients.insert(client.id);
+        self.change_iteration(client.iteration, |iteration| {
+            iteration.clients.insert(client.id);
+        })?;
         self.clients.insert(client.id, client);
         Ok(())
     }

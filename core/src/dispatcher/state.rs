@@ -5,7 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::handed_out::{IterationSplits, TaskSplits};
+use super::idle::Idle;
+use super::position::{Position, Restoration};
 use super::record::WorkerProfile;
+use super::repetitions::Repetitions;
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
 };
@@ -22,6 +25,8 @@ pub struct State {
     pub(super) iterations: BTreeMap<IterationId, Iteration>,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) tasks: BTreeMap<TaskId, Task>,
+    pub(super) positions: BTreeMap<Arc<str>, Position>,
+    pub(super) restorations: BTreeMap<Arc<str>, Restoration>,
     pub(super) index: Index,
 }
 
@@ -69,6 +74,8 @@ pub struct Dataset {
     pub metadata: DatasetMetadata,
     /// Whether compression is off, once decided.
     pub compression_disabled: Option<bool>,
+    /// When it was last registered or had a job, as far as noted.
+    pub used: Time,
     /// The newest record about it.
     pub changed: Lsn,
 }
@@ -107,6 +114,14 @@ pub struct Job {
     pub use_cross_trainer_cache: bool,
     /// Which workers clients read from.
     pub target_workers: TargetWorkers,
+    /// Whether the dispatcher chose the name.
+    pub anonymous: bool,
+    /// When somebody last asked for it, as far as noted.
+    pub asked: Time,
+    /// When the last of its iterations was freed.
+    pub idle_since: Time,
+    /// Repetitions that were finished when they were freed.
+    pub finished: Repetitions,
     /// The newest record about it.
     pub changed: Lsn,
 }
@@ -128,7 +143,7 @@ pub struct Iteration {
     pub pending: VecDeque<PendingTask>,
     /// Its clients.
     pub clients: BTreeSet<ClientId>,
-    /// When the last client left, if any ever did.
+    /// When the last client left, if any ever did; when it was collected, if that was later.
     pub last_release: Option<Time>,
     /// True when all its tasks are finished, or it was collected.
     pub finished: bool,
@@ -201,8 +216,8 @@ pub struct Task {
 pub(super) struct Index {
     pub(super) worker_by_address: BTreeMap<Arc<str>, WorkerId>,
     pub(super) job_by_name: BTreeMap<Arc<str>, JobId>,
-    /// The newest iteration of each key.
-    pub(super) iteration_by_key: BTreeMap<(JobId, i64), IterationId>,
+    /// Iterations by job and repetition; the newest of each counts.
+    pub(super) iteration_by_key: BTreeSet<(JobId, i64, IterationId)>,
     /// Iterations that are not finished.
     pub(super) open_iterations: BTreeSet<IterationId>,
     /// Unfinished iterations of coordinated reads.
@@ -210,14 +225,27 @@ pub(super) struct Index {
     /// The unfinished task that a worker has of an iteration.
     pub(super) task_of: BTreeMap<(WorkerId, IterationId), TaskId>,
     /// Definitions by content, so that equal ones share their bytes.
-    pub(super) definitions: BTreeMap<Digest, Definition>,
+    pub(super) definitions: BTreeMap<Digest, SharedDefinition>,
+    /// What nobody uses.
+    pub(super) idle: Idle,
+}
+
+/// A definition, and how many datasets have it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SharedDefinition {
+    pub(super) definition: Definition,
+    pub(super) datasets: u64,
 }
 
 impl Index {
-    pub(super) fn add_iteration(&mut self, iteration: &Iteration, coordinated: bool) {
-        self.iteration_by_key.insert((iteration.job, iteration.repetition), iteration.id);
+    pub(super) fn add_iteration(&mut self, iteration: &Iteration, job: &Job) {
+        self.iteration_by_key.insert((iteration.job, iteration.repetition, iteration.id));
+        self.idle.iteration_added(iteration, job);
+        if iteration.finished {
+            return;
+        }
         self.open_iterations.insert(iteration.id);
-        if coordinated {
+        if job.consumers.is_some() {
             self.open_coordinated.insert(iteration.id);
         }
     }
@@ -227,9 +255,25 @@ impl Index {
         self.open_coordinated.remove(&id);
     }
 
-    /// The definition as it should be kept: with the bytes of an equal one, if there is any.
+    /// The definition as one more dataset should keep it: with the bytes of an equal one, if there
+    /// is any.
     pub(super) fn share_definition(&mut self, definition: &Definition) -> Definition {
-        self.definitions.entry(definition.digest).or_insert_with(|| definition.clone()).clone()
+        let shared = self.definitions.entry(definition.digest);
+        let shared = shared
+            .or_insert_with(|| SharedDefinition { definition: definition.clone(), datasets: 0 });
+        shared.datasets = shared.datasets.saturating_add(1);
+        shared.definition.clone()
+    }
+
+    /// One dataset less has the definition.
+    pub(super) fn unshare_definition(&mut self, digest: Digest) {
+        let Some(shared) = self.definitions.get_mut(&digest) else {
+            return;
+        };
+        shared.datasets = shared.datasets.saturating_sub(1);
+        if shared.datasets == 0 {
+            self.definitions.remove(&digest);
+        }
     }
 }
 
@@ -270,6 +314,32 @@ impl State {
         &self.tasks
     }
 
+    /// Named positions by name.
+    pub const fn positions(&self) -> &BTreeMap<Arc<str>, Position> {
+        &self.positions
+    }
+
+    /// Jobs whose next iterations begin at a position, by the jobs' names.
+    pub const fn restorations(&self) -> &BTreeMap<Arc<str>, Restoration> {
+        &self.restorations
+    }
+
+    /// Whether some dataset has the definition with this hash.
+    pub fn defines(&self, digest: Digest) -> bool {
+        self.index.definitions.contains_key(&digest)
+    }
+
+    /// The newest iteration of each repetition of a job.
+    pub fn newest_iterations_of(&self, job: JobId) -> impl Iterator<Item = &Iteration> {
+        let first = (job, i64::MIN, IterationId::new(i64::MIN));
+        let last = (job, i64::MAX, IterationId::new(i64::MAX));
+        let keys = self.index.iteration_by_key.range(first..=last);
+        keys.filter_map(move |(_, repetition, id)| {
+            let newest = self.iteration_of(job, *repetition);
+            newest.filter(|iteration| iteration.id == *id)
+        })
+    }
+
     /// Iterations that are not finished.
     pub const fn open_iterations(&self) -> &BTreeSet<IterationId> {
         &self.index.open_iterations
@@ -297,6 +367,9 @@ impl State {
 
     /// The newest iteration of a job's repetition.
     pub fn iteration_of(&self, job: JobId, repetition: i64) -> Option<&Iteration> {
-        self.iterations.get(self.index.iteration_by_key.get(&(job, repetition))?)
+        let first = (job, repetition, IterationId::new(i64::MIN));
+        let last = (job, repetition, IterationId::new(i64::MAX));
+        let mut keys = self.index.iteration_by_key.range(first..=last);
+        self.iterations.get(&keys.next_back()?.2)
     }
 }

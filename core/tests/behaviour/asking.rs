@@ -61,6 +61,14 @@ impl Among<'_> {
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)
             }
+            Happening::Save { name, job } => {
+                Request::SavePosition { name: (*name).into(), job: (*job).into() }
+            }
+            Happening::Restore { name, job } => {
+                Request::RestorePosition { name: (*name).into(), job: (*job).into() }
+            }
+            Happening::Delete { name } => Request::DeletePosition { name: (*name).into() },
+            Happening::Positions => Request::ListPositions,
             _ => Request::GetWorkers,
         }
     }
@@ -138,12 +146,16 @@ fn registration(happening: &Happening) -> RegisterDataset {
         2 => vec![range(5, 5, 1)],
         3 => vec![range(0, i64::MAX, 1)],
         4 => vec![range(0, 4, 1), range(0, 0, 1), range(-3, 9, 5)],
+        6 => vec![range(0, 7, 2)],
         _ => vec![],
     };
     let mut request = world::dataset(&sources);
     if *content == 5 {
         let message = "cannot".into();
         request.plan = SplitPlan::Unsplittable { code: Code::Unimplemented, message };
+    }
+    if *content == 6 {
+        request.definition.inline = None;
     }
     request.wished = wished.map(DatasetId::new);
     request.metadata.structure = Digest::new([*structure; 32]);

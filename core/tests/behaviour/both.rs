@@ -126,6 +126,14 @@ impl<'a> Both<'a> {
         if self.model.kept.lost.len() < before.0.kept.lost.len() {
             self.mark("worker back");
         }
+        for (mark, kept) in [
+            ("resumed", self.model.kept.resumed > before.0.kept.resumed),
+            ("seen finished", self.model.kept.seen_finished > before.0.kept.seen_finished),
+        ] {
+            if kept {
+                self.mark(mark);
+            }
+        }
         assert_eq!(changed, self.real.node.last() > before.1, "who records {request:?}?");
         if let (false, Some(answer)) = (changed, self.real.peek(call)) {
             let answer = answer.clone();
@@ -171,6 +179,11 @@ impl<'a> Both<'a> {
             let request = self.asked.remove(&call).expect("an answer to nothing");
             assert_eq!(answer, expected, "{request:?}");
             self.check_given_once(&request, &answer);
+            match (&request, &answer) {
+                (Request::SavePosition { .. }, Ok(_)) => self.mark("position saved"),
+                (Request::RestorePosition { .. }, Ok(_)) => self.mark("position restored"),
+                _ => {}
+            }
             self.take_note(&answer);
         }
     }
@@ -195,6 +208,7 @@ impl<'a> Both<'a> {
                 self.mark("task told off");
             }
             Ok(Reply::ClientHeartbeat(reply)) => self.note_list(reply),
+            Ok(Reply::PositionDeleted) => self.mark("position deleted"),
             Ok(_) => self.mark("other answer"),
             Err(Code::NotFound) => self.mark("not found"),
             Err(Code::InvalidArgument) => self.mark("invalid"),
@@ -312,6 +326,7 @@ impl<'a> Both<'a> {
         let collected = |kept: &Kept| kept.iterations.iter().filter(|i| i.collected).count();
         let before = (collected(&self.model.kept), self.model.kept.clients.len());
         let lost = self.model.kept.lost.len();
+        let (kept, blobs) = (self.model.kept.clone(), self.real.blobs.len());
         self.expected.extend(self.model.tick(self.real.now, refuses));
         self.real.tick();
         if collected(&self.model.kept) > before.0 {
@@ -322,6 +337,22 @@ impl<'a> Both<'a> {
         }
         if self.model.kept.lost.len() > lost {
             self.mark("worker lost");
+        }
+        self.note_freed(&kept, blobs);
+    }
+
+    fn note_freed(&mut self, before: &Kept, blobs: usize) {
+        let after = &self.model.kept;
+        let freed = [
+            ("iteration freed", after.iterations.len() < before.iterations.len()),
+            ("job freed", after.jobs.len() < before.jobs.len()),
+            ("dataset freed", after.datasets.len() < before.datasets.len()),
+            ("blob forgotten", self.real.blobs.len() < blobs),
+        ];
+        for (mark, is_so) in freed {
+            if is_so {
+                self.mark(mark);
+            }
         }
     }
 

@@ -90,7 +90,7 @@ fn an_unknown_client_is_told_of_a_possible_restart_only_without_fault_tolerance(
 fn a_client_of_a_collected_iteration_is_told_so() {
     let (mut driver, id) = two_workers_and_a_client();
     driver.release(id);
-    driver.advance(Duration::from_secs(1200));
+    driver.advance(Duration::from_secs(700));
     let mut recovery = Recovery::new();
     for part in driver.state().parts() {
         recovery.restore(rondo_core::control::Part::Dispatcher(part)).unwrap();
@@ -106,6 +106,5 @@ fn a_client_of_a_collected_iteration_is_told_so() {
     let recovered: Recovered = recovery.finish();
     let status = crate::driver::answer_of(Durability::Journal, recovered, client(id)).unwrap_err();
     assert_eq!(status.code, Code::FailedPrecondition);
-    assert!(status.message.contains("garbage collected"), "{status}");
-    assert!(status.message.contains("now 300000 ms"), "{status}");
+    assert!(status.message.contains("has ended"), "{status}");
 }

@@ -4,13 +4,13 @@
 //! After every step it checks all invariants, that replaying the journal gives the live state, and
 //! that no update is acknowledged before its records are durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::{
     self, Durability, Effect, Effects, Health, Input, Node, Record, Recovered, Recovery, Timer,
 };
 use rondo_core::dispatcher::{Config, Event, Reply, Request, State, TaskDef};
-use rondo_core::ids::{CallId, Lsn};
+use rondo_core::ids::{CallId, Digest, Lsn};
 use rondo_core::invariant;
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
@@ -37,6 +37,8 @@ pub(crate) struct Driver {
     pub(crate) halted: Option<String>,
     /// How often the node asked to try refused records again.
     pub(crate) retries: u32,
+    /// Blobs on the disk.
+    pub(crate) blobs: BTreeSet<Digest>,
     config: Config,
     durability: Durability,
     effects: Effects,
@@ -75,6 +77,7 @@ impl Driver {
             events: Vec::new(),
             halted: None,
             retries: 0,
+            blobs: BTreeSet::new(),
             config,
             durability,
             effects: Effects::new(),
@@ -107,6 +110,11 @@ impl Driver {
     pub(crate) fn send(&mut self, request: Request) -> CallId {
         let call = CallId::new(self.next_call);
         self.next_call += 1;
+        if let Request::RegisterDataset(registration) = &request
+            && registration.definition.inline.is_none()
+        {
+            self.blobs.insert(registration.definition.digest);
+        }
         let request = control::Request::Dispatcher(request);
         let entropy = call.get();
         self.step(Input::Request { call, request, entropy });
@@ -194,6 +202,26 @@ impl Driver {
         let recovered = self.shadow.clone().finish();
         self.node = Node::start(self.durability, self.config.clone(), recovered, self.now);
         invariant::check_all(&self.node).unwrap();
+        for dataset in self.state().datasets().values() {
+            let definition = &dataset.definition;
+            assert!(
+                definition.inline.is_some() || self.blobs.contains(&definition.digest),
+                "the blob of dataset {} is gone",
+                dataset.id
+            );
+        }
+    }
+
+    /// Removes a blob, which no journal that a crash now could leave may name.
+    fn forget_blob(&mut self, digest: Digest) {
+        assert!(!self.node.names_blob(digest), "{digest} is named");
+        let mut possible = Recovery::new();
+        for (lsn, record) in (1..).map(Lsn::new).zip(&self.records) {
+            possible.apply(lsn, record).unwrap();
+            let defines = possible.clone().finish().dispatcher.defines(digest);
+            assert!(lsn < self.durable || !defines, "{digest} is named at {lsn}");
+        }
+        self.blobs.remove(&digest);
     }
 
     /// Kills the process and starts it with nothing.
@@ -271,6 +299,7 @@ impl Driver {
             Effect::RetryAppend => self.retries += 1,
             Effect::Reply { call, result } => self.answer(call, result),
             Effect::Push { task } => self.pushes.push(task),
+            Effect::ForgetBlob { digest } => self.forget_blob(digest),
             Effect::Observe(event) => self.events.push(event),
             Effect::Halt { reason } => self.halted = Some(reason),
         }

@@ -54,6 +54,18 @@ pub(crate) enum Happening {
         consumer: i64,
         round: i64,
     },
+    Save {
+        name: &'static str,
+        job: &'static str,
+    },
+    Restore {
+        name: &'static str,
+        job: &'static str,
+    },
+    Delete {
+        name: &'static str,
+    },
+    Positions,
     Cancel {
         call: Index,
     },
@@ -143,7 +155,7 @@ fn datasets() -> impl Strategy<Value = Happening> {
 fn work() -> impl Strategy<Value = Happening> {
     let address = select(vec!["w0:1", "w1:1", "w1:2", "w2:1"]);
     let worker = (address, tasks(), select(vec![1_i64, 1, 1, 2]));
-    let update = prop::collection::vec((any::<Index>(), prop::bool::weighted(0.7)), 0..3);
+    let update = prop::collection::vec((any::<Index>(), prop::bool::weighted(0.7)), 0..6);
     let split = (
         any::<Index>(),
         select(vec![0_i64, 0, 0, 0, 1, 2, -1, i64::MAX]),
@@ -165,9 +177,30 @@ fn work() -> impl Strategy<Value = Happening> {
     ]
 }
 
+fn positions() -> impl Strategy<Value = Happening> {
+    let name = || select(vec!["p", "p", "q"]);
+    let job = || select(vec!["one", "one", "two"]);
+    prop_oneof![
+        3 => (name(), job()).prop_map(|(name, job)| Happening::Save { name, job }),
+        3 => (name(), job()).prop_map(|(name, job)| Happening::Restore { name, job }),
+        1 => name().prop_map(|name| Happening::Delete { name }),
+        1 => Just(Happening::Positions),
+    ]
+}
+
+/// What makes jobs come to an end and begin again.
+fn epochs() -> impl Strategy<Value = Happening> {
+    let every_task = prop::collection::vec((any::<Index>(), Just(true)), 12);
+    prop_oneof![
+        2 => every_task.prop_map(|tasks| Happening::Update { tasks }),
+        1 => Just(Happening::Advance { millis: 31_000 }),
+        2 => any::<Index>().prop_map(|job| Happening::Join { job, repetition: 0 }),
+    ]
+}
+
 fn weather() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        4 => select(vec![0, 10, 1_000, 6_000, 11_000, 31_000, 61_000])
+        6 => select(vec![0, 10, 1_000, 6_000, 11_000, 31_000, 61_000, 71_000, 121_000])
             .prop_map(|millis| Happening::Advance { millis }),
         4 => select(vec![10, 1_000, 6_000, 11_000, 61_000])
             .prop_map(|millis| Happening::Wait { millis }),
@@ -186,6 +219,8 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
         5 => clients_and_jobs(),
         6 => work(),
         3 => weather(),
+        1 => positions(),
+        1 => epochs(),
     ];
     let rest = prop::collection::vec(happening, 0..90);
     let beginning = prop_oneof![3 => beginning(), 1 => bereavement()];
@@ -236,23 +271,24 @@ fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
 
 fn beginning() -> impl Strategy<Value = Vec<Happening>> {
     let worker = |address| Happening::Worker { address, tasks: Tasks::None, uid: 1 };
-    let job = |sharding, consumers| {
-        move |dataset| Happening::Job { dataset, sharding, name: None, consumers, cached: false }
+    let job = |sharding, consumers, name| {
+        move |dataset| Happening::Job { dataset, sharding, name, consumers, cached: false }
     };
     let join = |job| Happening::Join { job, repetition: 0 };
     let register =
         |content| Happening::Register { wished: None, content, structure: 0, compressed: true };
     let indexes = prop::collection::vec(any::<Index>(), 5);
-    let content = select(vec![0_u8, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5]);
-    (prop::bool::weighted(0.8), content, indexes).prop_map(move |(begin, content, at)| {
+    let begins = (any::<bool>(), prop::bool::weighted(0.8));
+    let content = select(vec![0_u8, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 6, 6]);
+    (begins, content, indexes).prop_map(move |((named, begin), content, at)| {
         if !begin {
             return Vec::new();
         }
         vec![
             register(content),
             worker("w0:1"),
-            job(1, None)(at[0]),
-            job(0, Some(2))(at[1]),
+            job(1, None, named.then_some("one"))(at[0]),
+            job(0, Some(2), None)(at[1]),
             join(at[2]),
             join(at[3]),
             join(at[4]),

@@ -106,7 +106,7 @@ fn a_collected_iteration_is_begun_anew() {
     let (job, client) = driver.reading(ShardingPolicy::Off);
     let first = driver.iteration(job, 0);
     driver.release(client);
-    driver.advance(Duration::from_secs(1200));
+    driver.advance(Duration::from_secs(700));
     assert!(driver.state().iterations()[&first].collected);
     driver.worker("w:1", &[]);
     let again = driver.join(job, 0);

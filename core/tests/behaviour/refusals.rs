@@ -74,10 +74,28 @@ fn of_wrong_moments() -> Vec<(Refusal, Code, &'static str)> {
             "Iteration 2 has sharding policy OFF",
         ),
         (
-            Refusal::Collected { iteration: IterationId::new(2), timeout_ms: 5 },
+            Refusal::Ended { iteration: IterationId::new(2) },
             Code::FailedPrecondition,
-            "iteration 2 has been garbage collected due to inactivity",
+            "iteration 2 has ended, because a position was restored for its job",
         ),
+        (
+            Refusal::NoPosition { job: "j".into(), policy: "OFF" },
+            Code::FailedPrecondition,
+            "job \"j\" has sharding policy OFF; only jobs with DYNAMIC sharding",
+        ),
+        (
+            Refusal::OtherSources {
+                position: "p".into(),
+                saved: 2,
+                job: "j".into(),
+                dataset: "1000".into(),
+                sources: 3,
+            },
+            Code::FailedPrecondition,
+            "position \"p\" was saved with 2 sources of splits, but dataset 1000 of job \"j\" has 3",
+        ),
+        (Refusal::UnknownJobName("j".into()), Code::NotFound, "no job named \"j\""),
+        (Refusal::UnknownPosition("p".into()), Code::NotFound, "no position named \"p\""),
         (
             Refusal::NotCoordinated { task: 4 },
             Code::FailedPrecondition,

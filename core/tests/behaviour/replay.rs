@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use rondo_core::dispatcher::{Record, ShardingPolicy, State, TargetWorkers, WorkerProfile};
+use rondo_core::dispatcher::{
+    Record, RepetitionRange, Repetitions, SavedRepetition, ShardingPolicy, State, TargetWorkers,
+    WorkerProfile,
+};
 use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
 use rondo_core::time::Time;
 
@@ -24,6 +27,7 @@ fn things() -> impl Strategy<Value = Record> {
                 definition: registered.definition,
                 plan: dataset(&[]).plan,
                 metadata: registered.metadata,
+                at: Time::ZERO,
             }
         }),
         select(vec!["a", "b"])
@@ -45,6 +49,8 @@ fn things() -> impl Strategy<Value = Record> {
             consumers,
             use_cross_trainer_cache: false,
             target_workers: TargetWorkers::Auto,
+            anonymous: id == 1,
+            at: Time::ZERO,
         }),
     ]
 }
@@ -80,7 +86,54 @@ fn iterations() -> impl Strategy<Value = Record> {
                 task: task.map(TaskId::new),
             }
         ),
-        id().prop_map(|id| Record::CollectIteration { id: IterationId::new(id) }),
+        id().prop_map(|id| Record::CollectIteration { id: IterationId::new(id), at: Time::ZERO }),
+        (id(), id()).prop_map(|(id, job)| Record::CreateFinishedIteration {
+            id: IterationId::new(id),
+            job: JobId::new(job),
+            repetition: 1,
+        }),
+        (id(), id(), 0_i64..2).prop_map(|(id, job, repetition)| Record::ResumeIteration {
+            id: IterationId::new(id),
+            job: JobId::new(job),
+            repetition,
+            sources: Vec::new(),
+        }),
+    ]
+}
+
+fn freeing() -> impl Strategy<Value = Record> {
+    let at = Time::from_millis(5);
+    let dataset = || select(vec!["a", "1000"]).prop_map(DatasetId::new);
+    prop_oneof![
+        id().prop_map(move |id| Record::FreeIteration { id: IterationId::new(id), at }),
+        id().prop_map(move |id| Record::FreeJob { id: JobId::new(id), at }),
+        id().prop_map(move |id| Record::UseJob { id: JobId::new(id), at }),
+        dataset().prop_map(|id| Record::FreeDataset { id }),
+        dataset().prop_map(move |id| Record::UseDataset { id, at }),
+    ]
+}
+
+fn positions() -> impl Strategy<Value = Record> {
+    let name = || select(vec!["p", "q"]);
+    let job = || select(vec!["one", "two"]);
+    let reading = prop::collection::vec(0_i64..2, 0..2);
+    prop_oneof![
+        (name(), job(), reading).prop_map(|(name, job, reading)| Record::SavePosition {
+            name: name.into(),
+            job: job.into(),
+            at: Time::ZERO,
+            finished: Repetitions::of(vec![RepetitionRange { first: 2, last: 4 }]),
+            reading: reading
+                .into_iter()
+                .map(|repetition| SavedRepetition { repetition, sources: Vec::new() })
+                .collect(),
+        }),
+        (name(), job()).prop_map(|(name, job)| Record::RestorePosition {
+            name: name.into(),
+            job: job.into(),
+            at: Time::ZERO,
+        }),
+        name().prop_map(|name| Record::DeletePosition { name: name.into() }),
     ]
 }
 
@@ -117,10 +170,14 @@ fn tasks() -> impl Strategy<Value = Record> {
     ]
 }
 
+fn any_record() -> impl Strategy<Value = Record> {
+    prop_oneof![things(), iterations(), tasks(), freeing(), positions()]
+}
+
 proptest! {
     #[test]
     fn a_record_that_does_not_fit_leaves_no_trace(
-        records in prop::collection::vec(prop_oneof![things(), iterations(), tasks()], 0..80),
+        records in prop::collection::vec(any_record(), 0..80),
     ) {
         let mut state = State::default();
         for (lsn, record) in (1..).zip(&records) {

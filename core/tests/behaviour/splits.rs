@@ -145,7 +145,7 @@ fn a_collected_iteration_has_no_more_splits() {
     let iteration = driver.iteration(job, 0);
     assert_eq!(driver.split(iteration, 0, 0), Some(0));
     driver.release(client);
-    driver.advance(Duration::from_secs(1200));
+    driver.advance(Duration::from_secs(700));
     assert_eq!(driver.split(iteration, 0, 0), None);
 }
 

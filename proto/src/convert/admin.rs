@@ -1,8 +1,8 @@
 //! The state as `rondo.v1.Admin` shows it.
 
 use rondo_core::dispatcher::{
-    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
-    WorkerReport,
+    ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
+    SavedRepetitionReport, SavedSourceReport, SourceReport, TaskReport, WorkerReport,
 };
 
 use crate::admin as wire;
@@ -73,3 +73,6 @@ mirror!(IterationReport, IterationStatus {
 mirror!(SourceReport, SourceStatus { repetition, produced, total; });
 mirror!(TaskReport, TaskStatus { id, iteration, worker, state, starting_round; });
 mirror!(ClientReport, ClientStatus { id, iteration, silent_ms; });
+mirror!(PositionReport, Position { name, job, saved_ms, finished, waiting; reading });
+mirror!(SavedRepetitionReport, SavedRepetition { repetition; sources });
+mirror!(SavedSourceReport, SavedSource { repetition, produced; });

@@ -9,6 +9,7 @@ mod datasets;
 mod iterations;
 mod jobs;
 mod method;
+mod positions;
 mod splits;
 mod workers;
 
@@ -24,6 +25,10 @@ use crate::tf::data as wire;
 pub use admin::{GET_STATUS_PATH, HEALTH_CHECK_PATH, dispatcher_status, report};
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
 pub use method::{Method, PROCESS_TASK_PATH};
+pub use positions::{
+    DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
+    decode_position_request, encode_position_reply,
+};
 pub use workers::encode_process_task;
 
 /// The version of the tf.data service's protocol that these messages are of. Peers of another
@@ -50,6 +55,8 @@ pub enum Encoded {
     Blob(Digest),
     /// A picture of the state, to be answered together with what the driver knows.
     Report(Report),
+    /// What administration asked for, which is no method of the dispatcher.
+    Administration,
 }
 
 /// Decodes the request message of `method`.
@@ -122,6 +129,9 @@ pub fn encode_reply(reply: Reply) -> Encoded {
         Reply::TaskRemoved(removed) => iterations::encode_removed(removed),
         Reply::Workers(addresses) => workers::encode_workers(&addresses),
         Reply::Report(report) => return Encoded::Report(report),
+        Reply::Position(_) | Reply::PositionDeleted | Reply::Positions(_) => {
+            return Encoded::Administration;
+        }
     })
 }
 

@@ -11,10 +11,11 @@ use journal::dispatcher_part::Kind;
 use journal::part::Machine;
 
 message!(Counters { dataset, worker, job, iteration, client, task; ; });
-message!(Dataset { id, compression_disabled, changed; definition, plan, metadata; });
+message!(Dataset { id, compression_disabled, used, changed; definition, plan, metadata; });
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
-    id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, changed;
+    id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,
+    asked, idle_since, finished, changed;
     ;
 });
 message!(Iteration {
@@ -26,6 +27,11 @@ message!(Iteration {
 message!(SourcePosition { repetition, index; source; });
 message!(PendingTask { task, target_round, failures, ready; ; });
 message!(Client { id, iteration, acquired, changed; ; });
+message!(Position { name, job, saved, finished, reading, changed; ; });
+message!(Restoration { job, position, finished, waiting, changed; ; });
+message!(SavedRepetition { repetition, sources; ; });
+message!(SavedSource { repetition, index; ; });
+message!(RepetitionRange { first, last; ; });
 message!(Task { id, iteration, worker, starting_round, finished, splits; ; });
 
 /// Encodes one part of a snapshot.
@@ -71,4 +77,4 @@ macro_rules! kinds {
     };
 }
 
-kinds!(Counters, Dataset, Worker, Job, Iteration, Client, Task);
+kinds!(Counters, Dataset, Worker, Job, Iteration, Client, Task, Position, Restoration);

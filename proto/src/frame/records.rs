@@ -83,12 +83,12 @@ macro_rules! kinds {
 }
 
 kinds! {
-    RegisterDataset { id; definition, plan, metadata }
+    RegisterDataset { id, at; definition, plan, metadata }
     DecideCompression { id, disabled; }
     RegisterWorker { id, address; profile }
     UpdateWorker { id; profile }
     CreateJob {
-        id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers;
+        id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous, at;
     }
     CreateIteration { id, job, repetition, sources; }
     CreateTask { id, iteration, worker; }
@@ -100,9 +100,19 @@ kinds! {
     AcceptRound { iteration, client; }
     FinishTask { id; }
     RemoveTask { id; }
-    CollectIteration { id; }
+    CollectIteration { id, at; }
     LoseWorker { id, again; }
     ReturnWorker { id, reborn; }
     RestartTasks { worker, again; }
     RepeatSplit { iteration, source, repetition, task; }
+    FreeIteration { id, at; }
+    FreeJob { id, at; }
+    FreeDataset { id; }
+    UseJob { id, at; }
+    UseDataset { id, at; }
+    CreateFinishedIteration { id, job, repetition; }
+    ResumeIteration { id, job, repetition, sources; }
+    SavePosition { name, job, at, finished, reading; }
+    RestorePosition { name, job, at; }
+    DeletePosition { name; }
 }

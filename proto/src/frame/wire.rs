@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rondo_core::dispatcher::{Compression, ShardingPolicy, SplitPlan, TargetWorkers};
+use rondo_core::dispatcher::{Compression, Repetitions, ShardingPolicy, SplitPlan, TargetWorkers};
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, Lsn, TaskId, WorkerId};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
@@ -218,6 +218,18 @@ enumeration!(Code {
     15 => DataLoss,
     16 => Unauthenticated,
 });
+
+impl Wire for Repetitions {
+    type Message = Vec<journal::RepetitionRange>;
+
+    fn write(&self) -> Self::Message {
+        self.ranges().iter().map(Wire::write).collect()
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        Ok(Self::of(Wire::read(message)?))
+    }
+}
 
 impl Wire for SplitPlan {
     type Message = journal::SplitPlan;

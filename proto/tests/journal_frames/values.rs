@@ -143,16 +143,23 @@ fn target() -> impl Strategy<Value = core::TargetWorkers> {
 
 fn job_value() -> impl Strategy<Value = core::Job> {
     let options = (option::of(any::<i64>()), any::<bool>(), target(), lsn());
-    (job(), shared(), dataset_id(), sharding(), options).prop_map(
-        |(id, name, dataset, sharding, (consumers, cache, target_workers, changed))| core::Job {
-            id,
-            name,
-            dataset,
-            sharding,
-            consumers,
-            use_cross_trainer_cache: cache,
-            target_workers,
-            changed,
+    let uses = (any::<bool>(), time(), time(), repetitions());
+    (job(), shared(), dataset_id(), sharding(), options, uses).prop_map(
+        |(id, name, dataset, sharding, (consumers, cache, target_workers, changed), uses)| {
+            core::Job {
+                anonymous: uses.0,
+                asked: uses.1,
+                idle_since: uses.2,
+                finished: uses.3,
+                id,
+                name,
+                dataset,
+                sharding,
+                consumers,
+                use_cross_trainer_cache: cache,
+                target_workers,
+                changed,
+            }
         },
     )
 }
@@ -166,18 +173,21 @@ fn creating(job: core::Job) -> DispatcherRecord {
         consumers: job.consumers,
         use_cross_trainer_cache: job.use_cross_trainer_cache,
         target_workers: job.target_workers,
+        anonymous: job.anonymous,
+        at: job.asked,
     }
 }
 
 fn big_record() -> impl Strategy<Value = DispatcherRecord> {
     use DispatcherRecord as R;
     prop_oneof![
-        (dataset_id(), definition(), plan(), metadata()).prop_map(
-            |(id, definition, plan, metadata)| R::RegisterDataset {
+        (dataset_id(), definition(), plan(), metadata(), time()).prop_map(
+            |(id, definition, plan, metadata, at)| R::RegisterDataset {
                 id,
                 definition,
                 plan,
-                metadata
+                metadata,
+                at
             }
         ),
         (dataset_id(), any::<bool>())
@@ -240,15 +250,82 @@ fn small_record() -> impl Strategy<Value = DispatcherRecord> {
             .prop_map(|(iteration, client)| R::AcceptRound { iteration, client }),
         task().prop_map(|id| R::FinishTask { id }),
         task().prop_map(|id| R::RemoveTask { id }),
-        iteration().prop_map(|id| R::CollectIteration { id }),
+        (iteration(), time()).prop_map(|(id, at)| R::CollectIteration { id, at }),
         (worker(), any::<bool>()).prop_map(|(id, again)| R::LoseWorker { id, again }),
         (worker(), any::<bool>()).prop_map(|(id, reborn)| R::ReturnWorker { id, reborn }),
         (worker(), any::<bool>()).prop_map(|(worker, again)| R::RestartTasks { worker, again }),
     ]
 }
 
+fn freeing_record() -> impl Strategy<Value = DispatcherRecord> {
+    use DispatcherRecord as R;
+    prop_oneof![
+        (iteration(), time()).prop_map(|(id, at)| R::FreeIteration { id, at }),
+        (job(), time()).prop_map(|(id, at)| R::FreeJob { id, at }),
+        dataset_id().prop_map(|id| R::FreeDataset { id }),
+        (job(), time()).prop_map(|(id, at)| R::UseJob { id, at }),
+        (dataset_id(), time()).prop_map(|(id, at)| R::UseDataset { id, at }),
+        (iteration(), job(), any::<i64>()).prop_map(|(id, job, repetition)| {
+            R::CreateFinishedIteration { id, job, repetition }
+        }),
+    ]
+}
+
+fn position_record() -> impl Strategy<Value = DispatcherRecord> {
+    use DispatcherRecord as R;
+    prop_oneof![
+        (iteration(), job(), any::<i64>(), vec(position(), 0..3)).prop_map(
+            |(id, job, repetition, sources)| R::ResumeIteration { id, job, repetition, sources }
+        ),
+        position_value().prop_map(|position| R::SavePosition {
+            name: position.name,
+            job: position.job,
+            at: position.saved,
+            finished: position.finished,
+            reading: position.reading,
+        }),
+        (shared(), shared(), time()).prop_map(|(name, job, at)| R::RestorePosition {
+            name,
+            job,
+            at
+        }),
+        shared().prop_map(|name| R::DeletePosition { name }),
+    ]
+}
+
+fn repetitions() -> impl Strategy<Value = core::Repetitions> {
+    let range = (any::<i64>(), 0_i64..9).prop_map(|(first, more)| core::RepetitionRange {
+        first,
+        last: first.saturating_add(more),
+    });
+    vec(range, 0..4).prop_map(core::Repetitions::of)
+}
+
+fn saved_repetition() -> impl Strategy<Value = core::SavedRepetition> {
+    let source = (any::<i64>(), any::<u64>())
+        .prop_map(|(repetition, index)| core::SavedSource { repetition, index });
+    (any::<i64>(), vec(source, 0..3))
+        .prop_map(|(repetition, sources)| core::SavedRepetition { repetition, sources })
+}
+
+fn position_value() -> impl Strategy<Value = core::Position> {
+    let reading = vec(saved_repetition(), 0..3);
+    let named = (shared(), shared());
+    (named, time(), repetitions(), reading, lsn()).prop_map(
+        |((name, job), saved, finished, reading, changed)| core::Position {
+            name,
+            job,
+            saved,
+            finished,
+            reading,
+            changed,
+        },
+    )
+}
+
 pub(crate) fn record() -> impl Strategy<Value = Record> {
-    prop_oneof![big_record(), small_record()].prop_map(Record::Dispatcher)
+    prop_oneof![big_record(), small_record(), freeing_record(), position_record()]
+        .prop_map(Record::Dispatcher)
 }
 
 fn counters() -> impl Strategy<Value = core::Counters> {
@@ -265,9 +342,10 @@ fn counters() -> impl Strategy<Value = core::Counters> {
 }
 
 fn dataset() -> impl Strategy<Value = core::Dataset> {
-    let rest = (option::of(any::<bool>()), lsn());
+    let rest = (option::of(any::<bool>()), time(), lsn());
     (dataset_id(), definition(), plan(), metadata(), rest).prop_map(
-        |(id, definition, plan, metadata, (compression_disabled, changed))| core::Dataset {
+        |(id, definition, plan, metadata, (compression_disabled, used, changed))| core::Dataset {
+            used,
             id,
             definition,
             plan,
@@ -389,6 +467,16 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
         iteration_value().prop_map(P::Iteration),
         client_value().prop_map(P::Client),
         task_value().prop_map(P::Task),
+        position_value().prop_map(P::Position),
+        position_value().prop_map(|position| {
+            P::Restoration(core::Restoration {
+                job: position.job,
+                position: position.name,
+                finished: position.finished,
+                waiting: position.reading,
+                changed: position.changed,
+            })
+        }),
     ]
     .prop_map(Part::Dispatcher)
 }

@@ -7,6 +7,7 @@ mod journal_inspect;
 mod journal_verify;
 mod layers;
 mod log;
+mod position;
 mod print_config;
 mod progress;
 mod resolve;
@@ -28,6 +29,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::{Exit, Failure};
 use journal::JournalCommand;
 use layers::Settings;
+use position::PositionCommand;
 use serve_args::ServeArgs;
 use status::StatusArgs;
 
@@ -52,6 +54,9 @@ enum Command {
     Serve(Box<ServeArgs>),
     /// Show what a running server does
     Status(StatusArgs),
+    /// Remember how far jobs have been read, and go back there
+    #[command(subcommand)]
+    Position(PositionCommand),
     /// Look at the journal of a data directory that no server uses
     #[command(subcommand)]
     Journal(JournalCommand),
@@ -67,6 +72,7 @@ pub fn main() -> ExitCode {
     let ended = match parse(std::env::args_os().collect()) {
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
+        Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
         Err(Refusal::Clap(error)) => return print_clap(&error),
         Err(Refusal::Failure(failure)) => Err(failure),

@@ -117,6 +117,8 @@ fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
         deployment_mode: args.deployment_mode.0,
         job_gc_check_interval: span(args.job_gc_check_interval_ms, default.job_gc_check_interval),
         job_gc_timeout: unless_negative(args.job_gc_timeout_ms, default.job_gc_timeout),
+        named_job_retention: retention(args.named_job_retention_ms),
+        dataset_retention: retention(args.dataset_retention_ms),
         client_timeout: span(args.client_timeout_ms, default.client_timeout),
         client_first_heartbeat_timeout: span(
             args.client_first_heartbeat_timeout_ms,
@@ -136,4 +138,9 @@ fn unless_negative(ms: i64, default: Option<Span>) -> Option<Span> {
         Ok(0) => default,
         Ok(ms) => Some(Span::from_millis(ms)),
     }
+}
+
+/// A retention; 0 is for ever.
+fn retention(ms: u64) -> Option<Span> {
+    (ms > 0).then(|| Span::from_millis(ms))
 }

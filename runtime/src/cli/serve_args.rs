@@ -156,6 +156,27 @@ pub(super) struct ServeArgs {
     )]
     pub(super) job_gc_timeout_ms: i64,
 
+    /// How long a named job without iterations is kept, and that its repetitions are finished with
+    /// it, in ms; 0 keeps it for ever
+    #[arg(
+        long,
+        env = "RONDO_NAMED_JOB_RETENTION_MS",
+        value_name = "MS",
+        default_value_t = 86_400_000,
+        help_heading = "Dispatcher"
+    )]
+    pub(super) named_job_retention_ms: u64,
+
+    /// How long a dataset without jobs is kept, in ms; 0 keeps it for ever
+    #[arg(
+        long,
+        env = "RONDO_DATASET_RETENTION_MS",
+        value_name = "MS",
+        default_value_t = 604_800_000,
+        help_heading = "Dispatcher"
+    )]
+    pub(super) dataset_retention_ms: u64,
+
     /// Whether iterations with dynamic sharding are collected too
     #[arg(long, env = "RONDO_GC_DYNAMIC_SHARDING_JOBS", value_name = "BOOL",
           action = ArgAction::Set, num_args = 0..=1, default_value_t = false,

@@ -124,6 +124,13 @@ fn defaults_are_those_of_the_store_and_the_node() {
 }
 
 #[test]
+fn retentions_of_nothing_are_for_ever() {
+    let config = config(&["--named-job-retention-ms=0", "--dataset-retention-ms=5"]).unwrap();
+    assert_eq!(config.dispatcher.named_job_retention, None);
+    assert_eq!(config.dispatcher.dataset_retention, Some(Span::from_millis(5)));
+}
+
+#[test]
 fn truth_values_may_stand_alone_or_be_said() {
     assert!(config(&["--insecure"]).unwrap().insecure);
     assert!(config(&["--insecure", "true", "--port=1"]).unwrap().insecure);

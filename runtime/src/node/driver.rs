@@ -12,6 +12,7 @@ use rondo_core::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::blob_keeper::BlobKeeper;
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
 use super::pushes::{Pushes, settled};
@@ -59,6 +60,8 @@ pub(super) struct Parts {
     pub(super) entropy: Entropy,
     /// Its way to workers.
     pub(super) transport: Arc<dyn Transport>,
+    /// Its large definitions.
+    pub(super) blobs: BlobKeeper,
 }
 
 /// How a node's task ended.
@@ -82,6 +85,7 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
         entropy: parts.entropy,
         pushes: Pushes::new(parts.transport),
         fresh_pushes: Vec::new(),
+        blobs: parts.blobs,
         inbox,
         shared,
         config,
@@ -103,6 +107,7 @@ struct Driver {
     pushes: Pushes,
     /// Pushes that the next reader's answer waits for.
     fresh_pushes: Vec<JoinHandle<()>>,
+    blobs: BlobKeeper,
     inbox: mpsc::Receiver<Submission>,
     shared: Arc<Shared>,
     config: NodeConfig,
@@ -118,6 +123,7 @@ struct Driver {
 enum Woken {
     Journal(JournalWoke),
     CallersLeft,
+    BlobsUnpinned,
     Due,
     Calls(usize),
     Stop,
@@ -133,6 +139,7 @@ impl Driver {
                 Woken::Journal(JournalWoke::Synced(upto, outcome)) => self.synced(upto, outcome),
                 Woken::Journal(JournalWoke::Compacted(outcome)) => self.compacted(outcome).await,
                 Woken::CallersLeft => self.forget_gone(),
+                Woken::BlobsUnpinned => self.forget_loose_blobs(),
                 Woken::Due => self.step(Input::Tick),
                 Woken::Calls(0) | Woken::Stop => break,
                 Woken::Calls(_) => self.take(&mut calls).await,
@@ -148,18 +155,20 @@ impl Driver {
             None => SLEEP_MAX,
         };
         let batch_max = self.config.batch_calls_max.max(1);
+        let blobs = self.blobs.clone();
         tokio::select! {
             biased;
             woke = journal_woke(&mut self.journal) => Woken::Journal(woke),
             () = shared.stop.notified() => Woken::Stop,
             () = shared.somebody_left.notified() => Woken::CallersLeft,
+            () = blobs.unpinned() => Woken::BlobsUnpinned,
             () = tokio::time::sleep(sleep) => Woken::Due,
             count = self.inbox.recv_many(calls, batch_max) => Woken::Calls(count),
         }
     }
 
     async fn take(&mut self, calls: &mut Vec<Submission>) {
-        for Submission { call, request, answer } in calls.drain(..) {
+        for Submission { call, request, pin, answer } in calls.drain(..) {
             // Its caller left before its turn, and may have said so before anybody knew the call.
             if answer.is_closed() {
                 continue;
@@ -167,6 +176,8 @@ impl Driver {
             self.waiting.insert(call, answer);
             let entropy = self.entropy.next();
             self.step(Input::Request { call, request, entropy });
+            // From here on the machine knows whether it names the blob.
+            drop(pin);
             if self.journal.as_ref().is_some_and(Journal::is_group_full) {
                 self.append().await;
             }
@@ -177,6 +188,15 @@ impl Driver {
         for call in self.shared.take_gone() {
             if self.waiting.remove(&call).is_some() {
                 self.step(Input::Cancel { call });
+            }
+        }
+    }
+
+    /// A registration that was refused, or never made, may leave a blob that nothing names.
+    fn forget_loose_blobs(&mut self) {
+        for digest in self.blobs.take_loose() {
+            if !self.node.names_blob(digest) {
+                self.blobs.remove(digest);
             }
         }
     }
@@ -235,6 +255,7 @@ impl Driver {
                 }
             }
             Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(&task)),
+            Effect::ForgetBlob { digest } => self.blobs.remove(digest),
             Effect::Observe(event) => observe(&event),
             Effect::Halt { reason } => self.halted = Some(reason),
         }

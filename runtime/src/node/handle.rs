@@ -8,6 +8,7 @@ use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::{Code, Status};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::blob_keeper::BlobPin;
 use crate::service::JournalStatus;
 use crate::store::StoreKind;
 
@@ -16,6 +17,8 @@ use crate::store::StoreKind;
 pub(super) struct Submission {
     pub(super) call: CallId,
     pub(super) request: Request,
+    /// Keeps the blob that the request names until the machine has taken it.
+    pub(super) pin: BlobPin,
     pub(super) answer: oneshot::Sender<Result<Reply, Status>>,
 }
 
@@ -109,10 +112,10 @@ impl NodeHandle {
     ///
     /// # Errors
     /// The node's refusal, or UNAVAILABLE when it has stopped.
-    pub(super) async fn call(&self, request: Request) -> Result<Reply, Status> {
+    pub(super) async fn call(&self, request: Request, pin: BlobPin) -> Result<Reply, Status> {
         let call = CallId::new(self.shared.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
-        let submission = Submission { call, request, answer };
+        let submission = Submission { call, request, pin, answer };
         self.submissions.send(submission).await.map_err(|_| stopped())?;
         let mut withdrawal = Withdrawal { shared: &self.shared, call: Some(call) };
         let result = answered.await;

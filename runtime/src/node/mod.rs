@@ -1,6 +1,7 @@
 //! The control-plane node at work: one task owns the machine, its journal and its clock; everybody
 //! else talks to it through a [`RunningNode`].
 
+mod blob_keeper;
 mod compaction;
 mod driver;
 mod handle;
@@ -10,6 +11,7 @@ mod pushes;
 mod recovery;
 mod start;
 
+pub use blob_keeper::BlobPin;
 pub use compaction::{CompactionError, SegmentRead, Snapshots};
 pub use driver::NodeConfig;
 pub use port::RunningNode;

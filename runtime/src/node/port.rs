@@ -1,8 +1,5 @@
 //! The running node as the services see it.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::ids::Digest;
@@ -10,35 +7,28 @@ use rondo_core::status::{Code, Status};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::blob_keeper::{BlobKeeper, BlobPin};
 use super::driver::Ended;
 use super::handle::NodeHandle;
 use crate::service::{JournalStatus, NodePort};
-use crate::store::blobs::{BlobError, Blobs};
+use crate::store::blobs::BlobError;
 use crate::transport::BoxFuture;
 
 /// A node that runs in a task of its own.
 pub struct RunningNode {
     handle: NodeHandle,
     ended: watch::Receiver<Option<Ended>>,
-    blobs: Arc<dyn Blobs>,
-    /// Digests of the blobs, to count each once.
-    blobs_kept: Mutex<BTreeSet<Digest>>,
+    blobs: BlobKeeper,
 }
 
 impl RunningNode {
-    /// The node that `task` runs, with `blobs` of which it keeps those in `blobs_kept`.
-    pub(super) fn new(
-        handle: NodeHandle,
-        task: JoinHandle<Ended>,
-        blobs: Arc<dyn Blobs>,
-        blobs_kept: BTreeSet<Digest>,
-    ) -> Self {
+    pub(super) fn new(handle: NodeHandle, task: JoinHandle<Ended>, blobs: BlobKeeper) -> Self {
         let (end, ended) = watch::channel(None);
         tokio::spawn(async move {
             let ended = task.await.unwrap_or_else(|error| Ended::Halted(error.to_string()));
             end.send_replace(Some(ended));
         });
-        Self { handle, ended, blobs, blobs_kept: Mutex::new(blobs_kept) }
+        Self { handle, ended, blobs }
     }
 
     async fn end(&self) -> Ended {
@@ -51,14 +41,17 @@ impl RunningNode {
 
 impl NodePort for RunningNode {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-        Box::pin(self.handle.call(request))
+        Box::pin(self.handle.call(request, BlobPin::none()))
     }
 
-    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<(), Status>> {
+    fn register(&self, request: Request, pin: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
+        Box::pin(self.handle.call(request, pin))
+    }
+
+    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>> {
         Box::pin(async move {
-            self.blobs.put(digest, blob).await.map_err(|error| blob_status(&error))?;
-            self.blobs_kept.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
-            Ok(())
+            let put = self.blobs.put(digest, blob).await;
+            put.map_err(|error| blob_status(&error))
         })
     }
 
@@ -79,9 +72,8 @@ impl NodePort for RunningNode {
     }
 
     fn journal_status(&self) -> JournalStatus {
-        let kept = self.blobs_kept.lock().unwrap_or_else(PoisonError::into_inner).len();
         let mut status = self.handle.journal();
-        status.blobs = u64::try_from(kept).unwrap_or(u64::MAX);
+        status.blobs = u64::try_from(self.blobs.count()).unwrap_or(u64::MAX);
         status
     }
 

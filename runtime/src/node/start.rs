@@ -7,6 +7,7 @@ use rondo_core::control::{Durability, Node, Recovered};
 use rondo_core::dispatcher;
 use rondo_core::ids::Digest;
 
+use super::blob_keeper::BlobKeeper;
 use super::compaction::{CompactionError, Snapshots};
 use super::driver::{NodeConfig, Parts, spawn};
 use super::journal::{Journal, JournalBounds};
@@ -81,13 +82,8 @@ pub struct Surroundings {
 /// When there is no randomness.
 pub fn start_in_memory(surroundings: Surroundings) -> Result<RunningNode, NodeStartError> {
     let blobs = Arc::new(MemoryBlobs::new(MEMORY_BLOBS_BYTES_MAX));
-    run(
-        surroundings,
-        Durability::MemoryOnly,
-        Recovered::default(),
-        None,
-        KeptBlobs { blobs, named: BTreeSet::new() },
-    )
+    let blobs = BlobKeeper::new(blobs, BTreeSet::new());
+    run(surroundings, Durability::MemoryOnly, Recovered::default(), None, blobs)
 }
 
 /// Starts a node over a data directory: snapshot, then journal, then serving.
@@ -110,8 +106,8 @@ pub async fn start_over(
     store.sync().await?;
     acknowledged.note(recovered.applied).await?;
     let blobs = FileBlobs::open(directory.disk().clone(), &directory.blobs(), config).await?;
-    let blobs = Arc::new(blobs);
-    let named = tidy_blobs(&*blobs, &recovered).await?;
+    let named = tidy_blobs(&blobs, &recovered).await?;
+    let blobs = BlobKeeper::new(Arc::new(blobs), named);
     tracing::info!(
         records = recovered.applied.get(),
         snapshot = snapshot_lsn.get(),
@@ -123,13 +119,7 @@ pub async fn start_over(
     };
     let last = recovered.applied;
     let journal = Journal::new(store, directory, acknowledged, bounds, last, snapshot_lsn);
-    run(surroundings, Durability::Journal, recovered, Some(journal), KeptBlobs { blobs, named })
-}
-
-/// Large definitions, and which of them datasets name.
-struct KeptBlobs {
-    blobs: Arc<dyn Blobs>,
-    named: BTreeSet<Digest>,
+    run(surroundings, Durability::Journal, recovered, Some(journal), blobs)
 }
 
 fn run(
@@ -137,18 +127,25 @@ fn run(
     durability: Durability,
     recovered: Recovered,
     journal: Option<Journal>,
-    kept: KeptBlobs,
+    blobs: BlobKeeper,
 ) -> Result<RunningNode, NodeStartError> {
     let clock = Clock::start();
     let node = Node::start(durability, surroundings.dispatcher, recovered, clock.now());
     let entropy = Entropy::from_system()?;
-    let parts = Parts { node, journal, clock, entropy, transport: surroundings.transport };
+    let parts = Parts {
+        node,
+        journal,
+        clock,
+        entropy,
+        transport: surroundings.transport,
+        blobs: blobs.clone(),
+    };
     let (handle, task) = spawn(parts, surroundings.node);
-    Ok(RunningNode::new(handle, task, kept.blobs, kept.named))
+    Ok(RunningNode::new(handle, task, blobs))
 }
 
-/// Makes sure that no definition is missing or cut short, and removes blobs that no dataset names: what a
-/// registration left behind that was refused, or never answered. Says which are named.
+/// Makes sure that no definition is missing or cut short, and removes blobs that no dataset names:
+/// what a registration left behind that was refused, or never answered. Says which are named.
 async fn tidy_blobs(
     blobs: &dyn Blobs,
     recovered: &Recovered,

@@ -24,7 +24,7 @@ pub struct ServerInfo {
     pub started: Instant,
 }
 
-/// Shows what the server does.
+/// Shows what the server does, and keeps positions.
 pub struct AdminService {
     node: NodeSlot,
     server: ServerInfo,
@@ -36,10 +36,21 @@ impl AdminService {
         Self { node, server }
     }
 
-    async fn status(&self, call: Call) -> Result<Bytes, Status> {
-        if call.path != GET_STATUS_PATH {
-            return Err(super::router::unknown(&call.path));
+    async fn answer(&self, call: Call) -> Result<Bytes, Status> {
+        if call.path == GET_STATUS_PATH {
+            return self.status(call).await;
         }
+        let request = convert::decode_position_request(&call.path, &call.message)?;
+        let request = request.ok_or_else(|| super::router::unknown(&call.path))?;
+        let node = self.node.node()?;
+        let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
+        convert::encode_position_reply(&call.path, reply).ok_or_else(|| {
+            let text = format!("the node answered something else than {} asks", call.path);
+            Status::new(Code::Internal, text)
+        })
+    }
+
+    async fn status(&self, call: Call) -> Result<Bytes, Status> {
         wire::GetStatusRequest::decode(call.message).map_err(|error| {
             Status::new(Code::InvalidArgument, format!("no GetStatusRequest: {error}"))
         })?;
@@ -76,7 +87,7 @@ impl AdminService {
 
 impl Service for AdminService {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
-        Box::pin(self.status(call))
+        Box::pin(self.answer(call))
     }
 }
 

@@ -11,6 +11,7 @@ use rondo_proto::graph;
 
 use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
+use crate::node::BlobPin;
 use crate::transport::budget::{Budget, Share};
 use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
@@ -41,13 +42,18 @@ impl DispatcherService {
             return Ok(convert::encode_version(self.protocol_version));
         }
         let node = self.node.node()?;
-        let mut request = match decoded {
-            Decoded::Request(request) => request,
-            Decoded::Register(registration) => register(node.as_ref(), registration).await?,
+        let reply = match decoded {
+            Decoded::Request(mut request) => {
+                self.askers.identify(&call, Instant::now(), &mut request);
+                node.call(Request::Dispatcher(request)).await?
+            }
+            Decoded::Register(registration) => {
+                let (request, pin) = register(node.as_ref(), registration).await?;
+                node.register(Request::Dispatcher(request), pin).await?
+            }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
-        self.askers.identify(&call, Instant::now(), &mut request);
-        let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
+        let Reply::Dispatcher(reply) = reply;
         self.encode(node.as_ref(), reply).await
     }
 
@@ -64,6 +70,7 @@ impl DispatcherService {
                 let message = convert::encode_definition(node.get_blob(digest).await?);
                 Ok(Bytes::from_owner(Counted { message, _share: share }))
             }
+            Encoded::Administration => Err(internal("positions are no business of workers")),
             Encoded::Report(_) => Err(internal("a report answers no method of the dispatcher")),
         }
     }
@@ -95,17 +102,20 @@ impl AsRef<[u8]> for Counted {
 async fn register(
     node: &dyn NodePort,
     registration: Registration,
-) -> Result<dispatcher::Request, Status> {
+) -> Result<(dispatcher::Request, BlobPin), Status> {
     let prepared = prepare_apart(registration.dataset_def.clone()).await?;
     let mut definition = prepared.definition;
-    match &mut definition.inline {
-        // What stays in the state must not keep the whole request in memory.
-        Some(inline) => *inline = Bytes::copy_from_slice(inline),
+    let pin = match &mut definition.inline {
+        Some(inline) => {
+            // What stays in the state must not keep the whole request in memory.
+            *inline = Bytes::copy_from_slice(inline);
+            BlobPin::none()
+        }
         None => node.put_blob(definition.digest, prepared.cleaned).await?,
-    }
+    };
     let mut request = registration.with_graph(definition, prepared.plan);
     request.metadata.encoded = Bytes::copy_from_slice(&request.metadata.encoded);
-    Ok(dispatcher::Request::RegisterDataset(request))
+    Ok((dispatcher::Request::RegisterDataset(request), pin))
 }
 
 /// A graph, ready to be registered.

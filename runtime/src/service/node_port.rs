@@ -8,6 +8,7 @@ use rondo_core::ids::{Digest, Lsn};
 use rondo_core::status::{Code, Status};
 use serde::{Deserialize, Serialize};
 
+use crate::node::BlobPin;
 use crate::transport::BoxFuture;
 
 /// A running control-plane node.
@@ -16,9 +17,13 @@ pub trait NodePort: Send + Sync + 'static {
     /// depends on is durable. Dropping the future cancels the request.
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>>;
 
-    /// Keeps a large definition; it is durable on return, and kept at least until the request that
-    /// names it is answered. Keeping the same one twice does nothing.
-    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<(), Status>>;
+    /// Hands a registration to the node, and with it the pin of the blob it names, which ends when
+    /// the node has taken or refused it, even if nobody waits for the answer any more.
+    fn register(&self, request: Request, pin: BlobPin) -> BoxFuture<'_, Result<Reply, Status>>;
+
+    /// Keeps a large definition; it is durable on return, and kept as long as the pin lives.
+    /// Keeping the same one twice does nothing.
+    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>>;
 
     /// Reads a large definition.
     fn get_blob(&self, digest: Digest) -> BoxFuture<'_, Result<Bytes, Status>>;

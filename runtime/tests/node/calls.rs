@@ -1,7 +1,7 @@
 //! Calls of a node, as the services make them.
 
 use bytes::Bytes;
-use rondo::node::RunningNode;
+use rondo::node::{BlobPin, RunningNode};
 use rondo::service::NodePort;
 use rondo::store::blobs::digest;
 use rondo_core::control::{Reply, Request};
@@ -42,9 +42,10 @@ pub(crate) async fn register(
     let digest = digest(&bytes);
     let size_bytes = bytes.len() as u64;
     let is_blob = size_bytes > DEFINITION_INLINE_BYTES_MAX;
-    if is_blob {
-        node.put_blob(digest, bytes.clone()).await?;
-    }
+    let pin = match is_blob {
+        true => node.put_blob(digest, bytes.clone()).await?,
+        false => BlobPin::none(),
+    };
     let definition = Definition { digest, size_bytes, inline: (!is_blob).then_some(bytes) };
     let metadata = DatasetMetadata {
         encoded: Bytes::from_static(b"metadata"),
@@ -58,7 +59,11 @@ pub(crate) async fn register(
         plan: SplitPlan::Splittable(vec![SplitSource::counting(splits)]),
         metadata,
     };
-    expect!(node, dispatcher::Request::RegisterDataset(request), Dataset)
+    let request = Request::Dispatcher(dispatcher::Request::RegisterDataset(request));
+    match node.register(request, pin).await? {
+        Reply::Dispatcher(dispatcher::Reply::Dataset(id)) => Ok(id),
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(crate) fn job_request(name: &str, dataset: &str) -> GetOrCreateJob {

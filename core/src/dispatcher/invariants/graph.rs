@@ -5,8 +5,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Debug;
 
+use crate::dispatcher::idle::Idle;
 use crate::dispatcher::state::State;
-use crate::ids::{ClientId, DatasetId, IterationId, TaskId, WorkerId};
+use crate::ids::{ClientId, DatasetId, Digest, IterationId, TaskId, WorkerId};
 
 /// D1.
 pub(super) fn references_resolve(state: &State) -> Result<(), String> {
@@ -109,18 +110,49 @@ pub(super) fn names_lead_to_their_bearers(state: &State) -> Result<(), String> {
     same(&state.index.job_by_name, &jobs.collect(), "jobs by name")?;
     let workers = state.workers.values().map(|worker| (worker.address.clone(), worker.id));
     same(&state.index.worker_by_address, &workers.collect(), "workers by address")?;
-    // Later ids overwrite earlier ones, so each key leads to its newest iteration.
     let iterations = state.iterations.values();
-    let keys = iterations.map(|iteration| ((iteration.job, iteration.repetition), iteration.id));
+    let keys = iterations.map(|iteration| (iteration.job, iteration.repetition, iteration.id));
     same(&state.index.iteration_by_key, &keys.collect(), "iterations by key")
 }
 
 /// D14.
 pub(super) fn definitions_are_shared(state: &State) -> Result<(), String> {
-    let mut definitions = state.datasets.values().map(|dataset| &dataset.definition);
+    let mut uses: BTreeMap<Digest, u64> = BTreeMap::new();
     let shared = &state.index.definitions;
-    match definitions.find(|own| shared.get(&own.digest) != Some(*own)) {
-        Some(own) => Err(format!("another definition of {} is kept", own.digest)),
+    for own in state.datasets.values().map(|dataset| &dataset.definition) {
+        *uses.entry(own.digest).or_default() += 1;
+        if shared.get(&own.digest).map(|shared| &shared.definition) != Some(own) {
+            return Err(format!("another definition of {} is kept", own.digest));
+        }
+    }
+    let kept = shared.iter().map(|(digest, kept)| (*digest, kept.datasets));
+    same(&kept.collect(), &uses, "uses of definitions")
+}
+
+/// D18.
+pub(super) fn idle_index_agrees(state: &State) -> Result<(), String> {
+    same(&state.index.idle, &Idle::derived_from(state), "idle things")
+}
+
+/// D19.
+pub(super) fn positions_agree(state: &State) -> Result<(), String> {
+    for (job, waits) in &state.restorations {
+        if waits.job != *job || waits.waiting.is_empty() && state.job_named(job).is_some() {
+            return Err(format!("job {job:?} waits for nothing, or under another name"));
+        }
+        if !state.positions.contains_key(&waits.position) {
+            return Err(format!("job {job:?} waits at {:?}", waits.position));
+        }
+        let mut both = waits.waiting.iter();
+        if let Some(saved) = both.find(|saved| waits.finished.contains(saved.repetition)) {
+            return Err(format!(
+                "repetition {} of job {job:?} is finished and begins",
+                saved.repetition
+            ));
+        }
+    }
+    match state.positions.iter().find(|(name, at)| at.name != **name) {
+        Some((name, _)) => Err(format!("position {name:?} has another name")),
         None => Ok(()),
     }
 }

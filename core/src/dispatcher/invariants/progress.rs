@@ -12,8 +12,8 @@ use crate::limits::CONSUMERS_MAX;
 /// D6.
 pub(super) fn finished_iterations_are_over(state: &State) -> Result<(), String> {
     each(state, |iteration, _| {
-        if iteration.collected && !(iteration.finished && iteration.clients.is_empty()) {
-            return Err("it is collected, but not finished or not without clients".into());
+        if iteration.collected && !iteration.finished {
+            return Err("it is collected, but not finished".into());
         }
         if !iteration.finished {
             return Ok(());

@@ -5,7 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::dispatcher::handed_out::SplitRun;
+use crate::dispatcher::position::SavedRepetition;
 use crate::dispatcher::record::{Record, WorkerProfile};
+use crate::dispatcher::repetitions::Repetitions;
 use crate::dispatcher::rhythm::WorkerLeases;
 use crate::dispatcher::state::{PendingTask, State};
 use crate::dispatcher::types::{
@@ -21,6 +23,7 @@ const COORDINATED: IterationId = IterationId::new(2001);
 const ACTIVE: TaskId = TaskId::new(4000);
 const PENDING: TaskId = TaskId::new(4001);
 const WORKER: WorkerId = WorkerId::new(1);
+const AT: Time = Time::from_millis(1);
 
 fn dataset() -> Record {
     Record::RegisterDataset {
@@ -33,6 +36,7 @@ fn dataset() -> Record {
             compression: Compression::Off,
             cardinality: 3,
         },
+        at: AT,
     }
 }
 
@@ -45,6 +49,8 @@ fn job(id: i64, name: &str, sharding: ShardingPolicy, consumers: Option<i64>) ->
         consumers,
         use_cross_trainer_cache: false,
         target_workers: TargetWorkers::Auto,
+        anonymous: false,
+        at: AT,
     }
 }
 
@@ -165,10 +171,9 @@ fn d6_sees_a_finished_iteration_with_an_unfinished_task() {
 }
 
 #[test]
-fn d6_sees_a_collected_iteration_with_a_client() {
+fn d6_sees_a_collected_iteration_that_goes_on() {
     assert_violates("D6", |state| {
-        let record = Record::CollectIteration { id: DYNAMIC };
-        state.apply(Lsn::new(99), &record).unwrap();
+        state.iterations.get_mut(&DYNAMIC).unwrap().collected = true;
     });
 }
 
@@ -218,10 +223,10 @@ fn d10_sees_a_name_that_leads_nowhere() {
 }
 
 #[test]
-fn d10_sees_a_key_that_leads_to_an_older_iteration() {
+fn d10_sees_a_key_that_leads_nowhere() {
     assert_violates("D10", |state| {
-        let key = (JobId::new(5000), 0);
-        state.index.iteration_by_key.insert(key, IterationId::new(1));
+        let key = (JobId::new(5000), 0, IterationId::new(1));
+        state.index.iteration_by_key.insert(key);
     });
 }
 
@@ -276,6 +281,64 @@ fn d14_sees_an_unshared_definition() {
     assert_violates("D14", |state| {
         let dataset = state.datasets.get_mut(&DatasetId::new("1000")).unwrap();
         dataset.definition.size_bytes = 1;
+    });
+}
+
+#[test]
+fn d14_sees_a_definition_that_nobody_has() {
+    assert_violates("D14", |state| {
+        let shared = state.index.definitions.values().next().unwrap().clone();
+        let digest = Digest::new([8; 32]);
+        state.index.definitions.insert(digest, shared);
+    });
+}
+
+#[test]
+fn d18_sees_an_idle_thing_left_out() {
+    assert_violates("D18", |state| {
+        let record = Record::ReleaseClient { id: ClientId::new(3000), at: AT };
+        state.apply(Lsn::new(99), &record).unwrap();
+        let record = Record::FinishTask { id: ACTIVE };
+        state.apply(Lsn::new(100), &record).unwrap();
+        assert_eq!(state.index.idle.iterations.len(), 1);
+        state.index.idle.iterations.clear();
+    });
+}
+
+#[test]
+fn d18_sees_a_time_that_is_wrong() {
+    assert_violates("D18", |state| {
+        let job = Record::CreateJob {
+            id: JobId::new(5002),
+            name: "idle".into(),
+            dataset: DatasetId::new("none"),
+            sharding: ShardingPolicy::Off,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Auto,
+            anonymous: true,
+            at: AT,
+        };
+        state.apply(Lsn::new(99), &job).unwrap();
+        state.jobs.get_mut(&JobId::new(5002)).unwrap().asked = Time::ZERO;
+    });
+}
+
+#[test]
+fn d19_sees_a_job_that_waits_at_no_position() {
+    assert_violates("D19", |state| {
+        let save = Record::SavePosition {
+            name: "p".into(),
+            job: "dynamic".into(),
+            at: AT,
+            finished: Repetitions::default(),
+            reading: vec![SavedRepetition { repetition: 0, sources: Vec::new() }],
+        };
+        let restore = Record::RestorePosition { name: "p".into(), job: "elsewhere".into(), at: AT };
+        state.apply(Lsn::new(99), &save).unwrap();
+        state.apply(Lsn::new(100), &restore).unwrap();
+        assert_eq!(invariant::check_state(state), Ok(()));
+        state.positions.clear();
     });
 }
 

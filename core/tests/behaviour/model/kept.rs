@@ -11,16 +11,20 @@ use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
 use super::Heard;
+use super::freeing::note_use;
+use super::positions::{Position, Waits};
 use super::splitting::Given;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) datasets: BTreeMap<DatasetId, Dataset>,
     /// Chosen dataset ids so far, and those passed over.
-    chosen: i64,
-    /// Job n has id 5000 + n, and so on for the others: ids are never used twice.
+    pub(super) chosen: i64,
     pub(crate) jobs: Vec<Job>,
+    /// The nth job has id 5000 + n, and so on for the others: ids are never used twice.
+    jobs_ever: i64,
     pub(crate) iterations: Vec<Iteration>,
+    pub(super) iterations_ever: i64,
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(super) clients_ever: i64,
     pub(crate) tasks: BTreeMap<TaskId, Task>,
@@ -29,18 +33,31 @@ pub(crate) struct Kept {
     pub(crate) workers: Vec<WorkerHeartbeat>,
     /// Addresses of those that fell silent.
     pub(crate) lost: BTreeSet<String>,
+    pub(super) positions: BTreeMap<String, Position>,
+    /// By the job's name.
+    pub(super) waits: BTreeMap<String, Waits>,
+    /// Changes of positions, also those that change nothing else.
+    pub(super) positions_changed: u64,
+    /// Iterations begun at a position.
+    pub(crate) resumed: u64,
+    /// Iterations of repetitions known to be finished.
+    pub(crate) seen_finished: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dataset {
     pub(crate) registered: RegisterDataset,
     decided: Option<bool>,
+    pub(super) used: Time,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
     pub(crate) id: JobId,
     pub(crate) request: GetOrCreateJob,
+    pub(super) asked: Time,
+    pub(super) idle_since: Time,
+    pub(super) finished: BTreeSet<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -83,30 +100,32 @@ pub(crate) struct Task {
 }
 
 impl Kept {
-    pub(super) fn register(&mut self, request: &RegisterDataset) -> Heard {
+    pub(super) fn register(&mut self, now: Time, request: &RegisterDataset) -> Heard {
         if let Some(id) = &request.wished
-            && let Some(known) = self.datasets.get(id)
+            && let Some(known) = self.datasets.get_mut(id)
         {
             let (own, other) = (&known.registered.metadata, &request.metadata);
             let same = own.structure == other.structure
                 && own.compression == other.compression
                 && own.cardinality == other.cardinality;
-            return if same { Ok(Reply::Dataset(id.clone())) } else { Err(Code::InvalidArgument) };
+            return if same {
+                note_use(&mut known.used, now);
+                Ok(Reply::Dataset(id.clone()))
+            } else {
+                Err(Code::InvalidArgument)
+            };
         }
-        let id = request.wished.clone().unwrap_or_else(|| self.choose_id());
-        let dataset = Dataset { registered: request.clone(), decided: None };
+        let id = request.wished.clone().unwrap_or_else(|| self.next_id());
+        let dataset = Dataset { registered: request.clone(), decided: None, used: now };
         self.datasets.insert(id.clone(), dataset);
+        while self.datasets.contains_key(&self.next_id()) {
+            self.chosen += 1;
+        }
         Ok(Reply::Dataset(id))
     }
 
-    fn choose_id(&mut self) -> DatasetId {
-        loop {
-            let id = DatasetId::new((1000 + self.chosen).to_string());
-            self.chosen += 1;
-            if !self.datasets.contains_key(&id) {
-                return id;
-            }
-        }
+    fn next_id(&self) -> DatasetId {
+        DatasetId::new((1000 + self.chosen).to_string())
     }
 
     pub(super) fn compress(&mut self, id: &DatasetId, disable: bool) -> Reply {
@@ -117,25 +136,42 @@ impl Kept {
         Reply::Compression(Some(*dataset.decided.get_or_insert(disable)))
     }
 
-    pub(super) fn job(&mut self, request: &GetOrCreateJob) -> Heard {
-        let named = |job: &&Job| request.name.is_some() && job.request.name == request.name;
-        if let Some(job) = self.jobs.iter().find(named) {
+    pub(super) fn job(&mut self, now: Time, request: &GetOrCreateJob) -> Heard {
+        let named = |job: &&mut Job| request.name.is_some() && job.request.name == request.name;
+        if let Some(job) = self.jobs.iter_mut().find(named) {
             let known = &job.request;
             let same = known.sharding == request.sharding
                 && known.use_cross_trainer_cache == request.use_cross_trainer_cache
                 && known.target_workers == request.target_workers;
-            return if same { Ok(Reply::Job(job.id)) } else { Err(Code::InvalidArgument) };
+            return if same {
+                note_use(&mut job.asked, now);
+                Ok(Reply::Job(job.id))
+            } else {
+                Err(Code::InvalidArgument)
+            };
         }
         if request.consumers.is_some_and(|consumers| consumers < 1) {
             return Err(Code::InvalidArgument);
         }
-        let id = JobId::new(5000 + self.jobs.len() as i64);
-        self.jobs.push(Job { id, request: request.clone() });
+        let id = JobId::new(5000 + self.jobs_ever);
+        self.jobs_ever += 1;
+        let finished = request.name.as_ref().map(|name| self.take_finished(name));
+        self.jobs.push(Job {
+            id,
+            request: request.clone(),
+            asked: now,
+            idle_since: now,
+            finished: finished.unwrap_or_default(),
+        });
+        if let Some(dataset) = self.datasets.get_mut(&request.dataset) {
+            dataset.used = now;
+        }
         Ok(Reply::Job(id))
     }
 
     pub(crate) fn job_of(&self, iteration: &Iteration) -> &GetOrCreateJob {
-        &self.jobs[usize::try_from(iteration.job.get() - 5000).unwrap()].request
+        let mut jobs = self.jobs.iter();
+        &jobs.find(|job| job.id == iteration.job).unwrap().request
     }
 
     pub(crate) fn iteration(&self, id: IterationId) -> Option<&Iteration> {
@@ -179,9 +215,11 @@ impl Kept {
         abandoned.map(|iteration| iteration.id).collect()
     }
 
-    pub(super) fn collect(&mut self, id: IterationId) {
+    pub(super) fn collect(&mut self, now: Time, id: IterationId) {
         self.end(id);
-        self.iteration_mut(id).unwrap().collected = true;
+        let iteration = self.iteration_mut(id).unwrap();
+        iteration.collected = true;
+        iteration.released = Some(now);
     }
 
     /// Ends an iteration: all its tasks are over, those not yet agreed on too.

@@ -1,8 +1,10 @@
 //! A second dispatcher, written from the specification alone: slow, plain, without a journal. Its
 //! answers must be those of the real one.
 
+mod freeing;
 mod kept;
 mod losing;
+mod positions;
 mod reading;
 mod rounds;
 pub(crate) mod splitting;
@@ -32,6 +34,7 @@ pub(crate) struct Model {
     rounds: BTreeMap<IterationId, i64>,
     votes: BTreeMap<TaskId, Vote>,
     next_maintenance: Time,
+    started: Time,
 }
 
 /// Consumers that wait for each other to give up a task: their calls, indexes and deadlines.
@@ -52,6 +55,7 @@ impl Model {
             config,
             rounds: BTreeMap::new(),
             votes: BTreeMap::new(),
+            started: now,
         }
     }
 
@@ -82,7 +86,7 @@ impl Model {
 
     fn answer(&mut self, now: Time, request: &Request) -> Heard {
         match request {
-            Request::RegisterDataset(request) => self.kept.register(request),
+            Request::RegisterDataset(request) => self.kept.register(now, request),
             Request::GetMetadata { dataset } => {
                 let dataset = self.dataset(dataset)?;
                 Ok(Reply::Metadata(dataset.registered.metadata.encoded.clone()))
@@ -95,7 +99,7 @@ impl Model {
                 self.dataset(dataset)?;
                 Ok(self.kept.compress(dataset, *disable))
             }
-            Request::GetOrCreateJob(request) => self.kept.job(request),
+            Request::GetOrCreateJob(request) => self.kept.job(now, request),
             Request::GetOrCreateIteration { job, repetition } => self.join(now, *job, *repetition),
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(now, heartbeat),
             Request::ReleaseClient { client } => self.release(now, *client),
@@ -108,6 +112,13 @@ impl Model {
             Request::GetWorkers => {
                 let addresses = self.kept.workers.iter().map(|w| w.address.as_str().into());
                 Ok(Reply::Workers(addresses.collect()))
+            }
+            Request::SavePosition { name, job } => self.kept.save_position(now, name, job),
+            Request::RestorePosition { name, job } => self.restore_position(now, name, job),
+            Request::DeletePosition { name } => self.kept.delete_position(name),
+            Request::ListPositions => {
+                let names = self.kept.positions.keys();
+                Ok(Reply::Positions(names.map(|name| self.kept.position_report(name)).collect()))
             }
             Request::Report | Request::MaybeRemoveTask { .. } => unreachable!("not asked here"),
         }
@@ -161,8 +172,9 @@ impl Model {
         let dynamic_too = self.config.gc_dynamic_sharding_jobs;
         let abandoned = self.kept.abandoned(now, timeout, dynamic_too);
         for id in abandoned {
-            self.kept.collect(id);
+            self.kept.collect(now, id);
             self.rounds.remove(&id);
         }
+        self.free(now);
     }
 }

@@ -33,7 +33,12 @@ impl Model {
     }
 
     fn new_iteration(&mut self, job: JobId, repetition: i64) -> Result<IterationId, Code> {
-        let request = &self.kept.jobs.iter().find(|known| known.id == job).unwrap().request;
+        let known = self.kept.jobs.iter().find(|known| known.id == job);
+        let known = known.unwrap();
+        if known.finished.contains(&repetition) {
+            return Ok(self.kept.finished_iteration(job, repetition));
+        }
+        let request = &known.request;
         let dataset = self.kept.datasets.get(&request.dataset).ok_or(Code::NotFound)?;
         let sources = match (&dataset.registered.plan, request.sharding) {
             (SplitPlan::Unsplittable { code, .. }, ShardingPolicy::Dynamic) => return Err(*code),
@@ -47,7 +52,9 @@ impl Model {
                 return Err(Code::NotFound);
             }
         }
-        let id = IterationId::new(2000 + self.kept.iterations.len() as i64);
+        let begun = self.kept.resume(job, repetition, &sources)?;
+        let id = IterationId::new(2000 + self.kept.iterations_ever);
+        self.kept.iterations_ever += 1;
         let addresses: Vec<String> = self
             .kept
             .workers
@@ -60,7 +67,7 @@ impl Model {
             id,
             job,
             repetition,
-            sources: sources.into_iter().map(|source| (source, 0, 0)).collect(),
+            sources: begun,
             active,
             pending: Default::default(),
             released: None,

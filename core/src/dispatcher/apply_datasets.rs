@@ -1,0 +1,94 @@
+//! Records about datasets and jobs, applied.
+
+use alloc::string::ToString;
+
+use super::apply::{ApplyError, exists, missing};
+use super::record::Record;
+use super::state::{Dataset, Job, State};
+use crate::ids::{DatasetId, Lsn};
+
+impl State {
+    pub(super) fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match record {
+            Record::RegisterDataset { id, definition, plan, metadata, at } => {
+                if self.datasets.contains_key(id) {
+                    return Err(exists("dataset", id));
+                }
+                let dataset = Dataset {
+                    id: id.clone(),
+                    definition: self.index.share_definition(definition),
+                    plan: plan.clone(),
+                    metadata: metadata.clone(),
+                    compression_disabled: None,
+                    used: *at,
+                    changed: lsn,
+                };
+                self.index.idle.dataset_added(&dataset);
+                self.datasets.insert(id.clone(), dataset);
+                self.skip_taken_dataset_ids();
+                Ok(())
+            }
+            Record::DecideCompression { id, disabled } => {
+                let dataset = self.datasets.get_mut(id).ok_or_else(|| missing("dataset", id))?;
+                dataset.compression_disabled = Some(*disabled);
+                dataset.changed = lsn;
+                Ok(())
+            }
+            _ => Err(ApplyError("the record is of no kind that datasets have".to_string())),
+        }
+    }
+
+    fn skip_taken_dataset_ids(&mut self) {
+        while self.datasets.contains_key(&DatasetId::new(self.counters.dataset.to_string())) {
+            self.counters.dataset = self.counters.dataset.saturating_add(1);
+        }
+    }
+
+    pub(super) fn apply_job(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        let Record::CreateJob {
+            id,
+            name,
+            dataset,
+            sharding,
+            consumers,
+            use_cross_trainer_cache,
+            target_workers,
+            anonymous,
+            at,
+        } = record
+        else {
+            return Err(ApplyError("the record is of no kind that jobs have".to_string()));
+        };
+        if self.jobs.contains_key(id) {
+            return Err(exists("job", id));
+        }
+        if self.index.job_by_name.contains_key(name) {
+            return Err(exists("job with name", name));
+        }
+        let job = Job {
+            id: *id,
+            name: name.clone(),
+            dataset: dataset.clone(),
+            sharding: *sharding,
+            consumers: *consumers,
+            use_cross_trainer_cache: *use_cross_trainer_cache,
+            target_workers: *target_workers,
+            anonymous: *anonymous,
+            asked: *at,
+            idle_since: *at,
+            finished: self.take_finished(name),
+            changed: lsn,
+        };
+        self.use_dataset(dataset, *at);
+        self.counters.job = self.counters.job.max(id.next());
+        self.add_job(job);
+        Ok(())
+    }
+
+    pub(super) fn add_job(&mut self, job: Job) {
+        let dataset = self.datasets.get(&job.dataset);
+        self.index.idle.job_added(&job, dataset);
+        self.index.job_by_name.insert(job.name.clone(), job.id);
+        self.jobs.insert(job.id, job);
+    }
+}

@@ -1,0 +1,121 @@
+//! Records about named positions, applied.
+
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::apply::{ApplyError, missing};
+use super::position::{Position, Restoration};
+use super::record::Record;
+use super::repetitions::Repetitions;
+use super::state::State;
+use crate::ids::{IterationId, JobId, Lsn};
+use crate::time::Time;
+
+impl State {
+    pub(super) fn apply_position(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match record {
+            Record::CreateFinishedIteration { id, job, repetition } => {
+                self.add_iteration(lsn, *id, (*job, *repetition), Vec::new())?;
+                self.close_iteration(lsn, *id)
+            }
+            Record::ResumeIteration { id, job, repetition, sources } => {
+                self.add_iteration(lsn, *id, (*job, *repetition), sources.clone())?;
+                self.leave_position(lsn, *job, *repetition);
+                Ok(())
+            }
+            Record::SavePosition { .. } => self.save_position(lsn, record),
+            Record::RestorePosition { name, job, at } => self.restore_position(lsn, name, job, *at),
+            Record::DeletePosition { name } => {
+                let deleted = self.positions.remove(name);
+                deleted.ok_or_else(|| missing("position", name))?;
+                self.restorations.retain(|_, waits| waits.position != *name);
+                Ok(())
+            }
+            _ => Err(ApplyError("the record is of no kind that positions have".to_string())),
+        }
+    }
+
+    fn save_position(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        let Record::SavePosition { name, job, at, finished, reading } = record else {
+            return Err(ApplyError("the record saves no position".to_string()));
+        };
+        let position = Position {
+            name: name.clone(),
+            job: job.clone(),
+            saved: *at,
+            finished: finished.clone(),
+            reading: reading.clone(),
+            changed: lsn,
+        };
+        self.positions.insert(name.clone(), position);
+        Ok(())
+    }
+
+    fn restore_position(
+        &mut self,
+        lsn: Lsn,
+        name: &Arc<str>,
+        job: &Arc<str>,
+        at: Time,
+    ) -> Result<(), ApplyError> {
+        let position = self.positions.get(name);
+        let position = position.ok_or_else(|| missing("position", name))?;
+        let restoration = Restoration {
+            job: job.clone(),
+            position: name.clone(),
+            finished: position.finished.clone(),
+            waiting: position.reading.clone(),
+            changed: lsn,
+        };
+        self.restorations.insert(job.clone(), restoration);
+        let Some(id) = self.job_named(job).map(|job| job.id) else {
+            return Ok(());
+        };
+        let finished = self.take_finished(job);
+        for iteration in self.iterations_to_end(id, &finished) {
+            self.collect_iteration(lsn, iteration, at)?;
+        }
+        self.change_job(id, |job| {
+            job.finished = finished;
+            job.changed = lsn;
+        })
+    }
+
+    /// Iterations of a job that a restored position contradicts: all but those finished there too.
+    fn iterations_to_end(&self, job: JobId, finished: &Repetitions) -> Vec<IterationId> {
+        let newest = self.newest_iterations_of(job);
+        let wrong = newest.filter(|iteration| {
+            let agreed = iteration.finished && finished.contains(iteration.repetition);
+            !iteration.collected && !agreed
+        });
+        wrong.map(|iteration| iteration.id).collect()
+    }
+
+    /// What counts as finished for a job of this name that is there from now on.
+    pub(super) fn take_finished(&mut self, job: &Arc<str>) -> Repetitions {
+        let Some(waits) = self.restorations.get(job) else {
+            return Repetitions::default();
+        };
+        let finished = waits.finished.clone();
+        if waits.waiting.is_empty() {
+            self.restorations.remove(job);
+        }
+        finished
+    }
+
+    /// A repetition began at its position, and does so once.
+    fn leave_position(&mut self, lsn: Lsn, job: JobId, repetition: i64) {
+        let Some(job) = self.jobs.get(&job) else {
+            return;
+        };
+        let Some(waits) = self.restorations.get_mut(&job.name) else {
+            return;
+        };
+        waits.waiting.retain(|saved| saved.repetition != repetition);
+        waits.changed = lsn;
+        if waits.waiting.is_empty() {
+            self.restorations.remove(&job.name);
+        }
+    }
+}

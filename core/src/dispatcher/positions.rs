@@ -1,0 +1,204 @@
+//! Named positions: remembering how far a job has been read, and going back there.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::machine::{Answer, Dispatcher, Turn};
+use super::position::{SavedRepetition, SavedSource};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::repetitions::Repetitions;
+use super::reply::Reply;
+use super::state::{Iteration, Job, SourcePosition};
+use super::types::{ShardingPolicy, SplitPlan, SplitSource};
+use crate::ids::JobId;
+use crate::limits::{POSITION_SOURCES_MAX, POSITIONS_MAX};
+
+impl Dispatcher {
+    pub(super) fn save_position(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: &str,
+        job_name: &str,
+    ) -> Answer {
+        let job = self.state.job_named(job_name);
+        let job = job.ok_or_else(|| Refusal::UnknownJobName(job_name.into()))?;
+        check_dynamic(job)?;
+        let positions = self.state.positions();
+        check_room("positions", positions.len(), positions.contains_key(name))?;
+        let (finished, reading) = self.progress_of(job)?;
+        let record = Record::SavePosition {
+            name: name.into(),
+            job: job.name.clone(),
+            at: turn.now,
+            finished,
+            reading,
+        };
+        let lsn = self.commit(turn, [record])?;
+        self.position(name).map(|reply| (reply, lsn))
+    }
+
+    /// What of a job is finished, and where the rest stands.
+    fn progress_of(&self, job: &Job) -> Result<(Repetitions, Vec<SavedRepetition>), Refusal> {
+        let mut finished = job.finished.clone();
+        let restored = self.state.restorations().get(&job.name);
+        let mut reading: Vec<SavedRepetition> =
+            restored.map_or_else(Vec::new, |waits| waits.waiting.clone());
+        for iteration in self.state.newest_iterations_of(job.id) {
+            match (iteration.collected, iteration.finished) {
+                (true, _) => {}
+                (false, true) => finished.insert(iteration.repetition),
+                (false, false) => reading.push(saved(iteration)),
+            }
+        }
+        reading.sort_by_key(|saved| saved.repetition);
+        let sources = reading.iter().map(|saved| saved.sources.len());
+        if sources.sum::<usize>() > POSITION_SOURCES_MAX {
+            return Err(Refusal::TooMany {
+                what: "sources of splits in one position",
+                bound: POSITION_SOURCES_MAX,
+            });
+        }
+        Ok((finished, reading))
+    }
+
+    pub(super) fn restore_position(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: &str,
+        job_name: &str,
+    ) -> Answer {
+        let position = self.state.positions().get(name);
+        let position = position.ok_or_else(|| Refusal::UnknownPosition(name.into()))?;
+        let name = position.name.clone();
+        let waits = self.state.restorations();
+        check_room("jobs that wait at a position", waits.len(), waits.contains_key(job_name))?;
+        let job = self.state.job_named(job_name);
+        if let Some(job) = job {
+            check_dynamic(job)?;
+            let sources = self.split_sources(job);
+            let mut saved = position.reading.iter();
+            saved.try_for_each(|saved| check_sources(&name, job, &sources, saved))?;
+        }
+        let ended: Vec<_> = job.map_or_else(Vec::new, |job| {
+            let newest = self.state.newest_iterations_of(job.id);
+            newest.map(|iteration| iteration.id).collect()
+        });
+        let job = job.map_or_else(|| job_name.into(), |job| job.name.clone());
+        let record = Record::RestorePosition { name: name.clone(), job, at: turn.now };
+        let lsn = self.commit(turn, [record])?;
+        for id in ended {
+            self.forget_if_collected(id);
+        }
+        self.position(&name).map(|reply| (reply, lsn))
+    }
+
+    fn forget_if_collected(&mut self, id: crate::ids::IterationId) {
+        let iteration = self.state.iterations().get(&id);
+        if iteration.is_some_and(|iteration| iteration.collected) {
+            self.views.remove(&id);
+            self.rounds.remove(&id);
+        }
+    }
+
+    pub(super) fn delete_position(&mut self, turn: &mut Turn<'_>, name: &str) -> Answer {
+        let position = self.state.positions().get(name);
+        let position = position.ok_or_else(|| Refusal::UnknownPosition(name.into()))?;
+        let name = position.name.clone();
+        let lsn = self.commit(turn, [Record::DeletePosition { name }])?;
+        Ok((Reply::PositionDeleted, lsn))
+    }
+
+    pub(super) fn list_positions(&self, turn: &Turn<'_>) -> (Reply, crate::ids::Lsn) {
+        let positions = self.state.positions().values();
+        let reports = positions.map(|position| self.position_report(position));
+        (Reply::Positions(reports.collect()), turn.log.last())
+    }
+
+    fn position(&self, name: &str) -> Result<Reply, Refusal> {
+        let position = self.state.positions().get(name);
+        let position = position.ok_or_else(|| Refusal::UnknownPosition(name.into()))?;
+        Ok(Reply::Position(self.position_report(position)))
+    }
+
+    /// Where a repetition of a job should begin, if its job waits at a position.
+    pub(super) fn restored_sources(
+        &self,
+        job: JobId,
+        repetition: i64,
+    ) -> Result<Option<Vec<SourcePosition>>, Refusal> {
+        let Some(job) = self.state.jobs().get(&job) else {
+            return Ok(None);
+        };
+        let waits = self.state.restorations().get(&job.name);
+        let Some((waits, saved)) = waits.and_then(|w| Some((w, w.start_of(repetition)?))) else {
+            return Ok(None);
+        };
+        check_dynamic(job)?;
+        let sources = self.split_sources(job);
+        check_sources(&waits.position, job, &sources, saved)?;
+        let resumed = sources.iter().zip(&saved.sources).map(resumed);
+        Ok(Some(resumed.collect()))
+    }
+
+    /// The sources of splits of a job's dataset, as far as there is one.
+    fn split_sources(&self, job: &Job) -> Vec<SplitSource> {
+        match self.state.datasets().get(&job.dataset).map(|d| &d.plan) {
+            Some(SplitPlan::Splittable(sources)) => sources.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn saved(iteration: &Iteration) -> SavedRepetition {
+    let at = |source: &SourcePosition| SavedSource {
+        repetition: source.repetition,
+        index: source.index,
+    };
+    SavedRepetition {
+        repetition: iteration.repetition,
+        sources: iteration.sources.iter().map(at).collect(),
+    }
+}
+
+/// A source that has become shorter is at its end.
+fn resumed((source, saved): (&SplitSource, &SavedSource)) -> SourcePosition {
+    SourcePosition {
+        source: *source,
+        repetition: saved.repetition,
+        index: saved.index.min(source.len()),
+    }
+}
+
+fn check_dynamic(job: &Job) -> Result<(), Refusal> {
+    match job.sharding {
+        ShardingPolicy::Dynamic => Ok(()),
+        policy => Err(Refusal::NoPosition { job: job.name.clone(), policy: policy.name() }),
+    }
+}
+
+fn check_sources(
+    position: &Arc<str>,
+    job: &Job,
+    sources: &[SplitSource],
+    saved: &SavedRepetition,
+) -> Result<(), Refusal> {
+    if sources.len() == saved.sources.len() {
+        return Ok(());
+    }
+    Err(Refusal::OtherSources {
+        position: position.clone(),
+        saved: saved.sources.len(),
+        job: job.name.clone(),
+        dataset: String::from(job.dataset.as_str()),
+        sources: sources.len(),
+    })
+}
+
+fn check_room(what: &'static str, there: usize, replaced: bool) -> Result<(), Refusal> {
+    if replaced || there < POSITIONS_MAX {
+        return Ok(());
+    }
+    Err(Refusal::TooMany { what, bound: POSITIONS_MAX })
+}

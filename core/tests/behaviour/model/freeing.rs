@@ -1,0 +1,107 @@
+//! What the model frees.
+
+use std::collections::BTreeSet;
+
+use rondo_core::ids::{DatasetId, IterationId, JobId};
+use rondo_core::time::{Duration, Time};
+
+use super::Model;
+use super::kept::Kept;
+
+const SLACK: Duration = Duration::from_secs(60);
+
+/// A use counts when the last one that did is half a minute old.
+pub(super) fn note_use(used: &mut Time, now: Time) {
+    if now.since(*used) >= Duration::from_secs(30) {
+        *used = now;
+    }
+}
+
+impl Model {
+    pub(super) fn free(&mut self, now: Time) {
+        let (iterations, jobs) = (self.unused_iterations(now), self.unused_jobs(now));
+        let datasets = self.unused_datasets(now);
+        for id in iterations {
+            self.kept.free_iteration(id, now);
+            self.rounds.remove(&id);
+        }
+        for id in jobs {
+            let at = self.kept.jobs.iter().position(|job| job.id == id).unwrap();
+            let dataset = self.kept.jobs.remove(at).request.dataset;
+            let is_used = self.kept.jobs.iter().any(|j| j.request.dataset == dataset);
+            if let Some(dataset) = self.kept.datasets.get_mut(&dataset)
+                && !is_used
+            {
+                dataset.used = now;
+            }
+        }
+        for id in datasets {
+            self.kept.datasets.remove(&id);
+        }
+    }
+
+    fn unused_iterations(&self, now: Time) -> Vec<IterationId> {
+        let Some(timeout) = self.config.job_gc_timeout else {
+            return Vec::new();
+        };
+        let unused = self.kept.iterations.iter().filter(|iteration| {
+            let voted_on = |task| self.votes.contains_key(task);
+            iteration.finished
+                && self.kept.clients_of(iteration.id).is_empty()
+                && iteration.released.unwrap().after(timeout) <= now
+                && !iteration.active.iter().any(voted_on)
+        });
+        unused.map(|iteration| iteration.id).collect()
+    }
+
+    fn unused_jobs(&self, now: Time) -> Vec<JobId> {
+        let busy: BTreeSet<JobId> = self.kept.iterations.iter().map(|i| i.job).collect();
+        let unused = self.kept.jobs.iter().filter(|job| {
+            let retention = match job.request.name {
+                Some(_) => self.config.named_job_retention,
+                None => self.config.job_gc_timeout,
+            };
+            !busy.contains(&job.id)
+                && now >= self.started.after(SLACK)
+                && retention.is_some_and(|retention| {
+                    now >= job.asked.after(SLACK).after(retention)
+                        && now >= job.idle_since.after(retention)
+                })
+        });
+        unused.map(|job| job.id).collect()
+    }
+
+    fn unused_datasets(&self, now: Time) -> Vec<DatasetId> {
+        let jobs = self.kept.jobs.iter();
+        let busy: BTreeSet<&DatasetId> = jobs.map(|job| &job.request.dataset).collect();
+        let next = 1000 + self.kept.chosen;
+        let unused = self.kept.datasets.iter().filter(|(id, dataset)| {
+            let ahead = id.as_str().parse::<i64>().is_ok_and(|number| number >= next);
+            !busy.contains(id)
+                && !ahead
+                && now >= self.started.after(SLACK)
+                && self
+                    .config
+                    .dataset_retention
+                    .is_some_and(|retention| now >= dataset.used.after(SLACK).after(retention))
+        });
+        unused.map(|(id, _)| id.clone()).collect()
+    }
+}
+
+impl Kept {
+    fn free_iteration(&mut self, id: IterationId, now: Time) {
+        let at = self.iterations.iter().position(|i| i.id == id).unwrap();
+        let freed = self.iterations.remove(at);
+        self.tasks.retain(|_, task| task.iteration != id);
+        let is_last = !self.iterations.iter().any(|i| i.job == freed.job);
+        let job = self.jobs.iter_mut().find(|job| job.id == freed.job);
+        let job = job.unwrap();
+        if !freed.collected {
+            job.finished.insert(freed.repetition);
+        }
+        if is_last {
+            job.idle_since = now;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Named positions in the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rondo_core::dispatcher::{
+    PositionReport, Reply, SavedRepetitionReport, SavedSourceReport, ShardingPolicy, SplitPlan,
+    SplitSource,
+};
+use rondo_core::ids::{IterationId, JobId};
+use rondo_core::status::Code;
+use rondo_core::time::Time;
+
+use super::kept::{Iteration, Job, Kept};
+use super::{Heard, Model};
+
+/// Where the sources of a repetition stood: pass and splits handed out.
+type Stand = Vec<(i64, usize)>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Position {
+    job: String,
+    saved: Time,
+    finished: BTreeSet<i64>,
+    reading: BTreeMap<i64, Stand>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Waits {
+    position: String,
+    finished: BTreeSet<i64>,
+    waiting: BTreeMap<i64, Stand>,
+}
+
+impl Kept {
+    fn job_named(&self, name: &str) -> Option<&Job> {
+        let mut jobs = self.jobs.iter();
+        jobs.find(|job| job.request.name.as_deref() == Some(name))
+    }
+
+    /// The one iteration of each repetition that counts.
+    fn live(&self, job: JobId) -> Vec<&Iteration> {
+        let iterations = self.iterations.iter();
+        iterations.filter(|i| i.job == job && !i.collected).collect()
+    }
+
+    pub(super) fn save_position(&mut self, now: Time, name: &str, job: &str) -> Heard {
+        let known = self.job_named(job).ok_or(Code::NotFound)?;
+        if known.request.sharding != ShardingPolicy::Dynamic {
+            return Err(Code::FailedPrecondition);
+        }
+        let mut finished = known.finished.clone();
+        let mut reading =
+            self.waits.get(job).map_or_else(BTreeMap::new, |waits| waits.waiting.clone());
+        for iteration in self.live(known.id) {
+            if iteration.finished {
+                finished.insert(iteration.repetition);
+            } else {
+                let sources = iteration.sources.iter();
+                let stand = sources.map(|(_, pass, given)| (*pass, *given)).collect();
+                reading.insert(iteration.repetition, stand);
+            }
+        }
+        let position = Position { job: job.into(), saved: now, finished, reading };
+        self.positions.insert(name.into(), position);
+        self.positions_changed += 1;
+        Ok(Reply::Position(self.position_report(name)))
+    }
+
+    pub(super) fn position_report(&self, name: &str) -> PositionReport {
+        let position = &self.positions[name];
+        let source = |(pass, given): &(i64, usize)| SavedSourceReport {
+            repetition: *pass,
+            produced: *given as u64,
+        };
+        let reading = position.reading.iter().map(|(repetition, stand)| {
+            let sources = stand.iter().map(source).collect();
+            SavedRepetitionReport { repetition: *repetition, sources }
+        });
+        let waiting = self.waits.iter().filter(|(_, w)| w.position == name);
+        PositionReport {
+            name: name.into(),
+            job: position.job.clone(),
+            saved_ms: position.saved.as_nanos() / 1_000_000,
+            finished: ranges(&position.finished),
+            reading: reading.collect(),
+            waiting: waiting.map(|(job, _)| job.clone()).collect(),
+        }
+    }
+
+    pub(super) fn delete_position(&mut self, name: &str) -> Heard {
+        self.positions.remove(name).ok_or(Code::NotFound)?;
+        self.waits.retain(|_, waits| waits.position != name);
+        self.positions_changed += 1;
+        Ok(Reply::PositionDeleted)
+    }
+
+    /// What is finished for a job that begins to exist.
+    pub(super) fn take_finished(&mut self, name: &str) -> BTreeSet<i64> {
+        let Some(waits) = self.waits.get(name) else {
+            return BTreeSet::new();
+        };
+        let finished = waits.finished.clone();
+        if waits.waiting.is_empty() {
+            self.waits.remove(name);
+        }
+        finished
+    }
+
+    /// Where the sources of a new iteration begin.
+    pub(super) fn resume(
+        &mut self,
+        job: JobId,
+        repetition: i64,
+        sources: &[SplitSource],
+    ) -> Result<Vec<(SplitSource, i64, usize)>, Code> {
+        let job = self.jobs.iter().find(|known| known.id == job).unwrap();
+        let dynamic = job.request.sharding == ShardingPolicy::Dynamic;
+        let name = job.request.name.clone().unwrap_or_default();
+        let waits = self.waits.get_mut(&name);
+        let Some(waits) = waits.filter(|waits| waits.waiting.contains_key(&repetition)) else {
+            return Ok(sources.iter().map(|source| (*source, 0, 0)).collect());
+        };
+        if !dynamic || waits.waiting[&repetition].len() != sources.len() {
+            return Err(Code::FailedPrecondition);
+        }
+        let stand = waits.waiting.remove(&repetition).unwrap();
+        if waits.waiting.is_empty() {
+            self.waits.remove(&name);
+        }
+        self.resumed += 1;
+        let begun = sources.iter().zip(stand);
+        Ok(begun
+            .map(|(source, (pass, given))| (*source, pass, given.min(source.len() as usize)))
+            .collect())
+    }
+
+    /// An iteration of a repetition known to be finished.
+    pub(super) fn finished_iteration(&mut self, job: JobId, repetition: i64) -> IterationId {
+        let id = IterationId::new(2000 + self.iterations_ever);
+        self.iterations_ever += 1;
+        self.seen_finished += 1;
+        self.iterations.push(Iteration {
+            id,
+            job,
+            repetition,
+            sources: Vec::new(),
+            active: Vec::new(),
+            pending: Default::default(),
+            released: None,
+            finished: true,
+            given: Default::default(),
+            collected: false,
+        });
+        id
+    }
+}
+
+impl Model {
+    pub(super) fn restore_position(&mut self, now: Time, name: &str, job: &str) -> Heard {
+        let kept = &mut self.kept;
+        let position = kept.positions.get(name).ok_or(Code::NotFound)?.clone();
+        if let Some(known) = kept.job_named(job) {
+            if known.request.sharding != ShardingPolicy::Dynamic {
+                return Err(Code::FailedPrecondition);
+            }
+            let dataset = kept.datasets.get(&known.request.dataset);
+            let sources = match dataset.map(|dataset| &dataset.registered.plan) {
+                Some(SplitPlan::Splittable(sources)) => sources.len(),
+                _ => 0,
+            };
+            if position.reading.values().any(|stand| stand.len() != sources) {
+                return Err(Code::FailedPrecondition);
+            }
+        }
+        let waits = Waits {
+            position: name.into(),
+            finished: position.finished.clone(),
+            waiting: position.reading,
+        };
+        kept.waits.insert(job.into(), waits);
+        kept.positions_changed += 1;
+        if let Some(id) = kept.job_named(job).map(|job| job.id) {
+            let finished = kept.take_finished(job);
+            let wrong = kept.live(id).into_iter();
+            let wrong = wrong.filter(|i| !(i.finished && finished.contains(&i.repetition)));
+            for id in wrong.map(|i| i.id).collect::<Vec<_>>() {
+                kept.collect(now, id);
+                self.rounds.remove(&id);
+            }
+            let known = kept.jobs.iter_mut().find(|known| known.id == id);
+            known.unwrap().finished = finished;
+        }
+        Ok(Reply::Position(self.kept.position_report(name)))
+    }
+}
+
+fn ranges(set: &BTreeSet<i64>) -> Vec<String> {
+    let begins = set.iter().filter(|n| !set.contains(&(*n - 1)));
+    let range = |first: &i64| {
+        let last = (*first..).take_while(|n| set.contains(n)).last().unwrap();
+        match last == *first {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        }
+    };
+    begins.map(range).collect()
+}

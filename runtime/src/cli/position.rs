@@ -1,0 +1,211 @@
+//! `rondo position`: remembering how far a job has been read, and going back there.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{Args, Subcommand, ValueEnum};
+use prost::Message;
+use rondo_core::dispatcher::{PositionReport, SavedRepetitionReport};
+use rondo_core::status::{Code, Status};
+use rondo_proto::admin as wire;
+use rondo_proto::convert::{
+    DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
+};
+
+use super::exit::{Exit, Failure};
+use super::journal::say;
+use super::table::Table;
+use crate::transport::Transport;
+use crate::transport::grpc_client::GrpcClient;
+
+/// What to do about positions.
+#[derive(Subcommand, Clone, Debug, PartialEq, Eq)]
+pub(super) enum PositionCommand {
+    /// Remember how far a job has been read
+    ///
+    /// Only jobs with DYNAMIC sharding have a position. Splits already handed out count as read,
+    /// also those that are not consumed yet: save when the trainer has drained its input, such as
+    /// at the end of an epoch. A position of the same name is replaced.
+    Save {
+        /// The position's name
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// The job's name (`job_name` of `distribute`)
+        #[arg(long, value_name = "NAME")]
+        job: String,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// End a job's iterations, and let its next ones begin at a position
+    ///
+    /// Consumers that still read get an error and must make new iterators. There need be no such
+    /// job yet, and it may have another name than the one whose position was saved.
+    Restore {
+        /// The position's name
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// The job's name (`job_name` of `distribute`)
+        #[arg(long, value_name = "NAME")]
+        job: String,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Show all positions
+    List {
+        /// Form of the answer
+        #[arg(short, long, value_name = "FORM", default_value = "table")]
+        output: Output,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Forget a position; jobs that wait at it begin at the beginning
+    Delete {
+        /// The position's name
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Which server.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServerArgs {
+    /// The server to ask
+    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT", default_value = "127.0.0.1:5050")]
+    server: String,
+
+    /// How long to wait for the server, in ms
+    #[arg(long, env = "RONDO_POSITION_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
+    timeout_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// A table
+    Table,
+    /// A JSON list
+    Json,
+}
+
+/// Carries out a command about positions.
+pub(super) fn position(command: &PositionCommand) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
+    say(runtime.block_on(carry_out(command))?.trim_end())
+}
+
+async fn carry_out(command: &PositionCommand) -> Result<String, Failure> {
+    match command {
+        PositionCommand::Save { name, job, server } => {
+            let (name, job) = (name.clone(), job.clone());
+            let request = wire::SavePositionRequest { name, job };
+            let response: wire::SavePositionResponse =
+                ask(server, SAVE_POSITION_PATH, &request).await?;
+            Ok(sentence("saved", response.position.unwrap_or_default()))
+        }
+        PositionCommand::Restore { name, job, server } => {
+            let (name, job) = (name.clone(), job.clone());
+            let request = wire::RestorePositionRequest { name, job };
+            let response: wire::RestorePositionResponse =
+                ask(server, RESTORE_POSITION_PATH, &request).await?;
+            Ok(sentence("restored", response.position.unwrap_or_default()))
+        }
+        PositionCommand::List { output, server } => {
+            let request = wire::ListPositionsRequest {};
+            let response: wire::ListPositionsResponse =
+                ask(server, LIST_POSITIONS_PATH, &request).await?;
+            let positions = response.positions.into_iter();
+            list(&positions.map(Into::into).collect::<Vec<_>>(), *output)
+        }
+        PositionCommand::Delete { name, server } => {
+            let request = wire::DeletePositionRequest { name: name.clone() };
+            let _: wire::DeletePositionResponse =
+                ask(server, DELETE_POSITION_PATH, &request).await?;
+            Ok(format!("position {name:?} deleted"))
+        }
+    }
+}
+
+async fn ask<Q: Message, R: Message + Default>(
+    server: &ServerArgs,
+    path: &'static str,
+    request: &Q,
+) -> Result<R, Failure> {
+    let deadline = Duration::from_millis(server.timeout_ms);
+    let message = Bytes::from(request.encode_to_vec());
+    let answer = GrpcClient::new().unary(&server.server, path, message, deadline).await;
+    let answer = answer.map_err(|status| failure(&server.server, &status))?;
+    R::decode(answer).map_err(|error| {
+        let text = format!("{} answers something else: {error}", server.server);
+        Failure::new(Exit::Other, text)
+    })
+}
+
+fn failure(server: &str, status: &Status) -> Failure {
+    let exit = match status.code {
+        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
+        _ => Exit::Other,
+    };
+    Failure::new(exit, format!("{server}: {}", status.message))
+}
+
+fn sentence(done: &str, position: wire::Position) -> String {
+    let position = PositionReport::from(position);
+    format!(
+        "position {:?} {done}: finished {}; reading {}",
+        position.name,
+        finished(&position),
+        reading(&position)
+    )
+}
+
+fn list(positions: &[PositionReport], output: Output) -> Result<String, Failure> {
+    if output == Output::Json {
+        let json = serde_json::to_string_pretty(positions);
+        let json = json.map_err(|error| Failure::new(Exit::Other, error))?;
+        return Ok(json);
+    }
+    let columns = ["name", "job", "saved ms", "finished", "reading", "waiting jobs"];
+    let row = |position: &PositionReport| {
+        vec![
+            position.name.clone(),
+            position.job.clone(),
+            position.saved_ms.to_string(),
+            finished(position),
+            reading(position),
+            position.waiting.join(", "),
+        ]
+    };
+    let table = Table::new("Positions", &columns, true).fill(positions, usize::MAX, row);
+    Ok(table.to_string())
+}
+
+fn finished(position: &PositionReport) -> String {
+    match position.finished.is_empty() {
+        true => "none".into(),
+        false => position.finished.join(", "),
+    }
+}
+
+/// Repetitions with where their sources stand, such as `3: 500 of pass 0`.
+fn reading(position: &PositionReport) -> String {
+    let repetition = |saved: &SavedRepetitionReport| {
+        let sources = saved.sources.iter();
+        let sources = sources.map(|at| format!("{} of pass {}", at.produced, at.repetition));
+        format!("{}: {}", saved.repetition, sources.collect::<Vec<_>>().join(" + "))
+    };
+    match position.reading.is_empty() {
+        true => "none".into(),
+        false => {
+            let all: Vec<String> = position.reading.iter().map(repetition).collect();
+            all.join(", ")
+        }
+    }
+}

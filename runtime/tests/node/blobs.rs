@@ -1,0 +1,84 @@
+//! Large definitions of a running node: there as long as a dataset or a registration needs them.
+
+use bytes::Bytes;
+use rondo::service::NodePort;
+use rondo::store::StoreKind;
+use rondo::store::blobs::digest;
+use rondo_core::status::Code;
+
+use super::calls::register;
+use super::world::{Life, World, eventually};
+
+fn large(fill: u8) -> Bytes {
+    vec![fill; 100_000].into()
+}
+
+#[test]
+fn a_refused_registration_leaves_no_definition_behind() {
+    let world = World::new(StoreKind::Segment);
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &life.node;
+        register(node, "data", large(1), 3).await.unwrap();
+        // Another cardinality under the same id.
+        let refused = register(node, "data", large(2), 4).await.unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArgument);
+        eventually("the removal", || node.journal_status().blobs == 1).await;
+        assert_eq!(node.get_blob(digest(&large(1))).await.unwrap(), large(1));
+    });
+}
+
+#[test]
+fn a_definition_put_for_nothing_goes_when_its_pin_does() {
+    let world = World::new(StoreKind::Segment);
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &life.node;
+        let pin = node.put_blob(digest(&large(1)), large(1)).await.unwrap();
+        assert_eq!(node.journal_status().blobs, 1);
+        drop(pin);
+        eventually("the removal", || node.journal_status().blobs == 0).await;
+        let gone = async || node.get_blob(digest(&large(1))).await.is_err();
+        while !gone().await {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        register(node, "data", large(1), 3).await.unwrap();
+        assert_eq!(node.get_blob(digest(&large(1))).await.unwrap(), large(1));
+    });
+    life.stop();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(life.node.get_blob(digest(&large(1)))).unwrap(), large(1));
+}
+
+/// Registrations that succeed and fail race for one definition: while some are refused, and their
+/// ends take the definition away, the one that is taken must find it in place.
+#[test]
+fn a_definition_that_is_registered_is_never_taken_away_by_those_that_were_refused() {
+    let world = World::new(StoreKind::Segment);
+    for round in 0..20 {
+        let life = Life::begin(&world);
+        life.run(async {
+            let node = &life.node;
+            let taken = format!("taken{round}");
+            register(node, &taken, Bytes::from_static(b"small"), 3).await.unwrap();
+            let blob = large(round);
+            let refused = async |pause: u8| {
+                for _ in 0..pause {
+                    tokio::task::yield_now().await;
+                }
+                for _ in 0..5 {
+                    register(node, &taken, blob.clone(), 4).await.unwrap_err();
+                }
+            };
+            let accepted = async {
+                tokio::time::sleep(std::time::Duration::from_millis(u64::from(round))).await;
+                register(node, &format!("data{round}"), blob.clone(), 3).await.unwrap();
+                assert_eq!(node.get_blob(digest(&blob)).await.unwrap(), blob);
+            };
+            tokio::join!(refused(0), refused(3), accepted, refused(9));
+            assert_eq!(node.get_blob(digest(&blob)).await.unwrap(), blob);
+        });
+        // A start over the directory misses nothing.
+        life.stop();
+    }
+}
