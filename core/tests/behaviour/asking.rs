@@ -1,6 +1,5 @@
 //! Turns happenings into requests, by what the model says exists.
 
-use proptest::sample::Index;
 use rondo_core::dispatcher::{
     Compression, GetOrCreateJob, RegisterDataset, Request, ShardingPolicy, SplitPlan, SplitSource,
     TargetWorkers, WorkerHeartbeat,
@@ -8,7 +7,7 @@ use rondo_core::dispatcher::{
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::status::Code;
 
-use crate::history::{Happening, Round, Tasks};
+use crate::happening::{At, Happening, Round, Tasks};
 use crate::model::Kept;
 use crate::world;
 
@@ -73,19 +72,19 @@ impl Among<'_> {
         }
     }
 
-    fn a_dataset(&self, at: Index) -> DatasetId {
+    fn a_dataset(&self, at: At) -> DatasetId {
         one_of(self.0.datasets.keys().cloned(), at, DatasetId::new("none"))
     }
 
-    fn a_client(&self, at: Index) -> ClientId {
+    fn a_client(&self, at: At) -> ClientId {
         one_of(self.0.clients.keys().copied(), at, ClientId::new(-1))
     }
 
-    fn a_task(&self, at: Index) -> TaskId {
+    fn a_task(&self, at: At) -> TaskId {
         one_of(self.0.tasks.keys().copied(), at, TaskId::new(i64::MAX))
     }
 
-    fn a_coordinated_task(&self, at: Index) -> TaskId {
+    fn a_coordinated_task(&self, at: At) -> TaskId {
         let kept = self.0;
         let coordinated = kept.iterations.iter().filter(|i| kept.job_of(i).consumers.is_some());
         let tasks = coordinated.flat_map(|i| i.active.iter().copied());
@@ -118,7 +117,7 @@ impl Among<'_> {
 }
 
 /// One of these, or now and then something that does not exist.
-fn one_of<T>(those: impl Iterator<Item = T>, at: Index, nonsense: T) -> T {
+fn one_of<T>(those: impl Iterator<Item = T>, at: At, nonsense: T) -> T {
     let mut those: Vec<T> = those.collect();
     let at = at.index(those.len() * 8 + 1);
     match at == those.len() * 8 {

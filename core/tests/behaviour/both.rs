@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proptest::sample::Index;
 use rondo_core::control::Health;
 use rondo_core::dispatcher::{ClientHeartbeatReply, Config, Reply, Request};
 use rondo_core::ids::{CallId, Lsn};
@@ -11,7 +10,7 @@ use rondo_core::time::Duration;
 
 use crate::asking;
 use crate::driver::{Answer, Driver, Journal};
-use crate::history::Happening;
+use crate::happening::{At, Happening};
 use crate::model::splitting::Holder;
 use crate::model::{Heard, Kept, Model};
 use crate::world;
@@ -374,7 +373,7 @@ impl<'a> Both<'a> {
         }
     }
 
-    fn crash(&mut self, upto: Index) {
+    fn crash(&mut self, upto: At) {
         let upto = *upto.get(&self.real.crash_points());
         if upto < self.real.node.last() {
             self.mark("crash with a loss");

@@ -1,112 +1,12 @@
-//! Random histories: what may happen to a node, drawn small so that things collide.
+//! Random histories, drawn small so that things collide.
 
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::select;
 
-/// One thing that happens. Numbers are resolved against what exists when it happens.
-#[derive(Clone, Debug)]
-pub(crate) enum Happening {
-    Register {
-        wished: Option<&'static str>,
-        content: u8,
-        structure: u8,
-        compressed: bool,
-    },
-    Read {
-        dataset: Index,
-        what: u8,
-    },
-    Job {
-        dataset: Index,
-        sharding: u8,
-        name: Option<&'static str>,
-        consumers: Option<i64>,
-        cached: bool,
-    },
-    Join {
-        job: Index,
-        repetition: i64,
-    },
-    Client {
-        client: Index,
-        current: Round,
-        blocked: Round,
-    },
-    Release {
-        client: Index,
-    },
-    Worker {
-        address: &'static str,
-        tasks: Tasks,
-        uid: i64,
-    },
-    Update {
-        tasks: Vec<(Index, bool)>,
-    },
-    Split {
-        iteration: Index,
-        repetition: i64,
-        source: i64,
-        asker: Option<&'static str>,
-    },
-    Remove {
-        task: Index,
-        consumer: i64,
-        round: i64,
-    },
-    Save {
-        name: &'static str,
-        job: &'static str,
-    },
-    Restore {
-        name: &'static str,
-        job: &'static str,
-    },
-    Delete {
-        name: &'static str,
-    },
-    Positions,
-    Cancel {
-        call: Index,
-    },
-    Workers,
-    /// Time passes and nobody looks before it is over.
-    Advance {
-        millis: u64,
-    },
-    /// Time passes, and whatever is due happens in time.
-    Wait {
-        millis: u64,
-    },
-    Sync {
-        upto: Index,
-    },
-    Journal {
-        kind: u8,
-    },
-    MakeRoom,
-    Crash {
-        upto: Index,
-    },
-    FailSync {
-        upto: Index,
-    },
-}
+use crate::happening::{At, Happening, Round, Tasks};
 
-/// A round in a heartbeat: none, near the proposed one, or any.
-#[derive(Clone, Debug)]
-pub(crate) enum Round {
-    Absent,
-    NearTarget(i64),
-    At(i64),
-}
-
-/// The tasks a worker reports: those it should have, none, or some of all there are.
-#[derive(Clone, Debug)]
-pub(crate) enum Tasks {
-    Right,
-    None,
-    Some(Vec<Index>),
+fn at() -> impl Strategy<Value = At> {
+    any::<u64>().prop_map(At)
 }
 
 fn round() -> impl Strategy<Value = Round> {
@@ -121,23 +21,23 @@ fn tasks() -> impl Strategy<Value = Tasks> {
     prop_oneof![
         3 => Just(Tasks::Right),
         2 => Just(Tasks::None),
-        1 => prop::collection::vec(any::<Index>(), 0..4).prop_map(Tasks::Some),
+        1 => prop::collection::vec(at(), 0..4).prop_map(Tasks::Some),
     ]
 }
 
 fn clients_and_jobs() -> impl Strategy<Value = Happening> {
     let names = || select(vec![None, None, Some("one"), Some("two")]);
     let consumers = select(vec![None, None, None, Some(1), Some(2), Some(2), Some(0)]);
-    let job = (any::<Index>(), 0_u8..8, names(), consumers, prop::bool::weighted(0.1));
+    let job = (at(), 0_u8..8, names(), consumers, prop::bool::weighted(0.1));
     prop_oneof![
         2 => job.prop_map(|(dataset, sharding, name, consumers, cached)| Happening::Job {
             dataset, sharding, name, consumers, cached,
         }),
-        5 => (any::<Index>(), select(vec![0, 0, 0, 1, -1]))
+        5 => (at(), select(vec![0, 0, 0, 1, -1]))
             .prop_map(|(job, repetition)| Happening::Join { job, repetition }),
-        10 => (any::<Index>(), round(), round())
+        10 => (at(), round(), round())
             .prop_map(|(client, current, blocked)| Happening::Client { client, current, blocked }),
-        2 => any::<Index>().prop_map(|client| Happening::Release { client }),
+        2 => at().prop_map(|client| Happening::Release { client }),
     ]
 }
 
@@ -148,21 +48,21 @@ fn datasets() -> impl Strategy<Value = Happening> {
         2 => register.prop_map(|(wished, content, structure, compressed)| Happening::Register {
             wished, content, structure, compressed,
         }),
-        1 => (any::<Index>(), 0_u8..4).prop_map(|(dataset, what)| Happening::Read { dataset, what }),
+        1 => (at(), 0_u8..4).prop_map(|(dataset, what)| Happening::Read { dataset, what }),
     ]
 }
 
 fn work() -> impl Strategy<Value = Happening> {
     let address = select(vec!["w0:1", "w1:1", "w1:2", "w2:1"]);
     let worker = (address, tasks(), select(vec![1_i64, 1, 1, 2]));
-    let update = prop::collection::vec((any::<Index>(), prop::bool::weighted(0.7)), 0..6);
+    let update = prop::collection::vec((at(), prop::bool::weighted(0.7)), 0..6);
     let split = (
-        any::<Index>(),
+        at(),
         select(vec![0_i64, 0, 0, 0, 1, 2, -1, i64::MAX]),
         select(vec![0_i64, 0, 0, 1, 2]),
         select(vec![None, Some("w0:1"), Some("w1:1"), Some("w1:1"), Some("w2:1")]),
     );
-    let removal = (any::<Index>(), 0_i64..3, select(vec![5_i64, 5, 5, 6]));
+    let removal = (at(), 0_i64..3, select(vec![5_i64, 5, 5, 6]));
     prop_oneof![
         6 => worker.prop_map(|(address, tasks, uid)| Happening::Worker { address, tasks, uid }),
         2 => update.prop_map(|tasks| Happening::Update { tasks }),
@@ -172,7 +72,7 @@ fn work() -> impl Strategy<Value = Happening> {
         4 => removal.prop_map(|(task, consumer, round)| Happening::Remove {
             task, consumer, round,
         }),
-        1 => any::<Index>().prop_map(|call| Happening::Cancel { call }),
+        1 => at().prop_map(|call| Happening::Cancel { call }),
         1 => Just(Happening::Workers),
     ]
 }
@@ -190,11 +90,11 @@ fn positions() -> impl Strategy<Value = Happening> {
 
 /// What makes jobs come to an end and begin again.
 fn epochs() -> impl Strategy<Value = Happening> {
-    let every_task = prop::collection::vec((any::<Index>(), Just(true)), 12);
+    let every_task = prop::collection::vec((at(), Just(true)), 12);
     prop_oneof![
         2 => every_task.prop_map(|tasks| Happening::Update { tasks }),
         1 => Just(Happening::Advance { millis: 31_000 }),
-        2 => any::<Index>().prop_map(|job| Happening::Join { job, repetition: 0 }),
+        2 => at().prop_map(|job| Happening::Join { job, repetition: 0 }),
     ]
 }
 
@@ -204,11 +104,11 @@ fn weather() -> impl Strategy<Value = Happening> {
             .prop_map(|millis| Happening::Advance { millis }),
         4 => select(vec![10, 1_000, 6_000, 11_000, 61_000])
             .prop_map(|millis| Happening::Wait { millis }),
-        4 => any::<Index>().prop_map(|upto| Happening::Sync { upto }),
+        4 => at().prop_map(|upto| Happening::Sync { upto }),
         3 => (0_u8..6).prop_map(|kind| Happening::Journal { kind }),
         2 => Just(Happening::MakeRoom),
-        2 => any::<Index>().prop_map(|upto| Happening::Crash { upto }),
-        1 => any::<Index>().prop_map(|upto| Happening::FailSync { upto }),
+        2 => at().prop_map(|upto| Happening::Crash { upto }),
+        1 => at().prop_map(|upto| Happening::FailSync { upto }),
     ]
 }
 
@@ -234,7 +134,7 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
 fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
     let worker = |address| Happening::Worker { address, tasks: Tasks::Right, uid: 1 };
     let wait = |millis| Happening::Wait { millis };
-    prop::collection::vec(any::<Index>(), 5).prop_map(move |at| {
+    prop::collection::vec(at(), 5).prop_map(move |at| {
         let split = |asker| Happening::Split {
             iteration: at[0],
             repetition: 0,
@@ -277,7 +177,7 @@ fn beginning() -> impl Strategy<Value = Vec<Happening>> {
     let join = |job| Happening::Join { job, repetition: 0 };
     let register =
         |content| Happening::Register { wished: None, content, structure: 0, compressed: true };
-    let indexes = prop::collection::vec(any::<Index>(), 5);
+    let indexes = prop::collection::vec(at(), 5);
     let begins = (any::<bool>(), prop::bool::weighted(0.8));
     let content = select(vec![0_u8, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 6, 6]);
     (begins, content, indexes).prop_map(move |((named, begin), content, at)| {

@@ -5,13 +5,17 @@
 
 mod asking;
 mod both;
+mod dice;
 mod driver;
+mod happening;
 mod history;
+mod live;
 mod model;
 mod world;
 
 mod client_heartbeat;
 mod compression;
+mod corpus;
 mod datasets;
 mod durability;
 mod freeing;

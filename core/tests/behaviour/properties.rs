@@ -6,43 +6,13 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
-use rondo_core::dispatcher::Config;
-use rondo_core::time::Duration;
 
-use crate::both::{Both, Reached};
-use crate::history::{Happening, history};
+use crate::both::Reached;
+use crate::history::history;
+use crate::live::{Settings, live};
 
 /// Enough to reach everything that [`check_reached`] asks for, in a few seconds.
 const HISTORIES_MIN: u32 = 1024;
-
-/// Timeouts short enough for a history to meet them.
-fn config(listed: bool, gc_dynamic_sharding_jobs: bool, reissue_lost_splits: bool) -> Config {
-    let worker_addresses = match listed {
-        true => vec!["w0:1".into(), "w1".into()],
-        false => Vec::new(),
-    };
-    Config {
-        worker_addresses,
-        gc_dynamic_sharding_jobs,
-        reissue_lost_splits,
-        job_gc_check_interval: Duration::from_secs(1),
-        job_gc_timeout: Some(Duration::from_secs(30)),
-        named_job_retention: Some(Duration::from_secs(40)),
-        dataset_retention: Some(Duration::from_secs(2)),
-        client_timeout: Duration::from_secs(10),
-        client_first_heartbeat_timeout: Duration::from_secs(60),
-        worker_timeout: Some(Duration::from_secs(10)),
-        ..Config::default()
-    }
-}
-
-fn live(config: Config, history: &[Happening], reached: &mut Reached) {
-    let mut both = Both::start(config, reached);
-    for happening in history {
-        both.happen(happening);
-    }
-    both.audit();
-}
 
 #[test]
 fn the_dispatcher_and_the_model_live_the_same_histories() {
@@ -62,10 +32,13 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
         Some(_) => TestRunner::new(config_of_run),
     };
     let reached = std::cell::RefCell::new(Reached::new());
-    let worlds = (any::<bool>(), any::<bool>(), any::<bool>(), history());
-    let outcome = runner.run(&worlds, |(listed, gc_dynamic, reissue, history)| {
+    let settings = (any::<bool>(), any::<bool>(), any::<bool>());
+    let settings = settings.prop_map(|(listed, gc_dynamic_sharding_jobs, reissue_lost_splits)| {
+        Settings { listed, gc_dynamic_sharding_jobs, reissue_lost_splits }
+    });
+    let outcome = runner.run(&(settings, history()), |(settings, history)| {
         let mut marks = Reached::new();
-        live(config(listed, gc_dynamic, reissue), &history, &mut marks);
+        live(settings, &history, &mut marks);
         let mut reached = reached.borrow_mut();
         marks.into_iter().for_each(|(mark, times)| *reached.entry(mark).or_default() += times);
         Ok(())

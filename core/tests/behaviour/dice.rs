@@ -1,0 +1,151 @@
+//! Histories from bytes, as fuzzing makes them: every byte decides something, and all histories
+//! that can be drawn can be written so.
+
+use crate::happening::{At, Happening, Round, Tasks};
+
+/// The bytes of a history that have not decided anything yet.
+pub(crate) struct Dice<'a>(&'a [u8]);
+
+/// More than that is only slow.
+const HAPPENINGS_MAX: usize = 200;
+
+impl<'a> Dice<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The rest as a history.
+    pub(crate) fn history(&mut self) -> Vec<Happening> {
+        let mut history = Vec::new();
+        while !self.0.is_empty() && history.len() < HAPPENINGS_MAX {
+            history.push(self.happening());
+        }
+        history
+    }
+
+    fn happening(&mut self) -> Happening {
+        match self.byte() % 23 {
+            kind @ 0..5 => self.of_clients(kind),
+            kind @ 5..11 => self.of_work(kind),
+            kind @ 11..19 => self.of_the_rest(kind),
+            kind => self.of_positions(kind),
+        }
+    }
+
+    fn of_clients(&mut self, kind: u8) -> Happening {
+        match kind {
+            0 => Happening::Job {
+                dataset: self.at(),
+                sharding: self.byte() % 8,
+                name: self.one(&[None, None, Some("one"), Some("two")]),
+                consumers: self.one(&[None, None, None, Some(1), Some(2), Some(3), Some(0)]),
+                cached: self.byte().is_multiple_of(10),
+            },
+            1 => Happening::Join { job: self.at(), repetition: self.one(&[0, 0, 0, 1, -1]) },
+            2 | 3 => Happening::Client {
+                client: self.at(),
+                current: self.round(),
+                blocked: self.round(),
+            },
+            _ => Happening::Release { client: self.at() },
+        }
+    }
+
+    fn of_work(&mut self, kind: u8) -> Happening {
+        match kind {
+            5 => Happening::Worker {
+                address: self.one(&["w0:1", "w1:1", "w1:2", "w2:1"]),
+                tasks: self.tasks(),
+                uid: self.one(&[1, 1, 1, 2]),
+            },
+            6 => Happening::Update {
+                tasks: self.some(|dice| (dice.at(), !dice.byte().is_multiple_of(4))),
+            },
+            7 => Happening::Split {
+                iteration: self.at(),
+                repetition: self.one(&[0, 0, 0, 1, 2, -1, i64::MAX]),
+                source: self.one(&[0, 0, 0, 1, 2]),
+                asker: self.one(&[None, Some("w0:1"), Some("w1:1"), Some("w1:1"), Some("w2:1")]),
+            },
+            8 => Happening::Remove {
+                task: self.at(),
+                consumer: self.one(&[0, 1, 2]),
+                round: self.one(&[5, 5, 5, 6]),
+            },
+            9 => Happening::Cancel { call: self.at() },
+            _ => Happening::Workers,
+        }
+    }
+
+    fn of_the_rest(&mut self, kind: u8) -> Happening {
+        match kind {
+            11 => Happening::Register {
+                wished: self.one(&[None, None, Some("a"), Some("1001")]),
+                content: self.byte() % 7,
+                structure: self.one(&[0, 0, 0, 1]),
+                compressed: !self.byte().is_multiple_of(5),
+            },
+            12 => Happening::Read { dataset: self.at(), what: self.byte() % 4 },
+            13 => Happening::Advance {
+                millis: self.one(&[0, 10, 1_000, 6_000, 11_000, 31_000, 61_000, 71_000, 121_000]),
+            },
+            14 => Happening::Sync { upto: self.at() },
+            15 => match self.byte() % 2 {
+                0 => Happening::MakeRoom,
+                _ => Happening::Journal { kind: self.byte() % 6 },
+            },
+            16 => Happening::Crash { upto: self.at() },
+            17 => Happening::Wait { millis: self.one(&[10, 1_000, 6_000, 11_000, 61_000]) },
+            _ => Happening::FailSync { upto: self.at() },
+        }
+    }
+
+    fn of_positions(&mut self, kind: u8) -> Happening {
+        let names = ["p", "p", "q"];
+        let jobs = ["one", "one", "two"];
+        match kind {
+            19 => Happening::Save { name: self.one(&names), job: self.one(&jobs) },
+            20 => Happening::Restore { name: self.one(&names), job: self.one(&jobs) },
+            21 => Happening::Delete { name: self.one(&names) },
+            _ => Happening::Positions,
+        }
+    }
+
+    fn round(&mut self) -> Round {
+        match self.byte() % 9 {
+            0 | 1 => Round::Absent,
+            2 => Round::At(self.one(&[0, 1, 7, -3, i64::MAX])),
+            _ => Round::NearTarget(self.one(&[-2, -1, 0, 1])),
+        }
+    }
+
+    fn tasks(&mut self) -> Tasks {
+        match self.byte() % 6 {
+            0..3 => Tasks::Right,
+            3 | 4 => Tasks::None,
+            _ => Tasks::Some(self.some(Self::at)),
+        }
+    }
+
+    fn some<T>(&mut self, each: impl Fn(&mut Self) -> T) -> Vec<T> {
+        let count = self.byte() % 4;
+        (0..count).map(|_| each(self)).collect()
+    }
+
+    fn at(&mut self) -> At {
+        At(u64::from(self.byte()))
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[usize::from(self.byte()) % of.len()]
+    }
+
+    /// The next byte; zero behind the end.
+    pub(crate) fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        *first
+    }
+}

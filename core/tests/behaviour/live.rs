@@ -1,0 +1,61 @@
+//! Lives a history with the dispatcher and the model side by side.
+
+use rondo_core::dispatcher::Config;
+use rondo_core::time::Duration;
+
+use crate::both::{Both, Reached};
+use crate::dice::Dice;
+use crate::happening::Happening;
+
+/// What differs between the dispatchers that live histories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Whether the workers that may register are listed.
+    pub(crate) listed: bool,
+    pub(crate) gc_dynamic_sharding_jobs: bool,
+    pub(crate) reissue_lost_splits: bool,
+}
+
+/// Timeouts short enough for a history to meet them.
+fn config(settings: Settings) -> Config {
+    let worker_addresses = match settings.listed {
+        true => vec!["w0:1".into(), "w1".into()],
+        false => Vec::new(),
+    };
+    Config {
+        worker_addresses,
+        gc_dynamic_sharding_jobs: settings.gc_dynamic_sharding_jobs,
+        reissue_lost_splits: settings.reissue_lost_splits,
+        job_gc_check_interval: Duration::from_secs(1),
+        job_gc_timeout: Some(Duration::from_secs(30)),
+        named_job_retention: Some(Duration::from_secs(40)),
+        dataset_retention: Some(Duration::from_secs(2)),
+        client_timeout: Duration::from_secs(10),
+        client_first_heartbeat_timeout: Duration::from_secs(60),
+        worker_timeout: Some(Duration::from_secs(10)),
+        ..Config::default()
+    }
+}
+
+/// Lives a history, and notes what it reaches.
+pub(crate) fn live(settings: Settings, history: &[Happening], reached: &mut Reached) {
+    let mut both = Both::start(config(settings), reached);
+    for happening in history {
+        both.happen(happening);
+    }
+    both.audit();
+}
+
+/// Lives the history for which these bytes stand, and says what it reached.
+pub(crate) fn live_by(bytes: &[u8]) -> Reached {
+    let mut dice = Dice::new(bytes);
+    let bits = dice.byte();
+    let settings = Settings {
+        listed: bits & 1 != 0,
+        gc_dynamic_sharding_jobs: bits & 2 != 0,
+        reissue_lost_splits: bits & 4 != 0,
+    };
+    let mut reached = Reached::new();
+    live(settings, &dice.history(), &mut reached);
+    reached
+}
