@@ -136,8 +136,7 @@ impl Driver {
         while self.halted.is_none() {
             let woken = self.wait(&shared, &mut calls).await;
             match woken {
-                Woken::Journal(JournalWoke::Synced(upto, outcome)) => self.synced(upto, outcome),
-                Woken::Journal(JournalWoke::Compacted(outcome)) => self.compacted(outcome).await,
+                Woken::Journal(woke) => self.journal_woke(woke).await,
                 Woken::CallersLeft => self.forget_gone(),
                 Woken::BlobsUnpinned => self.forget_loose_blobs(),
                 Woken::Due => self.step(Input::Tick),
@@ -201,6 +200,22 @@ impl Driver {
         }
     }
 
+    async fn journal_woke(&mut self, woke: JournalWoke) {
+        match woke {
+            JournalWoke::Synced(upto, outcome) => self.synced(upto, outcome),
+            JournalWoke::Compacted(outcome) => self.compacted(outcome),
+            JournalWoke::Back(Ok(errand)) => {
+                if let Some(journal) = &mut self.journal {
+                    journal.came_back(&errand);
+                }
+                self.offer().await;
+            }
+            JournalWoke::Back(Err(error)) => {
+                self.step(Input::SyncFailed { reason: error.to_string() })
+            }
+        }
+    }
+
     fn synced(&mut self, upto: Lsn, outcome: Result<(), StoreError>) {
         self.step(match outcome {
             Ok(()) => Input::Synced { upto },
@@ -209,16 +224,14 @@ impl Driver {
     }
 
     /// A snapshot that cannot be built costs space, not data: the segments behind it stay.
-    async fn compacted(&mut self, outcome: Result<Lsn, String>) {
+    fn compacted(&mut self, outcome: Result<Lsn, String>) {
         let Some(journal) = &mut self.journal else {
             return;
         };
         match outcome {
             Ok(upto) => {
                 tracing::info!(records = upto.get(), "snapshot written");
-                if let Err(error) = journal.forget_upto(upto).await {
-                    self.step(Input::SyncFailed { reason: error.to_string() });
-                }
+                journal.forget_upto(upto);
             }
             Err(reason) => tracing::error!(reason, "a snapshot could not be built"),
         }
@@ -289,12 +302,14 @@ impl Driver {
         }
         self.append().await;
         if std::mem::take(&mut self.retry) {
-            self.retry_append().await;
+            self.offer().await;
         }
         let durable = self.node.durable();
         if let Some(journal) = &mut self.journal {
             journal.start_sync(durable);
-            if let Err(reason) = journal.rest(durable).await {
+            journal.compact_if_due();
+            if let Err(error) = journal.mark(durable).await {
+                let reason = error.to_string();
                 self.step(Input::SyncFailed { reason });
             }
         }
@@ -316,16 +331,22 @@ impl Driver {
         }
     }
 
-    async fn retry_append(&mut self) {
+    /// Offers the journal's store again what it has not taken.
+    async fn offer(&mut self) {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        match journal.retry().await {
-            Appended::Taken => {
+        let was_full = journal.is_full;
+        match journal.offer().await {
+            Appended::Taken if was_full => {
                 tracing::info!("the journal takes records again");
                 self.step(Input::AppendAccepted);
             }
-            Appended::Refused { .. } => {}
+            Appended::Refused { from, reason } if !was_full => {
+                tracing::error!(record = %from, reason, "the journal takes no records");
+                self.step(Input::AppendRefused { from, reason });
+            }
+            Appended::Taken | Appended::Refused { .. } => {}
             Appended::Failed(reason) => self.step(Input::SyncFailed { reason }),
         }
     }
@@ -370,14 +391,12 @@ impl Driver {
         while self.halted.is_none() {
             self.settle().await;
             let durable = self.node.durable();
-            let refusing = matches!(self.node.health(), Health::RefusingUpdates(_));
-            if refusing || self.journal.as_ref().is_none_or(|journal| journal.is_settled(durable)) {
+            let journal = self.journal.as_ref();
+            if journal.is_none_or(|journal| journal.is_at_rest(durable)) {
                 return;
             }
-            match journal_woke(&mut self.journal).await {
-                JournalWoke::Synced(upto, outcome) => self.synced(upto, outcome),
-                JournalWoke::Compacted(outcome) => self.compacted(outcome).await,
-            }
+            let woke = journal_woke(&mut self.journal).await;
+            self.journal_woke(woke).await;
         }
     }
 }

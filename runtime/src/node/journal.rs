@@ -12,51 +12,51 @@ use rondo_proto::frame;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::compaction::{CompactionError, SegmentRead, Snapshots};
-use super::handle::Figures;
-use super::recovery::segments_after;
+use super::compaction::{CompactionError, Snapshots};
+use super::upkeep::{Errand, ErrandUnderWay};
 use crate::store::{
-    Acknowledged, AppendError, BoxFuture, DataDirectory, Segment, Store, StoreConfig, StoreError,
-    StoreKind,
+    Acknowledged, AppendError, BoxFuture, DataDirectory, Store, StoreConfig, StoreError,
 };
 
 /// A commit group is cut when its records take more than this, in bytes.
 const GROUP_BYTES_MAX: usize = 8 << 20;
-/// When there is no room, a snapshot is built of an open segment of at least this size, in bytes.
-const COMPACT_WHEN_FULL_BYTES: u64 = 1 << 20;
 
 /// Writes records in commit groups, keeps one sync under way, and has snapshots built.
 pub(super) struct Journal {
-    store: Box<dyn Store>,
+    /// The store; `None` while it is on an errand.
+    pub(super) store: Option<Box<dyn Store>>,
+    pub(super) errand: Option<ErrandUnderWay>,
     /// Ours as long as the journal is in use, or a snapshot is being built.
-    directory: Arc<DataDirectory>,
-    snapshots: Snapshots,
+    pub(super) directory: Arc<DataDirectory>,
+    pub(super) snapshots: Snapshots,
     acknowledged: Acknowledged,
-    segment_bytes_max: u64,
+    pub(super) segment_bytes_max: u64,
     /// The group being collected: its first record's position, how many there are, and what they
     /// are encoded as.
     first: Lsn,
     count: u64,
     payload: Vec<u8>,
-    /// Groups the store had no room for, in order.
-    refused: VecDeque<Refused>,
+    /// Groups that the store had no room for, or that came while it was on an errand, in order.
+    waiting: VecDeque<Group>,
+    /// Whether the store had no room for the first group that waits.
+    pub(super) is_full: bool,
     /// The last record the store has taken.
-    appended: Lsn,
+    pub(super) appended: Lsn,
     /// The last record somebody waits for.
     wanted: Lsn,
     sync: Option<BoxFuture<'static, (Lsn, Result<(), StoreError>)>>,
     /// How far the newest group says that the journal is durable.
     marked: Lsn,
     /// Everything up to here is in a snapshot.
-    snapshot: Lsn,
-    compaction: Option<JoinHandle<Result<Lsn, CompactionError>>>,
+    pub(super) snapshot: Lsn,
+    pub(super) compaction: Option<JoinHandle<Result<Lsn, CompactionError>>>,
     compaction_retry: Duration,
     /// When to try again to build a snapshot that could not be built.
-    compact_again: Option<Instant>,
+    pub(super) compact_again: Option<Instant>,
     /// Segments and bytes, without asking the store.
-    closed_segments: u64,
-    closed_bytes: u64,
-    open_bytes: u64,
+    pub(super) closed_segments: u64,
+    pub(super) closed_bytes: u64,
+    pub(super) open_bytes: u64,
 }
 
 /// Sizes and pauses of a journal.
@@ -67,7 +67,8 @@ pub(super) struct JournalBounds {
     pub(super) compaction_retry: Duration,
 }
 
-struct Refused {
+/// A commit group.
+struct Group {
     first: Lsn,
     last: Lsn,
     frame: Bytes,
@@ -80,6 +81,8 @@ pub(super) enum JournalWoke {
     Synced(Lsn, Result<(), StoreError>),
     /// A snapshot up to here counts, or could not be built.
     Compacted(Result<Lsn, String>),
+    /// The store is back from its errand.
+    Back(Result<Errand, StoreError>),
 }
 
 /// What became of a group.
@@ -105,7 +108,8 @@ impl Journal {
         snapshot: Lsn,
     ) -> Self {
         let mut journal = Self {
-            store,
+            store: Some(store),
+            errand: None,
             snapshots: Snapshots::of(&directory, &bounds.store),
             acknowledged,
             directory: Arc::new(directory),
@@ -113,7 +117,8 @@ impl Journal {
             first: last.next(),
             count: 0,
             payload: Vec::new(),
-            refused: VecDeque::new(),
+            waiting: VecDeque::new(),
+            is_full: false,
             appended: last,
             wanted: last,
             sync: None,
@@ -165,48 +170,38 @@ impl Journal {
         match encoded {
             Ok(frame) => {
                 self.marked = durable;
-                self.take(Refused { first: header.first, last, frame }).await
+                self.waiting.push_back(Group { first: header.first, last, frame });
+                self.offer().await
             }
             Err(error) => Appended::Failed(error.to_string()),
         }
     }
 
-    async fn take(&mut self, group: Refused) -> Appended {
-        if !self.refused.is_empty() {
-            let (from, reason) = (group.first, "earlier records wait for room".to_owned());
-            self.refused.push_back(group);
-            return Appended::Refused { from, reason };
-        }
-        match self.store.append(group.first, group.frame.clone()).await {
-            Ok(()) => {
-                self.appended = group.last;
-                self.open_bytes = self.open_bytes.saturating_add(group.frame.len() as u64);
-                Appended::Taken
-            }
-            Err(error @ AppendError::Full { .. }) => {
-                let from = group.first;
-                self.refused.push_back(group);
-                Appended::Refused { from, reason: error.to_string() }
-            }
-            Err(AppendError::Failed(error)) => Appended::Failed(error.to_string()),
-        }
-    }
-
-    /// Offers refused groups again, in order, until one is refused again.
-    pub(super) async fn retry(&mut self) -> Appended {
-        for group in std::mem::take(&mut self.refused) {
-            match self.take(group).await {
-                Appended::Failed(reason) => return Appended::Failed(reason),
-                Appended::Taken | Appended::Refused { .. } => {}
+    /// Gives the store what waits for it, in order. What comes while it is on an errand waits
+    /// until it is back.
+    pub(super) async fn offer(&mut self) -> Appended {
+        while let Some(group) = self.waiting.front() {
+            let Some(store) = &mut self.store else {
+                return match self.is_full {
+                    true => refused(group.first, "the disk is full; room is being made"),
+                    false => Appended::Taken,
+                };
+            };
+            match store.append(group.first, group.frame.clone()).await {
+                Ok(()) => {
+                    self.appended = group.last;
+                    self.open_bytes = self.open_bytes.saturating_add(group.frame.len() as u64);
+                    self.waiting.pop_front();
+                }
+                Err(error @ AppendError::Full { .. }) => {
+                    self.is_full = true;
+                    return refused(group.first, &error.to_string());
+                }
+                Err(AppendError::Failed(error)) => return Appended::Failed(error.to_string()),
             }
         }
-        match self.refused.front() {
-            Some(front) => Appended::Refused {
-                from: front.first,
-                reason: "still no room for the records that wait".to_owned(),
-            },
-            None => Appended::Taken,
-        }
+        self.is_full = false;
+        Appended::Taken
     }
 
     /// Starts a sync if somebody waits for one and none is under way.
@@ -215,7 +210,10 @@ impl Journal {
         if self.sync.is_some() || upto <= durable || self.wanted <= durable {
             return;
         }
-        let (sync, acknowledged) = (self.store.sync(), self.acknowledged.clone());
+        let Some(store) = &mut self.store else {
+            return;
+        };
+        let (sync, acknowledged) = (store.sync(), self.acknowledged.clone());
         self.sync = Some(Box::pin(async move {
             let synced = async {
                 sync.await?;
@@ -226,14 +224,20 @@ impl Journal {
         }));
     }
 
-    /// Waits for the sync under way or the snapshot being built; for ever when there is neither.
+    /// Waits for the sync under way, the store's return or the snapshot being built; for ever when
+    /// there is none of them.
     pub(super) async fn woke(&mut self) -> JournalWoke {
-        let Self { sync, compaction, .. } = self;
+        let Self { sync, errand, compaction, .. } = self;
         tokio::select! {
             biased;
             (upto, outcome) = wait_for(sync) => {
                 self.sync = None;
                 JournalWoke::Synced(upto, outcome)
+            }
+            (store, outcome) = wait_for(errand) => {
+                self.errand = None;
+                self.store = Some(store);
+                JournalWoke::Back(outcome)
             }
             outcome = wait_for(compaction) => {
                 self.compaction = None;
@@ -247,30 +251,28 @@ impl Journal {
         }
     }
 
-    /// Whether everything that somebody waits for is durable.
-    pub(super) fn is_settled(&self, durable: Lsn) -> bool {
-        self.sync.is_none() && self.refused.is_empty() && self.wanted <= durable
-    }
-
-    /// What is done when nothing more urgent is: a snapshot when one is due, and the mark.
-    pub(super) async fn rest(&mut self, durable: Lsn) -> Result<(), String> {
-        self.compact_if_due().await.map_err(|error| error.to_string())?;
-        self.mark(durable).await.map_err(|error| error.to_string())
+    /// Whether nothing is under way and nothing can be: everything that somebody waits for is
+    /// durable, or has no room.
+    pub(super) fn is_at_rest(&self, durable: Lsn) -> bool {
+        let is_done = self.waiting.is_empty() && self.wanted <= durable;
+        self.sync.is_none() && self.errand.is_none() && (is_done || self.is_full)
     }
 
     /// Notes in the journal, without waiting, how far it is durable, so that damage to the last
     /// records can later be told from an unfinished write.
-    async fn mark(&mut self, durable: Lsn) -> Result<(), AppendError> {
-        if self.marked >= durable || !self.is_settled(durable) || self.appended != durable {
+    pub(super) async fn mark(&mut self, durable: Lsn) -> Result<(), AppendError> {
+        let is_new = self.marked < durable && self.appended == durable;
+        let is_due = is_new && self.is_at_rest(durable) && !self.is_full;
+        let Some(store) = self.store.as_mut().filter(|_| is_due) else {
             return Ok(());
-        }
+        };
         self.marked = durable;
         let header = GroupHeader { first: durable.next(), count: 0, durable_upto: durable };
         let Ok(frame) = frame::encode(&header, &[]) else {
             return Ok(());
         };
         let len = frame.len() as u64;
-        match self.store.append(header.first, frame).await {
+        match store.append(header.first, frame).await {
             Ok(()) => self.open_bytes = self.open_bytes.saturating_add(len),
             // A mark is worth nothing to anybody waiting; without room it is left out.
             Err(AppendError::Full { .. }) => {}
@@ -278,93 +280,11 @@ impl Journal {
         }
         Ok(())
     }
+}
 
-    /// How the journal stands.
-    pub(super) fn figures(&self, durable: Lsn, last: Lsn) -> Figures {
-        Figures {
-            durable,
-            last,
-            snapshot: self.snapshot,
-            segments: self.closed_segments.saturating_add(1),
-            size_bytes: self.closed_bytes.saturating_add(self.open_bytes),
-        }
-    }
-
-    /// How it is kept.
-    pub(super) fn kind(&self) -> StoreKind {
-        self.directory.kind()
-    }
-
-    /// Closes the open segment when it is large enough, and has a snapshot built of the closed
-    /// ones. One snapshot is built at a time.
-    async fn compact_if_due(&mut self) -> Result<(), StoreError> {
-        if self.compaction.is_some() {
-            return Ok(());
-        }
-        // A snapshot gives space back, so without room it is due as soon as it is worth while.
-        let enough = match self.refused.is_empty() {
-            true => self.segment_bytes_max,
-            false => self.segment_bytes_max.min(COMPACT_WHEN_FULL_BYTES),
-        };
-        if self.open_bytes >= enough {
-            self.store.rotate(self.appended.next()).await?;
-            self.count_segments();
-            self.compact();
-        } else if self.compact_again.is_some_and(|at| at <= Instant::now()) {
-            self.compact();
-        }
-        Ok(())
-    }
-
-    /// Has a snapshot built of the segments that are closed, if there are any.
-    fn compact(&mut self) {
-        self.compact_again = None;
-        let segments = segments_after(&self.store.segments(), self.snapshot);
-        let Some((open, closed)) = segments.split_last().filter(|(_, closed)| !closed.is_empty())
-        else {
-            return;
-        };
-        let read = |segment: &Segment| self.store.read(segment.first);
-        let reads: Vec<SegmentRead> = closed.iter().map(read).collect();
-        let build = self.snapshots.clone().build(reads, open.first);
-        let directory = Arc::clone(&self.directory);
-        self.compaction = Some(tokio::spawn(async move {
-            let built = build.await;
-            drop(directory);
-            built
-        }));
-    }
-
-    /// Gives up the snapshot that is being built, if there is one, so that nothing of this journal
-    /// writes to the directory any more.
-    pub(super) async fn stop_compacting(&mut self) {
-        if let Some(compaction) = self.compaction.take() {
-            compaction.abort();
-            // Ended one way or the other.
-            let _ = compaction.await;
-        }
-    }
-
-    /// Removes the segments that are wholly in the snapshot that ends with record `upto`.
-    pub(super) async fn forget_upto(&mut self, upto: Lsn) -> Result<(), StoreError> {
-        self.snapshot = self.snapshot.max(upto);
-        let segments = self.store.segments();
-        let needed = segments_after(&segments, upto);
-        for segment in segments.iter().filter(|segment| !needed.contains(segment)) {
-            self.store.remove(segment.first).await?;
-        }
-        self.count_segments();
-        Ok(())
-    }
-
-    fn count_segments(&mut self) {
-        let segments = self.store.segments();
-        let total: u64 = segments.iter().map(|segment| segment.size_bytes).sum();
-        let open = segments.last().map_or(0, |segment| segment.size_bytes);
-        self.open_bytes = open;
-        self.closed_bytes = total.saturating_sub(open);
-        self.closed_segments = u64::try_from(segments.len()).unwrap_or(u64::MAX).saturating_sub(1);
-    }
+fn refused(from: Lsn, reason: &str) -> Appended {
+    let reason = reason.to_owned();
+    Appended::Refused { from, reason }
 }
 
 /// Waits for what is under way; for ever when nothing is.

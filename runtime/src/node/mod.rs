@@ -10,6 +10,7 @@ mod port;
 mod pushes;
 mod recovery;
 mod start;
+mod upkeep;
 
 pub use blob_keeper::BlobPin;
 pub use compaction::{CompactionError, SegmentRead, Snapshots};

@@ -16,7 +16,7 @@ use super::calls::{call, job, job_names, report, worker_heartbeat};
 use super::faulty_disk::FaultyDisk;
 use super::world::{Life, World};
 
-/// Long enough for an answer that does not wait for the disk.
+/// Long enough to see that an answer waits for the disk.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 fn hang(disk: &FaultyDisk, hangs: bool) {
@@ -35,16 +35,12 @@ fn an_update_waits_for_its_sync_and_an_unchanged_heartbeat_does_not() {
         let mut update = Box::pin(job(node, "first"));
         assert!(timeout(A_WHILE, &mut update).await.is_err());
         for _ in 0..100 {
-            timeout(A_WHILE, worker_heartbeat(node, "worker:1", Vec::new()))
-                .await
-                .expect("a heartbeat that waits for the disk")
-                .unwrap();
+            worker_heartbeat(node, "worker:1", Vec::new()).await.unwrap();
         }
         // Whoever finds the job waits for it as well; an operator who looks what is wrong does not.
         let mut same = Box::pin(job(node, "first"));
         assert!(timeout(A_WHILE, &mut same).await.is_err());
-        let seen = timeout(A_WHILE, report(node)).await.expect("a report that waits");
-        assert_eq!(seen.unwrap().jobs.len(), 1);
+        assert_eq!(report(node).await.unwrap().jobs.len(), 1);
         hang(&disk, false);
         assert_eq!(update.await.unwrap(), same.await.unwrap());
     });

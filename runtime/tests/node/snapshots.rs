@@ -8,7 +8,7 @@ use rondo::node::RunningNode;
 use rondo::service::NodePort;
 use tokio::task::JoinSet;
 
-use super::calls::{job, report};
+use super::calls::{job, report, worker_heartbeat};
 use super::faulty_disk::FaultyDisk;
 use super::world::{Life, World, eventually, for_each_store};
 
@@ -47,13 +47,13 @@ fn the_journal_is_compacted_while_calls_are_answered(mut world: World) {
         eventually("a snapshot of most of it", || node.journal_status().snapshot_lsn > 1000).await;
         let status = node.journal_status();
         assert_eq!(status.durable_lsn, 3000);
+        eventually("no first segment", || !has_segment(&world, 1)).await;
         report(node).await.unwrap()
     });
     life.crash();
     let snapshots = std::fs::read_dir(world.path.join("snapshots")).unwrap().count();
     // The crash may have come when the next one was there already.
     assert!((1..=2).contains(&snapshots), "{snapshots} snapshots");
-    assert!(!has_segment(&world, 1), "the first segment is removed");
     let life = Life::begin(&world);
     assert_eq!(life.run(report(&life.node)).unwrap(), before);
 }
@@ -146,7 +146,7 @@ fn a_snapshot_counts_even_if_the_one_before_cannot_be_removed() {
         eventually("a snapshot", || node.journal_status().snapshot_lsn > 0).await;
         create_jobs(node, "second", 800).await;
         eventually("another", || node.journal_status().snapshot_lsn > 800).await;
-        assert!(!has_segment(&world, 1));
+        eventually("no first segment", || !has_segment(&world, 1)).await;
         report(node).await.unwrap()
     });
     life.crash();
@@ -202,7 +202,7 @@ fn a_snapshot_makes_room_on_a_full_disk() {
         full_for_snapshots(&disk, false);
         // What a snapshot gives back is not told to this disk; that one is taken is enough.
         eventually("a snapshot", || node.journal_status().snapshot_lsn >= 300).await;
-        assert!(!has_segment(&world, 1));
+        eventually("no first segment", || !has_segment(&world, 1)).await;
         disk.faults.space_left.store(u64::MAX, Ordering::SeqCst);
         eventually("room", || node.journal_status().state == "ok").await;
     });
@@ -245,4 +245,46 @@ fn the_journals_size_is_what_it_takes() {
     // A start measures.
     let measured = Life::begin(&world).node.journal_status().size_bytes;
     assert!(said.abs_diff(measured) < measured / 10, "{said} said, {measured} measured");
+}
+
+#[test]
+fn a_segment_that_takes_long_to_close_holds_up_nobody_who_needs_no_disk() {
+    let (mut world, disk) = World::faulty();
+    small_segments(&mut world);
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &life.node;
+        worker_heartbeat(node, "worker:1", Vec::new()).await.unwrap();
+        disk.faults.sync_hangs_for.send_replace(Some(".seg"));
+        let jobs = {
+            let node = Arc::clone(node);
+            tokio::spawn(async move { create_many_at_once(&node, 600).await })
+        };
+        for _ in 0..50 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            // One that waited for the disk would wait for ever.
+            worker_heartbeat(node, "worker:1", Vec::new()).await.unwrap();
+        }
+        assert!(!jobs.is_finished());
+        disk.faults.sync_hangs_for.send_replace(None);
+        jobs.await.unwrap();
+    });
+    let before = life.run(report(&life.node)).unwrap();
+    assert_eq!(before.jobs.len(), 600);
+    life.crash();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+}
+
+/// Creates jobs, each by a caller of its own, some milliseconds apart.
+async fn create_many_at_once(node: &Arc<RunningNode>, count: usize) {
+    let mut callers = JoinSet::new();
+    for n in 0..count {
+        let node = Arc::clone(node);
+        callers.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(n as u64 / 10)).await;
+            job(&node, &format!("job {n}")).await.unwrap();
+        });
+    }
+    callers.join_all().await;
 }

@@ -1,0 +1,159 @@
+//! What keeps the journal short: segments are closed, snapshots built of them, and they removed.
+
+use std::sync::Arc;
+
+use rondo_core::ids::Lsn;
+use tokio::time::Instant;
+
+use super::compaction::SegmentRead;
+use super::handle::Figures;
+use super::journal::Journal;
+use super::recovery::segments_after;
+use crate::store::{BoxFuture, Segment, Store, StoreError, StoreKind};
+
+/// When there is no room, a snapshot is built of an open segment of at least this size, in bytes.
+const COMPACT_WHEN_FULL_BYTES: u64 = 1 << 20;
+
+/// Work that keeps a store from taking frames.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// Close the open segment, and plan one that begins with this record.
+    Rotate(Lsn),
+    /// Remove these segments.
+    Remove(Vec<Lsn>),
+}
+
+/// An errand on its way, with the store.
+pub(super) type ErrandUnderWay = BoxFuture<'static, (Box<dyn Store>, Result<Errand, StoreError>)>;
+
+impl Errand {
+    async fn run(self, mut store: Box<dyn Store>) -> (Box<dyn Store>, Result<Self, StoreError>) {
+        let done = self.perform(&mut *store).await;
+        (store, done.map(|()| self))
+    }
+
+    async fn perform(&self, store: &mut dyn Store) -> Result<(), StoreError> {
+        match self {
+            Self::Rotate(next) => store.rotate(*next).await,
+            Self::Remove(segments) => {
+                for segment in segments {
+                    store.remove(*segment).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// How the journal stands.
+    pub(super) fn figures(&self, durable: Lsn, last: Lsn) -> Figures {
+        Figures {
+            durable,
+            last,
+            snapshot: self.snapshot,
+            segments: self.closed_segments.saturating_add(1),
+            size_bytes: self.closed_bytes.saturating_add(self.open_bytes),
+        }
+    }
+
+    /// How it is kept.
+    pub(super) fn kind(&self) -> StoreKind {
+        self.directory.kind()
+    }
+
+    /// Has the open segment closed when it is large enough, which has a snapshot built of the
+    /// closed ones. One snapshot is built at a time.
+    pub(super) fn compact_if_due(&mut self) {
+        if self.compaction.is_some() || self.store.is_none() {
+            return;
+        }
+        // A snapshot gives space back, so without room it is due as soon as it is worth while.
+        let enough = match self.is_full {
+            false => self.segment_bytes_max,
+            true => self.segment_bytes_max.min(COMPACT_WHEN_FULL_BYTES),
+        };
+        if self.open_bytes >= enough {
+            self.send(Errand::Rotate(self.appended.next()));
+        } else if self.compact_again.is_some_and(|at| at <= Instant::now()) {
+            self.compact();
+        }
+    }
+
+    /// Sends the store on an errand, which may take as long as the disk likes: the node goes on
+    /// meanwhile.
+    fn send(&mut self, errand: Errand) {
+        if let Some(store) = self.store.take() {
+            self.errand = Some(Box::pin(errand.run(store)));
+        }
+    }
+
+    /// Does what follows from an errand, the store being back.
+    pub(super) fn came_back(&mut self, errand: &Errand) {
+        self.count_segments();
+        match errand {
+            Errand::Rotate(_) => self.compact(),
+            Errand::Remove(_) => {}
+        }
+    }
+
+    /// Has a snapshot built of the segments that are closed, if there are any.
+    fn compact(&mut self) {
+        self.compact_again = None;
+        let Some(store) = &self.store else {
+            return;
+        };
+        let segments = segments_after(&store.segments(), self.snapshot);
+        let Some((open, closed)) = segments.split_last().filter(|(_, closed)| !closed.is_empty())
+        else {
+            return;
+        };
+        let read = |segment: &Segment| store.read(segment.first);
+        let reads: Vec<SegmentRead> = closed.iter().map(read).collect();
+        let build = self.snapshots.clone().build(reads, open.first);
+        let directory = Arc::clone(&self.directory);
+        self.compaction = Some(tokio::spawn(async move {
+            let built = build.await;
+            drop(directory);
+            built
+        }));
+    }
+
+    /// Gives up the snapshot that is being built, if there is one, so that nothing of this journal
+    /// writes to the directory any more.
+    pub(super) async fn stop_compacting(&mut self) {
+        if let Some(compaction) = self.compaction.take() {
+            compaction.abort();
+            // Ended one way or the other.
+            let _ = compaction.await;
+        }
+    }
+
+    /// Has the segments removed that are wholly in the snapshot that ends with record `upto`.
+    pub(super) fn forget_upto(&mut self, upto: Lsn) {
+        self.snapshot = self.snapshot.max(upto);
+        let Some(store) = &self.store else {
+            return;
+        };
+        let segments = store.segments();
+        let needed = segments_after(&segments, upto);
+        let superfluous = segments.iter().filter(|segment| !needed.contains(segment));
+        let superfluous: Vec<Lsn> = superfluous.map(|segment| segment.first).collect();
+        if !superfluous.is_empty() {
+            self.send(Errand::Remove(superfluous));
+        }
+    }
+
+    /// Counts anew what the store has.
+    pub(super) fn count_segments(&mut self) {
+        let Some(store) = &self.store else {
+            return;
+        };
+        let segments = store.segments();
+        let total: u64 = segments.iter().map(|segment| segment.size_bytes).sum();
+        let open = segments.last().map_or(0, |segment| segment.size_bytes);
+        self.open_bytes = open;
+        self.closed_bytes = total.saturating_sub(open);
+        self.closed_segments = u64::try_from(segments.len()).unwrap_or(u64::MAX).saturating_sub(1);
+    }
+}
