@@ -14,7 +14,7 @@ use super::request::Request;
 use super::state::State;
 use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
-use crate::ids::{CallId, Digest, IterationId, Lsn};
+use crate::ids::{CallId, Digest, IterationId, Lsn, TaskId, WorkerId};
 use crate::limits::USE_SLACK;
 use crate::status::Status;
 use crate::time::Time;
@@ -31,6 +31,9 @@ pub struct Dispatcher {
     pub(super) rounds: BTreeMap<IterationId, i64>,
     /// Task lists as clients see them, each valid for one version of its iteration.
     pub(super) views: BTreeMap<IterationId, (Lsn, Arc<[TaskInfo]>)>,
+    /// What workers said they run when it was what they should run, each valid for one version of
+    /// its worker.
+    pub(super) agreed: BTreeMap<WorkerId, (Lsn, Vec<TaskId>)>,
     pub(super) next_maintenance: Time,
     /// Jobs and datasets are freed from here on: whoever was between two calls when the process
     /// died needs a moment.
@@ -142,6 +145,7 @@ impl Dispatcher {
             removals: Removals::default(),
             rounds: BTreeMap::new(),
             views: BTreeMap::new(),
+            agreed: BTreeMap::new(),
             worker_list,
             next_maintenance,
             free_from: now.after(USE_SLACK),
@@ -188,7 +192,7 @@ impl Dispatcher {
             }
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(turn, &heartbeat),
             Request::ReleaseClient { client } => self.release_client(turn, client),
-            Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(turn, &heartbeat),
+            Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(turn, heartbeat),
             Request::WorkerUpdate { worker_address, progress } => {
                 self.worker_update(turn, &worker_address, &progress)
             }

@@ -17,18 +17,18 @@ impl Dispatcher {
     pub(super) fn worker_heartbeat(
         &mut self,
         turn: &mut Turn<'_>,
-        heartbeat: &WorkerHeartbeat,
+        heartbeat: WorkerHeartbeat,
     ) -> Answer {
         let known = self.state.worker_at(&heartbeat.address);
         let reborn = known.is_some_and(|worker| worker.profile.uid != heartbeat.uid);
+        let known_id = known.map(|worker| worker.id);
         let records = match known {
-            Some(worker) => self.decide_known_worker(worker, heartbeat)?,
-            None => self.decide_new_worker(heartbeat)?,
+            Some(worker) => self.decide_known_worker(worker, &heartbeat)?,
+            None => self.decide_new_worker(&heartbeat)?,
         };
-        let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, heartbeat)).collect();
+        let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, &heartbeat)).collect();
         let recorded = !records.is_empty();
-        let before = known.filter(|_| reborn).map(|worker| worker.id);
-        let before = before.map(|id| (id, self.splits_with(id)));
+        let before = known_id.filter(|_| reborn).map(|id| (id, self.splits_with(id)));
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
         let lsn = self.commit(turn, records)?;
         turn.out.extend(events.into_iter().map(Effect::Observe));
@@ -38,12 +38,19 @@ impl Dispatcher {
         if registered {
             self.worker_list.admit(&heartbeat.address);
         }
-        let Some(worker) = self.state.worker_at(&heartbeat.address) else {
+        // Names are dear to look up; a known worker's id is not.
+        let worker = match known_id {
+            Some(id) => self.state.workers().get(&id),
+            None => self.state.worker_at(&heartbeat.address),
+        };
+        let Some(worker) = worker else {
             return Err(Refusal::Defect("a worker is gone right after its registration".into()));
         };
-        self.leases.workers.hear(worker.id, reborn, turn.now);
+        let id = worker.id;
         let after = if recorded { lsn } else { worker.changed };
-        Ok((Reply::WorkerHeartbeat(self.tasks_to_change(worker, heartbeat)), after))
+        self.leases.workers.hear(id, reborn, turn.now);
+        let reply = self.tasks_to_change(id, heartbeat.current_tasks);
+        Ok((Reply::WorkerHeartbeat(reply), after))
     }
 
     fn decide_known_worker(
@@ -143,19 +150,29 @@ impl Dispatcher {
         Record::CreatePendingTask { id, iteration, worker, target_round }
     }
 
-    /// What the worker should run and does not, and what it runs and should not.
-    fn tasks_to_change(
-        &self,
-        worker: &Worker,
-        heartbeat: &WorkerHeartbeat,
-    ) -> WorkerHeartbeatReply {
-        let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
-        let missing = worker.tasks.difference(&current);
-        let new_tasks = missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?));
-        WorkerHeartbeatReply {
-            new_tasks: new_tasks.collect(),
-            tasks_to_delete: current.difference(&worker.tasks).copied().collect(),
+    /// What the worker should run and does not, and what it runs and should not. Nearly always it
+    /// says what it said before, and nothing has changed.
+    fn tasks_to_change(&mut self, id: WorkerId, current: Vec<TaskId>) -> WorkerHeartbeatReply {
+        let Some(worker) = self.state.workers().get(&id) else {
+            return WorkerHeartbeatReply::default();
+        };
+        let version = worker.changed;
+        let agreed = self.agreed.get(&id);
+        if agreed.is_some_and(|(of, tasks)| *of == version && *tasks == current) {
+            return WorkerHeartbeatReply::default();
         }
+        let runs: BTreeSet<TaskId> = current.iter().copied().collect();
+        let missing = worker.tasks.difference(&runs);
+        let new_tasks = missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?));
+        let reply = WorkerHeartbeatReply {
+            new_tasks: new_tasks.collect(),
+            tasks_to_delete: runs.difference(&worker.tasks).copied().collect(),
+        };
+        // With a repetition it could be longer than what the worker's tasks bound.
+        if runs == worker.tasks && runs.len() == current.len() {
+            self.agreed.insert(id, (version, current));
+        }
+        reply
     }
 
     /// Tasks nobody knows are passed over: a worker repeats everything unacknowledged, so refusing

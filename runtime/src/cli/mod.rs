@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bench;
 mod exit;
 mod journal;
 mod journal_compact;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use bench::BenchCommand;
 use exit::{Exit, Failure};
 use journal::JournalCommand;
 use layers::Settings;
@@ -60,6 +62,9 @@ enum Command {
     /// Look at the journal of a data directory that no server uses
     #[command(subcommand)]
     Journal(JournalCommand),
+    /// Measure running servers of this machine
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 fn exit_statuses() -> String {
@@ -74,6 +79,7 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
+        Ok((Cli { command: Command::Bench(command) }, _)) => bench::bench(&command),
         Err(Refusal::Clap(error)) => return print_clap(&error),
         Err(Refusal::Failure(failure)) => Err(failure),
     };

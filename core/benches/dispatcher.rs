@@ -1,0 +1,275 @@
+//! Steps a second of the dispatcher's machine alone, on one core.
+//!
+//! The world is that of a large job: 1,000 workers, each with a task of each of 100 iterations.
+
+#![allow(
+    missing_docs,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a bench stops at the first surprise"
+)]
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+use bytes::Bytes;
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rondo_core::control::{
+    Durability, Effect, Effects, Input, Node, Recovered, Reply, Request as NodeRequest,
+};
+use rondo_core::dispatcher::{
+    ClientHeartbeat, Compression, Config, DatasetMetadata, Definition, GetOrCreateJob,
+    RegisterDataset, Reply as Answer, Request, ShardingPolicy, SplitPlan, SplitSource,
+    TargetWorkers, WorkerHeartbeat,
+};
+use rondo_core::ids::{CallId, ClientId, DatasetId, Digest, IterationId, TaskId};
+use rondo_core::time::Time;
+
+const WORKERS: usize = 1000;
+const ITERATIONS: usize = 100;
+
+/// A node with what it was told so far.
+struct World {
+    node: Node,
+    effects: Effects,
+    calls: u64,
+    dataset: DatasetId,
+    clients: Vec<ClientId>,
+    tasks: BTreeMap<String, Vec<TaskId>>,
+    iterations: Vec<IterationId>,
+}
+
+impl World {
+    fn new(workers: usize, iterations: usize) -> Self {
+        let node = Node::start(
+            Durability::Journal,
+            Config::default(),
+            Recovered::default(),
+            Time::from_nanos(1),
+        );
+        let mut world = Self {
+            node,
+            effects: Effects::new(),
+            calls: 0,
+            dataset: DatasetId::new(""),
+            clients: Vec::new(),
+            tasks: BTreeMap::new(),
+            iterations: Vec::new(),
+        };
+        for worker in 0..workers {
+            let address = format!("worker-{worker:05}.example.com:40000");
+            world.ask(heartbeat(&address, Vec::new()));
+            world.tasks.insert(address, Vec::new());
+        }
+        world.dataset = world.register();
+        for _ in 0..iterations {
+            let client = world.iterate();
+            world.clients.push(client);
+        }
+        world.learn_tasks();
+        world
+    }
+
+    /// Steps one request, and makes everything durable that it recorded.
+    fn ask(&mut self, request: Request) -> Answer {
+        self.step(request);
+        let upto = self.node.last();
+        let now = Time::from_nanos(2);
+        self.node.step(now, Input::Synced { upto }, &mut self.effects);
+        let mut answer = None;
+        for effect in self.effects.drain() {
+            if let Effect::Reply { result, .. } = effect {
+                let Reply::Dispatcher(reply) = result.expect("refused");
+                answer = Some(reply);
+            }
+        }
+        answer.expect("no answer")
+    }
+
+    /// Steps one request.
+    fn step(&mut self, request: Request) {
+        self.calls += 1;
+        let input = Input::Request {
+            call: CallId::new(self.calls),
+            request: NodeRequest::Dispatcher(request),
+            entropy: self.calls,
+        };
+        self.node.step(Time::from_nanos(2), input, &mut self.effects);
+    }
+
+    /// Steps one request and drops its effects, as a driver does that has carried them out.
+    fn step_through(&mut self, request: Request) {
+        self.step(request);
+        for effect in self.effects.drain() {
+            black_box(effect);
+        }
+    }
+
+    fn register(&mut self) -> DatasetId {
+        let metadata = DatasetMetadata {
+            encoded: Bytes::new(),
+            structure: Digest::new([0; 32]),
+            compression: Compression::Off,
+            cardinality: -2,
+        };
+        let request = RegisterDataset {
+            wished: None,
+            definition: Definition {
+                digest: Digest::new([7; 32]),
+                size_bytes: 3,
+                inline: Some(Bytes::from_static(b"any")),
+            },
+            plan: SplitPlan::Splittable(vec![SplitSource::counting(i64::MAX)]),
+            metadata,
+        };
+        match self.ask(Request::RegisterDataset(request)) {
+            Answer::Dataset(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn iterate(&mut self) -> ClientId {
+        let request = GetOrCreateJob {
+            dataset: self.dataset.clone(),
+            sharding: ShardingPolicy::Dynamic,
+            name: None,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Any,
+        };
+        let Answer::Job(job) = self.ask(Request::GetOrCreateJob(request)) else { panic!("no job") };
+        let repetition = 0;
+        match self.ask(Request::GetOrCreateIteration { job, repetition }) {
+            Answer::Client(client) => client,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn learn_tasks(&mut self) {
+        for address in self.tasks.keys().cloned().collect::<Vec<_>>() {
+            let Answer::WorkerHeartbeat(reply) = self.ask(heartbeat(&address, Vec::new())) else {
+                panic!("no heartbeat")
+            };
+            let ids = reply.new_tasks.iter().map(|task| task.task).collect();
+            self.tasks.insert(address, ids);
+            self.iterations = reply.new_tasks.iter().map(|task| task.iteration).collect();
+        }
+    }
+
+    /// Makes an iteration and has every worker finish its task of it.
+    fn iterate_to_the_end(&mut self) {
+        let client = self.iterate();
+        let first = self.node.dispatcher().state().counters().task.get();
+        let workers = i64::try_from(self.tasks.len()).unwrap();
+        for (address, id) in self.tasks.keys().cloned().zip(first - workers..).collect::<Vec<_>>() {
+            self.ask(Request::WorkerUpdate {
+                worker_address: address,
+                progress: vec![(TaskId::new(id), true)],
+            });
+        }
+        self.ask(Request::ReleaseClient { client });
+    }
+
+    fn worker_heartbeats(&self) -> Vec<Request> {
+        self.tasks.iter().map(|(address, tasks)| heartbeat(address, in_no_order(tasks))).collect()
+    }
+
+    fn client_heartbeats(&self) -> Vec<Request> {
+        self.clients
+            .iter()
+            .map(|client| {
+                Request::ClientHeartbeat(ClientHeartbeat {
+                    client: *client,
+                    current_round: None,
+                    blocked_round: None,
+                    target_processing_time_ns: 0,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Workers name their tasks in the order of a hash map.
+fn in_no_order(tasks: &[TaskId]) -> Vec<TaskId> {
+    let mut tasks = tasks.to_vec();
+    tasks.sort_by_key(|task| task.get().wrapping_mul(0x5bd1_e995_7b93_1a47) >> 17);
+    tasks
+}
+
+fn heartbeat(address: &str, current_tasks: Vec<TaskId>) -> Request {
+    Request::WorkerHeartbeat(WorkerHeartbeat {
+        address: address.to_owned(),
+        current_tasks,
+        tags: vec!["COLOCATED".to_owned()],
+        uid: 7,
+        transfer_servers: Vec::new(),
+    })
+}
+
+fn bench_requests(criterion: &mut Criterion, name: &str, world: &mut World, requests: &[Request]) {
+    let mut group = criterion.benchmark_group("dispatcher");
+    group.throughput(Throughput::Elements(requests.len() as u64));
+    group.bench_function(name, |bencher| {
+        bencher.iter_batched(
+            || requests.to_vec(),
+            |requests| requests.into_iter().for_each(|r| world.step_through(r)),
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+fn unchanged_heartbeats(criterion: &mut Criterion) {
+    let mut world = World::new(WORKERS, ITERATIONS);
+    let requests = world.worker_heartbeats();
+    bench_requests(criterion, "worker heartbeat, 100 tasks", &mut world, &requests);
+    let requests = world.client_heartbeats();
+    bench_requests(criterion, "client heartbeat, 1,000 tasks", &mut world, &requests);
+}
+
+fn splits(criterion: &mut Criterion) {
+    let mut world = World::new(WORKERS, ITERATIONS);
+    let get = |iteration: &IterationId| Request::GetSplit {
+        iteration: *iteration,
+        repetition: 0,
+        source: 0,
+    };
+    let requests: Vec<Request> = world.iterations.iter().map(get).collect();
+    let mut group = criterion.benchmark_group("dispatcher");
+    group.throughput(Throughput::Elements(requests.len() as u64));
+    group.bench_function("split, held until synced", |bencher| {
+        bencher.iter_batched(
+            || requests.clone(),
+            |requests| {
+                for request in requests {
+                    world.step_through(request);
+                }
+                let upto = world.node.last();
+                let synced = Input::Synced { upto };
+                world.node.step(Time::from_nanos(2), synced, &mut world.effects);
+                for effect in world.effects.drain() {
+                    black_box(effect);
+                }
+            },
+            BatchSize::LargeInput,
+        );
+    });
+    group.finish();
+}
+
+/// What a heartbeat costs must not depend on how many iterations there ever were.
+fn heartbeats_after_finished_iterations(criterion: &mut Criterion) {
+    for finished in [0, 1_000, 10_000] {
+        let mut world = World::new(10, ITERATIONS);
+        for _ in 0..finished {
+            world.iterate_to_the_end();
+        }
+        let requests = world.worker_heartbeats();
+        let name = format!("worker heartbeat, 100 tasks, {finished} finished iterations");
+        bench_requests(criterion, &name, &mut world, &requests);
+    }
+}
+
+criterion_group!(benches, unchanged_heartbeats, splits, heartbeats_after_finished_iterations);
+criterion_main!(benches);
