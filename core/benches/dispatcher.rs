@@ -234,6 +234,7 @@ fn splits(criterion: &mut Criterion) {
         iteration: *iteration,
         repetition: 0,
         source: 0,
+        asker: None,
     };
     let requests: Vec<Request> = world.iterations.iter().map(get).collect();
     let mut group = criterion.benchmark_group("dispatcher");

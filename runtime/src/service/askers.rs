@@ -6,6 +6,7 @@
 //! Rondo's own workers name themselves in the call's metadata.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ pub(super) struct Askers(Mutex<Heard>);
 #[derive(Debug, Default)]
 struct Heard {
     connections: BTreeMap<ConnectionId, OnConnection>,
-    hosts: BTreeMap<String, OnHost>,
+    hosts: BTreeMap<IpAddr, OnHost>,
 }
 
 /// Who was heard on a connection.
@@ -61,7 +62,7 @@ impl Askers {
             Request::WorkerHeartbeat(heartbeat) => {
                 let mut heard = self.heard();
                 heard.on_connection(call.connection, &heartbeat.address);
-                heard.on_host(host_of(&call.peer), &heartbeat.address, now);
+                heard.on_host(call.peer.ip(), &heartbeat.address, now);
             }
             Request::WorkerUpdate { worker_address, .. } => {
                 self.heard().on_connection(call.connection, worker_address);
@@ -101,9 +102,9 @@ impl Heard {
         }
     }
 
-    fn on_host(&mut self, host: &str, address: &str, now: Instant) {
+    fn on_host(&mut self, host: IpAddr, address: &str, now: Instant) {
         let is_room = self.hosts.len() < HOSTS_MAX;
-        match self.hosts.get_mut(host) {
+        match self.hosts.get_mut(&host) {
             Some(seen) if *seen.last == *address => {
                 seen.in_a_row = seen.in_a_row.saturating_add(1);
             }
@@ -114,7 +115,7 @@ impl Heard {
             }
             None if is_room => {
                 let seen = OnHost { last: address.into(), in_a_row: 1, other: None };
-                self.hosts.insert(host.to_owned(), seen);
+                self.hosts.insert(host, seen);
             }
             None => {}
         }
@@ -125,7 +126,7 @@ impl Heard {
             Some(OnConnection::One(address)) => Some(address.clone()),
             Some(OnConnection::Several) => None,
             None => {
-                let host = self.hosts.get(host_of(&call.peer))?;
+                let host = self.hosts.get(&call.peer.ip())?;
                 host.is_one_workers(now).then(|| host.last.clone())
             }
         }
@@ -137,11 +138,6 @@ impl OnHost {
         let alone = |heard: Instant| now.saturating_duration_since(heard) > SILENCE_OF_OTHERS;
         self.in_a_row >= HEARTBEATS_IN_A_ROW && self.other.is_none_or(alone)
     }
-}
-
-/// The host of a peer's `host:port`.
-fn host_of(peer: &str) -> &str {
-    peer.rsplit_once(':').map_or(peer, |(host, _)| host)
 }
 
 #[cfg(test)]
@@ -188,7 +184,7 @@ mod tests {
         }
 
         fn on(&self, connection: u64) -> Option<String> {
-            self.asker(&call(connection, "elsewhere:1", None))
+            self.asker(&call(connection, "192.0.2.9:1", None))
         }
 
         fn from(&self, peer: &str) -> Option<String> {
@@ -200,7 +196,7 @@ mod tests {
         Call {
             path: String::new(),
             message: Bytes::new(),
-            peer: peer.into(),
+            peer: peer.parse().unwrap(),
             connection: ConnectionId::new(connection),
             worker: worker.map(str::to_owned),
         }
@@ -210,9 +206,9 @@ mod tests {
     fn the_only_worker_of_a_connection_asks_on_it() {
         let world = World::new();
         assert_eq!(world.on(1), None);
-        world.hear(1, "h:1", "w:1");
-        world.hear(1, "h:1", "w:1");
-        world.hear(2, "h:2", "w:2");
+        world.hear(1, "10.0.0.1:1", "w:1");
+        world.hear(1, "10.0.0.1:1", "w:1");
+        world.hear(2, "10.0.0.1:2", "w:2");
         assert_eq!(world.on(1).as_deref(), Some("w:1"));
         assert_eq!(world.on(2).as_deref(), Some("w:2"));
         world.askers.forget(ConnectionId::new(1));
@@ -224,7 +220,7 @@ mod tests {
         let world = World::new();
         let mut update =
             Request::WorkerUpdate { worker_address: "w:1".into(), progress: Vec::new() };
-        let call = call(1, "h:1", None);
+        let call = call(1, "10.0.0.1:1", None);
         world.askers.identify(&call, world.now, &mut update);
         assert_eq!(world.on(1).as_deref(), Some("w:1"));
     }
@@ -233,10 +229,10 @@ mod tests {
     fn of_several_workers_on_a_connection_nobody_knows_who_asks() {
         let world = World::new();
         for address in ["w:1", "w:2", "w:1"] {
-            world.hear(1, "h:1", address);
+            world.hear(1, "10.0.0.1:1", address);
         }
         assert_eq!(world.on(1), None);
-        let named = world.asker(&call(1, "h:1", Some("w:2")));
+        let named = world.asker(&call(1, "10.0.0.1:1", Some("w:2")));
         assert_eq!(named.as_deref(), Some("w:2"), "unless it says so");
     }
 
@@ -257,23 +253,24 @@ mod tests {
     fn of_several_workers_on_a_host_nobody_knows_who_asks() {
         let mut world = World::new();
         for _ in 0..3 {
-            world.hear(1, "h:1", "w:1");
-            world.hear(2, "h:2", "w:2");
+            world.hear(1, "10.0.0.1:1", "w:1");
+            world.hear(2, "10.0.0.1:2", "w:2");
         }
-        assert_eq!(world.from("h:3"), None);
+        assert_eq!(world.from("10.0.0.1:3"), None);
         for _ in 0..3 {
-            world.hear(1, "h:1", "w:1");
+            world.hear(1, "10.0.0.1:1", "w:1");
         }
-        assert_eq!(world.from("h:3"), None, "the other may be slow");
+        assert_eq!(world.from("10.0.0.1:3"), None, "the other may be slow");
         world.now = world.now.checked_add(Duration::from_secs(181)).unwrap();
-        assert_eq!(world.from("h:3").as_deref(), Some("w:1"), "it is gone");
+        assert_eq!(world.from("10.0.0.1:3").as_deref(), Some("w:1"), "it is gone");
     }
 
     #[test]
     fn no_more_is_remembered_than_allowed() {
         let world = World::new();
         for number in 0..=CONNECTIONS_MAX as u64 {
-            world.hear(number, &format!("h{number}:1"), "w:1");
+            let host = std::net::Ipv4Addr::from_bits(u32::try_from(number).unwrap());
+            world.hear(number, &format!("{host}:1"), "w:1");
         }
         let heard = world.askers.heard();
         assert_eq!(heard.connections.len(), CONNECTIONS_MAX);

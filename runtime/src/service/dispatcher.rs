@@ -5,6 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use rondo_core::control::{Reply, Request};
 use rondo_core::dispatcher;
+use rondo_core::ids::Digest;
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{self, Decoded, Encoded, Method, Registration};
 use rondo_proto::graph;
@@ -47,9 +48,11 @@ impl DispatcherService {
                 self.askers.identify(&call, Instant::now(), &mut request);
                 node.call(Request::Dispatcher(request)).await?
             }
+            // Boxed, so that the futures of all other calls are small.
             Decoded::Register(registration) => {
-                let (request, pin) = register(node.as_ref(), registration).await?;
-                node.register(Request::Dispatcher(request), pin).await?
+                let registered = Box::pin(register(node.as_ref(), registration));
+                let (request, pin) = registered.await?;
+                Box::pin(node.register(Request::Dispatcher(request), pin)).await?
             }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
@@ -64,15 +67,22 @@ impl DispatcherService {
         };
         match convert::encode_reply(reply) {
             Encoded::Message(message) => Ok(message),
-            Encoded::Blob(digest) => {
-                // The blob is in memory twice: as read, and within the encoded answer.
-                let share = self.budget.acquire(size_bytes.saturating_mul(2)).await;
-                let message = convert::encode_definition(node.get_blob(digest).await?);
-                Ok(Bytes::from_owner(Counted { message, _share: share }))
-            }
+            Encoded::Blob(digest) => Box::pin(self.definition(node, digest, size_bytes)).await,
             Encoded::Administration => Err(internal("positions are no business of workers")),
             Encoded::Report(_) => Err(internal("a report answers no method of the dispatcher")),
         }
+    }
+
+    async fn definition(
+        &self,
+        node: &dyn NodePort,
+        digest: Digest,
+        size_bytes: u64,
+    ) -> Result<Bytes, Status> {
+        // The blob is in memory twice: as read, and within the encoded answer.
+        let share = self.budget.acquire(size_bytes.saturating_mul(2)).await;
+        let message = convert::encode_definition(node.get_blob(digest).await?);
+        Ok(Bytes::from_owner(Counted { message, _share: share }))
     }
 }
 

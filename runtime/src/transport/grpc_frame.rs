@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
 use rondo_core::status::{Code, Status};
@@ -16,6 +16,9 @@ use super::budget::{Budget, Share};
 
 /// Flag byte and length.
 const PREFIX_BYTES: usize = 5;
+
+/// Messages of answers up to this length are copied behind their prefix, in bytes.
+const COPIED_BYTES_MAX: usize = 4 << 10;
 
 /// How much larger than its compressed form deflate's output can be at most.
 const DEFLATE_RATIO_MAX: u64 = 1032;
@@ -113,15 +116,27 @@ where
         Err(malformed("more than one message in a unary call"))
     }
 
+    async fn next_frame(&mut self) -> Result<Option<Result<Frame<Bytes>, B::Error>>, Status> {
+        if self.body.is_end_stream() {
+            return Ok(None);
+        }
+        // Nearly always it is there already, and a timer would be made for nothing.
+        let there = poll_fn(|context| Poll::Ready(Pin::new(&mut self.body).poll_frame(context)));
+        if let Poll::Ready(frame) = there.await {
+            return Ok(frame);
+        }
+        let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
+        let frame = tokio::time::timeout(self.silence_max, frame).await;
+        frame.map_err(|_| {
+            let text = format!("no data from the client for {:?}", self.silence_max);
+            Status::new(Code::Cancelled, text)
+        })
+    }
+
     /// The next piece of data; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
-            let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
-            let frame = tokio::time::timeout(self.silence_max, frame).await.map_err(|_| {
-                let text = format!("no data from the client for {:?}", self.silence_max);
-                Status::new(Code::Cancelled, text)
-            })?;
-            match frame {
+            match self.next_frame().await? {
                 None => return Ok(None),
                 Some(Err(error)) => {
                     let text = format!("the connection broke within a request: {error}");
@@ -162,11 +177,13 @@ fn inflate(message: &[u8], bound: u64) -> Result<Bytes, Status> {
     Ok(plain.into())
 }
 
-/// The body of an answer: the framed message, not copied, and the trailer that says OK. An empty
-/// body is that of a refusal, whose status stands in the headers.
+/// The body of an answer: the framed message, not copied unless it is short, and the trailer that
+/// says OK. An empty body is that of a refusal, whose status stands in the headers.
 #[derive(Debug, Default)]
 pub(super) struct ReplyBody {
-    prefix: Option<Bytes>,
+    /// The prefix, with a short message behind it.
+    start: Option<Bytes>,
+    /// A long message.
     message: Option<Bytes>,
     trailers: Option<HeaderMap>,
 }
@@ -181,15 +198,20 @@ impl ReplyBody {
             let text = format!("the answer has {} bytes, gRPC carries 4 GiB", message.len());
             Status::new(Code::ResourceExhausted, text)
         })?;
-        let mut prefix = [0; PREFIX_BYTES];
-        prefix[1..].copy_from_slice(&length.to_be_bytes());
+        // Copying a short message costs less than a frame of its own.
+        let short = if message.len() <= COPIED_BYTES_MAX { message.len() } else { 0 };
+        let mut start = BytesMut::with_capacity(PREFIX_BYTES.saturating_add(short));
+        start.put_u8(0);
+        start.put_u32(length);
+        let message = if short == message.len() {
+            start.put_slice(&message);
+            None
+        } else {
+            Some(message)
+        };
         let mut trailers = HeaderMap::with_capacity(1);
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        Ok(Self {
-            prefix: Some(Bytes::copy_from_slice(&prefix)),
-            message: Some(message).filter(|message| !message.is_empty()),
-            trailers: Some(trailers),
-        })
+        Ok(Self { start: Some(start.freeze()), message, trailers: Some(trailers) })
     }
 }
 
@@ -201,7 +223,7 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let data = self.prefix.take().or_else(|| self.message.take());
+        let data = self.start.take().or_else(|| self.message.take());
         let frame = data.map(Frame::data).or_else(|| self.trailers.take().map(Frame::trailers));
         Poll::Ready(frame.map(Ok))
     }

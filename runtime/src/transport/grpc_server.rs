@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -190,7 +190,8 @@ async fn connection(
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(answer(&shared, from, request).await) }
+        // Boxed, since the library moves a call's future several times before it runs.
+        Box::pin(async move { Ok::<_, Infallible>(answer(&shared, from, request).await) })
     });
     let serving = http_settings(&shared.config).serve_connection(TokioIo::new(stream), handler);
     let mut serving = pin!(serving);
@@ -229,6 +230,7 @@ fn http_settings(config: &ServerConfig) -> http2::Builder<TokioExecutor> {
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
         .max_frame_size(FRAME_BYTES_MAX)
+        .auto_date_header(false)
         .max_concurrent_streams(config.calls_per_connection_max)
         .keep_alive_interval(config.keepalive_interval)
         .keep_alive_timeout(config.keepalive_timeout);
@@ -247,8 +249,10 @@ async fn answer(
         Err(NotACall::NotGrpc) => return grpc_head::not_grpc(),
         Err(NotACall::Refused(status)) => return grpc_head::refusal(&status),
     };
-    let path = parts.uri.path().to_owned();
-    let call = within_deadline(head.deadline, dispatch(shared, from, path, head, body));
+    let deadline = head.deadline;
+    // Pinned here and handed on by reference, so that it stands in this future only once.
+    let call = pin!(dispatch(shared, from, parts.uri.path(), head, body));
+    let call = within_deadline(deadline, call);
     let mut phase = shared.phase.clone();
     let result = tokio::select! {
         biased;
@@ -265,7 +269,7 @@ async fn answer(
 
 async fn within_deadline(
     deadline: Option<Duration>,
-    call: impl Future<Output = Result<Bytes, Status>>,
+    call: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
 ) -> Result<Bytes, Status> {
     let Some(deadline) = deadline else {
         return call.await;
@@ -279,28 +283,22 @@ async fn within_deadline(
 async fn dispatch(
     shared: &Shared,
     (connection, peer): (ConnectionId, SocketAddr),
-    path: String,
+    path: &str,
     head: Head,
     body: Incoming,
 ) -> Result<Bytes, Status> {
     let (message, _share) = read_message(body, head.gzip, &shared.allowance).await?;
-    let call = Call {
-        path: path.clone(),
-        message,
-        peer: peer.to_string(),
-        connection,
-        worker: head.worker,
-    };
-    contain_panic(&path, async { shared.service.unary(call).await }).await
+    let call = Call { path: path.to_owned(), message, peer, connection, worker: head.worker };
+    let answered = pin!(async { shared.service.unary(call).await });
+    contain_panic(path, answered).await
 }
 
 /// Turns a panic in a handler into a refusal, so that neither the process nor the other calls of
 /// the connection suffer.
 async fn contain_panic(
     path: &str,
-    call: impl Future<Output = Result<Bytes, Status>>,
+    mut call: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
 ) -> Result<Bytes, Status> {
-    let mut call = pin!(call);
     let outcome =
         poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),

@@ -17,6 +17,7 @@ mod grpc_tests;
 pub mod listener;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -47,8 +48,8 @@ pub struct Call {
     pub path: String,
     /// The encoded request.
     pub message: Bytes,
-    /// The peer's address, `host:port`.
-    pub peer: String,
+    /// The peer's address.
+    pub peer: SocketAddr,
     /// The connection it came on.
     pub connection: ConnectionId,
     /// The worker that calls, if it names itself.
