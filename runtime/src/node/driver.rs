@@ -300,7 +300,9 @@ impl Driver {
             // What was collected belongs to a decision that was never finished.
             return self.show();
         }
-        self.append().await;
+        if !self.journal.as_ref().is_some_and(Journal::may_collect_more) {
+            self.append().await;
+        }
         if std::mem::take(&mut self.retry) {
             self.offer().await;
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::{Code, Status};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::blob_keeper::BlobPin;
@@ -116,11 +117,22 @@ impl NodeHandle {
         let call = CallId::new(self.shared.next_call.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
         let submission = Submission { call, request, pin, answer };
-        self.submissions.send(submission).await.map_err(|_| stopped())?;
+        self.submit(submission).await?;
         let mut withdrawal = Withdrawal { shared: &self.shared, call: Some(call) };
         let result = answered.await;
         withdrawal.call = None;
         result.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    async fn submit(&self, submission: Submission) -> Result<(), Status> {
+        match self.submissions.try_send(submission) {
+            Ok(()) => Ok(()),
+            // Boxed, since it is rare and would make every call's future larger.
+            Err(TrySendError::Full(submission)) => {
+                Box::pin(self.submissions.send(submission)).await.map_err(|_| stopped())
+            }
+            Err(TrySendError::Closed(_)) => Err(stopped()),
+        }
     }
 
     /// How the node stands.

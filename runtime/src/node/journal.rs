@@ -204,6 +204,12 @@ impl Journal {
         Appended::Taken
     }
 
+    /// Whether the group being collected may grow on: it can become durable only after the sync
+    /// under way, so writing it in pieces before that is work for nothing.
+    pub(super) fn may_collect_more(&self) -> bool {
+        self.sync.is_some() && !self.is_group_full()
+    }
+
     /// Starts a sync if somebody waits for one and none is under way.
     pub(super) fn start_sync(&mut self, durable: Lsn) {
         let upto = self.appended;
