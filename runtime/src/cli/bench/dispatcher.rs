@@ -37,7 +37,7 @@ pub(in crate::cli) struct DispatcherArgs {
         value_name = "LIST",
         value_delimiter = ',',
         default_values = ["version", "heartbeat", "client-heartbeat", "get-split",
-                          "register-1mib", "heartbeat-200"]
+                          "register-1mib", "register-1mib-again", "heartbeat-200"]
     )]
     workload: Vec<Workload>,
 

@@ -41,6 +41,9 @@ pub(super) enum Workload {
     /// GetOrRegisterDataset of graphs of 1 MiB, each another one
     #[value(name = "register-1mib")]
     Register1Mib,
+    /// GetOrRegisterDataset of one graph of 1 MiB, again and again
+    #[value(name = "register-1mib-again")]
+    Register1MibAgain,
     /// The heartbeat of a worker with 200 tasks, none of them new
     #[value(name = "heartbeat-200")]
     Heartbeat200,
@@ -56,7 +59,7 @@ impl Workload {
     /// disks and memory.
     pub(super) const fn calls_max(self) -> u64 {
         match self {
-            Self::Register1Mib => 256,
+            Self::Register1Mib | Self::Register1MibAgain => 256,
             _ => 10_000_000,
         }
     }
@@ -113,6 +116,10 @@ impl Subject {
                 same(Method::GetSplit, &request)
             }
             Workload::Register1Mib => Arc::new(Registrations::new()),
+            Workload::Register1MibAgain => {
+                let graph = graph::range(SPLITS, WEIGHT_BYTES, u64::MAX);
+                same(Method::GetOrRegisterDataset, &registration(graph))
+            }
             Workload::Heartbeat200 => self.prepare_tasks().await?,
         })
     }
@@ -298,6 +305,7 @@ mod tests {
             "client-heartbeat",
             "get-split",
             "register-1mib",
+            "register-1mib-again",
             "heartbeat-200",
         ];
         assert_eq!(names, expected);
