@@ -202,9 +202,12 @@ fn preallocate(file: &File, from: u64, to: u64) -> io::Result<()> {
         return Ok(());
     }
     match rustix::fs::fallocate(file, FallocateFlags::empty(), from, more) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, from, to),
-        other => Ok(other?),
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        Err(error) => return Err(error.into()),
     }
+    // Space that was only set aside is marked as written when it first is, which makes a sync wait
+    // for the file system's own journal, and so for whatever else the machine writes.
+    write_zeros(file, from, to)
 }
 
 fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
