@@ -57,6 +57,8 @@ pub(super) struct Journal {
     pub(super) closed_segments: u64,
     pub(super) closed_bytes: u64,
     pub(super) open_bytes: u64,
+    /// The first record of the open segment, whether or not it is there yet.
+    pub(super) open_first: Lsn,
 }
 
 /// Sizes and pauses of a journal.
@@ -131,6 +133,7 @@ impl Journal {
             closed_segments: 0,
             closed_bytes: 0,
             open_bytes: 0,
+            open_first: last.next(),
         };
         journal.count_segments();
         journal

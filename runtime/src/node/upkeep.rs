@@ -73,7 +73,9 @@ impl Journal {
             false => self.segment_bytes_max,
             true => self.segment_bytes_max.min(COMPACT_WHEN_FULL_BYTES),
         };
-        if self.open_bytes >= enough {
+        // A segment without a record cannot be closed, whatever its files take.
+        let has_records = self.open_first <= self.appended;
+        if has_records && self.open_bytes >= enough {
             self.send(Errand::Rotate(self.appended.next()));
         } else if self.compact_again.is_some_and(|at| at <= Instant::now()) {
             self.compact();
@@ -152,6 +154,8 @@ impl Journal {
         let segments = store.segments();
         let total: u64 = segments.iter().map(|segment| segment.size_bytes).sum();
         let open = segments.last().map_or(0, |segment| segment.size_bytes);
+        let next = self.appended.next();
+        self.open_first = segments.last().map_or(next, |segment| segment.first);
         self.open_bytes = open;
         self.closed_bytes = total.saturating_sub(open);
         self.closed_segments = u64::try_from(segments.len()).unwrap_or(u64::MAX).saturating_sub(1);

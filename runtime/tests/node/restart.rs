@@ -1,8 +1,13 @@
 //! Whatever was acknowledged is there after a restart, orderly or not.
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use bytes::Bytes;
 use rondo::node::RunningNode;
 use rondo::service::NodePort;
+use rondo::store::StoreKind;
 use rondo::store::blobs::digest;
 use rondo_core::dispatcher::Report;
 use rondo_core::ids::IterationId;
@@ -90,4 +95,29 @@ fn definitions_kept_as_files_are_counted_after_a_restart(world: World) {
     assert_eq!(life.node.journal_status().blobs, 1);
     life.stop();
     assert_eq!(Life::begin(&world).node.journal_status().blobs, 1);
+}
+
+/// The directory of a segment comes before its first frame, and a kill may fall between the two.
+#[test]
+fn a_segment_that_was_never_written_to_does_not_hold_the_node_up() {
+    let mut world = World::new(StoreKind::Sled);
+    // Less than an empty database takes: the segment is large enough to be closed, but empty.
+    world.store.segment_bytes_max = 1;
+    Life::begin(&world).stop();
+    let empty = world.path.join("journal").join(format!("{:020}.sled", 1));
+    drop(::sled::open(empty).unwrap());
+    let (answered, answer) = mpsc::channel();
+    thread::spawn(move || {
+        let life = Life::begin(&world);
+        let reports = life.run(async {
+            let first = report(&life.node).await;
+            [first, report(&life.node).await]
+        });
+        answered.send(reports).unwrap();
+        life.stop();
+    });
+    // A node that turns in circles would not even hear a timeout of its own.
+    for report in answer.recv_timeout(Duration::from_secs(20)).expect("an answer") {
+        report.unwrap();
+    }
 }
