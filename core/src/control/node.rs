@@ -253,7 +253,8 @@ impl Node {
     }
 
     /// The refused records stay applied and stay with the driver, which tries again; whoever waits
-    /// for them is told to come back later.
+    /// for them is told to come back later. Who waits for a split goes on waiting: asking again
+    /// would bring the next one, and this one would be read by nobody.
     fn append_refused(&mut self, now: Time, from: Lsn, reason: &str, out: &mut Effects) {
         if matches!(self.health, Health::Halted(_)) {
             return;
@@ -261,7 +262,7 @@ impl Node {
         let reason: Arc<str> = reason.into();
         self.log.refuse(Some(reason.clone()));
         self.append_retry = now.after(APPEND_RETRY_INTERVAL);
-        self.fail_held(from, &reason, out);
+        self.fail_held(from, &reason, |result| !hands_out(result), out);
         self.health = Health::RefusingUpdates(reason);
     }
 
@@ -281,7 +282,7 @@ impl Node {
             return;
         }
         let reason: Arc<str> = reason.into();
-        self.fail_held(Lsn::NONE, &reason, out);
+        self.fail_held(Lsn::NONE, &reason, |_| true, out);
         self.held.clear();
         for call in self.dispatcher.abandon_calls() {
             refuse(call, &reason, out);
@@ -290,17 +291,29 @@ impl Node {
         self.health = Health::Halted(reason);
     }
 
-    /// Answers every call that waits for `from` or a later record with UNAVAILABLE.
-    fn fail_held(&mut self, from: Lsn, reason: &Arc<str>, out: &mut Effects) {
+    /// Answers the calls that wait for `from` or a later record with UNAVAILABLE, if what they wait
+    /// to be told `may_fail`.
+    fn fail_held(
+        &mut self,
+        from: Lsn,
+        reason: &Arc<str>,
+        may_fail: impl Fn(&Result<Reply, Status>) -> bool,
+        out: &mut Effects,
+    ) {
         for (key, held) in self.held.split_off(&(from, 0)) {
             match held {
-                Held::Reply(call, _) => refuse(call, reason, out),
-                Held::Push(_) | Held::Forget(_) => {
+                Held::Reply(call, result) if may_fail(&result) => refuse(call, reason, out),
+                held => {
                     self.held.insert(key, held);
                 }
             }
         }
     }
+}
+
+/// Whether it hands something out that nobody else will get.
+const fn hands_out(result: &Result<Reply, Status>) -> bool {
+    matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Split(Some(_)))))
 }
 
 fn refuse(call: CallId, reason: &str, out: &mut Effects) {

@@ -107,6 +107,8 @@ impl<'a> Both<'a> {
         for dataset in kept.datasets.into_keys() {
             self.ask(Request::DisableCompression { dataset, disable: true });
         }
+        // The journal may have been full without anybody having noticed.
+        self.make_room();
         self.real.sync();
         self.hear();
         let unheard = self.expected.keys().filter(|call| !self.model.waiting().contains(call));

@@ -151,6 +151,34 @@ fn with_the_reserve_alone() {
 }
 
 #[test]
+fn a_split_that_was_chosen_when_the_disk_was_full_comes_when_there_is_room() {
+    let (mut world, disk) = World::faulty();
+    world.store.preallocate_bytes = 1 << 10;
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        let (_, iteration) = fill(node).await;
+        Cause::NoSpace.set(&disk, true);
+        // Until the space that was set aside is used up.
+        let mut splits = Vec::new();
+        let waiting = loop {
+            let mut asked = Box::pin(split(node, iteration));
+            match tokio::time::timeout(Duration::from_millis(200), &mut asked).await {
+                Ok(split) => splits.push(split.unwrap()),
+                Err(_) => break asked,
+            }
+        };
+        assert!(matches!(node.health(), Health::RefusingUpdates(_)), "{:?}", node.health());
+        assert_eq!(split(node, iteration).await.unwrap_err().code, Code::Unavailable);
+        Cause::NoSpace.set(&disk, false);
+        splits.push(waiting.await.unwrap());
+        splits.push(split(node, iteration).await.unwrap());
+        let all: Vec<Option<i64>> = (0..).take(splits.len()).map(Some).collect();
+        assert_eq!(splits, all, "each split once");
+    });
+}
+
+#[test]
 fn a_full_disk_survives_a_crash_and_a_restart() {
     let (mut world, disk) = World::faulty();
     world.store.preallocate_bytes = 1 << 10;
