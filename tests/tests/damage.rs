@@ -16,7 +16,7 @@ use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_proto::tf::data::processing_mode_def::ShardingPolicy;
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::graph;
-use rondo_tests::server::{Options, Server};
+use rondo_tests::server::{Options, Server, run};
 use tonic::Code;
 
 const STORES: [&str; 2] = ["segment", "sled"];
@@ -84,6 +84,27 @@ fn a_damaged_record_is_named_and_the_server_does_not_start() {
             assert!(ended.log.contains(word), "{store}: {word:?} is not in:\n{}", ended.log);
         }
         assert!(!ended.log.contains("panicked"), "{store}: {}", ended.log);
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_named_and_the_server_does_not_start() {
+    for store in STORES {
+        let mut server = stopped_with_needle(store);
+        let manifest = server.data().join("MANIFEST");
+        let mut bytes = fs::read(&manifest).unwrap();
+        bytes[3] ^= 1;
+        fs::write(&manifest, bytes).unwrap();
+        let Err(ended) = server.try_again() else {
+            panic!("{store}: the server started without knowing which snapshot counts");
+        };
+        assert_eq!(ended.status.code(), Some(6), "{store}: {}", ended.log);
+        for word in ["MANIFEST", "damaged", "checksum"] {
+            assert!(ended.log.contains(word), "{store}: {word:?} is not in:\n{}", ended.log);
+        }
+        let data = server.data();
+        let verified = run(&["journal", "verify", data.to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(6), "{store}: {}", verified.log);
     }
 }
 

@@ -12,7 +12,9 @@ use super::journal_inspect::{self, InspectArgs};
 use super::journal_verify::{self, VerifyArgs};
 use crate::node::ReplayError;
 use crate::serve::VERSION;
-use crate::store::{DataDirectory, Manifest, RealDisk, Store, StoreConfig, StoreError, Wanted};
+use crate::store::{
+    DataDirectory, Manifest, ManifestError, RealDisk, Store, StoreConfig, StoreError, Wanted,
+};
 
 /// The file that every data directory has.
 const FORMAT_FILE: &str = "FORMAT";
@@ -60,10 +62,17 @@ pub(super) async fn open(path: &Path) -> Result<AtRest, Failure> {
     let directory = DataDirectory::open(RealDisk::shared(), path, &wanted).await;
     let directory = directory.map_err(|error| Failure::new(exit::of_directory(&error), error))?;
     let config = StoreConfig::default();
-    let manifest = directory.manifest().await.map_err(|error| unusable(&error))?;
+    let manifest = directory.manifest().await.map_err(|error| without_manifest(&error))?;
     let store = directory.open_journal(&config).await.map_err(|error| unusable(&error))?;
     let acknowledged = directory.acknowledged().await.map_err(|error| unusable(&error))?;
     Ok(AtRest { acknowledged: acknowledged.1, directory, manifest, store, config })
+}
+
+fn without_manifest(error: &ManifestError) -> Failure {
+    match error {
+        ManifestError::Failed(error) => unusable(error),
+        ManifestError::Damaged { .. } => Failure::new(Exit::JournalDamaged, error),
+    }
 }
 
 /// A store that cannot be read.

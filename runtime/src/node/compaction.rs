@@ -11,11 +11,16 @@ use rondo_proto::frame::{self, FrameError};
 
 use super::recovery::{Replay, ReplayError};
 use crate::store::snapshot::{self, SnapshotError, SnapshotReader, SnapshotWriter};
-use crate::store::{BoxFuture, DataDirectory, Disk, Found, Manifest, StoreConfig, StoreError};
+use crate::store::{
+    BoxFuture, DataDirectory, Disk, Found, Manifest, ManifestError, StoreConfig, StoreError,
+};
 
 /// A snapshot cannot be read or built.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
+    /// Nobody can say which snapshot counts.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
     /// The snapshot's file is damaged.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
@@ -55,6 +60,7 @@ impl CompactionError {
     pub const fn is_damage(&self) -> bool {
         match self {
             Self::Snapshot(_) | Self::Undecodable { .. } | Self::Unfit { .. } => true,
+            Self::Manifest(error) => matches!(error, ManifestError::Damaged { .. }),
             Self::Replay(error) => error.is_damage(),
             Self::Store(_) | Self::Interrupted(_) => false,
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::acknowledged::{self, Acknowledged};
 use super::directory_error::DirectoryError;
 use super::disk::{Disk, Lock};
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Manifest, ManifestError};
 use super::small_file::{self, UNFINISHED};
 use super::{SegmentStore, Store, StoreConfig, StoreError};
 
@@ -128,7 +128,7 @@ impl DataDirectory {
     ///
     /// # Errors
     /// As [`Manifest::read`].
-    pub async fn manifest(&self) -> Result<Manifest, StoreError> {
+    pub async fn manifest(&self) -> Result<Manifest, ManifestError> {
         Manifest::read(&*self.disk, &self.path).await
     }
 

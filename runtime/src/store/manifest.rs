@@ -38,6 +38,22 @@ struct AnyLine {
     format: u32,
 }
 
+/// The manifest cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// It is missing, or not what was written: nobody can say any more which snapshot counts.
+    #[error("{path} is damaged: {reason}; restore the directory from a copy")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The system does not let us read it.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
 impl Manifest {
     /// What a new data directory has.
     pub const NEW: Self = Self { snapshot: None, journal_first: Lsn::new(1) };
@@ -46,11 +62,14 @@ impl Manifest {
     ///
     /// # Errors
     /// When it is missing or damaged, saying in what way.
-    pub async fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, StoreError> {
+    pub async fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, ManifestError> {
         let path = dir.join(NAME);
-        let failed = |reason: String| StoreError::new("cannot read", &path, &reason);
-        let bytes = small_file::read(disk, &path).await?;
-        parse(&bytes.ok_or_else(|| failed("there is none".into()))?).map_err(failed)
+        let path_text = path.display().to_string();
+        let damaged = |reason: String| ManifestError::Damaged { path: path_text, reason };
+        match small_file::read(disk, &path).await? {
+            Some(bytes) => parse(&bytes).map_err(damaged),
+            None => Err(damaged("there is none".into())),
+        }
     }
 
     /// Makes this the manifest of the data directory `dir`. Durable on return; after a crash the

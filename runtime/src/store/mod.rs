@@ -37,7 +37,7 @@ pub use self::directory_error::DirectoryError;
 pub use self::disk::{Disk, DiskFile, Entry, Lock};
 #[cfg(not(madsim))]
 pub use self::disk_real::RealDisk;
-pub use self::manifest::Manifest;
+pub use self::manifest::{Manifest, ManifestError};
 pub use self::segment::SegmentStore;
 #[cfg(not(madsim))]
 pub use self::sled::SledStore;
