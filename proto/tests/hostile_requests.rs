@@ -192,6 +192,21 @@ fn transfer_servers_are_checked_one_by_one() {
 }
 
 #[test]
+fn what_a_worker_leaves_does_not_keep_its_whole_request() {
+    let info = wire::DataTransferServerInfo {
+        compatibility_info: vec![7; 100].into(),
+        ..Default::default()
+    };
+    let message = wire::WorkerHeartbeatRequest { transfer_servers: vec![info], ..heartbeat() };
+    let bytes = Bytes::from(message.encode_to_vec());
+    let decoded = decode_request(Method::WorkerHeartbeat, &bytes).unwrap();
+    assert!(matches!(&decoded, Decoded::Request(Request::WorkerHeartbeat(heartbeat))
+        if heartbeat.transfer_servers[0].compatibility_info == vec![7; 100]));
+    assert!(bytes.is_unique(), "something decoded is a part of the request");
+    drop(decoded);
+}
+
+#[test]
 fn a_target_processing_time_is_whole_and_saturates() {
     let cases = [
         (1.75, 1),

@@ -40,11 +40,13 @@ pub(super) fn decode_heartbeat(bytes: &Bytes) -> Result<Request, Status> {
 
 fn decode_transfer_server(server: wire::DataTransferServerInfo) -> Result<TransferServer, Status> {
     const NAME: &str = "DataTransferServerInfo";
+    let compatibility_info = field(NAME, "compatibility_info")
+        .bytes(server.compatibility_info, COMPATIBILITY_INFO_BYTES_MAX)?;
     Ok(TransferServer {
         protocol: field(NAME, "protocol").name(server.protocol)?,
         address: field(NAME, "address").name(server.address)?,
-        compatibility_info: field(NAME, "compatibility_info")
-            .bytes(server.compatibility_info, COMPATIBILITY_INFO_BYTES_MAX)?,
+        // Kept as long as the worker: a slice would keep the whole request with it.
+        compatibility_info: Bytes::copy_from_slice(&compatibility_info),
         fall_back_to_grpc_at_client_creation_time: server.fall_back_to_grpc_at_client_creation_time,
         fall_back_to_grpc_at_get_element_time: server.fall_back_to_grpc_at_get_element_time,
     })
