@@ -14,6 +14,7 @@ use rondo::config::{Bounds, Config, Listen, Storage};
 use rondo::node::BlobPin;
 use rondo::serve::{ServeError, run};
 use rondo::service::{JournalStatus, NodePort};
+use rondo::store::blobs::Blob;
 use rondo::transport::grpc_client::GrpcClient;
 use rondo::transport::{BoxFuture, Transport};
 use rondo_core::control::{Health, Reply, Request};
@@ -41,7 +42,7 @@ impl NodePort for ParkingNode {
         self.call(request)
     }
 
-    fn put_blob(&self, _: Digest, _: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>> {
+    fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
         Box::pin(pending())
     }
 

@@ -15,6 +15,7 @@ use rondo::service::{
     AdminService, DispatcherService, HealthService, JournalStatus, NodePort, NodeSlot, Router,
     ServerInfo,
 };
+use rondo::store::blobs::Blob;
 use rondo::transport::budget::Budget;
 use rondo::transport::grpc_client::GrpcClient;
 use rondo::transport::grpc_server::{ServerConfig, serve};
@@ -90,8 +91,8 @@ impl NodePort for FakeNode {
         self.call(request)
     }
 
-    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>> {
-        self.blobs.lock().unwrap().insert(digest, blob);
+    fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
+        self.blobs.lock().unwrap().insert(blob.digest(), blob.bytes().clone());
         Box::pin(ready(Ok(BlobPin::none())))
     }
 

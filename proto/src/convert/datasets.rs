@@ -85,12 +85,12 @@ fn structure_digest(element_spec: &[u8]) -> Result<Digest, Status> {
     })
 }
 
-/// Names a cleaned `DatasetDef` by its content; up to
+/// The definition that a cleaned `DatasetDef` with this BLAKE3 digest is; up to
 /// [`DEFINITION_INLINE_BYTES_MAX`] it holds the bytes, else the caller keeps them as a blob.
-pub fn definition_of(cleaned: &Bytes) -> Definition {
+pub fn definition_of(digest: Digest, cleaned: &Bytes) -> Definition {
     let size_bytes = cleaned.len() as u64;
     Definition {
-        digest: Digest::new(*blake3::hash(cleaned).as_bytes()),
+        digest,
         size_bytes,
         inline: (size_bytes <= DEFINITION_INLINE_BYTES_MAX).then(|| cleaned.clone()),
     }

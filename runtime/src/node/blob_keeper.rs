@@ -15,7 +15,7 @@ use bytes::Bytes;
 use rondo_core::ids::Digest;
 use tokio::sync::Notify;
 
-use crate::store::blobs::{BlobError, Blobs};
+use crate::store::blobs::{Blob, BlobError, Blobs};
 
 /// Keeps blobs.
 #[derive(Clone)]
@@ -90,9 +90,10 @@ impl BlobKeeper {
     ///
     /// # Errors
     /// As [`Blobs::put`].
-    pub(super) async fn put(&self, digest: Digest, blob: Bytes) -> Result<BlobPin, BlobError> {
+    pub(super) async fn put(&self, blob: Blob) -> Result<BlobPin, BlobError> {
+        let digest = blob.digest();
         let pin = self.pin(digest).await;
-        self.0.blobs.put(digest, blob).await?;
+        self.0.blobs.put(blob).await?;
         self.state().kept.insert(digest);
         Ok(pin)
     }
@@ -181,8 +182,8 @@ mod tests {
     }
 
     impl Blobs for Slow {
-        fn put(&self, digest: Digest, bytes: Bytes) -> BoxFuture<'static, Result<(), BlobError>> {
-            self.blobs.put(digest, bytes)
+        fn put(&self, blob: Blob) -> BoxFuture<'static, Result<(), BlobError>> {
+            self.blobs.put(blob)
         }
 
         fn get(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Bytes>, BlobError>> {
@@ -216,8 +217,8 @@ mod tests {
         let (keeper, permits) = keeper();
         permits.add_permits(9);
         let name = digest(&BLOB);
-        let first = keeper.put(name, BLOB).await.unwrap();
-        let second = keeper.put(name, BLOB).await.unwrap();
+        let first = keeper.put(Blob::of(BLOB)).await.unwrap();
+        let second = keeper.put(Blob::of(BLOB)).await.unwrap();
         keeper.remove(name);
         drop(first);
         assert_eq!((keeper.count(), keeper.take_loose()), (1, vec![]));
@@ -233,11 +234,11 @@ mod tests {
     async fn a_blob_put_while_it_is_removed_is_there_afterwards() {
         let (keeper, permits) = keeper();
         let name = digest(&BLOB);
-        drop(keeper.put(name, BLOB).await.unwrap());
+        drop(keeper.put(Blob::of(BLOB)).await.unwrap());
         keeper.remove(name);
         let mut put = tokio::spawn({
             let keeper = keeper.clone();
-            async move { keeper.put(name, BLOB).await.unwrap() }
+            async move { keeper.put(Blob::of(BLOB)).await.unwrap() }
         });
         tokio::task::yield_now().await;
         let early = tokio::time::timeout(std::time::Duration::from_millis(50), &mut put).await;
@@ -265,7 +266,7 @@ mod tests {
             }
         });
         for turn in 0..500 {
-            let pin = keeper.put(name, BLOB).await.unwrap();
+            let pin = keeper.put(Blob::of(BLOB)).await.unwrap();
             for _ in 0..turn % 4 {
                 tokio::task::yield_now().await;
             }

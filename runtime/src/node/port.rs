@@ -11,7 +11,7 @@ use super::blob_keeper::{BlobKeeper, BlobPin};
 use super::driver::Ended;
 use super::handle::NodeHandle;
 use crate::service::{JournalStatus, NodePort};
-use crate::store::blobs::BlobError;
+use crate::store::blobs::{Blob, BlobError};
 use crate::transport::BoxFuture;
 
 /// A node that runs in a task of its own.
@@ -48,9 +48,9 @@ impl NodePort for RunningNode {
         Box::pin(self.handle.call(request, pin))
     }
 
-    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>> {
+    fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
         Box::pin(async move {
-            let put = self.blobs.put(digest, blob).await;
+            let put = self.blobs.put(blob).await;
             put.map_err(|error| blob_status(&error))
         })
     }

@@ -13,6 +13,7 @@ use rondo_proto::graph;
 use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
 use crate::node::BlobPin;
+use crate::store::blobs::Blob;
 use crate::transport::budget::{Budget, Share};
 use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
@@ -121,7 +122,7 @@ async fn register(
             *inline = Bytes::copy_from_slice(inline);
             BlobPin::none()
         }
-        None => node.put_blob(definition.digest, prepared.cleaned).await?,
+        None => node.put_blob(prepared.cleaned).await?,
     };
     let mut request = registration.with_graph(definition, prepared.plan);
     request.metadata.encoded = Bytes::copy_from_slice(&request.metadata.encoded);
@@ -130,7 +131,7 @@ async fn register(
 
 /// A graph, ready to be registered.
 struct Prepared {
-    cleaned: Bytes,
+    cleaned: Blob,
     definition: dispatcher::Definition,
     plan: dispatcher::SplitPlan,
 }
@@ -156,11 +157,12 @@ fn prepare(dataset_def: &Bytes) -> Result<Prepared, Status> {
         let text = format!("GetOrRegisterDatasetRequest.dataset is no graph: {error}");
         Status::new(Code::InvalidArgument, text)
     })?;
-    let definition = convert::definition_of(&prepared.cleaned);
+    let cleaned = Blob::of(prepared.cleaned);
+    let definition = convert::definition_of(cleaned.digest(), cleaned.bytes());
     for warning in &prepared.warnings {
         tracing::warn!(digest = %definition.digest, "registered graph: {warning}");
     }
-    Ok(Prepared { cleaned: prepared.cleaned, definition, plan: prepared.plan })
+    Ok(Prepared { cleaned, definition, plan: prepared.plan })
 }
 
 fn internal(text: &str) -> Status {

@@ -9,6 +9,7 @@ use rondo_core::status::{Code, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::node::BlobPin;
+use crate::store::blobs::Blob;
 use crate::transport::BoxFuture;
 
 /// A running control-plane node.
@@ -23,7 +24,7 @@ pub trait NodePort: Send + Sync + 'static {
 
     /// Keeps a large definition; it is durable on return, and kept as long as the pin lives.
     /// Keeping the same one twice does nothing.
-    fn put_blob(&self, digest: Digest, blob: Bytes) -> BoxFuture<'_, Result<BlobPin, Status>>;
+    fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>>;
 
     /// Reads a large definition.
     fn get_blob(&self, digest: Digest) -> BoxFuture<'_, Result<Bytes, Status>>;

@@ -1,6 +1,6 @@
 //! Large values in files named by their content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,38 @@ use super::{BoxFuture, StoreConfig, StoreError};
 /// Where files are while they are written, below the blobs' directory.
 const UNFINISHED_DIR: &str = "unfinished";
 
+/// Bytes with their digest, which takes a while to find: this is the only way to give them one, so
+/// that nobody has to look whether it is theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    digest: Digest,
+    bytes: Bytes,
+}
+
+impl Blob {
+    /// Names these bytes.
+    pub fn of(bytes: Bytes) -> Self {
+        Self { digest: digest(&bytes), bytes }
+    }
+
+    /// What they are named.
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The bytes.
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
 /// Keeps values by their BLAKE3 digests.
 pub trait Blobs: Send + Sync + 'static {
-    /// Keeps `bytes`. Durable on return; cheap when they are kept already.
+    /// Keeps the blob. Durable on return; cheap when it is kept already.
     ///
     /// # Errors
     /// [`BlobError`]; [`BlobError::Full`] may pass.
-    fn put(&self, digest: Digest, bytes: Bytes) -> BoxFuture<'static, Result<(), BlobError>>;
+    fn put(&self, blob: Blob) -> BoxFuture<'static, Result<(), BlobError>>;
 
     /// What has this digest; `None` if nothing kept has it. What is returned has the digest.
     ///
@@ -99,6 +124,8 @@ pub struct FileBlobs {
     free_space_reserve_bytes: u64,
     /// Numbers the unfinished files of this process.
     unfinished: Arc<AtomicU64>,
+    /// Directories below `dir` that are there, durably.
+    made: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl FileBlobs {
@@ -126,6 +153,7 @@ impl FileBlobs {
             blob_bytes_max: config.blob_bytes_max,
             free_space_reserve_bytes: config.free_space_reserve_bytes,
             unfinished: Arc::default(),
+            made: Arc::default(),
         })
     }
 
@@ -136,13 +164,12 @@ impl FileBlobs {
         (dir, path)
     }
 
-    async fn put(self, expected: Digest, bytes: Bytes) -> Result<(), BlobError> {
-        let (dir, path) = self.place(expected);
+    async fn put(self, Blob { digest, bytes }: Blob) -> Result<(), BlobError> {
+        let (dir, path) = self.place(digest);
         let found_bytes = bytes.len() as u64;
         if found_bytes > self.blob_bytes_max {
             return Err(BlobError::TooLarge { found_bytes, max_bytes: self.blob_bytes_max });
         }
-        check(expected, &bytes, &path.display().to_string())?;
         let written = match self.has(&path, found_bytes).await {
             // It may have got its name just before a crash, so the name may not be durable.
             Ok(true) => self.disk.sync_dir(&dir).await,
@@ -168,13 +195,11 @@ impl FileBlobs {
 
     async fn write(&self, dir: &Path, path: &Path, bytes: Bytes) -> io::Result<()> {
         self.check_space(bytes.len() as u64).await?;
-        create_dir(&*self.disk, &self.dir, dir).await?;
+        self.make(dir).await?;
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
         let unfinished = self.dir.join(UNFINISHED_DIR).join(number.to_string());
         let write = async {
-            let file = self.disk.create(&unfinished).await?;
-            file.write_at(0, bytes).await?;
-            file.sync_data().await?;
+            self.disk.create_with(&unfinished, bytes).await?;
             self.disk.rename(&unfinished, path).await
         };
         if let Err(error) = write.await {
@@ -183,6 +208,15 @@ impl FileBlobs {
             return Err(error);
         }
         self.disk.sync_dir(dir).await
+    }
+
+    async fn make(&self, dir: &Path) -> io::Result<()> {
+        let made = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if !made().contains(dir) {
+            create_dir(&*self.disk, &self.dir, dir).await?;
+            made().insert(dir.to_owned());
+        }
+        Ok(())
     }
 
     async fn check_space(&self, needed_bytes: u64) -> io::Result<()> {
@@ -234,8 +268,8 @@ impl FileBlobs {
 }
 
 impl Blobs for FileBlobs {
-    fn put(&self, digest: Digest, bytes: Bytes) -> BoxFuture<'static, Result<(), BlobError>> {
-        Box::pin(self.clone().put(digest, bytes))
+    fn put(&self, blob: Blob) -> BoxFuture<'static, Result<(), BlobError>> {
+        Box::pin(self.clone().put(blob))
     }
 
     fn get(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Bytes>, BlobError>> {
@@ -289,8 +323,7 @@ impl MemoryBlobs {
         work(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn put_now(&self, digest: Digest, bytes: Bytes) -> Result<(), BlobError> {
-        check(digest, &bytes, "in memory")?;
+    fn put_now(&self, Blob { digest, bytes }: Blob) -> Result<(), BlobError> {
         let needed_bytes = bytes.len() as u64;
         self.with(|kept| {
             if kept.contains_key(&digest) {
@@ -309,8 +342,8 @@ impl MemoryBlobs {
 }
 
 impl Blobs for MemoryBlobs {
-    fn put(&self, digest: Digest, bytes: Bytes) -> BoxFuture<'static, Result<(), BlobError>> {
-        let put = self.put_now(digest, bytes);
+    fn put(&self, blob: Blob) -> BoxFuture<'static, Result<(), BlobError>> {
+        let put = self.put_now(blob);
         Box::pin(async { put })
     }
 

@@ -27,6 +27,20 @@ pub trait Disk: Send + Sync + 'static {
     /// Also when there is none.
     fn open(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>>;
 
+    /// Creates a file that holds `bytes`, whole and durable on return but for its name. Meant for
+    /// long ones that nobody reads soon.
+    ///
+    /// # Errors
+    /// Also when the name is taken; later ones may leave the file behind, unfinished.
+    fn create_with(&self, path: &Path, bytes: Bytes) -> BoxFuture<'static, io::Result<()>> {
+        let created = self.create(path);
+        Box::pin(async move {
+            let file = created.await?;
+            file.write_at(0, bytes).await?;
+            file.sync_data().await
+        })
+    }
+
     /// Gives a file or directory another name, replacing a file that has it.
     ///
     /// # Errors

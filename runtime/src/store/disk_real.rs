@@ -11,6 +11,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::BoxFuture;
+use super::direct;
 use super::disk::{Disk, DiskFile, Entry, Lock};
 
 /// Zeros are written in pieces of this size where space cannot be set aside otherwise, in bytes.
@@ -63,6 +64,14 @@ impl Disk for RealDisk {
         with_path(path, |path| {
             let file = OpenOptions::new().read(true).write(true).open(path)?;
             Ok(Arc::new(RealFile(Arc::new(file))) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn create_with(&self, path: &Path, bytes: Bytes) -> BoxFuture<'static, io::Result<()>> {
+        with_path(path, move |path| {
+            let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+            direct::write_all(&file, &bytes)?;
+            file.sync_data()
         })
     }
 

@@ -6,6 +6,8 @@
 mod acknowledged;
 pub mod blobs;
 mod config;
+#[cfg(not(madsim))]
+mod direct;
 mod directory;
 mod directory_error;
 mod disk;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rondo::service::NodePort;
 use rondo::store::StoreKind;
-use rondo::store::blobs::digest;
+use rondo::store::blobs::{Blob, digest};
 use rondo_core::status::Code;
 
 use super::calls::register;
@@ -34,7 +34,7 @@ fn a_definition_put_for_nothing_goes_when_its_pin_does() {
     let life = Life::begin(&world);
     life.run(async {
         let node = &life.node;
-        let pin = node.put_blob(digest(&large(1)), large(1)).await.unwrap();
+        let pin = node.put_blob(Blob::of(large(1))).await.unwrap();
         assert_eq!(node.journal_status().blobs, 1);
         drop(pin);
         eventually("the removal", || node.journal_status().blobs == 0).await;

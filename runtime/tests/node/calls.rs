@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rondo::node::{BlobPin, RunningNode};
 use rondo::service::NodePort;
-use rondo::store::blobs::digest;
+use rondo::store::blobs::{Blob, digest};
 use rondo_core::control::{Reply, Request};
 use rondo_core::dispatcher::{
     self, ClientHeartbeat, Compression, DatasetMetadata, Definition, GetOrCreateJob,
@@ -43,7 +43,7 @@ pub(crate) async fn register(
     let size_bytes = bytes.len() as u64;
     let is_blob = size_bytes > DEFINITION_INLINE_BYTES_MAX;
     let pin = match is_blob {
-        true => node.put_blob(digest, bytes.clone()).await?,
+        true => node.put_blob(Blob::of(bytes.clone())).await?,
         false => BlobPin::none(),
     };
     let definition = Definition { digest, size_bytes, inline: (!is_blob).then_some(bytes) };
