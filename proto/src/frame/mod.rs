@@ -12,4 +12,4 @@ pub use envelope::{EnvelopeError, FRAME_HEADER_BYTES, MAGIC, PAYLOAD_BYTES_MAX, 
 pub use envelope::{decode, encode, peek};
 pub use error::FrameError;
 pub use parts::{decode_part, encode_part};
-pub use records::{decode_records, encode_records};
+pub use records::{decode_records, encode_records, records};

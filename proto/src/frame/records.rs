@@ -4,11 +4,14 @@ use prost::Message;
 use rondo_core::control::Record;
 use rondo_core::dispatcher;
 
-use super::error::{FrameError, malformed, required, submessages, unknown_kind};
+use super::error::{FrameError, malformed, required, unknown_kind};
 use super::wire::Wire;
 use crate::journal;
 use journal::dispatcher_record::Kind;
 use journal::entry::Machine;
+
+/// What `Group.entries` begin with on the wire.
+const ENTRY_KEY: usize = 0x0a;
 
 /// Encodes the records of a commit group, in order.
 pub fn encode_records(records: &[Record]) -> Vec<u8> {
@@ -21,15 +24,47 @@ pub fn encode_records(records: &[Record]) -> Vec<u8> {
 /// # Errors
 /// When the bytes are no group, or hold a record that this release cannot read.
 pub fn decode_records(payload: &[u8]) -> Result<Vec<Record>, FrameError> {
-    let group = journal::Group::decode(payload).map_err(|error| malformed("Group", &error))?;
-    let decode = |(index, entry)| match decode_entry(entry)? {
-        Some(record) => Ok(record),
-        None => {
-            let entry = submessages(payload).nth(index);
-            Err(unknown_kind(index, entry.map_or(&[], |(_, bytes)| bytes)))
+    records(payload).collect()
+}
+
+/// The records of a commit group, in order, each decoded when it is asked for. An error, as of
+/// [`decode_records`], ends them.
+pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record, FrameError>> {
+    let mut rest = payload;
+    let mut index = 0_usize;
+    std::iter::from_fn(move || {
+        let decoded = decode_next(&mut rest, index).transpose()?;
+        index = index.saturating_add(1);
+        if decoded.is_err() {
+            rest = &[];
         }
-    };
-    group.entries.into_iter().enumerate().map(decode).collect()
+        Some(decoded)
+    })
+}
+
+/// Takes the record number `index` off the front; `None` where there is no more.
+fn decode_next(rest: &mut &[u8], index: usize) -> Result<Option<Record>, FrameError> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let broken = |error| malformed("Group", &error);
+    let key = prost::decode_length_delimiter(&mut *rest).map_err(broken)?;
+    if key != ENTRY_KEY {
+        let reason = format!("key {key} where an entry should begin, with key {ENTRY_KEY}");
+        return Err(FrameError::Malformed { message: "Group", reason });
+    }
+    let before = *rest;
+    let entry = journal::Entry::decode_length_delimited(&mut *rest).map_err(broken)?;
+    match decode_entry(entry)? {
+        Some(record) => Ok(Some(record)),
+        None => Err(unknown_kind(index, unprefixed(before))),
+    }
+}
+
+/// The message that these bytes begin with, without its length.
+fn unprefixed(mut bytes: &[u8]) -> &[u8] {
+    let len = prost::decode_length_delimiter(&mut bytes).unwrap_or_default();
+    bytes.get(..len).unwrap_or_default()
 }
 
 fn encode_entry(record: &Record) -> journal::Entry {
@@ -60,10 +95,11 @@ macro_rules! kinds {
         fn encode_dispatcher(record: &dispatcher::Record) -> Kind {
             match record {
                 $(dispatcher::Record::$kind { $($plain,)* $($nested),* } => {
-                    Kind::$kind(journal::$kind {
+                    let message = journal::$kind {
                         $($plain: $plain.write(),)*
                         $($nested: Some($nested.write()),)*
-                    })
+                    };
+                    Kind::$kind(message.into())
                 })*
             }
         }

@@ -10,7 +10,9 @@ use rondo_core::control::Record;
 use rondo_core::dispatcher::Record as DispatcherRecord;
 use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
-use rondo_proto::frame::{FrameError, decode_part, decode_records, encode_part, encode_records};
+use rondo_proto::frame::{
+    FrameError, decode_part, decode_records, encode_part, encode_records, records,
+};
 
 use values::{part, record};
 
@@ -106,6 +108,21 @@ fn an_unknown_machine_is_named() {
     assert_eq!(error, FrameError::UnknownKind { index: 0, machine: 5, kind: 2 });
     let error = decode_part(&[0x2a, 0x02, 0x12, 0x00]).unwrap_err();
     assert_eq!(error, FrameError::UnknownKind { index: 0, machine: 5, kind: 2 });
+}
+
+#[test]
+fn what_is_no_entry_is_refused() {
+    // Field 2 of the group, which no release writes.
+    let error = decode_records(&[0x12, 0x00]).unwrap_err();
+    assert!(error.to_string().contains("key 18 where an entry should begin"), "{error}");
+}
+
+#[test]
+fn records_before_a_bad_one_are_decoded_and_none_after_it() {
+    let good = encode_records(&one(DispatcherRecord::FinishTask { id: TaskId::new(7) }));
+    let group = [&good[..], &[0x0a, 0x00], &good].concat();
+    let found: Vec<bool> = records(&group).map(|record| record.is_ok()).collect();
+    assert_eq!(found, [true, false]);
 }
 
 #[test]

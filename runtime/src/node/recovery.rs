@@ -132,22 +132,20 @@ impl Replay {
             place: place.to_owned(),
             source,
         };
-        let records = frame::decode_records(payload).map_err(undecodable)?;
-        if u64::try_from(records.len()) != Ok(header.count) {
-            return Err(ReplayError::Miscounted {
-                lsn: header.first,
-                place: place.to_owned(),
-                found: records.len(),
-                expected: header.count,
-            });
-        }
         let mut lsn = header.first;
-        for record in records {
+        let mut found = 0_usize;
+        for record in frame::records(payload) {
+            let record = record.map_err(undecodable)?;
             let unfit = |source| ReplayError::Unfit { lsn, place: place.to_owned(), source };
             self.recovery.apply(lsn, &record).map_err(unfit)?;
             lsn = lsn.next();
+            found = found.saturating_add(1);
         }
-        Ok(())
+        if u64::try_from(found) == Ok(header.count) {
+            return Ok(());
+        }
+        let (place, expected) = (place.to_owned(), header.count);
+        Err(ReplayError::Miscounted { lsn: header.first, place, found, expected })
     }
 }
 
