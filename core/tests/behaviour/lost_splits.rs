@@ -257,13 +257,31 @@ fn passes_are_kept_apart() {
     assert_eq!(take(&mut driver, "w:1", 99), [0, 1], "of the first pass");
 }
 
+/// Runs of splits that the durable state holds, of tasks and waiting to be handed out again, and the
+/// splits in them.
+fn runs(driver: &Driver) -> (usize, u64) {
+    let of_tasks = driver.state().tasks().values().map(|task| &task.splits.remembered);
+    let again = driver.state().iterations().values().map(|iteration| &iteration.splits.again);
+    let sets = of_tasks.chain(again);
+    sets.fold((0, 0), |(runs, splits), set| (runs + set.runs().count(), splits + set.count()))
+}
+
 #[test]
-fn a_task_without_gaps_is_remembered_in_few_bytes() {
-    let (mut driver, _) = reading(true, 1000);
+fn splits_cost_runs_and_are_freed_with_their_tasks() {
+    let (mut driver, _) = reading(true, 2000);
+    for _ in 0..5 {
+        take(&mut driver, "w:1", 100);
+        take(&mut driver, "w:2", 100);
+    }
+    assert_eq!(runs(&driver), (10, 1000));
     take(&mut driver, "w:2", 500);
-    let task = &driver.state().tasks()[&SECOND_TASK];
-    assert_eq!(task.splits.remembered.runs().count(), 1);
+    assert_eq!(runs(&driver), (10, 1500), "what goes on costs nothing");
+    driver.restart();
+    assert_eq!(runs(&driver), (10, 1500));
     driver.finish("w:2", SECOND_TASK);
-    let task = &driver.state().tasks()[&SECOND_TASK];
-    assert!(task.splits.remembered.is_empty(), "freed with its task");
+    assert_eq!(runs(&driver), (5, 500));
+    driver.finish("w:1", FIRST);
+    assert_eq!(runs(&driver), (0, 0));
+    driver.restart();
+    assert_eq!(runs(&driver), (0, 0));
 }
