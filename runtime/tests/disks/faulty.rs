@@ -189,17 +189,17 @@ impl DiskFile for FaultyFile {
 
     fn sync_data(&self) -> BoxFuture<'static, io::Result<()>> {
         self.faults.syncs.fetch_add(1, Ordering::SeqCst);
-        if self.faults.sync_fails.load(Ordering::SeqCst) {
-            return fail(io::Error::other("the disk does not answer"));
-        }
         let sync = self.file.sync_data();
-        let mut hangs_for = self.faults.sync_hangs_for.subscribe();
-        let path = self.path.clone();
+        let (faults, path) = (self.faults.clone(), self.path.clone());
+        let mut hangs_for = faults.sync_hangs_for.subscribe();
         Box::pin(async move {
             let goes_on = hangs_for.wait_for(|part| !is_one(&path, *part));
             // The sender lives as long as the disk; without one, nothing ever ends the wait.
             if goes_on.await.is_err() {
                 std::future::pending().await
+            }
+            if faults.sync_fails.load(Ordering::SeqCst) {
+                return Err(io::Error::other("the disk does not answer"));
             }
             sync.await
         })

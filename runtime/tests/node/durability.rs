@@ -7,14 +7,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rondo::service::NodePort;
+use rondo::store::Found;
 use rondo_core::dispatcher::{self, WorkerHeartbeat};
-use rondo_core::status::Status;
+use rondo_core::ids::JobId;
+use rondo_core::status::{Code, Status};
+use rondo_proto::frame;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::calls::{call, job, job_names, report, worker_heartbeat};
 use super::faulty_disk::FaultyDisk;
-use super::world::{Life, World};
+use super::world::{Life, World, eventually};
 
 /// Long enough to see that an answer waits for the disk.
 const A_WHILE: Duration = Duration::from_millis(300);
@@ -83,6 +86,70 @@ fn calls_at_once_share_syncs() {
     life.stop();
     let life = Life::begin(&world);
     assert_eq!(life.run(job_names(&life.node)).len(), 1000);
+}
+
+/// The records in each group of the journal's first segment, marks left out.
+async fn groups(world: &World) -> Vec<u64> {
+    let store = world.open().await.open_journal(&world.store).await.unwrap();
+    let found = store.read(store.segments()[0].first).await.unwrap();
+    let count = |found: Found| frame::decode(&found.frame.unwrap()).unwrap().0.count;
+    found.into_iter().map(count).filter(|count| *count > 0).collect()
+}
+
+/// Hangs the disk, and makes calls one after the other, each in a turn of its own of the node: the
+/// first is being synced when the others come.
+async fn call_during_a_sync(life: &Life, disk: &FaultyDisk) -> JoinSet<Result<JobId, Status>> {
+    hang(disk, true);
+    let mut calls = JoinSet::new();
+    for n in 0..21_u64 {
+        let node = Arc::clone(&life.node);
+        calls.spawn(async move { job(&node, &format!("job {n}")).await });
+        eventually("taken", || life.node.journal_status().next_lsn == n + 2).await;
+    }
+    calls
+}
+
+#[test]
+fn what_comes_during_a_sync_is_one_group() {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let calls = call_during_a_sync(&life, &disk).await;
+        hang(&disk, false);
+        assert!(calls.join_all().await.iter().all(Result::is_ok));
+        life.node.shutdown().await.unwrap();
+        assert_eq!(groups(&world).await, [1, 20]);
+    });
+}
+
+#[test]
+fn what_was_collected_during_a_sync_is_written_at_an_orderly_stop() {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let calls = call_during_a_sync(&life, &disk).await;
+        let stop = life.node.shutdown();
+        hang(&disk, false);
+        stop.await.unwrap();
+        assert!(calls.join_all().await.iter().all(Result::is_ok));
+        assert_eq!(groups(&world).await, [1, 20]);
+    });
+}
+
+#[test]
+fn what_was_collected_during_a_sync_that_fails_is_never_written() {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let calls = call_during_a_sync(&life, &disk).await;
+        disk.faults.sync_fails.store(true, Ordering::SeqCst);
+        hang(&disk, false);
+        let answers = calls.join_all().await;
+        assert!(answers.iter().all(|a| a.as_ref().is_err_and(|s| s.code == Code::Unavailable)));
+        life.node.halted().await;
+        disk.faults.sync_fails.store(false, Ordering::SeqCst);
+        assert_eq!(groups(&world).await, [1]);
+    });
 }
 
 /// Registers a worker that says much of itself.
