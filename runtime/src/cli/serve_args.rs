@@ -98,7 +98,7 @@ pub(super) struct ServeArgs {
     pub(super) free_space_reserve_mb: u64,
 
     /// Size at which a segment of the journal is closed and compacted into a snapshot, in bytes
-    #[arg(long, env = "RONDO_SEGMENT_BYTES_MAX", value_name = "BYTES", default_value_t = 16 << 20,
+    #[arg(long, env = "RONDO_SEGMENT_BYTES_MAX", value_name = "BYTES", default_value_t = 8 << 20,
           value_parser = clap::value_parser!(u64).range(4096..=1 << 30), help_heading = "Storage")]
     pub(super) segment_bytes_max: u64,
 

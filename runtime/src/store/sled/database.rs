@@ -85,6 +85,12 @@ impl Database {
         join(self.db.iter())
     }
 
+    /// The key of the last frame, good or bad.
+    pub(super) fn last_key(&self) -> Option<FrameKey> {
+        let keys = self.db.iter().keys().rev().map_while(Result::ok);
+        keys.filter_map(|key| FrameKey::parse(&key)).map(|(frame, _)| frame).next()
+    }
+
     /// Deletes everything behind the frame at `last`, or everything. Durable on return.
     pub(super) fn cut_behind(&self, last: Option<FrameKey>) -> Result<(), StoreError> {
         let failed = |error: sled::Error| self.failed("cannot cut", &error);

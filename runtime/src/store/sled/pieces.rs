@@ -37,7 +37,7 @@ impl FrameKey {
     }
 
     /// The frame and the piece that a key stands for.
-    fn parse(key: &[u8]) -> Option<(Self, u32)> {
+    pub(super) fn parse(key: &[u8]) -> Option<(Self, u32)> {
         let number = u128::from_be_bytes(key.try_into().ok()?);
         let first = Lsn::new((number >> 64) as u64);
         Some((Self { first, ordinal: (number >> 32) as u32 }, number as u32))
@@ -98,8 +98,9 @@ impl Joined {
 }
 
 fn hex(key: &[u8]) -> String {
-    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("key {digits}")
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    let digits = key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    "key ".chars().chain(digits).collect()
 }
 
 /// The pieces of one frame that were found so far.
@@ -177,6 +178,11 @@ mod tests {
             assert!(found[0].frame.is_err(), "piece {lost}");
             assert!(found[1].frame.is_ok(), "piece {lost}");
         }
+    }
+
+    #[test]
+    fn keys_are_shown_in_hexadecimal() {
+        assert_eq!(hex(&[0, 0x0f, 0xa0, 0xff]), "key 000fa0ff");
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Writer {
             other => {
                 other.map_or(Ok(()), |open| open.database.sync())?;
                 let database = self.place.open_or_create(segment)?;
-                let last = database.frames().iter().rev().find_map(|joined| joined.key);
+                let last = database.last_key();
                 Open { segment, database, last }
             }
         };
