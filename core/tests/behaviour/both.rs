@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rondo_core::control::Health;
+use rondo_core::control::{Health, Record};
 use rondo_core::dispatcher::{ClientHeartbeatReply, Config, Reply, Request};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Code;
@@ -87,8 +87,14 @@ impl<'a> Both<'a> {
         self.remember();
     }
 
+    /// Ends the history, and says what is in the journal then.
+    pub(crate) fn end(mut self) -> Vec<Record> {
+        self.audit();
+        self.real.into_journal()
+    }
+
     /// Asks for everything once more, so that nothing the history did goes unseen.
-    pub(crate) fn audit(&mut self) {
+    fn audit(&mut self) {
         self.make_room();
         self.real.sync();
         self.hear();

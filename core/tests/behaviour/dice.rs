@@ -8,6 +8,8 @@ pub(crate) struct Dice<'a>(&'a [u8]);
 
 /// More than that is only slow.
 const HAPPENINGS_MAX: usize = 200;
+/// Enough for all tasks of an epoch to end at once.
+const TASKS_MAX: u8 = 12;
 
 impl<'a> Dice<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
@@ -59,7 +61,7 @@ impl<'a> Dice<'a> {
                 uid: self.one(&[1, 1, 1, 2]),
             },
             6 => Happening::Update {
-                tasks: self.some(|dice| (dice.at(), !dice.byte().is_multiple_of(4))),
+                tasks: self.some(TASKS_MAX, |dice| (dice.at(), !dice.byte().is_multiple_of(4))),
             },
             7 => Happening::Split {
                 iteration: self.at(),
@@ -123,12 +125,12 @@ impl<'a> Dice<'a> {
         match self.byte() % 6 {
             0..3 => Tasks::Right,
             3 | 4 => Tasks::None,
-            _ => Tasks::Some(self.some(Self::at)),
+            _ => Tasks::Some(self.some(TASKS_MAX, Self::at)),
         }
     }
 
-    fn some<T>(&mut self, each: impl Fn(&mut Self) -> T) -> Vec<T> {
-        let count = self.byte() % 4;
+    fn some<T>(&mut self, max: u8, each: impl Fn(&mut Self) -> T) -> Vec<T> {
+        let count = self.byte() % (max + 1);
         (0..count).map(|_| each(self)).collect()
     }
 

@@ -235,6 +235,11 @@ impl Driver {
         self.node.dispatcher().state()
     }
 
+    /// Every record the journal holds.
+    pub(crate) fn into_journal(self) -> Vec<Record> {
+        self.records
+    }
+
     pub(crate) const fn durable(&self) -> Lsn {
         self.durable
     }

@@ -1,5 +1,6 @@
 //! Lives a history with the dispatcher and the model side by side.
 
+use rondo_core::control::Record;
 use rondo_core::dispatcher::Config;
 use rondo_core::time::Duration;
 
@@ -37,17 +38,26 @@ fn config(settings: Settings) -> Config {
     }
 }
 
-/// Lives a history, and notes what it reaches.
-pub(crate) fn live(settings: Settings, history: &[Happening], reached: &mut Reached) {
-    let mut both = Both::start(config(settings), reached);
+/// What came of a history.
+pub(crate) struct Lived {
+    pub(crate) reached: Reached,
+    /// What is in the journal at its end.
+    pub(crate) journal: Vec<Record>,
+}
+
+/// Lives a history.
+pub(crate) fn live(settings: Settings, history: &[Happening]) -> Lived {
+    let mut reached = Reached::new();
+    let mut both = Both::start(config(settings), &mut reached);
     for happening in history {
         both.happen(happening);
     }
-    both.audit();
+    let journal = both.end();
+    Lived { reached, journal }
 }
 
-/// Lives the history for which these bytes stand, and says what it reached.
-pub(crate) fn live_by(bytes: &[u8]) -> Reached {
+/// Lives the history for which these bytes stand.
+pub(crate) fn live_by(bytes: &[u8]) -> Lived {
     let mut dice = Dice::new(bytes);
     let bits = dice.byte();
     let settings = Settings {
@@ -55,7 +65,5 @@ pub(crate) fn live_by(bytes: &[u8]) -> Reached {
         gc_dynamic_sharding_jobs: bits & 2 != 0,
         reissue_lost_splits: bits & 4 != 0,
     };
-    let mut reached = Reached::new();
-    live(settings, &dice.history(), &mut reached);
-    reached
+    live(settings, &dice.history())
 }

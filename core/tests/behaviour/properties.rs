@@ -37,8 +37,7 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
         Settings { listed, gc_dynamic_sharding_jobs, reissue_lost_splits }
     });
     let outcome = runner.run(&(settings, history()), |(settings, history)| {
-        let mut marks = Reached::new();
-        live(settings, &history, &mut marks);
+        let marks = live(settings, &history).reached;
         let mut reached = reached.borrow_mut();
         marks.into_iter().for_each(|(mark, times)| *reached.entry(mark).or_default() += times);
         Ok(())
