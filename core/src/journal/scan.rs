@@ -137,15 +137,16 @@ impl Scan {
             self.next = end;
             return Ok(Verdict::Apply);
         }
-        if self.broken.is_some() {
-            return Ok(Verdict::Skip);
-        }
+        // Behind damage too: the journal could not be cut before the damage then.
         if header.first < self.next {
             return Err(RecoverError::OutOfOrder {
                 found: header.first,
                 expected: self.next,
                 place: place.into(),
             });
+        }
+        if self.broken.is_some() {
+            return Ok(Verdict::Skip);
         }
         let reason = alloc::format!("record {} follows instead", header.first);
         self.broken = Some(Broken { place: place.into(), reason });

@@ -159,6 +159,18 @@ fn a_record_seen_before_is_out_of_order() {
     }
 }
 
+/// Found by fuzzing: such a journal was to be cut at the damage, and could not be.
+#[test]
+fn a_record_seen_before_is_out_of_order_behind_damage_too() {
+    for again in [group(1, 1, 0), group(2, 5, 0)] {
+        let mut scan = from_the_start();
+        read(&mut scan, group(1, 2, 0));
+        scan.damaged("here", "zeros");
+        let error = scan.group(&again, "journal/2 at 0").unwrap_err();
+        assert!(matches!(error, RecoverError::OutOfOrder { found, .. } if found == again.first));
+    }
+}
+
 #[test]
 fn absurd_numbers_are_survived() {
     let mut scan = from_the_start();

@@ -7,9 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo::node::{ReplayError, Replayed, replay};
 use rondo::store::{Disk, SegmentStore, Store, StoreConfig};
-use rondo_core::control::{Record, Recovered, Recovery};
-use rondo_core::ids::Lsn;
+use rondo_core::control::{
+    self, Durability, Effect, Effects, Input, Node, Record, Recovered, Recovery,
+};
+use rondo_core::dispatcher::{self, Config, WorkerHeartbeat};
+use rondo_core::ids::{CallId, Lsn};
+use rondo_core::invariant;
 use rondo_core::journal::GroupHeader;
+use rondo_core::time::Time;
 use rondo_proto::frame::{decode, decode_records, encode, encode_records};
 
 use crate::journal_pieces::{Journal, Written};
@@ -17,6 +22,8 @@ use crate::model_disk::{Left, ModelDisk};
 use crate::started::{block_on, check_recovered};
 
 const DIRECTORY: &str = "/journal";
+/// The model disk keeps what is set aside in memory.
+const PREALLOCATED_BYTES: u64 = 512;
 
 /// Checks one input. True when the journal holds records and is accepted.
 pub(crate) fn check(bytes: &[u8]) -> bool {
@@ -36,7 +43,7 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
             let records = chain(&good, acknowledged);
             check_nothing_lost(&segments, &good, acknowledged, replayed.recovered.applied);
             check_nothing_invented(&records, &replayed.recovered);
-            check_again(&disk, &replayed.recovered);
+            check_goes_on(&disk, &replayed.recovered);
             !records.is_empty()
         }
     }
@@ -65,7 +72,8 @@ fn path(segment: Lsn) -> PathBuf {
 
 async fn open(disk: &ModelDisk) -> SegmentStore {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    SegmentStore::open(disk, Path::new(DIRECTORY), &StoreConfig::default()).await.unwrap()
+    let config = StoreConfig { preallocate_bytes: PREALLOCATED_BYTES, ..StoreConfig::default() };
+    SegmentStore::open(disk, Path::new(DIRECTORY), &config).await.unwrap()
 }
 
 fn start(disk: &ModelDisk, acknowledged: Option<Lsn>) -> Result<Replayed, ReplayError> {
@@ -172,11 +180,52 @@ fn check_nothing_invented(records: &[Record], recovered: &Recovered) {
     check_recovered(recovered, parts);
 }
 
-/// The next start finds the same, and nothing left to cut.
-fn check_again(disk: &ModelDisk, recovered: &Recovered) {
+/// The next start finds the same; what is written then is found by the one after it.
+fn check_goes_on(disk: &ModelDisk, recovered: &Recovered) {
     let disk = disk.after_the_cut(Left::Everything);
-    let again = start(&disk, Some(recovered.applied).filter(|lsn| *lsn > Lsn::NONE));
-    let again = again.expect("accepted once, refused then");
+    let again = start(&disk, told_of(recovered)).expect("accepted once, refused then");
     assert_eq!(again.recovered, *recovered, "another state at the next start");
-    assert_eq!(again.cut, None, "what was cut is still there");
+    if invariant::check_state(&recovered.dispatcher).is_err() {
+        return;
+    }
+    let (records, written) = one_more_worker(recovered);
+    block_on(append(&disk, recovered.applied, &records));
+    let third = start(&disk, told_of(&written)).expect("what was written is refused");
+    assert_eq!(third.recovered, written, "another state than the one that was left");
+    assert_eq!(third.cut, None, "something stands before what was written");
+}
+
+fn told_of(recovered: &Recovered) -> Option<Lsn> {
+    Some(recovered.applied).filter(|lsn| *lsn > Lsn::NONE)
+}
+
+/// What a node that starts from this state writes when a worker registers, and its state then.
+fn one_more_worker(recovered: &Recovered) -> (Vec<Record>, Recovered) {
+    let now = Time::from_millis(1_000_000);
+    let mut node = Node::start(Durability::Journal, Config::default(), recovered.clone(), now);
+    let request = dispatcher::Request::WorkerHeartbeat(WorkerHeartbeat {
+        address: "one more:1".into(),
+        current_tasks: Vec::new(),
+        tags: Vec::new(),
+        uid: 1,
+        transfer_servers: Vec::new(),
+    });
+    let request = control::Request::Dispatcher(request);
+    let mut effects = Effects::new();
+    node.step(now, Input::Request { call: CallId::new(1), request, entropy: 0 }, &mut effects);
+    let records = effects.drain().filter_map(|effect| match effect {
+        Effect::Append { record, .. } => Some(record),
+        _ => None,
+    });
+    (records.collect(), node.recovered())
+}
+
+async fn append(disk: &ModelDisk, behind: Lsn, records: &[Record]) {
+    let first = behind.next();
+    let header = GroupHeader { first, count: records.len() as u64, durable_upto: behind };
+    let frame = encode(&header, &encode_records(records)).unwrap();
+    let mut store = open(disk).await;
+    store.truncate(first).await.unwrap();
+    store.append(first, frame).await.unwrap();
+    store.sync().await.unwrap();
 }
