@@ -87,8 +87,8 @@ impl Database {
 
     /// The key of the last frame, good or bad.
     pub(super) fn last_key(&self) -> Option<FrameKey> {
-        let keys = self.db.iter().keys().rev().map_while(Result::ok);
-        keys.filter_map(|key| FrameKey::parse(&key)).map(|(frame, _)| frame).next()
+        let keys = self.db.iter().keys().map_while(Result::ok);
+        keys.filter_map(|key| FrameKey::parse(&key)).map(|(frame, _)| frame).last()
     }
 
     /// Deletes everything behind the frame at `last`, or everything. Durable on return.
