@@ -58,6 +58,8 @@ pub struct Scan {
     next: Lsn,
     /// The greatest mark of durability seen.
     durable_upto: Lsn,
+    /// The first record that may lie in the segment now read.
+    segment: Lsn,
     /// The last record whose reply may have left, where that is known exactly.
     acknowledged: Option<Lsn>,
     /// Whether good records were passed over because nobody was ever told of them.
@@ -99,6 +101,7 @@ impl Scan {
             start: next,
             next,
             durable_upto,
+            segment: next,
             acknowledged: None,
             unacknowledged: false,
             broken: None,
@@ -131,19 +134,18 @@ impl Scan {
             self.unacknowledged = true;
             return Ok(Verdict::Skip);
         }
+        // Behind damage too: the journal could not be cut before the damage then. And what lies in
+        // a segment that is named after later records would go with it when they are cut.
+        let expected = self.next.max(self.segment);
+        if header.first < expected {
+            let (found, place) = (header.first, place.into());
+            return Err(RecoverError::OutOfOrder { found, expected, place });
+        }
         if header.first == self.next {
             // What was damaged before held no record, or this one could not come next.
             self.broken = None;
             self.next = end;
             return Ok(Verdict::Apply);
-        }
-        // Behind damage too: the journal could not be cut before the damage then.
-        if header.first < self.next {
-            return Err(RecoverError::OutOfOrder {
-                found: header.first,
-                expected: self.next,
-                place: place.into(),
-            });
         }
         if self.broken.is_some() {
             return Ok(Verdict::Skip);
@@ -158,6 +160,13 @@ impl Scan {
         if self.broken.is_none() {
             self.broken = Some(Broken { place: place.into(), reason: reason.into() });
         }
+    }
+
+    /// Says that the groups that follow lie in the segment that begins with record `first`: all
+    /// before it was durable when that segment was opened.
+    pub fn segment(&mut self, first: Lsn) {
+        self.segment = first;
+        self.durable(Lsn::new(first.get().saturating_sub(1)));
     }
 
     /// Says that everything up to `upto` is known to have been durable (a closed segment, say).

@@ -171,6 +171,25 @@ fn a_record_seen_before_is_out_of_order_behind_damage_too() {
     }
 }
 
+/// Found by fuzzing: cutting the journal behind such a record removed it with its segment.
+#[test]
+fn a_record_in_a_segment_of_later_ones_is_out_of_order() {
+    let mut scan = from_the_start();
+    scan.segment(Lsn::new(4));
+    let place = "journal/4 at 0";
+    let error = scan.group(&group(1, 3, 0), place).unwrap_err();
+    let (found, expected) = (Lsn::new(1), Lsn::new(4));
+    assert_eq!(error, RecoverError::OutOfOrder { found, expected, place: place.into() });
+
+    let mut scan = Scan::starting_at(Lsn::new(3));
+    scan.segment(Lsn::new(1));
+    assert_eq!(read(&mut scan, group(1, 2, 0)), Verdict::Skip, "it is in the snapshot");
+    assert_eq!(read(&mut scan, group(3, 3, 2)), Verdict::Apply);
+    scan.segment(Lsn::new(6));
+    assert_eq!(read(&mut scan, group(6, 1, 5)), Verdict::Apply);
+    assert!(scan.finish().is_ok());
+}
+
 #[test]
 fn absurd_numbers_are_survived() {
     let mut scan = from_the_start();

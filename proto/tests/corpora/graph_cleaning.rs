@@ -25,7 +25,8 @@ pub(crate) fn cleaned(definition: &[u8]) -> Vec<u8> {
     within(definition, 1, |graph| {
         let nodes = within(graph, 1, |node| {
             let node = without_devices(node);
-            let table = last(&node, 2).is_some_and(|op| TABLE_OPS.iter().any(|t| t.as_bytes() == op));
+            let table =
+                last(&node, 2).is_some_and(|op| TABLE_OPS.iter().any(|t| t.as_bytes() == op));
             match table && !is_shared(&node) {
                 true => [node, sharing()].concat(),
                 false => node,

@@ -129,11 +129,7 @@ impl Bits<'_> {
 
     fn input(&mut self) -> Input {
         let byte = self.byte();
-        Input {
-            node: usize::from(byte & 31),
-            control: byte >> 5 == 7,
-            numbered: byte & 32 != 0,
-        }
+        Input { node: usize::from(byte & 31), control: byte >> 5 == 7, numbered: byte & 32 != 0 }
     }
 
     fn tensor(&mut self) -> Tensor {
@@ -178,7 +174,8 @@ fn written_nodes(nodes: &[Drawn], field: u64) -> Vec<u8> {
 
 impl Drawn {
     fn written(&self, at: usize) -> Vec<u8> {
-        let mut out = [framed(1, format!("n{at}").as_bytes()), framed(2, self.op.as_bytes())].concat();
+        let mut out =
+            [framed(1, format!("n{at}").as_bytes()), framed(2, self.op.as_bytes())].concat();
         for input in &self.inputs {
             let (before, behind) = match (input.control, input.numbered) {
                 (true, _) => ("^", ""),

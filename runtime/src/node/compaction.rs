@@ -122,7 +122,7 @@ impl Snapshots {
     /// still count then.
     pub async fn build(self, reads: Vec<SegmentRead>, until: Lsn) -> Result<Lsn, CompactionError> {
         let mut replay = Replay::starting_from(self.load().await?, None);
-        replay.segment_follows(until);
+        replay.durable_before(until);
         for read in reads {
             replay = apply(replay, read.await?).await?;
         }

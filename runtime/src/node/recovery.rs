@@ -88,10 +88,15 @@ impl Replay {
         found.into_iter().try_for_each(|found| self.frame(found))
     }
 
-    /// Says that a later segment begins with record `first`: everything before it was durable when
+    /// Says that the next segment begins with record `first`: everything before it was durable when
     /// that segment was opened.
     pub fn segment_follows(&mut self, first: Lsn) {
-        self.scan.durable(Lsn::new(first.get().saturating_sub(1)));
+        self.scan.segment(first);
+    }
+
+    /// Says that everything before record `next` is known to have been durable.
+    pub fn durable_before(&mut self, next: Lsn) {
+        self.scan.durable(Lsn::new(next.get().saturating_sub(1)));
     }
 
     /// The last record applied.

@@ -190,7 +190,9 @@ impl Writer {
             Piece::Frame { skip, more, behind, payload } => {
                 self.frame(*skip, *more, *behind, payload);
             }
-            Piece::Segment { skip } => self.segment(self.next.saturating_add_signed((*skip).into())),
+            Piece::Segment { skip } => {
+                self.segment(self.next.saturating_add_signed((*skip).into()))
+            }
             Piece::Zeros(count) => {
                 let zeros = vec![0; usize::from(*count) * ALIGNMENT];
                 self.open().bytes.extend(zeros);
