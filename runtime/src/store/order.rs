@@ -67,8 +67,20 @@ fn end(header: &GroupHeader) -> Lsn {
 }
 
 /// Whether a group stays when the journal is cut before record `from`.
-pub(super) fn stays(header: &GroupHeader, from: Lsn) -> bool {
+fn stays(header: &GroupHeader, from: Lsn) -> bool {
     end(header) <= from
+}
+
+/// The last frame that stays when the journal is cut before record `from`. Behind the first that
+/// goes nothing stays, whatever it says.
+pub(super) fn last_to_stay<T>(
+    found: &[T],
+    header: impl Fn(&T) -> Option<GroupHeader>,
+    from: Lsn,
+) -> Option<&T> {
+    let goes = |one: &T| header(one).is_some_and(|header| !stays(&header, from));
+    let before = found.iter().take_while(|one| !goes(one));
+    before.filter(|one| header(one).is_some()).last()
 }
 
 /// Says so if cutting before record `from` would divide a group: groups are all or nothing.
@@ -90,4 +102,24 @@ pub(super) fn refuse_to_divide(
             header.first
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by fuzzing: a mark that goes back kept the records before it, which were to be cut.
+    #[test]
+    fn nothing_stays_behind_what_goes() {
+        let group = |first, count| {
+            let durable_upto = Lsn::NONE;
+            Some(GroupHeader { first: Lsn::new(first), count, durable_upto })
+        };
+        let found = [group(1, 3), None, group(4, 0), None, group(4, 2), group(4, 0), group(1, 0)];
+        let last = |from| last_to_stay(&found, |header| *header, Lsn::new(from));
+        assert_eq!(last(4), Some(&group(4, 0)));
+        assert_eq!(last(4).map(std::ptr::from_ref), Some(std::ptr::from_ref(&found[2])));
+        assert_eq!(last(6), Some(&group(1, 0)));
+        assert_eq!(last(1), None);
+    }
 }

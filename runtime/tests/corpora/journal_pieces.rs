@@ -215,9 +215,9 @@ impl Writer {
         self.next = first.get().saturating_add(count);
     }
 
-    /// Begins a segment, unless there is one of that name.
+    /// Begins a segment, unless there is one of that name or a later one. The first record is 1.
     fn segment(&mut self, first: u64) {
-        let first = Lsn::new(first);
+        let first = Lsn::new(first.max(1));
         if self.segments.iter().all(|segment| segment.first < first) {
             self.segments.push(Written::starting_at(first));
         }

@@ -10,7 +10,7 @@ const DIRECTIONS: [(&str, &[&str]); 6] = [
     ("runtime", &["rondo-core", "rondo-proto"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
     ("tests", &["rondo-core", "rondo-proto", "rondo"]),
-    ("fuzz", &["rondo-core", "rondo-proto"]),
+    ("fuzz", &["rondo-core", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
 const HOUSE: [&str; 6] =

@@ -19,7 +19,7 @@ use self::file::{OpenSegment, read_all};
 use self::scan::{Stretch, scan};
 use super::disk::{Disk, is_full};
 use super::health::Health;
-use super::order::{Order, refuse_to_divide, stays};
+use super::order::{Order, last_to_stay, refuse_to_divide};
 use super::reserve::Reserve;
 use super::{
     AppendError, BoxFuture, Found, Segment, Store, StoreConfig, StoreError, names, sync_names,
@@ -265,9 +265,8 @@ fn headers(found: &[Stretch]) -> impl Iterator<Item = GroupHeader> {
 
 /// Where the frames end that stay when the journal is cut before `from`.
 fn kept_bytes(found: &[Stretch], from: Lsn) -> u64 {
-    let stays =
-        |stretch: &&Stretch| stretch.frame.as_ref().is_ok_and(|(header, _)| stays(header, from));
-    found.iter().rev().find(stays).map_or(0, |last| last.end as u64)
+    let header = |stretch: &Stretch| Some(stretch.frame.as_ref().ok()?.0);
+    last_to_stay(found, header, from).map_or(0, |last| last.end as u64)
 }
 
 fn place(stretch: Stretch, path: &Path) -> Found {

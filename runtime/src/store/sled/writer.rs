@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::database::{self, Database};
 use super::pieces::{FrameKey, Joined};
 use crate::store::health::Health;
-use crate::store::order::{refuse_to_divide, stays};
+use crate::store::order::{last_to_stay, refuse_to_divide};
 use crate::store::{StoreError, names};
 
 /// Name of a segment's directory behind its position.
@@ -196,8 +196,8 @@ impl Writer {
             refuse_to_divide(&header, from, &path)?;
         }
         self.remove_all(&gone)?;
-        let stays = |joined: &&Joined| joined.frame.as_ref().is_ok_and(|(h, _)| stays(h, from));
-        let last = frames.iter().rev().find(stays).and_then(|joined| joined.key);
+        let header = |joined: &Joined| Some(joined.frame.as_ref().ok()?.0);
+        let last = last_to_stay(&frames, header, from).and_then(|joined| joined.key);
         database.cut_behind(last)?;
         self.open = Some(Open { segment: left, database, last });
         Ok(Some(left))
