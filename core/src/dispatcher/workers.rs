@@ -30,7 +30,14 @@ impl Dispatcher {
         let recorded = !records.is_empty();
         let before = known_id.filter(|_| reborn).map(|id| (id, self.splits_with(id)));
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
-        let lsn = self.commit(turn, records)?;
+        let lsn = self.commit(turn, records).inspect_err(|_| {
+            // What it says cannot be recorded now, but it lives.
+            if let Some(id) =
+                known_id.filter(|id| self.state.workers().get(id).is_some_and(|w| !w.lost))
+            {
+                self.leases.workers.hear(id, reborn, turn.now);
+            }
+        })?;
         turn.out.extend(events.into_iter().map(Effect::Observe));
         if let Some((id, before)) = before {
             self.tell_of_lost_splits(turn, id, &before);

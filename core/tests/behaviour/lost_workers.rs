@@ -1,12 +1,13 @@
 //! A worker that falls silent holds up nobody but coordinated reads.
 
 use rondo_core::control::Timer;
-use rondo_core::dispatcher::{Config, Event, ShardingPolicy};
+use rondo_core::dispatcher::{Config, Event, Request, ShardingPolicy, WorkerHeartbeat};
 use rondo_core::ids::{ClientId, JobId, TaskId};
+use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
 use crate::driver::{Driver, Journal};
-use crate::world::{dataset, job, listed, removal, rounds, started};
+use crate::world::{dataset, job, listed, removal, rounds, started, worker};
 
 const SECOND: Duration = Duration::from_secs(1);
 const FIRST: TaskId = TaskId::new(4000);
@@ -165,7 +166,7 @@ fn consumers_of_a_coordinated_read_agree_on_a_loss_themselves() {
 fn a_lost_worker_keeps_its_place_in_the_list_of_workers() {
     let (mut driver, ..) = two_workers(ShardingPolicy::Off);
     lose_second(&mut driver);
-    let answer = driver.ask(rondo_core::dispatcher::Request::GetWorkers);
+    let answer = driver.ask(Request::GetWorkers);
     let both = vec!["w:1".into(), "w:2".into()];
     assert_eq!(answer, Ok(rondo_core::dispatcher::Reply::Workers(both)));
 }
@@ -246,7 +247,7 @@ fn a_new_process_at_the_address_has_a_rhythm_of_its_own() {
     let mut driver = Driver::with(quick());
     known_worker(&mut driver, "w:1");
     let reborn = crate::world::worker("w:1", &[]);
-    driver.worker_says(rondo_core::dispatcher::WorkerHeartbeat { uid: 2, ..reborn });
+    driver.worker_says(WorkerHeartbeat { uid: 2, ..reborn });
     let heard = driver.now;
     assert_eq!(lost_at(&mut driver), just_after(heard, Duration::from_secs(90)));
 }
@@ -295,7 +296,7 @@ fn whoever_looks_late_gives_everybody_another_chance() {
 fn nobody_is_lost_while_the_journal_takes_no_records() {
     let (mut driver, job, _) = two_workers(ShardingPolicy::Dynamic);
     driver.journal = Journal::Full;
-    driver.send(rondo_core::dispatcher::Request::GetOrCreateIteration { job, repetition: 1 });
+    driver.send(Request::GetOrCreateIteration { job, repetition: 1 });
     driver.advance(Duration::from_secs(60));
     assert!(!is_lost(&driver, "w:2"));
     driver.make_room();
@@ -321,4 +322,22 @@ fn a_mass_loss_is_carried_out_in_slices() {
     assert!(driver.deadline_of(Timer::Silence).unwrap() <= driver.now);
     driver.advance(Duration::ZERO);
     assert_eq!(driver.state().tasks().len(), 0);
+}
+
+/// The journal takes nothing, and the worker says something new each second.
+#[test]
+fn a_heartbeat_that_cannot_be_recorded_is_a_sign_of_life() {
+    let (mut driver, ..) = two_workers(ShardingPolicy::Off);
+    driver.journal = Journal::Full;
+    for number in 0..4 {
+        driver.advance(SECOND);
+        let tags = vec![format!("tag {number}")];
+        let refused = driver
+            .refused(Request::WorkerHeartbeat(WorkerHeartbeat { tags, ..worker("w:2", &[]) }));
+        assert_eq!(refused.code, Code::Unavailable);
+        driver.worker("w:1", &[]);
+    }
+    driver.make_room();
+    driver.advance(Duration::from_secs(3));
+    assert!(!is_lost(&driver, "w:2"), "heard three seconds ago");
 }

@@ -78,10 +78,22 @@ impl Model {
             other => vec![(call, self.answer(now, other))],
         };
         if refuses && self.kept != before.0 {
-            (self.kept, self.signs) = before;
+            self.kept = before.0;
+            if !self.is_sign_of_life(request) {
+                self.signs = before.1;
+            }
             answers.iter_mut().for_each(|(_, heard)| *heard = Err(Code::Unavailable));
         }
         answers
+    }
+
+    /// Whether it is a heartbeat of a worker that is there: it lives, recorded or not.
+    fn is_sign_of_life(&self, request: &Request) -> bool {
+        let Request::WorkerHeartbeat(heartbeat) = request else {
+            return false;
+        };
+        let known = self.kept.workers.iter().any(|worker| worker.address == heartbeat.address);
+        known && !self.kept.lost.contains(&heartbeat.address)
     }
 
     fn answer(&mut self, now: Time, request: &Request) -> Heard {
