@@ -24,8 +24,9 @@ pub(crate) struct Seen {
 /// How a state was reached first: from which one, and by what.
 type Origins = Vec<(usize, Option<Event>)>;
 
-/// Walks through every state. `Err` tells what went wrong, and how it came to that.
-pub(crate) fn search(bounds: &Bounds) -> Result<Seen, String> {
+/// Walks through every state, if there are no more than `states_max`. `Err` tells what went wrong,
+/// and how it came to that.
+pub(crate) fn search(bounds: &Bounds, states_max: usize) -> Result<Seen, String> {
     let mut seen = Seen::default();
     let mut liveness = Liveness::new(bounds);
     let mut origins: Origins = vec![(0, None)];
@@ -55,6 +56,9 @@ pub(crate) fn search(bounds: &Bounds) -> Result<Seen, String> {
                     origins.push((at, Some(event)));
                 }
             }
+        }
+        if origins.len() > states_max {
+            return Err(format!("there are more than {states_max} states"));
         }
         frontier = next;
     }
