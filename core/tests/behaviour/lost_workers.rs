@@ -246,7 +246,7 @@ fn an_unknown_rhythm_counts_as_that_of_an_untuned_worker() {
 fn a_new_process_at_the_address_has_a_rhythm_of_its_own() {
     let mut driver = Driver::with(quick());
     known_worker(&mut driver, "w:1");
-    let reborn = crate::world::worker("w:1", &[]);
+    let reborn = worker("w:1", &[]);
     driver.worker_says(WorkerHeartbeat { uid: 2, ..reborn });
     let heard = driver.now;
     assert_eq!(lost_at(&mut driver), just_after(heard, Duration::from_secs(90)));

@@ -80,7 +80,7 @@ fn sharing() -> Vec<u8> {
 
 fn last(message: &[u8], number: u64) -> Option<&[u8]> {
     let found = fields(message).into_iter().filter(|field| field.number == number);
-    found.filter_map(|field| field.chunk).last()
+    found.filter_map(|field| field.chunk).next_back()
 }
 
 pub(crate) fn framed(number: u64, chunk: &[u8]) -> Vec<u8> {
