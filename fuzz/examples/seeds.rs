@@ -46,9 +46,10 @@ fn main() -> io::Result<()> {
         records.truncate(RECORDS_MAX);
         let name = entry.file_name();
         write("journal_replay", &name, &journal(&records))?;
-        let parts = parts(&records);
+        let parts = parts(&records)?;
         write("snapshot_decode", &name, &[&[PARTS], &parts[..]].concat())?;
-        write("snapshot_decode", format!("{}_damaged", name.display()).as_ref(), &[&DAMAGED, &parts[..]].concat())?;
+        let damaged = format!("{}_damaged", name.display());
+        write("snapshot_decode", damaged.as_ref(), &[&DAMAGED, &parts[..]].concat())?;
     }
     let line = br#"{"format":1,"snapshot":41,"journal_first":42}"#;
     write("snapshot_decode", "manifest".as_ref(), &[b"\x01", &line[..]].concat())
@@ -74,16 +75,16 @@ fn journal(records: &[Record]) -> Vec<u8> {
 }
 
 /// The parts of a snapshot, each behind its length.
-fn parts(records: &[Record]) -> Vec<u8> {
+fn parts(records: &[Record]) -> io::Result<Vec<u8>> {
     let mut recovery = Recovery::new();
     for (lsn, record) in (1..).zip(records) {
-        recovery.apply(Lsn::new(lsn), record).expect("it was applied before");
+        recovery.apply(Lsn::new(lsn), record).map_err(io::Error::other)?;
     }
-    let parts = recovery.parts();
-    let encoded = parts.iter().map(encode_part);
-    let counted = encoded.map(|part| {
-        let length = u16::try_from(part.len()).expect("parts of a history are short");
-        [&length.to_le_bytes()[..], &part].concat()
-    });
-    counted.collect::<Vec<_>>().concat()
+    let mut bytes = Vec::new();
+    for part in recovery.parts().iter().map(encode_part) {
+        let length = u16::try_from(part.len()).map_err(io::Error::other)?;
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes)
 }

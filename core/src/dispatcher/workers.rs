@@ -12,6 +12,7 @@ use super::request::WorkerHeartbeat;
 use super::state::Worker;
 use crate::ids::{IterationId, Lsn, TaskId, WorkerId};
 use crate::limits::{TASKS_MAX, WORKERS_MAX};
+use crate::time::Time;
 
 impl Dispatcher {
     pub(super) fn worker_heartbeat(
@@ -30,14 +31,8 @@ impl Dispatcher {
         let recorded = !records.is_empty();
         let before = known_id.filter(|_| reborn).map(|id| (id, self.splits_with(id)));
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
-        let lsn = self.commit(turn, records).inspect_err(|_| {
-            // What it says cannot be recorded now, but it lives.
-            if let Some(id) =
-                known_id.filter(|id| self.state.workers().get(id).is_some_and(|w| !w.lost))
-            {
-                self.leases.workers.hear(id, reborn, turn.now);
-            }
-        })?;
+        let committed = self.commit(turn, records);
+        let lsn = committed.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
         turn.out.extend(events.into_iter().map(Effect::Observe));
         if let Some((id, before)) = before {
             self.tell_of_lost_splits(turn, id, &before);
@@ -45,19 +40,31 @@ impl Dispatcher {
         if registered {
             self.worker_list.admit(&heartbeat.address);
         }
-        // Names are dear to look up; a known worker's id is not.
-        let worker = match known_id {
-            Some(id) => self.state.workers().get(&id),
-            None => self.state.worker_at(&heartbeat.address),
-        };
-        let Some(worker) = worker else {
-            return Err(Refusal::Defect("a worker is gone right after its registration".into()));
-        };
+        let worker = self.worker_heard(known_id, &heartbeat.address)?;
         let id = worker.id;
         let after = if recorded { lsn } else { worker.changed };
         self.leases.workers.hear(id, reborn, turn.now);
         let reply = self.tasks_to_change(id, heartbeat.current_tasks);
         Ok((Reply::WorkerHeartbeat(reply), after))
+    }
+
+    /// What a worker says cannot be recorded now, but it lives. One that is lost stays lost until
+    /// its return is recorded.
+    fn hear_unrecorded(&mut self, id: Option<WorkerId>, reborn: bool, now: Time) {
+        let live = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
+        if let Some(id) = id.filter(live) {
+            self.leases.workers.hear(id, reborn, now);
+        }
+    }
+
+    /// Names are dear to look up; a known worker's id is not.
+    fn worker_heard(&self, known: Option<WorkerId>, address: &str) -> Result<&Worker, Refusal> {
+        let worker = match known {
+            Some(id) => self.state.workers().get(&id),
+            None => self.state.worker_at(address),
+        };
+        let gone = "a worker is gone right after its registration";
+        worker.ok_or_else(|| Refusal::Defect(gone.into()))
     }
 
     fn decide_known_worker(
