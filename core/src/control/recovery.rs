@@ -29,6 +29,11 @@ impl Recovery {
         Self::default()
     }
 
+    /// Goes on from a state that was recovered before.
+    pub fn resuming(recovered: Recovered) -> Self {
+        Self { dispatcher: recovered.dispatcher, applied: recovered.applied }
+    }
+
     /// Takes the next part of a snapshot.
     ///
     /// # Errors
@@ -54,6 +59,11 @@ impl Recovery {
         }
         self.applied = lsn;
         Ok(())
+    }
+
+    /// The dispatcher's state so far.
+    pub const fn dispatcher(&self) -> &State {
+        &self.dispatcher
     }
 
     /// The last record applied.

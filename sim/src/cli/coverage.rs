@@ -1,0 +1,67 @@
+//! `rondo-sim coverage`.
+
+use clap::Args;
+
+use super::Done;
+use super::batch::Batch;
+use super::report::rates;
+use super::swarm::{cores, fresh_seed, print_failures};
+use crate::workload::kind::Outcomes;
+use crate::world::RunOptions;
+
+/// Of which seeds.
+#[derive(Debug, Args)]
+pub(super) struct CoverageArguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// The first seed; a fresh one if not said.
+    #[arg(long)]
+    from: Option<u64>,
+}
+
+/// Runs it; well when everything was reached and no promise was broken.
+pub(super) fn run(arguments: &CoverageArguments) -> Done {
+    let batch = Batch {
+        from: arguments.from.unwrap_or_else(fresh_seed),
+        seeds: arguments.seeds,
+        until: None,
+        jobs: cores(),
+        keep_going: true,
+        options: RunOptions::default(),
+        progress: true,
+    };
+    let totals = batch.run();
+    println!("{:<32} {:>12} {:>20}", "reached", "hits", "first seed");
+    let mut missing = 0;
+    for (name, (hits, first)) in &totals.reached {
+        match hits {
+            0 => {
+                missing += 1;
+                println!("{name:<32} {hits:>12} {:>20}", "NEVER");
+            }
+            _ => println!("{name:<32} {hits:>12} {first:>20}"),
+        }
+    }
+    let poor = print_requests(&totals.outcomes);
+    println!("{}", rates(&totals));
+    print_failures(&totals);
+    println!("{missing} never reached, {poor} kinds of requests succeed too seldom");
+    Ok(missing == 0 && poor == 0 && totals.failures.is_empty())
+}
+
+/// Prints what became of requests; how many kinds succeed in less than one of a hundred.
+fn print_requests(outcomes: &Outcomes) -> usize {
+    println!("{:<32} {:>12} {:>12} {:>12}", "requests", "succeeded", "refused", "failed");
+    let mut poor = 0;
+    for (kind, outcome) in outcomes.all() {
+        let all = outcome.succeeded + outcome.refused + outcome.failed;
+        poor += usize::from(outcome.succeeded * 100 < all || all == 0);
+        let name = kind.name();
+        println!(
+            "{name:<32} {:>12} {:>12} {:>12}",
+            outcome.succeeded, outcome.refused, outcome.failed
+        );
+    }
+    poor
+}

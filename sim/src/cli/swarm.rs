@@ -1,0 +1,91 @@
+//! `rondo-sim swarm`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use super::Done;
+use super::batch::{Batch, Totals};
+use super::report::{configuration_hash, failure_line, rates};
+use crate::rng::Source;
+use crate::swarm::Swarm;
+use crate::world::{RunOptions, run as run_world};
+
+/// Which seeds, and how long.
+#[derive(Debug, Args)]
+pub(super) struct SwarmArguments {
+    /// How many seeds.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// The first seed; a fresh one if not said.
+    #[arg(long)]
+    from: Option<u64>,
+    /// Stop after so many minutes.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// How many at once; as many as there are cores if not said.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Go on after a failure, and list all.
+    #[arg(long)]
+    keep_going: bool,
+    /// Run each seed twice and compare the traces.
+    #[arg(long)]
+    twice: bool,
+    /// Say nothing on the way.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// As many as there are cores.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A seed nobody has chosen.
+pub(super) fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |now| u64::from(now.subsec_nanos()) << 32 ^ now.as_secs())
+}
+
+/// Runs it; well when no promise was broken.
+pub(super) fn run(arguments: &SwarmArguments) -> Done {
+    let from = arguments.from.unwrap_or_else(fresh_seed);
+    println!("seeds from {from} on");
+    let batch = Batch {
+        from,
+        seeds: arguments.seeds,
+        until: arguments.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
+        jobs: arguments.jobs.unwrap_or_else(cores),
+        keep_going: arguments.keep_going,
+        options: RunOptions::default(),
+        progress: !arguments.quiet,
+    };
+    let totals = batch.run();
+    println!("{}", rates(&totals));
+    print_failures(&totals);
+    let same = !arguments.twice || traces_are_equal(from, totals.seeds);
+    Ok(totals.failures.is_empty() && same && totals.seeds > 0)
+}
+
+/// Failures with the line that brings each back; how many of each kind.
+pub(super) fn print_failures(totals: &Totals) {
+    for (seed, broken) in &totals.failures {
+        let (swarm, _) = Swarm::draw(&Source::seed(*seed));
+        println!("BROKEN {broken}");
+        println!("  {}", failure_line(*seed, broken, configuration_hash(&swarm)));
+    }
+}
+
+fn traces_are_equal(from: u64, seeds: u64) -> bool {
+    let different = (0..seeds).map(|number| from.wrapping_add(number)).find(|seed| {
+        let source = Source::seed(*seed);
+        let hashes = [(); 2].map(|()| run_world(&source, RunOptions::default()).hash);
+        hashes[0] != hashes[1]
+    });
+    match different {
+        Some(seed) => println!("seed {seed} does not give the same trace twice"),
+        None => println!("every trace was the same twice"),
+    }
+    different.is_none()
+}

@@ -1,0 +1,203 @@
+//! What can go wrong: every kind has a switch and a strength in the swarm configuration, a counter
+//! in the tally, and with the counter a mark.
+
+use crate::named::named;
+use crate::rng::Stream;
+
+named! {
+    /// A kind of fault.
+    Fault {
+        // The network.
+        /// Messages take longer, each link by its own measure.
+        Delay = "delay",
+        /// A message overtakes others.
+        Reorder = "reorder",
+        /// Messages are lost one by one.
+        Loss = "loss",
+        /// Messages are lost in bursts.
+        LossBurst = "loss-burst",
+        /// A message arrives twice.
+        Duplicate = "duplicate",
+        /// A message arrives again much later.
+        LateReplay = "late-replay",
+        /// A link takes no more messages than it has room for.
+        QueueOverflow = "queue-overflow",
+        /// Two halves do not hear each other.
+        PartitionSymmetric = "partition-symmetric",
+        /// One half does not hear the other.
+        PartitionAsymmetric = "partition-asymmetric",
+        /// One machine is cut off.
+        Isolate = "isolate",
+        /// Two halves meet in one machine only.
+        Bridge = "bridge",
+        /// A link keeps everything for a while.
+        Clog = "clog",
+        /// The links of some machines are clogged one by one, and let go in another order.
+        SwizzleClog = "swizzle-clog",
+        /// A connection breaks, and what is on it is lost.
+        ConnectionReset = "connection-reset",
+        /// One end of a connection does not know that it is broken.
+        HalfOpen = "half-open",
+        /// A call is refused at once.
+        ConnectRefused = "connect-refused",
+        /// A call hangs.
+        ConnectHang = "connect-hang",
+        /// The answer is lost after the request took effect.
+        ReplyLost = "reply-lost",
+        // Processes.
+        /// A process is killed.
+        Kill = "kill",
+        /// The node is killed between two effects of one step.
+        KillAtEffect = "kill-at-effect",
+        /// The node is killed while it recovers.
+        KillInRecovery = "kill-in-recovery",
+        /// The node is killed several times in a row.
+        KillLoop = "kill-loop",
+        /// The power goes with the process.
+        PowerCut = "power-cut",
+        /// A process stands still and then goes on with what it believed.
+        Pause = "pause",
+        /// A process takes its time.
+        SlowProcess = "slow-process",
+        /// A worker comes back as the one it was, in another process.
+        RestartSame = "restart-same",
+        /// A worker comes back at another address.
+        RestartFresh = "restart-fresh",
+        /// A process stops in good order.
+        GracefulStop = "graceful-stop",
+        // Clocks.
+        /// A clock is off.
+        ClockOffset = "clock-offset",
+        /// A clock is too fast or too slow.
+        ClockDrift = "clock-drift",
+        /// A clock jumps ahead.
+        ClockJump = "clock-jump",
+        /// The wall clock is behind after a restart.
+        ClockBack = "clock-back",
+        // Disks.
+        /// The last write is torn when the power goes.
+        TornWrite = "torn-write",
+        /// Writes that were not synced are lost when the power goes.
+        LostWrite = "lost-write",
+        /// Of writes that were not synced a later one stays and an earlier one is lost.
+        ReorderedWrite = "reordered-write",
+        /// A write fails.
+        WriteFails = "write-fails",
+        /// A sync fails, and what it was for is in doubt.
+        SyncFails = "sync-fails",
+        /// A sync says that it worked and did nothing.
+        SyncLies = "sync-lies",
+        /// A stored bit flips.
+        BitFlip = "bit-flip",
+        /// A read brings what was there before.
+        StaleRead = "stale-read",
+        /// The disk is full for a while.
+        DiskFull = "disk-full",
+        /// The disk is slow.
+        DiskSlow = "disk-slow",
+        /// The disk does nothing for a while.
+        DiskStall = "disk-stall",
+        // Clients.
+        /// A request is made again although it was answered.
+        RepeatRequest = "repeat-request",
+        /// A request names what an earlier life was told.
+        StaleRequest = "stale-request",
+        /// Rounds are reported out of order.
+        RoundsOutOfOrder = "rounds-out-of-order",
+        /// A consumer has an index that does not exist.
+        ConsumerOutOfRange = "consumer-out-of-range",
+        /// A client goes on after it was released.
+        AfterRelease = "after-release",
+        /// Two workers have one address.
+        AddressTwice = "address-twice",
+        /// A client takes part and never says anything again.
+        NeverReads = "never-reads",
+        /// A client asks without waiting for answers.
+        Flood = "flood",
+        /// A consumer leaves in the middle of a round.
+        LeaveMidRound = "leave-mid-round",
+        /// Fields hold what nobody would send.
+        Malformed = "malformed",
+        /// A caller gives up waiting.
+        Cancel = "cancel",
+    }
+}
+
+/// How strong each kind is in a run; 0 is off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults([u32; Fault::COUNT]);
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl Faults {
+    /// None at all.
+    pub const fn none() -> Self {
+        Self([0; Fault::COUNT])
+    }
+
+    /// First whether each kind is on at all, then how strong it is.
+    pub fn draw(stream: &mut Stream) -> Self {
+        // Some runs have nearly everything, some nearly nothing: each hides other bugs.
+        let share = stream.pick(&[60, 0, 150, 300, 600]).copied().unwrap_or(0);
+        let mut faults = Self::none();
+        for strength in &mut faults.0 {
+            if stream.chance(share) {
+                let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
+                let drawn = stream.between(1, scale);
+                *strength = u32::try_from(drawn).unwrap_or(1);
+            }
+        }
+        faults
+    }
+
+    /// How strong a kind is, from 0 (off) to 1000.
+    #[inline]
+    pub fn strength(&self, fault: Fault) -> u32 {
+        self.0.get(fault.index()).copied().unwrap_or(0)
+    }
+
+    /// Whether a kind is on.
+    #[inline]
+    pub fn has(&self, fault: Fault) -> bool {
+        self.strength(fault) > 0
+    }
+
+    /// Sets a kind's strength.
+    pub fn set(&mut self, fault: Fault, strength: u32) {
+        if let Some(place) = self.0.get_mut(fault.index()) {
+            *place = strength.min(1000);
+        }
+    }
+
+    /// The kinds that are on, with their strengths.
+    pub fn on(&self) -> impl Iterator<Item = (Fault, u32)> + '_ {
+        let all = Fault::ALL.iter().copied();
+        all.filter_map(|fault| Some((fault, self.strength(fault))).filter(|(_, on)| *on > 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn there_are_enough_kinds_with_a_name_each() {
+        let names: BTreeSet<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        assert!(names.len() >= 30 && names.len() == Fault::COUNT);
+        assert_eq!(Fault::named("bit-flip"), Some(Fault::BitFlip));
+    }
+
+    #[test]
+    fn every_kind_is_on_in_some_runs_and_off_in_others() {
+        let drawn: Vec<_> = (0..200).map(|n| Faults::draw(&mut Stream::of_seed(n))).collect();
+        for fault in Fault::ALL {
+            let on = drawn.iter().filter(|faults| faults.has(*fault)).count();
+            assert!((1..200).contains(&on), "{fault}");
+        }
+    }
+}

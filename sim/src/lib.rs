@@ -1,0 +1,28 @@
+//! Rondo under injected faults.
+//!
+//! A run is one seed: its configuration, its network, disks, processes and clocks, its clients and
+//! their mistakes all come from named streams of decisions ([`rng`]). Oracles ([`oracle`]) watch
+//! promises, not code. Tier 1 ([`world`]) drives the core with an event loop of its own; whatever
+//! does not know that loop (configuration, workloads, oracles, marks, the model disk) is shared
+//! with the world in which the real runtime code runs.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod cli;
+pub mod clock;
+pub mod disk;
+pub mod fault;
+pub mod mark;
+mod named;
+pub mod net;
+pub mod oracle;
+pub mod process;
+pub mod regression;
+pub mod rng;
+pub mod shrink;
+pub mod swarm;
+pub mod trace;
+pub mod watch;
+pub mod workload;
+pub mod world;

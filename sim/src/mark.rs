@@ -1,0 +1,182 @@
+//! States that must be reached in some run ("sometimes"), and what happened how often.
+
+use crate::fault::Fault;
+use crate::named::named;
+
+named! {
+    /// Something that must be true in some run of a long swarm. Every kind of fault is such a
+    /// thing too.
+    Mark {
+        // Crashes.
+        /// The node died with records written that were not durable.
+        DiedWithUnsynced = "died-with-unsynced",
+        /// The node died between writing a group and asking for its sync.
+        DiedBetweenAppendAndSync = "died-between-append-and-sync",
+        /// The node died with everything durable and answers not yet out.
+        DiedBetweenSyncAndReply = "died-between-sync-and-reply",
+        /// The node died with calls waiting for consumers to agree.
+        DiedWithParkedCalls = "died-with-parked-calls",
+        /// The node died while a snapshot was built.
+        DiedWhileCompacting = "died-while-compacting",
+        /// Recovery was killed three times in a row.
+        RecoveryKilledThrice = "recovery-killed-thrice",
+        /// Recovery began with a snapshot.
+        RecoveredFromSnapshot = "recovered-from-snapshot",
+        /// Recovery read several segments.
+        RecoveredFromSegments = "recovered-from-segments",
+        /// Recovery cut something off the journal's end.
+        TailCut = "tail-cut",
+        /// Recovery kept records that nobody was told of.
+        UntoldKept = "untold-kept",
+        /// A start was refused because of damage, and the damage was real.
+        DamageRefused = "damage-refused",
+        /// A damaged bit made no difference.
+        DamageHarmless = "damage-harmless",
+        /// A power cut took acknowledged records of a disk that had lied.
+        LieLostAcknowledged = "lie-lost-acknowledged",
+        // Journal.
+        /// A group held several records.
+        GroupOfMany = "group-of-many",
+        /// A segment was closed.
+        SegmentClosed = "segment-closed",
+        /// A snapshot took over.
+        SnapshotSwitched = "snapshot-switched",
+        /// Updates were refused because the disk was full.
+        UpdatesRefused = "updates-refused",
+        /// The journal took records again.
+        UpdatesAccepted = "updates-accepted",
+        /// The node halted after a failed sync.
+        HaltedAfterSync = "halted-after-sync",
+        /// A lease of a worker ended while the node was down or standing still.
+        LeaseEndedWhileAway = "lease-ended-while-away",
+        // The dispatcher.
+        /// A dataset was registered again.
+        DatasetShared = "dataset-shared",
+        /// A job was joined by name.
+        JobShared = "job-shared",
+        /// A repetition was joined by a second client.
+        IterationShared = "iteration-shared",
+        /// An iteration ended.
+        IterationFinished = "iteration-finished",
+        /// An iteration was collected.
+        IterationCollected = "iteration-collected",
+        /// An iteration was freed.
+        IterationFreed = "iteration-freed",
+        /// A job was freed.
+        JobFreed = "job-freed",
+        /// A dataset was freed.
+        DatasetFreed = "dataset-freed",
+        /// A repetition was asked for that had been finished and freed.
+        FinishedAskedAgain = "finished-asked-again",
+        /// A silent client was released.
+        ClientExpired = "client-expired",
+        /// A worker was lost.
+        WorkerLost = "worker-lost",
+        /// A lost worker came back.
+        WorkerReturned = "worker-returned",
+        /// A worker came back in another process.
+        WorkerReborn = "worker-reborn",
+        /// A worker was lost with splits.
+        SplitsLost = "splits-lost",
+        /// A lost split was handed out again.
+        SplitRepeated = "split-repeated",
+        /// A task was made only to read what a lost one had.
+        ReaderMade = "reader-made",
+        /// A pass over a source ended.
+        PassEnded = "pass-ended",
+        /// A pass ended early because somebody went on.
+        PassJumped = "pass-jumped",
+        /// A split was asked for after its pass.
+        LateForPass = "late-for-pass",
+        /// A split went to nobody known.
+        SplitUnattributed = "split-unattributed",
+        /// A task was to be agreed on.
+        TaskPending = "task-pending",
+        /// Consumers agreed on a round.
+        TaskPromoted = "task-promoted",
+        /// A proposed round was too early.
+        RoundRejected = "round-rejected",
+        /// A proposed round was refused twice for one task.
+        RoundRejectedTwice = "round-rejected-twice",
+        /// Consumers gave a task up together.
+        TaskRemoved = "task-removed",
+        /// A vote to give a task up failed.
+        RemovalFailed = "removal-failed",
+        /// A worker whose task was given up got another one.
+        TaskGivenUpReplaced = "task-given-up-replaced",
+        /// A consumer finished a round while another one stood still.
+        RoundBesidePause = "round-beside-pause",
+        /// A position was saved while splits were handed out.
+        PositionSaved = "position-saved",
+        /// A position was restored.
+        PositionRestored = "position-restored",
+        /// An iteration began at a position.
+        IterationResumed = "iteration-resumed",
+        /// A client learnt that its iteration was ended.
+        IterationEndedUnder = "iteration-ended-under",
+        /// A compression switch was decided twice.
+        CompressionAskedAgain = "compression-asked-again",
+        /// A definition was a blob, and forgotten.
+        BlobForgotten = "blob-forgotten",
+        // Several things at once.
+        /// Two partitions overlapped.
+        PartitionsOverlapped = "partitions-overlapped",
+        /// A worker was lost while the node refused updates.
+        FullWhileSilent = "full-while-silent",
+        /// The node died while a machine stood still.
+        DiedBesidePause = "died-beside-pause",
+        /// A call was cancelled whose answer was under way.
+        CancelledTooLate = "cancelled-too-late",
+        /// A run healed with somebody cut off for ever.
+        HealedInPart = "healed-in-part",
+        /// After everybody had gone nothing was left.
+        NothingLeft = "nothing-left",
+    }
+}
+
+/// How often each thing happened.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    faults: [u64; Fault::COUNT],
+    marks: [u64; Mark::COUNT],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { faults: [0; Fault::COUNT], marks: [0; Mark::COUNT] }
+    }
+}
+
+impl Tally {
+    /// Notes that a fault struck.
+    #[inline]
+    pub fn fault(&mut self, fault: Fault) {
+        if let Some(count) = self.faults.get_mut(fault.index()) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Notes that a state was reached.
+    #[inline]
+    pub fn mark(&mut self, mark: Mark) {
+        if let Some(count) = self.marks.get_mut(mark.index()) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// How often a fault struck.
+    pub fn of_fault(&self, fault: Fault) -> u64 {
+        self.faults.get(fault.index()).copied().unwrap_or(0)
+    }
+
+    /// How often a state was reached.
+    pub fn of_mark(&self, mark: Mark) -> u64 {
+        self.marks.get(mark.index()).copied().unwrap_or(0)
+    }
+
+    /// Everything with its count: faults first.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let faults = Fault::ALL.iter().map(|fault| (fault.name(), self.of_fault(*fault)));
+        faults.chain(Mark::ALL.iter().map(|mark| (mark.name(), self.of_mark(*mark))))
+    }
+}

@@ -1,0 +1,174 @@
+//! At least once: where lost splits are handed out again, nobody who reads is told that a pass is
+//! over while splits of it are lost, and no iteration ends before somebody had a chance to take
+//! those that were lost last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, Reply, Request, State, TaskSplits};
+use rondo_core::ids::{CallId, IterationId, TaskId, WorkerId};
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+/// A source of an iteration, and the pass over it.
+type Pass = (IterationId, u32, i64);
+
+#[derive(Default)]
+pub(super) struct Again {
+    reissue: bool,
+    /// Splits that each unfinished task took, by pass.
+    held: BTreeMap<TaskId, BTreeMap<Pass, u64>>,
+    /// Splits of lost tasks that nobody has taken again.
+    lost: BTreeMap<Pass, u64>,
+    /// Iterations in which no task has ended by itself since splits were lost.
+    without_chance: BTreeSet<IterationId>,
+    /// Calls of tasks for splits, with how many were lost of the pass when the call was taken.
+    asking: BTreeMap<CallId, (Pass, u64)>,
+}
+
+impl Again {
+    pub(super) fn new(reissue: bool) -> Self {
+        Self { reissue, ..Self::default() }
+    }
+
+    fn taken(&mut self, call: CallId, request: &Request, shadow: &Shadow) {
+        let state = shadow.state();
+        let Request::GetSplit { iteration, repetition, source, asker: Some(asker) } = request
+        else {
+            return;
+        };
+        let worker = state.worker_at(asker);
+        let reads = worker.and_then(|worker| state.task_of(worker.id, *iteration));
+        if let (Some(_), Ok(source)) = (reads, u32::try_from(*source)) {
+            let pass = (*iteration, source, *repetition);
+            let lost = self.lost.get(&pass).copied().unwrap_or(0);
+            self.asking.insert(call, (pass, lost));
+        }
+    }
+
+    fn lose_tasks(&mut self, worker: WorkerId, state: &State) {
+        for task in state.tasks().values().filter(|task| task.worker == worker) {
+            for (pass, held) in self.held.remove(&task.id).unwrap_or_default() {
+                let lost = self.lost.entry(pass).or_default();
+                *lost = lost.saturating_add(held);
+                self.without_chance.insert(task.iteration);
+            }
+        }
+    }
+
+    fn hold(&mut self, task: TaskId, pass: Pass) {
+        let held = self.held.entry(task).or_default().entry(pass).or_default();
+        *held = held.saturating_add(1);
+    }
+
+    fn record(&mut self, record: &Record, state: &State) {
+        let Record::Dispatcher(record) = record;
+        if let dispatcher::Record::UpdateWorker { id, profile } = record {
+            let before = state.workers().get(id).map(|worker| worker.profile.uid);
+            if before.is_some_and(|before| before != profile.uid) {
+                self.lose_tasks(*id, state);
+            }
+        }
+        match *record {
+            dispatcher::Record::ProduceSplit {
+                iteration,
+                source,
+                repetition,
+                task: Some(task),
+                ..
+            } => self.hold(task, (iteration, source, repetition)),
+            dispatcher::Record::RepeatSplit { iteration, source, repetition, task } => {
+                let pass = (iteration, source, repetition);
+                let lost = self.lost.entry(pass).or_default();
+                *lost = lost.saturating_sub(1);
+                if let Some(task) = task {
+                    self.hold(task, pass);
+                }
+            }
+            dispatcher::Record::FinishTask { id } => {
+                self.held.remove(&id);
+                if let Some(task) = state.tasks().get(&id) {
+                    self.without_chance.remove(&task.iteration);
+                }
+            }
+            dispatcher::Record::LoseWorker { id, .. } => self.lose_tasks(id, state),
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
+        let asked = self.asking.remove(&call);
+        match (asked, reply) {
+            (Some((pass, lost)), Reply::Split(None)) if self.reissue && lost > 0 => {
+                Err(format!("a task was told that {pass:?} is over, and {lost} of it are lost"))
+            }
+            (_, Reply::ClientHeartbeat(reply)) if reply.iteration_finished => {
+                let first = reply.tasks.first().map(|task| task.iteration);
+                first.map_or(Ok(()), |iteration| self.ended(iteration, shadow))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ended(&self, iteration: IterationId, shadow: &Shadow) -> Verdict {
+        let of = shadow.state().iterations().get(&iteration);
+        let counts = of.is_some_and(|of| !of.collected) && self.without_chance.contains(&iteration);
+        let passes = (iteration, 0, 0)..=(iteration, u32::MAX, i64::MAX);
+        let lost: u64 = self.lost.range(passes).map(|(_, lost)| *lost).sum();
+        match self.reissue && counts && lost > 0 {
+            true => Err(format!("iteration {iteration} ended, and {lost} lost splits with it")),
+            false => Ok(()),
+        }
+    }
+
+    /// What was taken back with the records was never taken.
+    fn recovered(&mut self, state: &State) {
+        self.asking.clear();
+        self.held = state
+            .tasks()
+            .values()
+            .filter(|task| !task.finished)
+            .map(|task| (task.id, passes_of(task.iteration, &task.splits)))
+            .collect();
+        self.lost.clear();
+        self.without_chance.clear();
+        for iteration in state.iterations().values() {
+            for run in iteration.splits.again.runs() {
+                let lost = self.lost.entry((iteration.id, run.source, run.repetition)).or_default();
+                *lost = lost.saturating_add(run.count);
+            }
+        }
+    }
+}
+
+fn passes_of(iteration: IterationId, splits: &TaskSplits) -> BTreeMap<Pass, u64> {
+    let mut passes = BTreeMap::new();
+    for run in splits.remembered.runs() {
+        let count: &mut u64 = passes.entry((iteration, run.source, run.repetition)).or_default();
+        *count = count.saturating_add(run.count);
+    }
+    passes
+}
+
+impl Oracle for Again {
+    fn name(&self) -> &'static str {
+        "again"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken { call, request, .. } => self.taken(*call, request, shadow),
+            Seen::Recorded { record, .. } => self.record(record, shadow.state()),
+            Seen::Answered { call, answer: Ok(reply), .. } => {
+                return self.answered(*call, reply, shadow);
+            }
+            Seen::Answered { call, .. } | Seen::GivenUp { call } => {
+                self.asking.remove(call);
+            }
+            Seen::Recovered { state, .. } => self.recovered(&state.dispatcher),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Garbage collection never takes what is in use: no client or worker before it was silent long enough, no
+//! iteration that has clients, no job or dataset that somebody used within its retention, no
+//! position that nobody deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, Config, Reply, Request, ShardingPolicy};
+use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, JobId, WorkerId};
+use rondo_core::time::{Duration, Time};
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+pub(super) struct Collection {
+    config: Config,
+    /// What each call under way uses when it is answered.
+    asked: BTreeMap<CallId, (Uses, Time)>,
+    /// When each client was last heard, and whether it ever was.
+    heard: BTreeMap<ClientId, Time>,
+    workers_heard: BTreeMap<String, Time>,
+    jobs_used: BTreeMap<JobId, Time>,
+    datasets_used: BTreeMap<DatasetId, Time>,
+    /// When the present process began.
+    began: Time,
+    last_release: BTreeMap<IterationId, Time>,
+    positions: BTreeSet<String>,
+}
+
+enum Uses {
+    Job,
+    Dataset,
+    SavePosition(String),
+}
+
+impl Collection {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            config,
+            asked: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            workers_heard: BTreeMap::new(),
+            jobs_used: BTreeMap::new(),
+            datasets_used: BTreeMap::new(),
+            began: Time::ZERO,
+            last_release: BTreeMap::new(),
+            positions: BTreeSet::new(),
+        }
+    }
+
+    fn taken(&mut self, now: Time, call: CallId, request: &Request) {
+        let uses = match request {
+            Request::GetOrCreateJob(_) => Uses::Job,
+            Request::RegisterDataset(_) => Uses::Dataset,
+            Request::SavePosition { name, .. } => Uses::SavePosition(name.clone()),
+            Request::WorkerHeartbeat(heartbeat) => {
+                self.workers_heard.insert(heartbeat.address.clone(), now);
+                return;
+            }
+            Request::ClientHeartbeat(heartbeat) => {
+                if let Some(heard) = self.heard.get_mut(&heartbeat.client) {
+                    *heard = now;
+                }
+                return;
+            }
+            _ => return,
+        };
+        self.asked.insert(call, (uses, now));
+    }
+
+    fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) {
+        match (self.asked.remove(&call), reply) {
+            (Some((Uses::Job, at)), Reply::Job(id)) => drop(self.jobs_used.insert(*id, at)),
+            (Some((Uses::Dataset, at)), Reply::Dataset(id)) => {
+                self.datasets_used.insert(id.clone(), at);
+            }
+            // It may have been deleted while this answer waited.
+            (Some((Uses::SavePosition(name), _)), Reply::Position(_))
+                if shadow.state().positions().contains_key(name.as_str()) =>
+            {
+                self.positions.insert(name);
+            }
+            _ => {}
+        }
+    }
+
+    fn record(&mut self, now: Time, record: &Record, asked_for: bool, shadow: &Shadow) -> Verdict {
+        let Record::Dispatcher(record) = record;
+        match record {
+            dispatcher::Record::AcquireClient { id, .. } => drop(self.heard.insert(*id, now)),
+            dispatcher::Record::ReleaseClient { id, .. } => {
+                let client = shadow.state().clients().get(id);
+                self.last_release.extend(client.map(|client| (client.iteration, now)));
+                return self.released(now, *id, asked_for);
+            }
+            dispatcher::Record::LoseWorker { id, .. } => return self.lost(now, *id, shadow),
+            dispatcher::Record::CollectIteration { id, .. } => {
+                return self.collected(now, *id, shadow);
+            }
+            dispatcher::Record::FreeIteration { id, .. } => {
+                let open = shadow.state().clients().values().find(|client| client.iteration == *id);
+                self.last_release.remove(id);
+                return refuse(open.is_some(), || format!("iteration {id} was freed with clients"));
+            }
+            dispatcher::Record::FreeJob { id, .. } => return self.job_freed(now, *id, shadow),
+            dispatcher::Record::FreeDataset { id } => return self.dataset_freed(now, id, shadow),
+            dispatcher::Record::DeletePosition { name } => {
+                self.positions.remove(&**name);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn released(&mut self, now: Time, id: ClientId, asked_for: bool) -> Verdict {
+        let heard = self.heard.remove(&id).unwrap_or(self.began);
+        let silent = now.since(heard.max(self.began));
+        let patience = self.config.client_timeout.min(self.config.client_first_heartbeat_timeout);
+        refuse(!asked_for && silent <= patience, || {
+            format!("client {id} was released after {} ms of silence", silent.as_millis())
+        })
+    }
+
+    fn lost(&self, now: Time, id: WorkerId, shadow: &Shadow) -> Verdict {
+        let worker = shadow.state().workers().get(&id);
+        let heard = worker.and_then(|worker| self.workers_heard.get(&*worker.address));
+        let silent = now.since(heard.copied().unwrap_or(self.began).max(self.began));
+        let patience = self.config.worker_timeout;
+        refuse(patience.is_none_or(|patience| silent <= patience), || {
+            format!("worker {id} was given up after {} ms of silence", silent.as_millis())
+        })
+    }
+
+    fn collected(&mut self, now: Time, id: IterationId, shadow: &Shadow) -> Verdict {
+        let state = shadow.state();
+        let open = state.clients().values().any(|client| client.iteration == id);
+        refuse(open, || format!("iteration {id} was collected with clients"))?;
+        let iteration = state.iterations().get(&id);
+        let job = iteration.and_then(|iteration| state.jobs().get(&iteration.job));
+        let dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
+        refuse(dynamic && !self.config.gc_dynamic_sharding_jobs, || {
+            format!("iteration {id} has DYNAMIC sharding and was collected")
+        })?;
+        let left = self.last_release.get(&id).copied().unwrap_or(Time::ZERO);
+        let timeout = self.config.job_gc_timeout;
+        refuse(timeout.is_none_or(|timeout| now < left.after(timeout)), || {
+            format!("iteration {id} was collected too early")
+        })
+    }
+
+    fn job_freed(&mut self, now: Time, id: JobId, shadow: &Shadow) -> Verdict {
+        let in_use = shadow.state().iterations().values().any(|iteration| iteration.job == id);
+        refuse(in_use, || format!("job {id} was freed with iterations"))?;
+        let used = self.jobs_used.remove(&id);
+        let anonymous = shadow.state().jobs().get(&id).is_some_and(|job| job.anonymous);
+        let retention = match anonymous {
+            true => self.config.job_gc_timeout,
+            false => self.config.named_job_retention,
+        };
+        refuse(too_early(used, retention, now), || format!("job {id} was freed too early"))
+    }
+
+    fn dataset_freed(&mut self, now: Time, id: &DatasetId, shadow: &Shadow) -> Verdict {
+        let in_use = shadow.state().jobs().values().any(|job| job.dataset == *id);
+        refuse(in_use, || format!("dataset {id} was freed with jobs"))?;
+        let used = self.datasets_used.remove(id);
+        refuse(too_early(used, self.config.dataset_retention, now), || {
+            format!("dataset {id} was freed too early")
+        })
+    }
+
+    /// Positions that were acknowledged are there.
+    fn recovered(&mut self, now: Time, state: &dispatcher::State, disk_lied: bool) -> Verdict {
+        (self.began, self.asked) = (now, BTreeMap::new());
+        // A wall clock may be behind what it was.
+        let all = self.heard.values_mut();
+        all.chain(self.jobs_used.values_mut())
+            .chain(self.datasets_used.values_mut())
+            .chain(self.workers_heard.values_mut())
+            .for_each(|at| *at = (*at).min(now));
+        // A client that came and went may have been taken back with its records.
+        let left = state.iterations().values();
+        let left = left.filter_map(|of| Some((of.id, of.last_release?.min(now))));
+        self.last_release = left.collect();
+        if disk_lied {
+            self.positions.clear();
+        }
+        let missing =
+            self.positions.iter().find(|name| !state.positions().contains_key(name.as_str()));
+        refuse(missing.is_some(), || format!("position {missing:?} is gone"))
+    }
+}
+
+fn too_early(used: Option<Time>, retention: Option<Duration>, now: Time) -> bool {
+    match (used, retention) {
+        (Some(used), Some(retention)) => now < used.after(retention),
+        (_, None) => true,
+        (None, _) => false,
+    }
+}
+
+fn refuse(broken: bool, text: impl FnOnce() -> String) -> Verdict {
+    if broken { Err(text()) } else { Ok(()) }
+}
+
+impl Oracle for Collection {
+    fn name(&self) -> &'static str {
+        "collection"
+    }
+
+    fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken { call, request, .. } => self.taken(now, *call, request),
+            Seen::Recorded { record, during, .. } => {
+                return self.record(now, record, during.is_some(), shadow);
+            }
+            Seen::Answered { call, answer: Ok(reply), .. } => self.answered(*call, reply, shadow),
+            Seen::Answered { call, .. } | Seen::GivenUp { call } => {
+                self.asked.remove(call);
+            }
+            Seen::Recovered { state, disk_lied } => {
+                return self.recovered(now, &state.dispatcher, *disk_lied);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

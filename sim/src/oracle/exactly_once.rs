@@ -1,0 +1,149 @@
+//! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
+//! where no worker was declared lost or restarted, at least once where lost splits are handed out
+//! again. Not counted are splits whose answer could not leave, and those that went to nobody known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, Reply, Request};
+use rondo_core::ids::{CallId, IterationId};
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+/// A source of an iteration, and the pass over it.
+type Pass = (IterationId, i64, i64);
+
+#[derive(Default)]
+struct Progress {
+    /// Values answered.
+    answered: BTreeSet<i64>,
+    /// Splits that were produced by calls not answered (yet).
+    in_doubt: u64,
+}
+
+pub(super) struct ExactlyOnce {
+    reissue: bool,
+    asking: BTreeMap<CallId, Pass>,
+    producing: BTreeSet<CallId>,
+    passes: BTreeMap<Pass, Progress>,
+    /// The latest pass anybody asked for, by iteration and source.
+    asked: BTreeMap<(IterationId, i64), i64>,
+    /// Iterations that began in the middle.
+    resumed: BTreeSet<IterationId>,
+}
+
+impl ExactlyOnce {
+    pub(super) fn new(reissue: bool) -> Self {
+        Self {
+            reissue,
+            asking: BTreeMap::new(),
+            producing: BTreeSet::new(),
+            passes: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            resumed: BTreeSet::new(),
+        }
+    }
+
+    fn record(&mut self, record: &Record, during: Option<CallId>) {
+        let Record::Dispatcher(record) = record;
+        match record {
+            dispatcher::Record::ProduceSplit {
+                iteration, source, repetition, finished, ..
+            } => {
+                let pass = (*iteration, i64::from(*source), *repetition);
+                if let Some(call) = during.filter(|_| !finished) {
+                    let progress = self.passes.entry(pass).or_default();
+                    progress.in_doubt = progress.in_doubt.saturating_add(1);
+                    self.producing.insert(call);
+                }
+            }
+            dispatcher::Record::ResumeIteration { id, .. } => drop(self.resumed.insert(*id)),
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
+        let Some(pass) = self.asking.remove(&call) else {
+            return Ok(());
+        };
+        let produced = self.producing.remove(&call);
+        match reply {
+            Reply::Split(Some(value)) => {
+                let progress = self.passes.entry(pass).or_default();
+                let is_new = progress.answered.insert(*value);
+                if produced {
+                    progress.in_doubt = progress.in_doubt.saturating_sub(1);
+                }
+                if !is_new && !self.reissue {
+                    return Err(format!("split {value} of {pass:?} was handed out twice"));
+                }
+                Ok(())
+            }
+            Reply::Split(None) => self.ended(pass, shadow),
+            _ => Ok(()),
+        }
+    }
+
+    /// Somebody was told that a pass is over: it is complete unless somebody went on before.
+    fn ended(&self, pass: Pass, shadow: &Shadow) -> Verdict {
+        let (iteration, source, repetition) = pass;
+        let latest = self.asked.get(&(iteration, source)).copied().unwrap_or(0);
+        if latest > repetition || self.resumed.contains(&iteration) {
+            return Ok(());
+        }
+        let Some(of) = shadow.state().iterations().get(&iteration).filter(|of| !of.collected)
+        else {
+            return Ok(());
+        };
+        let position = usize::try_from(source).ok().and_then(|at| of.sources.get(at));
+        let Some(total) = position.map(|position| position.source.len()) else {
+            return Ok(());
+        };
+        let progress = self.passes.get(&pass);
+        let (answered, in_doubt) =
+            progress.map_or((0, 0), |progress| (progress.answered.len() as u64, progress.in_doubt));
+        match answered.saturating_add(in_doubt) >= total {
+            true => Ok(()),
+            false => Err(format!(
+                "pass {repetition} over source {source} of iteration {iteration} ended with \
+                 {answered} of {total} splits handed out and {in_doubt} in doubt"
+            )),
+        }
+    }
+}
+
+impl Oracle for ExactlyOnce {
+    fn name(&self) -> &'static str {
+        "exactly-once"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken {
+                call,
+                request: Request::GetSplit { iteration, repetition, source, .. },
+                ..
+            } => {
+                self.asking.insert(*call, (*iteration, *source, *repetition));
+                let latest = self.asked.entry((*iteration, *source)).or_default();
+                *latest = (*latest).max(*repetition);
+            }
+            Seen::Recorded { record, during, .. } => self.record(record, *during),
+            Seen::Answered { call, answer: Ok(reply), .. } => {
+                return self.answered(*call, reply, shadow);
+            }
+            Seen::Answered { call, .. } | Seen::GivenUp { call } => {
+                // What it produced stays in doubt.
+                self.asking.remove(call);
+                self.producing.remove(call);
+            }
+            Seen::Died => {
+                self.asking.clear();
+                self.producing.clear();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! The numbered invariants, by the core's own functions.
+
+use rondo_core::invariant;
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+pub(super) struct Invariants;
+
+impl Oracle for Invariants {
+    fn name(&self) -> &'static str {
+        "invariant"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+        match seen {
+            Seen::Looked(node) => {
+                invariant::check_all(node).map_err(|violation| violation.to_string())
+            }
+            Seen::Recovered { state, .. } => {
+                invariant::check_state(&state.dispatcher).map_err(|violation| violation.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}

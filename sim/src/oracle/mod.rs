@@ -1,0 +1,119 @@
+//! What must hold whatever goes wrong: one promise a file.
+//!
+//! Oracles see what crosses the node's border and what is on its disk: requests, answers, records,
+//! deaths, recovered states. They know no event loop, so both tiers use the same ones.
+
+mod acknowledged;
+mod again;
+mod answers;
+mod collection;
+mod exactly_once;
+mod identity;
+mod invariants;
+mod invented;
+mod leftover;
+mod liveness;
+mod replay;
+mod rounds;
+mod seen;
+pub mod shadow;
+mod splits;
+mod start;
+
+use rondo_core::time::Time;
+
+pub use self::seen::{Caller, Seen, Waiting};
+use self::shadow::Shadow;
+use crate::swarm::Swarm;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Which one: the oracle's name, and for an invariant its number.
+    pub promise: String,
+    /// What was seen.
+    pub text: String,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: {}", self.promise, self.text)
+    }
+}
+
+/// What an oracle says of what it has seen.
+pub type Verdict = Result<(), String>;
+
+/// Watches one promise.
+pub trait Oracle: Send {
+    /// The promise's name.
+    fn name(&self) -> &'static str;
+
+    /// Sees something at the node's own time `now`.
+    ///
+    /// # Errors
+    /// What breaks the promise.
+    fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict;
+}
+
+/// All oracles of a run.
+pub struct Oracles {
+    shadow: Shadow,
+    all: Vec<Box<dyn Oracle>>,
+}
+
+impl Oracles {
+    /// All that watch a run of this configuration.
+    pub fn new(swarm: &Swarm) -> Self {
+        let settings = &swarm.settings;
+        let all: Vec<Box<dyn Oracle>> = vec![
+            Box::new(answers::Answers::default()),
+            Box::new(acknowledged::Acknowledged::default()),
+            Box::new(invented::Invented),
+            Box::new(replay::Replay),
+            Box::new(splits::Splits::new(settings.reissue_lost_splits)),
+            Box::new(exactly_once::ExactlyOnce::new(settings.reissue_lost_splits)),
+            Box::new(again::Again::new(settings.reissue_lost_splits)),
+            Box::new(rounds::Rounds::default()),
+            Box::new(identity::Identity::default()),
+            Box::new(collection::Collection::new(settings.clone())),
+            Box::new(invariants::Invariants),
+            Box::new(start::Start),
+            Box::new(liveness::Liveness),
+            Box::new(leftover::Leftover::new(settings.clone())),
+        ];
+        Self { shadow: Shadow::default(), all }
+    }
+
+    /// Names of all of them, and of what the shadow watches.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.all.iter().map(|oracle| oracle.name())
+    }
+
+    /// The durable state that the records seen so far make.
+    pub const fn shadow(&self) -> &Shadow {
+        &self.shadow
+    }
+
+    /// Lets all of them see something.
+    ///
+    /// # Errors
+    /// The first promise that is broken.
+    pub fn see(&mut self, now: Time, seen: &Seen<'_>) -> Result<(), Broken> {
+        let replay = |text| broken("replay", text);
+        self.shadow.before(seen).map_err(replay)?;
+        for oracle in &mut self.all {
+            if let Err(text) = oracle.see(now, seen, &self.shadow) {
+                return Err(broken(oracle.name(), text));
+            }
+        }
+        self.shadow.after(seen).map_err(replay)
+    }
+}
+
+/// An invariant's number belongs to the promise.
+fn broken(name: &str, text: String) -> Broken {
+    let number = text.split(' ').next().filter(|_| name == "invariant");
+    let promise = number.map_or_else(|| name.to_owned(), |number| format!("{name} {number}"));
+    Broken { promise, text }
+}

@@ -1,0 +1,34 @@
+//! Replay equals live: the state in memory is the one that the records make, and so is the one
+//! that the stored bytes make.
+
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+pub(super) struct Replay;
+
+impl Oracle for Replay {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Looked(node) => {
+                let (last, written) = (node.last(), shadow.last());
+                if last != written {
+                    return Err(format!("the node is at record {last}, {written} was written"));
+                }
+                match node.dispatcher().state() == shadow.state() {
+                    true => Ok(()),
+                    false => Err(format!("at record {last} memory differs from the records")),
+                }
+            }
+            Seen::Reread(Err(reason)) => Err(format!("stored bytes cannot be read: {reason}")),
+            Seen::Reread(Ok(recovered)) if recovered.dispatcher != *shadow.state() => {
+                Err(format!("at record {} stored bytes differ from the records", recovered.applied))
+            }
+            _ => Ok(()),
+        }
+    }
+}

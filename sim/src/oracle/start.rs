@@ -1,0 +1,26 @@
+//! A node starts unless what was acknowledged is damaged, and stops by itself only when the disk
+//! has failed.
+
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+pub(super) struct Start;
+
+impl Oracle for Start {
+    fn name(&self) -> &'static str {
+        "start"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+        match seen {
+            Seen::StartRefused { reason, damaged: false } => {
+                Err(format!("nothing was damaged, and the node refused to start: {reason}"))
+            }
+            Seen::Halted { reason, disk_failed: false } => {
+                Err(format!("no disk had failed, and the node halted: {reason}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The node's process in tier 1: the core's node, its journal on the model disk, its recovery.
+//!
+//! The bytes are the real ones: commit groups in frames of `rondo_proto`, judged by the core's
+//! scan. What happens when is the world's to say.
+
+mod acknowledged;
+mod compact;
+mod journal;
+mod recover;
+mod segment;
+
+pub use self::compact::{Compaction, CompactionStep};
+pub use self::journal::{Journal, Offered, Sync};
+pub use self::recover::{Begun, NoStart, Recovering, reread};

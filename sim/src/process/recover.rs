@@ -1,0 +1,226 @@
+//! A process begins: the snapshot, then the records behind it, judged by the core's scan; what was
+//! never acknowledged is cut off. Step by step, so that it can be killed in between.
+
+use bytes::Bytes;
+use rondo_core::control::{Recovered, Recovery};
+use rondo_core::ids::Lsn;
+use rondo_core::journal::{End, RecoverError, Scan, Verdict};
+use rondo_proto::frame;
+
+use super::compact::{SNAPSHOTS, clear, read_snapshot};
+use super::journal::Journal;
+use super::{acknowledged, segment};
+use crate::disk::{Disk, FileId};
+use crate::swarm::JournalShape;
+
+/// A recovery under way.
+#[derive(Debug)]
+pub struct Recovering {
+    shape: JournalShape,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Tidy,
+    Read,
+    Cut { recovered: Recovered, end: End },
+    Sync { recovered: Recovered, cut: bool },
+}
+
+/// A process that has its state back.
+#[derive(Debug)]
+pub struct Begun {
+    /// The state.
+    pub recovered: Recovered,
+    /// Its journal.
+    pub journal: Journal,
+    /// Whether something was cut off the journal's end.
+    pub cut: bool,
+    /// Segments that were read.
+    pub segments: usize,
+}
+
+/// Why a process does not start: what it says.
+pub type NoStart = String;
+
+impl Recovering {
+    /// Begins.
+    pub const fn new(shape: JournalShape) -> Self {
+        Self { shape, step: Step::Tidy }
+    }
+
+    /// Goes on by one step; the process when it was the last. With `stale` the last sector of the
+    /// last segment reads as what was there before it was written.
+    ///
+    /// # Errors
+    /// When it cannot start.
+    pub fn go_on(&mut self, disk: &mut Disk, stale: bool) -> Result<Option<Begun>, NoStart> {
+        let step = std::mem::replace(&mut self.step, Step::Tidy);
+        self.step = match step {
+            Step::Tidy => {
+                make_dirs(disk);
+                Step::Read
+            }
+            Step::Read => {
+                let snapshot = read_snapshot(disk)?;
+                clear(disk, snapshot.applied()).map_err(|error| error.to_string())?;
+                let segments = segments(disk);
+                let known = acknowledged::read(disk);
+                let read = if stale { stale_copy(disk, &segments) } else { None };
+                let from = read.as_ref().unwrap_or(disk);
+                let (recovery, end) = replay_segments(from, snapshot, &segments, known)?;
+                Step::Cut { recovered: recovery.finish(), end }
+            }
+            Step::Cut { recovered, end } => {
+                cut(disk, &end)?;
+                Step::Sync { recovered, cut: end.cut.is_some() }
+            }
+            Step::Sync { recovered, cut } => {
+                return Ok(Some(self.begin(disk, recovered, cut)));
+            }
+        };
+        Ok(None)
+    }
+
+    fn begin(&self, disk: &mut Disk, recovered: Recovered, cut: bool) -> Begun {
+        let mut all = segments(disk);
+        // What a killed process wrote may not be on the platter yet, and is answered from now on.
+        for (_, file) in &all {
+            disk.sync_end(*file, disk.sync_begin(*file));
+        }
+        acknowledged::note(disk, recovered.applied);
+        let snapshot = read_snapshot(disk).map_or(Lsn::NONE, |recovery| recovery.applied());
+        let mut journal = Journal::new(self.shape, recovered.applied, snapshot);
+        let count = all.len();
+        journal.open = all.pop();
+        journal.tail = journal.open.map_or(0, |(_, file)| tail(disk, file));
+        journal.closed = all;
+        Begun { recovered, journal, cut, segments: count }
+    }
+}
+
+fn make_dirs(disk: &mut Disk) {
+    for dir in [segment::DIR, SNAPSHOTS] {
+        if !disk.exists(dir) {
+            // It is not there, so it can be made.
+            let _ = disk.create_dir(dir);
+        }
+    }
+    disk.sync_dir("");
+}
+
+/// Segments on the disk, oldest first.
+fn segments(disk: &Disk) -> Vec<(Lsn, FileId)> {
+    let listed = disk.list(segment::DIR).into_iter();
+    let files = listed.filter_map(|(name, ..)| {
+        let first = segment::first_of(&name)?;
+        Some((first, disk.open(&segment::path(first)).ok()?))
+    });
+    files.collect()
+}
+
+fn tail(disk: &Disk, file: FileId) -> u64 {
+    let found = segment::scan(&Bytes::from(disk.read(file)));
+    found.last().map_or(0, |last| last.end as u64)
+}
+
+/// Applies what segments hold behind a snapshot.
+pub(super) fn replay_segments(
+    disk: &Disk,
+    snapshot: Recovery,
+    segments: &[(Lsn, FileId)],
+    known: Option<Lsn>,
+) -> Result<(Recovery, End), NoStart> {
+    let mut recovery = snapshot;
+    let mut scan = Scan::starting_at(recovery.applied().next());
+    if let Some(upto) = known {
+        scan = scan.acknowledged_upto(upto.max(recovery.applied()));
+    }
+    for (first, file) in segments {
+        scan.durable(Lsn::new(first.get().saturating_sub(1)));
+        read_segment(disk, *file, *first, &mut scan, &mut recovery)?;
+    }
+    let end = scan.finish().map_err(|error| error.to_string())?;
+    Ok((recovery, end))
+}
+
+fn read_segment(
+    disk: &Disk,
+    file: FileId,
+    first: Lsn,
+    scan: &mut Scan,
+    recovery: &mut Recovery,
+) -> Result<(), NoStart> {
+    let bytes = Bytes::from(disk.read(file));
+    for stretch in segment::scan(&bytes) {
+        let place = || format!("segment {first} offset {}", stretch.offset);
+        let (header, payload) = match &stretch.group {
+            Ok(group) => group,
+            Err(reason) => {
+                scan.damaged(&place(), reason);
+                continue;
+            }
+        };
+        let verdict: Result<Verdict, RecoverError> = scan.group(header, &place());
+        if verdict.map_err(|error| error.to_string())? == Verdict::Skip {
+            continue;
+        }
+        let records = frame::decode_records(payload);
+        let records = records.map_err(|error| format!("{}: {error}", place()))?;
+        let mut lsn = header.first;
+        for record in &records {
+            let applied = recovery.apply(lsn, record);
+            applied.map_err(|error| format!("record {lsn} at {}: {error}", place()))?;
+            lsn = lsn.next();
+        }
+    }
+    Ok(())
+}
+
+/// Cuts off everything from the record on that comes next.
+fn cut(disk: &mut Disk, end: &End) -> Result<(), NoStart> {
+    if end.cut.is_none() {
+        return Ok(());
+    }
+    let failed = |error: crate::disk::DiskError| error.to_string();
+    for (first, file) in segments(disk).into_iter().rev() {
+        if first >= end.next {
+            disk.remove_file(&segment::path(first)).map_err(failed)?;
+            disk.sync_dir(segment::DIR);
+            continue;
+        }
+        let found = segment::scan(&Bytes::from(disk.read(file)));
+        let stays = found.iter().rev().find(|stretch| {
+            let header = stretch.group.as_ref().ok().map(|(header, _)| header);
+            header.is_some_and(|header| header.count > 0 && header.first < end.next)
+        });
+        disk.set_len(file, stays.map_or(0, |last| last.end as u64)).map_err(failed)?;
+        disk.sync_end(file, disk.sync_begin(file));
+        break;
+    }
+    Ok(())
+}
+
+/// The disk as it would be read if the last sector of the last segment came as it was before.
+fn stale_copy(disk: &Disk, segments: &[(Lsn, FileId)]) -> Option<Disk> {
+    const SECTOR: u64 = 512;
+    let (_, file) = segments.last()?;
+    let mut copy = disk.clone();
+    let len = copy.size_bytes(*file);
+    let from = len.saturating_sub(1) / SECTOR * SECTOR;
+    copy.set_free_bytes(None);
+    copy.set_len(*file, from).ok()?;
+    copy.set_len(*file, len).ok()?;
+    Some(copy)
+}
+
+/// What the stored bytes give as they are, nothing cut off.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn reread(disk: &Disk) -> Result<Recovered, NoStart> {
+    let snapshot = read_snapshot(disk)?;
+    let (recovery, _) = replay_segments(disk, snapshot, &segments(disk), None)?;
+    Ok(recovery.finish())
+}

@@ -1,0 +1,113 @@
+//! A configuration from decisions. Edges are met in seconds when limits are small.
+
+use super::{DatasetShape, Ending, JournalShape, NetShape, Pace, Swarm, settings};
+use crate::fault::Faults;
+use crate::rng::{Source, Stream};
+use crate::workload::kind::Weights;
+
+impl Swarm {
+    /// The configuration of a run.
+    pub fn draw(source: &Source) -> (Self, Stream) {
+        let mut stream = source.stream("swarm", 0);
+        let s = &mut stream;
+        let workers = small(s.between(1, 4));
+        let consumers = small(s.between(1, 3));
+        let swarm = Self {
+            span_ms: s.pick(&[5_000, 20_000, 60_000, 120_000, 300_000]).copied().unwrap_or(5_000),
+            ending: s
+                .pick(&[Ending::Cut, Ending::Heal, Ending::Heal, Ending::Drain])
+                .copied()
+                .unwrap_or(Ending::Cut),
+            workers,
+            consumers,
+            together: s.pick(&[0, consumers, consumers, 1]).copied().unwrap_or(0),
+            rogues: small(s.below(2)),
+            operators: small(s.below(2)),
+            faults: Faults::draw(s),
+            weights: Weights::draw(s),
+            settings: settings::draw(s, workers),
+            journal: JournalShape::draw(s),
+            net: NetShape::draw(s),
+            pace: Pace::draw(s),
+            datasets: datasets(s),
+            job_names: small(s.between(1, 4)),
+            look_every: s.pick(&[256, 32, 1024]).copied().unwrap_or(256),
+        };
+        (swarm, stream)
+    }
+
+    /// The run that speed is measured with: a minute, five machines, faults.
+    pub fn standard(source: &Source) -> (Self, Stream) {
+        let (mut swarm, stream) = Self::draw(source);
+        swarm.span_ms = 60_000;
+        swarm.ending = Ending::Cut;
+        (swarm.workers, swarm.consumers) = (2, 2);
+        swarm.together = swarm.together.min(2);
+        (swarm.rogues, swarm.operators) = (0, 0);
+        (swarm, stream)
+    }
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl JournalShape {
+    fn draw(s: &mut Stream) -> Self {
+        Self {
+            segment_bytes_max: s.pick(&[1 << 20, 16_384, 4096, 1024]).copied().unwrap_or(1 << 20),
+            group_bytes_max: s.pick(&[1 << 16, 256]).copied().unwrap_or(1 << 16),
+            sync_us_min: s.pick(&[50, 500, 5000]).copied().unwrap_or(50),
+            sync_us_mean: s.pick(&[50, 1000, 20_000]).copied().unwrap_or(50),
+            restart_ms: s.pick(&[10, 200, 3000]).copied().unwrap_or(10),
+        }
+    }
+}
+
+impl NetShape {
+    fn draw(s: &mut Stream) -> Self {
+        Self {
+            delay_us_min: s.pick(&[50, 500, 3000]).copied().unwrap_or(50),
+            delay_us_mean: s.pick(&[200, 2000, 50_000]).copied().unwrap_or(200),
+            patience_ms: s.pick(&[2000, 500, 12_000]).copied().unwrap_or(2000),
+            link_room: s.pick(&[64, 2, 8]).copied().unwrap_or(64),
+        }
+    }
+}
+
+impl Pace {
+    fn draw(s: &mut Stream) -> Self {
+        Self {
+            worker_heartbeat_ms: s.pick(&[1000, 200, 3000]).copied().unwrap_or(1000),
+            client_heartbeat_ms: s.pick(&[1000, 250, 2000]).copied().unwrap_or(1000),
+            split_ms: s.pick(&[400, 50, 1000, 2000]).copied().unwrap_or(400),
+            round_ms: s.pick(&[400, 100, 1000]).copied().unwrap_or(400),
+            pause_ms: s.pick(&[500, 50, 5000]).copied().unwrap_or(500),
+            act_ms: s.pick(&[2000, 100, 500]).copied().unwrap_or(2000),
+            down_ms: s.pick(&[500, 3000, 15_000]).copied().unwrap_or(500),
+            rounds: s.pick(&[10, 40]).copied().unwrap_or(10),
+        }
+    }
+}
+
+fn datasets(s: &mut Stream) -> Vec<DatasetShape> {
+    let count = s.between(1, 3);
+    (0..count).map(|number| dataset(s, number)).collect()
+}
+
+fn dataset(s: &mut Stream, number: u64) -> DatasetShape {
+    let sources = (0..s.between(1, 3)).map(|_| s.pick(&[6, 0, 1, 2, 25]).copied().unwrap_or(6));
+    let sources: Vec<u64> = sources.collect();
+    let wished = match s.below(4) {
+        0 | 1 => None,
+        2 => Some(format!("d{number}")),
+        // Where the dispatcher's own numbers will come by.
+        _ => Some((1000 + number).to_string()),
+    };
+    DatasetShape {
+        sources: Some(sources).filter(|_| !s.chance(80)),
+        wished,
+        large: s.chance(150),
+        compressed: !s.chance(200),
+    }
+}

@@ -1,0 +1,52 @@
+//! The dispatcher's settings of a run: timeouts short enough to be met.
+
+use rondo_core::dispatcher::{Config, DeploymentMode};
+use rondo_core::time::Duration;
+
+use crate::rng::Stream;
+
+/// Addresses that workers have, by number.
+pub(super) fn address(worker: u32) -> String {
+    format!("w{worker}:1")
+}
+
+pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
+    Config {
+        fault_tolerant: true,
+        worker_addresses: worker_addresses(s, workers),
+        deployment_mode: s
+            .pick(&[DeploymentMode::Unspecified, DeploymentMode::Hybrid])
+            .copied()
+            .unwrap_or_default(),
+        job_gc_check_interval: span(s, &[1000, 200, 5000]).unwrap_or(Duration::from_secs(1)),
+        job_gc_timeout: span(s, &[10_000, 500, 3000, 30_000, 0]),
+        client_timeout: span(s, &[10_000, 2000, 20_000]).unwrap_or(Duration::from_secs(10)),
+        client_first_heartbeat_timeout: span(s, &[30_000, 3000, 60_000])
+            .unwrap_or(Duration::from_secs(30)),
+        worker_timeout: span(s, &[5000, 500, 15_000, 0]),
+        reissue_lost_splits: s.chance(500),
+        named_job_retention: span(s, &[20_000, 1000, 60_000, 0]),
+        dataset_retention: span(s, &[20_000, 1000, 60_000, 0]),
+        gc_dynamic_sharding_jobs: s.chance(500),
+        removal_timeout: span(s, &[3000, 500, 10_000]).unwrap_or(Duration::from_secs(3)),
+    }
+}
+
+/// One of some spans in ms; 0 is none.
+fn span(s: &mut Stream, of: &[u64]) -> Option<Duration> {
+    let millis = s.pick(of).copied().unwrap_or(0);
+    (millis > 0).then(|| Duration::from_millis(millis))
+}
+
+/// Mostly anybody may register; else the first workers, each named in one of the three ways.
+fn worker_addresses(s: &mut Stream, workers: u32) -> Vec<String> {
+    if !s.chance(250) {
+        return Vec::new();
+    }
+    let entry = |number| match s.below(3) {
+        0 => address(number),
+        1 => format!("w{number}"),
+        _ => format!("w{number}:%port%"),
+    };
+    (0..workers).map(entry).collect()
+}

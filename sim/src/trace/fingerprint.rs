@@ -1,0 +1,94 @@
+//! Requests and answers as numbers for the trace hash.
+
+use rondo_core::dispatcher::{Reply, Request, TaskDef, TaskInfo};
+use rondo_core::status::Status;
+
+use super::TraceHash;
+use crate::workload::kind::Kind;
+
+/// A request as a number: its kind and all that the state machine decides by.
+pub fn of_request(request: &Request) -> u64 {
+    let mut hash = TraceHash::default();
+    hash.add(Kind::of(request).index() as u64);
+    match request {
+        Request::GetSplit { iteration, repetition, source, asker } => {
+            let numbers = [iteration.get(), *repetition, *source];
+            numbers.iter().for_each(|number| hash.add(number.cast_unsigned()));
+            hash.add_bytes(asker.as_deref().unwrap_or_default().as_bytes());
+        }
+        Request::WorkerHeartbeat(heartbeat) => {
+            hash.add_bytes(heartbeat.address.as_bytes());
+            hash.add(heartbeat.uid.cast_unsigned());
+            heartbeat.current_tasks.iter().for_each(|task| hash.add(task.get().cast_unsigned()));
+        }
+        Request::ClientHeartbeat(heartbeat) => {
+            hash.add(heartbeat.client.get().cast_unsigned());
+            hash.add(heartbeat.current_round.unwrap_or(-1).cast_unsigned());
+            hash.add(heartbeat.blocked_round.unwrap_or(-1).cast_unsigned());
+        }
+        Request::RegisterDataset(request) => {
+            hash.add_bytes(request.definition.digest.as_bytes());
+            hash.add_bytes(request.wished.as_ref().map_or("", |id| id.as_str()).as_bytes());
+        }
+        Request::GetOrCreateJob(request) => {
+            hash.add_bytes(request.name.as_deref().unwrap_or_default().as_bytes());
+            hash.add_bytes(request.dataset.as_str().as_bytes());
+        }
+        Request::GetOrCreateIteration { job, repetition } => {
+            hash.add(job.get().cast_unsigned());
+            hash.add(repetition.cast_unsigned());
+        }
+        Request::WorkerUpdate { worker_address, progress } => {
+            hash.add_bytes(worker_address.as_bytes());
+            progress.iter().for_each(|(task, _)| hash.add(task.get().cast_unsigned()));
+        }
+        // The rare ones, whole.
+        _ => hash.add_bytes(format!("{request:?}").as_bytes()),
+    }
+    hash.value()
+}
+
+/// An answer as a number.
+pub fn of_reply(answer: &Result<Reply, Status>) -> u64 {
+    let mut hash = TraceHash::default();
+    match answer {
+        Ok(Reply::Split(split)) => hash.add(split.unwrap_or(i64::MIN).cast_unsigned()),
+        Ok(Reply::ClientHeartbeat(reply)) => {
+            hash.add(u64::from(reply.iteration_finished));
+            hash.add(reply.block_round.unwrap_or(-1).cast_unsigned());
+            reply.tasks.iter().for_each(|task| info(task, &mut hash));
+        }
+        Ok(Reply::WorkerHeartbeat(reply)) => {
+            reply.new_tasks.iter().for_each(|task| def(task, &mut hash));
+            reply.tasks_to_delete.iter().for_each(|task| hash.add(task.get().cast_unsigned()));
+        }
+        Ok(Reply::Client(id)) => hash.add(id.get().cast_unsigned()),
+        Ok(Reply::Job(id)) => hash.add(id.get().cast_unsigned()),
+        Ok(Reply::TaskRemoved(removed)) => hash.add(u64::from(*removed)),
+        Ok(Reply::WorkerUpdated | Reply::ClientReleased) => hash.add(1),
+        Ok(Reply::Report(report)) => {
+            let sizes = [report.tasks.len(), report.clients.len(), report.iterations.len()];
+            sizes.iter().for_each(|size| hash.add(*size as u64));
+        }
+        Ok(reply) => hash.add_bytes(format!("{reply:?}").as_bytes()),
+        Err(status) => {
+            hash.add(u64::from(status.code.number().unsigned_abs()));
+            hash.add_bytes(status.message.as_bytes());
+        }
+    }
+    hash.value()
+}
+
+fn info(task: &TaskInfo, hash: &mut TraceHash) {
+    hash.add(task.task.get().cast_unsigned());
+    hash.add(task.iteration.get().cast_unsigned());
+    hash.add(task.starting_round.cast_unsigned());
+    hash.add_bytes(task.worker_address.as_bytes());
+}
+
+fn def(task: &TaskDef, hash: &mut TraceHash) {
+    hash.add(task.task.get().cast_unsigned());
+    hash.add(task.iteration.get().cast_unsigned());
+    hash.add(task.worker_index.cast_unsigned());
+    hash.add_bytes(task.dataset.as_str().as_bytes());
+}

@@ -1,0 +1,153 @@
+//! Notes which states were reached, from what oracles see.
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, Event, Reply, Request, State};
+use rondo_core::ids::CallId;
+use std::collections::BTreeMap;
+
+use crate::mark::{Mark, Tally};
+use crate::oracle::Seen;
+
+/// What a call asked that its answer tells something of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Split,
+    Removal,
+    Heartbeat,
+}
+
+/// Follows a run and marks what it reaches.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    asked: BTreeMap<CallId, Asked>,
+}
+
+impl Watch {
+    /// Sees something; `state` is that before it.
+    pub fn see(&mut self, seen: &Seen<'_>, state: &State, tally: &mut Tally) {
+        match seen {
+            Seen::Taken { call, request, .. } => self.taken(*call, request, state, tally),
+            Seen::Recorded { record: Record::Dispatcher(record), .. } => {
+                of_record(record, state, tally);
+            }
+            Seen::Answered { call, answer, .. } => {
+                let asked = self.asked.remove(call);
+                match (asked, answer) {
+                    (Some(Asked::Removal), Ok(Reply::TaskRemoved(false))) => {
+                        tally.mark(Mark::RemovalFailed);
+                    }
+                    (Some(Asked::Heartbeat), Err(status)) if status.message.contains("ended") => {
+                        tally.mark(Mark::IterationEndedUnder);
+                    }
+                    _ => {}
+                }
+            }
+            Seen::Died => {
+                if self.asked.values().any(|asked| *asked == Asked::Removal) {
+                    tally.mark(Mark::DiedWithParkedCalls);
+                }
+                self.asked.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn taken(&mut self, call: CallId, request: &Request, state: &State, tally: &mut Tally) {
+        match request {
+            Request::GetSplit { iteration, repetition, source, .. } => {
+                self.asked.insert(call, Asked::Split);
+                let of = state.iterations().get(iteration);
+                let source = usize::try_from(*source).ok();
+                let position = of.zip(source).and_then(|(of, source)| of.sources.get(source));
+                if let Some(position) = position {
+                    let late = *repetition < position.repetition;
+                    let ahead = *repetition > position.repetition;
+                    mark_if(late, Mark::LateForPass, tally);
+                    mark_if(ahead && position.index > 0, Mark::PassJumped, tally);
+                }
+            }
+            Request::MaybeRemoveTask { .. } => drop(self.asked.insert(call, Asked::Removal)),
+            Request::ClientHeartbeat(_) => drop(self.asked.insert(call, Asked::Heartbeat)),
+            Request::RegisterDataset(request) => {
+                let known = request.wished.as_ref();
+                let known = known.is_some_and(|id| state.datasets().contains_key(id));
+                mark_if(known, Mark::DatasetShared, tally);
+            }
+            Request::GetOrCreateJob(request) => {
+                let known =
+                    request.name.as_deref().is_some_and(|name| state.job_named(name).is_some());
+                mark_if(known, Mark::JobShared, tally);
+            }
+            Request::DisableCompression { dataset, .. } => {
+                let known = state.datasets().get(dataset);
+                let decided = known.is_some_and(|dataset| dataset.compression_disabled.is_some());
+                mark_if(decided, Mark::CompressionAskedAgain, tally);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn mark_if(reached: bool, mark: Mark, tally: &mut Tally) {
+    if reached {
+        tally.mark(mark);
+    }
+}
+
+fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
+    use dispatcher::Record as R;
+    let mark = match record {
+        R::ProduceSplit { finished: true, .. } => Mark::PassEnded,
+        R::ProduceSplit { task: None, .. } => Mark::SplitUnattributed,
+        R::RepeatSplit { .. } => Mark::SplitRepeated,
+        R::CreatePendingTask { iteration, worker, .. } => {
+            let had =
+                state.tasks().values().any(|t| t.iteration == *iteration && t.worker == *worker);
+            let known = state.workers().contains_key(worker);
+            mark_if(known && !had, Mark::TaskGivenUpReplaced, tally);
+            Mark::TaskPending
+        }
+        R::RejectRound { iteration, .. } => {
+            let front = state.iterations().get(iteration).and_then(|of| of.pending.front());
+            mark_if(front.is_some_and(|front| front.failures > 0), Mark::RoundRejectedTwice, tally);
+            Mark::RoundRejected
+        }
+        R::AcquireClient { iteration, .. } => {
+            let of = state.iterations().get(iteration);
+            mark_if(of.is_some_and(|of| !of.clients.is_empty()), Mark::IterationShared, tally);
+            return;
+        }
+        R::CreateTask { iteration, .. } => {
+            let of = state.iterations().get(iteration);
+            let again = of.is_some_and(|of| !of.splits.again.is_empty());
+            mark_if(again, Mark::ReaderMade, tally);
+            return;
+        }
+        R::FinishTask { .. } => Mark::IterationFinished,
+        R::CollectIteration { .. } => Mark::IterationCollected,
+        R::FreeIteration { .. } => Mark::IterationFreed,
+        R::FreeJob { .. } => Mark::JobFreed,
+        R::FreeDataset { .. } => Mark::DatasetFreed,
+        R::CreateFinishedIteration { .. } => Mark::FinishedAskedAgain,
+        R::ResumeIteration { .. } => Mark::IterationResumed,
+        R::SavePosition { .. } => Mark::PositionSaved,
+        R::RestorePosition { .. } => Mark::PositionRestored,
+        R::RestartTasks { .. } => Mark::WorkerReborn,
+        _ => return,
+    };
+    tally.mark(mark);
+}
+
+/// Marks what the node itself tells.
+pub fn of_event(event: &Event, tally: &mut Tally) {
+    let mark = match event {
+        Event::WorkerLost { .. } => Mark::WorkerLost,
+        Event::WorkerReturned { .. } => Mark::WorkerReturned,
+        Event::ClientExpired { .. } => Mark::ClientExpired,
+        Event::TaskPromoted { .. } => Mark::TaskPromoted,
+        Event::TaskRemoved { .. } => Mark::TaskRemoved,
+        Event::SplitsLost { .. } => Mark::SplitsLost,
+        _ => return,
+    };
+    tally.mark(mark);
+}

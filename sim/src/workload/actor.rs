@@ -1,0 +1,168 @@
+//! What an actor is told, and what it does.
+
+use std::sync::Arc;
+
+use rondo_core::dispatcher::{Reply, Request, TaskDef};
+use rondo_core::ids::{IterationId, TaskId};
+use rondo_core::status::Status;
+use rondo_core::time::Time;
+
+use super::known::Known;
+use crate::mark::Tally;
+use crate::rng::Stream;
+use crate::swarm::Swarm;
+
+/// An actor's place among all of them, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ActorId(pub u32);
+
+/// What an actor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A worker.
+    Worker,
+    /// A consumer that keeps to the rules.
+    Consumer,
+    /// A client that does not.
+    Rogue,
+    /// Somebody at the command line.
+    Operator,
+}
+
+/// What a consumer asks of a worker: an element of a task in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The task.
+    pub task: TaskId,
+    /// The consumer's index.
+    pub consumer: i64,
+    /// The round.
+    pub round: i64,
+}
+
+/// What a worker answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAnswer {
+    /// An element.
+    Element,
+    /// It does not have the task (yet).
+    NoTask,
+}
+
+/// What happens to an actor.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// Its process begins, or the time has come that it wished for, or an earlier one.
+    Wake,
+    /// The dispatcher answered a call, or it is certain that no answer comes (UNAVAILABLE).
+    Answered {
+        /// The call.
+        token: u64,
+        /// The answer.
+        answer: Result<Reply, Status>,
+    },
+    /// The dispatcher tells a worker of a task.
+    Pushed(TaskDef),
+    /// A consumer asks a worker.
+    Asked {
+        /// Who asks.
+        from: ActorId,
+        /// Its call.
+        token: u64,
+        /// For what.
+        read: Read,
+    },
+    /// A worker answered a consumer; `None` when it cannot be reached.
+    Told {
+        /// The consumer's call.
+        token: u64,
+        /// The answer.
+        answer: Option<ReadAnswer>,
+    },
+    /// Its process is another one from here on; at another address with `fresh`.
+    Reborn {
+        /// Whether the address is another one.
+        fresh: bool,
+    },
+}
+
+/// What an actor does.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Asks the dispatcher.
+    Call {
+        /// The actor's own number for the call.
+        token: u64,
+        /// What it asks.
+        request: Request,
+    },
+    /// Waits no longer for the dispatcher's answer.
+    GiveUp {
+        /// The call.
+        token: u64,
+    },
+    /// Asks a worker.
+    Ask {
+        /// The worker's address.
+        address: Arc<str>,
+        /// The actor's own number for the call.
+        token: u64,
+        /// For what.
+        read: Read,
+    },
+    /// Answers a consumer.
+    Tell {
+        /// Who asked.
+        to: ActorId,
+        /// Its call.
+        token: u64,
+        /// The answer.
+        answer: ReadAnswer,
+    },
+    /// Has read a round to its end (for the oracles).
+    RoundRead {
+        /// The iteration.
+        iteration: IterationId,
+        /// The consumer's index.
+        consumer: i64,
+        /// The round.
+        round: i64,
+        /// The tasks it read, in order.
+        tasks: Vec<TaskId>,
+    },
+}
+
+/// What an actor has at hand when something happens.
+#[derive(Debug)]
+pub struct With<'a> {
+    /// The run's configuration.
+    pub swarm: &'a Swarm,
+    /// The actor's decisions.
+    pub stream: &'a mut Stream,
+    /// What everybody was told so far.
+    pub known: &'a mut Known,
+    /// Counts faults and marks.
+    pub tally: &'a mut Tally,
+    /// Takes what the actor does.
+    pub acts: &'a mut Vec<Act>,
+    /// Whether things have stopped going wrong.
+    pub calm: bool,
+}
+
+/// An actor.
+pub trait Actor {
+    /// What it is.
+    fn role(&self) -> Role;
+    /// Something happens; `now` is its own clock's time.
+    fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>);
+    /// When it wants to be woken, by its own clock.
+    fn wake_at(&self) -> Time;
+    /// When it last got on: a heartbeat answered, an iteration read, a round finished.
+    fn got_on_at(&self) -> Time;
+    /// What it waits for, for people.
+    fn state(&self) -> String;
+    /// The address where others reach it, if it serves.
+    fn address(&self) -> Option<Arc<str>> {
+        None
+    }
+}

@@ -1,0 +1,58 @@
+//! Datasets as clients register them.
+
+use bytes::Bytes;
+use rondo_core::dispatcher::{
+    Compression, DatasetMetadata, Definition, RegisterDataset, SplitPlan, SplitSource,
+};
+use rondo_core::ids::{DatasetId, Digest};
+use rondo_core::limits::DEFINITION_INLINE_BYTES_MAX;
+use rondo_core::status::Code;
+
+use crate::swarm::DatasetShape;
+
+/// The registration of a dataset of this shape.
+pub fn registration(shape: &DatasetShape) -> RegisterDataset {
+    let content = Bytes::from(format!("{:?} {}", shape.sources, shape.large));
+    let digest = digest_of(&content);
+    let size_bytes = match shape.large {
+        true => DEFINITION_INLINE_BYTES_MAX.saturating_add(1),
+        false => content.len() as u64,
+    };
+    let inline = (!shape.large).then(|| content.clone());
+    RegisterDataset {
+        wished: shape.wished.as_deref().map(DatasetId::new),
+        definition: Definition { digest, size_bytes, inline },
+        plan: plan(shape),
+        metadata: DatasetMetadata {
+            encoded: content,
+            structure: digest,
+            compression: match shape.compressed {
+                true => Compression::Snappy,
+                false => Compression::Off,
+            },
+            cardinality: shape.sources.as_ref().map_or(-2, |_| -1),
+        },
+    }
+}
+
+fn plan(shape: &DatasetShape) -> SplitPlan {
+    let counting = |len: &u64| SplitSource::counting(i64::try_from(*len).unwrap_or(i64::MAX));
+    match &shape.sources {
+        Some(sources) => SplitPlan::Splittable(sources.iter().map(counting).collect()),
+        None => SplitPlan::Unsplittable {
+            code: Code::Unimplemented,
+            message: "this dataset cannot be split".into(),
+        },
+    }
+}
+
+/// A hash that is good enough for the few contents there are here.
+fn digest_of(content: &[u8]) -> Digest {
+    let mut digest = [0_u8; 32];
+    for (at, byte) in content.iter().enumerate() {
+        if let Some(into) = digest.get_mut(at % 32) {
+            *into = into.wrapping_mul(31).wrapping_add(*byte);
+        }
+    }
+    Digest::new(digest)
+}

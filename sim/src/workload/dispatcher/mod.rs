@@ -1,0 +1,68 @@
+//! Those who use the dispatcher: workers, consumers, clients that misbehave, operators.
+
+mod consumer;
+pub mod dataset;
+mod operator;
+mod plan;
+mod reader;
+mod rogue;
+mod running;
+mod worker;
+
+use std::sync::Arc;
+
+use rondo_core::status::{Code, Status};
+use rondo_core::time::{Duration, Time};
+
+pub use self::consumer::Consumer;
+pub use self::operator::Operator;
+pub use self::rogue::Rogue;
+pub use self::worker::Worker;
+use super::actor::{Actor, With};
+use crate::rng::Stream;
+use crate::swarm::Swarm;
+
+/// All actors of a run, workers first.
+pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
+    let mut cast: Vec<Box<dyn Actor + Send>> = Vec::new();
+    for number in 0..swarm.workers {
+        cast.push(Box::new(Worker::new(number)));
+    }
+    for number in 0..swarm.consumers {
+        cast.push(Box::new(Consumer::new(number, number < swarm.together)));
+    }
+    for number in 0..swarm.rogues {
+        cast.push(Box::new(Rogue::new(number)));
+    }
+    for number in 0..swarm.operators {
+        cast.push(Box::new(Operator::new(number)));
+    }
+    cast
+}
+
+/// A worker's address; each of its `life`s away from the first has another.
+pub fn address(worker: u32, life: u32) -> Arc<str> {
+    match life {
+        0 => format!("w{worker}:1").into(),
+        _ => format!("w{worker}:{}", life.saturating_add(1)).into(),
+    }
+}
+
+/// Whether an answer says to come back: the connection broke, or the server is not ready.
+const fn is_passing(status: &Status) -> bool {
+    matches!(status.code, Code::Unavailable | Code::Aborted | Code::Cancelled)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A pause of about this length; the calm one is half of it.
+fn pause(stream: &mut Stream, mean_ms: u64) -> Duration {
+    ms((mean_ms / 2).saturating_add(stream.exponential(mean_ms) / 2).saturating_add(1))
+}
+
+/// Until when an answer is waited for.
+fn patience(now: Time, with: &With<'_>) -> Time {
+    now.after(ms(with.swarm.net.patience_ms))
+}

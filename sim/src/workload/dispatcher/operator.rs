@@ -1,0 +1,92 @@
+//! Somebody at the command line: looks, saves positions and goes back to them.
+
+use rondo_core::dispatcher::Request;
+use rondo_core::time::Time;
+
+use super::plan::job_name;
+use super::{patience, pause};
+use crate::workload::actor::{Act, Actor, Happening, Role, With};
+use crate::workload::kind::Kind;
+use crate::workload::outstanding::Outstanding;
+
+const KINDS: [Kind; 7] = [
+    Kind::Report,
+    Kind::GetWorkers,
+    Kind::GetConfig,
+    Kind::SavePosition,
+    Kind::RestorePosition,
+    Kind::DeletePosition,
+    Kind::ListPositions,
+];
+
+/// An operator.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    number: u32,
+    at: Time,
+    calls: Outstanding<()>,
+}
+
+impl Operator {
+    /// The operator of this number.
+    pub const fn new(number: u32) -> Self {
+        Self { number, at: Time::ZERO, calls: Outstanding::new(1) }
+    }
+
+    fn act(&mut self, now: Time, with: &mut With<'_>) {
+        let job = job_name(with.stream.below(u64::from(with.swarm.job_names)));
+        let name = format!("p{}", with.stream.below(2));
+        let request = match with.swarm.weights.pick(&KINDS, with.stream) {
+            None => return,
+            Some(Kind::SavePosition) => Request::SavePosition { name, job },
+            Some(Kind::RestorePosition) => Request::RestorePosition { name, job },
+            Some(Kind::DeletePosition) => Request::DeletePosition { name },
+            Some(Kind::ListPositions) => Request::ListPositions,
+            Some(Kind::GetWorkers) => Request::GetWorkers,
+            Some(Kind::GetConfig) => Request::GetConfig,
+            Some(_) => Request::Report,
+        };
+        let token = self.calls.add(patience(now, with), ());
+        with.acts.push(Act::Call { token, request });
+    }
+}
+
+impl Actor for Operator {
+    fn role(&self) -> Role {
+        Role::Operator
+    }
+
+    fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
+        match what {
+            Happening::Wake | Happening::Reborn { .. } => {
+                while let Some((token, ())) = self.calls.take_overdue(now) {
+                    with.acts.push(Act::GiveUp { token });
+                }
+                if now >= self.at && self.calls.is_empty() {
+                    let mean_ms = with.swarm.pace.act_ms.saturating_mul(2);
+                    self.at = now.after(pause(with.stream, mean_ms));
+                    if !with.calm {
+                        self.act(now, with);
+                    }
+                }
+            }
+            Happening::Answered { token, .. } => drop(self.calls.take(token)),
+            Happening::Pushed(_) | Happening::Asked { .. } | Happening::Told { .. } => {}
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        match self.calls.is_empty() {
+            true => self.at,
+            false => self.calls.deadline(),
+        }
+    }
+
+    fn got_on_at(&self) -> Time {
+        Time::NEVER
+    }
+
+    fn state(&self) -> String {
+        format!("operator {} waits for {:?}", self.number, self.calls)
+    }
+}

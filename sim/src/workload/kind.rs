@@ -1,0 +1,187 @@
+//! Kinds of requests: how likely each is, and what became of those made.
+
+use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::status::{Code, Status};
+
+use crate::named::named;
+use crate::rng::Stream;
+
+named! {
+    /// A kind of request to the dispatcher.
+    Kind {
+        /// `RegisterDataset`.
+        RegisterDataset = "register-dataset",
+        /// `GetMetadata`.
+        GetMetadata = "get-metadata",
+        /// `GetConfig`.
+        GetConfig = "get-config",
+        /// `DisableCompression`.
+        DisableCompression = "disable-compression",
+        /// `GetOrCreateJob`.
+        GetOrCreateJob = "get-or-create-job",
+        /// `GetOrCreateIteration`.
+        GetOrCreateIteration = "get-or-create-iteration",
+        /// `ClientHeartbeat`.
+        ClientHeartbeat = "client-heartbeat",
+        /// `ReleaseClient`.
+        ReleaseClient = "release-client",
+        /// `WorkerHeartbeat`.
+        WorkerHeartbeat = "worker-heartbeat",
+        /// `WorkerUpdate`.
+        WorkerUpdate = "worker-update",
+        /// `GetDefinition`.
+        GetDefinition = "get-definition",
+        /// `GetSplit`.
+        GetSplit = "get-split",
+        /// `MaybeRemoveTask`.
+        MaybeRemoveTask = "maybe-remove-task",
+        /// `GetWorkers`.
+        GetWorkers = "get-workers",
+        /// `Report`.
+        Report = "report",
+        /// `SavePosition`.
+        SavePosition = "save-position",
+        /// `RestorePosition`.
+        RestorePosition = "restore-position",
+        /// `DeletePosition`.
+        DeletePosition = "delete-position",
+        /// `ListPositions`.
+        ListPositions = "list-positions",
+    }
+}
+
+impl Kind {
+    /// The kind of a request.
+    pub const fn of(request: &Request) -> Self {
+        match request {
+            Request::RegisterDataset(_) => Self::RegisterDataset,
+            Request::GetMetadata { .. } => Self::GetMetadata,
+            Request::GetConfig => Self::GetConfig,
+            Request::DisableCompression { .. } => Self::DisableCompression,
+            Request::GetOrCreateJob(_) => Self::GetOrCreateJob,
+            Request::GetOrCreateIteration { .. } => Self::GetOrCreateIteration,
+            Request::ClientHeartbeat(_) => Self::ClientHeartbeat,
+            Request::ReleaseClient { .. } => Self::ReleaseClient,
+            Request::WorkerHeartbeat(_) => Self::WorkerHeartbeat,
+            Request::WorkerUpdate { .. } => Self::WorkerUpdate,
+            Request::GetDefinition { .. } => Self::GetDefinition,
+            Request::GetSplit { .. } => Self::GetSplit,
+            Request::MaybeRemoveTask { .. } => Self::MaybeRemoveTask,
+            Request::GetWorkers => Self::GetWorkers,
+            Request::Report => Self::Report,
+            Request::SavePosition { .. } => Self::SavePosition,
+            Request::RestorePosition { .. } => Self::RestorePosition,
+            Request::DeletePosition { .. } => Self::DeletePosition,
+            Request::ListPositions => Self::ListPositions,
+        }
+    }
+
+    /// Whether an answer is one to a request of this kind.
+    pub const fn fits(self, reply: &Reply) -> bool {
+        let of = match reply {
+            Reply::Dataset(_) => Self::RegisterDataset,
+            Reply::Metadata(_) => Self::GetMetadata,
+            Reply::Config(_) => Self::GetConfig,
+            Reply::Compression(_) => Self::DisableCompression,
+            Reply::Job(_) => Self::GetOrCreateJob,
+            Reply::Client(_) => Self::GetOrCreateIteration,
+            Reply::ClientHeartbeat(_) => Self::ClientHeartbeat,
+            Reply::ClientReleased => Self::ReleaseClient,
+            Reply::WorkerHeartbeat(_) => Self::WorkerHeartbeat,
+            Reply::WorkerUpdated => Self::WorkerUpdate,
+            Reply::Definition(_) => Self::GetDefinition,
+            Reply::Split(_) => Self::GetSplit,
+            Reply::TaskRemoved(_) => Self::MaybeRemoveTask,
+            Reply::Workers(_) => Self::GetWorkers,
+            Reply::Report(_) => Self::Report,
+            // Saving and restoring are answered alike.
+            Reply::Position(_) => {
+                return matches!(self, Self::SavePosition | Self::RestorePosition);
+            }
+            Reply::PositionDeleted => Self::DeletePosition,
+            Reply::Positions(_) => Self::ListPositions,
+        };
+        self as usize == of as usize
+    }
+}
+
+/// How likely each kind is where there is a choice; 0 is never.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights([u32; Kind::COUNT]);
+
+impl Weights {
+    /// Some kinds never, the others with widely differing weights.
+    pub fn draw(stream: &mut Stream) -> Self {
+        let mut weights = [0; Kind::COUNT];
+        for weight in &mut weights {
+            *weight = stream.pick(&[1, 0, 10, 100, 10, 1]).copied().unwrap_or(1);
+        }
+        Self(weights)
+    }
+
+    /// A kind's weight.
+    pub fn of(&self, kind: Kind) -> u32 {
+        self.0.get(kind.index()).copied().unwrap_or(0)
+    }
+
+    /// One of some kinds, by weight.
+    pub fn pick(&self, of: &[Kind], stream: &mut Stream) -> Option<Kind> {
+        let weights: Vec<u32> = of.iter().map(|kind| self.of(*kind)).collect();
+        of.get(stream.weighed(&weights)?).copied()
+    }
+
+    /// All kinds with their weights.
+    pub fn all(&self) -> impl Iterator<Item = (Kind, u32)> + '_ {
+        Kind::ALL.iter().copied().zip(self.0)
+    }
+}
+
+/// What became of requests, kind by kind.
+#[derive(Clone, Debug)]
+pub struct Outcomes([Outcome; Kind::COUNT]);
+
+/// What became of requests of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Those done.
+    pub succeeded: u64,
+    /// Those refused for what they asked.
+    pub refused: u64,
+    /// Those that got no answer, or one that says to come back.
+    pub failed: u64,
+}
+
+impl Default for Outcomes {
+    fn default() -> Self {
+        Self([Outcome::default(); Kind::COUNT])
+    }
+}
+
+impl Outcomes {
+    /// Counts an answer; `None` when there was none.
+    pub fn count(&mut self, kind: Kind, answer: Option<&Result<Reply, Status>>) {
+        let Some(outcome) = self.0.get_mut(kind.index()) else {
+            return;
+        };
+        let place = match answer {
+            Some(Ok(_)) => &mut outcome.succeeded,
+            Some(Err(status)) if status.code != Code::Unavailable => &mut outcome.refused,
+            _ => &mut outcome.failed,
+        };
+        *place = place.saturating_add(1);
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            own.succeeded = own.succeeded.saturating_add(other.succeeded);
+            own.refused = own.refused.saturating_add(other.refused);
+            own.failed = own.failed.saturating_add(other.failed);
+        }
+    }
+
+    /// All kinds with what became of them.
+    pub fn all(&self) -> impl Iterator<Item = (Kind, Outcome)> + '_ {
+        Kind::ALL.iter().copied().zip(self.0)
+    }
+}

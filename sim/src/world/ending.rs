@@ -1,0 +1,158 @@
+//! How a run ends: cut off, healed in part, or left by everybody.
+
+use rondo_core::time::Duration;
+
+use super::event::Event;
+use super::machine::Being;
+use super::{Phase, World};
+use crate::mark::Mark;
+use crate::oracle::{Seen, Waiting};
+use crate::swarm::Ending;
+use crate::workload::Role;
+
+/// Between two looks at who has got on, in ns.
+const CHECK_NS: u64 = 500_000_000;
+/// Within so long after everything healed all of the core must have got on, in ns.
+const HEALED_NS: u64 = 300_000_000_000;
+/// After so long nothing must be left, in ns.
+const GONE_NS: u64 = 900_000_000_000;
+
+impl World {
+    /// Things have gone wrong long enough.
+    pub(super) fn end(&mut self) {
+        self.look_now();
+        match self.swarm.ending {
+            Ending::Cut => self.phase = Phase::Over,
+            Ending::Heal => {
+                self.heal();
+                self.phase = Phase::Healed(self.now_ns);
+                self.choose_core();
+            }
+            Ending::Drain => {
+                self.heal();
+                // What was used is kept by the clock that was set back since.
+                let behind = Duration::from_millis(std::mem::take(&mut self.node.behind_ms));
+                self.node.clock.jump(self.now_ns, behind);
+                self.phase = Phase::Gone(self.now_ns);
+            }
+        }
+        self.queue.plan(self.now_ns.saturating_add(CHECK_NS), Event::Check);
+    }
+
+    /// The network, the disk and the node are as they should be from here on.
+    fn heal(&mut self) {
+        self.net.heal();
+        self.node.disk.set_free_bytes(None);
+        self.node.disk_slow = false;
+        self.node.disk_stalled_until_ns = self.now_ns;
+        self.node.slow_until_ns = 0;
+        self.node.dies_in = None;
+        self.node.loop_left = 0;
+        self.queue.plan(self.now_ns, Event::ResumeNode);
+        for actor in 0..self.machines_of_actors() {
+            let Some(machine) = self.actors.get_mut(actor as usize) else {
+                continue;
+            };
+            machine.slow_until_ns = 0;
+            match machine.being {
+                Being::Up => {}
+                Being::Paused => self.queue.plan(self.now_ns, Event::Resume(actor)),
+                Being::Down => self.queue.plan(self.now_ns, Event::Reborn(actor, false)),
+            }
+        }
+    }
+
+    fn machines_of_actors(&self) -> u32 {
+        u32::try_from(self.actors.len()).unwrap_or(0)
+    }
+
+    /// Some actors stay broken for ever: dead, or cut off in one direction or both.
+    fn choose_core(&mut self) {
+        // Without a timeout lost workers are waited for by intent.
+        if self.swarm.settings.worker_timeout.is_none() {
+            return;
+        }
+        let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
+        for actor in 0..self.machines_of_actors() {
+            let is_last_worker = actor == 0;
+            if is_last_worker || !self.swarm_stream.chance(250) {
+                continue;
+            }
+            self.tally.mark(Mark::HealedInPart);
+            let Some(machine) = self.actors.get_mut(actor as usize) else {
+                continue;
+            };
+            machine.core = false;
+            match self.swarm_stream.below(3) {
+                0 => machine.being = Being::Down,
+                1 => self.net.cut(&[actor + 1], &others, true, &mut self.tally),
+                _ => {
+                    self.net.cut(&[actor + 1], &others, true, &mut self.tally);
+                    self.net.cut(&others, &[actor + 1], true, &mut self.tally);
+                }
+            }
+        }
+    }
+
+    /// Looks who has got on.
+    pub(super) fn check(&mut self) {
+        match self.phase {
+            Phase::Healed(since_ns) => self.check_healed(since_ns),
+            Phase::Gone(since_ns) => self.check_gone(since_ns),
+            Phase::Struck | Phase::Over => return,
+        }
+        self.queue.plan(self.now_ns.saturating_add(CHECK_NS), Event::Check);
+    }
+
+    fn check_healed(&mut self, since_ns: u64) {
+        let waiting = self.waiting_since(since_ns);
+        if waiting.is_empty() || self.now_ns.saturating_sub(since_ns) > HEALED_NS {
+            self.see(&Seen::HealedLongAgo { waiting: &waiting });
+            self.look_now();
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// Who of the core has not got on since then.
+    fn waiting_since(&self, since_ns: u64) -> Vec<Waiting> {
+        if self.node.node.is_none() {
+            let what = "does not serve".to_owned();
+            return vec![Waiting { who: "node".into(), what }];
+        }
+        let served = self.actors.iter().any(|machine| self.is_served(machine));
+        let core = self.actors.iter().zip(0_u32..).filter(|(machine, _)| machine.core);
+        let waiting = core.filter_map(|(machine, number)| {
+            let since = machine.clock.shows(since_ns);
+            let must = match machine.role {
+                Role::Worker => self.is_served(machine),
+                Role::Consumer => served && self.swarm.settings.worker_timeout.is_some(),
+                Role::Rogue | Role::Operator => false,
+            };
+            let stuck = must && machine.actor.got_on_at() <= since;
+            let who = format!("actor {number} ({:?})", machine.role);
+            stuck.then(|| Waiting { who, what: machine.actor.state() })
+        });
+        waiting.collect()
+    }
+
+    /// Whether a machine is a worker of the core that may register.
+    fn is_served(&self, machine: &super::ActorMachine) -> bool {
+        let listed = &self.swarm.settings.worker_addresses;
+        let address = machine.actor.address();
+        let admitted = listed.is_empty() || address.is_some_and(|address| address.ends_with(":1"));
+        machine.core && machine.role == Role::Worker && admitted
+    }
+
+    fn check_gone(&mut self, since_ns: u64) {
+        if self.now_ns.saturating_sub(since_ns) <= GONE_NS {
+            return;
+        }
+        if let Some(node) = self.node.node.take() {
+            self.see(&Seen::GoneLongAgo(&node));
+            self.node.node = Some(node);
+            self.tally.mark(Mark::NothingLeft);
+        }
+        self.look_now();
+        self.phase = Phase::Over;
+    }
+}

@@ -1,0 +1,59 @@
+//! What is to happen when: time jumps from one event to the next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::fault::Fault;
+
+/// Something that is to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A message arrives.
+    Letter(u32),
+    /// An actor wished to be woken.
+    Wake(u32),
+    /// The node wished to be woken.
+    Tick,
+    /// A sync of the node's process of this life ends.
+    Synced(u64),
+    /// The snapshot of this life goes on.
+    Compact(u64),
+    /// The node's process of this life begins, or goes on to recover.
+    Recover(u64),
+    /// The node goes on after it stood still.
+    ResumeNode,
+    /// An actor goes on after it stood still.
+    Resume(u32),
+    /// An actor's process is started again.
+    Reborn(u32, bool),
+    /// Time for a fault to strike, perhaps.
+    Strike(Fault),
+    /// A fault that struck is over; its place among those under way.
+    Over(usize),
+    /// Things have gone wrong long enough.
+    End,
+    /// Time to see whether all have got on.
+    Check,
+}
+
+/// Events in order of time, then of being planned.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    planned: u64,
+}
+
+impl Queue {
+    /// Plans an event at a time in ns.
+    #[inline]
+    pub(super) fn plan(&mut self, at_ns: u64, event: Event) {
+        self.planned = self.planned.wrapping_add(1);
+        self.heap.push(Reverse((at_ns, self.planned, event)));
+    }
+
+    /// The next one.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<(u64, Event)> {
+        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+    }
+}

@@ -1,0 +1,89 @@
+//! Some hundreds of seeds, and what must be true of any.
+
+use std::process::Command;
+
+use rondo_sim::rng::{Source, Tape};
+use rondo_sim::swarm::Swarm;
+use rondo_sim::world::{Outcome, RunOptions, run};
+
+/// Without optimisation a seed takes ten times as long.
+const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 400 };
+
+fn outcome(seed: u64) -> Outcome {
+    run(&Source::seed(seed), RunOptions::default())
+}
+
+#[test]
+fn some_hundreds_of_seeds_keep_every_promise() {
+    let mut events = 0;
+    for seed in 0..SEEDS {
+        let outcome = outcome(seed);
+        assert!(outcome.broken.is_none(), "seed {seed}: {:?}\n{}", outcome.broken, outcome.swarm);
+        events += outcome.events;
+    }
+    assert!(events > SEEDS * 1000, "nearly nothing happens: {events} events");
+}
+
+#[test]
+fn a_seed_gives_the_same_trace_at_any_place_of_a_batch() {
+    let forwards: Vec<u64> = (500..540).map(|seed| outcome(seed).hash).collect();
+    let mut backwards: Vec<u64> = (500..540).rev().map(|seed| outcome(seed).hash).collect();
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    let distinct: std::collections::BTreeSet<_> = forwards.iter().collect();
+    assert_eq!(distinct.len(), forwards.len(), "different seeds, different traces");
+}
+
+#[test]
+fn a_seed_gives_the_same_trace_in_a_fresh_process() {
+    for seed in 600..610 {
+        let run = Command::new(env!("CARGO_BIN_EXE_rondo-sim"))
+            .args(["run", "--hash", "--seed", &seed.to_string()])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(text.trim(), format!("{:016x}", outcome(seed).hash), "seed {seed}");
+    }
+}
+
+#[test]
+fn looking_closer_changes_nothing() {
+    for seed in 700..706 {
+        let options = RunOptions { lines: true, strict: true, standard: false };
+        let closer = run(&Source::seed(seed), options);
+        assert!(closer.broken.is_none(), "seed {seed}: {:?}", closer.broken);
+        assert_eq!(closer.hash, outcome(seed).hash, "seed {seed}");
+        assert!(closer.lines.len() as u64 > closer.steps / 2);
+    }
+}
+
+#[test]
+fn a_tape_gives_the_same_trace_as_its_seed() {
+    for seed in 800..820 {
+        let kept = run(&Source::Seed { seed, keep: true }, RunOptions::default());
+        assert_eq!(kept.hash, outcome(seed).hash, "seed {seed}");
+        let again = run(&Source::Tape(kept.tape), RunOptions::default());
+        assert_eq!(again.hash, kept.hash, "seed {seed}");
+    }
+}
+
+#[test]
+fn without_decisions_everything_is_calm() {
+    let outcome = run(&Source::Tape(Tape::default()), RunOptions::default());
+    assert!(outcome.broken.is_none() && outcome.swarm.faults.on().next().is_none());
+    assert_eq!(outcome.tally.all().filter(|(name, hits)| *name == "kill" && *hits > 0).count(), 0);
+    assert!(outcome.events > 20, "{} events", outcome.events);
+}
+
+#[test]
+fn the_whole_configuration_is_printed() {
+    let (swarm, _) = Swarm::draw(&Source::seed(5));
+    let text = swarm.to_string();
+    for (fault, strength) in swarm.faults.on() {
+        assert!(text.contains(&format!(" {fault}={strength}")), "{text}");
+    }
+    for word in ["machines", "span", "requests", "journal", "net", "pace", "settings", "dataset 0"]
+    {
+        assert!(text.contains(word), "{word} is missing in {text}");
+    }
+}
