@@ -161,6 +161,11 @@ impl World {
     }
 
     fn begin(&mut self) {
+        for fault in [Fault::ClockOffset, Fault::ClockDrift] {
+            if self.swarm.faults.has(fault) {
+                self.struck(fault, letter::NODE, String::new);
+            }
+        }
         self.start_node(0);
         for actor in 0..self.actors.len() {
             let actor = u32::try_from(actor).unwrap_or(0);

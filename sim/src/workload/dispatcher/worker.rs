@@ -33,6 +33,8 @@ pub struct Worker {
     ended: BTreeSet<TaskId>,
     calls: Outstanding<For>,
     heartbeat_at: Time,
+    /// When it may report what is over.
+    report_at: Time,
     got_on_at: Time,
 }
 
@@ -58,6 +60,7 @@ impl Worker {
             ended: BTreeSet::new(),
             calls: Outstanding::new(1),
             heartbeat_at: Time::ZERO,
+            report_at: Time::ZERO,
             got_on_at: Time::ZERO,
         }
     }
@@ -129,7 +132,7 @@ impl Worker {
     /// Reports what is over and was not yet; all of it each time.
     fn report(&mut self, now: Time, with: &mut With<'_>) {
         let reports = self.calls.all().any(|what| matches!(what, For::Update(_)));
-        if self.ended.is_empty() || reports {
+        if self.ended.is_empty() || reports || now < self.report_at {
             return;
         }
         let ended: Vec<TaskId> = self.ended.iter().copied().collect();
@@ -208,7 +211,17 @@ impl Worker {
                     task.next_at = again;
                 }
             }
-            For::Update(_) | For::Other => {}
+            For::Update(_) => self.report_at = again,
+            For::Other => {}
+        }
+    }
+
+    /// When it has something to report, and may.
+    fn reports_at(&self) -> Time {
+        let reports = self.calls.all().any(|what| matches!(what, For::Update(_)));
+        match self.ended.is_empty() || reports {
+            true => Time::NEVER,
+            false => self.report_at,
         }
     }
 
@@ -276,7 +289,7 @@ impl Actor for Worker {
         let tasks = tasks.min().unwrap_or(Time::NEVER);
         let beats = self.calls.all().any(|what| *what == For::Heartbeat);
         let heartbeat = if beats { Time::NEVER } else { self.heartbeat_at };
-        tasks.min(heartbeat).min(self.calls.deadline())
+        tasks.min(heartbeat).min(self.reports_at()).min(self.calls.deadline())
     }
 
     fn got_on_at(&self) -> Time {
