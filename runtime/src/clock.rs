@@ -11,6 +11,9 @@ use tokio::time::Instant;
 pub struct Clock {
     origin: Time,
     started: Instant,
+    /// How much too fast it runs, in millionths: simulated machines have bad clocks.
+    #[cfg(madsim)]
+    drift_ppm: i32,
 }
 
 impl Clock {
@@ -18,22 +21,56 @@ impl Clock {
     pub fn start() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let nanos = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
-        Self { origin: Time::from_nanos(nanos), started: Instant::now() }
+        Self {
+            origin: Time::from_nanos(nanos),
+            started: Instant::now(),
+            #[cfg(madsim)]
+            drift_ppm: 0,
+        }
+    }
+
+    /// Starts `offset_ns` off the wall clock's time, running `drift_ppm` millionths too fast.
+    #[cfg(madsim)]
+    pub fn start_askew(offset_ns: i64, drift_ppm: i32) -> Self {
+        let clock = Self::start();
+        let origin = clock.origin.as_nanos().saturating_add_signed(offset_ns);
+        Self { origin: Time::from_nanos(origin), drift_ppm, ..clock }
     }
 
     /// Now.
     pub fn now(&self) -> Time {
         let elapsed = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        #[cfg(madsim)]
+        let elapsed = scaled(elapsed, self.pace(), MILLION);
         Time::from_nanos(self.origin.as_nanos().saturating_add(elapsed))
     }
 
     /// How long until `at`; zero when it has passed.
     pub fn until(&self, at: Time) -> std::time::Duration {
-        std::time::Duration::from_nanos(at.since(self.now()).as_nanos())
+        let wait = at.since(self.now()).as_nanos();
+        #[cfg(madsim)]
+        let wait = scaled(wait, MILLION, self.pace());
+        std::time::Duration::from_nanos(wait)
+    }
+
+    /// What it shows after a million of true time.
+    #[cfg(madsim)]
+    fn pace(&self) -> u64 {
+        MILLION.saturating_add_signed(self.drift_ppm.into()).max(1)
     }
 
     /// How long this clock has run.
     pub fn uptime(&self) -> std::time::Duration {
         self.started.elapsed()
     }
+}
+
+#[cfg(madsim)]
+const MILLION: u64 = 1_000_000;
+
+/// `nanos` times `by` over `over`, rounded up.
+#[cfg(madsim)]
+fn scaled(nanos: u64, by: u64, over: u64) -> u64 {
+    let product = u128::from(nanos).saturating_mul(by.into());
+    u64::try_from(product.div_ceil(over.into())).unwrap_or(u64::MAX)
 }

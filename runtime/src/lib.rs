@@ -8,7 +8,6 @@ pub mod clock;
 pub mod config;
 pub mod entropy;
 pub mod node;
-#[cfg(not(madsim))]
 pub mod serve;
 pub mod service;
 pub mod store;

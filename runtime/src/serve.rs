@@ -1,29 +1,30 @@
 //! `rondo serve` from settings to the end of the process.
 
+mod signals;
+
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
 
+use self::signals::Signals;
+use crate::clock::Clock;
 use crate::config::{Config, Listen, Storage};
 use crate::node::{self, NodeConfig, NodeStartError, Surroundings};
 use crate::service::{
     AdminService, DispatcherService, HealthService, JournalStatus, NodePort, NodeSlot, Router,
     ServerInfo,
 };
-use crate::store::{DataDirectory, DirectoryError, RealDisk, StoreConfig, Wanted};
-use crate::transport::Transport;
+#[cfg(not(madsim))]
+use crate::store::RealDisk;
+use crate::store::{DataDirectory, DirectoryError, Disk, StoreConfig, Wanted};
 use crate::transport::budget::Budget;
-use crate::transport::grpc_client::GrpcClient;
-use crate::transport::grpc_server::{ServerConfig, serve};
 use crate::transport::listener::{BindError, bind};
+use crate::transport::{Client, ServerConfig, Transport, serve};
 
 /// Rondo's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -90,26 +91,65 @@ pub enum ServeError {
     Signals(std::io::Error),
 }
 
+/// What a server runs on, and the sizes that no setting names.
+#[derive(Clone)]
+pub struct Machine {
+    /// The disk its directory is on.
+    pub disk: Arc<dyn Disk>,
+    /// Its clock.
+    pub clock: Clock,
+    /// The process's number.
+    pub pid: u32,
+    /// Sizes of its files; what settings name is taken from them.
+    pub store: StoreConfig,
+    /// Bounds of its node; what settings name is taken from them.
+    pub node: NodeConfig,
+    /// Who watches its node.
+    #[cfg(madsim)]
+    pub watch: Arc<dyn node::Watch>,
+}
+
+impl Machine {
+    /// The one this process runs on.
+    #[cfg(not(madsim))]
+    pub fn this() -> Self {
+        Self {
+            disk: RealDisk::shared(),
+            clock: Clock::start(),
+            pid: std::process::id(),
+            store: StoreConfig::default(),
+            node: NodeConfig::default(),
+        }
+    }
+}
+
 /// Opens the journal, recovers the state, and starts the node that answers from it.
 ///
 /// # Errors
 /// [`StartError`].
 pub async fn start_node(
     config: &Config,
+    machine: Machine,
     transport: Arc<dyn Transport>,
 ) -> Result<Arc<dyn NodePort>, StartError> {
-    let dispatcher = config.dispatcher.clone();
-    let surroundings = Surroundings { dispatcher, node: node_config(config), transport };
+    let surroundings = Surroundings {
+        dispatcher: config.dispatcher.clone(),
+        node: node_config(config, machine.node),
+        transport,
+        clock: machine.clock,
+        #[cfg(madsim)]
+        watch: machine.watch,
+    };
     let node = match &config.storage {
         Storage::Memory => node::start_in_memory(surroundings)?,
         Storage::Directory { path, store, free_space_reserve_bytes, segment_bytes_max } => {
             let release = format!("rondo {VERSION}");
-            let wanted = Wanted { store: *store, release, pid: std::process::id() };
-            let directory = DataDirectory::open(RealDisk::shared(), path, &wanted).await?;
+            let wanted = Wanted { store: *store, release, pid: machine.pid };
+            let directory = DataDirectory::open(machine.disk, path, &wanted).await?;
             let bounds = StoreConfig {
                 free_space_reserve_bytes: *free_space_reserve_bytes,
                 segment_bytes_max: *segment_bytes_max,
-                ..StoreConfig::default()
+                ..machine.store
             };
             node::start_over(directory, &bounds, surroundings).await?
         }
@@ -141,14 +181,18 @@ where
         () = signals.first() => Ok(()),
         outcome = start_and_watch(&config, start, &slot, &address) => outcome,
     };
-    // Ends with this function, as all tasks of a dropped set do.
-    let mut impatience = JoinSet::new();
-    impatience.spawn(async move { signals.second().await });
-    drop(stop);
-    if serving.await.is_err() {
-        tracing::error!("the listener's task panicked");
+    let in_order = async {
+        drop(stop);
+        if serving.await.is_err() {
+            tracing::error!("the listener's task panicked");
+        }
+        finish(&slot, outcome).await
+    };
+    tokio::select! {
+        biased;
+        outcome = in_order => outcome,
+        never = signals.second() => match never {},
     }
-    finish(&slot, outcome).await
 }
 
 async fn start_and_watch<S, F>(
@@ -161,7 +205,7 @@ where
     S: FnOnce(Config, Arc<dyn Transport>) -> F,
     F: Future<Output = Result<Arc<dyn NodePort>, StartError>>,
 {
-    let node = start(config.clone(), Arc::new(GrpcClient::new())).await?;
+    let node = start(config.clone(), Arc::new(Client::new())).await?;
     slot.fill(Arc::clone(&node));
     announce(config, address, &node.journal_status());
     Err(ServeError::Halted(node.halted().await))
@@ -185,6 +229,9 @@ async fn listen(config: &Config) -> Result<TcpListener, ServeError> {
     let address = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     let address = *address.ok_or_else(|| not_found("the name has no address".into()))?;
     check_exposure(address, config.insecure)?;
+    #[cfg(madsim)]
+    return Ok(bind(address).await?);
+    #[cfg(not(madsim))]
     Ok(bind(address)?)
 }
 
@@ -216,11 +263,11 @@ fn router(config: &Config, slot: &NodeSlot, address: &str, budget: &Budget) -> R
         .with(HEALTH, HealthService::new(slot.clone(), &[DISPATCHER, ADMIN, HEALTH]))
 }
 
-fn node_config(config: &Config) -> NodeConfig {
+fn node_config(config: &Config, bounds: NodeConfig) -> NodeConfig {
     NodeConfig {
         queue_calls_max: config.bounds.queue_calls_max,
         batch_calls_max: config.bounds.batch_calls_max,
-        ..NodeConfig::default()
+        ..bounds
     }
 }
 
@@ -243,45 +290,13 @@ fn announce(config: &Config, address: &str, journal: &JournalStatus) {
             format!("data {}, store {}", path.display(), journal.store)
         }
     };
+    #[cfg(not(madsim))]
     let mut out = std::io::stdout();
+    #[cfg(madsim)]
+    let mut out = std::io::sink();
     let line = writeln!(out, "rondo {VERSION} ready on {address} ({place})");
     if let Err(error) = line.and_then(|()| out.flush()) {
         tracing::debug!(%error, "nobody reads stdout");
-    }
-}
-
-/// SIGTERM and SIGINT: the first asks for an orderly stop, the second ends the process at once.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { terminate, interrupt })
-    }
-
-    async fn next(&mut self) -> i32 {
-        let terminate = pin!(self.terminate.recv());
-        let interrupt = pin!(self.interrupt.recv());
-        tokio::select! {
-            biased;
-            _ = terminate => SignalKind::terminate().as_raw_value(),
-            _ = interrupt => SignalKind::interrupt().as_raw_value(),
-        }
-    }
-
-    async fn first(&mut self) {
-        let signal = self.next().await;
-        tracing::info!(signal, "asked to stop; a second signal stops at once");
-    }
-
-    async fn second(&mut self) {
-        let signal = self.next().await;
-        tracing::warn!(signal, "stopping at once");
-        std::process::exit(128_i32.saturating_add(signal));
     }
 }
 

@@ -18,8 +18,7 @@ use rondo::service::{
 use rondo::store::blobs::Blob;
 use rondo::transport::budget::Budget;
 use rondo::transport::grpc_client::GrpcClient;
-use rondo::transport::grpc_server::{ServerConfig, serve};
-use rondo::transport::{BoxFuture, Transport, listener};
+use rondo::transport::{BoxFuture, ServerConfig, Transport, listener, serve};
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::dispatcher::{self, Definition, Report, WorkerReport};
 use rondo_core::ids::{DatasetId, Digest};

@@ -20,8 +20,11 @@ pub mod oracle;
 pub mod process;
 pub mod regression;
 pub mod rng;
+#[cfg(madsim)]
+pub mod shell;
 pub mod shrink;
 pub mod swarm;
+pub mod tier;
 pub mod trace;
 pub mod watch;
 pub mod workload;

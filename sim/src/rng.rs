@@ -43,6 +43,11 @@ impl Source {
         Self::Seed { seed, keep: false }
     }
 
+    /// The first number of the stream of a name.
+    pub fn first_of(&self, of: &'static str) -> u64 {
+        self.stream(of, 0).below(u64::MAX)
+    }
+
     /// The stream of a name. Each name is to be asked for once in a run.
     pub fn stream(&self, of: &'static str, number: u32) -> Stream {
         let name = StreamName { of, number };

@@ -49,7 +49,7 @@ fn a_seed_gives_the_same_trace_in_a_fresh_process() {
 #[test]
 fn looking_closer_changes_nothing() {
     for seed in 700..706 {
-        let options = RunOptions { lines: true, strict: true, standard: false };
+        let options = RunOptions { lines: true, strict: true, ..RunOptions::default() };
         let closer = run(&Source::seed(seed), options);
         assert!(closer.broken.is_none(), "seed {seed}: {:?}", closer.broken);
         assert_eq!(closer.hash, outcome(seed).hash, "seed {seed}");

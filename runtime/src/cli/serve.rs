@@ -7,7 +7,7 @@ use super::layers::Settings;
 use super::resolve::{Home, resolve};
 use super::serve_args::ServeArgs;
 use super::{log, print_config};
-use crate::serve::{ServeError, StartError, run, start_node};
+use crate::serve::{Machine, ServeError, StartError, run, start_node};
 
 /// Runs a server until it is asked to stop.
 pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure> {
@@ -23,7 +23,8 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
     let runtime = runtime.map_err(|error| {
         Failure::new(Exit::Other, format!("cannot start the thread pool: {error}"))
     })?;
-    let start = |config, transport| async move { start_node(&config, transport).await };
+    let start =
+        |config, transport| async move { start_node(&config, Machine::this(), transport).await };
     runtime.block_on(run(config, start)).map_err(|error| Failure::new(exit_of(&error), error))
 }
 

@@ -173,6 +173,7 @@ impl Snapshots {
 }
 
 /// Applies a segment on a thread that may be busy, so that serving is not held up.
+#[cfg_attr(madsim, expect(deprecated, reason = "simulation runs it in place"))]
 async fn apply(mut replay: Replay, found: Vec<Found>) -> Result<Replay, CompactionError> {
     let applied = tokio::task::spawn_blocking(move || {
         replay.segment(found)?;

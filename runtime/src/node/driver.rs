@@ -16,6 +16,8 @@ use super::blob_keeper::BlobKeeper;
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
 use super::pushes::{Pushes, settled};
+#[cfg(madsim)]
+use super::watch::Watch;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::store::StoreError;
@@ -62,6 +64,9 @@ pub(super) struct Parts {
     pub(super) transport: Arc<dyn Transport>,
     /// Its large definitions.
     pub(super) blobs: BlobKeeper,
+    /// Who watches it.
+    #[cfg(madsim)]
+    pub(super) watch: Arc<dyn Watch>,
 }
 
 /// How a node's task ended.
@@ -76,7 +81,10 @@ pub(super) enum Ended {
 /// Starts a node's task.
 pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle<Ended>) {
     let (submissions, inbox) = mpsc::channel(config.queue_calls_max.max(1));
-    let shared = Arc::new(Shared::new(parts.journal.as_ref().map(Journal::kind)));
+    let shared = Shared::new(parts.journal.as_ref().map(Journal::kind));
+    #[cfg(madsim)]
+    let shared = shared.watched_by(parts.watch.clone());
+    let shared = Arc::new(shared);
     let handle = NodeHandle { submissions, shared: shared.clone() };
     let mut driver = Driver {
         node: parts.node,
@@ -94,6 +102,8 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
         retry: false,
         halted: None,
         shown: (Health::Serving, Figures::default()),
+        #[cfg(madsim)]
+        watch: parts.watch,
     };
     driver.show();
     (handle, tokio::spawn(driver.run()))
@@ -117,6 +127,8 @@ struct Driver {
     retry: bool,
     halted: Option<String>,
     shown: (Health, Figures),
+    #[cfg(madsim)]
+    watch: Arc<dyn Watch>,
 }
 
 /// What ended a wait.
@@ -240,13 +252,19 @@ impl Driver {
     fn step(&mut self, input: Input) {
         let now: Time = self.clock.now();
         let mut effects = std::mem::take(&mut self.effects);
+        #[cfg(madsim)]
+        self.watch.input(now, &input);
         self.node.step(now, input, &mut effects);
         // Before the answers go out: whoever has one sees no earlier state.
         self.show();
         for effect in effects.drain() {
+            #[cfg(madsim)]
+            self.watch.effect(now, &effect);
             self.perform(effect);
         }
         self.effects = effects;
+        #[cfg(madsim)]
+        self.watch.stepped(now, &self.node);
     }
 
     fn perform(&mut self, effect: Effect) {

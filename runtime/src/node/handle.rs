@@ -10,8 +10,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::blob_keeper::BlobPin;
+#[cfg(madsim)]
+use super::watch::Watch;
 use crate::service::JournalStatus;
 use crate::store::StoreKind;
+#[cfg(madsim)]
+use crate::transport::tag_of_call;
 
 /// One call on its way to the node.
 #[derive(Debug)]
@@ -39,7 +43,6 @@ pub(super) struct Figures {
 }
 
 /// What the node's task shows to others.
-#[derive(Debug)]
 pub(super) struct Shared {
     /// How the journal is kept; `None` for a node that keeps everything in memory.
     store: Option<StoreKind>,
@@ -48,6 +51,8 @@ pub(super) struct Shared {
     pub(super) somebody_left: Notify,
     pub(super) stop: Notify,
     next_call: AtomicU64,
+    #[cfg(madsim)]
+    watch: Option<Arc<dyn Watch>>,
 }
 
 impl Shared {
@@ -59,7 +64,15 @@ impl Shared {
             somebody_left: Notify::new(),
             stop: Notify::new(),
             next_call: AtomicU64::new(1),
+            #[cfg(madsim)]
+            watch: None,
         }
+    }
+
+    /// The same with somebody who watches.
+    #[cfg(madsim)]
+    pub(super) fn watched_by(self, watch: Arc<dyn Watch>) -> Self {
+        Self { watch: Some(watch), ..self }
     }
 
     /// Calls whose callers have left since the last time this was asked.
@@ -101,7 +114,7 @@ impl Shared {
 }
 
 /// A way to the node. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct NodeHandle {
     pub(super) submissions: mpsc::Sender<Submission>,
     pub(super) shared: Arc<Shared>,
@@ -115,6 +128,10 @@ impl NodeHandle {
     /// The node's refusal, or UNAVAILABLE when it has stopped.
     pub(super) async fn call(&self, request: Request, pin: BlobPin) -> Result<Reply, Status> {
         let call = CallId::new(self.shared.next_call.fetch_add(1, Ordering::Relaxed));
+        #[cfg(madsim)]
+        if let (Some(watch), Some(tag)) = (&self.shared.watch, tag_of_call()) {
+            watch.submitted(call, tag);
+        }
         let (answer, answered) = oneshot::channel();
         let submission = Submission { call, request, pin, answer };
         self.submit(submission).await?;

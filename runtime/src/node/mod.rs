@@ -11,6 +11,8 @@ mod pushes;
 mod recovery;
 mod start;
 mod upkeep;
+#[cfg(madsim)]
+mod watch;
 
 pub use blob_keeper::BlobPin;
 pub use compaction::{CompactionError, SegmentRead, Snapshots};
@@ -18,3 +20,5 @@ pub use driver::NodeConfig;
 pub use port::RunningNode;
 pub use recovery::{Replay, ReplayError, Replayed, replay, segments_after};
 pub use start::{NodeStartError, Surroundings, start_in_memory, start_over};
+#[cfg(madsim)]
+pub use watch::Watch;

@@ -1,10 +1,12 @@
 //! The running node as the services see it.
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::ids::Digest;
 use rondo_core::status::{Code, Status};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::blob_keeper::{BlobKeeper, BlobPin};
@@ -17,25 +19,39 @@ use crate::transport::BoxFuture;
 /// A node that runs in a task of its own.
 pub struct RunningNode {
     handle: NodeHandle,
-    ended: watch::Receiver<Option<Ended>>,
+    end: Arc<End>,
     blobs: BlobKeeper,
+}
+
+/// How the node's task ended, once it has.
+#[derive(Default)]
+struct End {
+    ended: OnceLock<Ended>,
+    known: Notify,
 }
 
 impl RunningNode {
     pub(super) fn new(handle: NodeHandle, task: JoinHandle<Ended>, blobs: BlobKeeper) -> Self {
-        let (end, ended) = watch::channel(None);
+        let end = Arc::new(End::default());
+        let known = end.clone();
         tokio::spawn(async move {
             let ended = task.await.unwrap_or_else(|error| Ended::Halted(error.to_string()));
-            end.send_replace(Some(ended));
+            // It ends once.
+            let _ = known.ended.set(ended);
+            known.known.notify_waiters();
         });
-        Self { handle, ended, blobs }
+        Self { handle, end, blobs }
     }
 
     async fn end(&self) -> Ended {
-        let mut ended = self.ended.clone();
-        let end = ended.wait_for(Option::is_some).await;
-        let gone = || Ended::Halted("the node's task is gone".to_owned());
-        end.ok().and_then(|end| end.clone()).unwrap_or_else(gone)
+        loop {
+            // Made before the look, so that an end between the look and the wait is not missed.
+            let known = self.end.known.notified();
+            if let Some(ended) = self.end.ended.get() {
+                return ended.clone();
+            }
+            known.await;
+        }
     }
 }
 

@@ -13,6 +13,8 @@ use super::driver::{NodeConfig, Parts, spawn};
 use super::journal::{Journal, JournalBounds};
 use super::port::RunningNode;
 use super::recovery::{ReplayError, replay};
+#[cfg(madsim)]
+use super::watch::Watch;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::store::blobs::{BlobError, Blobs, FileBlobs, MemoryBlobs};
@@ -74,6 +76,11 @@ pub struct Surroundings {
     pub node: NodeConfig,
     /// Its way to workers.
     pub transport: Arc<dyn Transport>,
+    /// Its clock.
+    pub clock: Clock,
+    /// Who watches it.
+    #[cfg(madsim)]
+    pub watch: Arc<dyn Watch>,
 }
 
 /// Starts a node that keeps everything in memory.
@@ -129,7 +136,9 @@ fn run(
     journal: Option<Journal>,
     blobs: BlobKeeper,
 ) -> Result<RunningNode, NodeStartError> {
-    let clock = Clock::start();
+    let clock = surroundings.clock;
+    #[cfg(madsim)]
+    surroundings.watch.recovered(clock.now(), &recovered);
     let node = Node::start(durability, surroundings.dispatcher, recovered, clock.now());
     let entropy = Entropy::from_system()?;
     let parts = Parts {
@@ -139,6 +148,8 @@ fn run(
         entropy,
         transport: surroundings.transport,
         blobs: blobs.clone(),
+        #[cfg(madsim)]
+        watch: surroundings.watch,
     };
     let (handle, task) = spawn(parts, surroundings.node);
     Ok(RunningNode::new(handle, task, blobs))

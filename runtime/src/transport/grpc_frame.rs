@@ -12,7 +12,9 @@ use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
 use rondo_core::status::{Code, Status};
 
-use super::budget::{Budget, Share};
+use super::ServerConfig;
+use super::answering::check_length;
+use super::budget::Share;
 
 /// Flag byte and length.
 const PREFIX_BYTES: usize = 5;
@@ -23,59 +25,38 @@ const COPIED_BYTES_MAX: usize = 4 << 10;
 /// How much larger than its compressed form deflate's output can be at most.
 const DEFLATE_RATIO_MAX: u64 = 1032;
 
-/// What a server grants one incoming message.
-#[derive(Clone, Debug)]
-pub(super) struct Allowance {
-    /// Longest message, also after decompression, in bytes.
-    pub message_bytes_max: u64,
-    /// Longest wait for the next piece of it.
-    pub silence_max: Duration,
-    /// Memory for large messages.
-    pub budget: Budget,
-}
-
 /// Reads the one message of a unary request. The share counts its memory and must live as long as
 /// the message is worked on.
 pub(super) async fn read_message<B>(
     body: B,
     compressed_allowed: bool,
-    allowance: &Allowance,
+    allowed: &ServerConfig,
 ) -> Result<(Bytes, Share), Status>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    let mut reader = Reader { body, buffer: BytesMut::new(), silence_max: allowance.silence_max };
+    let mut reader = Reader { body, buffer: BytesMut::new(), silence_max: allowed.silence_max };
     reader.fill(PREFIX_BYTES).await?;
     let compressed = reader.buffer.get_u8() != 0;
     let length = u64::from(reader.buffer.get_u32());
     if compressed && !compressed_allowed {
         return Err(malformed("a compressed message without a grpc-encoding header"));
     }
-    check_length(length, allowance.message_bytes_max)?;
+    check_length(length, allowed.message_bytes_max)?;
     let memory = if compressed {
-        length.saturating_mul(DEFLATE_RATIO_MAX).min(allowance.message_bytes_max)
+        length.saturating_mul(DEFLATE_RATIO_MAX).min(allowed.message_bytes_max)
     } else {
         length
     };
-    let share = allowance.budget.acquire(memory).await;
+    let share = allowed.budget.acquire(memory).await;
     let length = usize::try_from(length).map_err(|_| malformed("a message too long"))?;
     reader.buffer.reserve(length.saturating_sub(reader.buffer.len()));
     reader.fill(length).await?;
     let message = reader.buffer.split_to(length).freeze();
     reader.expect_end().await?;
-    let message = if compressed { gunzip(message, allowance).await? } else { message };
+    let message = if compressed { gunzip(message, allowed).await? } else { message };
     Ok((message, share))
-}
-
-fn check_length(length: u64, bound: u64) -> Result<(), Status> {
-    if length <= bound {
-        return Ok(());
-    }
-    let text = format!(
-        "a message of {length} bytes exceeds the bound of {bound} bytes (--message-bytes-max)"
-    );
-    Err(Status::new(Code::ResourceExhausted, text))
 }
 
 fn malformed(what: &str) -> Status {
@@ -153,8 +134,8 @@ where
     }
 }
 
-async fn gunzip(message: Bytes, allowance: &Allowance) -> Result<Bytes, Status> {
-    let bound = allowance.message_bytes_max;
+async fn gunzip(message: Bytes, allowed: &ServerConfig) -> Result<Bytes, Status> {
+    let bound = allowed.message_bytes_max;
     let inflate = move || inflate(&message, bound);
     tokio::task::spawn_blocking(inflate)
         .await

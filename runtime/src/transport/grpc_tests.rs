@@ -11,14 +11,13 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use rondo_core::status::{Code, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 
 use super::grpc_client::{BytesCodec, GrpcClient};
-use super::grpc_server::{ServerConfig, serve};
-use super::{BoxFuture, Call, ConnectionId, Service, Transport, listener};
+use super::{BoxFuture, Call, ConnectionId, ServerConfig, Service, Transport, listener, serve};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -309,6 +308,52 @@ async fn a_peer_that_stops_answering_is_closed() {
     half_open.write_all(PREFACE_AND_SETTINGS).await.unwrap();
     let received = read_to_end(&mut half_open).await;
     assert!(!received.is_empty(), "the server speaks HTTP/2 first");
+}
+
+/// Takes one connection and hands on what comes, up to so many bytes of the client's; then, or when
+/// told to, it breaks.
+async fn fragile(to: String, client_bytes_max: u64) -> (String, JoinHandle<()>) {
+    let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = front.local_addr().unwrap().to_string();
+    let broken = tokio::spawn(async move {
+        let (mut client, _) = front.accept().await.unwrap();
+        let mut server = TcpStream::connect(to).await.unwrap();
+        let (from_client, mut to_client) = client.split();
+        let (mut from_server, mut to_server) = server.split();
+        let mut from_client = from_client.take(client_bytes_max);
+        tokio::select! {
+            biased;
+            _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+            _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+        }
+    });
+    (address, broken)
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_ends_its_calls_on_both_sides() {
+    let server = Running::start(ServerConfig::default());
+    let (address, connection) = fragile(server.address.clone(), u64::MAX).await;
+    let client = GrpcClient::new();
+    let call = tokio::spawn(client.unary(&address, "/test/Wait", Bytes::new(), SOON));
+    until(|| server.probe.begun.load(Ordering::SeqCst) == 1).await;
+    connection.abort();
+    let status = call.await.unwrap().unwrap_err();
+    assert_eq!(status.code, Code::Unavailable, "{status}");
+    assert!(status.message.contains(&address), "{status}");
+    until(|| server.probe.dropped.load(Ordering::SeqCst) == 1).await;
+    until(|| server.probe.closed.load(Ordering::SeqCst) == 1).await;
+    assert!(server.call("/test/Echo", Bytes::new()).await.is_ok(), "others do not notice");
+}
+
+#[tokio::test]
+async fn a_message_that_is_cut_short_reaches_nobody() {
+    let server = Running::start(ServerConfig::default());
+    let (address, _connection) = fragile(server.address.clone(), 30_000).await;
+    let call = GrpcClient::new().unary(&address, "/test/Echo", noise(100_000), SOON);
+    assert_eq!(call.await.unwrap_err().code, Code::Unavailable);
+    until(|| server.probe.closed.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(server.probe.begun.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]

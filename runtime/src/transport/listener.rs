@@ -3,10 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 
+#[cfg(not(madsim))]
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 
 /// Connections the system may hold before they are accepted.
+#[cfg(not(madsim))]
 const BACKLOG: i32 = 1024;
 
 /// Why a port cannot be listened on.
@@ -34,13 +36,28 @@ pub enum BindError {
 ///
 /// # Errors
 /// When the port is busy or the address is not this machine's.
+#[cfg(not(madsim))]
 pub fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    listen(address).map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => BindError::Busy(address),
-        _ => BindError::Other { address, source },
-    })
+    listen(address).map_err(|source| failed(address, source))
 }
 
+/// Listens on `address` of the simulated network.
+///
+/// # Errors
+/// When the port is busy or the address is not this machine's.
+#[cfg(madsim)]
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
+    TcpListener::bind(address).await.map_err(|source| failed(address, source))
+}
+
+fn failed(address: SocketAddr, source: io::Error) -> BindError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::Busy(address),
+        _ => BindError::Other { address, source },
+    }
+}
+
+#[cfg(not(madsim))]
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -50,7 +67,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(madsim)))]
 mod tests {
     use super::*;
 

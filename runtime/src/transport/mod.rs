@@ -1,6 +1,7 @@
 //! Calls as bytes: a method's path, metadata, and an encoded message. gRPC carries them in
 //! production; the simulated network carries them under `--cfg madsim`.
 
+mod answering;
 pub mod budget;
 #[cfg(not(madsim))]
 pub mod grpc_client;
@@ -9,12 +10,25 @@ mod grpc_frame;
 #[cfg(not(madsim))]
 mod grpc_head;
 #[cfg(not(madsim))]
-pub mod grpc_server;
+mod grpc_server;
 #[cfg(test)]
 #[cfg(not(madsim))]
 mod grpc_tests;
-#[cfg(not(madsim))]
 pub mod listener;
+mod phase;
+mod server;
+#[cfg(madsim)]
+mod sim_client;
+#[cfg(madsim)]
+mod sim_connection;
+#[cfg(madsim)]
+mod sim_frame;
+#[cfg(madsim)]
+mod sim_server;
+#[cfg(madsim)]
+mod sim_tasks;
+#[cfg(madsim)]
+mod sim_wire;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,6 +37,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo_core::status::Status;
+
+pub use self::answering::ServerConfig;
+#[cfg(not(madsim))]
+pub use self::grpc_client::GrpcClient as Client;
+pub use self::server::serve;
+#[cfg(madsim)]
+pub use self::{
+    sim_client::SimClient as Client,
+    sim_connection::{Connection, Outgoing},
+    sim_server::tag_of_call,
+};
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

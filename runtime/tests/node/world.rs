@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rondo::clock::Clock;
 use rondo::node::{NodeConfig, NodeStartError, RunningNode, Surroundings, start_over};
 use rondo::service::NodePort;
 use rondo::store::{
@@ -93,6 +94,7 @@ impl World {
             dispatcher: self.dispatcher.clone(),
             node: self.node,
             transport: Arc::new(NoTransport),
+            clock: Clock::start(),
         };
         start_over(self.open().await, &self.store, surroundings).await
     }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use crate::mark::Tally;
 use crate::oracle::Broken;
 use crate::rng::Source;
+use crate::tier::Tier;
 use crate::workload::kind::Outcomes;
-use crate::world::{Outcome, RunOptions, run};
+use crate::world::{Outcome, RunOptions};
 
 /// Failing seeds that are kept.
 const FAILURES_MAX: usize = 50;
@@ -84,6 +85,14 @@ impl Batch {
         totals
     }
 
+    /// Seeds between two signs of life.
+    const fn progress_every(&self) -> u64 {
+        match self.options.tier {
+            Tier::Core => 5000,
+            Tier::Shell => 100,
+        }
+    }
+
     fn work(&self, began: Instant, next: &AtomicU64, stop: &AtomicBool, totals: &Mutex<Totals>) {
         loop {
             let late = self.until.is_some_and(|until| began.elapsed() >= until);
@@ -92,13 +101,13 @@ impl Batch {
                 return;
             }
             let seed = self.from.wrapping_add(number);
-            let outcome = run(&Source::seed(seed), self.options);
+            let outcome = self.options.tier.run(&Source::seed(seed), self.options);
             if outcome.broken.is_some() && !self.keep_going {
                 stop.store(true, Ordering::Relaxed);
             }
             let mut totals = totals.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             totals.add(seed, &outcome);
-            if self.progress && totals.seeds.is_multiple_of(5000) {
+            if self.progress && totals.seeds.is_multiple_of(self.progress_every()) {
                 let seconds = began.elapsed().as_secs_f64();
                 let rate = totals.seeds as f64 / seconds;
                 eprintln!("{} seeds, {rate:.0} a second", totals.seeds);

@@ -8,11 +8,15 @@ use super::Done;
 use super::batch::Batch;
 use super::report::rates;
 use super::swarm::print_failures;
+use crate::tier::Tier;
 use crate::world::RunOptions;
 
 /// How long.
 #[derive(Debug, Args)]
 pub(super) struct BenchArguments {
+    /// Which world.
+    #[arg(long, value_enum, default_value_t)]
+    tier: Tier,
     /// Seconds to measure.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
@@ -20,6 +24,8 @@ pub(super) struct BenchArguments {
 
 /// Measures; well when no promise was broken.
 pub(super) fn run(arguments: &BenchArguments) -> Done {
+    let tier = arguments.tier;
+    tier.check()?;
     if cfg!(debug_assertions) {
         return Err("a debug build says nothing of speed: use --release".into());
     }
@@ -29,15 +35,15 @@ pub(super) fn run(arguments: &BenchArguments) -> Done {
         until: Some(Duration::from_secs(arguments.seconds)),
         jobs: 1,
         keep_going: true,
-        options: RunOptions { standard: true, ..RunOptions::default() },
+        options: RunOptions { tier, standard: true, ..RunOptions::default() },
         progress: false,
     };
     let totals = batch.run();
     println!("standard (60 s, 5 machines, faults): {}", rates(&totals));
-    let mixed = Batch { options: RunOptions::default(), ..batch };
+    let mixed = Batch { options: RunOptions { tier, ..RunOptions::default() }, ..batch };
     let mixed = mixed.run();
     println!("swarm (as drawn):                    {}", rates(&mixed));
-    print_failures(&totals);
-    print_failures(&mixed);
+    print_failures(tier, &totals);
+    print_failures(tier, &mixed);
     Ok(totals.failures.is_empty() && mixed.failures.is_empty())
 }

@@ -6,14 +6,18 @@ use clap::Args;
 
 use super::Done;
 use crate::rng::Source;
+use crate::tier::Tier;
 use crate::trace::{html, json, text};
-use crate::world::{RunOptions, run as run_world};
+use crate::world::RunOptions;
 
 /// Which seed, and where to.
 #[derive(Debug, Args)]
 pub(super) struct ReplayArguments {
     /// The seed.
     seed: u64,
+    /// Which world.
+    #[arg(long, value_enum, default_value_t)]
+    tier: Tier,
     /// Where the timeline goes: a file ending in .html or .json, or `text` for the terminal.
     #[arg(long, default_value = "text")]
     trace: PathBuf,
@@ -21,8 +25,10 @@ pub(super) struct ReplayArguments {
 
 /// Runs it; well when no promise was broken.
 pub(super) fn run(arguments: &ReplayArguments) -> Done {
-    let options = RunOptions { lines: true, ..RunOptions::default() };
-    let outcome = run_world(&Source::seed(arguments.seed), options);
+    let tier = arguments.tier;
+    tier.check()?;
+    let options = RunOptions { tier, lines: true, ..RunOptions::default() };
+    let outcome = tier.run(&Source::seed(arguments.seed), options);
     let extension = arguments.trace.extension().and_then(|extension| extension.to_str());
     let page = match extension {
         Some("html") => html::page(arguments.seed, &outcome),

@@ -5,6 +5,7 @@ use std::process::Command;
 use super::batch::Totals;
 use crate::oracle::Broken;
 use crate::swarm::Swarm;
+use crate::tier::Tier;
 use crate::trace::TraceHash;
 
 /// The commit that is checked out, for people.
@@ -23,11 +24,16 @@ pub(super) fn configuration_hash(swarm: &Swarm) -> u64 {
 }
 
 /// The line to paste that brings a failure back.
-pub(super) fn failure_line(seed: u64, broken: &Broken, configuration: u64) -> String {
+pub(super) fn failure_line(tier: Tier, seed: u64, broken: &Broken, configuration: u64) -> String {
     let (promise, commit) = (&broken.promise, commit());
+    let (before, after) = match tier {
+        Tier::Core => ("", ""),
+        Tier::Shell => ("RUSTFLAGS='--cfg madsim' ", " --tier shell"),
+    };
+    let target = if tier == Tier::Shell { " --target-dir target/madsim" } else { "" };
     format!(
-        "cargo run --release -p rondo-sim -- run --seed {seed}  # {promise}, commit {commit}, \
-         configuration {configuration:016x}"
+        "{before}cargo run --release{target} -p rondo-sim -- run{after} --seed {seed}  # {promise}, \
+         commit {commit}, configuration {configuration:016x}"
     )
 }
 

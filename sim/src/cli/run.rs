@@ -5,11 +5,15 @@ use clap::Args;
 use super::Done;
 use super::report::{configuration_hash, failure_line};
 use crate::rng::Source;
-use crate::world::{RunOptions, run as run_world};
+use crate::tier::Tier;
+use crate::world::RunOptions;
 
 /// Which seed, and how.
 #[derive(Debug, Args)]
 pub(super) struct RunArguments {
+    /// Which world.
+    #[arg(long, value_enum, default_value_t)]
+    tier: Tier,
     /// The seed.
     #[arg(long)]
     seed: u64,
@@ -26,9 +30,10 @@ pub(super) struct RunArguments {
 
 /// Runs it; well when no promise was broken.
 pub(super) fn run(arguments: &RunArguments) -> Done {
-    let RunArguments { seed, verbose, strict, hash } = *arguments;
-    let options = RunOptions { lines: verbose, strict, standard: false };
-    let outcome = run_world(&Source::seed(seed), options);
+    let RunArguments { tier, seed, verbose, strict, hash } = *arguments;
+    tier.check()?;
+    let options = RunOptions { tier, lines: verbose, strict, standard: false };
+    let outcome = tier.run(&Source::seed(seed), options);
     if hash {
         println!("{:016x}", outcome.hash);
         return Ok(outcome.broken.is_none());
@@ -47,6 +52,6 @@ pub(super) fn run(arguments: &RunArguments) -> Done {
         return Ok(true);
     };
     println!("BROKEN at {} ms: {broken}", at_ns / 1_000_000);
-    println!("{}", failure_line(seed, &broken, configuration_hash(&outcome.swarm)));
+    println!("{}", failure_line(tier, seed, &broken, configuration_hash(&outcome.swarm)));
     Ok(false)
 }

@@ -9,11 +9,15 @@ use super::batch::{Batch, Totals};
 use super::report::{configuration_hash, failure_line, rates};
 use crate::rng::Source;
 use crate::swarm::Swarm;
-use crate::world::{RunOptions, run as run_world};
+use crate::tier::Tier;
+use crate::world::RunOptions;
 
 /// Which seeds, and how long.
 #[derive(Debug, Args)]
 pub(super) struct SwarmArguments {
+    /// Which world.
+    #[arg(long, value_enum, default_value_t)]
+    tier: Tier,
     /// How many seeds.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
@@ -50,6 +54,8 @@ pub(super) fn fresh_seed() -> u64 {
 
 /// Runs it; well when no promise was broken.
 pub(super) fn run(arguments: &SwarmArguments) -> Done {
+    let tier = arguments.tier;
+    tier.check()?;
     let from = arguments.from.unwrap_or_else(fresh_seed);
     println!("seeds from {from} on");
     let batch = Batch {
@@ -58,29 +64,30 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
         until: arguments.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
         jobs: arguments.jobs.unwrap_or_else(cores),
         keep_going: arguments.keep_going,
-        options: RunOptions::default(),
+        options: RunOptions { tier, ..RunOptions::default() },
         progress: !arguments.quiet,
     };
     let totals = batch.run();
     println!("{}", rates(&totals));
-    print_failures(&totals);
-    let same = !arguments.twice || traces_are_equal(from, totals.seeds);
+    print_failures(tier, &totals);
+    let same = !arguments.twice || traces_are_equal(tier, from, totals.seeds);
     Ok(totals.failures.is_empty() && same && totals.seeds > 0)
 }
 
 /// Failures with the line that brings each back; how many of each kind.
-pub(super) fn print_failures(totals: &Totals) {
+pub(super) fn print_failures(tier: Tier, totals: &Totals) {
     for (seed, broken) in &totals.failures {
         let (swarm, _) = Swarm::draw(&Source::seed(*seed));
         println!("BROKEN {broken}");
-        println!("  {}", failure_line(*seed, broken, configuration_hash(&swarm)));
+        println!("  {}", failure_line(tier, *seed, broken, configuration_hash(&swarm)));
     }
 }
 
-fn traces_are_equal(from: u64, seeds: u64) -> bool {
+fn traces_are_equal(tier: Tier, from: u64, seeds: u64) -> bool {
     let different = (0..seeds).map(|number| from.wrapping_add(number)).find(|seed| {
         let source = Source::seed(*seed);
-        let hashes = [(); 2].map(|()| run_world(&source, RunOptions::default()).hash);
+        let options = RunOptions { tier, ..RunOptions::default() };
+        let hashes = [(); 2].map(|()| tier.run(&source, options).hash);
         hashes[0] != hashes[1]
     });
     match different {

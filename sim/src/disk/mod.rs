@@ -52,7 +52,7 @@ enum Named {
 enum NameChange {
     Given(String, Named),
     Taken(String),
-    Moved(String, String),
+    Moved(String, String, Named),
 }
 
 impl NameChange {
@@ -60,7 +60,7 @@ impl NameChange {
         let parent = |path: &String| path.rsplit_once('/').map_or("", |(parent, _)| parent) == dir;
         match self {
             Self::Given(path, _) | Self::Taken(path) => parent(path),
-            Self::Moved(from, to) => parent(from) || parent(to),
+            Self::Moved(from, to, _) => parent(from) || parent(to),
         }
     }
 
@@ -68,10 +68,10 @@ impl NameChange {
         match self {
             Self::Given(path, what) => drop(names.insert(path.clone(), *what)),
             Self::Taken(path) => drop(names.remove(path)),
-            Self::Moved(from, to) => {
-                if let Some(what) = names.remove(from) {
-                    names.insert(to.clone(), what);
-                }
+            // Its old name may never have been durable; the new one is all the same.
+            Self::Moved(from, to, what) => {
+                names.remove(from);
+                names.insert(to.clone(), *what);
             }
         }
     }
@@ -140,10 +140,8 @@ impl Disk {
     /// # Errors
     /// When there is nothing of that name.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
-        if !self.names.contains_key(from) {
-            return Err(DiskError::NotFound);
-        }
-        self.change(NameChange::Moved(from.to_owned(), to.to_owned()));
+        let what = *self.names.get(from).ok_or(DiskError::NotFound)?;
+        self.change(NameChange::Moved(from.to_owned(), to.to_owned(), what));
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use crate::net::Net;
 use crate::oracle::{Broken, Oracles, Seen};
 use crate::rng::{Source, Stream, Tape};
 use crate::swarm::Swarm;
+use crate::tier::Tier;
 use crate::trace::{Line, LineKind, Trace};
 use crate::watch::Watch;
 use crate::workload::kind::Outcomes;
@@ -34,6 +35,8 @@ const EVENTS_MAX: u64 = 5_000_000;
 /// How a run is to be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunOptions {
+    /// Which world it happens in.
+    pub tier: Tier,
     /// Keep every line for a timeline.
     pub lines: bool,
     /// Take the configuration that speed is measured with.

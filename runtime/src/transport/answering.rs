@@ -1,0 +1,114 @@
+//! What answering a call means to a server of any kind: bounds, deadlines, panics, shutdown.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rondo_core::status::{Code, Status};
+
+use super::budget::Budget;
+use super::phase::{Phase, PhaseReceiver};
+
+/// How long answers may take to leave once calls have been cut.
+pub(super) const FLUSH_MAX: Duration = Duration::from_secs(1);
+
+/// A server's bounds.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Longest request message, in bytes.
+    pub message_bytes_max: u64,
+    /// Memory for large requests under way.
+    pub budget: Budget,
+    /// Open connections; above it, new ones wait unaccepted.
+    pub connections_max: usize,
+    /// Calls under way on one connection; above it, the client waits.
+    pub calls_per_connection_max: u32,
+    /// How often an idle connection is asked whether it is alive.
+    pub keepalive_interval: Duration,
+    /// How long it may take to answer.
+    pub keepalive_timeout: Duration,
+    /// How long a client may be silent before its first call and within a request.
+    pub silence_max: Duration,
+    /// How long calls under way may take once shutdown has begun.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: 512 << 20,
+            budget: Budget::new(1 << 30),
+            connections_max: 10_000,
+            calls_per_connection_max: 4096,
+            keepalive_interval: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(20),
+            silence_max: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Refuses a message above a server's bound.
+pub(super) fn check_length(length: u64, bound: u64) -> Result<(), Status> {
+    if length <= bound {
+        return Ok(());
+    }
+    let text = format!(
+        "a message of {length} bytes exceeds the bound of {bound} bytes (--message-bytes-max)"
+    );
+    Err(Status::new(Code::ResourceExhausted, text))
+}
+
+/// Ends a call when its client's deadline has passed.
+pub(super) async fn within_deadline(
+    deadline: Option<Duration>,
+    call: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
+) -> Result<Bytes, Status> {
+    let Some(deadline) = deadline else {
+        return call.await;
+    };
+    tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
+        let text = format!("not done within the client's deadline of {deadline:?}");
+        Err(Status::new(Code::DeadlineExceeded, text))
+    })
+}
+
+/// Refuses a call once the server cuts what is under way.
+pub(super) async fn until_cut(
+    mut phase: PhaseReceiver,
+    call: impl Future<Output = Result<Bytes, Status>>,
+) -> Result<Bytes, Status> {
+    tokio::select! {
+        biased;
+        result = call => result,
+        () = phase.reached(Phase::Cutting) => {
+            Err(Status::new(Code::Unavailable, "the server is shutting down"))
+        }
+    }
+}
+
+/// Turns a panic in a handler into a refusal, so that neither the process nor the other calls of
+/// the connection suffer.
+pub(super) async fn contain_panic(
+    path: &str,
+    mut call: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
+) -> Result<Bytes, Status> {
+    let outcome =
+        poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => std::task::Poll::Ready(Err(panic)),
+        });
+    outcome.await.unwrap_or_else(|panic| {
+        let text = panic_text(panic.as_ref());
+        tracing::error!(path, text, "a handler panicked: this is a bug in Rondo");
+        Err(Status::new(Code::Internal, format!("{path} failed on a bug in Rondo: {text}")))
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text")
+}
