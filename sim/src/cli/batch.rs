@@ -16,10 +16,14 @@ use crate::world::{Outcome, RunOptions};
 const FAILURES_MAX: usize = 50;
 
 /// What to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Batch {
     pub(super) from: u64,
     pub(super) seeds: u64,
+    /// The last seed first.
+    pub(super) backwards: bool,
+    /// Keep the hash of each trace.
+    pub(super) traces: bool,
     pub(super) until: Option<Duration>,
     pub(super) jobs: usize,
     pub(super) keep_going: bool,
@@ -38,6 +42,8 @@ pub(super) struct Totals {
     pub(super) outcomes: Outcomes,
     /// Faults and marks: hits and the first seed, by name.
     pub(super) reached: BTreeMap<&'static str, (u64, u64)>,
+    /// Hashes of traces by seed, if they are wished.
+    pub(super) traces: BTreeMap<u64, u64>,
     /// Broken promises by seed.
     pub(super) failures: BTreeMap<u64, Broken>,
 }
@@ -85,6 +91,15 @@ impl Batch {
         totals
     }
 
+    /// The seed at a place of the batch.
+    const fn seed(&self, number: u64) -> u64 {
+        let number = match self.backwards {
+            true => self.seeds.saturating_sub(1).saturating_sub(number),
+            false => number,
+        };
+        self.from.wrapping_add(number)
+    }
+
     /// Seeds between two signs of life.
     const fn progress_every(&self) -> u64 {
         match self.options.tier {
@@ -100,13 +115,16 @@ impl Batch {
             if late || number >= self.seeds || stop.load(Ordering::Relaxed) {
                 return;
             }
-            let seed = self.from.wrapping_add(number);
+            let seed = self.seed(number);
             let outcome = self.options.tier.run(&Source::seed(seed), self.options);
             if outcome.broken.is_some() && !self.keep_going {
                 stop.store(true, Ordering::Relaxed);
             }
             let mut totals = totals.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             totals.add(seed, &outcome);
+            if self.traces {
+                totals.traces.insert(seed, outcome.hash);
+            }
             if self.progress && totals.seeds.is_multiple_of(self.progress_every()) {
                 let seconds = began.elapsed().as_secs_f64();
                 let rate = totals.seeds as f64 / seconds;

@@ -37,6 +37,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Done {
         keep_going: true,
         options: RunOptions { tier, standard: true, ..RunOptions::default() },
         progress: false,
+        ..Batch::default()
     };
     let totals = batch.run();
     println!("standard (60 s, 5 machines, faults): {}", rates(&totals));

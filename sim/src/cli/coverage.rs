@@ -36,6 +36,7 @@ pub(super) fn run(arguments: &CoverageArguments) -> Done {
         keep_going: true,
         options: RunOptions { tier, ..RunOptions::default() },
         progress: true,
+        ..Batch::default()
     };
     let totals = batch.run();
     println!("{:<32} {:>12} {:>20}", "reached", "hits", "first seed");

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to people")]
 
+mod again;
 mod batch;
 mod bench;
 mod coverage;

@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
-use super::Done;
 use super::batch::{Batch, Totals};
 use super::report::{configuration_hash, failure_line, rates};
+use super::{Done, again};
 use crate::rng::Source;
 use crate::swarm::Swarm;
 use crate::tier::Tier;
@@ -33,9 +33,15 @@ pub(super) struct SwarmArguments {
     /// Go on after a failure, and list all.
     #[arg(long)]
     keep_going: bool,
-    /// Run each seed twice and compare the traces.
+    /// Run each seed again in a fresh process, the last one first, and compare the traces.
     #[arg(long)]
     twice: bool,
+    /// Run the last seed first.
+    #[arg(long)]
+    backwards: bool,
+    /// Print the hash of each seed's trace.
+    #[arg(long)]
+    hashes: bool,
     /// Say nothing on the way.
     #[arg(long)]
     quiet: bool,
@@ -61,6 +67,8 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
     let batch = Batch {
         from,
         seeds: arguments.seeds,
+        backwards: arguments.backwards,
+        traces: arguments.twice || arguments.hashes,
         until: arguments.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
         jobs: arguments.jobs.unwrap_or_else(cores),
         keep_going: arguments.keep_going,
@@ -70,8 +78,11 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
     let totals = batch.run();
     println!("{}", rates(&totals));
     print_failures(tier, &totals);
-    let same = !arguments.twice || traces_are_equal(tier, from, totals.seeds);
-    Ok(totals.failures.is_empty() && same && totals.seeds > 0)
+    if arguments.hashes {
+        print!("{}", again::print(&totals.traces));
+    }
+    let well = totals.failures.is_empty() && totals.seeds > 0;
+    Ok(well && (!arguments.twice || again::is_same(tier, from, &totals.traces)?))
 }
 
 /// Failures with the line that brings each back; how many of each kind.
@@ -81,18 +92,4 @@ pub(super) fn print_failures(tier: Tier, totals: &Totals) {
         println!("BROKEN {broken}");
         println!("  {}", failure_line(tier, *seed, broken, configuration_hash(&swarm)));
     }
-}
-
-fn traces_are_equal(tier: Tier, from: u64, seeds: u64) -> bool {
-    let different = (0..seeds).map(|number| from.wrapping_add(number)).find(|seed| {
-        let source = Source::seed(*seed);
-        let options = RunOptions { tier, ..RunOptions::default() };
-        let hashes = [(); 2].map(|()| tier.run(&source, options).hash);
-        hashes[0] != hashes[1]
-    });
-    match different {
-        Some(seed) => println!("seed {seed} does not give the same trace twice"),
-        None => println!("every trace was the same twice"),
-    }
-    different.is_none()
 }
