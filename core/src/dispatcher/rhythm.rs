@@ -80,10 +80,15 @@ impl WorkerLease {
         Self { since: now, last: None, rhythm: Rhythm::default(), alarm: None }
     }
 
+    /// How long the worker may be silent.
+    fn patience(&self, timeout: Duration) -> Duration {
+        let gaps = self.rhythm.gap().as_nanos().saturating_mul(GAPS_OF_PATIENCE);
+        timeout.max(Duration::from_nanos(gaps))
+    }
+
     /// The last moment at which the worker need not have said anything.
     fn patience_ends(&self, timeout: Duration) -> Time {
-        let gaps = self.rhythm.gap().as_nanos().saturating_mul(GAPS_OF_PATIENCE);
-        self.since.after(timeout.max(Duration::from_nanos(gaps)))
+        self.since.after(self.patience(timeout))
     }
 }
 
@@ -100,11 +105,14 @@ impl WorkerLeases {
 
     /// Takes a heartbeat; `reborn` when it is another process's than the one before.
     pub(super) fn hear(&mut self, id: WorkerId, reborn: bool, now: Time) {
+        let timeout = self.timeout.unwrap_or_default();
         let lease = self.leases.entry(id);
         let lease = lease.or_insert_with(|| WorkerLease::beginning(now));
         match lease.last {
             Some(_) if reborn => lease.rhythm = Rhythm::default(),
-            Some(last) => lease.rhythm.note(now.since(last)),
+            // An outage is no rhythm, and a long one would have the next loss unnoticed for longer
+            // still; nor is it the worker's when the machine itself was held up.
+            Some(_) => lease.rhythm.note(now.since(lease.since).min(lease.patience(timeout))),
             None => {}
         }
         lease.last = Some(now);

@@ -288,8 +288,29 @@ fn whoever_looks_late_gives_everybody_another_chance() {
     let back = driver.now;
     driver.advance(Duration::from_secs(4));
     driver.worker("w:1", &[FIRST]);
+    let heard = driver.now;
     assert_eq!(lost_at(&mut driver), just_after(back, Duration::from_secs(5)));
     assert_eq!(listed(&driver.client(client)), [FIRST]);
+    let ends = just_after(heard, Duration::from_secs(12));
+    assert_eq!(lost_at(&mut driver), ends, "the time in which nobody was heard is no interval");
+}
+
+/// An hour's outage says nothing of how often a worker speaks. It counts for the patience that was
+/// had with it, so that whoever really speaks seldom is waited for after some losses.
+#[test]
+fn a_loss_makes_patience_three_times_as_long_at_most() {
+    let mut driver = Driver::with(quick());
+    known_worker(&mut driver, "w:1");
+    for patience_secs in [15, 45, 135] {
+        driver.advance(Duration::from_secs(3600));
+        assert!(is_lost(&driver, "w:1"));
+        driver.worker("w:1", &[]);
+        driver.advance(SECOND);
+        driver.worker("w:1", &[]);
+        let heard = driver.now;
+        let ends = just_after(heard, Duration::from_secs(patience_secs));
+        assert_eq!(lost_at(&mut driver), ends);
+    }
 }
 
 #[test]

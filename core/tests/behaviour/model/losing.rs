@@ -12,24 +12,25 @@ use super::{Kept, Model};
 pub(super) struct Signs {
     /// From when on it is silent.
     since: Time,
-    /// Its heartbeats to this process.
-    heartbeats: Vec<Time>,
+    /// Whether this process has heard it.
+    heard: bool,
+    /// Its silences between heartbeats to this process.
+    gaps: Vec<Duration>,
 }
 
 /// Whoever is in a recovered state and not lost has just given one.
 pub(super) fn survivors(kept: &Kept, now: Time) -> BTreeMap<String, Signs> {
     let addresses = kept.workers.iter().map(|worker| worker.address.clone());
     let alive = addresses.filter(|address| !kept.lost.contains(address));
-    let signs = Signs { since: now, heartbeats: Vec::new() };
+    let signs = Signs { since: now, heard: false, gaps: Vec::new() };
     alive.map(|address| (address, signs.clone())).collect()
 }
 
 impl Signs {
     /// Three times the largest gap of the present eight gaps and the eight before them; at least
-    /// 3 s, and 90 s before two gaps are known.
+    /// 3 s, and 90 s before two gaps are known. None counts for more than the patience at its end.
     fn patience(&self, timeout: Duration) -> Duration {
-        let gaps = self.heartbeats.windows(2).map(|pair| pair[1].since(pair[0]));
-        let gaps: Vec<Duration> = gaps.collect();
+        let gaps = &self.gaps;
         let blocks = gaps.chunks(8).rev().take(2);
         let largest = blocks.flatten().copied().max().unwrap_or_default();
         let least = Duration::from_secs(if gaps.len() < 2 { 30 } else { 1 });
@@ -40,15 +41,18 @@ impl Signs {
 
 impl Model {
     pub(super) fn hear_worker(&mut self, now: Time, address: &str, reborn: bool) {
-        let signs = self
-            .signs
-            .entry(address.into())
-            .or_insert(Signs { since: now, heartbeats: Vec::new() });
+        let signs = self.signs.entry(address.into()).or_insert(Signs {
+            since: now,
+            heard: false,
+            gaps: Vec::new(),
+        });
         if reborn {
-            signs.heartbeats.clear();
+            signs.gaps.clear();
+        } else if signs.heard {
+            let patience = signs.patience(self.config.worker_timeout.unwrap_or_default());
+            signs.gaps.push(now.since(signs.since).min(patience));
         }
-        signs.since = now;
-        signs.heartbeats.push(now);
+        (signs.since, signs.heard) = (now, true);
     }
 
     pub(super) fn lose_silent(&mut self, now: Time, refuses: bool) {
