@@ -13,6 +13,7 @@ mod invariants;
 mod invented;
 mod leftover;
 mod liveness;
+mod patience;
 mod replay;
 mod rounds;
 mod seen;
@@ -22,6 +23,7 @@ mod start;
 
 use rondo_core::time::Time;
 
+pub use self::patience::Patience;
 pub use self::seen::{Caller, Seen, Waiting};
 use self::shadow::Shadow;
 use crate::swarm::Swarm;

@@ -12,7 +12,8 @@ use crate::workload::Role;
 
 /// Between two looks at who has got on, in ns.
 const CHECK_NS: u64 = 500_000_000;
-/// Within so long after everything healed all of the core must have got on, in ns.
+/// Within so long after everything healed, and after the last silent worker has been given up, all of
+/// the core must have got on, in ns.
 const HEALED_NS: u64 = 300_000_000_000;
 /// After so long nothing must be left, in ns.
 const GONE_NS: u64 = 900_000_000_000;
@@ -106,7 +107,8 @@ impl World {
 
     fn check_healed(&mut self, since_ns: u64) {
         let waiting = self.waiting_since(since_ns);
-        if waiting.is_empty() || self.now_ns.saturating_sub(since_ns) > HEALED_NS {
+        let bound_ns = HEALED_NS.saturating_add(self.patience.longest().as_nanos());
+        if waiting.is_empty() || self.now_ns.saturating_sub(since_ns) > bound_ns {
             self.see(&Seen::HealedLongAgo { waiting: &waiting });
             self.look_now();
             self.phase = Phase::Over;

@@ -176,6 +176,7 @@ impl World {
         self.node.dies_in = None;
         self.node.life += 1;
         self.node.tick_at_ns = u64::MAX;
+        self.patience.forget();
         self.node.down_since_ns = self.now_ns;
         if power {
             self.cut_power();

@@ -19,7 +19,7 @@ use self::strike::Strikes;
 use crate::fault::Fault;
 use crate::mark::Tally;
 use crate::net::Net;
-use crate::oracle::{Broken, Oracles, Seen};
+use crate::oracle::{Broken, Oracles, Patience, Seen};
 use crate::rng::{Source, Stream, Tape};
 use crate::swarm::Swarm;
 use crate::tier::Tier;
@@ -98,6 +98,7 @@ struct World {
     strikes: Strikes,
     call_stream: Stream,
     known: Known,
+    patience: Patience,
     oracles: Oracles,
     watch: Watch,
     tally: Tally,
@@ -139,6 +140,7 @@ impl World {
             strikes: Strikes::new(source, faults),
             call_stream: source.stream("call", 0),
             oracles: Oracles::new(&swarm),
+            patience: Patience::new(swarm.settings.worker_timeout),
             trace: if options.lines { Trace::with_lines() } else { Trace::default() },
             swarm,
             swarm_stream,

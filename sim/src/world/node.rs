@@ -36,6 +36,9 @@ impl World {
             )
         });
         self.see(&Seen::Taken { call, by, request: &request });
+        if let dispatcher::Request::WorkerHeartbeat(heartbeat) = &request {
+            self.patience.hear(self.node.clock.shows(self.now_ns), heartbeat);
+        }
         let entropy = self.node.stream.below(u64::MAX);
         let request = Request::Dispatcher(request);
         self.step(Input::Request { call, request, entropy }, Some(call));
