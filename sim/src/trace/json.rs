@@ -35,7 +35,7 @@ pub fn page(lines: &[Line], lanes: &[String]) -> String {
 }
 
 /// Text as a JSON string.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for letter in text.chars() {

@@ -1,0 +1,120 @@
+//! A copy of the sources with a bug in it, and what is built of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Small units, each optimised for itself: so a bug costs the build of the module it is in.
+const QUICK_TO_BUILD: [&str; 4] =
+    ["--config", "profile.sim.codegen-units=256", "--config", "profile.sim.lto=\"off\""];
+/// Lines of a compiler's complaint that are told.
+const COMPLAINT_LINES_MAX: usize = 12;
+
+/// Where copies are made and built.
+pub(super) struct Tree {
+    sources: PathBuf,
+    target: PathBuf,
+}
+
+impl Tree {
+    /// A place below `scratch`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn new(scratch: &Path) -> Result<Self, String> {
+        let failed = |error| format!("cannot make {}: {error}", scratch.display());
+        let sources = scratch.join("tree");
+        fs::create_dir_all(&sources).map_err(failed)?;
+        let scratch = scratch.canonicalize().map_err(failed)?;
+        Ok(Self { sources: scratch.join("tree"), target: scratch.join("target") })
+    }
+
+    /// Brings the copy to what is in the working tree, and plants a bug in it.
+    ///
+    /// # Errors
+    /// When the patch does not apply, or files cannot be copied.
+    pub(super) fn plant(&self, patch: &Path) -> Result<(), String> {
+        self.copy_workspace()?;
+        let output = Command::new("git")
+            .args(["apply", "--whitespace=nowarn"])
+            .arg(patch)
+            // The copy lies inside a checkout, and is none of its own.
+            .env("GIT_CEILING_DIRECTORIES", self.sources.parent().unwrap_or(&self.sources))
+            .current_dir(&self.sources)
+            .output()
+            .map_err(|error| format!("cannot run git: {error}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("does not apply: {}", complaint(&output.stderr))),
+        }
+    }
+
+    /// Builds the simulator; its path.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub(super) fn build(&self) -> Result<PathBuf, String> {
+        let output = Command::new("cargo")
+            .args(["build", "--quiet", "--profile", "sim", "-p", "rondo-sim"])
+            .args(QUICK_TO_BUILD)
+            .arg("--target-dir")
+            .arg(&self.target)
+            .current_dir(&self.sources)
+            .output()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        match output.status.success() {
+            true => Ok(self.target.join("sim").join("rondo-sim")),
+            false => Err(format!("does not compile: {}", complaint(&output.stderr))),
+        }
+    }
+
+    /// The workspace's manifest, its lock, and all packages beside it.
+    fn copy_workspace(&self) -> Result<(), String> {
+        for entry in entries(Path::new("."))? {
+            let is_package = entry.join("Cargo.toml").is_file();
+            let is_manifest =
+                ["./Cargo.toml", "./Cargo.lock"].iter().any(|name| entry == Path::new(name));
+            if is_package || is_manifest {
+                let name = entry.file_name().unwrap_or_default();
+                copy(&entry, &self.sources.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let listed = fs::read_dir(folder);
+    let listed = listed.map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    Ok(listed.flatten().map(|entry| entry.path()).collect())
+}
+
+/// Copies what differs, so that the rest need not be built again, and removes what is no more.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot copy {}: {error}", from.display());
+    if !from.is_dir() {
+        let bytes = fs::read(from).map_err(failed)?;
+        let same = fs::read(to).is_ok_and(|there| there == bytes);
+        return if same { Ok(()) } else { fs::write(to, bytes).map_err(failed) };
+    }
+    if from.ends_with("target") {
+        return Ok(());
+    }
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in entries(to)? {
+        let gone = !from.join(entry.file_name().unwrap_or_default()).exists();
+        if gone {
+            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) }
+                .map_err(failed)?;
+        }
+    }
+    for entry in entries(from)? {
+        copy(&entry, &to.join(entry.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+fn complaint(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    text.lines().take(COMPLAINT_LINES_MAX).collect::<Vec<_>>().join("\n")
+}
