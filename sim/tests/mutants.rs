@@ -1,5 +1,7 @@
 //! The planted bugs fit the code they are to be planted in.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
