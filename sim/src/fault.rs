@@ -120,8 +120,21 @@ named! {
         Malformed = "malformed",
         /// A caller gives up waiting.
         Cancel = "cancel",
+        // Kinds from here on are drawn from a stream of their own: see `LATER`.
+        /// The node's disk is replaced by an empty one, and it begins anew.
+        EmptyDisk = "empty-disk",
+        /// The node comes back with other settings.
+        OtherSettings = "other-settings",
+        /// The node comes back over a journal that a version without times of use wrote.
+        OlderJournal = "older-journal",
+        /// A read brings another sector's bytes.
+        MisdirectedRead = "misdirected-read",
     }
 }
+
+/// The first kind that came after there were tapes: a draw more in the stream of the others would
+/// make other runs of them.
+const LATER: Fault = Fault::EmptyDisk;
 
 /// How strong each kind is in a run; 0 is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,17 +153,11 @@ impl Faults {
     }
 
     /// First whether each kind is on at all, then how strong it is.
-    pub fn draw(stream: &mut Stream) -> Self {
-        // Some runs have nearly everything, some nearly nothing: each hides other bugs.
-        let share = stream.pick(&[60, 0, 150, 300, 600]).copied().unwrap_or(0);
+    pub fn draw(stream: &mut Stream, later: &mut Stream) -> Self {
         let mut faults = Self::none();
-        for strength in &mut faults.0 {
-            if stream.chance(share) {
-                let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
-                let drawn = stream.between(1, scale);
-                *strength = u32::try_from(drawn).unwrap_or(1);
-            }
-        }
+        let (first, rest) = faults.0.split_at_mut(LATER.index());
+        draw_some(first, stream);
+        draw_some(rest, later);
         faults
     }
 
@@ -180,6 +187,18 @@ impl Faults {
     }
 }
 
+fn draw_some(strengths: &mut [u32], stream: &mut Stream) {
+    // Some runs have nearly everything, some nearly nothing: each hides other bugs.
+    let share = stream.pick(&[60, 0, 150, 300, 600]).copied().unwrap_or(0);
+    for strength in strengths {
+        if stream.chance(share) {
+            let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
+            let drawn = stream.between(1, scale);
+            *strength = u32::try_from(drawn).unwrap_or(1);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,7 +213,9 @@ mod tests {
 
     #[test]
     fn every_kind_is_on_in_some_runs_and_off_in_others() {
-        let drawn: Vec<_> = (0..200).map(|n| Faults::draw(&mut Stream::of_seed(n))).collect();
+        let drawn: Vec<_> = (0..200)
+            .map(|n| Faults::draw(&mut Stream::of_seed(n), &mut Stream::of_seed(n + 1000)))
+            .collect();
         for fault in Fault::ALL {
             let on = drawn.iter().filter(|faults| faults.has(*fault)).count();
             assert!((1..200).contains(&on), "{fault}");

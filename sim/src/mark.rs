@@ -131,6 +131,15 @@ named! {
         HealedInPart = "healed-in-part",
         /// After everybody had gone nothing was left.
         NothingLeft = "nothing-left",
+        // The node comes back otherwise than it went.
+        /// Somebody named what only the replaced disk had known, and was told that it is not there.
+        FormerLifeRefused = "former-life-refused",
+        /// A client that joined after the disk was replaced has read its iteration to the end.
+        IterationAfterEmptyDisk = "iteration-after-empty-disk",
+        /// Other settings were used over a snapshot.
+        OtherSettingsOverSnapshot = "other-settings-over-snapshot",
+        /// A start was refused because a sector came wrong.
+        MisreadRefused = "misread-refused",
     }
 }
 

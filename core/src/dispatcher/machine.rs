@@ -166,10 +166,9 @@ impl Dispatcher {
 
     /// Takes one request.
     pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
-        if let Request::MaybeRemoveTask { task, consumer_index, round } = request {
-            return self.maybe_remove_task(turn, call, task, consumer_index, round);
-        }
-        let answer = self.answer(turn, request, entropy);
+        let Some(answer) = self.answer(turn, call, request, entropy) else {
+            return;
+        };
         // A refusal is rare and may rest on anything, so it waits for everything.
         let (result, after) = match answer {
             Ok((reply, after)) => (Ok(reply), after),
@@ -178,8 +177,15 @@ impl Dispatcher {
         turn.out.push(Effect::Reply { call, result, after });
     }
 
-    fn answer(&mut self, turn: &mut Turn<'_>, request: Request, entropy: u64) -> Answer {
-        match request {
+    /// Answers a request, or has it wait for other consumers.
+    fn answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        call: CallId,
+        request: Request,
+        entropy: u64,
+    ) -> Option<Answer> {
+        Some(match request {
             Request::RegisterDataset(request) => self.register_dataset(turn, request),
             Request::GetMetadata { dataset } => self.metadata(dataset),
             Request::GetConfig => Ok((Reply::Config(self.config.deployment_mode), Lsn::NONE)),
@@ -207,9 +213,11 @@ impl Dispatcher {
             Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),
             Request::DeletePosition { name } => self.delete_position(turn, &name),
             Request::ListPositions => Ok(self.list_positions(turn)),
-            // Answered by the caller: it may have to wait for other consumers.
-            Request::MaybeRemoveTask { .. } => Ok((Reply::TaskRemoved(false), Lsn::NONE)),
-        }
+            Request::MaybeRemoveTask { task, consumer_index, round } => {
+                self.maybe_remove_task(turn, call, task, consumer_index, round);
+                return None;
+            }
+        })
     }
 
     /// Records and applies what was decided, in order.

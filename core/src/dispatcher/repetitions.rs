@@ -65,11 +65,6 @@ impl Repetitions {
     pub fn ranges(&self) -> &[RepetitionRange] {
         &self.0
     }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@
 //! by one. Damage is laid over the true bytes, so it can be lifted and the two compared.
 
 mod file;
+mod misread;
 mod power;
 
 use std::collections::BTreeMap;
 
 pub use self::file::FileId;
 use self::file::{File, Write};
+pub use self::misread::Misread;
 pub use self::power::{CutFaults, CutOutcome};
 use crate::rng::Stream;
 

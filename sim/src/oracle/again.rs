@@ -166,6 +166,7 @@ impl Oracle for Again {
             Seen::Answered { call, .. } | Seen::GivenUp { call } => {
                 self.asking.remove(call);
             }
+            Seen::Configured(config) => self.reissue = config.reissue_lost_splits,
             Seen::Recovered { state, .. } => self.recovered(&state.dispatcher),
             _ => {}
         }

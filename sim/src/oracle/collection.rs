@@ -217,6 +217,7 @@ impl Oracle for Collection {
             Seen::Answered { call, .. } | Seen::GivenUp { call } => {
                 self.asked.remove(call);
             }
+            Seen::Configured(config) => self.config.clone_from(config),
             Seen::Recovered { state, disk_lied } => {
                 return self.recovered(now, &state.dispatcher, *disk_lied);
             }

@@ -138,6 +138,7 @@ impl Oracle for ExactlyOnce {
                 self.asking.remove(call);
                 self.producing.remove(call);
             }
+            Seen::Configured(config) => self.reissue |= config.reissue_lost_splits,
             Seen::Died => {
                 self.asking.clear();
                 self.producing.clear();

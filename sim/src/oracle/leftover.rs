@@ -71,6 +71,10 @@ impl Oracle for Leftover {
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
         match seen {
+            Seen::Configured(config) => {
+                self.config.clone_from(config);
+                Ok(())
+            }
             Seen::GoneLongAgo(node) => self.check(node.dispatcher().state()),
             _ => Ok(()),
         }

@@ -21,6 +21,8 @@ pub mod shadow;
 mod splits;
 mod start;
 
+use rondo_core::control::Recovered;
+use rondo_core::dispatcher::Config;
 use rondo_core::time::Time;
 
 pub use self::patience::Patience;
@@ -67,24 +69,17 @@ pub struct Oracles {
 impl Oracles {
     /// All that watch a run of this configuration.
     pub fn new(swarm: &Swarm) -> Self {
-        let settings = &swarm.settings;
-        let all: Vec<Box<dyn Oracle>> = vec![
-            Box::new(answers::Answers::default()),
-            Box::new(acknowledged::Acknowledged::default()),
-            Box::new(invented::Invented),
-            Box::new(replay::Replay),
-            Box::new(splits::Splits::new(settings.reissue_lost_splits)),
-            Box::new(exactly_once::ExactlyOnce::new(settings.reissue_lost_splits)),
-            Box::new(again::Again::new(settings.reissue_lost_splits)),
-            Box::new(rounds::Rounds::default()),
-            Box::new(identity::Identity::default()),
-            Box::new(collection::Collection::new(settings.clone())),
-            Box::new(invariants::Invariants),
-            Box::new(start::Start),
-            Box::new(liveness::Liveness),
-            Box::new(leftover::Leftover::new(settings.clone())),
-        ];
-        Self { shadow: Shadow::default(), all }
+        Self { shadow: Shadow::default(), all: all(&swarm.settings) }
+    }
+
+    /// The node begins anew with nothing, on another disk: all that was told before is over.
+    pub fn begin_anew(&mut self, settings: &Config) {
+        *self = Self { shadow: Shadow::default(), all: all(settings) };
+    }
+
+    /// The journal was written anew while the node was down, and makes this state.
+    pub fn journal_rewritten(&mut self, state: &Recovered) {
+        self.shadow.replace(state);
     }
 
     /// Names of all of them, and of what the shadow watches.
@@ -111,6 +106,26 @@ impl Oracles {
         }
         self.shadow.after(seen).map_err(replay)
     }
+}
+
+/// One of each, for these settings.
+fn all(settings: &Config) -> Vec<Box<dyn Oracle>> {
+    vec![
+        Box::new(answers::Answers::default()),
+        Box::new(acknowledged::Acknowledged::default()),
+        Box::new(invented::Invented),
+        Box::new(replay::Replay),
+        Box::new(splits::Splits::new(settings.reissue_lost_splits)),
+        Box::new(exactly_once::ExactlyOnce::new(settings.reissue_lost_splits)),
+        Box::new(again::Again::new(settings.reissue_lost_splits)),
+        Box::new(rounds::Rounds::default()),
+        Box::new(identity::Identity::default()),
+        Box::new(collection::Collection::new(settings.clone())),
+        Box::new(invariants::Invariants),
+        Box::new(start::Start),
+        Box::new(liveness::Liveness),
+        Box::new(leftover::Leftover::new(settings.clone())),
+    ]
 }
 
 /// An invariant's number belongs to the promise.

@@ -1,7 +1,7 @@
 //! What oracles see.
 
 use rondo_core::control::{Node, Record, Recovered};
-use rondo_core::dispatcher::{Reply, Request, TaskDef};
+use rondo_core::dispatcher::{Config, Reply, Request, TaskDef};
 use rondo_core::ids::{CallId, IterationId, Lsn, TaskId};
 use rondo_core::status::Status;
 
@@ -81,6 +81,8 @@ pub enum Seen<'a> {
         /// Whether the disk has broken its word, so that acknowledged records may be gone.
         disk_lied: bool,
     },
+    /// Processes of the node have these settings from the next one on.
+    Configured(&'a Config),
     /// The node refused to start.
     StartRefused {
         /// What it said.

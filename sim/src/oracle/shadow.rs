@@ -33,6 +33,13 @@ impl Shadow {
         self.durable
     }
 
+    /// The journal is another one from here on, all of it durable, and makes this state.
+    pub fn replace(&mut self, state: &Recovered) {
+        self.live = Recovery::resuming(state.clone());
+        self.open.clear();
+        self.durable = state.applied;
+    }
+
     /// Whether a recovered state is that of the records up to its own last one. The records behind
     /// it must lead from it to the live state.
     ///
@@ -85,11 +92,7 @@ impl Shadow {
                     self.open.pop_front();
                 }
             }
-            Seen::Recovered { state, .. } => {
-                self.live = Recovery::resuming((*state).clone());
-                self.open.clear();
-                self.durable = state.applied;
-            }
+            Seen::Recovered { state, .. } => self.replace(state),
             _ => {}
         }
         Ok(())

@@ -111,6 +111,7 @@ impl Oracle for Splits {
                 self.asking.remove(call);
             }
             Seen::Died => self.asking.clear(),
+            Seen::Configured(config) => self.reissue |= config.reissue_lost_splits,
             _ => {}
         }
         Ok(())

@@ -123,6 +123,22 @@ impl Journal {
     }
 }
 
+/// Puts a state in the place of all there is, as a snapshot, all steps at once.
+pub(super) fn install(disk: &mut Disk, recovery: &Recovery) -> Result<(), DiskError> {
+    let upto = recovery.applied();
+    let (new, path) = (temporary(upto), path(upto));
+    if disk.exists(&new) {
+        disk.remove_file(&new)?;
+    }
+    let file = disk.create(&new)?;
+    disk.write_at(file, 0, &encode(recovery))?;
+    disk.sync_end(file, disk.sync_begin(file));
+    disk.rename(&new, &path)?;
+    disk.sync_dir(SNAPSHOTS);
+    switch(disk, upto)?;
+    clear(disk, upto)
+}
+
 /// Removes all snapshots but the one that counts, and what was never finished.
 pub(super) fn clear(disk: &mut Disk, counts: Lsn) -> Result<(), DiskError> {
     let kept = path(counts);

@@ -6,9 +6,11 @@
 mod acknowledged;
 mod compact;
 mod journal;
+mod older;
 mod recover;
 mod segment;
 
 pub use self::compact::{Compaction, CompactionStep};
 pub use self::journal::{Journal, Offered, Sync};
+pub use self::older::age;
 pub use self::recover::{Begun, NoStart, Recovering, reread};

@@ -1,14 +1,16 @@
 //! A configuration from decisions. Edges are met in seconds when limits are small.
 
+use rondo_core::dispatcher::Config;
+
 use super::{DatasetShape, Ending, JournalShape, NetShape, Pace, Swarm, settings};
 use crate::fault::Faults;
 use crate::rng::{Source, Stream};
 use crate::workload::kind::Weights;
 
 impl Swarm {
-    /// The configuration of a run.
-    pub fn draw(source: &Source) -> (Self, Stream) {
-        let mut stream = source.stream("swarm", 0);
+    /// The configuration of a run, with the streams it came from; the first one is drawn on.
+    pub fn draw(source: &Source) -> (Self, [Stream; 2]) {
+        let (mut stream, mut later) = (source.stream("swarm", 0), source.stream("swarm", 1));
         let s = &mut stream;
         let workers = small(s.between(1, 4));
         let consumers = small(s.between(1, 3));
@@ -23,7 +25,7 @@ impl Swarm {
             together: s.pick(&[0, consumers, consumers, 1]).copied().unwrap_or(0),
             rogues: small(s.below(2)),
             operators: small(s.below(2)),
-            faults: Faults::draw(s),
+            faults: Faults::draw(s, &mut later),
             weights: Weights::draw(s),
             settings: settings::draw(s, workers),
             journal: JournalShape::draw(s),
@@ -33,18 +35,26 @@ impl Swarm {
             job_names: small(s.between(1, 4)),
             look_every: s.pick(&[256, 32, 1024]).copied().unwrap_or(256),
         };
-        (swarm, stream)
+        (swarm, [stream, later])
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.
-    pub fn standard(source: &Source) -> (Self, Stream) {
-        let (mut swarm, stream) = Self::draw(source);
+    pub fn standard(source: &Source) -> (Self, [Stream; 2]) {
+        let (mut swarm, streams) = Self::draw(source);
         swarm.span_ms = 60_000;
         swarm.ending = Ending::Cut;
         (swarm.workers, swarm.consumers) = (2, 2);
         swarm.together = swarm.together.min(2);
         (swarm.rogues, swarm.operators) = (0, 0);
-        (swarm, stream)
+        (swarm, streams)
+    }
+
+    /// Settings that the node may have instead from some restart on, with the shape of its journal.
+    /// Who may register stays, so that it is known who must get on.
+    pub fn other_settings(&self, s: &mut Stream) -> (Config, JournalShape) {
+        let worker_addresses = self.settings.worker_addresses.clone();
+        let settings = Config { worker_addresses, ..settings::draw(s, self.workers) };
+        (settings, JournalShape::draw(s))
     }
 }
 

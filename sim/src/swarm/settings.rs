@@ -12,7 +12,6 @@ pub(super) fn address(worker: u32) -> String {
 
 pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
     Config {
-        fault_tolerant: true,
         worker_addresses: worker_addresses(s, workers),
         deployment_mode: s
             .pick(&[DeploymentMode::Unspecified, DeploymentMode::Hybrid])
@@ -29,6 +28,7 @@ pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
         dataset_retention: span(s, &[20_000, 1000, 60_000, 0]),
         gc_dynamic_sharding_jobs: s.chance(500),
         removal_timeout: span(s, &[3000, 500, 10_000]).unwrap_or(Duration::from_secs(3)),
+        ..Config::default()
     }
 }
 

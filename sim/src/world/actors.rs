@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rondo_core::dispatcher::Reply;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
@@ -90,7 +91,7 @@ impl World {
         self.actors.get(actor as usize).map_or(Being::Down, |machine| machine.being)
     }
 
-    fn reply(&mut self, of: CallOf, answer: Result<rondo_core::dispatcher::Reply, Status>) {
+    fn reply(&mut self, of: CallOf, answer: Result<Reply, Status>) {
         let Some(machine) = self.actors.get_mut(of.actor as usize) else {
             return;
         };
@@ -103,7 +104,28 @@ impl World {
         if let Ok(reply) = &answer {
             self.known.learn(reply);
         }
+        self.mark_former_life(of.actor, &answer);
         self.tell(of.actor, Happening::Answered { token: of.token, answer });
+    }
+
+    /// Which of the node's disks a client is of, and what those of a former one are told.
+    fn mark_former_life(&mut self, actor: u32, answer: &Result<Reply, Status>) {
+        let disks = self.node.disks;
+        let Some(machine) = self.actors.get_mut(actor as usize) else {
+            return;
+        };
+        match answer {
+            Ok(Reply::Client(_)) => machine.disk = disks,
+            Err(status) if machine.disk != disks && status.code == Code::NotFound => {
+                self.tally.mark(Mark::FormerLifeRefused);
+            }
+            Ok(Reply::ClientHeartbeat(reply))
+                if machine.disk == disks && disks > 0 && reply.iteration_finished =>
+            {
+                self.tally.mark(Mark::IterationAfterEmptyDisk);
+            }
+            _ => {}
+        }
     }
 
     /// A consumer's question arrives at a worker's machine.
@@ -212,7 +234,10 @@ impl World {
                 self.trace.line(now_ns, lane, LineKind::Note, || {
                     format!("consumer {consumer} has read round {round} of {iteration}: {tasks:?}")
                 });
-                self.see(&Seen::RoundRead { actor, iteration, consumer, round, tasks: &tasks });
+                // On another disk the ids stand for something else.
+                if self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks) {
+                    self.see(&Seen::RoundRead { actor, iteration, consumer, round, tasks: &tasks });
+                }
             }
         }
     }

@@ -70,13 +70,13 @@ impl World {
     /// Some actors stay broken for ever: dead, or cut off in one direction or both.
     fn choose_core(&mut self) {
         // Without a timeout lost workers are waited for by intent.
-        if self.swarm.settings.worker_timeout.is_none() {
+        if self.node.settings.worker_timeout.is_none() {
             return;
         }
         let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
         for actor in 0..self.machines_of_actors() {
             let is_last_worker = actor == 0;
-            if is_last_worker || !self.swarm_stream.chance(250) {
+            if is_last_worker || !self.swarm_streams[0].chance(250) {
                 continue;
             }
             self.tally.mark(Mark::HealedInPart);
@@ -84,7 +84,7 @@ impl World {
                 continue;
             };
             machine.core = false;
-            match self.swarm_stream.below(3) {
+            match self.swarm_streams[0].below(3) {
                 0 => machine.being = Being::Down,
                 1 => self.net.cut(&[actor + 1], &others, true, &mut self.tally),
                 _ => {
@@ -127,7 +127,7 @@ impl World {
             let since = machine.clock.shows(since_ns);
             let must = match machine.role {
                 Role::Worker => self.is_served(machine),
-                Role::Consumer => served && self.swarm.settings.worker_timeout.is_some(),
+                Role::Consumer => served && self.node.settings.worker_timeout.is_some(),
                 Role::Rogue | Role::Operator => false,
             };
             let stuck = must && machine.actor.got_on_at() <= since;

@@ -61,6 +61,15 @@ impl Letters {
         taken
     }
 
+    /// Loses all answers of the node, and says which way each went.
+    pub(super) fn lose_replies(&mut self) -> Vec<(u32, u32)> {
+        let replies = self.places.iter_mut().filter(|place| {
+            place.as_ref().is_some_and(|(_, _, letter)| matches!(letter, Letter::Reply { .. }))
+        });
+        // As below.
+        replies.filter_map(|place| place.take().map(|(from, to, _)| (from, to))).collect()
+    }
+
     /// Loses all messages between two machines, and says which way each went.
     pub(super) fn lose_between(&mut self, one: u32, other: u32) -> Vec<(u32, u32)> {
         let mut lost = Vec::new();

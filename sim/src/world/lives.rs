@@ -25,7 +25,7 @@ impl World {
     /// Starts the node's process after some time.
     pub(super) fn start_node(&mut self, after_ms: u64) {
         self.node.being = Being::Down;
-        self.node.recovering = Some(Recovering::new(self.swarm.journal));
+        self.node.recovering = Some(Recovering::new(self.node.shape));
         let at_ns = self.now_ns.saturating_add(after_ms.saturating_mul(1_000_000));
         self.queue.plan(at_ns, Event::Recover(self.node.life));
     }
@@ -94,6 +94,9 @@ impl World {
         }
         // Somebody restores the directory from a copy.
         self.node.disk.lift_damage();
+        if std::mem::take(&mut self.node.misread) {
+            self.tally.mark(Mark::MisreadRefused);
+        }
         self.node.life += 1;
         self.start_node(self.swarm.journal.restart_ms);
     }
@@ -117,7 +120,7 @@ impl World {
         }
         self.see(&Seen::Recovered { state: &recovered, disk_lied });
         let now = self.node_time();
-        let settings = self.swarm.settings.clone();
+        let settings = self.node.settings.clone();
         self.node.node = Some(Node::start(Durability::Journal, settings, recovered, now));
         self.node.journal = Some(journal);
         self.node.being = Being::Up;
@@ -150,6 +153,10 @@ impl World {
             (segments > 1, Mark::RecoveredFromSegments),
             (journal.snapshot() > Lsn::NONE, Mark::RecoveredFromSnapshot),
             (applied > self.durable(), Mark::UntoldKept),
+            (
+                std::mem::take(&mut self.node.settings_changed) && journal.snapshot() > Lsn::NONE,
+                Mark::OtherSettingsOverSnapshot,
+            ),
         ];
         for (_, mark) in reached.iter().filter(|(reached, _)| *reached) {
             self.tally.mark(*mark);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rondo_core::control::Node;
+use rondo_core::dispatcher::Config;
 use rondo_core::ids::CallId;
 use rondo_core::time::{Duration, Time};
 
@@ -12,6 +13,7 @@ use crate::disk::Disk;
 use crate::fault::{Fault, Faults};
 use crate::process::{Journal, Recovering};
 use crate::rng::{Source, Stream};
+use crate::swarm::{JournalShape, Swarm};
 use crate::workload::kind::Kind;
 use crate::workload::{Actor, Role};
 
@@ -39,6 +41,16 @@ pub(super) struct NodeMachine {
     pub(super) journal: Option<Journal>,
     pub(super) recovering: Option<Recovering>,
     pub(super) disk: Disk,
+    /// Disks replaced by empty ones so far.
+    pub(super) disks: u32,
+    /// Settings of the next process.
+    pub(super) settings: Config,
+    /// Whether they are other ones than those of the process before.
+    pub(super) settings_changed: bool,
+    /// How the next process keeps its journal.
+    pub(super) shape: JournalShape,
+    /// Whether a sector of the disk reads wrong.
+    pub(super) misread: bool,
     pub(super) clock: Clock,
     /// Messages that arrived while it stood still.
     pub(super) held: Vec<u32>,
@@ -74,9 +86,9 @@ pub(super) struct NodeMachine {
 }
 
 impl NodeMachine {
-    pub(super) fn new(source: &Source, faults: &Faults) -> Self {
+    pub(super) fn new(source: &Source, swarm: &Swarm) -> Self {
         let mut stream = source.stream("node", 0);
-        let clock = drawn_clock(faults, &mut stream);
+        let clock = drawn_clock(&swarm.faults, &mut stream);
         Self {
             being: Being::Up,
             life: 0,
@@ -84,6 +96,11 @@ impl NodeMachine {
             journal: None,
             recovering: None,
             disk: Disk::new(),
+            disks: 0,
+            settings: swarm.settings.clone(),
+            settings_changed: false,
+            shape: swarm.journal,
+            misread: false,
             clock,
             held: Vec::new(),
             waiting: BTreeMap::new(),
@@ -132,6 +149,8 @@ pub(super) struct ActorMachine {
     pub(super) role: Role,
     pub(super) being: Being,
     pub(super) life: u32,
+    /// Which of the node's disks its newest client is of.
+    pub(super) disk: u32,
     pub(super) clock: Clock,
     pub(super) held: Vec<u32>,
     /// Its calls to the node that wait for an answer.
@@ -158,6 +177,7 @@ impl ActorMachine {
             actor,
             being: Being::Up,
             life: 0,
+            disk: 0,
             clock,
             held: Vec::new(),
             open: Vec::new(),

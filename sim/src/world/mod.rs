@@ -1,6 +1,7 @@
 //! Tier 1: the core's node, its disk, workers and clients in one event loop of our own.
 
 mod actors;
+mod changed;
 mod ending;
 mod event;
 mod letter;
@@ -86,7 +87,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_stream: Stream,
+    swarm_streams: [Stream; 2],
     options: RunOptions,
     now_ns: u64,
     phase: Phase,
@@ -124,7 +125,7 @@ pub fn run(source: &Source, options: RunOptions) -> Outcome {
 
 impl World {
     fn new(source: &Source, options: RunOptions) -> Self {
-        let (swarm, swarm_stream) = match options.standard {
+        let (swarm, swarm_streams) = match options.standard {
             true => Swarm::standard(source),
             false => Swarm::draw(source),
         };
@@ -136,14 +137,14 @@ impl World {
         let machines = actors.len().saturating_add(1);
         let net = Net::new(machines, swarm.net, faults, source.stream("net", 0));
         Self {
-            node: NodeMachine::new(source, faults),
+            node: NodeMachine::new(source, &swarm),
             strikes: Strikes::new(source, faults),
             call_stream: source.stream("call", 0),
             oracles: Oracles::new(&swarm),
             patience: Patience::new(swarm.settings.worker_timeout),
             trace: if options.lines { Trace::with_lines() } else { Trace::default() },
             swarm,
-            swarm_stream,
+            swarm_streams,
             options,
             now_ns: 0,
             phase: Phase::Struck,
@@ -237,7 +238,9 @@ impl World {
 
     fn finish(mut self) -> Outcome {
         let mut tape = Tape::default();
-        tape.keep(&mut self.swarm_stream);
+        for stream in &mut self.swarm_streams {
+            tape.keep(stream);
+        }
         tape.keep(&mut self.call_stream);
         tape.keep(&mut self.node.stream);
         tape.keep(&mut self.node.disk_stream);

@@ -50,7 +50,10 @@ impl World {
         let waits = machine.is_some_and(|machine| {
             machine.life == of.life && machine.open.iter().any(|(token, _)| *token == of.token)
         });
-        let honest = machine.is_some_and(|machine| machine.role != Role::Rogue);
+        // Whoever joined before the disk was replaced speaks for others without knowing it.
+        let honest = machine.is_some_and(|machine| {
+            machine.role != Role::Rogue && machine.disk == self.node.disks
+        });
         Caller { actor: of.actor, honest, stale: copy || !waits }
     }
 

@@ -7,6 +7,7 @@ use super::World;
 use super::event::Event;
 use super::letter::NODE;
 use super::machine::Being;
+use crate::disk::Misread;
 use crate::fault::{Fault, Faults};
 use crate::mark::Mark;
 use crate::rng::{Source, Stream};
@@ -36,7 +37,15 @@ const TIMED: [Fault; 20] = [
     Fault::DiskFull,
 ];
 /// The rest of them.
-const TIMED_TOO: [Fault; 2] = [Fault::DiskSlow, Fault::DiskStall];
+const TIMED_TOO: [Fault; 7] = [
+    Fault::DiskSlow,
+    Fault::DiskStall,
+    Fault::StaleRead,
+    Fault::MisdirectedRead,
+    Fault::EmptyDisk,
+    Fault::OtherSettings,
+    Fault::OlderJournal,
+];
 /// No outage lasts longer, in ms.
 const OUTAGE_MS_MAX: u64 = 20_000;
 
@@ -147,7 +156,21 @@ impl World {
                 self.node.clock.jump(self.now_ns, by);
                 self.plan_tick();
             }
+            Fault::EmptyDisk | Fault::OtherSettings | Fault::OlderJournal => {
+                self.change_node(fault, s);
+            }
+            Fault::StaleRead => self.misread(fault, Misread::Earlier, s),
+            Fault::MisdirectedRead => self.misread(fault, Misread::Elsewhere, s),
             _ => self.strike_disk(fault, s),
+        }
+    }
+
+    /// A sector of the journal or of a snapshot reads wrong.
+    fn misread(&mut self, fault: Fault, how: Misread, s: &mut Stream) {
+        let under = s.pick(&["journal/", "snapshot/", "manifest"]).copied().unwrap_or("journal/");
+        if let Some((path, at)) = self.node.disk.misread(under, how, s) {
+            self.node.misread = true;
+            self.struck(fault, NODE, || format!("in {path} from byte {at} on"));
         }
     }
 

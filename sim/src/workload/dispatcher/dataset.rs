@@ -36,9 +36,16 @@ pub fn registration(shape: &DatasetShape) -> RegisterDataset {
 }
 
 fn plan(shape: &DatasetShape) -> SplitPlan {
-    let counting = |len: &u64| SplitSource::counting(i64::try_from(*len).unwrap_or(i64::MAX));
+    let source = |len: &u64| {
+        let len = i64::try_from(*len).unwrap_or(i64::MAX);
+        match shape.compressed {
+            true => SplitSource::counting(len),
+            // Another sequence of the same length.
+            false => SplitSource { start: len, stop: 0, step: -1 },
+        }
+    };
     match &shape.sources {
-        Some(sources) => SplitPlan::Splittable(sources.iter().map(counting).collect()),
+        Some(sources) => SplitPlan::Splittable(sources.iter().map(source).collect()),
         None => SplitPlan::Unsplittable {
             code: Code::Unimplemented,
             message: "this dataset cannot be split".into(),

@@ -1,10 +1,14 @@
 //! A client that keeps to no rules: it makes up values, repeats itself, speaks for others.
 
-use rondo_core::dispatcher::{ClientHeartbeat, Request, WorkerHeartbeat};
-use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
+use rondo_core::dispatcher::{
+    ClientHeartbeat, Compression, GetOrCreateJob, Request, ShardingPolicy, TargetWorkers,
+    WorkerHeartbeat,
+};
+use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::time::Time;
 
-use super::{address, patience, pause};
+use super::plan::job_name;
+use super::{address, dataset, patience, pause};
 use crate::fault::Fault;
 use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::kind::Kind;
@@ -176,10 +180,13 @@ fn malformed(with: &mut With<'_>) -> Request {
     let number = with.stream.pick(&odd).copied().unwrap_or(-1);
     let iteration = with.known.iterations.at(0).copied().unwrap_or(IterationId::new(number));
     let job = with.known.jobs.at(0).copied().unwrap_or(JobId::new(number));
-    match with.stream.below(7) {
+    match with.stream.below(10) {
         0 => Request::GetSplit { iteration, repetition: number, source: 0, asker: None },
         1 => Request::GetSplit { iteration, repetition: 0, source: number, asker: None },
         2 => Request::GetOrCreateIteration { job, repetition: number },
+        7 => odd_job(Some(number), with),
+        8 => odd_job(None, with),
+        9 => odd_dataset(with),
         3 => Request::GetDefinition { dataset: DatasetId::new("../nothing") },
         4 => Request::GetSplit {
             iteration: IterationId::new(number),
@@ -193,6 +200,44 @@ fn malformed(with: &mut With<'_>) -> Request {
         },
         _ => Request::RestorePosition { name: "none".into(), job: "none".into() },
     }
+}
+
+/// A job that nobody can want, or that has a name of others and not what they agreed on.
+fn odd_job(consumers: Option<i64>, with: &mut With<'_>) -> Request {
+    let names = u64::from(with.swarm.job_names);
+    // Mostly a name that nobody else uses: who first uses one decides for all.
+    let number = match with.stream.chance(250) {
+        true => with.stream.below(names),
+        false => names.saturating_add(with.stream.below(2)),
+    };
+    let policies = [ShardingPolicy::Hint, ShardingPolicy::File, ShardingPolicy::FileOrData];
+    let sharding = with.stream.pick(&policies).copied().unwrap_or(ShardingPolicy::Hint);
+    let targets = [TargetWorkers::Any, TargetWorkers::Unspecified, TargetWorkers::Local];
+    let target_workers = with.stream.pick(&targets).copied().unwrap_or(TargetWorkers::Any);
+    let dataset = with.known.datasets.at(number).cloned();
+    Request::GetOrCreateJob(GetOrCreateJob {
+        dataset: dataset.unwrap_or_else(|| DatasetId::new("nothing")),
+        sharding,
+        name: Some(job_name(number)),
+        consumers,
+        use_cross_trainer_cache: with.stream.chance(500),
+        target_workers,
+    })
+}
+
+/// A dataset under an id that others gave to another one.
+fn odd_dataset(with: &mut With<'_>) -> Request {
+    let shape = with.swarm.datasets.iter().find(|shape| shape.wished.is_some());
+    let Some(shape) = shape.or(with.swarm.datasets.first()) else {
+        return Request::Report;
+    };
+    let mut request = dataset::registration(shape);
+    match with.stream.below(3) {
+        0 => request.metadata.cardinality = 7,
+        1 => request.metadata.compression = Compression::Unspecified,
+        _ => request.metadata.structure = Digest::new([9; 32]),
+    }
+    Request::RegisterDataset(request)
 }
 
 impl Actor for Rogue {
