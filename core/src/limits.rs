@@ -1,5 +1,5 @@
-//! Every bound the core keeps, by name. A driver may lower most of them in a machine's config;
-//! whoever hits one reads the bound and the value in the error.
+//! Every bound the core keeps, by name. A driver may lower those on how much is kept at once in a
+//! machine's config; whoever hits one reads the bound in the error.
 
 use crate::time::Duration;
 

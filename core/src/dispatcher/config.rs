@@ -4,6 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::types::DeploymentMode;
+use crate::limits::{
+    CLIENTS_MAX, DATASETS_MAX, EXPIRIES_PER_STEP_MAX, ITERATIONS_MAX, JOBS_MAX, PARKED_CALLS_MAX,
+    POSITION_SOURCES_MAX, POSITIONS_MAX, TASKS_MAX, WORKERS_MAX,
+};
 use crate::time::Duration;
 
 /// The dispatcher's settings.
@@ -39,6 +43,51 @@ pub struct Config {
     pub gc_dynamic_sharding_jobs: bool,
     /// How long a consumer waits for the others to agree on removing a task.
     pub removal_timeout: Duration,
+    /// How much is kept at once.
+    pub bounds: Bounds,
+}
+
+/// How much the dispatcher keeps at once, and does in one step. What is there already when a bound
+/// is lowered stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Datasets.
+    pub datasets: usize,
+    /// Jobs.
+    pub jobs: usize,
+    /// Iterations.
+    pub iterations: usize,
+    /// Clients of iterations.
+    pub clients: usize,
+    /// Tasks.
+    pub tasks: usize,
+    /// Workers.
+    pub workers: usize,
+    /// Named positions, and job names that wait at a restored one.
+    pub positions: usize,
+    /// Sources of splits in one named position, over all its repetitions.
+    pub position_sources: usize,
+    /// Calls that wait for other consumers.
+    pub waiting_calls: usize,
+    /// Expiries carried out in one step; the rest follows in the next steps at the same time.
+    pub expiries_per_step: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            datasets: DATASETS_MAX,
+            jobs: JOBS_MAX,
+            iterations: ITERATIONS_MAX,
+            clients: CLIENTS_MAX,
+            tasks: TASKS_MAX,
+            workers: WORKERS_MAX,
+            positions: POSITIONS_MAX,
+            position_sources: POSITION_SOURCES_MAX,
+            waiting_calls: PARKED_CALLS_MAX,
+            expiries_per_step: EXPIRIES_PER_STEP_MAX,
+        }
+    }
 }
 
 impl Default for Config {
@@ -57,6 +106,7 @@ impl Default for Config {
             dataset_retention: Some(Duration::from_secs(7 * 24 * 3600)),
             gc_dynamic_sharding_jobs: false,
             removal_timeout: Duration::from_secs(10),
+            bounds: Bounds::default(),
         }
     }
 }

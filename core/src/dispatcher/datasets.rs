@@ -12,7 +12,6 @@ use super::request::RegisterDataset;
 use super::state::Dataset;
 use super::types::{Compression, DatasetMetadata};
 use crate::ids::DatasetId;
-use crate::limits::DATASETS_MAX;
 
 impl Dispatcher {
     pub(super) fn register_dataset(
@@ -33,8 +32,9 @@ impl Dispatcher {
             };
             return Ok((Reply::Dataset(id), after));
         }
-        if self.state.datasets().len() >= DATASETS_MAX {
-            return Err(Refusal::TooMany { what: "datasets", bound: DATASETS_MAX });
+        let bound = self.config.bounds.datasets;
+        if self.state.datasets().len() >= bound {
+            return Err(Refusal::TooMany { what: "datasets", bound });
         }
         let RegisterDataset { wished, definition, plan, metadata } = request;
         let next = || DatasetId::new(self.state.counters().dataset.to_string());

@@ -8,7 +8,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::state::Iteration;
 use crate::ids::{DatasetId, IterationId, JobId};
-use crate::limits::{EXPIRIES_PER_STEP_MAX, USE_NOTED_AFTER};
+use crate::limits::USE_NOTED_AFTER;
 use crate::time::{Duration, Time};
 
 impl Dispatcher {
@@ -29,7 +29,7 @@ impl Dispatcher {
         for id in datasets {
             self.free_dataset(turn, id)?;
         }
-        Ok(most >= EXPIRIES_PER_STEP_MAX)
+        Ok(most >= self.config.bounds.expiries_per_step)
     }
 
     /// Finished iterations whose last client left long enough ago. A collected one is kept as long
@@ -41,7 +41,7 @@ impl Dispatcher {
         let due = due.filter_map(|(_, id)| self.state.iterations().get(id));
         let unused = due.filter(|iteration| !self.is_voted_on(iteration));
         let ids = unused.map(|iteration| iteration.id);
-        ids.take(EXPIRIES_PER_STEP_MAX).collect()
+        ids.take(self.config.bounds.expiries_per_step).collect()
     }
 
     /// Whether consumers wait for each other over one of its tasks.
@@ -61,7 +61,7 @@ impl Dispatcher {
         let due = due(true, self.config.job_gc_timeout)
             .chain(due(false, self.config.named_job_retention))
             .filter(|_| now >= self.free_from);
-        due.map(|(.., id)| *id).take(EXPIRIES_PER_STEP_MAX).collect()
+        due.map(|(.., id)| *id).take(self.config.bounds.expiries_per_step).collect()
     }
 
     fn unused_datasets(&self, now: Time) -> Vec<DatasetId> {
@@ -69,7 +69,7 @@ impl Dispatcher {
         let datasets = self.state.index.idle.datasets.iter();
         let due = datasets.take_while(|(since, _)| is_over(*since, retention, now));
         let due = due.filter(|(_, id)| now >= self.free_from && !self.may_be_chosen(id));
-        due.map(|(_, id)| id.clone()).take(EXPIRIES_PER_STEP_MAX).collect()
+        due.map(|(_, id)| id.clone()).take(self.config.bounds.expiries_per_step).collect()
     }
 
     /// Whether the next numbers would lead to this id, which some client wished: while it is taken

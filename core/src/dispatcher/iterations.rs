@@ -11,7 +11,6 @@ use super::reply::Reply;
 use super::state::{Job, Task};
 use super::types::{ShardingPolicy, SplitPlan, SplitSource, TaskDef};
 use crate::ids::{IterationId, JobId, TaskId};
-use crate::limits::{CLIENTS_MAX, ITERATIONS_MAX, TASKS_MAX};
 use crate::time::Time;
 
 impl Dispatcher {
@@ -45,8 +44,9 @@ impl Dispatcher {
             let expected = "at least 0".to_string();
             return Err(Refusal::OutOfRange { field: "repetition", value: repetition, expected });
         }
-        if self.state.clients().len() >= CLIENTS_MAX {
-            return Err(Refusal::TooMany { what: "clients", bound: CLIENTS_MAX });
+        let bound = self.config.bounds.clients;
+        if self.state.clients().len() >= bound {
+            return Err(Refusal::TooMany { what: "clients", bound });
         }
         let live = self.state.iteration_of(job.id, repetition).filter(|known| !known.collected);
         let (iteration, mut records) = match live {
@@ -63,11 +63,13 @@ impl Dispatcher {
         job: &Job,
         repetition: i64,
     ) -> Result<(IterationId, Vec<Record>), Refusal> {
-        if self.state.iterations().len() >= ITERATIONS_MAX {
-            return Err(Refusal::TooMany { what: "iterations", bound: ITERATIONS_MAX });
+        let bound = self.config.bounds.iterations;
+        if self.state.iterations().len() >= bound {
+            return Err(Refusal::TooMany { what: "iterations", bound });
         }
-        if self.state.tasks().len().saturating_add(self.state.workers().len()) > TASKS_MAX {
-            return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
+        let bound = self.config.bounds.tasks;
+        if self.state.tasks().len().saturating_add(self.state.workers().len()) > bound {
+            return Err(Refusal::TooMany { what: "tasks", bound });
         }
         let iteration = self.state.counters().iteration;
         let first = self.decide_beginning(iteration, job, repetition)?;

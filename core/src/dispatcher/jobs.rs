@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::GetOrCreateJob;
 use super::state::Job;
-use crate::limits::{CONSUMERS_MAX, JOBS_MAX};
+use crate::limits::CONSUMERS_MAX;
 
 impl Dispatcher {
     pub(super) fn get_or_create_job(
@@ -30,8 +30,9 @@ impl Dispatcher {
             return Ok((Reply::Job(id), after));
         }
         check_consumers(request.consumers)?;
-        if self.state.jobs().len() >= JOBS_MAX {
-            return Err(Refusal::TooMany { what: "jobs", bound: JOBS_MAX });
+        let bound = self.config.bounds.jobs;
+        if self.state.jobs().len() >= bound {
+            return Err(Refusal::TooMany { what: "jobs", bound });
         }
         let id = self.state.counters().job;
         let anonymous = request.name.is_none();

@@ -14,7 +14,6 @@ use super::refusal::Refusal;
 use super::reply::Event;
 use super::state::{State, Worker};
 use crate::ids::{IterationId, Lsn, TaskId, WorkerId};
-use crate::limits::EXPIRIES_PER_STEP_MAX;
 use crate::time::Time;
 
 impl Dispatcher {
@@ -27,7 +26,7 @@ impl Dispatcher {
     /// for the next one.
     pub(super) fn lose_silent_workers(&mut self, turn: &mut Turn<'_>) {
         let refuses = turn.log.refuses().is_some();
-        let mut budget = EXPIRIES_PER_STEP_MAX;
+        let mut budget = self.config.bounds.expiries_per_step;
         let mut bereaved = BTreeSet::new();
         while let Some(id) = self.leases.workers.take_silent(refuses, turn.now, &mut budget) {
             let tasks = self.state.workers().get(&id).map_or(0, |w| w.tasks.len());

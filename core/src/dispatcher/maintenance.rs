@@ -10,7 +10,6 @@ use super::reply::Event;
 use super::state::{Client, Iteration};
 use super::types::ShardingPolicy;
 use crate::ids::{ClientId, IterationId};
-use crate::limits::EXPIRIES_PER_STEP_MAX;
 use crate::time::Time;
 
 impl Dispatcher {
@@ -39,14 +38,14 @@ impl Dispatcher {
     /// One slice of maintenance. True when there is more to do at once.
     fn maintain(&mut self, turn: &mut Turn<'_>) -> Result<bool, Refusal> {
         let silent = self.silent_clients(turn.now);
-        let more = silent.len() >= EXPIRIES_PER_STEP_MAX;
+        let more = silent.len() >= self.config.bounds.expiries_per_step;
         for client in silent {
             self.commit(turn, [Record::ReleaseClient { id: client, at: turn.now }])?;
             self.leases.forget_client(client);
             turn.out.push(Effect::Observe(Event::ClientExpired { client }));
         }
         let abandoned = self.abandoned_iterations(turn.now);
-        let more = more || abandoned.len() >= EXPIRIES_PER_STEP_MAX;
+        let more = more || abandoned.len() >= self.config.bounds.expiries_per_step;
         for id in abandoned {
             self.commit(turn, [Record::CollectIteration { id, at: turn.now }])?;
             self.forget_iteration(turn, id);
@@ -58,7 +57,7 @@ impl Dispatcher {
     fn silent_clients(&self, now: Time) -> Vec<ClientId> {
         let clients = self.state.clients().values();
         let silent = clients.filter(|client| self.is_silent(client, now));
-        silent.take(EXPIRIES_PER_STEP_MAX).map(|client| client.id).collect()
+        silent.take(self.config.bounds.expiries_per_step).map(|client| client.id).collect()
     }
 
     /// Before its first heartbeat a client is given longer: it may build its pipeline long before
@@ -74,7 +73,7 @@ impl Dispatcher {
         let open = self.state.open_iterations().iter();
         let open = open.filter_map(|id| self.state.iterations().get(id));
         let abandoned = open.filter(|iteration| self.is_abandoned(iteration, now));
-        abandoned.take(EXPIRIES_PER_STEP_MAX).map(|iteration| iteration.id).collect()
+        abandoned.take(self.config.bounds.expiries_per_step).map(|iteration| iteration.id).collect()
     }
 
     fn is_abandoned(&self, iteration: &Iteration, now: Time) -> bool {

@@ -43,7 +43,7 @@ mod worker_list;
 mod workers;
 
 pub use apply::ApplyError;
-pub use config::Config;
+pub use config::{Bounds, Config};
 pub use handed_out::{Doubt, IterationSplits, SplitRun, SplitSet, TaskSplits};
 pub(crate) use invariants::{DISPATCHER_INVARIANTS, STATE_INVARIANTS};
 pub use machine::{Dispatcher, Effect, Log, Turn};

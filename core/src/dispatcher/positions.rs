@@ -1,5 +1,6 @@
 //! Named positions: remembering how far a job has been read, and going back there.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,7 +14,6 @@ use super::reply::Reply;
 use super::state::{Iteration, Job, SourcePosition};
 use super::types::{ShardingPolicy, SplitPlan, SplitSource};
 use crate::ids::JobId;
-use crate::limits::{POSITION_SOURCES_MAX, POSITIONS_MAX};
 
 impl Dispatcher {
     pub(super) fn save_position(
@@ -26,7 +26,7 @@ impl Dispatcher {
         let job = job.ok_or_else(|| Refusal::UnknownJobName(job_name.into()))?;
         check_dynamic(job)?;
         let positions = self.state.positions();
-        check_room("positions", positions.len(), positions.contains_key(name))?;
+        check_room("positions", positions, name, self.config.bounds.positions)?;
         let (finished, reading) = self.progress_of(job)?;
         let record = Record::SavePosition {
             name: name.into(),
@@ -54,11 +54,9 @@ impl Dispatcher {
         }
         reading.sort_by_key(|saved| saved.repetition);
         let sources = reading.iter().map(|saved| saved.sources.len());
-        if sources.sum::<usize>() > POSITION_SOURCES_MAX {
-            return Err(Refusal::TooMany {
-                what: "sources of splits in one position",
-                bound: POSITION_SOURCES_MAX,
-            });
+        let bound = self.config.bounds.position_sources;
+        if sources.sum::<usize>() > bound {
+            return Err(Refusal::TooMany { what: "sources of splits in one position", bound });
         }
         Ok((finished, reading))
     }
@@ -73,7 +71,8 @@ impl Dispatcher {
         let position = position.ok_or_else(|| Refusal::UnknownPosition(name.into()))?;
         let name = position.name.clone();
         let waits = self.state.restorations();
-        check_room("jobs that wait at a position", waits.len(), waits.contains_key(job_name))?;
+        let bound = self.config.bounds.positions;
+        check_room("jobs that wait at a position", waits, job_name, bound)?;
         let job = self.state.job_named(job_name);
         if let Some(job) = job {
             check_dynamic(job)?;
@@ -196,9 +195,14 @@ fn check_sources(
     })
 }
 
-fn check_room(what: &'static str, there: usize, replaced: bool) -> Result<(), Refusal> {
-    if replaced || there < POSITIONS_MAX {
+fn check_room<T>(
+    what: &'static str,
+    there: &BTreeMap<Arc<str>, T>,
+    name: &str,
+    bound: usize,
+) -> Result<(), Refusal> {
+    if there.contains_key(name) || there.len() < bound {
         return Ok(());
     }
-    Err(Refusal::TooMany { what, bound: POSITIONS_MAX })
+    Err(Refusal::TooMany { what, bound })
 }

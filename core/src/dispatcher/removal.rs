@@ -10,7 +10,6 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use crate::ids::{CallId, Lsn, TaskId};
-use crate::limits::{EXPIRIES_PER_STEP_MAX, PARKED_CALLS_MAX};
 use crate::time::Time;
 
 /// The waiting calls.
@@ -142,8 +141,9 @@ impl Dispatcher {
             let expected = format!("from 0 to {}", consumers.saturating_sub(1));
             return Err(Refusal::OutOfRange { field: "consumer_index", value: consumer, expected });
         }
-        if self.removals.calls.len() >= PARKED_CALLS_MAX {
-            return Err(Refusal::TooMany { what: "waiting calls", bound: PARKED_CALLS_MAX });
+        let bound = self.config.bounds.waiting_calls;
+        if self.removals.calls.len() >= bound {
+            return Err(Refusal::TooMany { what: "waiting calls", bound });
         }
         Ok(Some(consumers))
     }
@@ -197,7 +197,7 @@ impl Dispatcher {
 
     /// Answers calls that have waited long enough.
     pub(super) fn expire_removals(&mut self, turn: &mut Turn<'_>) {
-        for _ in 0..EXPIRIES_PER_STEP_MAX {
+        for _ in 0..self.config.bounds.expiries_per_step {
             let Some((until, call)) = self.removals.deadlines.first().copied() else {
                 return;
             };

@@ -11,7 +11,6 @@ use super::reply::{Event, Reply, WorkerHeartbeatReply};
 use super::request::WorkerHeartbeat;
 use super::state::Worker;
 use crate::ids::{IterationId, Lsn, TaskId, WorkerId};
-use crate::limits::{TASKS_MAX, WORKERS_MAX};
 use crate::time::Time;
 
 impl Dispatcher {
@@ -123,8 +122,9 @@ impl Dispatcher {
     }
 
     fn check_room_for_tasks(&self, count: usize) -> Result<(), Refusal> {
-        if count > 0 && self.state.tasks().len().saturating_add(count) > TASKS_MAX {
-            return Err(Refusal::TooMany { what: "tasks", bound: TASKS_MAX });
+        let bound = self.config.bounds.tasks;
+        if count > 0 && self.state.tasks().len().saturating_add(count) > bound {
+            return Err(Refusal::TooMany { what: "tasks", bound });
         }
         Ok(())
     }
@@ -146,8 +146,9 @@ impl Dispatcher {
 
     fn decide_new_worker(&self, heartbeat: &WorkerHeartbeat) -> Result<Vec<Record>, Refusal> {
         self.worker_list.check(&heartbeat.address)?;
-        if self.state.workers().len() >= WORKERS_MAX {
-            return Err(Refusal::TooMany { what: "workers", bound: WORKERS_MAX });
+        let bound = self.config.bounds.workers;
+        if self.state.workers().len() >= bound {
+            return Err(Refusal::TooMany { what: "workers", bound });
         }
         let open = self.state.open_iterations();
         self.check_room_for_tasks(open.len())?;

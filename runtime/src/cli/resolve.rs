@@ -128,6 +128,7 @@ fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
         reissue_lost_splits: args.reissue_lost_splits,
         gc_dynamic_sharding_jobs: args.gc_dynamic_sharding_jobs,
         removal_timeout: span(args.removal_timeout_ms, default.removal_timeout),
+        bounds: default.bounds,
     }
 }
 

@@ -14,7 +14,7 @@ impl Swarm {
         let s = &mut stream;
         let workers = small(s.between(1, 4));
         let consumers = small(s.between(1, 3));
-        let swarm = Self {
+        let mut swarm = Self {
             span_ms: s.pick(&[5_000, 20_000, 60_000, 120_000, 300_000]).copied().unwrap_or(5_000),
             ending: s
                 .pick(&[Ending::Cut, Ending::Heal, Ending::Heal, Ending::Drain])
@@ -35,6 +35,7 @@ impl Swarm {
             job_names: small(s.between(1, 4)),
             look_every: s.pick(&[256, 32, 1024]).copied().unwrap_or(256),
         };
+        swarm.settings.bounds = settings::bounds(&mut later, swarm.ending);
         (swarm, [stream, later])
     }
 
@@ -53,7 +54,8 @@ impl Swarm {
     /// Who may register stays, so that it is known who must get on.
     pub fn other_settings(&self, s: &mut Stream) -> (Config, JournalShape) {
         let worker_addresses = self.settings.worker_addresses.clone();
-        let settings = Config { worker_addresses, ..settings::draw(s, self.workers) };
+        let bounds = settings::bounds(s, self.ending);
+        let settings = Config { worker_addresses, bounds, ..settings::draw(s, self.workers) };
         (settings, JournalShape::draw(s))
     }
 }

@@ -1,8 +1,9 @@
 //! The dispatcher's settings of a run: timeouts short enough to be met.
 
-use rondo_core::dispatcher::{Config, DeploymentMode};
+use rondo_core::dispatcher::{Bounds, Config, DeploymentMode};
 use rondo_core::time::Duration;
 
+use super::Ending;
 use crate::rng::Stream;
 
 /// Addresses that workers have, by number.
@@ -30,6 +31,35 @@ pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
         removal_timeout: span(s, &[3000, 500, 10_000]).unwrap_or(Duration::from_secs(3)),
         ..Config::default()
     }
+}
+
+/// Bounds as they are, or so low that they are met. Where everybody has to get on in the end there
+/// is room for all workers and their tasks.
+pub(super) fn bounds(s: &mut Stream, ending: Ending) -> Bounds {
+    let most = Bounds::default();
+    if !s.chance(300) {
+        return most;
+    }
+    let mut low = |most: usize, few: &[usize]| match s.chance(400) {
+        true => s.pick(few).copied().unwrap_or(most),
+        false => most,
+    };
+    let mut bounds = Bounds {
+        datasets: low(most.datasets, &[8, 2]),
+        jobs: low(most.jobs, &[8, 2]),
+        iterations: low(most.iterations, &[16, 3]),
+        clients: low(most.clients, &[8, 2]),
+        tasks: low(most.tasks, &[64, 5]),
+        workers: low(most.workers, &[8, 2]),
+        positions: low(most.positions, &[1]),
+        position_sources: low(most.position_sources, &[4, 1]),
+        waiting_calls: low(most.waiting_calls, &[4, 1]),
+        expiries_per_step: low(most.expiries_per_step, &[2, 1]),
+    };
+    if ending == Ending::Heal {
+        (bounds.tasks, bounds.workers) = (most.tasks, most.workers);
+    }
+    bounds
 }
 
 /// One of some spans in ms; 0 is none.
