@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use rondo_sim::fault::Fault;
+use rondo_sim::mark::Mark;
 use rondo_sim::rng::{Source, Tape};
 use rondo_sim::swarm::Swarm;
 use rondo_sim::world::{Outcome, RunOptions, run};
@@ -73,6 +75,21 @@ fn without_decisions_everything_is_calm() {
     assert!(outcome.broken.is_none() && outcome.swarm.faults.on().next().is_none());
     assert_eq!(outcome.tally.all().filter(|(name, hits)| *name == "kill" && *hits > 0).count(), 0);
     assert!(outcome.events > 20, "{} events", outcome.events);
+}
+
+/// What a former disk knew is gone with it, and nothing else is.
+#[test]
+fn on_an_empty_disk_those_of_a_former_one_are_refused_and_others_read_to_the_end() {
+    let (mut replaced, mut refused, mut finished) = (0, 0, 0);
+    let on = |seed: &u64| Swarm::draw(&Source::seed(*seed)).0.faults.has(Fault::EmptyDisk);
+    for seed in (0..).filter(on).take(if cfg!(debug_assertions) { 12 } else { 60 }) {
+        let outcome = outcome(seed);
+        assert!(outcome.broken.is_none(), "seed {seed}: {:?}", outcome.broken);
+        replaced += outcome.tally.of_fault(Fault::EmptyDisk);
+        refused += outcome.tally.of_mark(Mark::FormerLifeRefused);
+        finished += outcome.tally.of_mark(Mark::IterationAfterEmptyDisk);
+    }
+    assert!(replaced > 2 && refused > 0 && finished > 0, "{replaced} {refused} {finished}");
 }
 
 #[test]

@@ -115,7 +115,8 @@ fn a_sector_read_wrong_is_another_ones_or_an_earlier_one_until_damage_is_lifted(
         let mut disk = Disk::new();
         let whole: Vec<u8> = (0..1300_u32).map(|at| (at / 512 + 1) as u8).collect();
         let id = written(&mut disk, &[&whole]);
-        let (path, at) = disk.misread("d/", how, &mut Stream::of_seed(seed as u64)).unwrap_or_default();
+        let (path, at) =
+            disk.misread("d/", how, &mut Stream::of_seed(seed as u64)).unwrap_or_default();
         let read = disk.read(id);
         if path.is_empty() {
             assert_eq!(read, whole);
@@ -125,7 +126,8 @@ fn a_sector_read_wrong_is_another_ones_or_an_earlier_one_until_damage_is_lifted(
         let end = (at + 512).min(1300);
         assert_eq!((&read[..at], &read[end..]), (&whole[..at], &whole[end..]));
         let own = (at / 512 + 1) as u8;
-        let wrong = read[at..end].iter().skip_while(|byte| how == Misread::Earlier && **byte == own);
+        let wrong =
+            read[at..end].iter().skip_while(|byte| how == Misread::Earlier && **byte == own);
         let other = |byte: &u8| *byte == 0 || how == Misread::Elsewhere && *byte != own;
         assert!(wrong.clone().count() > 0 && wrong.clone().all(other), "{how:?} {seed}");
         disk.lift_damage();

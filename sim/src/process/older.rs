@@ -49,3 +49,50 @@ fn without_times(part: Part) -> Part {
         other => other,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use rondo_core::control::Record;
+    use rondo_core::dispatcher::{Record as Of, ShardingPolicy, TargetWorkers};
+    use rondo_core::ids::{DatasetId, JobId};
+
+    use super::*;
+    use crate::process::Recovering;
+    use crate::swarm::Swarm;
+
+    #[test]
+    fn an_aged_journal_is_the_same_but_for_times_of_use() {
+        let (swarm, _) = Swarm::draw(&crate::rng::Source::seed(3));
+        let mut disk = Disk::new();
+        let job = Of::CreateJob {
+            id: JobId::new(5000),
+            name: "epoch".into(),
+            dataset: DatasetId::new("1000"),
+            sharding: ShardingPolicy::Off,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Auto,
+            anonymous: false,
+            at: Time::from_millis(77),
+        };
+        let mut journal = start(&mut disk, &swarm).journal;
+        journal.collect(Lsn::new(1), &Record::Dispatcher(job));
+        journal.write(&mut disk, Lsn::NONE);
+        let before = reread(&disk).unwrap();
+        let aged = age(&mut disk).unwrap().unwrap();
+        assert_eq!(aged, start(&mut disk, &swarm).recovered);
+        let mut jobs = aged.dispatcher.jobs().values();
+        let (old, new) = (before.dispatcher.jobs().values().next().unwrap(), jobs.next().unwrap());
+        assert_eq!((old.asked, new.asked), (Time::from_millis(77), Time::ZERO));
+        assert_eq!(rondo_core::dispatcher::Job { asked: old.asked, ..new.clone() }, old.clone());
+    }
+
+    fn start(disk: &mut Disk, swarm: &Swarm) -> crate::process::Begun {
+        let mut recovering = Recovering::new(swarm.journal);
+        loop {
+            if let Some(begun) = recovering.go_on(disk, false).unwrap() {
+                return begun;
+            }
+        }
+    }
+}

@@ -117,17 +117,18 @@ impl World {
 
     /// Who of the core has not got on since then.
     fn waiting_since(&self, since_ns: u64) -> Vec<Waiting> {
-        if self.node.node.is_none() {
+        let Some(node) = &self.node.node else {
             let what = "does not serve".to_owned();
             return vec![Waiting { who: "node".into(), what }];
-        }
+        };
+        let gives_up = node.dispatcher().config().worker_timeout.is_some();
         let served = self.actors.iter().any(|machine| self.is_served(machine));
         let core = self.actors.iter().zip(0_u32..).filter(|(machine, _)| machine.core);
         let waiting = core.filter_map(|(machine, number)| {
             let since = machine.clock.shows(since_ns);
             let must = match machine.role {
                 Role::Worker => self.is_served(machine),
-                Role::Consumer => served && self.node.settings.worker_timeout.is_some(),
+                Role::Consumer => served && gives_up,
                 Role::Rogue | Role::Operator => false,
             };
             let stuck = must && machine.actor.got_on_at() <= since;

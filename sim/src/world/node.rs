@@ -51,9 +51,8 @@ impl World {
             machine.life == of.life && machine.open.iter().any(|(token, _)| *token == of.token)
         });
         // Whoever joined before the disk was replaced speaks for others without knowing it.
-        let honest = machine.is_some_and(|machine| {
-            machine.role != Role::Rogue && machine.disk == self.node.disks
-        });
+        let honest = machine
+            .is_some_and(|machine| machine.role != Role::Rogue && machine.disk == self.node.disks);
         Caller { actor: of.actor, honest, stale: copy || !waits }
     }
 
