@@ -207,7 +207,6 @@ impl Dispatcher {
                 self.get_split(turn, iteration, (repetition, source), asker.as_deref())
             }
             Request::GetWorkers => Ok(self.workers()),
-            // A picture promises nothing, and is wanted most when the journal takes no records.
             Request::Report => Ok((Reply::Report(self.report(turn.now)), Lsn::NONE)),
             Request::SavePosition { name, job } => self.save_position(turn, &name, &job),
             Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),

@@ -15,7 +15,8 @@ use crate::ids::TaskId;
 use crate::time::{Duration, Time};
 
 impl Dispatcher {
-    /// The picture at `now`.
+    /// The picture at `now`. It promises nothing, and is wanted most when the journal takes no
+    /// records, so nothing has to be durable before it is shown.
     pub fn report(&self, now: Time) -> Report {
         let state = &self.state;
         Report {

@@ -53,7 +53,7 @@ fn without_times(part: Part) -> Part {
 #[cfg(test)]
 mod tests {
     use rondo_core::control::Record;
-    use rondo_core::dispatcher::{Record as Of, ShardingPolicy, TargetWorkers};
+    use rondo_core::dispatcher::{Job, Record as Of, ShardingPolicy, TargetWorkers};
     use rondo_core::ids::{DatasetId, JobId};
 
     use super::*;
@@ -84,7 +84,7 @@ mod tests {
         let mut jobs = aged.dispatcher.jobs().values();
         let (old, new) = (before.dispatcher.jobs().values().next().unwrap(), jobs.next().unwrap());
         assert_eq!((old.asked, new.asked), (Time::from_millis(77), Time::ZERO));
-        assert_eq!(rondo_core::dispatcher::Job { asked: old.asked, ..new.clone() }, old.clone());
+        assert_eq!(Job { asked: old.asked, ..new.clone() }, old.clone());
     }
 
     fn start(disk: &mut Disk, swarm: &Swarm) -> crate::process::Begun {
