@@ -1,6 +1,10 @@
 //! What can go wrong: every kind has a switch and a strength in the swarm configuration, a counter
 //! in the tally, and with the counter a mark.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 use crate::named::named;
 use crate::rng::Stream;
 
@@ -120,7 +124,6 @@ named! {
         Malformed = "malformed",
         /// A caller gives up waiting.
         Cancel = "cancel",
-        // Kinds from here on are drawn from a stream of their own: see `LATER`.
         /// The node's disk is replaced by an empty one, and it begins anew.
         EmptyDisk = "empty-disk",
         /// The node comes back with other settings.
@@ -132,17 +135,28 @@ named! {
     }
 }
 
-/// The first kind that came after there were tapes: a draw more in the stream of the others would
-/// make other runs of them.
-const LATER: Fault = Fault::EmptyDisk;
-
 /// How strong each kind is in a run; 0 is off.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<Fault, u32>", into = "BTreeMap<Fault, u32>")]
 pub struct Faults([u32; Fault::COUNT]);
 
 impl Default for Faults {
     fn default() -> Self {
         Self::none()
+    }
+}
+
+impl From<Faults> for BTreeMap<Fault, u32> {
+    fn from(faults: Faults) -> Self {
+        faults.on().collect()
+    }
+}
+
+impl From<BTreeMap<Fault, u32>> for Faults {
+    fn from(on: BTreeMap<Fault, u32>) -> Self {
+        let mut faults = Self::none();
+        on.into_iter().for_each(|(fault, strength)| faults.set(fault, strength));
+        faults
     }
 }
 
@@ -153,11 +167,17 @@ impl Faults {
     }
 
     /// First whether each kind is on at all, then how strong it is.
-    pub fn draw(stream: &mut Stream, later: &mut Stream) -> Self {
+    pub fn draw(stream: &mut Stream) -> Self {
+        // Some runs have nearly everything, some nearly nothing: each hides other bugs.
+        let share = stream.pick(&[60, 0, 150, 300, 600]).copied().unwrap_or(0);
         let mut faults = Self::none();
-        let (first, rest) = faults.0.split_at_mut(LATER.index());
-        draw_some(first, stream);
-        draw_some(rest, later);
+        for strength in &mut faults.0 {
+            if stream.chance(share) {
+                let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
+                let drawn = stream.between(1, scale);
+                *strength = u32::try_from(drawn).unwrap_or(1);
+            }
+        }
         faults
     }
 
@@ -187,18 +207,6 @@ impl Faults {
     }
 }
 
-fn draw_some(strengths: &mut [u32], stream: &mut Stream) {
-    // Some runs have nearly everything, some nearly nothing: each hides other bugs.
-    let share = stream.pick(&[60, 0, 150, 300, 600]).copied().unwrap_or(0);
-    for strength in strengths {
-        if stream.chance(share) {
-            let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
-            let drawn = stream.between(1, scale);
-            *strength = u32::try_from(drawn).unwrap_or(1);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,9 +221,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_on_in_some_runs_and_off_in_others() {
-        let drawn: Vec<_> = (0..200)
-            .map(|n| Faults::draw(&mut Stream::of_seed(n), &mut Stream::of_seed(n + 1000)))
-            .collect();
+        let drawn: Vec<_> = (0..200).map(|n| Faults::draw(&mut Stream::of_seed(n))).collect();
         for fault in Fault::ALL {
             let on = drawn.iter().filter(|faults| faults.has(*fault)).count();
             assert!((1..200).contains(&on), "{fault}");

@@ -33,6 +33,20 @@ macro_rules! named {
             }
         }
 
+        impl serde::Serialize for $kind {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.name())
+            }
+        }
+
+        impl<'a> serde::Deserialize<'a> for $kind {
+            fn deserialize<D: serde::Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+                let name = <std::borrow::Cow<'a, str>>::deserialize(from)?;
+                let one = Self::named(&name);
+                one.ok_or_else(|| serde::de::Error::custom(format!("{name:?} is no {}", stringify!($kind))))
+            }
+        }
+
         impl std::fmt::Display for $kind {
             fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 out.write_str(self.name())

@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::swarm::Swarm;
+
 /// A stream's name: what it decides, and for which machine, link or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamName {
@@ -48,6 +50,14 @@ impl Source {
         self.stream(of, 0).below(u64::MAX)
     }
 
+    /// The configuration, where a tape says it.
+    pub fn swarm(&self) -> Option<&Swarm> {
+        match self {
+            Self::Seed { .. } => None,
+            Self::Tape(tape) => tape.swarm.as_deref(),
+        }
+    }
+
     /// The stream of a name. Each name is to be asked for once in a run.
     pub fn stream(&self, of: &'static str, number: u32) -> Stream {
         let name = StreamName { of, number };
@@ -68,11 +78,22 @@ impl Source {
 /// Decisions of a run, stream by stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tape {
+    /// The configuration, if it does not come from decisions.
+    pub swarm: Option<Box<Swarm>>,
     /// By the stream's name.
     pub streams: BTreeMap<(String, u32), Vec<u64>>,
 }
 
 impl Tape {
+    /// The same run, with its configuration said instead of drawn.
+    #[must_use]
+    pub fn with_swarm(mut self) -> Self {
+        let (swarm, _) = Swarm::draw(&Source::Tape(self.clone()));
+        self.streams.remove(&("swarm".to_owned(), 0));
+        self.swarm = Some(Box::new(swarm));
+        self
+    }
+
     /// Takes what a stream has kept.
     pub fn keep(&mut self, stream: &mut Stream) {
         let Some(kept) = stream.kept.take() else {

@@ -33,13 +33,14 @@ pub(super) fn run(arguments: &ShrinkArguments) -> Done {
     let shrunk = shrunk.ok_or_else(|| format!("seed {seed} breaks no promise"))?;
     let name = format!("{}-{seed}.txt", shrunk.broken.promise.replace(' ', "-"));
     let out = arguments.out.clone().unwrap_or_else(|| arguments.folder.join(name));
-    let (swarm, _) = Swarm::draw(&Source::Tape(shrunk.tape.clone()));
+    let tape = shrunk.tape.clone().with_swarm();
+    let (swarm, _) = Swarm::draw(&Source::Tape(tape.clone()));
     let mut comments = vec![
         shrunk.broken.to_string(),
         format!("from seed {seed}, {} of {} decisions", shrunk.tape.len(), shrunk.before),
     ];
     comments.extend(swarm.to_string().lines().map(str::to_owned));
-    let written = std::fs::write(&out, regression::write(&shrunk.tape, &comments));
+    let written = std::fs::write(&out, regression::write(&tape, &comments)?);
     written.map_err(|error| format!("cannot write {}: {error}", out.display()))?;
     println!(
         "{} of {} decisions are left after {} runs: {}",

@@ -8,10 +8,17 @@ use crate::rng::{Source, Stream};
 use crate::workload::kind::Weights;
 
 impl Swarm {
-    /// The configuration of a run, with the streams it came from; the first one is drawn on.
-    pub fn draw(source: &Source) -> (Self, [Stream; 2]) {
-        let (mut stream, mut later) = (source.stream("swarm", 0), source.stream("swarm", 1));
-        let s = &mut stream;
+    /// The configuration of a run: drawn, unless a tape says it.
+    pub fn draw(source: &Source) -> (Self, Stream) {
+        let mut stream = source.stream("swarm", 0);
+        let swarm = match source.swarm() {
+            Some(swarm) => swarm.clone(),
+            None => Self::drawn(&mut stream),
+        };
+        (swarm, stream)
+    }
+
+    fn drawn(s: &mut Stream) -> Self {
         let workers = small(s.between(1, 4));
         let consumers = small(s.between(1, 3));
         let mut swarm = Self {
@@ -25,7 +32,7 @@ impl Swarm {
             together: s.pick(&[0, consumers, consumers, 1]).copied().unwrap_or(0),
             rogues: small(s.below(2)),
             operators: small(s.below(2)),
-            faults: Faults::draw(s, &mut later),
+            faults: Faults::draw(s),
             weights: Weights::draw(s),
             settings: settings::draw(s, workers),
             journal: JournalShape::draw(s),
@@ -35,19 +42,19 @@ impl Swarm {
             job_names: small(s.between(1, 4)),
             look_every: s.pick(&[256, 32, 1024]).copied().unwrap_or(256),
         };
-        swarm.settings.bounds = settings::bounds(&mut later, swarm.ending);
-        (swarm, [stream, later])
+        swarm.settings.bounds = settings::bounds(s, swarm.ending);
+        swarm
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.
-    pub fn standard(source: &Source) -> (Self, [Stream; 2]) {
-        let (mut swarm, streams) = Self::draw(source);
+    pub fn standard(source: &Source) -> (Self, Stream) {
+        let (mut swarm, stream) = Self::draw(source);
         swarm.span_ms = 60_000;
         swarm.ending = Ending::Cut;
         (swarm.workers, swarm.consumers) = (2, 2);
         swarm.together = swarm.together.min(2);
         (swarm.rogues, swarm.operators) = (0, 0);
-        (swarm, streams)
+        (swarm, stream)
     }
 
     /// Settings that the node may have instead from some restart on, with the shape of its journal.

@@ -3,14 +3,17 @@
 mod draw;
 mod print;
 mod settings;
+mod stored;
 
 use rondo_core::dispatcher;
+use serde::{Deserialize, Serialize};
 
 use crate::fault::Faults;
 use crate::workload::kind::Weights;
 
 /// All that a run is configured with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Swarm {
     /// How long things go wrong, in ms of simulated time.
     pub span_ms: u64,
@@ -31,6 +34,7 @@ pub struct Swarm {
     /// How likely each kind of request is where there is a choice.
     pub weights: Weights,
     /// The dispatcher's settings.
+    #[serde(with = "stored::StoredSettings")]
     pub settings: dispatcher::Config,
     /// How the journal is kept.
     pub journal: JournalShape,
@@ -47,7 +51,7 @@ pub struct Swarm {
 }
 
 /// What a run does when things have gone wrong long enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// It stops there.
     Cut,
@@ -58,7 +62,8 @@ pub enum Ending {
 }
 
 /// How the journal is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct JournalShape {
     /// A segment of at least this size is closed, in bytes.
     pub segment_bytes_max: u64,
@@ -73,7 +78,8 @@ pub struct JournalShape {
 }
 
 /// How messages travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NetShape {
     /// Shortest delay, in µs.
     pub delay_us_min: u64,
@@ -86,7 +92,8 @@ pub struct NetShape {
 }
 
 /// How fast everybody is, in ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pace {
     /// Between a worker's heartbeats.
     pub worker_heartbeat_ms: u64,
@@ -107,7 +114,8 @@ pub struct Pace {
 }
 
 /// A dataset that clients register.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DatasetShape {
     /// Splits of each source; none when it cannot be split.
     pub sources: Option<Vec<u64>>,

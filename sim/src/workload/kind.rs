@@ -1,7 +1,10 @@
 //! Kinds of requests: how likely each is, and what became of those made.
 
+use std::collections::BTreeMap;
+
 use rondo_core::dispatcher::{Reply, Request};
 use rondo_core::status::{Code, Status};
+use serde::{Deserialize, Serialize};
 
 use crate::named::named;
 use crate::rng::Stream;
@@ -106,8 +109,24 @@ impl Kind {
 }
 
 /// How likely each kind is where there is a choice; 0 is never.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<Kind, u32>", into = "BTreeMap<Kind, u32>")]
 pub struct Weights([u32; Kind::COUNT]);
+
+impl From<Weights> for BTreeMap<Kind, u32> {
+    fn from(weights: Weights) -> Self {
+        weights.all().collect()
+    }
+}
+
+impl From<BTreeMap<Kind, u32>> for Weights {
+    fn from(all: BTreeMap<Kind, u32>) -> Self {
+        Self(std::array::from_fn(|place| {
+            let kind = Kind::ALL.get(place);
+            kind.and_then(|kind| all.get(kind)).copied().unwrap_or(0)
+        }))
+    }
+}
 
 impl Weights {
     /// Some kinds never, the others with widely differing weights.

@@ -76,7 +76,7 @@ impl World {
         let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
         for actor in 0..self.machines_of_actors() {
             let is_last_worker = actor == 0;
-            if is_last_worker || !self.swarm_streams[0].chance(250) {
+            if is_last_worker || !self.ending_stream.chance(250) {
                 continue;
             }
             self.tally.mark(Mark::HealedInPart);
@@ -84,7 +84,7 @@ impl World {
                 continue;
             };
             machine.core = false;
-            match self.swarm_streams[0].below(3) {
+            match self.ending_stream.below(3) {
                 0 => machine.being = Being::Down,
                 1 => self.net.cut(&[actor + 1], &others, true, &mut self.tally),
                 _ => {

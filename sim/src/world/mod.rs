@@ -87,7 +87,8 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 2],
+    swarm_stream: Stream,
+    ending_stream: Stream,
     options: RunOptions,
     now_ns: u64,
     phase: Phase,
@@ -125,7 +126,7 @@ pub fn run(source: &Source, options: RunOptions) -> Outcome {
 
 impl World {
     fn new(source: &Source, options: RunOptions) -> Self {
-        let (swarm, swarm_streams) = match options.standard {
+        let (swarm, swarm_stream) = match options.standard {
             true => Swarm::standard(source),
             false => Swarm::draw(source),
         };
@@ -144,7 +145,8 @@ impl World {
             patience: Patience::new(swarm.settings.worker_timeout),
             trace: if options.lines { Trace::with_lines() } else { Trace::default() },
             swarm,
-            swarm_streams,
+            swarm_stream,
+            ending_stream: source.stream("ending", 0),
             options,
             now_ns: 0,
             phase: Phase::Struck,
@@ -238,9 +240,8 @@ impl World {
 
     fn finish(mut self) -> Outcome {
         let mut tape = Tape::default();
-        for stream in &mut self.swarm_streams {
-            tape.keep(stream);
-        }
+        tape.keep(&mut self.swarm_stream);
+        tape.keep(&mut self.ending_stream);
         tape.keep(&mut self.call_stream);
         tape.keep(&mut self.node.stream);
         tape.keep(&mut self.node.disk_stream);
