@@ -27,11 +27,6 @@ struct Heard {
 }
 
 impl Patience {
-    /// With a worker timeout, if there is one.
-    pub fn new(timeout: Option<Duration>) -> Self {
-        Self { timeout: timeout.unwrap_or_default(), workers: BTreeMap::new() }
-    }
-
     /// A heartbeat arrives at the node's own time.
     pub fn hear(&mut self, now: Time, heartbeat: &WorkerHeartbeat) {
         let timeout = self.timeout;
@@ -47,9 +42,9 @@ impl Patience {
         (heard.uid, heard.last) = (heartbeat.uid, now);
     }
 
-    /// Another process of the node has heard nobody yet.
-    pub fn forget(&mut self) {
-        self.workers.clear();
+    /// Another process of the node, with a worker timeout of its own, has heard nobody yet.
+    pub fn begin(&mut self, timeout: Option<Duration>) {
+        *self = Self { timeout: timeout.unwrap_or_default(), workers: BTreeMap::new() };
     }
 
     /// How long the most patiently awaited worker may be silent.
@@ -91,7 +86,8 @@ mod tests {
 
     #[test]
     fn three_times_the_largest_interval_of_a_process() {
-        let mut patience = Patience::new(Some(Duration::from_secs(5)));
+        let mut patience = Patience::default();
+        patience.begin(Some(Duration::from_secs(5)));
         [0, 3, 50].iter().for_each(|at| says(&mut patience, *at, 1));
         assert_eq!(patience.longest(), Duration::from_secs(141));
         says(&mut patience, 10_000, 1);
@@ -102,7 +98,7 @@ mod tests {
         );
         says(&mut patience, 10_001, 2);
         assert_eq!(patience.longest(), Duration::from_secs(90));
-        patience.forget();
+        patience.begin(None);
         assert_eq!(patience.longest(), Duration::ZERO);
     }
 }

@@ -41,10 +41,11 @@ pub enum CompactionStep {
 }
 
 impl Journal {
-    /// Closes the open segment if it is large enough and all durable; true when a snapshot is to
-    /// be built.
+    /// Closes the open segment if it is large enough, also beside the snapshot that must be written
+    /// anew then, and all durable; true when a snapshot is to be built.
     pub fn close_if_due(&mut self, durable: Lsn) -> bool {
-        let due = self.tail >= self.shape.segment_bytes_max && self.appended == durable;
+        let enough = self.shape.segment_bytes_max.max(self.snapshot_bytes / 2);
+        let due = self.tail >= enough && self.appended == durable;
         if !due || self.is_syncing() || !self.is_written() || self.compaction.is_some() {
             return false;
         }
@@ -68,7 +69,9 @@ impl Journal {
         };
         compaction.step = match compaction.step {
             CompactionStep::Write => {
-                compaction.file = Some(self.write_snapshot(disk, compaction.upto)?);
+                let file = self.write_snapshot(disk, compaction.upto)?;
+                self.snapshot_bytes = disk.size_bytes(file);
+                compaction.file = Some(file);
                 CompactionStep::Sync
             }
             CompactionStep::Sync => {
@@ -186,6 +189,11 @@ fn encode(recovery: &Recovery) -> Vec<u8> {
     let upto = recovery.applied();
     let header = GroupHeader { first: upto, count: parts.len() as u64, durable_upto: upto };
     frame::encode(&header, &payload).map_or_else(|_| Vec::new(), |frame| frame.to_vec())
+}
+
+/// The length in bytes of the snapshot up to a record.
+pub(super) fn snapshot_bytes(disk: &Disk, upto: Lsn) -> u64 {
+    disk.open(&path(upto)).map_or(0, |file| disk.size_bytes(file))
 }
 
 /// The state in the snapshot that counts; the empty one when there is none.

@@ -23,6 +23,8 @@ pub struct Journal {
     pub(super) closed: Vec<(Lsn, FileId)>,
     /// Everything up to here is in the snapshot.
     pub(super) snapshot: Lsn,
+    /// The snapshot's length in bytes.
+    pub(super) snapshot_bytes: u64,
     first: Lsn,
     count: u64,
     payload: Vec<u8>,
@@ -61,13 +63,14 @@ pub enum Offered {
 
 impl Journal {
     /// The journal behind a recovered state whose last record is `last`.
-    pub(super) fn new(shape: JournalShape, last: Lsn, snapshot: Lsn) -> Self {
+    pub(super) fn new(shape: JournalShape, last: Lsn, snapshot: Lsn, snapshot_bytes: u64) -> Self {
         Self {
             shape,
             open: None,
             tail: 0,
             closed: Vec::new(),
             snapshot,
+            snapshot_bytes,
             first: last.next(),
             count: 0,
             payload: Vec::new(),

@@ -7,7 +7,7 @@ use rondo_core::ids::Lsn;
 use rondo_core::journal::{End, RecoverError, Scan, Verdict};
 use rondo_proto::frame;
 
-use super::compact::{SNAPSHOTS, clear, read_snapshot};
+use super::compact::{SNAPSHOTS, clear, read_snapshot, snapshot_bytes};
 use super::journal::Journal;
 use super::{acknowledged, segment};
 use crate::disk::{Disk, FileId};
@@ -24,8 +24,16 @@ pub struct Recovering {
 enum Step {
     Tidy,
     Read,
-    Cut { recovered: Recovered, end: End },
-    Sync { recovered: Recovered, cut: bool },
+    Cut { found: Found, end: End },
+    Sync { found: Found, cut: bool },
+}
+
+/// What was read.
+#[derive(Debug)]
+struct Found {
+    recovered: Recovered,
+    /// The last record in the snapshot.
+    snapshot: Lsn,
 }
 
 /// A process that has its state back.
@@ -69,29 +77,31 @@ impl Recovering {
                 let known = acknowledged::read(disk);
                 let read = if stale { stale_copy(disk, &segments) } else { None };
                 let from = read.as_ref().unwrap_or(disk);
+                let upto = snapshot.applied();
                 let (recovery, end) = replay_segments(from, snapshot, &segments, known)?;
-                Step::Cut { recovered: recovery.finish(), end }
+                Step::Cut { found: Found { recovered: recovery.finish(), snapshot: upto }, end }
             }
-            Step::Cut { recovered, end } => {
+            Step::Cut { found, end } => {
                 cut(disk, &end)?;
-                Step::Sync { recovered, cut: end.cut.is_some() }
+                Step::Sync { found, cut: end.cut.is_some() }
             }
-            Step::Sync { recovered, cut } => {
-                return Ok(Some(self.begin(disk, recovered, cut)));
+            Step::Sync { found, cut } => {
+                return Ok(Some(self.begin(disk, found, cut)));
             }
         };
         Ok(None)
     }
 
-    fn begin(&self, disk: &mut Disk, recovered: Recovered, cut: bool) -> Begun {
+    fn begin(&self, disk: &mut Disk, found: Found, cut: bool) -> Begun {
+        let Found { recovered, snapshot } = found;
         let mut all = segments(disk);
         // What a killed process wrote may not be on the platter yet, and is answered from now on.
         for (_, file) in &all {
             disk.sync_end(*file, disk.sync_begin(*file));
         }
         acknowledged::note(disk, recovered.applied);
-        let snapshot = read_snapshot(disk).map_or(Lsn::NONE, |recovery| recovery.applied());
-        let mut journal = Journal::new(self.shape, recovered.applied, snapshot);
+        let bytes = snapshot_bytes(disk, snapshot);
+        let mut journal = Journal::new(self.shape, recovered.applied, snapshot, bytes);
         let count = all.len();
         journal.open = all.pop();
         journal.tail = journal.open.map_or(0, |(_, file)| tail(disk, file));

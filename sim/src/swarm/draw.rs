@@ -7,6 +7,10 @@ use crate::fault::Faults;
 use crate::rng::{Source, Stream};
 use crate::workload::kind::Weights;
 
+/// How often runs end in which way. What comes after the span is mostly idle, but long.
+const ENDINGS: [Ending; 6] =
+    [Ending::Cut, Ending::Heal, Ending::Heal, Ending::Drain, Ending::Cut, Ending::Heal];
+
 impl Swarm {
     /// The configuration of a run: drawn, unless a tape says it.
     pub fn draw(source: &Source) -> (Self, Stream) {
@@ -22,11 +26,8 @@ impl Swarm {
         let workers = small(s.between(1, 4));
         let consumers = small(s.between(1, 3));
         let mut swarm = Self {
-            span_ms: s.pick(&[5_000, 20_000, 60_000, 120_000, 300_000]).copied().unwrap_or(5_000),
-            ending: s
-                .pick(&[Ending::Cut, Ending::Heal, Ending::Heal, Ending::Drain])
-                .copied()
-                .unwrap_or(Ending::Cut),
+            span_ms: span_ms(s),
+            ending: s.pick(&ENDINGS).copied().unwrap_or(Ending::Cut),
             workers,
             consumers,
             together: s.pick(&[0, consumers, consumers, 1]).copied().unwrap_or(0),
@@ -40,7 +41,7 @@ impl Swarm {
             pace: Pace::draw(s),
             datasets: datasets(s),
             job_names: small(s.between(1, 4)),
-            look_every: s.pick(&[256, 32, 1024]).copied().unwrap_or(256),
+            look_every: s.pick(&[256, 64, 1000]).copied().unwrap_or(256),
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm
@@ -65,6 +66,16 @@ impl Swarm {
         let settings = Config { worker_addresses, bounds, ..settings::draw(s, self.workers) };
         (settings, JournalShape::draw(s))
     }
+}
+
+/// Mostly a minute, which is enough for everything that timeouts of some seconds bring; now and then
+/// long enough for jobs and datasets to be freed while somebody uses others.
+fn span_ms(s: &mut Stream) -> u64 {
+    if s.chance(40) {
+        return 300_000;
+    }
+    let secs = s.pick(&[20, 5, 10, 20, 30, 30, 40, 50, 60, 90]).copied().unwrap_or(20);
+    secs * 1000
 }
 
 fn small(number: u64) -> u32 {

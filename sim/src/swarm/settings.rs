@@ -19,14 +19,14 @@ pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
             .copied()
             .unwrap_or_default(),
         job_gc_check_interval: span(s, &[1000, 200, 5000]).unwrap_or(Duration::from_secs(1)),
-        job_gc_timeout: span(s, &[10_000, 500, 3000, 30_000, 0]),
-        client_timeout: span(s, &[10_000, 2000, 20_000]).unwrap_or(Duration::from_secs(10)),
-        client_first_heartbeat_timeout: span(s, &[30_000, 3000, 60_000])
-            .unwrap_or(Duration::from_secs(30)),
+        job_gc_timeout: span(s, &[5000, 500, 3000, 15_000, 0]),
+        client_timeout: span(s, &[5000, 2000, 10_000]).unwrap_or(Duration::from_secs(5)),
+        client_first_heartbeat_timeout: span(s, &[10_000, 3000, 20_000])
+            .unwrap_or(Duration::from_secs(10)),
         worker_timeout: span(s, &[5000, 500, 15_000, 0]),
         reissue_lost_splits: s.chance(500),
-        named_job_retention: span(s, &[20_000, 1000, 60_000, 0]),
-        dataset_retention: span(s, &[20_000, 1000, 60_000, 0]),
+        named_job_retention: span(s, &[5000, 1000, 20_000, 0]),
+        dataset_retention: span(s, &[5000, 1000, 20_000, 0]),
         gc_dynamic_sharding_jobs: s.chance(500),
         removal_timeout: span(s, &[3000, 500, 10_000]).unwrap_or(Duration::from_secs(3)),
         ..Config::default()

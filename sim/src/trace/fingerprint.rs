@@ -1,5 +1,7 @@
 //! Requests and answers as numbers for the trace hash.
 
+use std::fmt::{Debug, Write};
+
 use rondo_core::dispatcher::{Reply, Request, TaskDef, TaskInfo};
 use rondo_core::status::Status;
 
@@ -42,8 +44,21 @@ pub fn of_request(request: &Request) -> u64 {
             hash.add_bytes(worker_address.as_bytes());
             progress.iter().for_each(|(task, _)| hash.add(task.get().cast_unsigned()));
         }
+        Request::ReleaseClient { client } => hash.add(client.get().cast_unsigned()),
+        Request::GetMetadata { dataset } | Request::GetDefinition { dataset } => {
+            hash.add_bytes(dataset.as_str().as_bytes());
+        }
+        Request::DisableCompression { dataset, disable } => {
+            hash.add_bytes(dataset.as_str().as_bytes());
+            hash.add(u64::from(*disable));
+        }
+        Request::MaybeRemoveTask { task, consumer_index, round } => {
+            let numbers = [task.get(), *consumer_index, *round];
+            numbers.iter().for_each(|number| hash.add(number.cast_unsigned()));
+        }
+        Request::GetConfig | Request::GetWorkers | Request::Report | Request::ListPositions => {}
         // The rare ones, whole.
-        _ => hash.add_bytes(format!("{request:?}").as_bytes()),
+        _ => whole(request, &mut hash),
     }
     hash.value()
 }
@@ -70,13 +85,38 @@ pub fn of_reply(answer: &Result<Reply, Status>) -> u64 {
             let sizes = [report.tasks.len(), report.clients.len(), report.iterations.len()];
             sizes.iter().for_each(|size| hash.add(*size as u64));
         }
-        Ok(reply) => hash.add_bytes(format!("{reply:?}").as_bytes()),
+        Ok(Reply::Dataset(id)) => hash.add_bytes(id.as_str().as_bytes()),
+        Ok(Reply::Metadata(metadata)) => hash.add_bytes(metadata),
+        Ok(Reply::Compression(disabled)) => {
+            hash.add(disabled.map_or(2, u64::from));
+        }
+        Ok(Reply::Definition(definition)) => {
+            hash.add_bytes(definition.digest.as_bytes());
+            hash.add(definition.size_bytes);
+        }
+        Ok(Reply::Workers(workers)) => {
+            workers.iter().for_each(|worker| hash.add_bytes(worker.as_bytes()));
+        }
+        Ok(reply) => whole(reply, &mut hash),
         Err(status) => {
             hash.add(u64::from(status.code.number().unsigned_abs()));
             hash.add_bytes(status.message.as_bytes());
         }
     }
     hash.value()
+}
+
+/// Takes all that can be said of something.
+fn whole(what: &impl Debug, hash: &mut TraceHash) {
+    struct Text<'a>(&'a mut TraceHash);
+    impl Write for Text<'_> {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.add_bytes(text.as_bytes());
+            Ok(())
+        }
+    }
+    // What is written to cannot fail.
+    let _ = write!(Text(hash), "{what:?}");
 }
 
 fn info(task: &TaskInfo, hash: &mut TraceHash) {

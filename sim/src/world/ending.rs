@@ -1,5 +1,6 @@
 //! How a run ends: cut off, healed in part, or left by everybody.
 
+use rondo_core::limits::USE_SLACK;
 use rondo_core::time::Duration;
 
 use super::event::Event;
@@ -15,8 +16,8 @@ const CHECK_NS: u64 = 500_000_000;
 /// Within so long after everything healed, and after the last silent worker has been given up, all of
 /// the core must have got on, in ns.
 const HEALED_NS: u64 = 300_000_000_000;
-/// After so long nothing must be left, in ns.
-const GONE_NS: u64 = 900_000_000_000;
+/// So long after all timeouts have passed nothing must be left.
+const GONE: Duration = Duration::from_secs(60);
 
 impl World {
     /// Things have gone wrong long enough.
@@ -146,8 +147,28 @@ impl World {
         machine.core && machine.role == Role::Worker && admitted
     }
 
+    /// How long until nothing is left: one timeout after the other, by a clock that may be slow by an
+    /// eighth. Another process of the node keeps what it finds as if it had just been used.
+    fn gone_ns(&self) -> u64 {
+        let settings = &self.node.settings;
+        let first = settings.client_first_heartbeat_timeout;
+        let spans = [
+            Some(settings.client_timeout.max(first)),
+            Some(settings.removal_timeout),
+            settings.job_gc_timeout,
+            settings.named_job_retention.max(settings.job_gc_timeout),
+            settings.dataset_retention,
+            Some(GONE),
+        ];
+        let spans = spans.iter().flatten().map(|span| span.as_nanos());
+        let rounds = settings.job_gc_check_interval.as_nanos().saturating_mul(8);
+        let slack = USE_SLACK.as_nanos().saturating_mul(3);
+        let all = spans.fold(rounds.saturating_add(slack), u64::saturating_add);
+        all.saturating_add(all / 8)
+    }
+
     fn check_gone(&mut self, since_ns: u64) {
-        if self.now_ns.saturating_sub(since_ns) <= GONE_NS {
+        if self.now_ns.saturating_sub(since_ns) <= self.gone_ns() {
             return;
         }
         if let Some(node) = self.node.node.take() {

@@ -121,6 +121,7 @@ impl World {
         self.see(&Seen::Recovered { state: &recovered, disk_lied });
         let now = self.node_time();
         let settings = self.node.settings.clone();
+        self.patience.begin(settings.worker_timeout);
         self.node.node = Some(Node::start(Durability::Journal, settings, recovered, now));
         self.node.journal = Some(journal);
         self.node.being = Being::Up;
@@ -183,7 +184,6 @@ impl World {
         self.node.dies_in = None;
         self.node.life += 1;
         self.node.tick_at_ns = u64::MAX;
-        self.patience.forget();
         self.node.down_since_ns = self.now_ns;
         if power {
             self.cut_power();

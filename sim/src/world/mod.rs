@@ -142,7 +142,7 @@ impl World {
             strikes: Strikes::new(source, faults),
             call_stream: source.stream("call", 0),
             oracles: Oracles::new(&swarm),
-            patience: Patience::new(swarm.settings.worker_timeout),
+            patience: Patience::default(),
             trace: if options.lines { Trace::with_lines() } else { Trace::default() },
             swarm,
             swarm_stream,
