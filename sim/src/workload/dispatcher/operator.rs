@@ -1,15 +1,16 @@
-//! Somebody at the command line: looks, saves positions and goes back to them.
+//! Somebody at the command line: looks, saves positions and goes back to them, and registers datasets
+//! that nobody may ever read.
 
 use rondo_core::dispatcher::Request;
 use rondo_core::time::Time;
 
 use super::plan::job_name;
-use super::{patience, pause};
+use super::{dataset, patience, pause};
 use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::kind::Kind;
 use crate::workload::outstanding::Outstanding;
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Report,
     Kind::GetWorkers,
     Kind::GetConfig,
@@ -17,6 +18,7 @@ const KINDS: [Kind; 7] = [
     Kind::RestorePosition,
     Kind::DeletePosition,
     Kind::ListPositions,
+    Kind::RegisterDataset,
 ];
 
 /// An operator.
@@ -44,6 +46,10 @@ impl Operator {
             Some(Kind::ListPositions) => Request::ListPositions,
             Some(Kind::GetWorkers) => Request::GetWorkers,
             Some(Kind::GetConfig) => Request::GetConfig,
+            Some(Kind::RegisterDataset) => match with.stream.pick(&with.swarm.datasets) {
+                Some(shape) => Request::RegisterDataset(dataset::registration(shape)),
+                None => return,
+            },
             Some(_) => Request::Report,
         };
         let token = self.calls.add(patience(now, with), ());
