@@ -20,6 +20,7 @@ mod seen;
 pub mod shadow;
 mod splits;
 mod start;
+mod votes;
 
 use rondo_core::control::Recovered;
 use rondo_core::dispatcher::Config;
@@ -119,6 +120,7 @@ fn all(settings: &Config) -> Vec<Box<dyn Oracle>> {
         Box::new(exactly_once::ExactlyOnce::new(settings.reissue_lost_splits)),
         Box::new(again::Again::new(settings.reissue_lost_splits)),
         Box::new(rounds::Rounds::default()),
+        Box::new(votes::Votes::default()),
         Box::new(identity::Identity::default()),
         Box::new(collection::Collection::new(settings.clone())),
         Box::new(invariants::Invariants),

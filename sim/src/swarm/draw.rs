@@ -131,8 +131,8 @@ fn dataset(s: &mut Stream, number: u64) -> DatasetShape {
     let wished = match s.below(4) {
         0 | 1 => None,
         2 => Some(format!("d{number}")),
-        // Where the dispatcher's own numbers will come by.
-        _ => Some((1000 + number).to_string()),
+        // Where the dispatcher's own numbers will come by, sooner or later.
+        _ => Some((1000 + 3 * number).to_string()),
     };
     DatasetShape {
         sources: Some(sources).filter(|_| !s.chance(80)),

@@ -303,10 +303,7 @@ impl Consumer {
                 For::Removal(task) => {
                     let request =
                         Request::MaybeRemoveTask { task, consumer_index: consumer, round };
-                    // It may have to wait for the others: as long as they are waited for.
-                    let until = now.after(with.swarm.settings.removal_timeout);
-                    let until = until.after(ms(with.swarm.net.patience_ms));
-                    let token = self.calls.add(until, what);
+                    let token = self.calls.add(removal_awaited(now, with), what);
                     with.acts.push(Act::Call { token, request });
                 }
                 For::Phase(_) | For::Heartbeat => {}
@@ -374,6 +371,18 @@ impl Consumer {
             }
         }
     }
+}
+
+/// Until when a removal is waited for. The others may have to be waited for, too: as long as the
+/// dispatcher does that. Not everybody is so patient.
+fn removal_awaited(now: Time, with: &mut With<'_>) -> Time {
+    let others = with.swarm.settings.removal_timeout;
+    let strength = with.swarm.faults.strength(Fault::Cancel);
+    if !with.calm && with.stream.chance(strength / 2) {
+        with.tally.fault(Fault::Cancel);
+        return now.after(others.min(ms(with.swarm.net.patience_ms / 4)));
+    }
+    now.after(others).after(ms(with.swarm.net.patience_ms))
 }
 
 fn plain_heartbeat(client: ClientId) -> ClientHeartbeat {

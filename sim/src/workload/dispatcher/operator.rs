@@ -6,6 +6,7 @@ use rondo_core::time::Time;
 
 use super::plan::job_name;
 use super::{dataset, patience, pause};
+use crate::swarm::DatasetShape;
 use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::kind::Kind;
 use crate::workload::outstanding::Outstanding;
@@ -35,6 +36,16 @@ impl Operator {
         Self { number, at: Time::ZERO, calls: Outstanding::new(1) }
     }
 
+    /// One that consumers read, or one that is its own.
+    fn dataset(&self, with: &mut With<'_>) -> Option<DatasetShape> {
+        let mut shape = with.stream.pick(&with.swarm.datasets)?.clone();
+        if with.stream.chance(500) {
+            let length = with.stream.between(100, 120);
+            (shape.sources, shape.wished) = (Some(vec![length, self.number.into()]), None);
+        }
+        Some(shape)
+    }
+
     fn act(&mut self, now: Time, with: &mut With<'_>) {
         let job = job_name(with.stream.below(u64::from(with.swarm.job_names)));
         let name = format!("p{}", with.stream.below(2));
@@ -46,8 +57,8 @@ impl Operator {
             Some(Kind::ListPositions) => Request::ListPositions,
             Some(Kind::GetWorkers) => Request::GetWorkers,
             Some(Kind::GetConfig) => Request::GetConfig,
-            Some(Kind::RegisterDataset) => match with.stream.pick(&with.swarm.datasets) {
-                Some(shape) => Request::RegisterDataset(dataset::registration(shape)),
+            Some(Kind::RegisterDataset) => match self.dataset(with) {
+                Some(shape) => Request::RegisterDataset(dataset::registration(&shape)),
                 None => return,
             },
             Some(_) => Request::Report,

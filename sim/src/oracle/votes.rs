@@ -1,0 +1,75 @@
+//! A task of a coordinated read is given up only when all its consumers ask for that in one round,
+//! and still wait for the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, Request};
+use rondo_core::ids::{CallId, TaskId};
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+/// The calls that ask for a removal.
+#[derive(Default)]
+pub(super) struct Votes {
+    open: BTreeMap<CallId, Vote>,
+}
+
+/// What one of them says.
+#[derive(Clone, Copy, Debug)]
+struct Vote {
+    task: TaskId,
+    consumer: i64,
+    round: i64,
+}
+
+impl Votes {
+    fn removed(&self, task: TaskId, shadow: &Shadow) -> Verdict {
+        let state = shadow.state();
+        let of = state.tasks().get(&task).and_then(|task| state.iterations().get(&task.iteration));
+        let job = of.and_then(|iteration| state.jobs().get(&iteration.job));
+        let Some(consumers) = job.and_then(|job| job.consumers) else {
+            return Err(format!("task {task} was given up, and is read by nobody in rounds"));
+        };
+        let mut rounds: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+        for vote in self.open.values().filter(|vote| vote.task == task) {
+            rounds.entry(vote.round).or_default().insert(vote.consumer);
+        }
+        let all = |voters: &BTreeSet<i64>| (0..consumers).all(|number| voters.contains(&number));
+        match rounds.values().any(all) {
+            true => Ok(()),
+            false => Err(format!(
+                "task {task} was given up; of {consumers} consumers those that wait for it are, by \
+                 round, {rounds:?}"
+            )),
+        }
+    }
+}
+
+impl Oracle for Votes {
+    fn name(&self) -> &'static str {
+        "votes"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken {
+                call,
+                request: Request::MaybeRemoveTask { task, consumer_index, round },
+                ..
+            } => {
+                let vote = Vote { task: *task, consumer: *consumer_index, round: *round };
+                self.open.insert(*call, vote);
+            }
+            Seen::Recorded {
+                record: Record::Dispatcher(dispatcher::Record::RemoveTask { id }),
+                ..
+            } => return self.removed(*id, shadow),
+            Seen::Answered { call, .. } | Seen::GivenUp { call } => drop(self.open.remove(call)),
+            Seen::Died => self.open.clear(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
