@@ -22,10 +22,11 @@ impl Dispatcher {
         let known = self.state.worker_at(&heartbeat.address);
         let reborn = known.is_some_and(|worker| worker.profile.uid != heartbeat.uid);
         let known_id = known.map(|worker| worker.id);
-        let records = match known {
-            Some(worker) => self.decide_known_worker(worker, &heartbeat)?,
-            None => self.decide_new_worker(&heartbeat)?,
+        let decided = match known {
+            Some(worker) => self.decide_known_worker(worker, &heartbeat),
+            None => self.decide_new_worker(&heartbeat),
         };
+        let records = decided.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
         let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, &heartbeat)).collect();
         let recorded = !records.is_empty();
         let before = known_id.filter(|_| reborn).map(|id| (id, self.splits_with(id)));
@@ -47,8 +48,8 @@ impl Dispatcher {
         Ok((Reply::WorkerHeartbeat(reply), after))
     }
 
-    /// What a worker says cannot be recorded now, but it lives. One that is lost stays lost until
-    /// its return is recorded.
+    /// What a worker says is refused or cannot be recorded now, but it lives. One that is lost stays
+    /// lost until its return is recorded.
     fn hear_unrecorded(&mut self, id: Option<WorkerId>, reborn: bool, now: Time) {
         let live = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
         if let Some(id) = id.filter(live) {
