@@ -13,6 +13,7 @@ mod live;
 mod model;
 mod world;
 
+mod bounds;
 mod client_heartbeat;
 mod compression;
 mod corpus;

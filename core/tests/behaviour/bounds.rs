@@ -1,0 +1,97 @@
+//! How much is kept at once: at a bound what is there is used as before, and one more is refused.
+
+use rondo_core::dispatcher::{
+    Bounds, Config, GetOrCreateJob, Request, ShardingPolicy, SplitSource,
+};
+use rondo_core::ids::{DatasetId, JobId};
+use rondo_core::status::Code;
+
+use crate::driver::Driver;
+use crate::world::{dataset_named, job, worker};
+
+fn named(name: &str) -> GetOrCreateJob {
+    let dataset = DatasetId::new("a");
+    GetOrCreateJob { name: Some(name.into()), ..job(&dataset, ShardingPolicy::Dynamic) }
+}
+
+fn save(name: &str) -> Request {
+    Request::SavePosition { name: name.into(), job: "train".into() }
+}
+
+fn join(job: JobId, repetition: i64) -> Request {
+    Request::GetOrCreateIteration { job, repetition }
+}
+
+/// One thing of each kind, where `bounds` allow it.
+fn one_of_each(bounds: Bounds) -> (Driver, JobId) {
+    let mut driver = Driver::with(Config { bounds, ..Config::default() });
+    driver.worker("w:1", &[]);
+    driver.register(dataset_named("a"));
+    let job = driver.job(named("train"));
+    driver.join(job, 0);
+    driver.ask(save("p")).unwrap();
+    (driver, job)
+}
+
+const ONE: Bounds = Bounds {
+    datasets: 1,
+    jobs: 1,
+    iterations: 1,
+    clients: 1,
+    tasks: 1,
+    workers: 1,
+    positions: 1,
+    position_sources: 1,
+    waiting_calls: 1,
+    expiries_per_step: 1,
+};
+
+#[test]
+fn one_more_is_refused_and_nothing_is_written() {
+    let job = JobId::new(5000);
+    let more = [
+        ("datasets", ONE, Request::RegisterDataset(dataset_named("b"))),
+        ("jobs", ONE, Request::GetOrCreateJob(named("other"))),
+        ("clients", ONE, join(job, 0)),
+        ("iterations", Bounds { clients: 2, ..ONE }, join(job, 1)),
+        ("tasks", Bounds { clients: 2, iterations: 2, ..ONE }, join(job, 1)),
+        ("workers", ONE, Request::WorkerHeartbeat(worker("w:2", &[]))),
+        ("tasks", Bounds { workers: 2, ..ONE }, Request::WorkerHeartbeat(worker("w:2", &[]))),
+        ("positions", ONE, save("q")),
+    ];
+    for (what, bounds, request) in more {
+        let (mut driver, _) = one_of_each(bounds);
+        let written = driver.node.last();
+        let status = driver.refused(request);
+        assert_eq!(status.code, Code::ResourceExhausted, "{what}");
+        assert!(status.message.contains(what) && status.message.contains('1'), "{status}");
+        assert_eq!(driver.node.last(), written, "{what}");
+    }
+}
+
+#[test]
+fn what_is_there_is_used_as_before() {
+    let (mut driver, train) = one_of_each(Bounds { clients: 2, ..ONE });
+    driver.register(dataset_named("a"));
+    assert_eq!(driver.job(named("train")), train);
+    driver.join(train, 0);
+    driver.worker("w:1", &[]);
+    driver.ask(save("p")).unwrap();
+}
+
+#[test]
+fn sources_of_all_repetitions_count_in_a_position() {
+    let mut driver = Driver::with(Config {
+        bounds: Bounds { position_sources: 3, ..Bounds::default() },
+        ..Config::default()
+    });
+    let two = [SplitSource::counting(4), SplitSource::counting(5)];
+    let dataset = driver.register(crate::world::dataset(&two));
+    let train = driver.job(GetOrCreateJob { dataset, ..named("train") });
+    driver.join(train, 0);
+    driver.ask(save("p")).unwrap();
+    driver.join(train, 1);
+    let status = driver.refused(save("p"));
+    assert_eq!(status.code, Code::ResourceExhausted);
+    assert!(status.message.contains("sources"), "{status}");
+}
