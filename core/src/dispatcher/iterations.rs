@@ -77,11 +77,12 @@ impl Dispatcher {
             return Ok((iteration, alloc::vec![first]));
         }
         let mut records = alloc::vec![first];
-        let mut id = self.state.counters().task;
-        for worker in self.state.workers().values().filter(|worker| !worker.lost) {
-            records.push(Record::CreateTask { id, iteration, worker: worker.id });
-            id = id.next();
-        }
+        let workers = self.state.workers().values().filter(|worker| !worker.lost);
+        records.extend(self.task_ids().zip(workers).map(|(id, worker)| Record::CreateTask {
+            id,
+            iteration,
+            worker: worker.id,
+        }));
         Ok((iteration, records))
     }
 

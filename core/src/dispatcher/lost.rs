@@ -108,10 +108,9 @@ impl Dispatcher {
         turn: &mut Turn<'_>,
         iteration: IterationId,
     ) -> Result<(), Refusal> {
-        let Some(worker) = self.reader_for(iteration) else {
+        let Some((worker, id)) = self.reader_for(iteration).zip(self.task_ids().next()) else {
             return Ok(());
         };
-        let id = self.state.counters().task;
         let record = Record::CreateTask { id, iteration, worker };
         let after = self.commit(turn, [record])?;
         let task = self.state.tasks().get(&id);

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::config::Config;
+use super::former::FormerTasks;
 use super::leases::Leases;
 use super::record::Record;
 use super::refusal::Refusal;
@@ -34,6 +35,8 @@ pub struct Dispatcher {
     /// What workers said they run when it was what they should run, each valid for one version of
     /// its worker.
     pub(super) agreed: BTreeMap<WorkerId, (Lsn, Vec<TaskId>)>,
+    /// Tasks of a former life that workers still run.
+    pub(super) former: FormerTasks,
     pub(super) next_maintenance: Time,
     /// Jobs and datasets are freed from here on: whoever was between two calls when the process
     /// died needs a moment.
@@ -146,6 +149,7 @@ impl Dispatcher {
             rounds: BTreeMap::new(),
             views: BTreeMap::new(),
             agreed: BTreeMap::new(),
+            former: FormerTasks::default(),
             worker_list,
             next_maintenance,
             free_from: now.after(USE_SLACK),

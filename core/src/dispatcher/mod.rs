@@ -12,6 +12,7 @@ mod apply_rounds;
 mod clients;
 mod config;
 mod datasets;
+mod former;
 mod freeing;
 mod handed_out;
 mod idle;

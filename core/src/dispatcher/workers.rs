@@ -24,7 +24,10 @@ impl Dispatcher {
         let known_id = known.map(|worker| worker.id);
         let decided = match known {
             Some(worker) => self.decide_known_worker(worker, &heartbeat),
-            None => self.decide_new_worker(&heartbeat),
+            None => {
+                self.former.note(&heartbeat.current_tasks, self.state.counters().task);
+                self.decide_new_worker(&heartbeat)
+            }
         };
         let records = decided.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
         let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, &heartbeat)).collect();
@@ -136,13 +139,16 @@ impl Dispatcher {
         worker: WorkerId,
         iterations: impl IntoIterator<Item = IterationId>,
     ) -> Vec<Record> {
-        let first = self.state.counters().task;
-        let ids = core::iter::successors(Some(first), |id| Some(id.next()));
         let task = |(id, iteration)| match self.is_coordinated(iteration) {
             true => self.pending_task(id, iteration, worker),
             false => Record::CreateTask { id, iteration, worker },
         };
-        ids.zip(iterations).map(task).collect()
+        self.task_ids().zip(iterations).map(task).collect()
+    }
+
+    /// Ids for new tasks, in order.
+    pub(super) fn task_ids(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.former.ids_from(self.state.counters().task)
     }
 
     fn decide_new_worker(&self, heartbeat: &WorkerHeartbeat) -> Result<Vec<Record>, Refusal> {
@@ -177,6 +183,7 @@ impl Dispatcher {
         if agreed.is_some_and(|(of, tasks)| *of == version && *tasks == current) {
             return WorkerHeartbeatReply::default();
         }
+        self.former.note(&current, self.state.counters().task);
         let runs: BTreeSet<TaskId> = current.iter().copied().collect();
         let missing = worker.tasks.difference(&runs);
         let new_tasks = missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?));

@@ -204,3 +204,19 @@ fn workers_are_listed_in_the_order_they_came() {
     let addresses = ["z:1", "a:1", "m:1"].map(Into::into).to_vec();
     assert_eq!(driver.ask(Request::GetWorkers), Ok(Reply::Workers(addresses)));
 }
+
+/// The journal is gone, and a worker of before still runs what now would be the first task.
+#[test]
+fn a_new_task_is_not_taken_for_one_of_a_former_life() {
+    let mut driver = Driver::new();
+    let (job, _) = driver.reading(ShardingPolicy::Off);
+    let former = [TaskId::new(4000), TaskId::new(4001)];
+    let reply = driver.worker("w:1", &former);
+    assert_eq!(started(&reply), [TaskId::new(4002)]);
+    assert_eq!(reply.tasks_to_delete, former);
+    // It did not hear that: the next task is not one of those either.
+    driver.worker("w:1", &[TaskId::new(4002), TaskId::new(4003)]);
+    driver.join(job, 1);
+    let reply = driver.worker("w:1", &[TaskId::new(4002), TaskId::new(4003)]);
+    assert_eq!(started(&reply), [TaskId::new(4004)]);
+}

@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    fn being(&self, actor: u32) -> Being {
+    pub(super) fn being(&self, actor: u32) -> Being {
         self.actors.get(actor as usize).map_or(Being::Down, |machine| machine.being)
     }
 
@@ -115,7 +115,8 @@ impl World {
             return;
         };
         match answer {
-            Ok(Reply::Client(_)) => machine.disk = disks,
+            // All that it asks for from here on follows from this.
+            Ok(Reply::Dataset(_)) => machine.disk = disks,
             Err(status) if machine.disk != disks && status.code == Code::NotFound => {
                 self.tally.mark(Mark::FormerLifeRefused);
             }

@@ -56,7 +56,11 @@ impl World {
                 continue;
             };
             machine.slow_until_ns = 0;
-            match machine.being {
+            // Whoever began before the disk was replaced is started anew, as operators are told to.
+            if machine.role == Role::Consumer && machine.disk != self.node.disks {
+                self.kill_actor(actor);
+            }
+            match self.being(actor) {
                 Being::Up => {}
                 Being::Paused => self.queue.plan(self.now_ns, Event::Resume(actor)),
                 Being::Down => self.queue.plan(self.now_ns, Event::Reborn(actor, false)),

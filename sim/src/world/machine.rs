@@ -149,7 +149,7 @@ pub(super) struct ActorMachine {
     pub(super) role: Role,
     pub(super) being: Being,
     pub(super) life: u32,
-    /// Which of the node's disks its newest client is of.
+    /// On which of the node's disks it last began.
     pub(super) disk: u32,
     pub(super) clock: Clock,
     pub(super) held: Vec<u32>,
