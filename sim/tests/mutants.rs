@@ -31,7 +31,7 @@ fn every_planted_bug_applies() {
     let mut failed = Vec::new();
     for patch in patches() {
         let output = Command::new("git")
-            .args(["apply", "--check", "--whitespace=nowarn"])
+            .args(["apply", "--check", "-C1", "--whitespace=nowarn"])
             .arg(&patch)
             // Whatever checkout this one may lie in is none of ours.
             .env("GIT_CEILING_DIRECTORIES", root().parent().unwrap_or_else(|| root()))

@@ -1,12 +1,12 @@
 //! Garbage collection never takes what is in use: no client or worker before it was silent long enough, no
 //! iteration that has clients, no job or dataset that somebody used within its retention, no
-//! position that nobody deleted.
+//! position that nobody deleted, no task that its worker is to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Config, Reply, Request, ShardingPolicy};
-use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, JobId, WorkerId};
+use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, JobId, TaskId, WorkerId};
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
@@ -27,6 +27,8 @@ pub(super) struct Collection {
 }
 
 enum Uses {
+    /// The tasks of the worker at this address.
+    Tasks(String),
     Job,
     Dataset,
     SavePosition(String),
@@ -54,7 +56,7 @@ impl Collection {
             Request::SavePosition { name, .. } => Uses::SavePosition(name.clone()),
             Request::WorkerHeartbeat(heartbeat) => {
                 self.workers_heard.insert(heartbeat.address.clone(), now);
-                return;
+                Uses::Tasks(heartbeat.address.clone())
             }
             Request::ClientHeartbeat(heartbeat) => {
                 if let Some(heard) = self.heard.get_mut(&heartbeat.client) {
@@ -67,7 +69,7 @@ impl Collection {
         self.asked.insert(call, (uses, now));
     }
 
-    fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) {
+    fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
         match (self.asked.remove(&call), reply) {
             (Some((Uses::Job, at)), Reply::Job(id)) => drop(self.jobs_used.insert(*id, at)),
             (Some((Uses::Dataset, at)), Reply::Dataset(id)) => {
@@ -79,8 +81,16 @@ impl Collection {
             {
                 self.positions.insert(name);
             }
+            (Some((Uses::Tasks(address), _)), Reply::WorkerHeartbeat(reply)) => {
+                let mut dropped = reply.tasks_to_delete.iter();
+                let live = dropped.find(|task| runs(shadow, &address, **task));
+                return refuse(live.is_some(), || {
+                    format!("worker {address} was told to drop task {live:?}, which it is to run")
+                });
+            }
             _ => {}
         }
+        Ok(())
     }
 
     fn record(&mut self, now: Time, record: &Record, asked_for: bool, shadow: &Shadow) -> Verdict {
@@ -190,6 +200,14 @@ impl Collection {
     }
 }
 
+/// Whether a task is one that the worker at an address is to run.
+fn runs(shadow: &Shadow, address: &str, task: TaskId) -> bool {
+    let state = shadow.state();
+    let task = state.tasks().get(&task).filter(|task| !task.finished);
+    let worker = task.and_then(|task| state.workers().get(&task.worker));
+    worker.is_some_and(|worker| *worker.address == *address)
+}
+
 fn too_early(used: Option<Time>, retention: Option<Duration>, now: Time) -> bool {
     match (used, retention) {
         (Some(used), Some(retention)) => now < used.after(retention),
@@ -213,7 +231,9 @@ impl Oracle for Collection {
             Seen::Recorded { record, during, .. } => {
                 return self.record(now, record, during.is_some(), shadow);
             }
-            Seen::Answered { call, answer: Ok(reply), .. } => self.answered(*call, reply, shadow),
+            Seen::Answered { call, answer: Ok(reply), .. } => {
+                return self.answered(*call, reply, shadow);
+            }
             Seen::Answered { call, .. } | Seen::GivenUp { call } => {
                 self.asked.remove(call);
             }

@@ -1,11 +1,12 @@
 //! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
 //! where no worker was declared lost or restarted, at least once where lost splits are handed out
-//! again. Not counted are splits whose answer could not leave, and those that went to nobody known.
+//! again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
+//! position that is saved passes over none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
-use rondo_core::dispatcher::{self, Reply, Request};
+use rondo_core::dispatcher::{self, Iteration, Reply, Request, SavedRepetition};
 use rondo_core::ids::{CallId, IterationId};
 use rondo_core::time::Time;
 
@@ -45,7 +46,7 @@ impl ExactlyOnce {
         }
     }
 
-    fn record(&mut self, record: &Record, during: Option<CallId>) {
+    fn record(&mut self, record: &Record, during: Option<CallId>, shadow: &Shadow) -> Verdict {
         let Record::Dispatcher(record) = record;
         match record {
             dispatcher::Record::ProduceSplit {
@@ -59,8 +60,37 @@ impl ExactlyOnce {
                 }
             }
             dispatcher::Record::ResumeIteration { id, .. } => drop(self.resumed.insert(*id)),
+            dispatcher::Record::SavePosition { job, reading, .. } => {
+                return reading.iter().try_for_each(|saved| self.saved(job, saved, shadow));
+            }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// A position that is saved passes over no split that nobody has had.
+    fn saved(&self, job: &str, saved: &SavedRepetition, shadow: &Shadow) -> Verdict {
+        let state = shadow.state();
+        let job = state.jobs().values().find(|of| *of.name == *job).map(|of| of.id);
+        let is_read = |of: &&Iteration| {
+            Some(of.job) == job && of.repetition == saved.repetition && !of.finished
+        };
+        let Some(of) = state.iterations().values().find(is_read) else {
+            return Ok(());
+        };
+        for (source, at) in (0..).zip(&saved.sources) {
+            let progress = self.passes.get(&(of.id, source, at.repetition));
+            let had = progress
+                .map_or(0, |had| (had.answered.len() as u64).saturating_add(had.in_doubt));
+            if at.index > had && !self.resumed.contains(&of.id) {
+                return Err(format!(
+                    "a position was saved at split {} of source {source} of iteration {}, of which \
+                     {had} had been handed out",
+                    at.index, of.id
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
@@ -129,7 +159,9 @@ impl Oracle for ExactlyOnce {
                 let latest = self.asked.entry((*iteration, *source)).or_default();
                 *latest = (*latest).max(*repetition);
             }
-            Seen::Recorded { record, during, .. } => self.record(record, *during),
+            Seen::Recorded { record, during, .. } => {
+                return self.record(record, *during, shadow);
+            }
             Seen::Answered { call, answer: Ok(reply), .. } => {
                 return self.answered(*call, reply, shadow);
             }

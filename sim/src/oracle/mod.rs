@@ -14,6 +14,7 @@ mod invented;
 mod leftover;
 mod liveness;
 mod patience;
+mod repetitions;
 mod replay;
 mod rounds;
 mod seen;
@@ -119,6 +120,7 @@ fn all(settings: &Config) -> Vec<Box<dyn Oracle>> {
         Box::new(splits::Splits::new(settings.reissue_lost_splits)),
         Box::new(exactly_once::ExactlyOnce::new(settings.reissue_lost_splits)),
         Box::new(again::Again::new(settings.reissue_lost_splits)),
+        Box::new(repetitions::Repetitions::default()),
         Box::new(rounds::Rounds::default()),
         Box::new(votes::Votes::default()),
         Box::new(identity::Identity::default()),

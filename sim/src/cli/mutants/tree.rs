@@ -36,7 +36,7 @@ impl Tree {
     pub(super) fn plant(&self, patch: &Path) -> Result<(), String> {
         self.copy_workspace()?;
         let output = Command::new("git")
-            .args(["apply", "--whitespace=nowarn"])
+            .args(["apply", "-C1", "--whitespace=nowarn"])
             .arg(patch)
             // The copy lies inside a checkout, and is none of its own.
             .env("GIT_CEILING_DIRECTORIES", self.sources.parent().unwrap_or(&self.sources))
