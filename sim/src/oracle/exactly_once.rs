@@ -80,8 +80,8 @@ impl ExactlyOnce {
         };
         for (source, at) in (0..).zip(&saved.sources) {
             let progress = self.passes.get(&(of.id, source, at.repetition));
-            let had = progress
-                .map_or(0, |had| (had.answered.len() as u64).saturating_add(had.in_doubt));
+            let had =
+                progress.map_or(0, |had| (had.answered.len() as u64).saturating_add(had.in_doubt));
             if at.index > had && !self.resumed.contains(&of.id) {
                 return Err(format!(
                     "a position was saved at split {} of source {source} of iteration {}, of which \

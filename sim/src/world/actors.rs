@@ -15,7 +15,7 @@ use crate::mark::Mark;
 use crate::oracle::Seen;
 use crate::trace::LineKind;
 use crate::workload::kind::Kind;
-use crate::workload::{Act, Happening, Read, ReadAnswer, With};
+use crate::workload::{Act, Happening, Read, ReadAnswer, Role, With};
 
 /// No fault at all.
 const CALM: Faults = Faults::none();
@@ -330,6 +330,10 @@ impl World {
         }
         machine.being = Being::Up;
         machine.life = machine.life.saturating_add(1);
+        if machine.role == Role::Worker {
+            // It runs nothing of a former disk any more.
+            machine.disk = self.node.disks;
+        }
         self.tell(actor, Happening::Reborn { fresh });
         self.plan_wake(actor, self.now_ns);
     }

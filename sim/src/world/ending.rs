@@ -57,7 +57,8 @@ impl World {
             };
             machine.slow_until_ns = 0;
             // Whoever began before the disk was replaced is started anew, as operators are told to.
-            if machine.role == Role::Consumer && machine.disk != self.node.disks {
+            let is_told = matches!(machine.role, Role::Consumer | Role::Worker);
+            if is_told && machine.disk != self.node.disks {
                 self.kill_actor(actor);
             }
             match self.being(actor) {
