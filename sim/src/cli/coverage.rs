@@ -28,8 +28,10 @@ pub(super) struct CoverageArguments {
 pub(super) fn run(arguments: &CoverageArguments) -> Done {
     let tier = arguments.tier;
     tier.check()?;
+    let from = arguments.from.unwrap_or_else(fresh_seed);
+    println!("seeds from {from} on");
     let batch = Batch {
-        from: arguments.from.unwrap_or_else(fresh_seed),
+        from,
         seeds: arguments.seeds,
         until: None,
         jobs: cores(),
