@@ -99,7 +99,10 @@ impl DataDirectory {
         opening.refuse_foreign().await?;
         let lock = opening.lock(wanted.pid).await?;
         let kind = match opening.read_format().await? {
-            Some(format) => format.store,
+            Some(format) => {
+                super::sync_names(opening.disk, path).await?;
+                format.store
+            }
             None => opening.set_up(wanted).await?,
         };
         if let Some(asked) = wanted.store.filter(|asked| *asked != kind) {
@@ -183,9 +186,12 @@ impl Opening<'_> {
             io::ErrorKind::NotFound => DirectoryError::NoParent { path: self.name() },
             _ => self.failed(&error),
         })?;
+        self.sync_parent().await.map_err(|error| self.failed(&error))
+    }
+
+    async fn sync_parent(&self) -> io::Result<()> {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let synced = self.disk.sync_dir(parent.unwrap_or(Path::new("."))).await;
-        synced.map_err(|error| self.failed(&error))
+        self.disk.sync_dir(parent.unwrap_or(Path::new("."))).await
     }
 
     /// Looks whether the directory is ours before anything is written to it.
@@ -243,6 +249,12 @@ impl Opening<'_> {
 
     /// Sets up a new directory. FORMAT comes last: with it, the directory is whole.
     async fn set_up(&self, wanted: &Wanted) -> Result<StoreKind, DirectoryError> {
+        match self.sync_parent().await {
+            // One that we may not look at did not get its name from a process of ours.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            // One that is there may have been created just before a crash.
+            other => other.map_err(|error| self.failed(&error))?,
+        }
         for name in [JOURNAL, SNAPSHOTS, BLOBS] {
             let dir = self.path.join(name);
             match self.disk.create_dir(&dir).await {
