@@ -5,6 +5,7 @@
 //! by one. Damage is laid over the true bytes, so it can be lifted and the two compared.
 
 mod file;
+mod lies;
 mod misread;
 mod power;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 pub use self::file::FileId;
 use self::file::{File, Write};
+pub use self::lies::Lies;
 pub use self::misread::Misread;
 pub use self::power::{CutFaults, CutOutcome};
 use crate::rng::Stream;

@@ -1,7 +1,6 @@
 //! The model disk as the runtime's stores see it: operations take their time, fail and stall, and
 //! those of a process that has died change nothing any more.
 
-use std::collections::BTreeSet;
 use std::future::{Future, pending};
 use std::io;
 use std::path::Path;
@@ -13,7 +12,7 @@ use rondo::store::{BoxFuture, Disk as Store, DiskFile, Entry, Lock};
 use tokio::time::Instant;
 
 use super::book::Book;
-use crate::disk::{CutFaults, Disk, DiskError, FileId};
+use crate::disk::{CutFaults, Disk, DiskError, FileId, Lies};
 use crate::fault::{Fault, Faults};
 use crate::rng::Stream;
 use crate::swarm::JournalShape;
@@ -39,8 +38,7 @@ struct State {
     calm: bool,
     /// An operation has failed in this life.
     failed: bool,
-    /// Files whose last sync was a lie.
-    lied: BTreeSet<FileId>,
+    lies: Lies,
     /// What the power took was promised to be durable.
     broke_word: bool,
     /// The power has gone since a process last had its state back.
@@ -69,7 +67,7 @@ impl Platter {
             stalled_until: None,
             calm: false,
             failed: false,
-            lied: BTreeSet::new(),
+            lies: Lies::default(),
             broke_word: false,
             power_was_cut: false,
         };
@@ -104,12 +102,11 @@ impl Platter {
             reordered: has(Fault::ReorderedWrite),
             torn: has(Fault::TornWrite),
         };
-        let State { disk, stream, lied, broke_word, power_was_cut, .. } = &mut *state;
+        let State { disk, stream, lies, broke_word, power_was_cut, .. } = &mut *state;
         // With the power goes the note of how far everything was acknowledged: damage to the last
         // records cannot be told from an unfinished write any more.
-        *broke_word |= !lied.is_empty() || disk.is_damaged();
+        *broke_word |= lies.come_out() || disk.is_damaged();
         *power_was_cut = true;
-        lied.clear();
         let outcome = disk.power_cut(faults, stream);
         let struck = [
             (Fault::LostWrite, outcome.lost > 0),
@@ -389,22 +386,23 @@ impl ShellFile {
             disk.dawdle(us).await;
             disk.turn().await;
             let mut state = disk.platter.state();
-            let State { disk: bytes, stream, lied, failed, .. } = &mut *state;
+            let State { disk: bytes, stream, lies, failed, .. } = &mut *state;
             if let Some(fault) = fault {
                 disk.platter.book.fault(fault);
             }
             match fault {
                 Some(Fault::SyncFails) => {
                     *failed = true;
+                    lies.failed(id);
                     bytes.sync_failed(id, begun, stream);
                     Err(error(DiskError::Device))
                 }
                 Some(_) => {
-                    lied.insert(id);
+                    lies.tell(id, begun);
                     Ok(())
                 }
                 None => {
-                    lied.remove(&id);
+                    lies.kept(id, begun);
                     bytes.sync_end(id, begun);
                     Ok(())
                 }
