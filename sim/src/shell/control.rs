@@ -36,6 +36,8 @@ pub(super) struct Control {
     down_since: Instant,
     /// How far its wall clock is off, in ms, and how much too fast it runs, in millionths.
     skew: Option<(i64, i32)>,
+    /// By how much its wall clock has gone back in all.
+    set_back: Duration,
     /// What was promised to be durable is gone: nothing can be held against anybody.
     pub(super) lost: bool,
 }
@@ -43,12 +45,18 @@ pub(super) struct Control {
 impl Control {
     /// A machine that has not begun.
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, up: false, down_since: Instant::now(), skew: None, lost: false }
+        let (down_since, set_back) = (Instant::now(), Duration::ZERO);
+        Self { stream, up: false, down_since, skew: None, set_back, lost: false }
     }
 
     /// Whether a process is there.
     pub(super) const fn is_up(&self) -> bool {
         self.up
+    }
+
+    /// By how much its wall clock has gone back in all.
+    pub(super) const fn set_back(&self) -> Duration {
+        self.set_back
     }
 
     /// Whether there has been no process for so long.
@@ -202,7 +210,9 @@ impl World {
         let back = self.swarm.faults.strength(Fault::ClockBack) / 2;
         if skew.is_some() && stream.chance(back) {
             self.book.fault(Fault::ClockBack);
-            offset_ms -= i64::try_from(stream.between(1, SET_BACK_MS)).unwrap_or(0);
+            let back_ms = stream.between(1, SET_BACK_MS);
+            offset_ms = offset_ms.saturating_sub_unsigned(back_ms);
+            self.control().set_back += Duration::from_millis(back_ms);
         }
         let mut control = self.control();
         (control.skew, control.stream) = (Some((offset_ms, drift_ppm)), stream);

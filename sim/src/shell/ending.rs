@@ -23,7 +23,7 @@ use crate::workload::{ActorId, Role};
 const CHECK_SPAN: Duration = Duration::from_millis(500);
 /// Within so many of them after everything healed all of the core must have got on.
 const HEALED_CHECKS: u32 = 600;
-/// How long after everybody has left nothing must be left.
+/// How long after everybody has left nothing must be left, where no clock was set back.
 const GONE_SPAN: Duration = Duration::from_secs(900);
 
 /// Ends a run in its way.
@@ -123,7 +123,10 @@ async fn drain(world: &Arc<World>) {
             remove_for_ever(world, id);
         }
     }
-    if !supervise(world, GONE_SPAN).await {
+    // What was noted before the clock was set back is old only when it has come there again, be it
+    // a slow one.
+    let set_back = world.control().set_back();
+    if !supervise(world, GONE_SPAN + set_back + set_back / 4).await {
         return;
     }
     world.book.everybody_gone();
