@@ -16,6 +16,14 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// What it is called on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Shell => "shell",
+        }
+    }
+
     /// Whether this build has it.
     ///
     /// # Errors

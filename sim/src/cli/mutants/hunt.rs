@@ -5,6 +5,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::tier::Tier;
+
 /// Between two starting points.
 const APART: u64 = 1_000_000_007;
 /// Seeds that a process runs at first; each later one runs more of them.
@@ -26,6 +28,7 @@ pub(super) struct Bounds {
 /// A hunt for one bug.
 pub(super) struct Hunt {
     pub(super) binary: PathBuf,
+    pub(super) tier: Tier,
     pub(super) bounds: Bounds,
 }
 
@@ -96,7 +99,7 @@ impl Hunt {
     fn swarm(&self, from: u64, seeds: u64) -> Result<Option<(u64, String)>, String> {
         let child = Command::new(&self.binary)
             .args(["swarm", "--quiet", "--jobs", "1", "--from", &from.to_string()])
-            .args(["--seeds", &seeds.to_string()])
+            .args(["--seeds", &seeds.to_string(), "--tier", self.tier.name()])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

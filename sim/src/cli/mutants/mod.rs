@@ -20,6 +20,7 @@ use self::table::Row;
 use self::tree::Tree;
 use super::Done;
 use super::swarm::cores;
+use crate::tier::Tier;
 
 /// Which bugs, where to build, and how long to look.
 #[derive(Debug, Args)]
@@ -33,6 +34,9 @@ pub(super) struct MutantsArguments {
     /// Only bugs whose names contain one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Only bugs to be found in this world.
+    #[arg(long, value_enum)]
+    tier: Option<Tier>,
     /// Starting points, far apart and always the same.
     #[arg(long, default_value_t = 10)]
     points: u64,
@@ -64,7 +68,8 @@ enum Output {
 
 /// Runs it; well when all bugs were found, nearly all of them by the oracle expected.
 pub(super) fn run(arguments: &MutantsArguments) -> Done {
-    let plants = plant::read_all(&arguments.patches, &arguments.only)?;
+    let mut plants = plant::read_all(&arguments.patches, &arguments.only)?;
+    plants.retain(|plant| arguments.tier.is_none_or(|tier| plant.tier == tier));
     if plants.is_empty() {
         return Err(format!("{} has no such patch", arguments.patches.display()));
     }
@@ -91,7 +96,7 @@ pub(super) fn run(arguments: &MutantsArguments) -> Done {
 /// Plants one bug, builds, and hunts it.
 fn look_for(arguments: &MutantsArguments, tree: &Tree, plant: Plant) -> Row {
     let began = Instant::now();
-    let built = tree.plant(&plant.path).and_then(|()| tree.build());
+    let built = tree.plant(&plant.path).and_then(|()| tree.build(plant.tier));
     let build = began.elapsed();
     let bounds = Bounds {
         points: arguments.points,
@@ -99,6 +104,6 @@ fn look_for(arguments: &MutantsArguments, tree: &Tree, plant: Plant) -> Row {
         time: Duration::from_secs(arguments.seconds),
         jobs: arguments.jobs.unwrap_or_else(cores).max(1),
     };
-    let hunt = built.map(|binary| Hunt { binary, bounds }.run());
+    let hunt = built.map(|binary| Hunt { binary, tier: plant.tier, bounds }.run());
     Row { plant, hunt, build, total: began.elapsed() }
 }

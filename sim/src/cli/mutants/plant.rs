@@ -3,6 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+
+use crate::tier::Tier;
+
 /// A planted bug.
 pub(super) struct Plant {
     /// The patch's name, without its ending.
@@ -13,6 +17,8 @@ pub(super) struct Plant {
     pub(super) what: String,
     /// The oracles that should find it: beginnings of promises.
     pub(super) expected: Vec<String>,
+    /// The world to look for it in.
+    pub(super) tier: Tier,
 }
 
 impl Plant {
@@ -25,7 +31,8 @@ impl Plant {
 /// All patches of a folder, by name; only those whose names contain one of `only`, if it has any.
 ///
 /// # Errors
-/// When the folder or a patch cannot be read, or a patch does not name its oracles.
+/// When the folder or a patch cannot be read, or a patch does not name its oracles, or a world
+/// that there is not.
 pub(super) fn read_all(folder: &Path, only: &[String]) -> Result<Vec<Plant>, String> {
     let entries = fs::read_dir(folder)
         .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
@@ -45,7 +52,10 @@ fn read(path: PathBuf) -> Result<Plant, String> {
     let header = header.ok_or_else(|| format!("{} has no line Expected:", path.display()))?;
     let expected = header.split(',').map(|oracle| oracle.trim().to_owned()).collect();
     let what = text.lines().next().unwrap_or_default().to_owned();
+    let tier = text.lines().find_map(|line| line.strip_prefix("Tier: "));
+    let tier = tier.map_or(Ok(Tier::default()), |name| Tier::from_str(name, false));
+    let tier = tier.map_err(|error| format!("{}: Tier: {error}", path.display()))?;
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let path = path.canonicalize().map_err(failed)?;
-    Ok(Plant { name: name.unwrap_or_default(), path, what, expected })
+    Ok(Plant { name: name.unwrap_or_default(), path, what, expected, tier })
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::tier::Tier;
+
 /// Small units, each optimised for itself: so a bug costs the build of the module it is in.
 const QUICK_TO_BUILD: [&str; 4] =
     ["--config", "profile.sim.codegen-units=256", "--config", "profile.sim.lto=\"off\""];
@@ -49,21 +51,26 @@ impl Tree {
         }
     }
 
-    /// Builds the simulator; its path.
+    /// Builds the simulator with a world; its path.
     ///
     /// # Errors
     /// When it does not compile.
-    pub(super) fn build(&self) -> Result<PathBuf, String> {
-        let output = Command::new("cargo")
+    pub(super) fn build(&self, tier: Tier) -> Result<PathBuf, String> {
+        let target = self.target.join(tier.name());
+        let mut cargo = Command::new("cargo");
+        if tier == Tier::Shell {
+            cargo.env("RUSTFLAGS", "--cfg madsim");
+        }
+        let output = cargo
             .args(["build", "--quiet", "--profile", "sim", "-p", "rondo-sim"])
             .args(QUICK_TO_BUILD)
             .arg("--target-dir")
-            .arg(&self.target)
+            .arg(&target)
             .current_dir(&self.sources)
             .output()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         match output.status.success() {
-            true => Ok(self.target.join("sim").join("rondo-sim")),
+            true => Ok(target.join("sim").join("rondo-sim")),
             false => Err(format!("does not compile: {}", complaint(&output.stderr))),
         }
     }
