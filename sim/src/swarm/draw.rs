@@ -86,7 +86,8 @@ impl JournalShape {
     fn draw(s: &mut Stream) -> Self {
         Self {
             segment_bytes_max: s.pick(&[1 << 20, 16_384, 4096, 1024]).copied().unwrap_or(1 << 20),
-            group_bytes_max: s.pick(&[1 << 16, 256]).copied().unwrap_or(1 << 16),
+            // With the least of them each step's records are written while a sync is under way.
+            group_bytes_max: s.pick(&[1 << 16, 256, 1]).copied().unwrap_or(1 << 16),
             sync_us_min: s.pick(&[50, 500, 5000]).copied().unwrap_or(50),
             sync_us_mean: s.pick(&[50, 1000, 20_000]).copied().unwrap_or(50),
             restart_ms: s.pick(&[10, 200, 3000]).copied().unwrap_or(10),
