@@ -86,13 +86,13 @@ impl Recovering {
                 Step::Sync { found, cut: end.cut.is_some() }
             }
             Step::Sync { found, cut } => {
-                return Ok(Some(self.begin(disk, found, cut)));
+                return self.begin(disk, found, cut).map(Some);
             }
         };
         Ok(None)
     }
 
-    fn begin(&self, disk: &mut Disk, found: Found, cut: bool) -> Begun {
+    fn begin(&self, disk: &mut Disk, found: Found, cut: bool) -> Result<Begun, NoStart> {
         let Found { recovered, snapshot } = found;
         let mut all = segments(disk);
         // What a killed process wrote may not be on the platter yet, and is answered from now on.
@@ -104,9 +104,11 @@ impl Recovering {
         let mut journal = Journal::new(self.shape, recovered.applied, snapshot, bytes);
         let count = all.len();
         journal.open = all.pop();
-        journal.tail = journal.open.map_or(0, |(_, file)| tail(disk, file));
+        if let Some((_, file)) = journal.open {
+            journal.tail = tail(disk, file, recovered.applied)?;
+        }
         journal.closed = all;
-        Begun { recovered, journal, cut, segments: count }
+        Ok(Begun { recovered, journal, cut, segments: count })
     }
 }
 
@@ -130,9 +132,17 @@ fn segments(disk: &Disk) -> Vec<(Lsn, FileId)> {
     files.collect()
 }
 
-fn tail(disk: &Disk, file: FileId) -> u64 {
+/// Where a segment ends that was read up to a record. It is read again, so it may come otherwise
+/// than before: writing behind that would destroy what is there.
+fn tail(disk: &Disk, file: FileId, last: Lsn) -> Result<u64, NoStart> {
     let found = segment::scan(&Bytes::from(disk.read(file)));
-    found.last().map_or(0, |last| last.end as u64)
+    let headers = found.iter().filter_map(|stretch| stretch.group.as_ref().ok());
+    let ends = headers.filter(|(header, _)| header.count > 0).last();
+    let ends = ends.map(|(header, _)| header.first.get().saturating_add(header.count));
+    match ends.is_none_or(|next| next == last.next().get()) {
+        true => Ok(found.last().map_or(0, |last| last.end as u64)),
+        false => Err(format!("record {last} was read last, and the journal ends elsewhere now")),
+    }
 }
 
 /// Applies what segments hold behind a snapshot.
