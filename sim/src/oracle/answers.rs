@@ -1,9 +1,9 @@
-//! Every call is answered at most once, by an answer of its kind, while somebody waits for it; and
-//! no more of them wait than the bounds allow.
+//! Every call is answered at most once, by an answer of its kind, while somebody waits for it, and no
+//! later than what it has to tell is durable; and no more of them wait than the bounds allow.
 
 use std::collections::BTreeMap;
 
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, Lsn};
 use rondo_core::limits::PARKED_CALLS_MAX;
 use rondo_core::status::Code;
 use rondo_core::time::Time;
@@ -11,11 +11,38 @@ use rondo_core::time::Time;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::workload::kind::Kind;
 
+/// Calls under way, with the newest record there was after the node had taken each.
 #[derive(Default)]
 pub(super) struct Answers {
-    open: BTreeMap<CallId, Kind>,
+    open: BTreeMap<CallId, (Kind, Option<Lsn>)>,
     /// Calls that nobody waits for any more; their answers may be under way.
     given_up: BTreeMap<CallId, Kind>,
+}
+
+impl Answers {
+    fn taken(&mut self, call: CallId, kind: Kind, shadow: &Shadow) -> Verdict {
+        for (_, newest) in self.open.values_mut() {
+            newest.get_or_insert(shadow.last());
+        }
+        self.open.insert(call, (kind, None));
+        match self.open.len() > PARKED_CALLS_MAX.saturating_mul(2) {
+            true => Err(format!("{} calls wait at once", self.open.len())),
+            false => Ok(()),
+        }
+    }
+
+    /// When something more becomes durable, all that could be told before has been. Only removals
+    /// wait for something else.
+    fn durable(&self, shadow: &Shadow) -> Verdict {
+        let told = |(kind, newest): &(Kind, Option<Lsn>)| {
+            *kind != Kind::MaybeRemoveTask
+                && newest.is_some_and(|newest| newest <= shadow.durable())
+        };
+        match self.open.iter().find(|(_, waits)| told(waits)) {
+            Some((call, (kind, _))) => Err(format!("call {call} ({kind}) was never answered")),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Oracle for Answers {
@@ -23,16 +50,15 @@ impl Oracle for Answers {
         "answers"
     }
 
-    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
             Seen::Taken { call, request, .. } => {
-                self.open.insert(*call, Kind::of(request));
-                if self.open.len() > PARKED_CALLS_MAX.saturating_mul(2) {
-                    return Err(format!("{} calls wait at once", self.open.len()));
-                }
+                return self.taken(*call, Kind::of(request), shadow);
             }
+            Seen::Durable(_) => return self.durable(shadow),
             Seen::Answered { call, answer, .. } => {
-                let open = self.open.remove(call).or_else(|| self.given_up.remove(call));
+                let open = self.open.remove(call).map(|(kind, _)| kind);
+                let open = open.or_else(|| self.given_up.remove(call));
                 let Some(kind) = open else {
                     return Err(format!("call {call} was not waiting, and got {answer:?}"));
                 };
@@ -47,7 +73,7 @@ impl Oracle for Answers {
                 }
             }
             Seen::GivenUp { call } => {
-                self.given_up.extend(self.open.remove(call).map(|kind| (*call, kind)));
+                self.given_up.extend(self.open.remove(call).map(|(kind, _)| (*call, kind)));
             }
             Seen::Died => {
                 self.open.clear();
