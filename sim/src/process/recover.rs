@@ -104,8 +104,8 @@ impl Recovering {
         let mut journal = Journal::new(self.shape, recovered.applied, snapshot, bytes);
         let count = all.len();
         journal.open = all.pop();
-        if let Some((_, file)) = journal.open {
-            journal.tail = tail(disk, file, recovered.applied)?;
+        if let Some(open) = journal.open {
+            journal.tail = tail(disk, open, recovered.applied, snapshot)?;
         }
         journal.closed = all;
         Ok(Begun { recovered, journal, cut, segments: count })
@@ -132,16 +132,23 @@ fn segments(disk: &Disk) -> Vec<(Lsn, FileId)> {
     files.collect()
 }
 
-/// Where a segment ends that was read up to a record. It is read again, so it may come otherwise
-/// than before: writing behind that would destroy what is there.
-fn tail(disk: &Disk, file: FileId, last: Lsn) -> Result<u64, NoStart> {
+/// Where the open segment ends. It is read again, so it may come otherwise than before, and writing
+/// there would destroy what is in it: the last record must be the one that was read last, unless the
+/// snapshot has that.
+fn tail(
+    disk: &Disk,
+    (first, file): (Lsn, FileId),
+    last: Lsn,
+    snapshot: Lsn,
+) -> Result<u64, NoStart> {
     let found = segment::scan(&Bytes::from(disk.read(file)));
     let headers = found.iter().filter_map(|stretch| stretch.group.as_ref().ok());
     let ends = headers.filter(|(header, _)| header.count > 0).last();
-    let ends = ends.map(|(header, _)| header.first.get().saturating_add(header.count));
-    match ends.is_none_or(|next| next == last.next().get()) {
-        true => Ok(found.last().map_or(0, |last| last.end as u64)),
-        false => Err(format!("record {last} was read last, and the journal ends elsewhere now")),
+    let next = ends.map(|(header, _)| header.first.get().saturating_add(header.count));
+    let must_have = first <= last && snapshot < last;
+    match must_have && next != Some(last.next().get()) {
+        true => Err(format!("record {last} was read last, and the journal ends elsewhere now")),
+        false => Ok(found.last().map_or(0, |last| last.end as u64)),
     }
 }
 
