@@ -117,8 +117,10 @@ impl Batch {
             }
             let seed = self.seed(number);
             let outcome = self.options.tier.run(&Source::seed(seed), self.options);
-            if outcome.broken.is_some() && !self.keep_going {
-                stop.store(true, Ordering::Relaxed);
+            if let Some((broken, _)) = &outcome.broken {
+                // At once: whoever stops a long run would never learn of it.
+                eprintln!("seed {seed} BROKEN {broken}");
+                stop.store(!self.keep_going, Ordering::Relaxed);
             }
             let mut totals = totals.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             totals.add(seed, &outcome);

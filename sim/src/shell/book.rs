@@ -12,7 +12,7 @@ use rondo_core::control::{self, Effect, Input};
 use rondo_core::dispatcher::{Reply, Request};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
-use rondo_core::time::Time;
+use rondo_core::time::{Duration, Time};
 use tokio::sync::Notify;
 
 use self::same::{is_same, is_what_was_sent};
@@ -20,7 +20,7 @@ pub(super) use self::watcher::Watcher;
 use super::world::World;
 use crate::fault::Fault;
 use crate::mark::{Mark, Tally};
-use crate::oracle::{Broken, Caller, Oracles, Seen};
+use crate::oracle::{Broken, Caller, Oracles, Patience, Seen};
 use crate::swarm::Swarm;
 use crate::trace::{LineKind, Trace, of_reply, of_request};
 use crate::watch::{Watch, of_event};
@@ -39,6 +39,9 @@ pub(super) struct Book {
 /// What is in it.
 pub(super) struct Pages {
     pub(super) oracles: Oracles,
+    /// How long silent workers are waited for.
+    pub(super) patience: Patience,
+    worker_timeout: Option<Duration>,
     pub(super) tally: Tally,
     pub(super) trace: Trace,
     pub(super) outcomes: Outcomes,
@@ -87,6 +90,8 @@ impl Book {
     pub(super) fn new(swarm: &Swarm, trace: Trace) -> Arc<Self> {
         let pages = Pages {
             oracles: Oracles::new(swarm),
+            patience: Patience::default(),
+            worker_timeout: swarm.settings.worker_timeout,
             tally: Tally::default(),
             trace,
             outcomes: Outcomes::default(),
@@ -278,6 +283,9 @@ impl Pages {
 
     fn taken(&mut self, book: &Book, now: Time, call: CallId, request: &Request) {
         self.during = Some(call);
+        if let Request::WorkerHeartbeat(heartbeat) = request {
+            self.patience.hear(now, heartbeat);
+        }
         self.note(NODE, LineKind::Input, of_request(request), || {
             format!("call {call}: {request:?}")
         });

@@ -21,8 +21,9 @@ use crate::workload::{ActorId, Role};
 
 /// Between two looks at who has got on.
 const CHECK_SPAN: Duration = Duration::from_millis(500);
-/// Within so many of them after everything healed all of the core must have got on.
-const HEALED_CHECKS: u32 = 600;
+/// Within so long after everything healed, and after the last silent worker has been given up, all of
+/// the core must have got on.
+const HEALED_SPAN: Duration = Duration::from_secs(300);
 /// How long after everybody has left nothing must be left, where no clock was set back.
 const GONE_SPAN: Duration = Duration::from_secs(900);
 
@@ -42,15 +43,22 @@ pub(super) async fn end(world: &Arc<World>, stream: &mut Stream) {
 async fn heal(world: &Arc<World>, stream: &mut Stream) {
     calm_down(world);
     choose_core(world, stream);
-    for _ in 0..HEALED_CHECKS {
+    let mut healed_for = Duration::ZERO;
+    while healed_for < HEALED_SPAN + patience(world) {
         if !supervise(world, CHECK_SPAN).await {
             return;
         }
         if waiting(world).is_empty() {
             break;
         }
+        healed_for += CHECK_SPAN;
     }
     world.book.see(&Seen::HealedLongAgo { waiting: &waiting(world) });
+}
+
+/// How long the most patiently awaited worker may be silent.
+fn patience(world: &World) -> Duration {
+    Duration::from_nanos(world.book.pages().patience.longest().as_nanos())
 }
 
 /// Some actors stay broken for ever; the others begin anew if they are down.

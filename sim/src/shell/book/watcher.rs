@@ -38,6 +38,7 @@ impl WatchNode for Watcher {
             pages.now = now;
             lost = pages.broke_word && recovered.applied < pages.durable;
             pages.durable = recovered.applied;
+            pages.patience.begin(pages.worker_timeout);
             pages.serving = true;
             pages.refusing = false;
             let last = pages.oracles.shadow().last();
