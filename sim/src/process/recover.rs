@@ -106,6 +106,7 @@ impl Recovering {
         journal.open = all.pop();
         if let Some(open) = journal.open {
             journal.tail = tail(disk, open, recovered.applied, snapshot)?;
+            cut_behind(disk, open.1, journal.tail)?;
         }
         journal.closed = all;
         Ok(Begun { recovered, journal, cut, segments: count })
@@ -150,6 +151,16 @@ fn tail(
         true => Err(format!("record {last} was read last, and the journal ends elsewhere now")),
         false => Ok(found.last().map_or(0, |last| last.end as u64)),
     }
+}
+
+/// Cuts off what is behind the end of a segment and reads as nothing. It may be something, which
+/// would come back when what is written over it is lost.
+fn cut_behind(disk: &mut Disk, file: FileId, tail: u64) -> Result<(), NoStart> {
+    if disk.size_bytes(file) > tail {
+        disk.set_len(file, tail).map_err(|error| error.to_string())?;
+        disk.sync_end(file, disk.sync_begin(file));
+    }
+    Ok(())
 }
 
 /// Applies what segments hold behind a snapshot.
