@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub use self::file::FileId;
 use self::file::{File, Write};
-pub use self::lies::Lies;
+use self::lies::Lies;
 pub use self::misread::Misread;
 pub use self::power::{CutFaults, CutOutcome};
 use crate::rng::Stream;
@@ -91,6 +91,7 @@ pub struct Disk {
     /// Bytes that can be written; unlimited when `None`.
     free_bytes: Option<u64>,
     cuts: u64,
+    lies: Lies,
 }
 
 impl Disk {
@@ -274,14 +275,31 @@ impl Disk {
 
     /// Ends a sync well: what it is for is durable.
     pub fn sync_end(&mut self, id: FileId, begun: u64) {
+        self.lies.kept(id, begun);
         if let Some(file) = self.files.get_mut(id.0) {
             file.make_durable(begun);
         }
     }
 
+    /// Ends a sync as if well, and makes nothing durable.
+    pub fn sync_lied(&mut self, id: FileId, begun: u64) {
+        self.lies.tell(id, begun);
+    }
+
+    /// Whether what was promised to be durable may be lost with the power: a sync of a file that
+    /// there is was a lie.
+    pub fn has_lied(&self) -> bool {
+        self.lies.files().any(|id| self.is_named(id))
+    }
+
+    fn is_named(&self, id: FileId) -> bool {
+        self.names.values().any(|named| *named == Named::File(id))
+    }
+
     /// Ends a sync badly: each write it was for is durable or not, a reader sees it all the same,
     /// and no later sync looks at it again.
     pub fn sync_failed(&mut self, id: FileId, begun: u64, stream: &mut Stream) {
+        self.lies.failed(id);
         if let Some(file) = self.files.get_mut(id.0) {
             file.forget_pending(begun, stream);
         }

@@ -1,6 +1,7 @@
 //! What the disk does on its own: losing pending writes with the power, and turning bits over.
 
 use super::file::{File, FileId, Write};
+use super::lies::Lies;
 use super::{Disk, Named};
 use crate::rng::Stream;
 
@@ -24,6 +25,8 @@ pub struct CutOutcome {
     pub reordered: bool,
     /// Writes of which only the beginning is there.
     pub torn: u64,
+    /// A sync had been a lie: what was promised to be durable may be among what is gone.
+    pub broke_word: bool,
 }
 
 impl Disk {
@@ -42,6 +45,9 @@ impl Disk {
             }
         }
         self.names.clone_from(&self.durable_names);
+        outcome.broke_word = self.has_lied();
+        // What is left now is all that there is.
+        self.lies = Lies::default();
         outcome
     }
 

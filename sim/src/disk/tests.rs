@@ -84,6 +84,27 @@ fn a_failed_sync_is_not_made_good_by_a_later_one() {
     assert!(outcomes.contains(&true) && outcomes.contains(&false));
 }
 
+/// Found by seed 2346706124432041834: an honest sync of the next segment was taken for one of all.
+#[test]
+fn a_lie_about_a_file_comes_out_with_the_power_unless_the_file_is_gone() {
+    for removed in [false, true] {
+        let mut disk = Disk::new();
+        let lied = written(&mut disk, &[b"abc"]);
+        disk.sync_lied(lied, disk.sync_begin(lied));
+        let other = disk.create("other").unwrap();
+        disk.write_at(other, 0, b"def").unwrap();
+        disk.sync_end(other, disk.sync_begin(other));
+        if removed {
+            disk.remove_file("d/f").unwrap();
+            disk.sync_dir("d");
+        }
+        disk.sync_dir("");
+        let outcome = disk.power_cut(ALL, &mut Stream::of_seed(1));
+        assert_eq!(outcome.broke_word, !removed);
+        assert!(!disk.has_lied(), "what was lost then is known");
+    }
+}
+
 #[test]
 fn a_full_disk_takes_what_fits() {
     let mut disk = Disk::new();

@@ -235,6 +235,7 @@ impl Sync {
 
     /// It says that it ended well, and did nothing.
     pub fn lie(self, disk: &mut Disk) {
+        disk.sync_lied(self.file, self.begun);
         acknowledged::note(disk, self.upto);
     }
 

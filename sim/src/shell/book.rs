@@ -195,6 +195,11 @@ impl Book {
         self.pages().kill_in = Some(effects);
     }
 
+    /// It does not die of that any more.
+    pub(super) fn let_live(&self) {
+        self.pages().kill_in = None;
+    }
+
     /// Everybody has gone long ago: the node's next step is looked at.
     pub(super) fn everybody_gone(&self) {
         self.pages().gone = true;

@@ -12,7 +12,7 @@ use rondo::store::{BoxFuture, Disk as Store, DiskFile, Entry, Lock};
 use tokio::time::Instant;
 
 use super::book::Book;
-use crate::disk::{CutFaults, Disk, DiskError, FileId, Lies};
+use crate::disk::{CutFaults, Disk, DiskError, FileId};
 use crate::fault::{Fault, Faults};
 use crate::rng::Stream;
 use crate::swarm::JournalShape;
@@ -38,7 +38,6 @@ struct State {
     calm: bool,
     /// An operation has failed in this life.
     failed: bool,
-    lies: Lies,
     /// What the power took was promised to be durable.
     broke_word: bool,
     /// The power has gone since a process last had its state back.
@@ -67,7 +66,6 @@ impl Platter {
             stalled_until: None,
             calm: false,
             failed: false,
-            lies: Lies::default(),
             broke_word: false,
             power_was_cut: false,
         };
@@ -102,12 +100,13 @@ impl Platter {
             reordered: has(Fault::ReorderedWrite),
             torn: has(Fault::TornWrite),
         };
-        let State { disk, stream, lies, broke_word, power_was_cut, .. } = &mut *state;
+        let State { disk, stream, broke_word, power_was_cut, .. } = &mut *state;
         // With the power goes the note of how far everything was acknowledged: damage to the last
         // records cannot be told from an unfinished write any more.
-        *broke_word |= lies.come_out() || disk.is_damaged();
+        let damaged = disk.is_damaged();
         *power_was_cut = true;
         let outcome = disk.power_cut(faults, stream);
+        *broke_word |= outcome.broke_word || damaged;
         let struck = [
             (Fault::LostWrite, outcome.lost > 0),
             (Fault::ReorderedWrite, outcome.reordered),
@@ -386,23 +385,21 @@ impl ShellFile {
             disk.dawdle(us).await;
             disk.turn().await;
             let mut state = disk.platter.state();
-            let State { disk: bytes, stream, lies, failed, .. } = &mut *state;
+            let State { disk: bytes, stream, failed, .. } = &mut *state;
             if let Some(fault) = fault {
                 disk.platter.book.fault(fault);
             }
             match fault {
                 Some(Fault::SyncFails) => {
                     *failed = true;
-                    lies.failed(id);
                     bytes.sync_failed(id, begun, stream);
                     Err(error(DiskError::Device))
                 }
                 Some(_) => {
-                    lies.tell(id, begun);
+                    bytes.sync_lied(id, begun);
                     Ok(())
                 }
                 None => {
-                    lies.kept(id, begun);
                     bytes.sync_end(id, begun);
                     Ok(())
                 }

@@ -83,6 +83,7 @@ fn choose_core(world: &Arc<World>, stream: &mut Stream) {
 
 /// Nothing goes wrong any more from here on.
 fn calm_down(world: &Arc<World>) {
+    world.book.let_live();
     world.platter.heal();
     world.platter.repair();
     heal_links(world);

@@ -34,7 +34,6 @@ impl World {
         self.die(false);
         self.node.disk = Disk::new();
         self.node.disks += 1;
-        (self.node.lied, self.node.lied_for_ever) = (false, false);
         (self.node.power_was_cut, self.node.broke_word) = (false, false);
         self.oracles.begin_anew(&self.node.settings);
     }
@@ -55,7 +54,7 @@ impl World {
     /// An older version has run until now, as far as one can tell from what it left behind.
     fn age_journal(&mut self) {
         let node = &self.node;
-        let whole = !node.lied && !node.lied_for_ever && !node.broke_word;
+        let whole = !node.disk.has_lied() && !node.broke_word;
         if !whole || node.node.is_none() || node.disk.is_damaged() {
             return;
         }

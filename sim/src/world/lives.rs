@@ -237,7 +237,7 @@ impl World {
             self.tally.fault(*fault);
         }
         self.node.power_was_cut = true;
-        self.node.broke_word |= std::mem::take(&mut self.node.lied) || self.node.lied_for_ever;
+        self.node.broke_word |= outcome.broke_word;
     }
 
     /// Tells a caller that there is no server, as its own side of the connection does.

@@ -68,10 +68,6 @@ pub(super) struct NodeMachine {
     pub(super) disk_slow: bool,
     pub(super) disk_stalled_until_ns: u64,
     pub(super) disk_failed: bool,
-    /// A sync has lied, and no honest one has followed.
-    pub(super) lied: bool,
-    /// A sync has failed after one had lied: no later one can make that good.
-    pub(super) lied_for_ever: bool,
     /// The power was cut since the last process served.
     pub(super) power_was_cut: bool,
     /// The disk has broken its word, so that acknowledged records may be gone.
@@ -113,8 +109,6 @@ impl NodeMachine {
             disk_slow: false,
             disk_stalled_until_ns: 0,
             disk_failed: false,
-            lied: false,
-            lied_for_ever: false,
             power_was_cut: false,
             broke_word: false,
             retry: false,

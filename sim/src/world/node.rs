@@ -281,17 +281,14 @@ impl World {
         if self.faults_on() && self.chance(Fault::SyncFails, 100) {
             self.struck(Fault::SyncFails, NODE, || format!("up to record {}", sync.upto));
             sync.fail(&mut self.node.disk, &mut self.node.disk_stream);
-            self.node.lied_for_ever |= self.node.lied;
             self.disk_fails("the sync failed");
             return self.settle();
         }
         if self.faults_on() && self.chance(Fault::SyncLies, 20) {
             self.struck(Fault::SyncLies, NODE, || format!("up to record {}", sync.upto));
             sync.lie(&mut self.node.disk);
-            self.node.lied = true;
         } else {
             sync.end(&mut self.node.disk);
-            self.node.lied = false;
         }
         if self.boundary(Mark::DiedBetweenSyncAndReply) {
             return;
