@@ -22,12 +22,10 @@ impl Dispatcher {
         let known = self.state.worker_at(&heartbeat.address);
         let reborn = known.is_some_and(|worker| worker.profile.uid != heartbeat.uid);
         let known_id = known.map(|worker| worker.id);
+        self.former.note(&heartbeat.current_tasks, self.state.counters().task);
         let decided = match known {
             Some(worker) => self.decide_known_worker(worker, &heartbeat),
-            None => {
-                self.former.note(&heartbeat.current_tasks, self.state.counters().task);
-                self.decide_new_worker(&heartbeat)
-            }
+            None => self.decide_new_worker(&heartbeat),
         };
         let records = decided.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
         let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, &heartbeat)).collect();
@@ -183,7 +181,6 @@ impl Dispatcher {
         if agreed.is_some_and(|(of, tasks)| *of == version && *tasks == current) {
             return WorkerHeartbeatReply::default();
         }
-        self.former.note(&current, self.state.counters().task);
         let runs: BTreeSet<TaskId> = current.iter().copied().collect();
         let missing = worker.tasks.difference(&runs);
         let new_tasks = missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?));
