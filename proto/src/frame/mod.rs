@@ -5,6 +5,7 @@ mod envelope;
 mod error;
 mod parts;
 mod records;
+mod scan;
 mod splits;
 mod wire;
 
@@ -13,3 +14,4 @@ pub use envelope::{decode, encode, peek};
 pub use error::FrameError;
 pub use parts::{decode_part, encode_part};
 pub use records::{decode_records, encode_records, records};
+pub use scan::{FRAME_ALIGNMENT, Stretch, aligned, scan};

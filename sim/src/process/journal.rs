@@ -4,11 +4,11 @@
 use rondo_core::control::Record;
 use rondo_core::ids::Lsn;
 use rondo_core::journal::GroupHeader;
-use rondo_proto::frame;
+use rondo_proto::frame::{self, aligned};
 
 use super::acknowledged;
 use super::compact::Compaction;
-use super::segment::{self, aligned};
+use super::segment;
 use crate::disk::{Disk, DiskError, FileId};
 use crate::swarm::JournalShape;
 

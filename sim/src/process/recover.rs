@@ -142,8 +142,8 @@ fn tail(
     last: Lsn,
     snapshot: Lsn,
 ) -> Result<u64, NoStart> {
-    let found = segment::scan(&Bytes::from(disk.read(file)));
-    let headers = found.iter().filter_map(|stretch| stretch.group.as_ref().ok());
+    let found = frame::scan(&Bytes::from(disk.read(file)));
+    let headers = found.iter().filter_map(|stretch| stretch.frame.as_ref().ok());
     let ends = headers.filter(|(header, _)| header.count > 0).last();
     let next = ends.map(|(header, _)| header.first.get().saturating_add(header.count));
     let must_have = first <= last && snapshot < last;
@@ -191,10 +191,10 @@ fn read_segment(
     recovery: &mut Recovery,
 ) -> Result<(), NoStart> {
     let bytes = Bytes::from(disk.read(file));
-    for stretch in segment::scan(&bytes) {
+    for stretch in frame::scan(&bytes) {
         let place = || format!("segment {first} offset {}", stretch.offset);
-        let (header, payload) = match &stretch.group {
-            Ok(group) => group,
+        let (header, frame) = match &stretch.frame {
+            Ok(frame) => frame,
             Err(reason) => {
                 scan.damaged(&place(), reason);
                 continue;
@@ -204,7 +204,8 @@ fn read_segment(
         if verdict.map_err(|error| error.to_string())? == Verdict::Skip {
             continue;
         }
-        let records = frame::decode_records(payload);
+        let payload = frame.slice(frame::FRAME_HEADER_BYTES..);
+        let records = frame::decode_records(&payload);
         let records = records.map_err(|error| format!("{}: {error}", place()))?;
         let mut lsn = header.first;
         for record in &records {
@@ -228,9 +229,9 @@ fn cut(disk: &mut Disk, end: &End) -> Result<(), NoStart> {
             disk.sync_dir(segment::DIR);
             continue;
         }
-        let found = segment::scan(&Bytes::from(disk.read(file)));
+        let found = frame::scan(&Bytes::from(disk.read(file)));
         let stays = found.iter().rev().find(|stretch| {
-            let header = stretch.group.as_ref().ok().map(|(header, _)| header);
+            let header = stretch.frame.as_ref().ok().map(|(header, _)| header);
             header.is_some_and(|header| header.count > 0 && header.first < end.next)
         });
         disk.set_len(file, stays.map_or(0, |last| last.end as u64)).map_err(failed)?;

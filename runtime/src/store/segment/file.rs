@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::ids::Lsn;
+use rondo_proto::frame::{Stretch, aligned, scan};
 
-use super::scan::{Stretch, aligned, scan};
 use crate::store::config::SEGMENT_READ_BYTES_MAX;
 use crate::store::disk::{Disk, DiskFile, is_full};
 use crate::store::reserve::Reserve;

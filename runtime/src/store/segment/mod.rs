@@ -5,7 +5,6 @@
 //! a segment comes into being with its first frame.
 
 mod file;
-mod scan;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,9 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::ids::Lsn;
 use rondo_core::journal::GroupHeader;
+use rondo_proto::frame::{Stretch, scan};
 
 use self::file::{OpenSegment, read_all};
-use self::scan::{Stretch, scan};
 use super::disk::{Disk, is_full};
 use super::health::Health;
 use super::order::{Order, last_to_stay, refuse_to_divide};

@@ -1,30 +1,30 @@
-//! Finds the frames in a segment's bytes, also behind damage.
+//! Finds the frames that lie one behind the other in a segment's bytes, also behind damage.
 
+use super::envelope::{FRAME_HEADER_BYTES, decode, peek};
 use bytes::Bytes;
 use rondo_core::journal::GroupHeader;
-use rondo_proto::frame::{FRAME_HEADER_BYTES, decode, peek};
 
 /// Frames begin at multiples of this many bytes.
-pub(super) const ALIGNMENT: usize = 8;
+pub const FRAME_ALIGNMENT: usize = 8;
 
 /// One stretch of a segment: a frame, or damage between frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub struct Stretch {
     /// Where it begins.
-    pub(super) offset: usize,
+    pub offset: usize,
     /// Where the next one begins.
-    pub(super) end: usize,
+    pub end: usize,
     /// The frame and what it says of itself, or why the bytes are none.
-    pub(super) frame: Result<(GroupHeader, Bytes), String>,
+    pub frame: Result<(GroupHeader, Bytes), String>,
 }
 
 /// The length of a frame with the zeros behind it.
-pub(super) const fn aligned(len: usize) -> usize {
-    len.next_multiple_of(ALIGNMENT)
+pub const fn aligned(len: usize) -> usize {
+    len.next_multiple_of(FRAME_ALIGNMENT)
 }
 
 /// Finds all stretches, in order. Zeros up to the end are what was set aside and not yet used.
-pub(super) fn scan(segment: &Bytes) -> Vec<Stretch> {
+pub fn scan(segment: &Bytes) -> Vec<Stretch> {
     let used = segment.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let mut found = Vec::new();
     let mut offset = 0;
@@ -65,17 +65,16 @@ fn frame_at(rest: &Bytes, offset: usize) -> Stretch {
 
 /// The first place behind `offset` with a good header.
 fn next_header(segment: &Bytes, offset: usize) -> Option<usize> {
-    let later = (offset.saturating_add(ALIGNMENT)..segment.len()).step_by(ALIGNMENT);
+    let later = (offset.saturating_add(FRAME_ALIGNMENT)..segment.len()).step_by(FRAME_ALIGNMENT);
     later.into_iter().find(|at| segment.get(*at..).is_some_and(|bytes| peek(bytes).is_ok()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::encode;
+    use super::*;
     use proptest::prelude::*;
     use rondo_core::ids::Lsn;
-    use rondo_proto::frame::encode;
-
-    use super::*;
 
     /// A frame of one record at `first`, with zeros behind it.
     fn frame(first: u64, payload: &[u8]) -> Vec<u8> {
