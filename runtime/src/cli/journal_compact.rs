@@ -9,7 +9,7 @@ use rondo_core::ids::Lsn;
 use super::exit::{Exit, Failure};
 use super::journal::{AtRest, open, say, unreadable, unusable};
 use super::progress::Progress;
-use crate::node::{CompactionError, SegmentRead, Snapshots, replay, segments_after};
+use crate::node::{Built, CompactionError, SegmentRead, Snapshots, replay, segments_after};
 
 /// Which journal to compact, and how.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,8 @@ pub(super) async fn compact(args: &CompactArgs) -> Result<(), Failure> {
     }
     journal.store.rotate(last.next()).await.map_err(|error| unusable(&error))?;
     let reads = closed_segments(&journal, base, last);
-    let upto = snapshots.build(reads, last.next()).await.map_err(|error| failed(&error))?;
+    let Built { upto, .. } =
+        snapshots.build(reads, last.next()).await.map_err(|error| failed(&error))?;
     let removed = remove_superfluous(&mut journal, upto).await?;
     say(&format!("snapshot of records up to {upto} written, {removed} segments removed"))
 }

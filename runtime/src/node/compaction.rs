@@ -76,6 +76,15 @@ pub struct Snapshots {
     part_bytes_max: usize,
 }
 
+/// A snapshot that was built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The last record in it.
+    pub upto: Lsn,
+    /// Its length in bytes.
+    pub size_bytes: u64,
+}
+
 /// A closed segment on its way in.
 pub type SegmentRead = BoxFuture<'static, Result<Vec<Found>, StoreError>>;
 
@@ -120,7 +129,11 @@ impl Snapshots {
     /// # Errors
     /// When something cannot be read or written; the previous snapshot and the segments behind it
     /// still count then.
-    pub async fn build(self, reads: Vec<SegmentRead>, until: Lsn) -> Result<Lsn, CompactionError> {
+    pub async fn build(
+        self,
+        reads: Vec<SegmentRead>,
+        until: Lsn,
+    ) -> Result<Built, CompactionError> {
         let mut replay = Replay::starting_from(self.load().await?, None);
         replay.durable_before(until);
         for read in reads {
@@ -128,20 +141,31 @@ impl Snapshots {
         }
         let (recovery, _) = replay.finish()?;
         let lsn = recovery.applied();
-        if let Err(error) = self.write(&recovery, lsn).await {
-            // What it takes up may be the last room there is.
-            if let Err(left) = self.clear_unfinished().await {
-                tracing::warn!(error = %left, "what was written in vain stays");
+        let size_bytes = match self.write(&recovery, lsn).await {
+            Ok(size_bytes) => size_bytes,
+            Err(error) => {
+                // What it takes up may be the last room there is.
+                if let Err(left) = self.clear_unfinished().await {
+                    tracing::warn!(error = %left, "what was written in vain stays");
+                }
+                return Err(error.into());
             }
-            return Err(error.into());
-        }
+        };
         let manifest = Manifest { snapshot: Some(lsn), journal_first: lsn.next() };
         manifest.write(&*self.disk, &self.directory).await?;
         if let Err(error) = self.remove_before(lsn).await {
             // It takes up room until the next snapshot's builder tries again, no more.
             tracing::warn!(%error, "an older snapshot could not be removed");
         }
-        Ok(lsn)
+        Ok(Built { upto: lsn, size_bytes })
+    }
+
+    /// The length in bytes of the snapshot that ends with record `upto`; 0 when there is none.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub async fn size_bytes(&self, upto: Lsn) -> Result<u64, StoreError> {
+        snapshot::size_bytes(&*self.disk, &self.files, upto).await
     }
 
     /// Removes what was left of snapshots that were never finished.
@@ -152,7 +176,7 @@ impl Snapshots {
         snapshot::clear_unfinished(&*self.disk, &self.files).await
     }
 
-    async fn write(&self, recovery: &Recovery, lsn: Lsn) -> Result<(), StoreError> {
+    async fn write(&self, recovery: &Recovery, lsn: Lsn) -> Result<u64, StoreError> {
         let disk = self.disk.clone();
         let mut writer =
             SnapshotWriter::create(disk, &self.files, lsn, self.part_bytes_max).await?;

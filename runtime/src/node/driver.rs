@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::blob_keeper::BlobKeeper;
+use super::compaction::Built;
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
 use super::pushes::{Pushes, settled};
@@ -236,14 +237,15 @@ impl Driver {
     }
 
     /// A snapshot that cannot be built costs space, not data: the segments behind it stay.
-    fn compacted(&mut self, outcome: Result<Lsn, String>) {
+    fn compacted(&mut self, outcome: Result<Built, String>) {
         let Some(journal) = &mut self.journal else {
             return;
         };
         match outcome {
-            Ok(upto) => {
-                tracing::info!(records = upto.get(), "snapshot written");
-                journal.forget_upto(upto);
+            Ok(built) => {
+                let Built { upto, size_bytes } = built;
+                tracing::info!(records = upto.get(), size_bytes, "snapshot written");
+                journal.forget(built);
             }
             Err(reason) => tracing::error!(reason, "a snapshot could not be built"),
         }

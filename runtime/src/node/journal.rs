@@ -12,7 +12,7 @@ use rondo_proto::frame;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::compaction::{CompactionError, Snapshots};
+use super::compaction::{Built, CompactionError, Snapshots};
 use super::upkeep::{Errand, ErrandUnderWay};
 use crate::store::{
     Acknowledged, AppendError, BoxFuture, DataDirectory, Store, StoreConfig, StoreError,
@@ -49,7 +49,9 @@ pub(super) struct Journal {
     marked: Lsn,
     /// Everything up to here is in a snapshot.
     pub(super) snapshot: Lsn,
-    pub(super) compaction: Option<JoinHandle<Result<Lsn, CompactionError>>>,
+    /// The snapshot's length in bytes.
+    pub(super) snapshot_bytes: u64,
+    pub(super) compaction: Option<JoinHandle<Result<Built, CompactionError>>>,
     compaction_retry: Duration,
     /// When to try again to build a snapshot that could not be built.
     pub(super) compact_again: Option<Instant>,
@@ -82,7 +84,7 @@ pub(super) enum JournalWoke {
     /// Everything up to here is durable, or not.
     Synced(Lsn, Result<(), StoreError>),
     /// A snapshot up to here counts, or could not be built.
-    Compacted(Result<Lsn, String>),
+    Compacted(Result<Built, String>),
     /// The store is back from its errand.
     Back(Result<Errand, StoreError>),
 }
@@ -100,14 +102,14 @@ pub(super) enum Appended {
 
 impl Journal {
     /// A journal over a store whose last record is `last`, all of it durable, and of which
-    /// everything up to `snapshot` is in a snapshot.
+    /// everything up to some record is in a snapshot.
     pub(super) fn new(
         store: Box<dyn Store>,
         directory: DataDirectory,
         acknowledged: Acknowledged,
         bounds: JournalBounds,
         last: Lsn,
-        snapshot: Lsn,
+        Built { upto: snapshot, size_bytes: snapshot_bytes }: Built,
     ) -> Self {
         let mut journal = Self {
             store: Some(store),
@@ -127,6 +129,7 @@ impl Journal {
             // What is recovered may stand behind the last mark, and is answered from now on.
             marked: Lsn::NONE,
             snapshot,
+            snapshot_bytes,
             compaction: None,
             compaction_retry: bounds.compaction_retry,
             compact_again: None,

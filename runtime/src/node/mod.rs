@@ -15,7 +15,7 @@ mod upkeep;
 mod watch;
 
 pub use blob_keeper::BlobPin;
-pub use compaction::{CompactionError, SegmentRead, Snapshots};
+pub use compaction::{Built, CompactionError, SegmentRead, Snapshots};
 pub use driver::NodeConfig;
 pub use port::RunningNode;
 pub use recovery::{Replay, ReplayError, Replayed, replay, segments_after};

@@ -8,7 +8,7 @@ use rondo_core::dispatcher;
 use rondo_core::ids::Digest;
 
 use super::blob_keeper::BlobKeeper;
-use super::compaction::{CompactionError, Snapshots};
+use super::compaction::{Built, CompactionError, Snapshots};
 use super::driver::{NodeConfig, Parts, spawn};
 use super::journal::{Journal, JournalBounds};
 use super::port::RunningNode;
@@ -105,7 +105,8 @@ pub async fn start_over(
     let snapshots = Snapshots::of(&directory, config);
     snapshots.clear_unfinished().await?;
     let snapshot = snapshots.load().await?;
-    let snapshot_lsn = snapshot.applied();
+    let upto = snapshot.applied();
+    let snapshot_built = Built { upto, size_bytes: snapshots.size_bytes(upto).await? };
     let mut store = directory.open_journal(config).await?;
     let (acknowledged, known) = directory.acknowledged().await?;
     let recovered = replay(&mut *store, snapshot, known).await?.recovered;
@@ -115,17 +116,13 @@ pub async fn start_over(
     let blobs = FileBlobs::open(directory.disk().clone(), &directory.blobs(), config).await?;
     let named = tidy_blobs(&blobs, &recovered).await?;
     let blobs = BlobKeeper::new(Arc::new(blobs), named);
-    tracing::info!(
-        records = recovered.applied.get(),
-        snapshot = snapshot_lsn.get(),
-        "state recovered"
-    );
+    tracing::info!(records = recovered.applied.get(), snapshot = upto.get(), "state recovered");
     let bounds = JournalBounds {
         store: config.clone(),
         compaction_retry: surroundings.node.compaction_retry,
     };
     let last = recovered.applied;
-    let journal = Journal::new(store, directory, acknowledged, bounds, last, snapshot_lsn);
+    let journal = Journal::new(store, directory, acknowledged, bounds, last, snapshot_built);
     run(surroundings, Durability::Journal, recovered, Some(journal), blobs)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rondo_core::ids::Lsn;
 use tokio::time::Instant;
 
-use super::compaction::SegmentRead;
+use super::compaction::{Built, SegmentRead};
 use super::handle::Figures;
 use super::journal::Journal;
 use super::recovery::segments_after;
@@ -77,8 +77,17 @@ impl Journal {
         let has_records = self.open_first <= self.appended;
         if has_records && self.open_bytes >= enough {
             self.send(Errand::Rotate(self.appended.next()));
-        } else if self.compact_again.is_some_and(|at| at <= Instant::now()) {
+        } else if self.is_compaction_put_off() {
             self.compact();
+        }
+    }
+
+    /// Whether a snapshot that could not be built is to be tried again, or one that was not worth
+    /// while is needed for its room.
+    fn is_compaction_put_off(&self) -> bool {
+        match self.compact_again {
+            Some(at) => at <= Instant::now(),
+            None => self.is_full && self.closed_segments > 0,
         }
     }
 
@@ -94,8 +103,16 @@ impl Journal {
     pub(super) fn came_back(&mut self, errand: &Errand) {
         self.count_segments();
         match errand {
-            Errand::Rotate(_) => self.compact(),
+            Errand::Rotate(_) => self.compact_if_worth_while(),
             Errand::Remove(_) => {}
+        }
+    }
+
+    /// Each snapshot is written whole. So that one of much is not written over and over, the closed
+    /// segments are to hold half as much as the one before, unless there is no room for them.
+    fn compact_if_worth_while(&mut self) {
+        if self.is_full || self.closed_bytes >= self.snapshot_bytes / 2 {
+            self.compact();
         }
     }
 
@@ -131,9 +148,10 @@ impl Journal {
         }
     }
 
-    /// Has the segments removed that are wholly in the snapshot that ends with record `upto`.
-    pub(super) fn forget_upto(&mut self, upto: Lsn) {
+    /// Has the segments removed that are wholly in a snapshot.
+    pub(super) fn forget(&mut self, Built { upto, size_bytes }: Built) {
         self.snapshot = self.snapshot.max(upto);
+        self.snapshot_bytes = size_bytes;
         let Some(store) = &self.store else {
             return;
         };

@@ -62,6 +62,17 @@ pub async fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<Lsn>, StoreError> {
     Ok(entries.iter().filter_map(|entry| names::position(&entry.name, SUFFIX)).collect())
 }
 
+/// The length in bytes of a snapshot; 0 when there is none.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub async fn size_bytes(disk: &dyn Disk, dir: &Path, lsn: Lsn) -> Result<u64, StoreError> {
+    let entries = disk.list(dir).await;
+    let entries = entries.map_err(|error| StoreError::new("cannot list", dir, &error))?;
+    let named = entries.iter().find(|entry| names::position(&entry.name, SUFFIX) == Some(lsn));
+    Ok(named.map_or(0, |entry| entry.size_bytes))
+}
+
 /// Removes what was left of snapshots that were never finished.
 ///
 /// # Errors
@@ -164,11 +175,11 @@ impl SnapshotWriter {
         if self.buffer.len() >= CHUNK_BYTES { self.write_out().await } else { Ok(()) }
     }
 
-    /// Ends the snapshot and gives it its name. Durable on return.
+    /// Ends the snapshot and gives it its name; its length in bytes. Durable on return.
     ///
     /// # Errors
     /// When that fails; a snapshot of that name may or may not be there then.
-    pub async fn finish(mut self) -> Result<(), StoreError> {
+    pub async fn finish(mut self) -> Result<u64, StoreError> {
         let hash = self.hash.finalize();
         let mark = TRAILER_MARK.to_le_bytes();
         let mut trailer = [&mark[..], &self.parts.to_le_bytes(), hash.as_bytes()].concat();
@@ -180,7 +191,8 @@ impl SnapshotWriter {
             self.disk.rename(&self.unfinished, &self.path).await?;
             self.disk.sync_dir(&self.dir).await
         };
-        finish.await.map_err(|error| StoreError::new("cannot finish", &self.path, &error))
+        finish.await.map_err(|error| StoreError::new("cannot finish", &self.path, &error))?;
+        Ok(self.written)
     }
 
     fn put(&mut self, bytes: &[u8]) {

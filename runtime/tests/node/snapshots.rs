@@ -154,6 +154,32 @@ fn a_snapshot_counts_even_if_the_one_before_cannot_be_removed() {
     assert_eq!(life.run(report(&life.node)).unwrap(), before);
 }
 
+/// Each is written whole, so one for each small segment would write the same over and over.
+#[test]
+fn snapshots_of_much_are_not_taken_for_little() {
+    let (mut world, disk) = World::faulty();
+    small_segments(&mut world);
+    // So that all that were ever taken can be counted.
+    *disk.faults.no_removal.lock().unwrap() = Some(".snap");
+    let life = Life::begin(&world);
+    life.run(async {
+        for chunk in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
+            create_jobs(&life.node, chunk, 400).await;
+            // One is taken at a time, and they take a while.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    life.stop();
+    let files = std::fs::read_dir(world.path.join("snapshots")).unwrap();
+    let files = files
+        .map(|file| file.unwrap())
+        .filter(|file| file.file_name().to_string_lossy().ends_with(".snap"));
+    let sizes: Vec<u64> = files.map(|file| file.metadata().unwrap().len()).collect();
+    let (total, largest) = (sizes.iter().sum::<u64>(), *sizes.iter().max().unwrap());
+    assert!(largest > 8 * SEGMENT_BYTES, "{sizes:?} bytes are not much");
+    assert!(total < 7 * largest, "{sizes:?} bytes");
+}
+
 /// Unfinished snapshots.
 fn unfinished(world: &World) -> usize {
     let files = std::fs::read_dir(world.path.join("snapshots")).unwrap();

@@ -162,19 +162,12 @@ impl World {
                 path: PathBuf::from("/data"),
                 store: Some(StoreKind::Segment),
                 free_space_reserve_bytes: RESERVE_BYTES,
-                segment_bytes_max: self.segment_bytes_max(),
+                segment_bytes_max: self.swarm.journal.segment_bytes_max,
             },
             dispatcher: self.swarm.settings.clone(),
             protocol_version: 9,
             bounds: self.bounds(),
         }
-    }
-
-    /// Each segment that is closed brings a snapshot of all there is, and in a long run that is much:
-    /// small segments would have it written over and over.
-    fn segment_bytes_max(&self) -> u64 {
-        let least = if self.swarm.span_ms > 100_000 { 1 << 15 } else { 0 };
-        self.swarm.journal.segment_bytes_max.max(least)
     }
 
     fn bounds(&self) -> Bounds {
