@@ -1,6 +1,6 @@
 //! At least once: where lost splits are handed out again, nobody who reads is told that a pass is
 //! over while splits of it are lost, and no iteration ends before somebody had a chance to take
-//! those that were lost last.
+//! those that were lost last. Nor does a lost split go to a worker that has no task to read it for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,8 @@ pub(super) struct Again {
     without_chance: BTreeSet<IterationId>,
     /// Calls of tasks for splits, with how many were lost of the pass when the call was taken.
     asking: BTreeMap<CallId, (Pass, u64)>,
+    /// Calls for splits of those who say who they are and have no task of the iteration.
+    idle: BTreeSet<CallId>,
 }
 
 impl Again {
@@ -40,11 +42,20 @@ impl Again {
         };
         let worker = state.worker_at(asker);
         let reads = worker.and_then(|worker| state.task_of(worker.id, *iteration));
-        if let (Some(_), Ok(source)) = (reads, u32::try_from(*source)) {
-            let pass = (*iteration, source, *repetition);
-            let lost = self.lost.get(&pass).copied().unwrap_or(0);
-            self.asking.insert(call, (pass, lost));
+        match (reads, u32::try_from(*source)) {
+            (Some(_), Ok(source)) => {
+                let pass = (*iteration, source, *repetition);
+                let lost = self.lost.get(&pass).copied().unwrap_or(0);
+                self.asking.insert(call, (pass, lost));
+            }
+            (Some(_), Err(_)) => {}
+            (None, _) => drop(self.idle.insert(call)),
         }
+    }
+
+    fn forget(&mut self, call: CallId) -> Option<(Pass, u64)> {
+        self.idle.remove(&call);
+        self.asking.remove(&call)
     }
 
     fn lose_tasks(&mut self, worker: WorkerId, state: &State) {
@@ -62,7 +73,7 @@ impl Again {
         *held = held.saturating_add(1);
     }
 
-    fn record(&mut self, record: &Record, state: &State) {
+    fn record(&mut self, record: &Record, during: Option<CallId>, state: &State) -> Verdict {
         let Record::Dispatcher(record) = record;
         if let dispatcher::Record::UpdateWorker { id, profile } = record {
             let before = state.workers().get(id).map(|worker| worker.profile.uid);
@@ -85,6 +96,9 @@ impl Again {
                 if let Some(task) = task {
                     self.hold(task, pass);
                 }
+                if during.is_some_and(|call| self.idle.contains(&call)) {
+                    return Err(format!("a lost split of {pass:?} went to one that reads nothing"));
+                }
             }
             dispatcher::Record::FinishTask { id } => {
                 self.held.remove(&id);
@@ -95,10 +109,11 @@ impl Again {
             dispatcher::Record::LoseWorker { id, .. } => self.lose_tasks(id, state),
             _ => {}
         }
+        Ok(())
     }
 
     fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
-        let asked = self.asking.remove(&call);
+        let asked = self.forget(call);
         match (asked, reply) {
             (Some((pass, lost)), Reply::Split(None)) if self.reissue && lost > 0 => {
                 Err(format!("a task was told that {pass:?} is over, and {lost} of it are lost"))
@@ -125,6 +140,7 @@ impl Again {
     /// What was taken back with the records was never taken.
     fn recovered(&mut self, state: &State) {
         self.asking.clear();
+        self.idle.clear();
         self.held = state
             .tasks()
             .values()
@@ -159,13 +175,13 @@ impl Oracle for Again {
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
             Seen::Taken { call, request, .. } => self.taken(*call, request, shadow),
-            Seen::Recorded { record, .. } => self.record(record, shadow.state()),
+            Seen::Recorded { record, during, .. } => {
+                return self.record(record, *during, shadow.state());
+            }
             Seen::Answered { call, answer: Ok(reply), .. } => {
                 return self.answered(*call, reply, shadow);
             }
-            Seen::Answered { call, .. } | Seen::GivenUp { call } => {
-                self.asking.remove(call);
-            }
+            Seen::Answered { call, .. } | Seen::GivenUp { call } => drop(self.forget(*call)),
             Seen::Configured(config) => self.reissue = config.reissue_lost_splits,
             Seen::Recovered { state, .. } => self.recovered(&state.dispatcher),
             _ => {}

@@ -5,6 +5,7 @@
 
 mod acknowledged;
 mod again;
+mod agreement;
 mod answers;
 mod collection;
 mod exactly_once;
@@ -122,6 +123,7 @@ fn all(settings: &Config) -> Vec<Box<dyn Oracle>> {
         Box::new(again::Again::new(settings.reissue_lost_splits)),
         Box::new(repetitions::Repetitions::default()),
         Box::new(rounds::Rounds::default()),
+        Box::new(agreement::Agreement::default()),
         Box::new(votes::Votes::default()),
         Box::new(identity::Identity::default()),
         Box::new(collection::Collection::new(settings.clone())),

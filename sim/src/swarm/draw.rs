@@ -3,7 +3,7 @@
 use rondo_core::dispatcher::Config;
 
 use super::{DatasetShape, Ending, JournalShape, NetShape, Pace, Swarm, settings};
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
 use crate::workload::kind::Weights;
 
@@ -44,7 +44,20 @@ impl Swarm {
             look_every: s.pick(&[256, 64, 1000]).copied().unwrap_or(256),
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
+        swarm.come_and_go(s);
         swarm
+    }
+
+    /// Where consumers read together, workers come and go more often: only then have they to agree on
+    /// something.
+    fn come_and_go(&mut self, s: &mut Stream) {
+        if self.together < 2 || !s.chance(500) {
+            return;
+        }
+        for fault in [Fault::RestartFresh, Fault::RestartSame] {
+            let strength = s.pick(&[0, 300, 1000]).copied().unwrap_or(0);
+            self.faults.set(fault, self.faults.strength(fault).max(strength));
+        }
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.

@@ -26,7 +26,7 @@ pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
         worker_timeout: span(s, &[5000, 500, 15_000, 0]),
         reissue_lost_splits: s.chance(500),
         named_job_retention: span(s, &[5000, 1000, 20_000, 0]),
-        dataset_retention: span(s, &[5000, 1000, 20_000, 0]),
+        dataset_retention: span(s, &[5000, 1000, 20_000, 60_000, 0]),
         gc_dynamic_sharding_jobs: s.chance(500),
         removal_timeout: span(s, &[3000, 500, 10_000]).unwrap_or(Duration::from_secs(3)),
         ..Config::default()

@@ -36,12 +36,18 @@ impl Operator {
         Self { number, at: Time::ZERO, calls: Outstanding::new(1) }
     }
 
-    /// One that consumers read, or one that is its own.
+    /// One that consumers read, or one of the few that are its own; some under numbers that the
+    /// dispatcher has yet to come by.
     fn dataset(&self, with: &mut With<'_>) -> Option<DatasetShape> {
         let mut shape = with.stream.pick(&with.swarm.datasets)?.clone();
         if with.stream.chance(500) {
-            let length = with.stream.between(100, 120);
-            (shape.sources, shape.wished) = (Some(vec![length, self.number.into()]), None);
+            let length = with.stream.between(100, 105);
+            shape.sources = Some(vec![length, self.number.into()]);
+            shape.wished = match length {
+                100 | 101 => Some(format!("own{length}")),
+                102 | 103 => None,
+                _ => Some(number_to_come(with)?.to_string()),
+            };
         }
         Some(shape)
     }
@@ -66,6 +72,13 @@ impl Operator {
         let token = self.calls.add(patience(now, with), ());
         with.acts.push(Act::Call { token, request });
     }
+}
+
+/// A number some way behind the newest that a dataset has got.
+fn number_to_come(with: &mut With<'_>) -> Option<i64> {
+    let ahead = with.stream.pick(&[40, 10, 100, 200]).copied()?;
+    let newest = with.known.datasets.at(0).and_then(|id| id.as_str().parse::<i64>().ok());
+    newest.unwrap_or(1000).checked_add(ahead)
 }
 
 impl Actor for Operator {
