@@ -1,5 +1,6 @@
 //! No acknowledged update is lost: what was answered before a death is there after it. Nor does an
-//! answer leave before what it tells is durable.
+//! answer leave before what it tells is durable. Tasks that a worker says are over are over when it
+//! is answered.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ pub(super) struct Acknowledged {
     written: BTreeMap<CallId, Lsn>,
     /// Calls that wait for a task to be given up.
     removing: BTreeMap<CallId, TaskId>,
+    /// Calls that say of tasks that they are over.
+    reporting: BTreeMap<CallId, Vec<TaskId>>,
     /// Where tasks were given up.
     removed: BTreeMap<TaskId, Lsn>,
     /// The newest record that anybody was told of.
@@ -31,6 +34,27 @@ impl Acknowledged {
         own.max(removed.copied().unwrap_or(Lsn::NONE))
     }
 
+    fn taken(&mut self, call: CallId, request: &Request) {
+        match request {
+            Request::MaybeRemoveTask { task, .. } => drop(self.removing.insert(call, *task)),
+            Request::WorkerUpdate { progress, .. } => {
+                let over = progress.iter().filter(|(_, is_over)| *is_over);
+                self.reporting.insert(call, over.map(|(task, _)| *task).collect());
+            }
+            _ => {}
+        }
+    }
+
+    /// What a worker was told is noted.
+    fn reported(&mut self, call: CallId, shadow: &Shadow) -> Verdict {
+        let tasks = shadow.state().tasks();
+        let open = |id: &TaskId| tasks.get(id).is_some_and(|task| !task.finished);
+        match self.reporting.remove(&call).unwrap_or_default().into_iter().find(open) {
+            Some(task) => Err(format!("call {call} said that task {task} is over, and it goes on")),
+            None => Ok(()),
+        }
+    }
+
     fn note(&mut self, lsn: Lsn, record: &Record, during: Option<CallId>) {
         if let Some(call) = during {
             self.written.insert(call, lsn);
@@ -44,6 +68,7 @@ impl Acknowledged {
     fn forget_calls(&mut self) {
         self.written.clear();
         self.removing.clear();
+        self.reporting.clear();
     }
 }
 
@@ -52,11 +77,9 @@ impl Oracle for Acknowledged {
         "acknowledged"
     }
 
-    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
-            Seen::Taken { call, request: Request::MaybeRemoveTask { task, .. }, .. } => {
-                self.removing.insert(*call, *task);
-            }
+            Seen::Taken { call, request, .. } => self.taken(*call, request),
             Seen::Recorded { lsn, record, during } => self.note(*lsn, record, *during),
             Seen::Answered { call, answer: Ok(reply), durable } => {
                 let needs = self.depends_on(*call, reply);
@@ -67,10 +90,12 @@ impl Oracle for Acknowledged {
                     ));
                 }
                 self.told = self.told.max(needs);
+                return self.reported(*call, shadow);
             }
             Seen::Answered { call, answer: Err(_), .. } | Seen::GivenUp { call } => {
                 self.written.remove(call);
                 self.removing.remove(call);
+                self.reporting.remove(call);
             }
             Seen::Died => self.forget_calls(),
             Seen::Recovered { state, disk_lied } => {

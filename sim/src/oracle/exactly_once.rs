@@ -1,7 +1,8 @@
 //! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
 //! where no worker was declared lost or restarted, at least once where lost splits are handed out
 //! again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
-//! position that is saved passes over none of them.
+//! position that is saved passes over none of them. No call is refused for which a split was chosen,
+//! as long as the node goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +33,8 @@ pub(super) struct ExactlyOnce {
     asked: BTreeMap<(IterationId, i64), i64>,
     /// Iterations that began in the middle.
     resumed: BTreeSet<IterationId>,
+    /// A call that was refused, and for which there was a split.
+    refused: Option<CallId>,
 }
 
 impl ExactlyOnce {
@@ -43,6 +46,7 @@ impl ExactlyOnce {
             passes: BTreeMap::new(),
             asked: BTreeMap::new(),
             resumed: BTreeSet::new(),
+            refused: None,
         }
     }
 
@@ -143,12 +147,27 @@ impl ExactlyOnce {
     }
 }
 
+impl ExactlyOnce {
+    /// A node that stops refuses everything first.
+    fn check_refused(&mut self, seen: &Seen<'_>) -> Verdict {
+        match (seen, self.refused) {
+            (Seen::Answered { answer: Err(_), .. }, _) | (_, None) => Ok(()),
+            (Seen::Halted { .. } | Seen::Died, _) => {
+                self.refused = None;
+                Ok(())
+            }
+            (_, Some(call)) => Err(format!("call {call} was refused, and nobody gets its split")),
+        }
+    }
+}
+
 impl Oracle for ExactlyOnce {
     fn name(&self) -> &'static str {
         "exactly-once"
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        self.check_refused(seen)?;
         match seen {
             Seen::Taken {
                 call,
@@ -165,8 +184,12 @@ impl Oracle for ExactlyOnce {
             Seen::Answered { call, answer: Ok(reply), .. } => {
                 return self.answered(*call, reply, shadow);
             }
-            Seen::Answered { call, .. } | Seen::GivenUp { call } => {
-                // What it produced stays in doubt.
+            // What it produced stays in doubt.
+            Seen::Answered { call, .. } => {
+                self.asking.remove(call);
+                self.refused = self.refused.or(self.producing.take(call));
+            }
+            Seen::GivenUp { call } => {
                 self.asking.remove(call);
                 self.producing.remove(call);
             }

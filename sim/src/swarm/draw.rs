@@ -45,6 +45,7 @@ impl Swarm {
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
+        swarm.cut_off_writes(s);
         swarm
     }
 
@@ -58,6 +59,22 @@ impl Swarm {
             let strength = s.pick(&[0, 300, 1000]).copied().unwrap_or(0);
             self.faults.set(fault, self.faults.strength(fault).max(strength));
         }
+    }
+
+    /// In some runs the power goes again and again in the midst of writes that pile up behind syncs.
+    fn cut_off_writes(&mut self, s: &mut Stream) {
+        if !s.chance(150) {
+            return;
+        }
+        for fault in [Fault::KillAtEffect, Fault::PowerCut] {
+            self.faults.set(fault, 1000);
+        }
+        for fault in [Fault::LostWrite, Fault::ReorderedWrite, Fault::TornWrite] {
+            let strength = s.pick(&[500, 0]).copied().unwrap_or(0);
+            self.faults.set(fault, self.faults.strength(fault).max(strength));
+        }
+        self.journal.group_bytes_max = s.pick(&[1, 256]).copied().unwrap_or(1);
+        self.journal.sync_us_mean = 20_000;
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.

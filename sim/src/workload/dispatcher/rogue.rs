@@ -104,7 +104,8 @@ impl Rogue {
             1 => rounds(client, None, None),
             2 => Request::WorkerUpdate {
                 worker_address: address(0, 0).to_string(),
-                progress: vec![(*with.known.tasks.at(place)?, true)],
+                // The first one nobody knows, or no more.
+                progress: vec![(TaskId::new(1), true), (*with.known.tasks.at(place)?, true)],
             },
             _ => Request::GetOrCreateIteration { job: *with.known.jobs.at(place)?, repetition: 0 },
         })
