@@ -11,6 +11,9 @@ use crate::workload::kind::Weights;
 const ENDINGS: [Ending; 6] =
     [Ending::Cut, Ending::Heal, Ending::Heal, Ending::Drain, Ending::Cut, Ending::Heal];
 
+/// Runs in which the power goes all the time take no longer.
+const POWER_SPAN_MS_MAX: u64 = 30_000;
+
 impl Swarm {
     /// The configuration of a run: drawn, unless a tape says it.
     pub fn draw(source: &Source) -> (Self, Stream) {
@@ -62,19 +65,21 @@ impl Swarm {
     }
 
     /// In some runs the power goes again and again in the midst of writes that pile up behind syncs.
+    /// Short ones: in long ones most of the time would go by over journals that are read again.
     fn cut_off_writes(&mut self, s: &mut Stream) {
-        if !s.chance(150) {
+        if !s.chance(200) || self.span_ms > POWER_SPAN_MS_MAX {
             return;
         }
         for fault in [Fault::KillAtEffect, Fault::PowerCut] {
             self.faults.set(fault, 1000);
         }
         for fault in [Fault::LostWrite, Fault::ReorderedWrite, Fault::TornWrite] {
-            let strength = s.pick(&[500, 0]).copied().unwrap_or(0);
+            let strength = s.pick(&[500, 500, 0]).copied().unwrap_or(0);
             self.faults.set(fault, self.faults.strength(fault).max(strength));
         }
         self.journal.group_bytes_max = s.pick(&[1, 256]).copied().unwrap_or(1);
-        self.journal.sync_us_mean = 20_000;
+        self.journal.segment_bytes_max = self.journal.segment_bytes_max.min(16_384);
+        self.journal.sync_us_mean = s.pick(&[300_000, 20_000]).copied().unwrap_or(20_000);
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.

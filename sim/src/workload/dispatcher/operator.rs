@@ -46,7 +46,7 @@ impl Operator {
             shape.wished = match length {
                 100 | 101 => Some(format!("own{length}")),
                 102 | 103 => None,
-                _ => Some(number_to_come(with)?.to_string()),
+                _ => Some(with.stream.between(1005, 1150).to_string()),
             };
         }
         Some(shape)
@@ -72,13 +72,6 @@ impl Operator {
         let token = self.calls.add(patience(now, with), ());
         with.acts.push(Act::Call { token, request });
     }
-}
-
-/// A number some way behind the newest that a dataset has got.
-fn number_to_come(with: &mut With<'_>) -> Option<i64> {
-    let ahead = with.stream.pick(&[40, 10, 100, 200]).copied()?;
-    let newest = with.known.datasets.at(0).and_then(|id| id.as_str().parse::<i64>().ok());
-    newest.unwrap_or(1000).checked_add(ahead)
 }
 
 impl Actor for Operator {
