@@ -49,6 +49,7 @@ impl Swarm {
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
         swarm.cut_off_writes(s);
+        swarm.fill_disk(s);
         swarm
     }
 
@@ -80,6 +81,17 @@ impl Swarm {
         self.journal.group_bytes_max = s.pick(&[1, 256]).copied().unwrap_or(1);
         self.journal.segment_bytes_max = self.journal.segment_bytes_max.min(16_384);
         self.journal.sync_us_mean = s.pick(&[300_000, 20_000]).copied().unwrap_or(20_000);
+    }
+
+    /// In some runs workers come back while the disk is full, about as long as they are waited for.
+    fn fill_disk(&mut self, s: &mut Stream) {
+        if !s.chance(80) {
+            return;
+        }
+        self.faults.set(Fault::DiskFull, 500);
+        self.faults.set(Fault::RestartSame, 1000);
+        self.pace.down_ms = self.pace.down_ms.max(3000);
+        self.pace.worker_heartbeat_ms = self.pace.worker_heartbeat_ms.min(1000);
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.

@@ -60,7 +60,7 @@ enum Output {
     /// Columns, a line as soon as it is known.
     #[default]
     Text,
-    /// A table for a page, at the end.
+    /// A table for a page, a row as soon as it is known.
     Markdown,
     /// One object, at the end.
     Json,
@@ -74,20 +74,24 @@ pub(super) fn run(arguments: &MutantsArguments) -> Done {
         return Err(format!("{} has no such patch", arguments.patches.display()));
     }
     let tree = Tree::new(&arguments.scratch)?;
-    if arguments.output == Output::Text {
-        println!("{}", table::text_head());
+    match arguments.output {
+        Output::Text => println!("{}", table::text_head()),
+        Output::Markdown => println!("{}", table::markdown_head()),
+        Output::Json => {}
     }
     let mut rows = Vec::new();
     for plant in plants {
         let row = look_for(arguments, &tree, plant);
-        if arguments.output == Output::Text {
-            println!("{}", table::text_row(&row));
+        match arguments.output {
+            Output::Text => println!("{}", table::text_row(&row)),
+            Output::Markdown => println!("{}", table::markdown_row(&row)),
+            Output::Json => {}
         }
         rows.push(row);
     }
     match arguments.output {
         Output::Text => println!("{}", table::summary(&rows)),
-        Output::Markdown => print!("{}", table::markdown(&rows)),
+        Output::Markdown => println!("\n{}", table::summary(&rows)),
         Output::Json => print!("{}", table::json(&rows)),
     }
     Ok(table::is_well(&rows))

@@ -1,7 +1,6 @@
 //! The table of planted bugs: found by which oracle, and how soon.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::Duration;
 
 use super::hunt::Point;
@@ -82,6 +81,10 @@ impl Row {
         self.needed().last().map_or_else(|| "-".into(), |needed| count(*needed))
     }
 
+    fn note(&self) -> &'static str {
+        if self.fate() == Fate::FoundOtherwise { " (not as expected)" } else { "" }
+    }
+
     fn fired_text(&self) -> String {
         match &self.hunt {
             Err(_) => "not planted".into(),
@@ -114,7 +117,7 @@ pub(super) fn text_row(row: &Row) -> String {
         Err(reason) => reason.replace('\n', "\n    "),
         Ok(_) => row.fired_text(),
     };
-    let note = if row.fate() == Fate::FoundOtherwise { "  (not as expected)" } else { "" };
+    let note = row.note();
     format!(
         "{:<30} {:<24} {:>7} {:>7} {:>6} {:>7.1} {:>7.1}  {fired}{note}",
         row.plant.name,
@@ -149,27 +152,24 @@ pub(super) fn is_well(rows: &[Row]) -> bool {
     missed == 0 && number(rows, Fate::FoundOtherwise) * 10 <= rows.len()
 }
 
-/// A table for a page.
-pub(super) fn markdown(rows: &[Row]) -> String {
-    let mut page = String::from(
-        "| bug | expected | fired | median | worst | found |\n|---|---|---|---|---|---|\n",
-    );
-    for row in rows {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} | {} | {}/{} |",
-            row.plant.name,
-            row.plant.expected.join(", "),
-            row.fired_text(),
-            row.median(),
-            row.worst(),
-            row.found(),
-            row.points().len()
-        );
-    }
-    let _ = writeln!(page, "\n{}", summary(rows));
-    page
+/// The head of a table for a page.
+pub(super) const fn markdown_head() -> &'static str {
+    "| bug | expected | fired, at how many points | median | worst | found |\n|---|---|---|---|---|---|"
+}
+
+/// A row of it.
+pub(super) fn markdown_row(row: &Row) -> String {
+    format!(
+        "| `{}` | {} | {}{} | {} | {} | {}/{} |",
+        row.plant.name,
+        row.plant.expected.join(", "),
+        row.fired_text().replace('\n', " "),
+        row.note(),
+        row.median(),
+        row.worst(),
+        row.found(),
+        row.points().len()
+    )
 }
 
 /// All of it for a program.
