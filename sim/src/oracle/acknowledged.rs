@@ -34,9 +34,16 @@ impl Acknowledged {
         own.max(removed.copied().unwrap_or(Lsn::NONE))
     }
 
-    fn taken(&mut self, call: CallId, request: &Request) {
+    fn taken(&mut self, call: CallId, request: &Request, shadow: &Shadow) {
         match request {
-            Request::MaybeRemoveTask { task, .. } => drop(self.removing.insert(call, *task)),
+            // Another task may get that number later on, and be given up, before this is answered.
+            Request::MaybeRemoveTask { task, .. } if shadow.state().tasks().contains_key(task) => {
+                self.removing.insert(call, *task);
+            }
+            Request::MaybeRemoveTask { task, .. } => {
+                let removed = self.removed.get(task).copied();
+                self.written.extend(removed.map(|lsn| (call, lsn)));
+            }
             Request::WorkerUpdate { progress, .. } => {
                 let over = progress.iter().filter(|(_, is_over)| *is_over);
                 self.reporting.insert(call, over.map(|(task, _)| *task).collect());
@@ -79,7 +86,7 @@ impl Oracle for Acknowledged {
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
-            Seen::Taken { call, request, .. } => self.taken(*call, request),
+            Seen::Taken { call, request, .. } => self.taken(*call, request, shadow),
             Seen::Recorded { lsn, record, during } => self.note(*lsn, record, *during),
             Seen::Answered { call, answer: Ok(reply), durable } => {
                 let needs = self.depends_on(*call, reply);

@@ -148,16 +148,17 @@ impl ExactlyOnce {
 }
 
 impl ExactlyOnce {
-    /// A node that stops refuses everything first.
+    /// A node that stops refuses everything first; one that takes a call or records something goes
+    /// on.
     fn check_refused(&mut self, seen: &Seen<'_>) -> Verdict {
         match (seen, self.refused) {
-            (Seen::Answered { answer: Err(_), .. }, _) | (_, None) => Ok(()),
-            (Seen::Halted { .. } | Seen::Died, _) => {
-                self.refused = None;
-                Ok(())
+            (Seen::Taken { .. } | Seen::Recorded { .. }, Some(call)) => {
+                return Err(format!("call {call} was refused, and nobody gets its split"));
             }
-            (_, Some(call)) => Err(format!("call {call} was refused, and nobody gets its split")),
+            (Seen::Halted { .. } | Seen::Died, _) => self.refused = None,
+            _ => {}
         }
+        Ok(())
     }
 }
 

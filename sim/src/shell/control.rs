@@ -120,7 +120,7 @@ impl World {
             }
             // A disk that fails while a process starts or stops keeps it from doing so.
             Err(ServeError::Start(error)) if left.failed && !is_damage(error) => {}
-            Err(ServeError::Shutdown(_)) if left.failed => {}
+            Err(ServeError::Shutdown(_)) if left.failed || left.stalled => {}
             Err(ServeError::Start(error)) => {
                 self.book.see(&Seen::StartRefused { reason: &error.to_string(), damaged });
                 again = self.after_refusal(damaged);

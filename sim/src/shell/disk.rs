@@ -28,6 +28,9 @@ pub(super) struct Platter {
     faults: Faults,
 }
 
+/// A stop is given up when the disk has not done its part for so long.
+const STALL_REMEMBERED: Duration = Duration::from_secs(10);
+
 struct State {
     disk: Disk,
     stream: Stream,
@@ -49,6 +52,8 @@ struct State {
 pub(super) struct Left {
     /// An operation had failed, or the disk was full.
     pub(super) failed: bool,
+    /// It stood still a short while ago.
+    pub(super) stalled: bool,
 }
 
 impl Platter {
@@ -88,7 +93,9 @@ impl Platter {
     pub(super) fn end_life(&self) -> Left {
         let mut state = self.state();
         state.life = state.life.wrapping_add(1);
-        Left { failed: state.failed || state.disk.free_bytes().is_some() }
+        let failed = state.failed || state.disk.free_bytes().is_some();
+        let stalled = state.stalled_until.is_some_and(|until| until.elapsed() < STALL_REMEMBERED);
+        Left { failed, stalled }
     }
 
     /// The power goes, and with it what was not synced.
