@@ -9,10 +9,15 @@ use crate::tier::Tier;
 
 /// Between two starting points.
 const APART: u64 = 1_000_000_007;
-/// Seeds that a process runs at first; each later one runs more of them.
-const FIRST_SEEDS: u64 = 100;
-/// What it runs at most.
-const MOST_SEEDS: u64 = 2_000;
+/// Seeds that a process runs at first, and at most: each later one runs more of them. In the shell
+/// world a seed takes some tenths of a second.
+const fn seeds_at_once(tier: Tier) -> (u64, u64) {
+    match tier {
+        Tier::Core => (100, 2_000),
+        Tier::Shell => (10, 100),
+    }
+}
+
 /// A process that takes longer hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(180);
 
@@ -50,7 +55,8 @@ impl Hunt {
     /// When the swarm cannot be run.
     pub(super) fn run(&self) -> Vec<Point> {
         let began = Instant::now();
-        let mut points: Vec<Point> = (1..=self.bounds.points).map(Point::new).collect();
+        let mut points: Vec<Point> =
+            (1..=self.bounds.points).map(|number| Point::new(number, self.tier)).collect();
         while began.elapsed() < self.bounds.time && points.iter().any(|point| self.goes_on(point)) {
             let rest: Mutex<Vec<&mut Point>> =
                 Mutex::new(points.iter_mut().filter(|point| self.goes_on(point)).collect());
@@ -80,7 +86,7 @@ impl Hunt {
     /// Runs some more seeds from a point.
     fn go_on(&self, point: &mut Point) {
         let seeds = point.chunk.min(self.bounds.seeds.saturating_sub(point.seeds));
-        point.chunk = point.chunk.saturating_mul(2).min(MOST_SEEDS);
+        point.chunk = point.chunk.saturating_mul(2).min(seeds_at_once(self.tier).1);
         let next = point.from.wrapping_add(point.seeds);
         match self.swarm(next, seeds) {
             Ok(None) => point.seeds = point.seeds.saturating_add(seeds),
@@ -115,9 +121,9 @@ impl Hunt {
 }
 
 impl Point {
-    const fn new(number: u64) -> Self {
+    const fn new(number: u64, tier: Tier) -> Self {
         let from = number.wrapping_mul(APART);
-        Self { from, seeds: 0, promise: None, chunk: FIRST_SEEDS }
+        Self { from, seeds: 0, promise: None, chunk: seeds_at_once(tier).0 }
     }
 }
 
