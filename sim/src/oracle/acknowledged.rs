@@ -35,9 +35,10 @@ impl Acknowledged {
     }
 
     fn taken(&mut self, call: CallId, request: &Request, shadow: &Shadow) {
+        // Another task may get a number later on, before this is answered.
+        let is_there = |task: &TaskId| shadow.state().tasks().contains_key(task);
         match request {
-            // Another task may get that number later on, and be given up, before this is answered.
-            Request::MaybeRemoveTask { task, .. } if shadow.state().tasks().contains_key(task) => {
+            Request::MaybeRemoveTask { task, .. } if is_there(task) => {
                 self.removing.insert(call, *task);
             }
             Request::MaybeRemoveTask { task, .. } => {
@@ -45,7 +46,7 @@ impl Acknowledged {
                 self.written.extend(removed.map(|lsn| (call, lsn)));
             }
             Request::WorkerUpdate { progress, .. } => {
-                let over = progress.iter().filter(|(_, is_over)| *is_over);
+                let over = progress.iter().filter(|(task, is_over)| *is_over && is_there(task));
                 self.reporting.insert(call, over.map(|(task, _)| *task).collect());
             }
             _ => {}

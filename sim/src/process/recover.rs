@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rondo_core::control::{Recovered, Recovery};
 use rondo_core::ids::Lsn;
 use rondo_core::journal::{End, RecoverError, Scan, Verdict};
-use rondo_proto::frame;
+use rondo_proto::frame::{self, Stretch};
 
 use super::compact::{SNAPSHOTS, clear, read_snapshot, snapshot_bytes};
 use super::journal::Journal;
@@ -133,9 +133,10 @@ fn segments(disk: &Disk) -> Vec<(Lsn, FileId)> {
     files.collect()
 }
 
-/// Where the open segment ends. It is read again, so it may come otherwise than before, and writing
-/// there would destroy what is in it: the last record must be the one that was read last, unless the
-/// snapshot has that.
+/// Where the open segment ends: behind the group with the last record. It is read again, so it may
+/// come otherwise than before, and writing there would destroy what is in it: that group must be
+/// there, unless the snapshot has all of it. What lies behind may not be what it seems, so that the
+/// end of something in it may be amid something else.
 fn tail(
     disk: &Disk,
     (first, file): (Lsn, FileId),
@@ -143,13 +144,18 @@ fn tail(
     snapshot: Lsn,
 ) -> Result<u64, NoStart> {
     let found = frame::scan(&Bytes::from(disk.read(file)));
-    let headers = found.iter().filter_map(|stretch| stretch.frame.as_ref().ok());
-    let ends = headers.filter(|(header, _)| header.count > 0).last();
-    let next = ends.map(|(header, _)| header.first.get().saturating_add(header.count));
+    let ends_with_last = |stretch: &&Stretch| {
+        let header = stretch.frame.as_ref().map(|(header, _)| header);
+        header.is_ok_and(|h| {
+            h.count > 0 && h.first.get().saturating_add(h.count) == last.next().get()
+        })
+    };
     let must_have = first <= last && snapshot < last;
-    match must_have && next != Some(last.next().get()) {
-        true => Err(format!("record {last} was read last, and the journal ends elsewhere now")),
-        false => Ok(found.last().map_or(0, |last| last.end as u64)),
+    match found.iter().rfind(ends_with_last) {
+        None if must_have => {
+            Err(format!("record {last} was read last, and the journal ends elsewhere now"))
+        }
+        end => Ok(end.map_or(0, |stretch| stretch.end as u64)),
     }
 }
 
