@@ -205,10 +205,14 @@ impl World {
         let Some(machine) = self.actors.get_mut(actor as usize) else {
             return;
         };
-        if machine.wake_at_ns != now_ns || machine.being != Being::Up {
+        if machine.wake_at_ns != now_ns {
             return;
         }
+        // Also of one that is down: it may be there again within this nanosecond, and wants its own.
         machine.wake_at_ns = u64::MAX;
+        if machine.being != Being::Up {
+            return;
+        }
         machine.woken_at_ns = now_ns;
         self.tell(actor, Happening::Wake);
     }
