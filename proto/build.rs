@@ -2,11 +2,12 @@
 
 use std::error::Error;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "tensorflow/tensor.proto",
     "tensorflow/data/dispatcher.proto",
     "tensorflow/data/worker.proto",
     "grpc/health/v1/health.proto",
+    "rondo/journal/v1/coordination.proto",
     "rondo/journal/v1/journal.proto",
     "rondo/v1/admin.proto",
 ];

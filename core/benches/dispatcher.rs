@@ -80,7 +80,9 @@ impl World {
         let mut answer = None;
         for effect in self.effects.drain() {
             if let Effect::Reply { result, .. } = effect {
-                let Reply::Dispatcher(reply) = result.expect("refused");
+                let Reply::Dispatcher(reply) = result.expect("refused") else {
+                    continue;
+                };
                 answer = Some(reply);
             }
         }

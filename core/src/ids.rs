@@ -56,6 +56,31 @@ numeric_id!(
     WorkerId(i64)
 );
 numeric_id!(
+    /// A namespace: the coordination of one ML job. Never on the wire, where its name or its port
+    /// stands for it.
+    NamespaceId(u32)
+);
+numeric_id!(
+    /// A coordination task: one process of the job, counted from 0 (`task_id` on the wire).
+    TaskIndex(i32)
+);
+numeric_id!(
+    /// One run of a coordination task's process, drawn by the process itself.
+    Incarnation(u64)
+);
+numeric_id!(
+    /// One life of a namespace, drawn when it begins; clients know it as the service's incarnation.
+    ServiceIncarnation(u64)
+);
+numeric_id!(
+    /// A namespace's count of changes to its keys.
+    Revision(u64)
+);
+numeric_id!(
+    /// A relay, by the number it drew for itself.
+    RelayId(u64)
+);
+numeric_id!(
     /// A call a driver waits to have answered; unique within one run of the driver.
     CallId(u64)
 );

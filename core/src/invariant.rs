@@ -1,6 +1,7 @@
 //! Numbered invariants: what holds of every state between two steps, whatever the inputs were.
 //!
-//! `D` numbers speak of the dispatcher, `N` numbers of the node around it. Each machine keeps its
+//! `D` numbers speak of the dispatcher, `C` numbers of the coordination service, `N` numbers of the
+//! node around them. Each machine keeps its
 //! own list; here they are checked together. A check looks at the whole state, so it is for tests,
 //! simulation and debug builds, not for every step in production.
 
@@ -8,6 +9,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::control::{self, Node};
+use crate::coordination::{self, Coordination};
 use crate::dispatcher::{self, Dispatcher, State};
 
 /// Something that must always hold of an `S`.
@@ -45,6 +47,10 @@ impl core::error::Error for Violation {}
 pub const OF_STATE: &[Invariant<State>] = dispatcher::STATE_INVARIANTS;
 /// The invariants of the dispatcher's volatile parts beside its state.
 pub const OF_DISPATCHER: &[Invariant<Dispatcher>] = dispatcher::DISPATCHER_INVARIANTS;
+/// The invariants of the coordination service's durable state.
+pub const OF_COORDINATION_STATE: &[Invariant<coordination::State>] = coordination::STATE_INVARIANTS;
+/// The invariants of the coordination service's volatile parts beside its state.
+pub const OF_COORDINATION: &[Invariant<Coordination>] = coordination::COORDINATION_INVARIANTS;
 /// The invariants of the node.
 pub const OF_NODE: &[Invariant<Node>] = control::NODE_INVARIANTS;
 
@@ -65,12 +71,22 @@ pub fn check_dispatcher(dispatcher: &Dispatcher) -> Result<(), Violation> {
     check(OF_DISPATCHER, dispatcher)
 }
 
+/// Checks the coordination service with its durable state.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn check_coordination(service: &Coordination) -> Result<(), Violation> {
+    check(OF_COORDINATION_STATE, service.state())?;
+    check(OF_COORDINATION, service)
+}
+
 /// Checks the node with all that is in it.
 ///
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_all(node: &Node) -> Result<(), Violation> {
     check_dispatcher(node.dispatcher())?;
+    check_coordination(node.coordination())?;
     check(OF_NODE, node)
 }
 
@@ -95,6 +111,8 @@ mod tests {
             .iter()
             .map(|i| i.number)
             .chain(OF_DISPATCHER.iter().map(|i| i.number))
+            .chain(OF_COORDINATION_STATE.iter().map(|i| i.number))
+            .chain(OF_COORDINATION.iter().map(|i| i.number))
             .chain(OF_NODE.iter().map(|i| i.number))
             .collect();
         let distinct: BTreeSet<_> = numbers.iter().collect();

@@ -11,10 +11,12 @@
 extern crate alloc;
 
 pub mod control;
+pub mod coordination;
 pub mod dispatcher;
 pub mod ids;
 pub mod invariant;
 pub mod journal;
 pub mod limits;
+pub mod log;
 pub mod status;
 pub mod time;

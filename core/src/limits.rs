@@ -54,7 +54,54 @@ pub const SPLIT_RUNS_PER_TASK_MAX: usize = 4096;
 /// Runs of lost tasks' splits that wait to be handed out again in one iteration; the splits of more
 /// count as lost.
 pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
+/// Answers given out in one step when something that many calls wait for has come; the rest follows
+/// in the next steps at the same time.
+pub const ANSWERS_PER_STEP_MAX: usize = 256;
+/// Longest text of a refusal of the coordination service, in bytes: it travels in a header. What is
+/// longer is cut.
+pub const STATUS_TEXT_BYTES_MAX: usize = 3072;
+/// Namespaces kept at once.
+pub const NAMESPACES_MAX: usize = 1 << 12;
+/// Tasks of one job.
+pub const COORDINATION_TASKS_MAX: usize = 1 << 16;
+/// Longest key, barrier id or job name, in bytes.
+pub const KEY_BYTES_MAX: usize = 4096;
+/// A value's size in bytes, unless a namespace's settings say something else.
+pub const VALUE_BYTES_MAX: u64 = 256 << 20;
+/// Values up to this size stand in the record itself; larger ones may be blobs, in bytes.
+pub const VALUE_INLINE_BYTES_MAX: u64 = 64 << 10;
+/// Keys in one namespace, unless its settings say something else.
+pub const KEYS_MAX: usize = 1 << 20;
+/// Keys and values in one namespace together, in bytes, unless its settings say something else.
+pub const STORE_BYTES_MAX: u64 = 4 << 30;
+/// Keys that can die with one task.
+pub const LEASED_KEYS_MAX: usize = 1024;
+/// Changes of keys remembered for watches, by number and in bytes of keys and values; whoever has
+/// seen less than those gets the present keys anew.
+pub const CHANGES_MAX: usize = 4096;
+/// See [`CHANGES_MAX`].
+pub const CHANGES_BYTES_MAX: u64 = 4 << 20;
+/// Changes in one answer to a watch.
+pub const CHANGES_PER_ANSWER_MAX: usize = 1024;
+/// Barriers of one namespace of which the last result is known; of more, the one that ended first
+/// is forgotten.
+pub const BARRIERS_MAX: usize = 1 << 16;
+/// Barriers of one namespace that tasks wait at, at once.
+pub const OPEN_BARRIERS_MAX: usize = 4096;
+/// Encoded devices of one task, in bytes.
+pub const DEVICES_BYTES_MAX: usize = 1 << 20;
+/// Relays known in one life of a namespace.
+pub const RELAYS_MAX: usize = 1 << 16;
+/// Results kept for one relay that it has not acknowledged.
+pub const RELAY_RESULTS_MAX: usize = 1 << 14;
+/// When this much later than due the coordination service finds that a time is over, the service
+/// itself was held up and could hear nobody.
+pub const HELD_UP_AFTER: Duration = Duration::from_secs(1);
 
+const _: () = assert!(VALUE_INLINE_BYTES_MAX < VALUE_BYTES_MAX);
+const _: () = assert!(VALUE_BYTES_MAX < STORE_BYTES_MAX);
+const _: () = assert!(OPEN_BARRIERS_MAX < BARRIERS_MAX);
+const _: () = assert!(CHANGES_PER_ANSWER_MAX <= CHANGES_MAX);
 const _: () = assert!(SOURCES_MAX <= HEARTBEAT_ITEMS_MAX);
 const _: () = assert!(TASKS_MAX >= ITERATIONS_MAX);
 const _: () = assert!(USE_NOTED_AFTER.as_nanos() < USE_SLACK.as_nanos());

@@ -1,7 +1,11 @@
-//! How a request is refused: a gRPC code and a text for people.
+//! How a request is refused: a gRPC code, a text for people, and what programs need beside them.
 
 use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
+
+use crate::ids::{ServiceIncarnation, TaskIndex};
 
 /// A gRPC status code (TensorFlow's status codes are the same numbers). OK is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +49,29 @@ impl Code {
     pub const fn number(self) -> i32 {
         self as i32
     }
+
+    /// The code of a number on the wire; `None` for OK and for what is no code.
+    pub const fn of_number(number: i32) -> Option<Self> {
+        Some(match number {
+            1 => Self::Cancelled,
+            2 => Self::Unknown,
+            3 => Self::InvalidArgument,
+            4 => Self::DeadlineExceeded,
+            5 => Self::NotFound,
+            6 => Self::AlreadyExists,
+            7 => Self::PermissionDenied,
+            8 => Self::ResourceExhausted,
+            9 => Self::FailedPrecondition,
+            10 => Self::Aborted,
+            11 => Self::OutOfRange,
+            12 => Self::Unimplemented,
+            13 => Self::Internal,
+            14 => Self::Unavailable,
+            15 => Self::DataLoss,
+            16 => Self::Unauthenticated,
+            _ => return None,
+        })
+    }
 }
 
 /// A refusal as it leaves for the client.
@@ -54,12 +81,50 @@ pub struct Status {
     pub code: Code,
     /// What is wrong, with the offending value, and what would be right.
     pub message: String,
+    /// What programs read; most refusals have nothing of it.
+    pub details: Vec<Detail>,
+}
+
+/// Something that a refusal tells a program. On the wire each is a payload of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// `CoordinationServiceError`: the coordination service itself refuses, not the way to it.
+    CoordinationService {
+        /// Whether a task reported the error.
+        is_reported: bool,
+        /// The task it comes from, if any.
+        source: Option<TaskIndex>,
+    },
+    /// `BarrierError`.
+    Barrier {
+        /// The barrier.
+        id: Arc<str>,
+        /// Its instance, from which clients take the next one.
+        counter: i64,
+    },
+    /// `ServiceMismatchError`: the request is meant for another life of the namespace.
+    ServiceMismatch {
+        /// The present life.
+        incarnation: ServiceIncarnation,
+    },
+}
+
+impl Detail {
+    /// The empty `CoordinationServiceError` of most refusals of the coordination service.
+    pub const SERVICE: Self = Self::CoordinationService { is_reported: false, source: None };
 }
 
 impl Status {
     /// A status of this code and text.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), details: Vec::new() }
+    }
+
+    /// The same with this besides.
+    #[must_use]
+    pub fn with(mut self, details: impl IntoIterator<Item = Detail>) -> Self {
+        self.details.extend(details);
+        self
     }
 }
 

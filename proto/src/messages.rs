@@ -21,6 +21,11 @@ pub mod health {
 #[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
 pub mod journal {
     include!(concat!(env!("OUT_DIR"), "/rondo.journal.v1.rs"));
+
+    /// Package `rondo.journal.v1.coordination`.
+    pub mod coordination {
+        include!(concat!(env!("OUT_DIR"), "/rondo.journal.v1.coordination.rs"));
+    }
 }
 
 /// Package `rondo.v1`: administration.

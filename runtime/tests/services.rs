@@ -82,7 +82,7 @@ impl FakeNode {
 
 impl NodePort for FakeNode {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-        let Request::Dispatcher(request) = request;
+        let Request::Dispatcher(request) = request else { panic!("not in the script") };
         Box::pin(ready(self.answer(request).map(Reply::Dispatcher)))
     }
 

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::coordination::{self, Wake};
 use crate::dispatcher::{self, TaskDef};
 use crate::ids::{CallId, Digest, Lsn};
 use crate::status::Status;
@@ -13,6 +14,8 @@ use crate::time::Time;
 pub enum Request {
     /// To the dispatcher.
     Dispatcher(dispatcher::Request),
+    /// To the coordination service.
+    Coordination(coordination::Request),
 }
 
 /// An answer of one of the node's machines.
@@ -20,6 +23,8 @@ pub enum Request {
 pub enum Reply {
     /// The dispatcher's.
     Dispatcher(dispatcher::Reply),
+    /// The coordination service's.
+    Coordination(coordination::Reply),
 }
 
 /// A change of the durable state of one of the node's machines.
@@ -27,6 +32,8 @@ pub enum Reply {
 pub enum Record {
     /// The dispatcher's.
     Dispatcher(dispatcher::Record),
+    /// The coordination service's.
+    Coordination(coordination::Record),
 }
 
 /// A piece of the durable state of one of the node's machines.
@@ -34,6 +41,32 @@ pub enum Record {
 pub enum Part {
     /// The dispatcher's.
     Dispatcher(dispatcher::Part),
+    /// The coordination service's.
+    Coordination(coordination::Part),
+}
+
+/// Something worth a log line or a counter, from one of the node's machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The dispatcher's.
+    Dispatcher(dispatcher::Event),
+    /// The coordination service's.
+    Coordination(coordination::Event),
+}
+
+/// The settings of a node's machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// The dispatcher's.
+    pub dispatcher: dispatcher::Config,
+    /// The coordination service's.
+    pub coordination: coordination::Config,
+}
+
+impl From<dispatcher::Config> for Config {
+    fn from(dispatcher: dispatcher::Config) -> Self {
+        Self { dispatcher, coordination: coordination::Config::default() }
+    }
 }
 
 /// What happens to a node.
@@ -114,7 +147,7 @@ pub enum Effect {
         digest: Digest,
     },
     /// Something worth a log line or a counter.
-    Observe(dispatcher::Event),
+    Observe(Event),
     /// Stop at once: every promise made so far is kept, none can be made from here on.
     Halt {
         /// Why.
@@ -158,6 +191,8 @@ pub enum Timer {
     AppendRetry,
     /// Some worker may have been silent for too long.
     Silence,
+    /// The coordination service wants to go on.
+    Coordination(Wake),
 }
 
 /// A wake-up: when, and for whose sake.

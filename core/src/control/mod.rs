@@ -6,7 +6,9 @@ mod invariants;
 mod node;
 mod recovery;
 
-pub use effect::{Deadline, Effect, Effects, Input, Part, Record, Reply, Request, Timer};
+pub use effect::{
+    Config, Deadline, Effect, Effects, Event, Input, Part, Record, Reply, Request, Timer,
+};
 pub(crate) use invariants::NODE_INVARIANTS;
 pub use node::{Durability, Health, Node};
 pub use recovery::{Recovered, Recovery};

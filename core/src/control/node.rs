@@ -5,10 +5,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::effect::{Deadline, Effect, Effects, Input, Record, Reply, Request, Timer};
+use super::effect::{
+    Config, Deadline, Effect, Effects, Event, Input, Record, Reply, Request, Timer,
+};
 use super::recovery::Recovered;
-use crate::dispatcher::{self, Dispatcher, Log, TaskDef, Turn};
+use crate::coordination::{self, Coordination};
+use crate::dispatcher::{self, Dispatcher, TaskDef};
 use crate::ids::{CallId, Digest, Lsn};
+use crate::log::Log;
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
@@ -40,6 +44,7 @@ pub enum Health {
 pub struct Node {
     pub(super) durability: Durability,
     dispatcher: Dispatcher,
+    coordination: Coordination,
     pub(super) log: Log,
     durable: Lsn,
     pub(super) health: Health,
@@ -48,6 +53,16 @@ pub struct Node {
     held_serial: u64,
     pub(super) append_retry: Time,
     scratch: Vec<dispatcher::Effect>,
+    coordination_scratch: Vec<coordination::Effect>,
+}
+
+/// What a machine asks of the node, whichever machine it is.
+enum Wish {
+    Append(Lsn, Record),
+    /// As soon as everything up to there is durable.
+    Hold(Lsn, Held),
+    Observe(Event),
+    Halt(Arc<str>),
 }
 
 /// An effect that must not happen yet.
@@ -62,13 +77,15 @@ impl Node {
     /// Starts a node with the state from its journal (or none).
     pub fn start(
         durability: Durability,
-        config: dispatcher::Config,
+        config: impl Into<Config>,
         recovered: Recovered,
         now: Time,
     ) -> Self {
+        let Config { dispatcher, coordination } = config.into();
         Self {
             durability,
-            dispatcher: Dispatcher::start(config, recovered.dispatcher, now),
+            dispatcher: Dispatcher::start(dispatcher, recovered.dispatcher, now),
+            coordination: Coordination::start(coordination, recovered.coordination, now),
             log: Log::starting_at(recovered.applied.next()),
             durable: recovered.applied,
             health: Health::Serving,
@@ -76,6 +93,7 @@ impl Node {
             held_serial: 0,
             append_retry: Time::NEVER,
             scratch: Vec::new(),
+            coordination_scratch: Vec::new(),
         }
     }
 
@@ -85,7 +103,10 @@ impl Node {
             Input::Request { call, request, entropy } => {
                 self.request(now, call, request, entropy, out);
             }
-            Input::Cancel { call } => self.dispatcher.cancel(call),
+            Input::Cancel { call } => {
+                self.dispatcher.cancel(call);
+                self.coordination.cancel(call);
+            }
             Input::Tick => self.tick(now, out),
             Input::Synced { upto } => self.synced(upto, out),
             Input::AppendRefused { from, reason } => {
@@ -102,13 +123,16 @@ impl Node {
             return None;
         }
         let (maintenance, removal) = self.dispatcher.deadlines();
+        let coordination = self.coordination.deadline();
+        let coordination = coordination.map(|(at, wake)| (at, Timer::Coordination(wake)));
         let deadlines = [
             (maintenance, Timer::Maintenance),
             (removal.unwrap_or(Time::NEVER), Timer::Removal),
             (self.append_retry, Timer::AppendRetry),
             (self.dispatcher.silence_deadline(), Timer::Silence),
         ];
-        deadlines.into_iter().filter(|(at, _)| *at < Time::NEVER).min()
+        let deadlines = deadlines.into_iter().chain(coordination);
+        deadlines.filter(|(at, _)| *at < Time::NEVER).min()
     }
 
     /// How the node stands.
@@ -119,6 +143,11 @@ impl Node {
     /// The dispatcher, to look at.
     pub const fn dispatcher(&self) -> &Dispatcher {
         &self.dispatcher
+    }
+
+    /// The coordination service, to look at.
+    pub const fn coordination(&self) -> &Coordination {
+        &self.coordination
     }
 
     /// The last durable record.
@@ -133,7 +162,11 @@ impl Node {
 
     /// The durable state as it would be recovered from a journal that holds every record so far.
     pub fn recovered(&self) -> Recovered {
-        Recovered { dispatcher: self.dispatcher.state().clone(), applied: self.log.last() }
+        Recovered {
+            dispatcher: self.dispatcher.state().clone(),
+            coordination: self.coordination.state().clone(),
+            applied: self.log.last(),
+        }
     }
 
     fn request(
@@ -147,8 +180,14 @@ impl Node {
         if let Health::Halted(reason) = &self.health {
             return refuse(call, reason, out);
         }
-        let Request::Dispatcher(request) = request;
-        self.turn(now, out, |dispatcher, turn| dispatcher.request(turn, call, request, entropy));
+        match request {
+            Request::Dispatcher(request) => self.turn(now, out, |dispatcher, turn| {
+                dispatcher.request(turn, call, request, entropy);
+            }),
+            Request::Coordination(request) => self.turn_coordination(now, out, |service, turn| {
+                service.request(turn, call, request, entropy);
+            }),
+        }
     }
 
     fn tick(&mut self, now: Time, out: &mut Effects) {
@@ -160,6 +199,7 @@ impl Node {
             out.push(Effect::RetryAppend);
         }
         self.turn(now, out, |dispatcher, turn| dispatcher.tick(turn));
+        self.turn_coordination(now, out, |service, turn| service.tick(turn));
     }
 
     /// Lets the dispatcher take a step, and passes on or holds back what comes out.
@@ -167,16 +207,39 @@ impl Node {
         &mut self,
         now: Time,
         out: &mut Effects,
-        step: impl FnOnce(&mut Dispatcher, &mut Turn<'_>),
+        step: impl FnOnce(&mut Dispatcher, &mut dispatcher::Turn<'_>),
     ) {
         let before = self.log.last();
         let mut effects = core::mem::take(&mut self.scratch);
-        let mut turn = Turn { now, log: &mut self.log, out: &mut effects };
+        let mut turn = dispatcher::Turn { now, log: &mut self.log, out: &mut effects };
         step(&mut self.dispatcher, &mut turn);
         for effect in effects.drain(..) {
-            self.pass(effect, out);
+            self.pass(effect.into(), out);
         }
         self.scratch = effects;
+        self.want_sync(before, out);
+    }
+
+    /// Lets the coordination service take a step, likewise.
+    fn turn_coordination(
+        &mut self,
+        now: Time,
+        out: &mut Effects,
+        step: impl FnOnce(&mut Coordination, &mut coordination::Turn<'_>),
+    ) {
+        let before = self.log.last();
+        let mut effects = core::mem::take(&mut self.coordination_scratch);
+        let mut turn = coordination::Turn { now, log: &mut self.log, out: &mut effects };
+        step(&mut self.coordination, &mut turn);
+        for effect in effects.drain(..) {
+            self.pass(effect.into(), out);
+        }
+        self.coordination_scratch = effects;
+        self.want_sync(before, out);
+    }
+
+    /// Asks for a sync if a step wrote something.
+    fn want_sync(&self, before: Lsn, out: &mut Effects) {
         let upto = self.log.last();
         let halted = matches!(self.health, Health::Halted(_));
         if upto > before && self.durability == Durability::Journal && !halted {
@@ -184,24 +247,18 @@ impl Node {
         }
     }
 
-    fn pass(&mut self, effect: dispatcher::Effect, out: &mut Effects) {
-        match effect {
-            dispatcher::Effect::Append { lsn, record } => match self.durability {
+    fn pass(&mut self, wish: Wish, out: &mut Effects) {
+        match wish {
+            Wish::Append(lsn, record) => match self.durability {
                 Durability::Journal => {
                     assert!(lsn > self.durable, "a record is durable before it was written");
-                    out.push(Effect::Append { lsn, record: Record::Dispatcher(record) });
+                    out.push(Effect::Append { lsn, record });
                 }
                 Durability::MemoryOnly => self.durable = lsn,
             },
-            dispatcher::Effect::Reply { call, result, after } => {
-                self.hold(after, Held::Reply(call, result.map(Reply::Dispatcher)), out);
-            }
-            dispatcher::Effect::Push { task, after } => self.hold(after, Held::Push(task), out),
-            dispatcher::Effect::ForgetBlob { digest, after } => {
-                self.hold(after, Held::Forget(digest), out);
-            }
-            dispatcher::Effect::Observe(event) => out.push(Effect::Observe(event)),
-            dispatcher::Effect::Halt { reason } => self.halt(&reason, out),
+            Wish::Hold(after, held) => self.hold(after, held, out),
+            Wish::Observe(event) => out.push(Effect::Observe(event)),
+            Wish::Halt(reason) => self.halt(&reason, out),
         }
     }
 
@@ -249,6 +306,7 @@ impl Node {
         let waits = |held: &Held| matches!(held, Held::Forget(waiting) if *waiting == digest);
         matches!(self.health, Health::Halted(_))
             || self.dispatcher.state().defines(digest)
+            || self.coordination.state().names_blob(digest)
             || self.held.values().any(waits)
     }
 
@@ -284,7 +342,8 @@ impl Node {
         let reason: Arc<str> = reason.into();
         self.fail_held(Lsn::NONE, &reason, |_| true, out);
         self.held.clear();
-        for call in self.dispatcher.abandon_calls() {
+        let waiting = self.dispatcher.abandon_calls();
+        for call in waiting.chain(self.coordination.abandon_calls()) {
             refuse(call, &reason, out);
         }
         out.push(Effect::Halt { reason: String::from(&*reason) });
@@ -307,6 +366,43 @@ impl Node {
                     self.held.insert(key, held);
                 }
             }
+        }
+    }
+}
+
+impl From<dispatcher::Effect> for Wish {
+    fn from(effect: dispatcher::Effect) -> Self {
+        match effect {
+            dispatcher::Effect::Append { lsn, record } => {
+                Self::Append(lsn, Record::Dispatcher(record))
+            }
+            dispatcher::Effect::Reply { call, result, after } => {
+                Self::Hold(after, Held::Reply(call, result.map(Reply::Dispatcher)))
+            }
+            dispatcher::Effect::Push { task, after } => Self::Hold(after, Held::Push(task)),
+            dispatcher::Effect::ForgetBlob { digest, after } => {
+                Self::Hold(after, Held::Forget(digest))
+            }
+            dispatcher::Effect::Observe(event) => Self::Observe(Event::Dispatcher(event)),
+            dispatcher::Effect::Halt { reason } => Self::Halt(reason),
+        }
+    }
+}
+
+impl From<coordination::Effect> for Wish {
+    fn from(effect: coordination::Effect) -> Self {
+        match effect {
+            coordination::Effect::Append { lsn, record } => {
+                Self::Append(lsn, Record::Coordination(record))
+            }
+            coordination::Effect::Reply { call, result, after } => {
+                Self::Hold(after, Held::Reply(call, result.map(Reply::Coordination)))
+            }
+            coordination::Effect::ForgetBlob { digest, after } => {
+                Self::Hold(after, Held::Forget(digest))
+            }
+            coordination::Effect::Observe(event) => Self::Observe(Event::Coordination(event)),
+            coordination::Effect::Halt { reason } => Self::Halt(reason),
         }
     }
 }

@@ -3,14 +3,16 @@
 use alloc::vec::Vec;
 
 use super::effect::{Part, Record};
-use crate::dispatcher::{ApplyError, State};
 use crate::ids::Lsn;
+use crate::log::ApplyError;
+use crate::{coordination, dispatcher};
 
 /// A node's durable state while it is rebuilt; also what builds snapshots, offline, beside a
 /// serving node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recovery {
-    dispatcher: State,
+    dispatcher: dispatcher::State,
+    coordination: coordination::State,
     applied: Lsn,
 }
 
@@ -18,7 +20,9 @@ pub struct Recovery {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recovered {
     /// The dispatcher's.
-    pub dispatcher: State,
+    pub dispatcher: dispatcher::State,
+    /// The coordination service's.
+    pub coordination: coordination::State,
     /// The last record in it.
     pub applied: Lsn,
 }
@@ -31,7 +35,8 @@ impl Recovery {
 
     /// Goes on from a state that was recovered before.
     pub fn resuming(recovered: Recovered) -> Self {
-        Self { dispatcher: recovered.dispatcher, applied: recovered.applied }
+        let Recovered { dispatcher, coordination, applied } = recovered;
+        Self { dispatcher, coordination, applied }
     }
 
     /// Takes the next part of a snapshot.
@@ -41,6 +46,7 @@ impl Recovery {
     pub fn restore(&mut self, part: Part) -> Result<(), ApplyError> {
         match part {
             Part::Dispatcher(part) => self.dispatcher.restore(part),
+            Part::Coordination(part) => self.coordination.restore(part),
         }
     }
 
@@ -56,13 +62,14 @@ impl Recovery {
     pub fn apply(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
             Record::Dispatcher(record) => self.dispatcher.apply(lsn, record)?,
+            Record::Coordination(record) => self.coordination.apply(lsn, record)?,
         }
         self.applied = lsn;
         Ok(())
     }
 
     /// The dispatcher's state so far.
-    pub const fn dispatcher(&self) -> &State {
+    pub const fn dispatcher(&self) -> &dispatcher::State {
         &self.dispatcher
     }
 
@@ -73,11 +80,14 @@ impl Recovery {
 
     /// The state in parts, for a snapshot.
     pub fn parts(&self) -> Vec<Part> {
-        self.dispatcher.parts().into_iter().map(Part::Dispatcher).collect()
+        let dispatcher = self.dispatcher.parts().into_iter().map(Part::Dispatcher);
+        let coordination = self.coordination.parts().into_iter().map(Part::Coordination);
+        dispatcher.chain(coordination).collect()
     }
 
     /// Ends the rebuilding.
     pub fn finish(self) -> Recovered {
-        Recovered { dispatcher: self.dispatcher, applied: self.applied }
+        let Self { dispatcher, coordination, applied } = self;
+        Recovered { dispatcher, coordination, applied }
     }
 }

@@ -4,29 +4,15 @@
 //! fit, so that a refused record leaves the state as it was.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::fmt::Display;
 
 use super::handed_out::{IterationSplits, TaskSplits};
 use super::record::Record;
 use super::state::{Client, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker};
 use crate::ids::{ClientId, IterationId, JobId, Lsn, TaskId, WorkerId};
+use crate::log::{ApplyError, exists, missing};
 use crate::time::Time;
-
-/// A record or snapshot part does not fit the state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ApplyError(pub(super) String);
-
-pub(super) fn missing(kind: &str, id: impl Display) -> ApplyError {
-    ApplyError(format!("{kind} {id} does not exist"))
-}
-
-pub(super) fn exists(kind: &str, id: impl Display) -> ApplyError {
-    ApplyError(format!("{kind} {id} exists already"))
-}
 
 impl State {
     /// Applies one record.

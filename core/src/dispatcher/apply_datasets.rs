@@ -2,10 +2,10 @@
 
 use alloc::string::ToString;
 
-use super::apply::{ApplyError, exists, missing};
 use super::record::Record;
 use super::state::{Dataset, Job, State};
 use crate::ids::{DatasetId, Lsn};
+use crate::log::{ApplyError, exists, missing};
 
 impl State {
     pub(super) fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {

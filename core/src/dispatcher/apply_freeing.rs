@@ -3,10 +3,10 @@
 use alloc::string::ToString;
 use core::fmt::Display;
 
-use super::apply::{ApplyError, missing};
 use super::record::Record;
 use super::state::State;
 use crate::ids::{DatasetId, IterationId, JobId, Lsn};
+use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 fn in_use(kind: &str, id: impl Display) -> ApplyError {

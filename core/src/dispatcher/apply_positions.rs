@@ -4,12 +4,12 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::apply::{ApplyError, missing};
 use super::position::{Position, Restoration};
 use super::record::Record;
 use super::repetitions::Repetitions;
 use super::state::State;
 use crate::ids::{IterationId, JobId, Lsn};
+use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 impl State {

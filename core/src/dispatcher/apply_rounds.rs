@@ -1,8 +1,8 @@
 //! Applies what consumers of a coordinated read agree on, or fail to.
 
-use super::apply::{ApplyError, missing};
 use super::state::State;
 use crate::ids::{ClientId, IterationId, Lsn};
+use crate::log::{ApplyError, missing};
 
 impl State {
     pub(super) fn reject_round(

@@ -2,10 +2,10 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::apply::{ApplyError, missing};
 use super::state::{Dataset, Iteration, Job, State};
 use crate::ids::{DatasetId, IterationId, JobId};
 use crate::limits::USE_SLACK;
+use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 /// Idle things by the time since when they are, and how many users everything has.

@@ -7,13 +7,13 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::apply::{ApplyError, missing};
 use super::machine::{Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::Event;
 use super::state::{State, Worker};
 use crate::ids::{IterationId, Lsn, TaskId, WorkerId};
+use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 impl Dispatcher {

@@ -17,6 +17,7 @@ use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
 use crate::ids::{CallId, Digest, IterationId, Lsn, TaskId, WorkerId};
 use crate::limits::USE_SLACK;
+use crate::log::Log;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -83,39 +84,6 @@ pub enum Effect {
         /// What did not fit.
         reason: Arc<str>,
     },
-}
-
-/// Gives out journal positions.
-#[derive(Clone, Debug)]
-pub struct Log {
-    next: Lsn,
-    refuses: Option<Arc<str>>,
-}
-
-impl Log {
-    /// A log whose next record gets this position.
-    pub const fn starting_at(next: Lsn) -> Self {
-        Self { next, refuses: None }
-    }
-
-    /// The newest record's position.
-    pub const fn last(&self) -> Lsn {
-        Lsn::new(self.next.get().saturating_sub(1))
-    }
-
-    /// Says that no record can be taken at present, and why; `None` ends that.
-    pub fn refuse(&mut self, reason: Option<Arc<str>>) {
-        self.refuses = reason;
-    }
-
-    /// Why no record can be taken at present, if so.
-    pub const fn refuses(&self) -> Option<&Arc<str>> {
-        self.refuses.as_ref()
-    }
-
-    fn advance(&mut self) {
-        self.next = self.next.next();
-    }
 }
 
 /// One step of the machine: when it happens, and where its effects go.
@@ -236,7 +204,7 @@ impl Dispatcher {
             if let Some(reason) = turn.log.refuses() {
                 return Err(Refusal::JournalRefuses(reason.clone()));
             }
-            let lsn = turn.log.next;
+            let lsn = turn.log.next();
             if let Err(error) = self.state.apply(lsn, &record) {
                 let reason = alloc::format!("record {lsn} does not fit the state: {error}");
                 turn.out.push(Effect::Halt { reason: reason.as_str().into() });

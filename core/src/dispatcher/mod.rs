@@ -43,11 +43,10 @@ mod types;
 mod worker_list;
 mod workers;
 
-pub use apply::ApplyError;
 pub use config::{Bounds, Config};
 pub use handed_out::{Doubt, IterationSplits, SplitRun, SplitSet, TaskSplits};
 pub(crate) use invariants::{DISPATCHER_INVARIANTS, STATE_INVARIANTS};
-pub use machine::{Dispatcher, Effect, Log, Turn};
+pub use machine::{Dispatcher, Effect, Turn};
 pub use position::{Position, Restoration, SavedRepetition, SavedSource};
 pub use record::{Record, WorkerProfile};
 pub use refusal::Refusal;

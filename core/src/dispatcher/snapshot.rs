@@ -1,9 +1,9 @@
 //! The durable state in parts, so that a snapshot can be written and read piece by piece.
 
+use crate::log::{ApplyError, missing};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::apply::{ApplyError, missing};
 use super::position::{Position, Restoration};
 use super::state::{Client, Counters, Dataset, Iteration, Job, State, Task, Worker};
 

@@ -2,11 +2,11 @@
 
 use alloc::string::ToString;
 
-use super::apply::{ApplyError, missing};
 use super::handed_out::TaskSplits;
 use super::record::Record;
 use super::state::{Iteration, SourcePosition, State};
 use crate::ids::{IterationId, Lsn, TaskId};
+use crate::log::{ApplyError, missing};
 
 impl State {
     pub(super) fn apply_split(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {

@@ -305,7 +305,8 @@ impl Driver {
             Effect::Reply { call, result } => self.answer(call, result),
             Effect::Push { task } => self.pushes.push(task),
             Effect::ForgetBlob { digest } => self.forget_blob(digest),
-            Effect::Observe(event) => self.events.push(event),
+            Effect::Observe(control::Event::Dispatcher(event)) => self.events.push(event),
+            Effect::Observe(other) => panic!("{other:?}"),
             Effect::Halt { reason } => self.halted = Some(reason),
         }
         true
@@ -326,7 +327,7 @@ impl Driver {
     }
 
     fn answer(&mut self, call: CallId, answer: Released) {
-        let answer = answer.map(|control::Reply::Dispatcher(reply)| reply);
+        let answer = answer.map(of_dispatcher);
         if let (Ok(reply), Some(lsn)) = (&answer, self.written.get(&call))
             && self.durability == Durability::Journal
         {
@@ -391,7 +392,7 @@ pub(crate) fn answer_of(durability: Durability, recovered: Recovered, request: R
         _ => None,
     });
     let answer = answers.last().expect("an answer");
-    answer.map(|control::Reply::Dispatcher(reply)| reply)
+    answer.map(of_dispatcher)
 }
 
 /// What the driver's node answers to a request made once more than `times`, after that many of
@@ -405,7 +406,14 @@ pub(crate) fn parked(driver: &Driver, request: Request, times: usize) -> Answer 
         node.step(driver.now, Input::Request { call, request, entropy: 0 }, &mut effects);
     }
     match effects.drain().next() {
-        Some(Effect::Reply { result, .. }) => result.map(|control::Reply::Dispatcher(reply)| reply),
+        Some(Effect::Reply { result, .. }) => result.map(of_dispatcher),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn of_dispatcher(reply: control::Reply) -> Reply {
+    match reply {
+        control::Reply::Dispatcher(reply) => reply,
         other => panic!("{other:?}"),
     }
 }

@@ -362,7 +362,7 @@ impl Busy {
                 Effect::Append { lsn, record } => self.replayed.apply(lsn, &record).unwrap(),
                 Effect::Sync { upto } => reply = reply.or(self.step(Input::Synced { upto })),
                 Effect::Reply { result, .. } => {
-                    let control::Reply::Dispatcher(answer) = result.unwrap();
+                    let answer = crate::driver::of_dispatcher(result.unwrap());
                     reply = Some(answer);
                 }
                 _ => {}

@@ -83,7 +83,7 @@ fn a_restoration_ends_the_iteration_under_its_readers() {
     take(&mut driver, job, 0, 2);
     report(&mut driver, save("p", "train"));
     report(&mut driver, restore("p", "train"));
-    let Status { code, message } = driver.refused(client(reader));
+    let Status { code, message, .. } = driver.refused(client(reader));
     assert_eq!(code, Code::FailedPrecondition);
     assert!(message.contains("a position was restored"), "{message}");
     assert_eq!(driver.split(old, 0, 0), None, "its workers are told the end");

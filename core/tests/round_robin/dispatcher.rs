@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use rondo_core::dispatcher::{
     ClientHeartbeat, ClientHeartbeatReply, Compression, Config, DatasetMetadata, Definition,
-    Dispatcher, Effect, GetOrCreateJob, Iteration, Log, Record, RegisterDataset, Reply, Request,
+    Dispatcher, Effect, GetOrCreateJob, Iteration, Record, RegisterDataset, Reply, Request,
     ShardingPolicy, SplitPlan, State, TargetWorkers, Turn, WorkerHeartbeat,
 };
 use rondo_core::ids::{CallId, ClientId, DatasetId, Digest, JobId, Lsn, TaskId};
 use rondo_core::invariant;
+use rondo_core::log::Log;
 use rondo_core::time::Time;
 
 /// The only job.

@@ -1,6 +1,8 @@
 //! Journal frames: the records of one commit group and the parts of a snapshot, as bytes, and the
 //! envelope in which a group is stored.
 
+mod coordination;
+mod coordination_parts;
 mod envelope;
 mod error;
 mod parts;

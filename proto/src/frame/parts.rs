@@ -4,6 +4,7 @@ use prost::Message;
 use rondo_core::control::Part;
 use rondo_core::dispatcher;
 
+use super::coordination_parts;
 use super::error::{FrameError, malformed, required, unknown_kind};
 use super::wire::{Wire, message};
 use crate::journal;
@@ -40,6 +41,10 @@ pub fn encode_part(part: &Part) -> Vec<u8> {
         Part::Dispatcher(part) => {
             Machine::Dispatcher(journal::DispatcherPart { kind: Some(encode_dispatcher(part)) })
         }
+        Part::Coordination(part) => {
+            let kind = Some(coordination_parts::encode(part));
+            Machine::Coordination(journal::coordination::Part { kind })
+        }
     };
     journal::Part { machine: Some(machine) }.encode_to_vec()
 }
@@ -55,6 +60,10 @@ pub fn decode_part(bytes: &[u8]) -> Result<Part, FrameError> {
         Some(Machine::Dispatcher(part)) => {
             let part = part.kind.map(decode_dispatcher).transpose()?;
             part.map(Part::Dispatcher)
+        }
+        Some(Machine::Coordination(part)) => {
+            let part = part.kind.map(coordination_parts::decode).transpose()?;
+            part.map(Part::Coordination)
         }
         None => None,
     };

@@ -4,6 +4,7 @@ use prost::Message;
 use rondo_core::control::Record;
 use rondo_core::dispatcher;
 
+use super::coordination;
 use super::error::{FrameError, malformed, required, unknown_kind};
 use super::wire::Wire;
 use crate::journal;
@@ -70,7 +71,11 @@ fn unprefixed(mut bytes: &[u8]) -> &[u8] {
 fn encode_entry(record: &Record) -> journal::Entry {
     let machine = match record {
         Record::Dispatcher(record) => {
-            Machine::Dispatcher(journal::DispatcherRecord { kind: Some(encode_dispatcher(record)) })
+            Machine::Dispatcher(journal::DispatcherRecord { kind: Some(encode(record)) })
+        }
+        Record::Coordination(record) => {
+            let kind = Some(coordination::encode(record));
+            Machine::Coordination(journal::coordination::Record { kind })
         }
     };
     journal::Entry { machine: Some(machine) }
@@ -80,8 +85,12 @@ fn encode_entry(record: &Record) -> journal::Entry {
 fn decode_entry(entry: journal::Entry) -> Result<Option<Record>, FrameError> {
     let record = match entry.machine {
         Some(Machine::Dispatcher(record)) => {
-            let record = record.kind.map(decode_dispatcher).transpose()?;
+            let record = record.kind.map(decode).transpose()?;
             record.map(Record::Dispatcher)
+        }
+        Some(Machine::Coordination(record)) => {
+            let record = record.kind.map(coordination::decode).transpose()?;
+            record.map(Record::Coordination)
         }
         None => None,
     };
@@ -91,11 +100,14 @@ fn decode_entry(entry: journal::Entry) -> Result<Option<Record>, FrameError> {
 /// Maps a machine's records to its kinds: fields of the same names, then required submessages of
 /// the same names.
 macro_rules! kinds {
-    ($($kind:ident { $($plain:ident),* ; $($nested:ident),* })*) => {
-        fn encode_dispatcher(record: &dispatcher::Record) -> Kind {
+    (
+        $machine:ident in $messages:ident ;
+        $($kind:ident { $($plain:ident),* ; $($nested:ident),* })*
+    ) => {
+        pub(super) fn encode(record: &$machine::Record) -> Kind {
             match record {
-                $(dispatcher::Record::$kind { $($plain,)* $($nested),* } => {
-                    let message = journal::$kind {
+                $($machine::Record::$kind { $($plain,)* $($nested),* } => {
+                    let message = $messages::$kind {
                         $($plain: $plain.write(),)*
                         $($nested: Some($nested.write()),)*
                     };
@@ -104,9 +116,9 @@ macro_rules! kinds {
             }
         }
 
-        fn decode_dispatcher(kind: Kind) -> Result<dispatcher::Record, FrameError> {
+        pub(super) fn decode(kind: Kind) -> Result<$machine::Record, FrameError> {
             Ok(match kind {
-                $(Kind::$kind(message) => dispatcher::Record::$kind {
+                $(Kind::$kind(message) => $machine::Record::$kind {
                     $($plain: Wire::read(message.$plain)?,)*
                     $($nested: {
                         let field = concat!(stringify!($kind), ".", stringify!($nested));
@@ -117,8 +129,10 @@ macro_rules! kinds {
         }
     };
 }
+pub(super) use kinds;
 
 kinds! {
+    dispatcher in journal;
     RegisterDataset { id, at; definition, plan, metadata }
     DecideCompression { id, disabled; }
     RegisterWorker { id, address; profile }

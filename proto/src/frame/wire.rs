@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::dispatcher::{Compression, Repetitions, ShardingPolicy, SplitPlan, TargetWorkers};
-use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, Lsn, TaskId, WorkerId};
+use rondo_core::ids::{
+    ClientId, DatasetId, Digest, Incarnation, IterationId, JobId, Lsn, NamespaceId, RelayId,
+    Revision, ServiceIncarnation, TaskId, TaskIndex, WorkerId,
+};
 use rondo_core::status::Code;
-use rondo_core::time::Time;
+use rondo_core::time::{Duration, Time};
 
 use super::error::{FrameError, required, wrong};
 use crate::journal;
@@ -26,9 +29,16 @@ pub(super) trait Wire: Sized {
 /// Maps a struct to a message: fields of the same names, then required submessages of the same
 /// names, then fields that the message leaves out because they are derived.
 macro_rules! message {
-    ($value:ident { $($plain:ident),* ; $($nested:ident),* ; $($derived:ident),* }) => {
-        impl Wire for rondo_core::dispatcher::$value {
-            type Message = crate::journal::$value;
+    ($value:ident { $($fields:tt)* }) => {
+        message!(dispatcher::$value => crate::journal::$value { $($fields)* });
+    };
+    (
+        $machine:ident :: $value:ident => $message:ty {
+            $($plain:ident),* ; $($nested:ident),* ; $($derived:ident),*
+        }
+    ) => {
+        impl Wire for rondo_core::$machine::$value {
+            type Message = $message;
 
             fn write(&self) -> Self::Message {
                 Self::Message {
@@ -81,7 +91,7 @@ macro_rules! as_is {
     };
 }
 
-as_is!(bool, u32, i64, u64, String, Bytes);
+as_is!(bool, i32, u32, i64, u64, String, Bytes);
 
 macro_rules! newtypes {
     ($($value:ident: $message:ty, $write:ident, $read:ident;)*) => {
@@ -108,6 +118,13 @@ newtypes! {
     Lsn: u64, get, new;
     Time: u64, as_nanos, from_nanos;
     DatasetId: String, as_str, new;
+    NamespaceId: u32, get, new;
+    TaskIndex: i32, get, new;
+    Incarnation: u64, get, new;
+    ServiceIncarnation: u64, get, new;
+    Revision: u64, get, new;
+    RelayId: u64, get, new;
+    Duration: u64, as_nanos, from_nanos;
 }
 
 impl Wire for Arc<str> {
@@ -183,12 +200,17 @@ macro_rules! enumeration {
             fn read(message: i32) -> Result<Self, FrameError> {
                 match message {
                     $($number => Ok(Self::$variant),)*
-                    other => Err(wrong(stringify!($value), other, "no release writes that number")),
+                    other => {
+                        let reason = "no release writes that number";
+                        Err(crate::frame::error::wrong(stringify!($value), other, reason))
+                    }
                 }
             }
         }
     };
 }
+
+pub(super) use enumeration;
 
 enumeration!(ShardingPolicy {
     0 => Off,

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod coordination;
 mod values;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rondo_core::control::Record;
+use rondo_core::control::{Part, Record};
 use rondo_core::dispatcher::Record as DispatcherRecord;
 use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
@@ -14,7 +15,13 @@ use rondo_proto::frame::{
     FrameError, decode_part, decode_records, encode_part, encode_records, records,
 };
 
-use values::{part, record};
+fn record() -> impl Strategy<Value = Record> {
+    prop_oneof![values::record(), coordination::record()]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![values::part(), coordination::part()]
+}
 
 proptest! {
     #[test]

@@ -23,11 +23,11 @@ macro_rules! numbered {
 
 numbered!(client: ClientId, iteration: IterationId, job: JobId, task: TaskId, worker: WorkerId);
 
-fn time() -> impl Strategy<Value = Time> {
+pub(super) fn time() -> impl Strategy<Value = Time> {
     any::<u64>().prop_map(Time::from_nanos)
 }
 
-fn lsn() -> impl Strategy<Value = Lsn> {
+pub(super) fn lsn() -> impl Strategy<Value = Lsn> {
     any::<u64>().prop_map(Lsn::new)
 }
 
@@ -35,7 +35,7 @@ fn text() -> impl Strategy<Value = String> {
     "\\PC{0,12}"
 }
 
-fn shared() -> impl Strategy<Value = Arc<str>> {
+pub(super) fn shared() -> impl Strategy<Value = Arc<str>> {
     text().prop_map(Arc::from)
 }
 
@@ -43,11 +43,11 @@ fn dataset_id() -> impl Strategy<Value = DatasetId> {
     text().prop_map(DatasetId::new)
 }
 
-fn bytes() -> impl Strategy<Value = Bytes> {
+pub(super) fn bytes() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..20).prop_map(Bytes::from)
 }
 
-fn digest() -> impl Strategy<Value = Digest> {
+pub(super) fn digest() -> impl Strategy<Value = Digest> {
     any::<[u8; 32]>().prop_map(Digest::new)
 }
 
@@ -64,7 +64,7 @@ fn source() -> impl Strategy<Value = core::SplitSource> {
     })
 }
 
-fn code() -> impl Strategy<Value = Code> {
+pub(super) fn code() -> impl Strategy<Value = Code> {
     prop::sample::select(vec![
         Code::Cancelled,
         Code::Unknown,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rondo_core::control::{Part, Recovery};
+use rondo_core::coordination::{self, Change, ChangeKind};
 use rondo_core::dispatcher;
 use rondo_core::ids::Digest;
 
@@ -65,11 +66,11 @@ async fn blobs(journal: &AtRest, recovery: &Recovery) -> Result<usize, Failure> 
     let blobs = blobs.map_err(|error| unusable(&error))?;
     let named = named_blobs(recovery);
     let mut progress = Progress::of("blobs read", named.len());
-    for (digest, dataset) in &named {
+    for (digest, whose) in &named {
         // Reading one checks its digest.
         let found = blobs.get(*digest).await.map_err(damaged)?;
         if found.is_none() {
-            let text = format!("dataset {dataset} is defined by blob {digest}, which is missing");
+            let text = format!("{whose} {digest}, which is missing");
             return Err(damaged(text));
         }
         progress.step();
@@ -77,15 +78,28 @@ async fn blobs(journal: &AtRest, recovery: &Recovery) -> Result<usize, Failure> 
     Ok(named.len())
 }
 
-/// The blobs that datasets are defined by, each with one such dataset.
+/// The blobs that datasets are defined by and that values are in, each with one such dataset or
+/// key, as the beginning of a sentence.
 fn named_blobs(recovery: &Recovery) -> BTreeMap<Digest, String> {
     let blob = |part| match part {
         Part::Dispatcher(dispatcher::Part::Dataset(dataset)) => {
             let definition = &dataset.definition;
             let blob = definition.inline.is_none().then_some(definition.digest);
-            blob.map(|digest| (digest, dataset.id.to_string()))
+            blob.map(|digest| (digest, format!("dataset {} is defined by blob", dataset.id)))
         }
+        Part::Coordination(part) => blob_of_value(&part),
         Part::Dispatcher(_) => None,
     };
     recovery.parts().into_iter().filter_map(blob).collect()
+}
+
+fn blob_of_value(part: &coordination::Part) -> Option<(Digest, String)> {
+    let (key, value) = match part {
+        coordination::Part::Key(_, entry) => (&entry.key, &entry.value),
+        coordination::Part::Change(_, Change { key, kind: ChangeKind::Put(value), .. }) => {
+            (key, value)
+        }
+        _ => return None,
+    };
+    Some((value.blob()?, format!("key {key} has its value in blob")))
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rondo_core::control::{Part, Recovery};
-use rondo_core::dispatcher::ApplyError;
 use rondo_core::ids::Lsn;
+use rondo_core::log::ApplyError;
 use rondo_proto::frame::{self, FrameError};
 
 use super::recovery::{Replay, ReplayError};

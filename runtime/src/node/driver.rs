@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rondo_core::control::{Effect, Effects, Health, Input, Node, Reply};
+use rondo_core::control::{self, Effect, Effects, Health, Input, Node, Reply};
 use rondo_core::dispatcher::{self, Event};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
@@ -289,7 +289,10 @@ impl Driver {
             }
             Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(&task)),
             Effect::ForgetBlob { digest } => self.blobs.remove(digest),
-            Effect::Observe(event) => observe(&event),
+            Effect::Observe(control::Event::Dispatcher(event)) => observe(&event),
+            Effect::Observe(control::Event::Coordination(event)) => {
+                tracing::info!(?event, "coordination");
+            }
             Effect::Halt { reason } => self.halted = Some(reason),
         }
     }

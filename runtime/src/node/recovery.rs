@@ -1,9 +1,9 @@
 //! Bringing a node's durable state back: the newest snapshot, then the records after it.
 
 use rondo_core::control::{Recovered, Recovery};
-use rondo_core::dispatcher::ApplyError;
 use rondo_core::ids::Lsn;
 use rondo_core::journal::{End, GroupHeader, RecoverError, Scan, Verdict};
+use rondo_core::log::ApplyError;
 use rondo_proto::frame::{self, FrameError};
 
 use crate::store::{Found, Segment, Store, StoreError};

@@ -50,6 +50,12 @@ pub enum NodeStartError {
         /// Hash of the definition.
         digest: Digest,
     },
+    /// The value of a key is gone.
+    #[error(
+        "the value of a key (blob {0}) is missing from the data directory; restore the directory \
+         from a copy"
+    )]
+    ValueMissing(Digest),
     /// The operating system gives no randomness.
     #[error("cannot get random numbers: {0}")]
     Entropy(#[from] getrandom::Error),
@@ -62,7 +68,7 @@ impl NodeStartError {
             Self::Snapshot(error) => error.is_damage(),
             Self::Replay(error) => error.is_damage(),
             Self::Blobs(error) => matches!(error, BlobError::Damaged { .. }),
-            Self::DefinitionMissing { .. } => true,
+            Self::DefinitionMissing { .. } | Self::ValueMissing(_) => true,
             Self::Store(_) | Self::Entropy(_) => false,
         }
     }
@@ -152,8 +158,9 @@ fn run(
     Ok(RunningNode::new(handle, task, blobs))
 }
 
-/// Makes sure that no definition is missing or cut short, and removes blobs that no dataset names:
-/// what a registration left behind that was refused, or never answered. Says which are named.
+/// Makes sure that no definition and no value is missing or cut short, and removes blobs that
+/// nothing names: what a request left behind that was refused, or never answered. Says which are
+/// named.
 async fn tidy_blobs(
     blobs: &dyn Blobs,
     recovered: &Recovered,
@@ -174,6 +181,14 @@ async fn tidy_blobs(
                 let dataset = dataset.id.to_string();
                 return Err(NodeStartError::DefinitionMissing { dataset, digest });
             }
+        }
+        named.insert(digest);
+    }
+    for (digest, size_bytes) in recovered.coordination.blobs() {
+        match kept.get(&digest) {
+            Some(kept) if *kept == size_bytes => {}
+            Some(_) => drop(blobs.get(digest).await?),
+            None => return Err(NodeStartError::ValueMissing(digest)),
         }
         named.insert(digest);
     }

@@ -43,7 +43,7 @@ impl AdminService {
         let request = convert::decode_position_request(&call.path, &call.message)?;
         let request = request.ok_or_else(|| super::router::unknown(&call.path))?;
         let node = self.node.node()?;
-        let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
+        let reply = of_dispatcher(node.call(Request::Dispatcher(request)).await?)?;
         convert::encode_position_reply(&call.path, reply).ok_or_else(|| {
             let text = format!("the node answered something else than {} asks", call.path);
             Status::new(Code::Internal, text)
@@ -56,7 +56,7 @@ impl AdminService {
         })?;
         let node = self.node.node()?;
         let request = Request::Dispatcher(dispatcher::Request::Report);
-        let Reply::Dispatcher(reply) = node.call(request).await?;
+        let reply = of_dispatcher(node.call(request).await?)?;
         let dispatcher::Reply::Report(report) = reply else {
             return Err(Status::new(Code::Internal, "the node answered with no report"));
         };
@@ -82,6 +82,13 @@ impl AdminService {
             healthy,
             reason,
         }
+    }
+}
+
+fn of_dispatcher(reply: Reply) -> Result<dispatcher::Reply, Status> {
+    match reply {
+        Reply::Dispatcher(reply) => Ok(reply),
+        Reply::Coordination(_) => Err(Status::new(Code::Internal, "another machine answered")),
     }
 }
 

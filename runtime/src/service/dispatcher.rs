@@ -57,7 +57,9 @@ impl DispatcherService {
             }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
-        let Reply::Dispatcher(reply) = reply;
+        let Reply::Dispatcher(reply) = reply else {
+            return Err(internal("another machine answered"));
+        };
         self.encode(node.as_ref(), reply).await
     }
 

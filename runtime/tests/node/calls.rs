@@ -18,8 +18,10 @@ pub(crate) async fn call(
     node: &RunningNode,
     request: dispatcher::Request,
 ) -> Result<dispatcher::Reply, Status> {
-    let Reply::Dispatcher(reply) = node.call(Request::Dispatcher(request)).await?;
-    Ok(reply)
+    match node.call(Request::Dispatcher(request)).await? {
+        Reply::Dispatcher(reply) => Ok(reply),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Takes the expected variant out of a reply.

@@ -67,7 +67,9 @@ impl Acknowledged {
         if let Some(call) = during {
             self.written.insert(call, lsn);
         }
-        let Record::Dispatcher(record) = record;
+        let Record::Dispatcher(record) = record else {
+            return;
+        };
         if let dispatcher::Record::RemoveTask { id } = record {
             self.removed.insert(*id, lsn);
         }

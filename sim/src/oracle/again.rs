@@ -74,7 +74,9 @@ impl Again {
     }
 
     fn record(&mut self, record: &Record, during: Option<CallId>, state: &State) -> Verdict {
-        let Record::Dispatcher(record) = record;
+        let Record::Dispatcher(record) = record else {
+            return Ok(());
+        };
         if let dispatcher::Record::UpdateWorker { id, profile } = record {
             let before = state.workers().get(id).map(|worker| worker.profile.uid);
             if before.is_some_and(|before| before != profile.uid) {

@@ -94,7 +94,9 @@ impl Collection {
     }
 
     fn record(&mut self, now: Time, record: &Record, asked_for: bool, shadow: &Shadow) -> Verdict {
-        let Record::Dispatcher(record) = record;
+        let Record::Dispatcher(record) = record else {
+            return Ok(());
+        };
         match record {
             dispatcher::Record::AcquireClient { id, .. } => drop(self.heard.insert(*id, now)),
             dispatcher::Record::ReleaseClient { id, .. } => {

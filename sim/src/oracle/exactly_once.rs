@@ -51,7 +51,9 @@ impl ExactlyOnce {
     }
 
     fn record(&mut self, record: &Record, during: Option<CallId>, shadow: &Shadow) -> Verdict {
-        let Record::Dispatcher(record) = record;
+        let Record::Dispatcher(record) = record else {
+            return Ok(());
+        };
         match record {
             dispatcher::Record::ProduceSplit {
                 iteration, source, repetition, finished, ..

@@ -50,7 +50,9 @@ impl Rounds {
     }
 
     fn record(&mut self, record: &Record, during: bool, shadow: &Shadow) {
-        let Record::Dispatcher(record) = record;
+        let Record::Dispatcher(record) = record else {
+            return;
+        };
         match record {
             dispatcher::Record::AcquireClient { iteration, .. } => {
                 // Somebody who comes late begins with the first round, alone.

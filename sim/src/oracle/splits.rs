@@ -45,7 +45,9 @@ impl Splits {
     }
 
     fn record(&mut self, record: &Record, shadow: &Shadow) {
-        let Record::Dispatcher(record) = record;
+        let Record::Dispatcher(record) = record else {
+            return;
+        };
         match record {
             dispatcher::Record::RegisterWorker { id, address, .. } => {
                 self.addresses.insert(*id, address.clone());

@@ -36,7 +36,9 @@ pub fn age(disk: &mut Disk) -> Result<Option<Recovered>, NoStart> {
 }
 
 fn without_times(part: Part) -> Part {
-    let Part::Dispatcher(part) = part;
+    let Part::Dispatcher(part) = part else {
+        return part;
+    };
     Part::Dispatcher(match part {
         dispatcher::Part::Job(mut job) => {
             job.asked = Time::ZERO;

@@ -1,6 +1,6 @@
 //! The node takes steps: inputs in, effects carried out in order, the journal written and synced.
 
-use rondo_core::control::{Effect, Health, Input, Reply, Request};
+use rondo_core::control::{Effect, Event as Observed, Health, Input, Reply, Request};
 use rondo_core::dispatcher::{self, TaskDef};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
@@ -102,15 +102,19 @@ impl World {
                 }
             }
             Effect::RetryAppend => self.node.retry = true,
-            Effect::Reply { call, result } => {
-                self.answer(call, result.map(|Reply::Dispatcher(reply)| reply));
+            Effect::Reply { call, result: Ok(Reply::Dispatcher(reply)) } => {
+                self.answer(call, Ok(reply));
             }
+            Effect::Reply { call, result: Err(status) } => self.answer(call, Err(status)),
             Effect::Push { task } => self.push(task),
             Effect::ForgetBlob { .. } => self.tally.mark(Mark::BlobForgotten),
-            Effect::Observe(event) => {
+            Effect::Observe(Observed::Dispatcher(event)) => {
                 watch::of_event(&event, &mut self.tally);
                 self.mark_full(&event);
             }
+            // In these worlds nobody asks the coordination service.
+            Effect::Reply { result: Ok(Reply::Coordination(_)), .. }
+            | Effect::Observe(Observed::Coordination(_)) => {}
             Effect::Halt { reason } => self.halt(&reason),
         }
     }

@@ -1,0 +1,1 @@
+//! Each invariant sees what breaks it.

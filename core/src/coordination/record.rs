@@ -1,0 +1,298 @@
+//! What the coordination service writes to the journal: every change of its durable state, with
+//! all that is needed to make it again.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+use super::request::Stamp;
+use super::types::{BarrierKey, Dialect, Fault, Value};
+use crate::ids::{Incarnation, NamespaceId, RelayId, Revision, ServiceIncarnation, TaskIndex};
+use crate::time::{Duration, Time};
+
+/// One change of the coordination service's durable state. Every record stands in a namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A namespace begins a life: no tasks, no keys, no barriers. Its first life makes it.
+    BeginLife {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// Its name.
+        name: Arc<str>,
+        /// The life.
+        incarnation: ServiceIncarnation,
+        /// Number of tasks, if it is fixed.
+        tasks: Option<u32>,
+        /// When.
+        at: Time,
+    },
+    /// The number of tasks is known from now on.
+    LearnSize {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The number.
+        tasks: u32,
+    },
+    /// A task registers and waits for the others, or is known under another incarnation while it
+    /// waits.
+    RegisterTask {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The task.
+        task: TaskIndex,
+        /// Its process's run.
+        incarnation: Incarnation,
+        /// Whether it may come back.
+        recoverable: bool,
+        /// What it speaks.
+        dialect: Dialect,
+        /// When.
+        at: Time,
+    },
+    /// A task takes part without waiting for the others: they had registered before, or it comes
+    /// back.
+    ConnectTask {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The task.
+        task: TaskIndex,
+        /// Its process's run.
+        incarnation: Incarnation,
+        /// Whether it may come back.
+        recoverable: bool,
+        /// What it speaks.
+        dialect: Dialect,
+        /// When.
+        at: Time,
+    },
+    /// A task left, or was reset.
+    DisconnectTask {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The task.
+        task: TaskIndex,
+        /// When.
+        at: Time,
+    },
+    /// A task is in error.
+    FailTask {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The task.
+        task: TaskIndex,
+        /// The error.
+        fault: Fault,
+        /// When.
+        at: Time,
+    },
+    /// All tasks that are there, or wait to be, are in error.
+    FailAllTasks {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The error.
+        fault: Fault,
+        /// When.
+        at: Time,
+    },
+    /// Some task has polled for errors.
+    NotePolling {
+        /// The namespace.
+        namespace: NamespaceId,
+    },
+    /// From now on every poll ends with this error.
+    StickError {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The error.
+        fault: Fault,
+    },
+    /// A task told its devices.
+    OfferDevices {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The task.
+        task: TaskIndex,
+        /// Its encoded `DeviceInfo`.
+        devices: Bytes,
+    },
+    /// A task comes to a barrier, perhaps as the first one to a new instance of it.
+    ArriveAtBarrier {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The barrier.
+        barrier: BarrierKey,
+        /// The instance.
+        counter: i64,
+        /// The task.
+        task: TaskIndex,
+        /// The relay's mark on its call.
+        stamp: Option<Stamp>,
+        /// What makes the instance, if this does.
+        opening: Option<Opening>,
+        /// When.
+        at: Time,
+    },
+    /// A task that came to a barrier counts as not having come.
+    LeaveBarrier {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The barrier.
+        barrier: BarrierKey,
+        /// The task.
+        task: TaskIndex,
+    },
+    /// An instance of a barrier ends. It need not have been there: nobody may have come.
+    EndBarrier {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The barrier.
+        barrier: BarrierKey,
+        /// The instance.
+        counter: i64,
+        /// Why it failed; `None` if all came.
+        fault: Option<Fault>,
+        /// When.
+        at: Time,
+    },
+    /// A key is put.
+    PutKey {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The key, in normal form.
+        key: Arc<str>,
+        /// Its value.
+        value: Value,
+        /// The task with which it dies.
+        lease: Option<TaskIndex>,
+    },
+    /// A key goes, with all that is under it.
+    DeleteKey {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The key, in normal form.
+        key: Arc<str>,
+    },
+    /// The keys that die with a task go.
+    EndLeases {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The task.
+        task: TaskIndex,
+    },
+    /// What a relay's request led to, kept until the relay has it.
+    KeepResult {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The relay.
+        relay: RelayId,
+        /// The request's number.
+        sequence: u64,
+        /// The relay has results up to this number.
+        acknowledged: u64,
+        /// The result.
+        kept: Kept,
+    },
+}
+
+impl Record {
+    /// The namespace in which something changes.
+    pub const fn namespace(&self) -> NamespaceId {
+        match self {
+            Self::BeginLife { namespace, .. }
+            | Self::LearnSize { namespace, .. }
+            | Self::RegisterTask { namespace, .. }
+            | Self::ConnectTask { namespace, .. }
+            | Self::DisconnectTask { namespace, .. }
+            | Self::FailTask { namespace, .. }
+            | Self::FailAllTasks { namespace, .. }
+            | Self::NotePolling { namespace }
+            | Self::StickError { namespace, .. }
+            | Self::OfferDevices { namespace, .. }
+            | Self::ArriveAtBarrier { namespace, .. }
+            | Self::LeaveBarrier { namespace, .. }
+            | Self::EndBarrier { namespace, .. }
+            | Self::PutKey { namespace, .. }
+            | Self::DeleteKey { namespace, .. }
+            | Self::EndLeases { namespace, .. }
+            | Self::KeepResult { namespace, .. } => *namespace,
+        }
+    }
+}
+
+/// What the first one to come to a barrier's instance settles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Who must come.
+    pub participants: Participants,
+    /// How long they may take.
+    pub timeout: Duration,
+}
+
+/// Who must come to a barrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Participants {
+    /// All tasks of the job.
+    All,
+    /// These, ascending and without repetition; fewer than all.
+    Some(Arc<[TaskIndex]>),
+}
+
+impl Participants {
+    /// Whether a task of the job is one of them.
+    pub fn contains(&self, task: TaskIndex) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(tasks) => tasks.binary_search(&task).is_ok(),
+        }
+    }
+}
+
+/// The result of a relay's request, as far as it must be the same when asked for again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A key was put.
+    Put(Revision),
+    /// A key was deleted.
+    Deleted(Revision),
+    /// A key was incremented.
+    Incremented {
+        /// To this value.
+        value: Bytes,
+        /// With this revision.
+        revision: Revision,
+    },
+    /// A barrier's instance ended.
+    Barrier {
+        /// The instance.
+        counter: i64,
+        /// Why it failed, if so.
+        fault: Option<Fault>,
+    },
+    /// Something was done that has no result.
+    Done,
+}
+
+/// A change of keys, as watches see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The key, in normal form.
+    pub key: Arc<str>,
+    /// What became of it.
+    pub kind: ChangeKind,
+    /// The revision it made.
+    pub revision: Revision,
+}
+
+/// What became of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It has this value.
+    Put(Value),
+    /// It is gone.
+    Deleted,
+    /// It is gone with all that was under it.
+    DeletedWithAllUnder,
+}
+
+/// Changes that one record made.
+pub(super) type Changes = Vec<Change>;

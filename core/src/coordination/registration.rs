@@ -1,0 +1,227 @@
+//! Tasks register, alone or with all others.
+
+use alloc::format;
+
+use super::barriers::Coming;
+use super::live::Doing;
+use super::machine::{Answer, Asked, Coordination, Said, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::{Event, Reply};
+use super::request::Caller;
+use super::state::Task;
+use super::types::{BarrierKey, Fault, Phase, TaskName};
+use crate::ids::{Incarnation, NamespaceId, TaskIndex};
+use crate::limits::COORDINATION_TASKS_MAX;
+use crate::status::Code;
+
+/// What a task says of itself when it registers.
+#[derive(Clone, Copy)]
+pub(super) struct Registrant {
+    pub(super) incarnation: Incarnation,
+    pub(super) recoverable: bool,
+    pub(super) tasks: Option<u32>,
+}
+
+impl Coordination {
+    /// `RegisterTask`.
+    pub(super) fn register(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked<'_>,
+        name: &TaskName,
+        registrant: Registrant,
+        entropy: u64,
+    ) -> Answer {
+        let Asked { id, caller, .. } = asked;
+        let task = self.index_of(id, name, "registered")?;
+        if self.begins_anew(id, task, registrant.incarnation)? {
+            let settings = self.live(id)?.settings.clone();
+            self.begin_life(turn, id, settings, entropy)?;
+        }
+        self.check_size(turn, id, task, registrant.tasks)?;
+        let recoverable = registrant.recoverable || self.live(id)?.settings.recoverable;
+        let registrant = Registrant { recoverable, ..registrant };
+        let answer = match self.namespace(id)?.tasks.get(&task).cloned() {
+            Some(known) if known.phase == Phase::Connected => {
+                self.register_connected(turn, id, caller, &known, registrant)
+            }
+            Some(known) if known.phase == Phase::Error => {
+                self.register_failed(turn, id, caller, &known, registrant)
+            }
+            _ if self.namespace(id)?.has_begun() => {
+                self.connect(turn, id, caller, task, registrant)
+            }
+            known => self.wait_for_all(turn, asked, task, known.as_ref(), registrant),
+        }?;
+        self.hear(id, task, caller, turn.now);
+        self.note(id, task, Doing::Registered, turn.now);
+        Ok(answer)
+    }
+
+    /// Whether a registration begins a new life: all who registered before have left or died, and
+    /// this is none of their calls come late.
+    fn begins_anew(
+        &self,
+        id: NamespaceId,
+        task: TaskIndex,
+        incarnation: Incarnation,
+    ) -> Result<bool, Refusal> {
+        let namespace = self.namespace(id)?;
+        let same = namespace.tasks.get(&task).is_some_and(|task| task.incarnation == incarnation);
+        Ok(namespace.is_over() && !(same && namespace.has_begun()))
+    }
+
+    fn check_size(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        task: TaskIndex,
+        asked: Option<u32>,
+    ) -> Result<(), Refusal> {
+        let Some(asked) = asked else {
+            return Ok(());
+        };
+        let namespace = self.namespace(id)?;
+        let known = namespace.head.size;
+        let last = namespace.tasks.keys().next_back().map_or(task, |last| task.max(*last)).get();
+        let least = u32::try_from(last.saturating_add(1)).unwrap_or(0).max(1);
+        let most = u32::try_from(COORDINATION_TASKS_MAX).unwrap_or(u32::MAX);
+        match known {
+            Some(known) if known == asked => Ok(()),
+            Some(known) => Err(Refusal::OtherSize { asked, known: format!("{known}") }),
+            None if (least..=most).contains(&asked) => {
+                self.learn_size(turn, id, asked)?;
+                self.pass_if_complete(turn, id, &BarrierKey::Register)
+            }
+            None => Err(Refusal::OtherSize { asked, known: format!("{least} to {most}") }),
+        }
+    }
+
+    fn register_connected(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        caller: &Caller,
+        known: &Task,
+        registrant: Registrant,
+    ) -> Answer {
+        if known.incarnation == registrant.incarnation {
+            let incarnation = self.namespace(id)?.head.incarnation;
+            return Ok(Said::Now(Reply::Registered(incarnation), known.changed));
+        }
+        if known.recoverable {
+            self.leave_barriers(turn, id, known.index, "task restarted")?;
+            return self.connect(turn, id, caller, known.index, registrant);
+        }
+        Err(self.clash(turn, id, caller, known, registrant.incarnation)?)
+    }
+
+    /// Two processes say that they are the same task: neither can be trusted.
+    pub(super) fn clash(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        caller: &Caller,
+        known: &Task,
+        asked: Incarnation,
+    ) -> Result<Refusal, Refusal> {
+        let task = self.called(id, known.index, caller.dialect);
+        let (known_as, asked) = (known.incarnation.get(), asked.get());
+        let refusal = Refusal::OtherIncarnation { task, known: known_as, asked };
+        let fault = Fault::new(Code::Aborted, format!("{refusal}"));
+        self.fail_task(turn, id, known.index, &fault)?;
+        self.propagate(turn, id, &fault, &[known.index])?;
+        Ok(refusal)
+    }
+
+    fn register_failed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        caller: &Caller,
+        known: &Task,
+        registrant: Registrant,
+    ) -> Answer {
+        let fault = known.fault();
+        let died = fault.code == Code::Unavailable && !fault.reported;
+        if known.recoverable && died {
+            return self.connect(turn, id, caller, known.index, registrant);
+        }
+        let task = self.called(id, known.index, caller.dialect);
+        let refusal = Refusal::InError { task, fault };
+        let told = Fault::new(Code::Aborted, format!("{refusal}"));
+        self.propagate(turn, id, &told, &[known.index])?;
+        Err(refusal)
+    }
+
+    /// A task takes part at once.
+    fn connect(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        caller: &Caller,
+        task: TaskIndex,
+        registrant: Registrant,
+    ) -> Answer {
+        let returns = self.namespace(id)?.tasks.contains_key(&task);
+        self.end_leases(turn, id, task)?;
+        let after = self.commit(
+            turn,
+            Record::ConnectTask {
+                namespace: id,
+                task,
+                incarnation: registrant.incarnation,
+                recoverable: registrant.recoverable,
+                dialect: caller.dialect,
+                at: turn.now,
+            },
+        )?;
+        if returns {
+            self.observe(turn, Event::TaskReturned { namespace: self.name_of(id), task });
+            self.drop_from_groups(turn, id, task)?;
+        }
+        self.begin_beat(id, task, turn.now);
+        self.arm(id, task);
+        let incarnation = self.namespace(id)?.head.incarnation;
+        Ok(Said::Now(Reply::Registered(incarnation), after))
+    }
+
+    /// A task waits for the others to register.
+    fn wait_for_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked<'_>,
+        task: TaskIndex,
+        known: Option<&Task>,
+        registrant: Registrant,
+    ) -> Answer {
+        let Asked { id, caller, .. } = asked;
+        self.check_room()?;
+        let unchanged = known.is_some_and(|known| {
+            known.phase == Phase::Registering
+                && known.incarnation == registrant.incarnation
+                && known.recoverable == registrant.recoverable
+        });
+        if !unchanged {
+            self.commit(
+                turn,
+                Record::RegisterTask {
+                    namespace: id,
+                    task,
+                    incarnation: registrant.incarnation,
+                    recoverable: registrant.recoverable,
+                    dialect: caller.dialect,
+                    at: turn.now,
+                },
+            )?;
+        }
+        self.begin_beat(id, task, turn.now);
+        if known.is_none() {
+            self.plan_settling(id, turn.now);
+        }
+        let timeout = self.live(id)?.settings.register_timeout;
+        let key = BarrierKey::Register;
+        self.come_to_own(turn, asked, Coming { key, counter: 0, timeout, task, stamp: None })
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests through a relay happen once: their results are kept until the relay has them.
+
+use super::barriers::refused;
+use super::machine::{Answer, Asked, Coordination, Said, Turn};
+use super::record::{Kept, Record};
+use super::refusal::Refusal;
+use super::reply::Reply;
+use super::request::{Method, Stamp};
+use super::types::{BarrierKey, Value};
+use crate::ids::NamespaceId;
+use crate::limits::{RELAY_RESULTS_MAX, RELAYS_MAX};
+
+impl Method {
+    /// Whether it must not happen twice. Registrations are the same when repeated.
+    const fn happens_once(&self) -> bool {
+        matches!(
+            self,
+            Self::ShutdownTask { .. }
+                | Self::ResetTask { .. }
+                | Self::ReportErrorToService { .. }
+                | Self::Barrier { .. }
+                | Self::CancelBarrier { .. }
+                | Self::PutKeyValue { .. }
+                | Self::IncrementKeyValue { .. }
+                | Self::DeleteKeyValue { .. }
+        )
+    }
+}
+
+impl Coordination {
+    /// Takes a request, once if a relay brings it again.
+    pub(super) fn once(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked<'_>,
+        method: Method,
+        entropy: u64,
+    ) -> Answer {
+        let stamp = asked.caller.stamp.filter(|_| method.happens_once());
+        let Some(stamp) = stamp else {
+            return self.perform(turn, asked, method, entropy);
+        };
+        if let Some(answer) = self.recall(turn, asked.id, stamp, &method)? {
+            return Ok(answer);
+        }
+        let before = turn.log.last();
+        let answer = self.perform(turn, asked, method, entropy)?;
+        // What changed nothing may be done again; a barrier keeps its result with its end.
+        match answer {
+            Said::Now(reply, after) if turn.log.last() > before => {
+                self.keep(turn, asked.id, stamp, &reply)?;
+                Ok(Said::Now(reply, after.max(turn.log.last())))
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// The result that the request had before.
+    fn recall(
+        &self,
+        turn: &Turn<'_>,
+        id: NamespaceId,
+        stamp: Stamp,
+        method: &Method,
+    ) -> Result<Option<Said>, Refusal> {
+        let namespace = self.namespace(id)?;
+        let Some(relay) = namespace.relays.get(&stamp.relay) else {
+            return match namespace.relays.len() >= RELAYS_MAX {
+                true => Err(Refusal::TooMany { what: "relays", bound: RELAYS_MAX as u64 }),
+                false => Ok(None),
+            };
+        };
+        let (number, sequence) = (stamp.relay.get(), stamp.sequence);
+        if sequence <= relay.acknowledged {
+            return Err(Refusal::Acknowledged { relay: number, sequence });
+        }
+        if let Some(kept) = relay.results.get(&sequence) {
+            let other = Refusal::OtherRequest { relay: number, sequence };
+            let result = result_of(kept, method).ok_or(other)?;
+            let after = turn.log.last();
+            return Ok(Some(match result {
+                Ok(reply) => Said::Now(reply, after),
+                Err(refusal) => Said::No(refusal, after),
+            }));
+        }
+        match relay.results.len() >= RELAY_RESULTS_MAX && stamp.acknowledged <= relay.acknowledged {
+            true => {
+                let bound = RELAY_RESULTS_MAX as u64;
+                Err(Refusal::TooMany { what: "results that the relay has not acknowledged", bound })
+            }
+            false => Ok(None),
+        }
+    }
+
+    fn keep(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        stamp: Stamp,
+        reply: &Reply,
+    ) -> Result<(), Refusal> {
+        let kept = match reply {
+            Reply::Put { revision } => Kept::Put(*revision),
+            Reply::Deleted { revision } => Kept::Deleted(*revision),
+            Reply::Value { value: Value::Inline(value), revision } => {
+                Kept::Incremented { value: value.clone(), revision: *revision }
+            }
+            _ => Kept::Done,
+        };
+        self.commit(
+            turn,
+            Record::KeepResult {
+                namespace: id,
+                relay: stamp.relay,
+                sequence: stamp.sequence,
+                acknowledged: stamp.acknowledged,
+                kept,
+            },
+        )?;
+        Ok(())
+    }
+}
+
+/// A kept result as the answer to this request; `None` if it cannot have been its own.
+fn result_of(kept: &Kept, method: &Method) -> Option<Result<Reply, Refusal>> {
+    Some(Ok(match (kept, method) {
+        (Kept::Put(revision), Method::PutKeyValue { .. }) => Reply::Put { revision: *revision },
+        (Kept::Deleted(revision), Method::DeleteKeyValue { .. }) => {
+            Reply::Deleted { revision: *revision }
+        }
+        (Kept::Incremented { value, revision }, Method::IncrementKeyValue { .. }) => {
+            Reply::Value { value: Value::Inline(value.clone()), revision: *revision }
+        }
+        (Kept::Barrier { counter, fault }, Method::Barrier { id, .. }) => match fault {
+            None => Reply::BarrierPassed { counter: *counter },
+            Some(fault) => {
+                let key = BarrierKey::Named(id.clone());
+                return Some(Err(refused(&key, *counter, fault.clone().into())));
+            }
+        },
+        (Kept::Barrier { counter, fault }, Method::ShutdownTask { .. }) => match fault {
+            None => Reply::ShutDown,
+            Some(fault) => {
+                return Some(Err(refused(&BarrierKey::Shutdown, *counter, fault.clone().into())));
+            }
+        },
+        (Kept::Done, Method::ShutdownTask { .. }) => Reply::ShutDown,
+        (Kept::Done, Method::ResetTask { .. }) => Reply::Reset,
+        (Kept::Done, Method::ReportErrorToService { .. }) => Reply::ErrorReported,
+        (Kept::Done, Method::CancelBarrier { .. }) => Reply::BarrierCancelled,
+        _ => return None,
+    }))
+}

@@ -1,0 +1,219 @@
+//! What is asked of the coordination service: both dialects' methods and `rondo.v1`'s, already
+//! checked field by field. Where dialects differ, [`Caller`] says which one speaks.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+use super::types::{Dialect, TaskName, Value};
+use crate::ids::{Incarnation, RelayId, Revision, ServiceIncarnation, TaskIndex};
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// To a namespace.
+    Call(Box<Call>),
+    /// A picture of all namespaces for people (`rondo status`). It waits for nothing, so it may
+    /// show what is not durable yet.
+    Report,
+}
+
+/// A request to a namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The namespace's name.
+    pub namespace: Arc<str>,
+    /// Who asks.
+    pub caller: Caller,
+    /// What for.
+    pub method: Method,
+}
+
+/// Who asks, as far as the connection and the request tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The dialect spoken.
+    pub dialect: Dialect,
+    /// The life the request is meant for. Dialect X says it in every request but RegisterTask; of
+    /// dialect T it is the life in which the connection registered, if any.
+    pub life: Option<ServiceIncarnation>,
+    /// The task, if the connection or a relay tells.
+    pub task: Option<TaskIndex>,
+    /// The task's incarnation, as dialect X says it. Never checked.
+    pub incarnation: Option<Incarnation>,
+    /// The address it asks from.
+    pub peer: Option<Arc<str>>,
+    /// What the relay between says, if there is one.
+    pub stamp: Option<Stamp>,
+}
+
+/// A relay's mark on a request: with the same mark it happens once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The relay.
+    pub relay: RelayId,
+    /// Counts its requests, from 1.
+    pub sequence: u64,
+    /// Results up to this number have reached it.
+    pub acknowledged: u64,
+}
+
+/// What is asked of a namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Method {
+    /// `RegisterTask`.
+    RegisterTask {
+        /// Who registers.
+        task: TaskName,
+        /// The run of its process.
+        incarnation: Incarnation,
+        /// Whether it may come back after its death (dialect T's flag).
+        recoverable: bool,
+        /// The number of tasks, from who knows it (agents and relays).
+        tasks: Option<u32>,
+    },
+    /// `Heartbeat`.
+    Heartbeat {
+        /// Whose.
+        task: TaskName,
+        /// The run of its process.
+        incarnation: Incarnation,
+    },
+    /// `ShutdownTask`.
+    ShutdownTask {
+        /// Who leaves.
+        task: TaskName,
+    },
+    /// `ResetTask`.
+    ResetTask {
+        /// Whose error is forgotten.
+        task: TaskName,
+    },
+    /// `PollForError`.
+    PollForError {
+        /// Who waits.
+        task: TaskName,
+    },
+    /// `ReportErrorToService`.
+    ReportErrorToService {
+        /// Whose error it is.
+        task: TaskName,
+        /// Its code's number on the wire.
+        code: i32,
+        /// Its text.
+        message: String,
+    },
+    /// `ReportErrorToTask`, which agents serve, not this service.
+    ReportErrorToTask,
+    /// `GetTaskState`.
+    GetTaskState {
+        /// Of whom, in order.
+        tasks: Vec<TaskName>,
+    },
+    /// `GetJobState`.
+    GetJobState {
+        /// Of which job.
+        job: Arc<str>,
+    },
+    /// `WatchTasks` and `WatchJobState`.
+    WatchTasks {
+        /// The version seen last; negative for none.
+        version: i64,
+    },
+    /// `GetAliveTasks`.
+    GetAliveTasks {
+        /// Who asks.
+        requester: TaskName,
+        /// Of whom; the requester among them.
+        tasks: Vec<TaskName>,
+    },
+    /// `WaitForAllTasks`.
+    WaitForAllTasks {
+        /// Who waits.
+        task: TaskName,
+        /// Its encoded `DeviceInfo`: concatenated, several are the encoding of all their devices.
+        devices: Bytes,
+    },
+    /// `Barrier`.
+    Barrier {
+        /// The barrier.
+        id: Arc<str>,
+        /// Its instance.
+        counter: i64,
+        /// How long the first one waits for the last, in ms.
+        timeout_ms: i64,
+        /// Who must come; empty for all tasks.
+        tasks: Vec<TaskName>,
+        /// Who comes.
+        source: TaskName,
+    },
+    /// `CancelBarrier`.
+    CancelBarrier {
+        /// The barrier.
+        id: Arc<str>,
+        /// Its instance.
+        counter: i64,
+    },
+    /// `InsertKeyValue`, and `rondo.v1`'s update, compare-and-swap and leased keys.
+    PutKeyValue {
+        /// The key as asked.
+        key: String,
+        /// The value. If it is a blob, the driver has made it durable already.
+        value: Value,
+        /// When to put it.
+        condition: Condition,
+        /// The task with which the key dies.
+        lease: Option<TaskIndex>,
+    },
+    /// `GetKeyValue`: waits until the key is there.
+    GetKeyValue {
+        /// The key as asked.
+        key: String,
+    },
+    /// `TryGetKeyValue`.
+    TryGetKeyValue {
+        /// The key as asked.
+        key: String,
+    },
+    /// `IncrementKeyValue`.
+    IncrementKeyValue {
+        /// The key as asked.
+        key: String,
+        /// By how much.
+        increment: i64,
+    },
+    /// `GetKeyValueDir`.
+    GetKeyValueDir {
+        /// The directory as asked.
+        directory: String,
+    },
+    /// `DeleteKeyValue`: the key and all under it.
+    DeleteKeyValue {
+        /// The key as asked.
+        key: String,
+    },
+    /// `rondo.v1`: waits for a change of a key or of what is under it.
+    WatchKeys {
+        /// The key or directory as asked; "" for all.
+        key: String,
+        /// The revision up to which the caller knows everything; `None` brings the present keys.
+        from: Option<Revision>,
+    },
+    /// Begins a new life (`rondo namespace reset`).
+    ResetNamespace,
+}
+
+/// When a key is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// When it is not there.
+    Absent,
+    /// In any case.
+    Always,
+    /// When it is there.
+    Present,
+    /// When its newest change has this revision; 0 when it is not there.
+    Revision(Revision),
+}

@@ -1,0 +1,243 @@
+//! A life's keys, and the newest changes of them.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Bound;
+
+use super::record::{Change, ChangeKind, Changes};
+use super::state::Head;
+use super::types::Value;
+use crate::ids::{Digest, Lsn, Revision, TaskIndex};
+use crate::limits::{CHANGES_BYTES_MAX, CHANGES_MAX};
+
+/// Keys with their values, and the newest changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Store {
+    pub(super) entries: BTreeMap<Arc<str>, Entry>,
+    /// Every revision after [`Head::forgotten`] has one.
+    pub(super) changes: VecDeque<Change>,
+    /// Keys and values of the entries, in bytes.
+    pub(super) size_bytes: u64,
+    /// Keys and values of the changes, in bytes.
+    pub(super) changes_bytes: u64,
+    /// Keys that die with a task.
+    pub(super) leased: BTreeSet<(TaskIndex, Arc<str>)>,
+    /// Blobs, with how many entries and changes have them.
+    pub(super) blobs: BTreeMap<Digest, u64>,
+}
+
+/// A key's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, in normal form.
+    pub key: Arc<str>,
+    /// Its value.
+    pub value: Value,
+    /// The revision of its newest change.
+    pub revision: Revision,
+    /// The task with which it dies.
+    pub lease: Option<TaskIndex>,
+    /// The record that made it so.
+    pub changed: Lsn,
+}
+
+/// Blobs that no entry and no change of this namespace has any more.
+pub(super) type Freed = Vec<Digest>;
+
+/// Bytes that count for a key with a value.
+pub(super) fn cost(key: &str, value: &Value) -> u64 {
+    (key.len() as u64).saturating_add(value.size_bytes())
+}
+
+fn cost_of(change: &Change) -> u64 {
+    match &change.kind {
+        ChangeKind::Put(value) => cost(&change.key, value),
+        ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => change.key.len() as u64,
+    }
+}
+
+/// Read access.
+impl Store {
+    /// The entries by key.
+    pub const fn entries(&self) -> &BTreeMap<Arc<str>, Entry> {
+        &self.entries
+    }
+
+    /// The entry of a key in normal form.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// Keys and values together, in bytes.
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The remembered changes, oldest first.
+    pub const fn changes(&self) -> &VecDeque<Change> {
+        &self.changes
+    }
+
+    /// Entries under a directory in normal form, by key, not the one of the directory itself.
+    /// Everything but the key "" is under "".
+    pub fn under(&self, directory: &str) -> impl Iterator<Item = &Entry> {
+        let beginning = match directory.is_empty() {
+            true => String::new(),
+            false => format!("{directory}/"),
+        };
+        let entries =
+            self.entries.range::<str, _>((Bound::Included(&*beginning), Bound::Unbounded));
+        let under = entries.take_while(move |(key, _)| key.starts_with(&beginning));
+        under.map(|(_, entry)| entry).filter(|entry| !entry.key.is_empty())
+    }
+
+    /// Changes after a revision, which none must be missing of.
+    pub fn changes_after(&self, revision: Revision) -> impl Iterator<Item = &Change> {
+        let first = self.changes.front().map_or(Revision::new(u64::MAX), |change| change.revision);
+        let skip = revision.next().get().saturating_sub(first.get());
+        self.changes.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX))
+    }
+
+    /// The keys that die with a task.
+    pub fn leased_by(&self, task: TaskIndex) -> impl Iterator<Item = &Arc<str>> {
+        let from = self.leased.range((task, Arc::from(""))..);
+        from.take_while(move |(of, _)| *of == task).map(|(_, key)| key)
+    }
+
+    /// All values: of entries, and of changes.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        let changed = self.changes.iter().filter_map(|change| match &change.kind {
+            ChangeKind::Put(value) => Some(value),
+            ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => None,
+        });
+        self.entries.values().map(|entry| &entry.value).chain(changed)
+    }
+
+    /// Whether an entry or a change is in this blob.
+    pub fn names_blob(&self, digest: Digest) -> bool {
+        self.blobs.contains_key(&digest)
+    }
+}
+
+/// Changes; each makes the next revision.
+impl Store {
+    pub(super) fn put(&mut self, head: &mut Head, entry: Entry, freed: &mut Freed) -> Change {
+        self.remove_entry(&entry.key, freed);
+        let change = self.note(head, &entry.key, ChangeKind::Put(entry.value.clone()), freed);
+        self.insert_entry(Entry { revision: change.revision, ..entry });
+        change
+    }
+
+    /// Removes a key and all under it; `None` if nothing was there.
+    pub(super) fn delete(
+        &mut self,
+        head: &mut Head,
+        key: &Arc<str>,
+        freed: &mut Freed,
+    ) -> Option<Change> {
+        let mut gone: Vec<_> = match key.is_empty() {
+            true => Vec::new(),
+            false => self.under(key).map(|entry| entry.key.clone()).collect(),
+        };
+        gone.extend(self.entries.get(key).map(|entry| entry.key.clone()));
+        for key in &gone {
+            self.remove_entry(key, freed);
+        }
+        let kind = match key.is_empty() {
+            true => ChangeKind::Deleted,
+            false => ChangeKind::DeletedWithAllUnder,
+        };
+        (!gone.is_empty()).then(|| self.note(head, key, kind, freed))
+    }
+
+    /// Removes the keys that die with a task.
+    pub(super) fn end_leases(
+        &mut self,
+        head: &mut Head,
+        task: TaskIndex,
+        freed: &mut Freed,
+    ) -> Changes {
+        let keys: Vec<_> = self.leased_by(task).cloned().collect();
+        let mut changes = Changes::new();
+        for key in keys {
+            self.remove_entry(&key, freed);
+            changes.push(self.note(head, &key, ChangeKind::Deleted, freed));
+        }
+        changes
+    }
+
+    /// Adds an entry that is not there.
+    pub(super) fn insert_entry(&mut self, entry: Entry) {
+        self.size_bytes = self.size_bytes.saturating_add(cost(&entry.key, &entry.value));
+        if let Some(task) = entry.lease {
+            self.leased.insert((task, entry.key.clone()));
+        }
+        self.name_blob(&entry.value);
+        self.entries.insert(entry.key.clone(), entry);
+    }
+
+    fn remove_entry(&mut self, key: &str, freed: &mut Freed) {
+        let Some(entry) = self.entries.remove(key) else {
+            return;
+        };
+        self.size_bytes = self.size_bytes.saturating_sub(cost(key, &entry.value));
+        if let Some(task) = entry.lease {
+            self.leased.remove(&(task, entry.key));
+        }
+        self.unname_blob(&entry.value, freed);
+    }
+
+    fn note(
+        &mut self,
+        head: &mut Head,
+        key: &Arc<str>,
+        kind: ChangeKind,
+        freed: &mut Freed,
+    ) -> Change {
+        head.revision = head.revision.next();
+        let change = Change { key: key.clone(), kind, revision: head.revision };
+        self.remember(change.clone());
+        while self.changes.len() > CHANGES_MAX || self.changes_bytes > CHANGES_BYTES_MAX {
+            let Some(oldest) = self.changes.pop_front() else {
+                break;
+            };
+            head.forgotten = oldest.revision;
+            self.changes_bytes = self.changes_bytes.saturating_sub(cost_of(&oldest));
+            if let ChangeKind::Put(value) = &oldest.kind {
+                self.unname_blob(value, freed);
+            }
+        }
+        change
+    }
+
+    /// Adds the newest change.
+    pub(super) fn remember(&mut self, change: Change) {
+        self.changes_bytes = self.changes_bytes.saturating_add(cost_of(&change));
+        if let ChangeKind::Put(value) = &change.kind {
+            self.name_blob(value);
+        }
+        self.changes.push_back(change);
+    }
+
+    fn name_blob(&mut self, value: &Value) {
+        if let Some(digest) = value.blob() {
+            let count = self.blobs.entry(digest).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn unname_blob(&mut self, value: &Value, freed: &mut Freed) {
+        let Some(digest) = value.blob() else {
+            return;
+        };
+        let count = self.blobs.entry(digest).or_default();
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.blobs.remove(&digest);
+            freed.push(digest);
+        }
+    }
+}

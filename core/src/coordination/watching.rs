@@ -1,0 +1,181 @@
+//! What tasks are told of each other: states, versions, who is alive.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::live::{Doing, Seat};
+use super::machine::{Answer, Asked, Coordination, Said, Turn};
+use super::refusal::Refusal;
+use super::reply::Reply;
+use super::types::{Phase, TaskInfo, TaskName};
+use crate::ids::{CallId, Incarnation, NamespaceId, TaskIndex};
+
+impl Coordination {
+    /// `GetTaskState`.
+    pub(super) fn task_states(
+        &self,
+        turn: &Turn<'_>,
+        id: NamespaceId,
+        names: &[TaskName],
+    ) -> Answer {
+        let namespace = self.namespace(id)?;
+        let info = |name| Ok(namespace.info(self.index_of(id, name, "request")?));
+        let infos = names.iter().map(info).collect::<Result<_, Refusal>>()?;
+        Ok(Said::Now(Reply::TaskStates(infos), turn.log.last()))
+    }
+
+    /// `GetJobState`.
+    pub(super) fn job_state(&self, turn: &Turn<'_>, id: NamespaceId, job: &str) -> Answer {
+        let namespace = self.namespace(id)?;
+        let infos = match *self.live(id)?.settings.job == *job {
+            true => namespace.indexes().map(|task| namespace.info(task)).collect(),
+            false => Vec::new(),
+        };
+        Ok(Said::Now(Reply::TaskStates(infos), turn.log.last()))
+    }
+
+    /// `WatchTasks` and `WatchJobState`.
+    pub(super) fn watch_tasks(
+        &mut self,
+        turn: &Turn<'_>,
+        asked: Asked<'_>,
+        version: i64,
+    ) -> Answer {
+        let Asked { id, call, .. } = asked;
+        let newest = self.namespace(id)?.head.version;
+        if version > newest {
+            return Err(Refusal::FutureVersion { asked: version, newest });
+        }
+        if version < newest {
+            return Ok(Said::Now(self.all_tasks(id)?, turn.log.last()));
+        }
+        self.park(call, id, Seat::TaskWatch)?;
+        self.live_mut(id)?.task_watches.insert(call);
+        Ok(Said::Later)
+    }
+
+    fn all_tasks(&self, id: NamespaceId) -> Result<Reply, Refusal> {
+        let namespace = self.namespace(id)?;
+        let tasks: Arc<[TaskInfo]> = namespace.indexes().map(|task| namespace.info(task)).collect();
+        Ok(Reply::Tasks { tasks, version: namespace.head.version })
+    }
+
+    /// Wakes watches of tasks whose version is passed.
+    pub(super) fn tell_versions(&mut self, turn: &Turn<'_>) {
+        let behind = self.lives.iter().filter(|(id, live)| {
+            let namespace = self.state.namespaces.get(id);
+            namespace.is_some_and(|namespace| namespace.head.version != live.told_version)
+        });
+        let behind: Vec<_> = behind.map(|(id, _)| *id).collect();
+        for id in behind {
+            let Ok(version) = self.namespace(id).map(|namespace| namespace.head.version) else {
+                continue;
+            };
+            let Ok(live) = self.live_mut(id) else {
+                continue;
+            };
+            live.told_version = version;
+            let calls = core::mem::take(&mut live.task_watches);
+            if !calls.is_empty() {
+                let reply = self.all_tasks(id);
+                self.answer_all(turn, calls, reply, turn.log.last());
+            }
+        }
+    }
+
+    /// `GetAliveTasks`.
+    pub(super) fn alive_tasks(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked<'_>,
+        requester: &TaskName,
+        names: &[TaskName],
+    ) -> Answer {
+        let Asked { id, call, caller } = asked;
+        let task = self.index_of(id, requester, "request")?;
+        let job = self.live(id)?.settings.job.clone();
+        let own = names.iter().filter(|name| name.job.as_ref().is_none_or(|asked| *asked == job));
+        let set: BTreeSet<TaskIndex> = own.map(|name| name.index).collect();
+        if !set.contains(&task) {
+            return Err(Refusal::NotAmongAsked { task: self.called(id, task, caller.dialect) });
+        }
+        let tasks: Arc<[TaskIndex]> = set.into_iter().collect();
+        self.park(call, id, Seat::Alive(tasks.clone()))?;
+        self.note(id, task, Doing::AskedWhoIsAlive, turn.now);
+        let group = self.live_mut(id)?.groups.entry(tasks.clone()).or_default();
+        group.calls.insert(call, task);
+        self.complete_group(turn, id, &tasks)?;
+        Ok(Said::Later)
+    }
+
+    /// Answers a group if all of it that are connected have asked.
+    fn complete_group(
+        &mut self,
+        turn: &Turn<'_>,
+        id: NamespaceId,
+        tasks: &Arc<[TaskIndex]>,
+    ) -> Result<(), Refusal> {
+        let namespace = self.namespace(id)?;
+        let Some(group) = self.live(id)?.groups.get(tasks) else {
+            return Ok(());
+        };
+        let connected = |task: &&TaskIndex| {
+            let known = namespace.tasks.get(task);
+            known.is_some_and(|known| known.phase == Phase::Connected)
+        };
+        let alive: Vec<TaskIndex> = tasks.iter().filter(connected).copied().collect();
+        let asked: BTreeSet<TaskIndex> = group.calls.values().copied().collect();
+        if alive.iter().any(|task| !asked.contains(task)) {
+            return Ok(());
+        }
+        let of = |task: TaskIndex| {
+            let known = namespace.tasks.get(&task);
+            (task, known.map_or(Incarnation::new(0), |known| known.incarnation))
+        };
+        let reply = Reply::Alive(alive.into_iter().map(of).collect());
+        let calls = self.live_mut(id)?.groups.remove(tasks).unwrap_or_default().calls;
+        self.answer_all(turn, calls.into_keys(), Ok(reply), turn.log.last());
+        Ok(())
+    }
+
+    /// Somebody is not there any more: groups that waited for nobody else are answered. `None`
+    /// stands for everybody.
+    pub(super) fn recheck_groups(
+        &mut self,
+        turn: &Turn<'_>,
+        id: NamespaceId,
+        task: Option<TaskIndex>,
+    ) -> Result<(), Refusal> {
+        let concerned = self.live(id)?.groups.keys().filter(|tasks| match task {
+            Some(task) => tasks.binary_search(&task).is_ok(),
+            None => true,
+        });
+        let concerned: Vec<_> = concerned.cloned().collect();
+        for tasks in concerned {
+            self.complete_group(turn, id, &tasks)?;
+        }
+        Ok(())
+    }
+
+    /// What a task asked before it restarted, it does not ask now.
+    pub(super) fn drop_from_groups(
+        &mut self,
+        turn: &Turn<'_>,
+        id: NamespaceId,
+        task: TaskIndex,
+    ) -> Result<(), Refusal> {
+        let live = self.live_mut(id)?;
+        let mut dropped: Vec<CallId> = Vec::new();
+        for group in live.groups.values_mut().filter(|group| group.has(task)) {
+            let mine = group.calls.iter().filter(|(_, asker)| **asker == task);
+            dropped.extend(mine.map(|(call, _)| *call));
+            group.calls.retain(|_, asker| *asker != task);
+        }
+        live.groups.retain(|_, group| !group.calls.is_empty());
+        let name = self.called(id, task, self.dialect_of(id));
+        let refusal = Refusal::CameAgain { task: name, id: "GetAliveTasks".into() };
+        self.answer_all(turn, dropped, Err(refusal), turn.log.last());
+        Ok(())
+    }
+}

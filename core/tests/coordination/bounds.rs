@@ -1,0 +1,86 @@
+//! Nothing grows without bound, and whoever reaches a bound is told.
+
+use bytes::Bytes;
+use rondo_core::coordination::{Condition, Method, NamespaceConfig, Value};
+use rondo_core::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX, PARKED_CALLS_MAX};
+use rondo_core::status::Code;
+
+use crate::driver::{Driver, settings};
+use crate::world::*;
+
+fn sized(key: &str, bytes: usize) -> Method {
+    let value = Value::Inline(vec![0; bytes].into());
+    Method::PutKeyValue { key: key.into(), value, condition: Condition::Always, lease: None }
+}
+
+#[test]
+fn keys_values_and_the_whole_have_bounds() {
+    let small =
+        NamespaceConfig { keys_max: 3, value_bytes_max: 100, store_bytes_max: 150, ..settings(1) };
+    let mut driver = Driver::with(small);
+    let status = driver.refused(sized("a", 101), Code::InvalidArgument);
+    assert_eq!(status.message, "the value has 101 bytes; the bound is 100");
+    driver.tell(sized("a", 100)).unwrap();
+    driver.refused(sized("b", 60), Code::ResourceExhausted);
+    driver.tell(sized("a", 10)).unwrap();
+    driver.tell(sized("b", 60)).unwrap();
+    driver.tell(sized("c", 1)).unwrap();
+    let status = driver.refused(sized("d", 1), Code::ResourceExhausted);
+    assert_eq!(status.message, "too many keys: the bound is 3");
+    driver.refused(increment("d", 1), Code::ResourceExhausted);
+    driver.tell(delete("a")).unwrap();
+    driver.tell(sized("d", 1)).unwrap();
+}
+
+#[test]
+fn names_have_bounds() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    let long = "k".repeat(KEY_BYTES_MAX + 1);
+    for method in [sized(&long, 1), get(&long), try_get(&long), delete(&long), increment(&long, 1)]
+    {
+        driver.refused(method, Code::InvalidArgument);
+    }
+    driver.refused(barrier(&long, 0, 0, NO_TASKS), Code::InvalidArgument);
+    driver.refused(cancel_barrier(&long, 0), Code::InvalidArgument);
+    driver.refused(watch(&long, None), Code::InvalidArgument);
+    let devices = Bytes::from(vec![0; 2 << 20]);
+    driver.refused(Method::WaitForAllTasks { task: task(0), devices }, Code::InvalidArgument);
+    driver.tell(sized(&"k".repeat(KEY_BYTES_MAX), 1)).unwrap();
+}
+
+#[test]
+fn leases_have_a_bound() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    for index in 0..LEASED_KEYS_MAX {
+        driver.node_only(of(leased(&format!("k/{index}"), "v", 0)));
+    }
+    driver.refused(leased("one more", "v", 0), Code::ResourceExhausted);
+}
+
+#[test]
+fn waiting_calls_have_a_bound_and_the_others_notice_nothing() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    for index in 0..PARKED_CALLS_MAX {
+        driver.node_only(of(get(&format!("k/{}", index % 10))));
+    }
+    let status = driver.refused(get("k/0"), Code::ResourceExhausted);
+    assert_eq!(status.message, "too many waiting calls: the bound is 65536");
+    driver.refused(barrier("b", 0, 0, NO_TASKS), Code::ResourceExhausted);
+    driver.refused(poll(0), Code::ResourceExhausted);
+    driver.refused(watch("k", Some(0)), Code::ResourceExhausted);
+    assert!(driver.tell(beat(0, first(0))).is_ok());
+    driver.tell(insert("free", "v")).unwrap();
+}
+
+#[test]
+fn texts_have_a_bound() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let polls = driver.start_call(poll(1));
+    let message = "long ".repeat(10_000);
+    driver.tell(Method::ReportErrorToService { task: task(0), code: 2, message }).unwrap();
+    assert!(text_of(driver.take(polls), Code::Unknown).len() <= 3_072);
+}

@@ -1,0 +1,18 @@
+//! The coordination service's behaviour, seen from outside: requests in, answers out, through a node
+//! whose journal, clock and crashes the tests hold in their hands.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod driver;
+mod world;
+
+mod barriers;
+mod bounds;
+mod errors;
+mod keys;
+mod lives;
+mod observed;
+mod registration;
+mod relays;
+mod restarts;
+mod watches;

@@ -1,0 +1,174 @@
+//! Crashes, stalls and full disks: what was acknowledged stays, and nobody is blamed for silence
+//! that could not be broken.
+
+use rondo_core::coordination::{Event, Method, Reply};
+use rondo_core::status::Code;
+
+use crate::driver::{Driver, seconds};
+use crate::world::*;
+
+#[test]
+fn nobody_is_blamed_for_the_time_of_an_outage() {
+    let mut driver = Driver::of(2);
+    let life = driver.register_all(2);
+    driver.hold_up(seconds(3_600));
+    driver.restart();
+    driver.advance(seconds(10));
+    for index in [0, 1] {
+        assert_eq!(driver.tell(beat(index, first(index))), Ok(Reply::Heartbeat(life)));
+    }
+    let polls = driver.start_call(poll(0));
+    driver.advance_beating(11, &[0]);
+    text_of(driver.take(polls), Code::Unavailable);
+}
+
+/// JAX's kills the job after 8 s of standing still with a timeout of 10 s.
+#[test]
+fn nobody_is_blamed_for_the_services_own_stall() {
+    for stall in [8, 11, 100] {
+        let mut driver = Driver::of(2);
+        driver.register_all(2);
+        driver.advance_beating(4, &[0, 1]);
+        driver.hold_up(seconds(stall));
+        driver.tick();
+        driver.advance(seconds(9));
+        for index in [0, 1] {
+            assert!(driver.tell(beat(index, first(index))).is_ok(), "after {stall} s");
+        }
+        let held_up = |event: &Event| matches!(event, Event::HeldUp { .. });
+        assert!(driver.events.iter().any(held_up), "after {stall} s");
+    }
+}
+
+#[test]
+fn who_is_silent_after_a_stall_is_found() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let polls = driver.start_call(poll(0));
+    driver.hold_up(seconds(50));
+    driver.advance_beating(11, &[0]);
+    text_of(driver.take(polls), Code::Unavailable);
+}
+
+/// The last one may have come while the service stood still.
+#[test]
+fn a_barrier_waits_a_moment_longer_after_a_stall() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let waits = driver.start_call(barrier_for("b", 0, 0, NO_TASKS, 2_000));
+    driver.hold_up(seconds(8));
+    driver.tick();
+    let peer = driver.start_call(barrier("b", 0, 1, NO_TASKS));
+    assert_eq!([driver.take(waits), driver.take(peer)], [passed(0), passed(0)]);
+    let waits = driver.start_call(barrier_for("b", 1, 0, NO_TASKS, 2_000));
+    driver.hold_up(seconds(8));
+    driver.advance(seconds(2));
+    text_of(driver.take(waits), Code::DeadlineExceeded);
+}
+
+#[test]
+fn who_came_to_a_barrier_before_a_crash_has_come() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let lost = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    driver.restart();
+    assert_eq!(driver.take(lost), None);
+    assert_eq!(driver.tell(barrier("b", 0, 1, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
+    assert_eq!(driver.tell(barrier("b", 0, 0, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
+    driver.restart();
+    assert_eq!(driver.tell(barrier("b", 0, 0, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
+}
+
+#[test]
+fn an_open_barrier_ends_after_a_restart_too() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    driver.start_call(barrier_for("b", 0, 0, NO_TASKS, 4_000));
+    driver.hold_up(seconds(60));
+    driver.restart();
+    let waits = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    driver.advance(seconds(3));
+    assert!(driver.is_waiting(waits), "there must be time to come back to it");
+    driver.advance(seconds(1));
+    text_of(driver.take(waits), Code::DeadlineExceeded);
+}
+
+#[test]
+fn registering_goes_on_after_a_restart() {
+    let mut driver = Driver::of(2);
+    driver.start_call(register(0, 1));
+    driver.restart();
+    let again = driver.start_call(register(0, 1));
+    let peer = driver.start_call(register(1, 1));
+    assert!(driver.take(again).unwrap().is_ok() && driver.take(peer).unwrap().is_ok());
+}
+
+#[test]
+fn what_was_not_durable_is_gone_and_was_not_acknowledged() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    driver.prompt = false;
+    let call = driver.start_call(insert("k", "v"));
+    let reads = driver.start_call(try_get("k"));
+    assert!(driver.is_waiting(call) && driver.is_waiting(reads), "nobody sees what may be lost");
+    let missing = driver.start_call(try_get("other"));
+    assert!(driver.is_waiting(missing), "a miss rests on the newest change");
+    assert!(driver.tell(beat(0, first(0))).is_ok(), "a beat waits for no disk");
+    driver.restart();
+    assert_eq!(driver.value("k"), None);
+}
+
+#[test]
+fn reads_of_durable_keys_wait_for_nothing() {
+    let mut driver = Driver::of(1);
+    driver.tell(insert("k", "v")).unwrap();
+    driver.prompt = false;
+    let slow = driver.start_call(insert("other", "v"));
+    assert!(driver.tell(try_get("k")).is_ok());
+    driver.sync();
+    assert!(driver.take(slow).unwrap().is_ok());
+}
+
+#[test]
+fn a_full_journal_refuses_changes_and_blames_nobody() {
+    let mut driver = Driver::of(2);
+    let life = driver.register_all(2);
+    let waits = driver.start_call(barrier_for("b", 0, 0, NO_TASKS, 2_000));
+    driver.full = true;
+    driver.refused(insert("k", "v"), Code::Unavailable);
+    driver.refused(insert("l", "v"), Code::Unavailable);
+    driver.refused(barrier("c", 0, 0, NO_TASKS), Code::Unavailable);
+    driver.advance(seconds(30));
+    assert!(driver.is_waiting(waits), "what cannot be written down cannot be told");
+    assert_eq!(driver.tell(beat(0, first(0))), Ok(Reply::Heartbeat(life)));
+    driver.make_room();
+    driver.tell(beat(1, first(1))).unwrap();
+    driver.advance(seconds(2));
+    text_of(driver.take(waits), Code::DeadlineExceeded);
+    assert!(driver.tell(beat(1, first(1))).is_ok());
+}
+
+#[test]
+fn a_picture_says_who_is_missing() {
+    let mut driver = Driver::of(4);
+    driver.register_all(4);
+    driver.start_call(barrier_for("step", 0, 0, NO_TASKS, 60_000));
+    driver.advance_beating(2, &[0, 1, 2]);
+    driver.start_call(barrier_for("step", 0, 2, NO_TASKS, 60_000));
+    driver.start_call(get("topology/3"));
+    driver.advance_beating(1, &[0, 1, 2]);
+    let Ok(Reply::Report(report)) = driver.ask(rondo_core::coordination::Request::Report) else {
+        panic!()
+    };
+    let namespace = &report.namespaces[0];
+    let step = &namespace.waits[0];
+    assert_eq!((&*step.kind, &*step.what), ("barrier", "step::0"));
+    assert_eq!((&*step.came, &*step.missing), ("0,2", "1,3"));
+    assert_eq!((step.waiting_ms, step.remaining_ms), (3_000, Some(57_000)));
+    assert_eq!([step.waits[0].waiting_ms, step.waits[1].waiting_ms], [3_000, 1_000]);
+    assert!(step.about_missing.contains("task 3: last heard 3.0 s ago"), "{step:?}");
+    assert_eq!((&*namespace.waits[1].what, namespace.waits[1].calls), ("topology/3", 1));
+    assert_eq!(namespace.tasks[3].silent_ms, Some(3_000));
+    assert_eq!(namespace.tasks_connected, 4);
+    let _ = Method::ReportErrorToTask;
+}
