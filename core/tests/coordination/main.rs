@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod driver;
+mod model;
 mod world;
 
 mod barriers;
 mod bounds;
 mod errors;
+mod histories;
 mod keys;
 mod lives;
 mod observed;
