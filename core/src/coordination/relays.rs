@@ -6,7 +6,7 @@ use super::record::{Kept, Record};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::{Method, Stamp};
-use super::types::{BarrierKey, Value};
+use super::types::{BarrierKey, Fault, Value};
 use crate::ids::NamespaceId;
 use crate::limits::{RELAY_RESULTS_MAX, RELAYS_MAX};
 
@@ -44,14 +44,20 @@ impl Coordination {
             return Ok(answer);
         }
         let before = turn.log.last();
-        let answer = self.perform(turn, asked, method, entropy)?;
+        let answer = self.perform(turn, asked, method, entropy);
         // What changed nothing may be done again; a barrier keeps its result with its end.
-        match answer {
-            Said::Now(reply, after) if turn.log.last() > before => {
-                self.keep(turn, asked.id, stamp, &reply)?;
-                Ok(Said::Now(reply, after.max(turn.log.last())))
+        let kept = match &answer {
+            _ if turn.log.last() == before => return answer,
+            Ok(Said::Now(reply, _)) => kept_of(reply),
+            Err(Refusal::Barrier { counter, fault, .. }) => {
+                Kept::Barrier { counter: *counter, fault: Some(Fault::clone(fault)) }
             }
-            answer => Ok(answer),
+            _ => return answer,
+        };
+        self.keep(turn, asked.id, stamp, kept)?;
+        match answer {
+            Ok(Said::Now(reply, _)) => Ok(Said::Now(reply, turn.log.last())),
+            other => other,
         }
     }
 
@@ -97,16 +103,8 @@ impl Coordination {
         turn: &mut Turn<'_>,
         id: NamespaceId,
         stamp: Stamp,
-        reply: &Reply,
+        kept: Kept,
     ) -> Result<(), Refusal> {
-        let kept = match reply {
-            Reply::Put { revision } => Kept::Put(*revision),
-            Reply::Deleted { revision } => Kept::Deleted(*revision),
-            Reply::Value { value: Value::Inline(value), revision } => {
-                Kept::Incremented { value: value.clone(), revision: *revision }
-            }
-            _ => Kept::Done,
-        };
         self.commit(
             turn,
             Record::KeepResult {
@@ -118,6 +116,18 @@ impl Coordination {
             },
         )?;
         Ok(())
+    }
+}
+
+/// What is kept of an answer.
+fn kept_of(reply: &Reply) -> Kept {
+    match reply {
+        Reply::Put { revision } => Kept::Put(*revision),
+        Reply::Deleted { revision } => Kept::Deleted(*revision),
+        Reply::Value { value: Value::Inline(value), revision } => {
+            Kept::Incremented { value: value.clone(), revision: *revision }
+        }
+        _ => Kept::Done,
     }
 }
 

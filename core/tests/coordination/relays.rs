@@ -119,3 +119,29 @@ fn two_lives_share_no_results() {
     driver.ask(relayed(1, 0, increment("n", 1))).unwrap();
     assert_eq!(driver.value("n"), Some("1".into()));
 }
+
+/// Else a late call that comes again would fail the next instance as well.
+#[test]
+fn a_call_out_of_step_spoils_one_instance() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    for counter in 0..2 {
+        let waits = driver.start_call(barrier("b", counter, 0, NO_TASKS));
+        let late = driver.ask(relayed(1, 0, barrier("b", 7, 1, NO_TASKS))).unwrap_err();
+        assert_eq!((late.code, counter_of(&late)), (Code::Internal, Some(0)));
+        let spoilt = driver.take(waits);
+        assert_eq!(spoilt.is_some(), counter == 0, "instance {counter}: {spoilt:?}");
+        driver.restart();
+    }
+}
+
+#[test]
+fn leaving_after_a_failed_shutdown_is_told_again() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    driver.start_call(shutdown(0));
+    driver.advance_beating(31, &[0, 1]);
+    let first = driver.ask(relayed(1, 0, shutdown(1))).unwrap_err();
+    driver.restart();
+    assert_eq!(driver.ask(relayed(1, 0, shutdown(1))).unwrap_err(), first);
+}
