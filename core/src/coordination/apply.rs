@@ -153,7 +153,9 @@ impl Namespace {
             version: self.head.version.saturating_add(1),
             polled: false,
             sticky: None,
-            forgotten: self.head.revision,
+            // Whoever watched the keys of the life before does not know that they are gone.
+            revision: self.head.revision.next(),
+            forgotten: self.head.revision.next(),
             former,
             changed: life.lsn,
             keys_changed: life.lsn,

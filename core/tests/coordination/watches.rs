@@ -152,3 +152,12 @@ fn a_watch_of_tasks_waits_for_the_next_version() {
     assert_eq!(driver.take(waits[1]), None);
     assert!(driver.tell(watch_from(version)).is_ok(), "a version that is past is answered");
 }
+
+/// A life without keys is news to whoever saw all of the life before.
+#[test]
+fn a_watch_sees_that_a_life_took_its_keys() {
+    let mut driver = Driver::of(1);
+    driver.tell(insert("d/a", "v")).unwrap();
+    driver.tell(Method::ResetNamespace).unwrap();
+    assert_eq!(keys(driver.tell(watch("d", Some(1)))).0, Vec::<String>::new());
+}
