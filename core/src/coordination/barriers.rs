@@ -188,7 +188,7 @@ impl Coordination {
             Ok(asked) => asked,
             Err(fault) => return Ok(Some(fault)),
         };
-        if asked != settled {
+        if !asked.same_as(&settled, self.namespace(id)?.head.size) {
             let list = |participants: &Participants| match participants {
                 Participants::All => String::from("all"),
                 Participants::Some(tasks) => super::ranges::ranges(tasks.iter().copied()),

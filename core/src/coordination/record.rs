@@ -238,6 +238,21 @@ pub enum Participants {
 }
 
 impl Participants {
+    /// Whether they are the same tasks, of a job of this many tasks, if that is known. It may have
+    /// become known between the one and the other.
+    pub(super) fn same_as(&self, other: &Self, size: Option<u32>) -> bool {
+        let is_all = |tasks: &[TaskIndex]| {
+            let last = tasks.last().and_then(|last| u32::try_from(last.get()).ok());
+            size.is_some_and(|size| {
+                tasks.len() as u64 == u64::from(size) && last.is_some_and(|last| last < size)
+            })
+        };
+        match (self, other) {
+            (Self::All, Self::Some(tasks)) | (Self::Some(tasks), Self::All) => is_all(tasks),
+            (one, other) => one == other,
+        }
+    }
+
     /// Whether a task of the job is one of them.
     pub fn contains(&self, task: TaskIndex) -> bool {
         match self {

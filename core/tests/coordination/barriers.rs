@@ -192,3 +192,16 @@ fn a_call_that_is_cancelled_while_its_answer_waits_is_not_answered() {
     assert_eq!(driver.take(last), None);
     assert_eq!(driver.take_all().len(), calls.len() - 1);
 }
+
+/// The number of tasks may become known while they wait.
+#[test]
+fn a_list_of_all_stays_one_when_their_number_is_learnt() {
+    let unknown = NamespaceConfig { tasks: None, settle: seconds(1), ..settings(2) };
+    let mut driver = Driver::with(unknown);
+    let registers = [0, 1].map(|index| driver.start_call(register(index, first(index))));
+    let early = driver.start_call(barrier("b", 0, 0, &[0, 1]));
+    driver.advance(seconds(2));
+    assert!(registers.into_iter().all(|call| driver.take(call).is_some_and(|end| end.is_ok())));
+    let late = driver.start_call(barrier("b", 0, 1, &[1, 0]));
+    assert_eq!([driver.take(early), driver.take(late)], [passed(0), passed(0)]);
+}
