@@ -95,7 +95,7 @@ pub const RELAYS_MAX: usize = 1 << 16;
 /// Results kept for one relay that it has not acknowledged.
 pub const RELAY_RESULTS_MAX: usize = 1 << 14;
 /// When this much later than due the coordination service finds that a time is over, the service
-/// itself was held up and could hear nobody.
+/// itself was held up and could hear nobody; less where heartbeat timeouts are short.
 pub const HELD_UP_AFTER: Duration = Duration::from_secs(1);
 
 const _: () = assert!(VALUE_INLINE_BYTES_MAX < VALUE_BYTES_MAX);

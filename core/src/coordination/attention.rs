@@ -17,6 +17,8 @@ pub(super) struct Attention {
     pub(super) since: Time,
     /// It wants to be woken as often as this while anybody could be blamed.
     pulse: Duration,
+    /// When it is woken this much later than it wants, it was held up.
+    late_after: Duration,
     due: Time,
 }
 
@@ -26,7 +28,8 @@ impl Attention {
         let timeouts = config.namespaces.iter().map(|namespace| namespace.heartbeat_timeout);
         let shortest = timeouts.min().unwrap_or(Duration::from_secs(100)).as_nanos();
         let pulse = Duration::from_nanos(shortest / 4).max(PULSE_MIN);
-        Self { since: now, pulse, due: Time::NEVER }
+        // A client beats every half timeout: being late by a quarter of it blames nobody yet.
+        Self { since: now, pulse, late_after: HELD_UP_AFTER.min(pulse), due: Time::NEVER }
     }
 
     /// When it wants to be woken.
@@ -49,7 +52,7 @@ impl Coordination {
     pub(super) fn attend(&mut self, turn: &mut Turn<'_>) {
         let alarm = self.alarms.first().map_or(Time::NEVER, |(at, _, _)| *at);
         let late = turn.now.since(alarm.min(self.attention.due));
-        if late > HELD_UP_AFTER {
+        if late > self.attention.late_after {
             self.attention.since = turn.now;
             turn.out.push(Effect::Observe(Event::HeldUp { late }));
             self.postpone_all_due(turn.now);

@@ -1,10 +1,11 @@
 //! Crashes, stalls and full disks: what was acknowledged stays, and nobody is blamed for silence
 //! that could not be broken.
 
-use rondo_core::coordination::{Event, Method, Reply};
+use rondo_core::coordination::{Event, Method, NamespaceConfig, Reply};
 use rondo_core::status::Code;
+use rondo_core::time::Duration;
 
-use crate::driver::{Driver, seconds};
+use crate::driver::{Driver, seconds, settings};
 use crate::world::*;
 
 #[test]
@@ -171,4 +172,17 @@ fn a_picture_says_who_is_missing() {
     assert_eq!(namespace.tasks[3].silent_ms, Some(3_000));
     assert_eq!(namespace.tasks_connected, 4);
     let _ = Method::ReportErrorToTask;
+}
+
+/// A short stall is long where timeouts are short.
+#[test]
+fn nobody_is_blamed_for_a_short_stall_under_short_timeouts() {
+    let half = Duration::from_millis(500);
+    let mut driver = Driver::with(NamespaceConfig { heartbeat_timeout: half, ..settings(1) });
+    driver.register_all(1);
+    driver.advance(Duration::from_millis(250));
+    driver.tell(beat(0, first(0))).unwrap();
+    driver.hold_up(Duration::from_millis(600));
+    driver.tick();
+    assert!(driver.tell(beat(0, first(0))).is_ok());
 }
