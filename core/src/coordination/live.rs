@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::config::NamespaceConfig;
+use super::group::Group;
 use super::types::BarrierKey;
 use crate::ids::{CallId, NamespaceId, TaskIndex};
 use crate::time::Time;
@@ -30,19 +31,6 @@ pub(super) struct Live {
     pub(super) barrier_alarms: BTreeMap<BarrierKey, Time>,
     /// When the tasks are counted, if their number is not known.
     pub(super) settle_alarm: Option<Time>,
-}
-
-/// Calls that ask who of a set of tasks is alive.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Group {
-    /// The calls, with who asks.
-    pub(super) calls: BTreeMap<CallId, TaskIndex>,
-}
-
-impl Group {
-    pub(super) fn has(&self, task: TaskIndex) -> bool {
-        self.calls.values().any(|asker| *asker == task)
-    }
 }
 
 /// A task's signs of life.
@@ -154,8 +142,8 @@ impl Live {
             Seat::Barrier(key, task) => self.unseat_waiting(call, key, *task),
             Seat::Alive(tasks) => {
                 let empty = self.groups.get_mut(tasks).is_some_and(|group| {
-                    group.calls.remove(&call);
-                    group.calls.is_empty()
+                    group.remove(call);
+                    group.is_empty()
                 });
                 if empty {
                     self.groups.remove(tasks);
@@ -196,9 +184,7 @@ impl Live {
             Seat::Barrier(key, task) => {
                 self.waiting.get(key).is_some_and(|calls| calls.get(task) == Some(&call))
             }
-            Seat::Alive(tasks) => {
-                self.groups.get(tasks).is_some_and(|group| group.calls.contains_key(&call))
-            }
+            Seat::Alive(tasks) => self.groups.get(tasks).is_some_and(|group| group.holds(call)),
             Seat::TaskWatch => self.task_watches.contains(&call),
             Seat::KeyWatch(key) => {
                 self.key_watches.get(key).is_some_and(|calls| calls.contains(&call))
@@ -210,7 +196,7 @@ impl Live {
     pub(super) fn seats_taken(&self) -> usize {
         let gets = self.gets.values().map(BTreeMap::len);
         let waiting = self.waiting.values().map(BTreeMap::len);
-        let groups = self.groups.values().map(|group| group.calls.len());
+        let groups = self.groups.values().map(|group| group.len());
         let watches = self.key_watches.values().map(BTreeSet::len);
         let several = gets.chain(waiting).chain(groups).chain(watches);
         let single = [self.polls.len(), self.task_watches.len()];

@@ -16,6 +16,7 @@ mod beats;
 mod calls;
 mod config;
 mod errors;
+mod group;
 mod invariants;
 mod key;
 mod key_watches;

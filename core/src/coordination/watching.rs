@@ -10,6 +10,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::types::{Phase, TaskInfo, TaskName};
 use crate::ids::{CallId, Incarnation, NamespaceId, TaskIndex};
+use crate::limits::COORDINATION_TASKS_MAX;
 
 impl Coordination {
     /// `GetTaskState`.
@@ -19,6 +20,7 @@ impl Coordination {
         id: NamespaceId,
         names: &[TaskName],
     ) -> Answer {
+        check_list(names)?;
         let namespace = self.namespace(id)?;
         let info = |name| Ok(namespace.info(self.index_of(id, name, "request")?));
         let infos = names.iter().map(info).collect::<Result<_, Refusal>>()?;
@@ -93,6 +95,7 @@ impl Coordination {
         names: &[TaskName],
     ) -> Answer {
         let Asked { id, call, caller } = asked;
+        check_list(names)?;
         let task = self.index_of(id, requester, "request")?;
         let job = self.live(id)?.settings.job.clone();
         let own = names.iter().filter(|name| name.job.as_ref().is_none_or(|asked| *asked == job));
@@ -104,7 +107,7 @@ impl Coordination {
         self.park(call, id, Seat::Alive(tasks.clone()))?;
         self.note(id, task, Doing::AskedWhoIsAlive, turn.now);
         let group = self.live_mut(id)?.groups.entry(tasks.clone()).or_default();
-        group.calls.insert(call, task);
+        group.add(call, task);
         self.complete_group(turn, id, &tasks)?;
         Ok(Said::Later)
     }
@@ -116,26 +119,28 @@ impl Coordination {
         id: NamespaceId,
         tasks: &Arc<[TaskIndex]>,
     ) -> Result<(), Refusal> {
-        let namespace = self.namespace(id)?;
-        let Some(group) = self.live(id)?.groups.get(tasks) else {
+        let Some(namespace) = self.state.namespaces.get(&id) else {
             return Ok(());
         };
-        let connected = |task: &&TaskIndex| {
+        let connected = |task: &TaskIndex| {
             let known = namespace.tasks.get(task);
             known.is_some_and(|known| known.phase == Phase::Connected)
         };
-        let alive: Vec<TaskIndex> = tasks.iter().filter(connected).copied().collect();
-        let asked: BTreeSet<TaskIndex> = group.calls.values().copied().collect();
-        if alive.iter().any(|task| !asked.contains(task)) {
+        let Some(group) = self.lives.get_mut(&id).and_then(|live| live.groups.get_mut(tasks))
+        else {
+            return Ok(());
+        };
+        if group.waits(tasks, connected) {
             return Ok(());
         }
+        let alive = tasks.iter().copied().filter(connected);
         let of = |task: TaskIndex| {
             let known = namespace.tasks.get(&task);
             (task, known.map_or(Incarnation::new(0), |known| known.incarnation))
         };
-        let reply = Reply::Alive(alive.into_iter().map(of).collect());
-        let calls = self.live_mut(id)?.groups.remove(tasks).unwrap_or_default().calls;
-        self.answer_all(turn, calls.into_keys(), Ok(reply), turn.log.last());
+        let reply = Reply::Alive(alive.map(of).collect());
+        let calls = self.live_mut(id)?.groups.remove(tasks).unwrap_or_default().into_calls();
+        self.answer_all(turn, calls, Ok(reply), turn.log.last());
         Ok(())
     }
 
@@ -168,14 +173,22 @@ impl Coordination {
         let live = self.live_mut(id)?;
         let mut dropped: Vec<CallId> = Vec::new();
         for group in live.groups.values_mut().filter(|group| group.has(task)) {
-            let mine = group.calls.iter().filter(|(_, asker)| **asker == task);
-            dropped.extend(mine.map(|(call, _)| *call));
-            group.calls.retain(|_, asker| *asker != task);
+            dropped.extend(group.drop_asker(task));
         }
-        live.groups.retain(|_, group| !group.calls.is_empty());
+        live.groups.retain(|_, group| !group.is_empty());
         let name = self.called(id, task, self.dialect_of(id));
         let refusal = Refusal::CameAgain { task: name, id: "GetAliveTasks".into() };
         self.answer_all(turn, dropped, Err(refusal), turn.log.last());
         Ok(())
+    }
+}
+
+fn check_list(names: &[TaskName]) -> Result<(), Refusal> {
+    match names.len() > COORDINATION_TASKS_MAX {
+        true => {
+            let bound = COORDINATION_TASKS_MAX as u64;
+            Err(Refusal::TooMany { what: "tasks in the list", bound })
+        }
+        false => Ok(()),
     }
 }

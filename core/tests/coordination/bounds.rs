@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use rondo_core::coordination::{Condition, Method, NamespaceConfig, Value};
-use rondo_core::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX, PARKED_CALLS_MAX};
+use rondo_core::limits::{
+    COORDINATION_TASKS_MAX, KEY_BYTES_MAX, LEASED_KEYS_MAX, PARKED_CALLS_MAX,
+};
 use rondo_core::status::Code;
 
 use crate::driver::{Driver, settings};
@@ -83,4 +85,14 @@ fn texts_have_a_bound() {
     let message = "long ".repeat(10_000);
     driver.tell(Method::ReportErrorToService { task: task(0), code: 2, message }).unwrap();
     assert!(text_of(driver.take(polls), Code::Unknown).len() <= 3_072);
+}
+
+#[test]
+fn lists_of_tasks_have_a_bound() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let too_many: Vec<i32> = (0..=COORDINATION_TASKS_MAX as i32).collect();
+    driver.refused(alive(0, &too_many), Code::ResourceExhausted);
+    let tasks = vec![task(0); COORDINATION_TASKS_MAX + 1];
+    driver.refused(Method::GetTaskState { tasks }, Code::ResourceExhausted);
 }
