@@ -1,5 +1,22 @@
 //! What is asked of the coordination service: both dialects' methods and `rondo.v1`'s, already
 //! checked field by field. Where dialects differ, [`Caller`] says which one speaks.
+//!
+//! Methods of the wire that are not named like their [`Method`], or not only:
+//!
+//! | on the wire | dialects | here | answer |
+//! |---|---|---|---|
+//! | `RegisterTask` | T, X | [`Method::RegisterTask`]; X has no `recoverable` | `Registered` |
+//! | `WatchJobState` | T | [`Method::WatchTasks`]; `job_name` is not looked at | `Tasks` |
+//! | `WatchTasks` | X | [`Method::WatchTasks`] | `Tasks` |
+//! | `InsertKeyValue` | T, X | [`Method::PutKeyValue`]; `allow_overwrite` is [`Condition::Always`] | `Put` |
+//! | `DeleteKeyValue` | T, X | [`Method::DeleteKeyValue`]; `is_directory` is not looked at | `Deleted` |
+//! | `PollForError` | T, X | [`Method::PollForError`] | always a refusal |
+//! | `Heartbeat` | T, X | [`Method::Heartbeat`]; X's `incarnation`, field 2 | `Heartbeat` |
+//!
+//! Every other method has the same name here. Of X's block `incarnations`, `service_incarnation`
+//! is [`Caller::life`] in every request but RegisterTask, even when it is 0 or absent, and
+//! `task_incarnation` is [`Caller::incarnation`]. A task's number without a job's name is
+//! [`TaskName::of`]; in T both go into [`TaskName`].
 
 use alloc::boxed::Box;
 use alloc::string::String;

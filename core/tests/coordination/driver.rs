@@ -146,6 +146,16 @@ impl Driver {
         self.now = self.now.after(span);
     }
 
+    /// The first namespace.
+    pub(crate) fn namespace(&self) -> &coordination::Namespace {
+        self.node.coordination().state().namespaces().values().next().unwrap()
+    }
+
+    /// The records that are left in the end.
+    pub(crate) fn into_journal(self) -> Vec<Record> {
+        self.records
+    }
+
     /// Makes everything written durable.
     #[track_caller]
     pub(crate) fn sync(&mut self) {

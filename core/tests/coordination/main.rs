@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod both;
+mod dice;
 mod driver;
 mod model;
 mod world;
 
 mod barriers;
 mod bounds;
+mod corpus;
 mod errors;
 mod histories;
 mod keys;
