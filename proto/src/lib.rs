@@ -9,4 +9,4 @@ pub mod frame;
 pub mod graph;
 mod messages;
 
-pub use messages::{admin, health, journal, tf};
+pub use messages::{admin, health, journal, tf, xla};

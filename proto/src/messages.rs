@@ -9,6 +9,17 @@ pub mod tf {
     pub mod data {
         include!(concat!(env!("OUT_DIR"), "/tensorflow.data.rs"));
     }
+
+    /// Package `tensorflow.distributed_runtime`.
+    pub mod distributed_runtime {
+        include!(concat!(env!("OUT_DIR"), "/tensorflow.distributed_runtime.rs"));
+    }
+}
+
+/// Package `xla.coordination`.
+#[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
+pub mod xla {
+    include!(concat!(env!("OUT_DIR"), "/xla.coordination.rs"));
 }
 
 /// Package `grpc.health.v1`.
@@ -28,7 +39,7 @@ pub mod journal {
     }
 }
 
-/// Package `rondo.v1`: administration.
+/// Package `rondo.v1`: administration, and what no dialect of the coordination service has.
 #[allow(missing_docs, clippy::all, unreachable_pub, unused_qualifications, reason = "generated")]
 pub mod admin {
     include!(concat!(env!("OUT_DIR"), "/rondo.v1.rs"));

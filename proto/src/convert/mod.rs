@@ -3,8 +3,12 @@
 //! Total: every sequence of bytes either becomes a request whose every field is checked, or a
 //! refusal that names the field and its value.
 
+#[macro_use]
+mod mirror;
+
 mod admin;
 mod check;
+mod coordination;
 mod datasets;
 mod iterations;
 mod jobs;
@@ -23,6 +27,11 @@ use rondo_core::status::{Code, Status};
 use crate::tf::data as wire;
 
 pub use admin::{GET_STATUS_PATH, HEALTH_CHECK_PATH, dispatcher_status, report};
+pub use coordination::{
+    CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,
+    SERVICE_X, coordination_report, coordination_status, decode_coordination,
+    decode_reset_namespace, encode_coordination, encode_details, encode_reset_namespace,
+};
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
 pub use method::{Method, PROCESS_TASK_PATH};
 pub use positions::{
