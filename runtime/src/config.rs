@@ -1,9 +1,10 @@
 //! A server's settings, resolved and checked.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rondo_core::dispatcher;
+use rondo_core::{coordination, dispatcher};
 
 use crate::store::StoreKind;
 
@@ -18,10 +19,23 @@ pub struct Config {
     pub storage: Storage,
     /// The dispatcher's settings.
     pub dispatcher: dispatcher::Config,
+    /// The coordination service's settings, those of the default namespace first.
+    pub coordination: coordination::Config,
+    /// Where the other namespaces listen.
+    pub namespace_ports: Vec<NamespacePort>,
     /// What `GetVersion` answers.
     pub protocol_version: i64,
     /// What the server takes on at most.
     pub bounds: Bounds,
+}
+
+/// A namespace's own port, on the host of [`Config::listen`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespacePort {
+    /// The namespace.
+    pub name: Arc<str>,
+    /// 0 lets the system choose.
+    pub port: u16,
 }
 
 /// Where to listen.

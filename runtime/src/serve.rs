@@ -1,37 +1,29 @@
 //! `rondo serve` from settings to the end of the process.
 
+mod doors;
 mod signals;
 
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use rondo_core::control;
 
+use self::doors::Doors;
 use self::signals::Signals;
 use crate::clock::Clock;
 use crate::config::{Config, Listen, Storage};
 use crate::node::{self, NodeConfig, NodeStartError, Surroundings};
-use crate::service::{
-    AdminService, DispatcherService, HealthService, JournalStatus, NodePort, NodeSlot, Router,
-    ServerInfo,
-};
+use crate::service::{JournalStatus, NodePort, NodeSlot};
 #[cfg(not(madsim))]
 use crate::store::RealDisk;
 use crate::store::{DataDirectory, DirectoryError, Disk, StoreConfig, Wanted};
-use crate::transport::budget::Budget;
-use crate::transport::listener::{BindError, bind};
-use crate::transport::{Client, ServerConfig, Transport, serve};
+use crate::transport::listener::BindError;
+use crate::transport::{Client, Transport};
 
 /// Rondo's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-const DISPATCHER: &str = "tensorflow.data.DispatcherService";
-const ADMIN: &str = "rondo.v1.Admin";
-const HEALTH: &str = "grpc.health.v1.Health";
 
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
@@ -133,7 +125,10 @@ pub async fn start_node(
     transport: Arc<dyn Transport>,
 ) -> Result<Arc<dyn NodePort>, StartError> {
     let surroundings = Surroundings {
-        dispatcher: config.dispatcher.clone(),
+        machines: control::Config {
+            dispatcher: config.dispatcher.clone(),
+            coordination: config.coordination.clone(),
+        },
         node: node_config(config, machine.node),
         transport,
         clock: machine.clock,
@@ -167,25 +162,17 @@ where
     F: Future<Output = Result<Arc<dyn NodePort>, StartError>>,
 {
     let mut signals = Signals::listen().map_err(ServeError::Signals)?;
-    let listener = listen(&config).await?;
-    let address = address_of(&listener, &config.listen);
+    let doors = Doors::open(&config).await?;
+    let place = (doors.address().to_owned(), doors.namespaces());
     let slot = NodeSlot::new();
-    let budget = Budget::new(config.bounds.inflight_bytes_max);
-    let router = router(&config, &slot, &address, &budget);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let stopped = async { stopped.await.unwrap_or(()) };
-    let serving = serve(listener, Arc::new(router), server_config(&config, budget), stopped);
-    let serving = tokio::spawn(serving);
+    let servers = doors.serve(&config, &slot);
     let outcome = tokio::select! {
         biased;
         () = signals.first() => Ok(()),
-        outcome = start_and_watch(&config, start, &slot, &address) => outcome,
+        outcome = start_and_watch(&config, start, &slot, &place) => outcome,
     };
     let in_order = async {
-        drop(stop);
-        if serving.await.is_err() {
-            tracing::error!("the listener's task panicked");
-        }
+        servers.stop().await;
         finish(&slot, outcome).await
     };
     tokio::select! {
@@ -199,7 +186,7 @@ async fn start_and_watch<S, F>(
     config: &Config,
     start: S,
     slot: &NodeSlot,
-    address: &str,
+    place: &(String, String),
 ) -> Result<(), ServeError>
 where
     S: FnOnce(Config, Arc<dyn Transport>) -> F,
@@ -207,7 +194,7 @@ where
 {
     let node = start(config.clone(), Arc::new(Client::new())).await?;
     slot.fill(Arc::clone(&node));
-    announce(config, address, &node.journal_status());
+    announce(config, place, &node.journal_status());
     Err(ServeError::Halted(node.halted().await))
 }
 
@@ -220,49 +207,6 @@ async fn finish(slot: &NodeSlot, outcome: Result<(), ServeError>) -> Result<(), 
     Ok(())
 }
 
-async fn listen(config: &Config) -> Result<TcpListener, ServeError> {
-    let Listen { host, port } = &config.listen;
-    let not_found = |reason| ServeError::Resolve { listen: config.listen.clone(), reason };
-    let found = tokio::net::lookup_host((host.as_str(), *port)).await;
-    let addresses: Vec<SocketAddr> = found.map_err(|error| not_found(error.to_string()))?.collect();
-    // Where a name has addresses of both kinds, IPv4 is what most peers can reach.
-    let address = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
-    let address = *address.ok_or_else(|| not_found("the name has no address".into()))?;
-    check_exposure(address, config.insecure)?;
-    #[cfg(madsim)]
-    return Ok(bind(address).await?);
-    #[cfg(not(madsim))]
-    Ok(bind(address)?)
-}
-
-fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServeError> {
-    if address.ip().is_loopback() {
-        return Ok(());
-    }
-    if !insecure {
-        return Err(ServeError::Exposed(address));
-    }
-    tracing::warn!(%address, "no TLS: whoever reaches this address can read and change everything");
-    Ok(())
-}
-
-fn address_of(listener: &TcpListener, wanted: &Listen) -> String {
-    listener.local_addr().map_or_else(|_| wanted.to_string(), |address| address.to_string())
-}
-
-fn router(config: &Config, slot: &NodeSlot, address: &str, budget: &Budget) -> Router {
-    let server = ServerInfo {
-        version: VERSION,
-        listen_address: address.to_owned(),
-        started: Instant::now(),
-    };
-    let dispatcher = DispatcherService::new(slot.clone(), config.protocol_version, budget.clone());
-    Router::new()
-        .with(DISPATCHER, dispatcher)
-        .with(ADMIN, AdminService::new(slot.clone(), server))
-        .with(HEALTH, HealthService::new(slot.clone(), &[DISPATCHER, ADMIN, HEALTH]))
-}
-
 fn node_config(config: &Config, bounds: NodeConfig) -> NodeConfig {
     NodeConfig {
         queue_calls_max: config.bounds.queue_calls_max,
@@ -271,19 +215,8 @@ fn node_config(config: &Config, bounds: NodeConfig) -> NodeConfig {
     }
 }
 
-fn server_config(config: &Config, budget: Budget) -> ServerConfig {
-    ServerConfig {
-        message_bytes_max: config.bounds.message_bytes_max,
-        budget,
-        connections_max: config.bounds.connections_max,
-        calls_per_connection_max: config.bounds.calls_per_connection_max,
-        shutdown_grace: config.bounds.shutdown_grace,
-        ..ServerConfig::default()
-    }
-}
-
 /// Tells whoever started the process that it is ready: one line on stdout.
-fn announce(config: &Config, address: &str, journal: &JournalStatus) {
+fn announce(config: &Config, (address, namespaces): &(String, String), journal: &JournalStatus) {
     let place = match &config.storage {
         Storage::Memory => "memory only".to_owned(),
         Storage::Directory { path, .. } => {
@@ -294,26 +227,8 @@ fn announce(config: &Config, address: &str, journal: &JournalStatus) {
     let mut out = std::io::stdout();
     #[cfg(madsim)]
     let mut out = std::io::sink();
-    let line = writeln!(out, "rondo {VERSION} ready on {address} ({place})");
+    let line = writeln!(out, "rondo {VERSION} ready on {address} ({place}{namespaces})");
     if let Err(error) = line.and_then(|()| out.flush()) {
         tracing::debug!(%error, "nobody reads stdout");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_loopback_goes_without_a_word() {
-        for address in ["127.0.0.1:1", "127.1.2.3:1", "[::1]:1"] {
-            assert!(check_exposure(address.parse().unwrap(), false).is_ok());
-        }
-        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1"] {
-            let address = address.parse().unwrap();
-            let error = check_exposure(address, false).unwrap_err();
-            assert!(error.to_string().contains("--insecure"), "{error}");
-            assert!(check_exposure(address, true).is_ok());
-        }
     }
 }

@@ -77,6 +77,8 @@ fn config(port: u16) -> Config {
         insecure: false,
         storage: Storage::Memory,
         dispatcher: rondo_core::dispatcher::Config::default(),
+        coordination: rondo_core::coordination::Config::default(),
+        namespace_ports: Vec::new(),
         protocol_version: 9,
         bounds: Bounds {
             message_bytes_max: 1 << 20,

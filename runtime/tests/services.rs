@@ -143,7 +143,10 @@ impl Server {
                 DispatcherService::new(slot.clone(), 9, budget),
             )
             .with("rondo.v1.Admin", AdminService::new(slot.clone(), server))
-            .with("grpc.health.v1.Health", HealthService::new(slot.clone(), &["rondo.v1.Admin"]));
+            .with(
+                "grpc.health.v1.Health",
+                HealthService::new(slot.clone(), vec!["rondo.v1.Admin"]),
+            );
         tokio::spawn(serve(listener, Arc::new(router), ServerConfig::default(), pending()));
         Self { address, client: GrpcClient::new(), slot }
     }

@@ -1,6 +1,8 @@
 //! The command line.
 
+mod ask;
 mod bench;
+mod coordination_args;
 mod exit;
 mod journal;
 mod journal_compact;
@@ -8,6 +10,7 @@ mod journal_inspect;
 mod journal_verify;
 mod layers;
 mod log;
+mod namespace;
 mod position;
 mod print_config;
 mod progress;
@@ -15,8 +18,10 @@ mod resolve;
 mod serve;
 mod serve_args;
 mod status;
+mod status_coordination;
 mod status_tables;
 mod table;
+mod why;
 
 #[cfg(test)]
 mod tests;
@@ -31,14 +36,16 @@ use bench::BenchCommand;
 use exit::{Exit, Failure};
 use journal::JournalCommand;
 use layers::Settings;
+use namespace::NamespaceCommand;
 use position::PositionCommand;
 use serve_args::ServeArgs;
 use status::StatusArgs;
+use why::WhyArgs;
 
 /// The control plane of a distributed machine-learning job in one binary.
 ///
-/// Point unmodified TensorFlow programs at it: `rondo serve` is a dispatcher for tf.data service
-/// clients and workers that survives its own death.
+/// Point unmodified programs at it: `rondo serve` is a dispatcher for tf.data service clients and
+/// workers, and the coordination service of JAX processes, and survives its own death.
 #[derive(Parser, Debug)]
 #[command(name = "rondo", version, propagate_version = true, after_help = exit_statuses())]
 struct Cli {
@@ -56,6 +63,11 @@ enum Command {
     Serve(Box<ServeArgs>),
     /// Show what a running server does
     Status(StatusArgs),
+    /// Say why a job is not moving: who is missing, since when, where, and who waits
+    Why(WhyArgs),
+    /// Show and reset the jobs that a server coordinates
+    #[command(subcommand)]
+    Namespace(NamespaceCommand),
     /// Remember how far jobs have been read, and go back there
     #[command(subcommand)]
     Position(PositionCommand),
@@ -77,6 +89,8 @@ pub fn main() -> ExitCode {
     let ended = match parse(std::env::args_os().collect()) {
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
+        Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
+        Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),
         Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
         Ok((Cli { command: Command::Bench(command) }, _)) => bench::bench(&command),

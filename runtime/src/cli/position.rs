@@ -1,22 +1,16 @@
 //! `rondo position`: remembering how far a job has been read, and going back there.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use clap::{Args, Subcommand, ValueEnum};
-use prost::Message;
+use clap::{Subcommand, ValueEnum};
 use rondo_core::dispatcher::{PositionReport, SavedRepetitionReport};
-use rondo_core::status::{Code, Status};
 use rondo_proto::admin as wire;
 use rondo_proto::convert::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
 };
 
+use super::ask::{ServerArgs, run};
 use super::exit::{Exit, Failure};
 use super::journal::say;
 use super::table::Table;
-use crate::transport::Transport;
-use crate::transport::grpc_client::GrpcClient;
 
 /// What to do about positions.
 #[derive(Subcommand, Clone, Debug, PartialEq, Eq)]
@@ -74,18 +68,6 @@ pub(super) enum PositionCommand {
     },
 }
 
-/// Which server.
-#[derive(Args, Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServerArgs {
-    /// The server to ask
-    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT", default_value = "127.0.0.1:5050")]
-    server: String,
-
-    /// How long to wait for the server, in ms
-    #[arg(long, env = "RONDO_POSITION_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
-    timeout_ms: u64,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
     /// A table
@@ -96,9 +78,7 @@ pub(super) enum Output {
 
 /// Carries out a command about positions.
 pub(super) fn position(command: &PositionCommand) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
-    say(runtime.block_on(carry_out(command))?.trim_end())
+    say(run(carry_out(command))?.trim_end())
 }
 
 async fn carry_out(command: &PositionCommand) -> Result<String, Failure> {
@@ -107,53 +87,30 @@ async fn carry_out(command: &PositionCommand) -> Result<String, Failure> {
             let (name, job) = (name.clone(), job.clone());
             let request = wire::SavePositionRequest { name, job };
             let response: wire::SavePositionResponse =
-                ask(server, SAVE_POSITION_PATH, &request).await?;
+                server.ask(SAVE_POSITION_PATH, &request).await?;
             Ok(sentence("saved", response.position.unwrap_or_default()))
         }
         PositionCommand::Restore { name, job, server } => {
             let (name, job) = (name.clone(), job.clone());
             let request = wire::RestorePositionRequest { name, job };
             let response: wire::RestorePositionResponse =
-                ask(server, RESTORE_POSITION_PATH, &request).await?;
+                server.ask(RESTORE_POSITION_PATH, &request).await?;
             Ok(sentence("restored", response.position.unwrap_or_default()))
         }
         PositionCommand::List { output, server } => {
             let request = wire::ListPositionsRequest {};
             let response: wire::ListPositionsResponse =
-                ask(server, LIST_POSITIONS_PATH, &request).await?;
+                server.ask(LIST_POSITIONS_PATH, &request).await?;
             let positions = response.positions.into_iter();
             list(&positions.map(Into::into).collect::<Vec<_>>(), *output)
         }
         PositionCommand::Delete { name, server } => {
             let request = wire::DeletePositionRequest { name: name.clone() };
             let _: wire::DeletePositionResponse =
-                ask(server, DELETE_POSITION_PATH, &request).await?;
+                server.ask(DELETE_POSITION_PATH, &request).await?;
             Ok(format!("position {name:?} deleted"))
         }
     }
-}
-
-async fn ask<Q: Message, R: Message + Default>(
-    server: &ServerArgs,
-    path: &'static str,
-    request: &Q,
-) -> Result<R, Failure> {
-    let deadline = Duration::from_millis(server.timeout_ms);
-    let message = Bytes::from(request.encode_to_vec());
-    let answer = GrpcClient::new().unary(&server.server, path, message, deadline).await;
-    let answer = answer.map_err(|status| failure(&server.server, &status))?;
-    R::decode(answer).map_err(|error| {
-        let text = format!("{} answers something else: {error}", server.server);
-        Failure::new(Exit::Other, text)
-    })
-}
-
-fn failure(server: &str, status: &Status) -> Failure {
-    let exit = match status.code {
-        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
-        _ => Exit::Other,
-    };
-    Failure::new(exit, format!("{server}: {}", status.message))
 }
 
 fn sentence(done: &str, position: wire::Position) -> String {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rondo_core::dispatcher;
 use rondo_core::time::Duration as Span;
+use rondo_core::{coordination, dispatcher};
 
 use super::layers::{Settings, Source};
 use super::serve_args::ServeArgs;
@@ -52,11 +52,14 @@ pub(super) fn resolve(
             args.message_bytes_max, args.inflight_bytes_max
         ));
     }
+    let (namespaces, namespace_ports) = args.coordination.resolve(args.message_bytes_max)?;
     Ok(Config {
         listen: listen(args, settings),
         insecure: args.insecure,
         storage: storage(args, home)?,
         dispatcher: dispatcher_config(args),
+        coordination: coordination::Config { namespaces },
+        namespace_ports,
         protocol_version: args.protocol_version,
         bounds: Bounds {
             message_bytes_max: args.message_bytes_max,

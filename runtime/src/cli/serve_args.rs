@@ -5,6 +5,7 @@ use std::str::FromStr;
 use clap::{ArgAction, Args, ValueEnum};
 use rondo_core::dispatcher::DeploymentMode;
 
+use super::coordination_args::CoordinationArgs;
 use crate::config::Listen;
 use crate::store::StoreKind;
 
@@ -253,6 +254,9 @@ pub(super) struct ServeArgs {
         help_heading = "Dispatcher"
     )]
     pub(super) worker_max_concurrent_snapshots: u64,
+
+    #[command(flatten)]
+    pub(super) coordination: CoordinationArgs,
 
     #[command(flatten)]
     pub(super) log: LogArgs,

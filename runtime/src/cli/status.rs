@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use prost::Message;
+use rondo_core::coordination;
 use rondo_core::dispatcher::Report;
 use rondo_core::status::Code;
 use rondo_proto::admin as wire;
@@ -32,7 +33,7 @@ pub(super) struct StatusArgs {
     /// Parts to show in tables, comma-separated
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           default_values = ["server", "journal", "datasets", "workers", "jobs", "iterations",
-                            "tasks", "clients"])]
+                            "tasks", "clients", "namespaces", "coordinated", "waits"])]
     section: Vec<Section>,
 
     /// Rows to show of each table; 0 shows all
@@ -73,6 +74,12 @@ pub(super) enum Section {
     Tasks,
     /// Clients of iterations
     Clients,
+    /// Jobs whose processes are coordinated
+    Namespaces,
+    /// Their processes
+    Coordinated,
+    /// What those wait for
+    Waits,
 }
 
 /// The whole picture.
@@ -81,6 +88,7 @@ pub(super) struct Status {
     pub(super) server: ServerStatus,
     pub(super) journal: JournalStatus,
     pub(super) dispatcher: Report,
+    pub(super) coordination: coordination::Report,
 }
 
 /// The process.
@@ -149,6 +157,7 @@ fn decode(answer: Bytes) -> Result<Status, prost::DecodeError> {
         },
         journal: answer.journal.unwrap_or_default().into(),
         dispatcher: convert::report(answer.dispatcher.unwrap_or_default()),
+        coordination: convert::coordination_report(answer.coordination.unwrap_or_default()),
     })
 }
 

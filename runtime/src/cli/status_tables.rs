@@ -5,6 +5,7 @@ use rondo_core::dispatcher::{
 };
 
 use super::status::{Section, Status};
+use super::status_coordination as coordination;
 use super::table::Table;
 
 /// The chosen sections as text.
@@ -15,10 +16,14 @@ pub(super) fn render(status: &Status, sections: &[Section], limit: usize, wide: 
 
 fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
     let report = &status.dispatcher;
+    let namespaces = &status.coordination.namespaces;
     let table = |title, columns: &[&'static str]| Table::new(title, columns, wide);
     let table = match section {
         Section::Server => return server(status),
         Section::Journal => return journal(status),
+        Section::Namespaces => return coordination::namespaces(namespaces, limit, wide),
+        Section::Coordinated => return coordination::tasks(namespaces, limit, wide),
+        Section::Waits => return coordination::waits(namespaces, limit, wide),
         Section::Datasets => table(
             "Datasets",
             &["id", "size", "elements", "sources", "compression off", "digest", "not splittable"],
@@ -180,16 +185,18 @@ fn client(client: &ClientReport) -> Vec<String> {
     vec![client.id.to_string(), client.iteration.to_string(), heard(client.silent_ms)]
 }
 
-fn or_dash<T: ToString>(value: Option<T>) -> String {
+/// A value, or a dash for none.
+pub(super) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
-fn heard(silent_ms: Option<u64>) -> String {
+/// How long ago somebody was heard.
+pub(super) fn heard(silent_ms: Option<u64>) -> String {
     silent_ms.map_or_else(|| "not yet".into(), |ms| format!("{} ago", span(ms)))
 }
 
 /// A span of time in its two largest units.
-fn span(ms: u64) -> String {
+pub(super) fn span(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
         0 => format!("{ms} ms"),
@@ -201,7 +208,7 @@ fn span(ms: u64) -> String {
 }
 
 /// A size in its largest binary unit, rounded down.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..0x400 => format!("{bytes} B"),
         0x400..0x10_0000 => format!("{} KiB", bytes >> 10),

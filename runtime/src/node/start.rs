@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rondo_core::control::{Durability, Node, Recovered};
-use rondo_core::dispatcher;
+use rondo_core::control::{self, Durability, Node, Recovered};
 use rondo_core::ids::Digest;
 
 use super::blob_keeper::BlobKeeper;
@@ -76,8 +75,8 @@ impl NodeStartError {
 
 /// What every node needs, whatever it keeps its state in.
 pub struct Surroundings {
-    /// The dispatcher's settings.
-    pub dispatcher: dispatcher::Config,
+    /// The settings of its machines.
+    pub machines: control::Config,
     /// Its bounds.
     pub node: NodeConfig,
     /// Its way to workers.
@@ -142,7 +141,7 @@ fn run(
     let clock = surroundings.clock;
     #[cfg(madsim)]
     surroundings.watch.recovered(clock.now(), &recovered);
-    let node = Node::start(durability, surroundings.dispatcher, recovered, clock.now());
+    let node = Node::start(durability, surroundings.machines, recovered, clock.now());
     let entropy = Entropy::from_system()?;
     let parts = Parts {
         node,

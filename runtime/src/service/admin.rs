@@ -5,11 +5,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use prost::Message;
 use rondo_core::control::{Health, Reply, Request};
+use rondo_core::coordination::{self, Caller, Dialect};
 use rondo_core::dispatcher;
 use rondo_core::status::{Code, Status};
 use rondo_proto::admin as wire;
-use rondo_proto::convert::{self, GET_STATUS_PATH};
+use rondo_proto::convert::{self, GET_STATUS_PATH, RESET_NAMESPACE_PATH};
 
+use super::coordination::of_coordination;
 use super::node_port::{JournalStatus, NodeSlot};
 use crate::transport::{BoxFuture, Call, Service};
 
@@ -37,8 +39,10 @@ impl AdminService {
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
-        if call.path == GET_STATUS_PATH {
-            return self.status(call).await;
+        match call.path.as_str() {
+            GET_STATUS_PATH => return self.status(call).await,
+            RESET_NAMESPACE_PATH => return self.reset_namespace(call).await,
+            _ => {}
         }
         let request = convert::decode_position_request(&call.path, &call.message)?;
         let request = request.ok_or_else(|| super::router::unknown(&call.path))?;
@@ -58,14 +62,37 @@ impl AdminService {
         let request = Request::Dispatcher(dispatcher::Request::Report);
         let reply = of_dispatcher(node.call(request).await?)?;
         let dispatcher::Reply::Report(report) = reply else {
-            return Err(Status::new(Code::Internal, "the node answered with no report"));
+            return Err(no_report());
+        };
+        let request = Request::Coordination(coordination::Request::Report);
+        let reply = of_coordination(node.call(request).await?)?;
+        let coordination::Reply::Report(coordination) = reply else {
+            return Err(no_report());
         };
         let response = wire::GetStatusResponse {
             server: Some(self.server_status(node.health())),
             journal: Some(node.journal_status().into()),
             dispatcher: Some(convert::dispatcher_status(report)),
+            coordination: Some(convert::coordination_status(coordination)),
         };
         Ok(response.encode_to_vec().into())
+    }
+
+    async fn reset_namespace(&self, call: Call) -> Result<Bytes, Status> {
+        let asked = coordination::Call {
+            namespace: convert::decode_reset_namespace(&call.message)?.into(),
+            caller: Caller {
+                dialect: Dialect::Rondo,
+                peer: Some(call.peer.to_string().into()),
+                ..Caller::default()
+            },
+            method: coordination::Method::ResetNamespace,
+        };
+        let request = Request::Coordination(coordination::Request::Call(Box::new(asked)));
+        match of_coordination(self.node.node()?.call(request).await?)? {
+            coordination::Reply::LifeBegun(life) => Ok(convert::encode_reset_namespace(life)),
+            _ => Err(Status::new(Code::Internal, "the node answered with no life")),
+        }
     }
 
     fn server_status(&self, health: Health) -> wire::ServerStatus {
@@ -83,6 +110,10 @@ impl AdminService {
             reason,
         }
     }
+}
+
+fn no_report() -> Status {
+    Status::new(Code::Internal, "the node answered with no report")
 }
 
 fn of_dispatcher(reply: Reply) -> Result<dispatcher::Reply, Status> {

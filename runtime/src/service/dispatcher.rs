@@ -14,7 +14,7 @@ use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
 use crate::node::BlobPin;
 use crate::store::blobs::Blob;
-use crate::transport::budget::{Budget, Share};
+use crate::transport::budget::Budget;
 use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
 /// Graphs up to this size are read on the connection's task, in bytes; larger ones, which take
@@ -85,7 +85,7 @@ impl DispatcherService {
         // The blob is in memory twice: as read, and within the encoded answer.
         let share = self.budget.acquire(size_bytes.saturating_mul(2)).await;
         let message = convert::encode_definition(node.get_blob(digest).await?);
-        Ok(Bytes::from_owner(Counted { message, _share: share }))
+        Ok(share.with(message))
     }
 }
 
@@ -96,18 +96,6 @@ impl Service for DispatcherService {
 
     fn closed(&self, connection: ConnectionId) {
         self.askers.forget(connection);
-    }
-}
-
-/// A message that gives its memory back to the budget when it has left.
-struct Counted {
-    message: Bytes,
-    _share: Share,
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.message
     }
 }
 

@@ -15,12 +15,12 @@ use crate::transport::{BoxFuture, Call, Service};
 /// node cannot take changes.
 pub struct HealthService {
     node: NodeSlot,
-    services: &'static [&'static str],
+    services: Vec<&'static str>,
 }
 
 impl HealthService {
     /// Speaks for the node in `node`, and for the server's services of these full names.
-    pub fn new(node: NodeSlot, services: &'static [&'static str]) -> Self {
+    pub fn new(node: NodeSlot, services: Vec<&'static str>) -> Self {
         Self { node, services }
     }
 

@@ -3,12 +3,16 @@
 
 mod admin;
 mod askers;
+mod callers;
+mod coordination;
 mod dispatcher;
 mod health;
 mod node_port;
 mod router;
+mod values;
 
 pub use admin::{AdminService, ServerInfo};
+pub use coordination::CoordinationService;
 pub use dispatcher::DispatcherService;
 pub use health::HealthService;
 pub use node_port::{JournalStatus, NodePort, NodeSlot};

@@ -27,6 +27,14 @@ impl Router {
         self
     }
 
+    /// Adds a service under several full names.
+    #[must_use]
+    pub fn with_names(mut self, names: &[&'static str], service: impl Service) -> Self {
+        let service: Arc<dyn Service> = Arc::new(service);
+        self.services.extend(names.iter().map(|name| (*name, service.clone())));
+        self
+    }
+
     fn find(&self, path: &str) -> Option<&dyn Service> {
         let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
         let found = self.services.iter().find(|(known, _)| *known == name)?;
@@ -46,6 +54,14 @@ impl Service for Router {
         for (_, service) in &self.services {
             service.closed(connection);
         }
+    }
+
+    fn details(&self, path: &str, status: &Status) -> Bytes {
+        self.find(path).map_or_else(Bytes::new, |service| service.details(path, status))
+    }
+
+    fn cut(&self, path: &str) -> Status {
+        self.find(path).map_or_else(|| unknown(path), |service| service.cut(path))
     }
 }
 

@@ -76,17 +76,16 @@ pub(super) async fn within_deadline(
     })
 }
 
-/// Refuses a call once the server cuts what is under way.
+/// Refuses a call with `cut` once the server cuts what is under way.
 pub(super) async fn until_cut(
     mut phase: PhaseReceiver,
     call: impl Future<Output = Result<Bytes, Status>>,
+    cut: impl FnOnce() -> Status,
 ) -> Result<Bytes, Status> {
     tokio::select! {
         biased;
         result = call => result,
-        () = phase.reached(Phase::Cutting) => {
-            Err(Status::new(Code::Unavailable, "the server is shutting down"))
-        }
+        () = phase.reached(Phase::Cutting) => Err(cut()),
     }
 }
 

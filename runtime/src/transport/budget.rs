@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Messages up to this size are not counted, in bytes.
@@ -39,6 +40,25 @@ impl Budget {
         let wanted = units(size_bytes).min(self.units_max);
         // The semaphore is never closed, so there is always a permit in the end.
         Share(Arc::clone(&self.units).acquire_many_owned(wanted).await.ok())
+    }
+}
+
+impl Share {
+    /// The message with its share, which is given back when the message has left.
+    pub fn with(self, message: Bytes) -> Bytes {
+        Bytes::from_owner(Counted { message, _share: self })
+    }
+}
+
+/// A message that gives its memory back to the budget when it has left.
+struct Counted {
+    message: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
     }
 }
 

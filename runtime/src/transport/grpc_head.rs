@@ -87,15 +87,15 @@ pub(super) fn answer(message: Bytes) -> Response<ReplyBody> {
             response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
             response
         }
-        Err(status) => refusal(&status),
+        Err(status) => refusal(&status, Bytes::new()),
     }
 }
 
-/// The answer to a call that did not.
-pub(super) fn refusal(status: &Status) -> Response<ReplyBody> {
+/// The answer to a call that did not, with what stands beside it for programs.
+pub(super) fn refusal(status: &Status, details: Bytes) -> Response<ReplyBody> {
     let code = tonic::Code::from_i32(status.code.number());
     let mut response: Response<ReplyBody> =
-        tonic::Status::new(code, status.message.as_str()).into_http();
+        tonic::Status::with_details(code, status.message.as_str(), details).into_http();
     if status.code == Code::Unimplemented {
         response.headers_mut().insert("grpc-accept-encoding", ACCEPT_ENCODING);
     }
@@ -151,7 +151,7 @@ mod tests {
         let parts = parts(&[("content-type", "application/grpc"), ("grpc-encoding", "snappy")]);
         let Err(NotACall::Refused(status)) = read(&parts) else { panic!("accepted") };
         assert_eq!(status.code, Code::Unimplemented);
-        let response = refusal(&status);
+        let response = refusal(&status, Bytes::new());
         assert_eq!(response.headers().get("grpc-accept-encoding").unwrap(), "identity,gzip");
         assert_eq!(response.headers().get("grpc-status").unwrap(), "12");
     }

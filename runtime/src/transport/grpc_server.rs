@@ -101,15 +101,15 @@ async fn answer(
     let head = match grpc_head::read(&parts) {
         Ok(head) => head,
         Err(NotACall::NotGrpc) => return grpc_head::not_grpc(),
-        Err(NotACall::Refused(status)) => return grpc_head::refusal(&status),
+        Err(NotACall::Refused(status)) => return grpc_head::refusal(&status, Bytes::new()),
     };
-    let deadline = head.deadline;
+    let (deadline, path) = (head.deadline, parts.uri.path());
     // Pinned here and handed on by reference, so that it stands in this future only once.
-    let call = pin!(dispatch(shared, from, parts.uri.path(), head, body));
+    let call = pin!(dispatch(shared, from, path, head, body));
     let call = within_deadline(deadline, call);
-    match until_cut(shared.phase.clone(), call).await {
+    match until_cut(shared.phase.clone(), call, || shared.service.cut(path)).await {
         Ok(message) => grpc_head::answer(message),
-        Err(status) => grpc_head::refusal(&status),
+        Err(status) => grpc_head::refusal(&status, shared.service.details(path, &status)),
     }
 }
 

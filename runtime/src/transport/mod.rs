@@ -36,7 +36,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 
 pub use self::answering::ServerConfig;
 #[cfg(not(madsim))]
@@ -88,6 +88,17 @@ pub trait Service: Send + Sync + 'static {
 
     /// Hears that a connection is closed: no more calls come on it.
     fn closed(&self, _connection: ConnectionId) {}
+
+    /// What stands beside a refusal of a call to `path`, for programs: the encoded trailer
+    /// `grpc-status-details-bin`, or nothing.
+    fn details(&self, _path: &str, _status: &Status) -> Bytes {
+        Bytes::new()
+    }
+
+    /// How a call to `path` that is under way ends when the server cuts it.
+    fn cut(&self, _path: &str) -> Status {
+        Status::new(Code::Unavailable, "the server is shutting down")
+    }
 }
 
 /// Makes calls.

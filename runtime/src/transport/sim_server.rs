@@ -153,10 +153,11 @@ fn start(
 ) -> JoinHandle<()> {
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let (id, tag, deadline) = (call.id, call.tag, call.deadline);
+        let (id, tag, deadline, path) = (call.id, call.tag, call.deadline, call.path.clone());
         let answer = pin!(dispatch(&shared, from, call));
         let answer = within_deadline(Some(deadline), answer);
-        let answer = TAG.scope(tag, until_cut(shared.phase.clone(), answer));
+        let cut = || shared.service.cut(&path);
+        let answer = TAG.scope(tag, until_cut(shared.phase.clone(), answer, cut));
         let result = answer.await;
         // Nobody is left to hear it when the connection has gone.
         let _ = answers.send((id, result));

@@ -91,7 +91,7 @@ impl World {
     /// Starts a node.
     pub(crate) async fn start(&self) -> Result<RunningNode, NodeStartError> {
         let surroundings = Surroundings {
-            dispatcher: self.dispatcher.clone(),
+            machines: self.dispatcher.clone().into(),
             node: self.node,
             transport: Arc::new(NoTransport),
             clock: Clock::start(),

@@ -165,6 +165,8 @@ impl World {
                 segment_bytes_max: self.swarm.journal.segment_bytes_max,
             },
             dispatcher: self.swarm.settings.clone(),
+            coordination: Default::default(),
+            namespace_ports: Vec::new(),
             protocol_version: 9,
             bounds: self.bounds(),
         }

@@ -1,0 +1,206 @@
+//! The settings of the coordination service among those of `rondo serve`.
+
+use std::str::FromStr;
+
+use clap::{ArgAction, Args};
+use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig};
+use rondo_core::limits::{COORDINATION_TASKS_MAX, NAME_BYTES_MAX};
+use rondo_core::time::Duration;
+
+use crate::config::NamespacePort;
+
+/// Settings of the coordination service. All namespaces share them but for their numbers of tasks.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "Coordination")]
+pub(super) struct CoordinationArgs {
+    /// Number of tasks of the default namespace's job [default: learnt from those that register]
+    #[arg(long, env = "RONDO_TASKS", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=COORDINATION_TASKS_MAX as i64))]
+    pub(super) tasks: Option<u32>,
+
+    /// Namespaces beside the default one, comma-separated, each with a port of its own for one
+    /// job's unmodified clients: NAME=PORT:TASKS, or NAME=PORT to learn the number of tasks
+    #[arg(long, env = "RONDO_NAMESPACE", value_name = "LIST", default_value = "")]
+    pub(super) namespace: Namespaces,
+
+    /// How long a task may be silent before it counts as dead, such as 100 (seconds), 500ms, 2m, 1h
+    #[arg(long, env = "RONDO_HEARTBEAT_TIMEOUT", value_name = "SPAN", default_value = "100s")]
+    pub(super) heartbeat_timeout: Span,
+
+    /// How long the first task that registers waits for the last
+    #[arg(long, env = "RONDO_REGISTER_TIMEOUT", value_name = "SPAN", default_value = "1h")]
+    pub(super) register_timeout: Span,
+
+    /// How long the first task that leaves waits for the last; 0 lets each leave alone
+    #[arg(long, env = "RONDO_SHUTDOWN_TIMEOUT", value_name = "SPAN", default_value = "5m")]
+    pub(super) shutdown_timeout: Span,
+
+    /// Whether a task that died may come back, and the others live on without it
+    #[arg(long, env = "RONDO_RECOVERABLE", value_name = "BOOL", action = ArgAction::Set,
+          num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    pub(super) recoverable: bool,
+
+    /// The jobs' name in tensorflow.CoordinationService
+    #[arg(long, env = "RONDO_JOB_NAME", value_name = "NAME", default_value = "jax_worker")]
+    pub(super) job_name: String,
+
+    /// Keys of one namespace
+    #[arg(long, env = "RONDO_KEYS_MAX", value_name = "COUNT", default_value_t = 1 << 20,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) keys_max: u32,
+
+    /// Longest value of a key, in bytes
+    #[arg(long, env = "RONDO_VALUE_BYTES_MAX", value_name = "BYTES", default_value_t = 256 << 20,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) value_bytes_max: u64,
+
+    /// Keys and values of one namespace together, in bytes
+    #[arg(long, env = "RONDO_NAMESPACE_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) namespace_bytes_max: u64,
+}
+
+impl CoordinationArgs {
+    /// The settings of all namespaces, the default one first, and the ports of the others.
+    ///
+    /// # Errors
+    /// A text that names the flags at odds.
+    pub(super) fn resolve(
+        &self,
+        message_bytes_max: u64,
+    ) -> Result<(Vec<NamespaceConfig>, Vec<NamespacePort>), String> {
+        if self.heartbeat_timeout.0 == Duration::ZERO {
+            return Err("--heartbeat-timeout is 0: every task would be dead at once".into());
+        }
+        if self.value_bytes_max > message_bytes_max {
+            return Err(format!(
+                "--value-bytes-max ({}) exceeds --message-bytes-max ({message_bytes_max}): such a \
+                 value could never arrive",
+                self.value_bytes_max
+            ));
+        }
+        let mut namespaces = vec![self.namespace(DEFAULT_NAMESPACE, self.tasks)];
+        let mut ports = Vec::new();
+        for Wanted { name, port, tasks } in &self.namespace.0 {
+            if namespaces.iter().any(|known| *known.name == **name) {
+                return Err(format!("--namespace: there is a namespace {name:?} already"));
+            }
+            namespaces.push(self.namespace(name, *tasks));
+            ports.push(NamespacePort { name: name.as_str().into(), port: *port });
+        }
+        Ok((namespaces, ports))
+    }
+
+    fn namespace(&self, name: &str, tasks: Option<u32>) -> NamespaceConfig {
+        NamespaceConfig {
+            job: self.job_name.as_str().into(),
+            tasks,
+            heartbeat_timeout: self.heartbeat_timeout.0,
+            register_timeout: self.register_timeout.0,
+            shutdown_timeout: self.shutdown_timeout.0,
+            recoverable: self.recoverable,
+            keys_max: usize::try_from(self.keys_max).unwrap_or(usize::MAX),
+            value_bytes_max: self.value_bytes_max,
+            store_bytes_max: self.namespace_bytes_max,
+            ..NamespaceConfig::named(name)
+        }
+    }
+}
+
+/// A span of time as people write it; a bare number counts seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span(pub(super) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("{text:?} is no span of time, such as 100, 100s, 500ms, 2m or 1h");
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit_ms = match text.get(digits.len()..).ok_or_else(bad)? {
+            "ms" => 1,
+            "" | "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(bad()),
+        };
+        let count: u64 = digits.parse().map_err(|_| bad())?;
+        let ms = count.checked_mul(unit_ms).ok_or_else(bad)?;
+        Ok(Self(Duration::from_millis(ms)))
+    }
+}
+
+/// A comma-separated list of namespaces; may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Namespaces(Vec<Wanted>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    name: String,
+    port: u16,
+    tasks: Option<u32>,
+}
+
+impl FromStr for Namespaces {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        text.split(',').map(|entry| entry.trim().parse()).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("{text:?} is not of the form NAME=PORT:TASKS or NAME=PORT");
+        let (name, place) = text.split_once('=').ok_or_else(bad)?;
+        let (port, tasks) = match place.split_once(':') {
+            Some((port, tasks)) => (port, Some(tasks)),
+            None => (place, None),
+        };
+        let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(named) {
+            return Err(format!(
+                "{name:?} is no name of a namespace: letters, digits, '-', '_' and '.' are allowed"
+            ));
+        }
+        let tasks = tasks.map(|tasks| tasks.parse().map_err(|_| bad())).transpose()?;
+        let most = u32::try_from(COORDINATION_TASKS_MAX).unwrap_or(u32::MAX);
+        if tasks.is_some_and(|tasks| tasks == 0 || tasks > most) {
+            return Err(format!("{text:?}: a job has 1 to {most} tasks"));
+        }
+        Ok(Self { name: name.to_owned(), port: port.parse().map_err(|_| bad())?, tasks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_in_every_unit() {
+        for (text, ms) in [("100", 100_000), ("7s", 7000), ("500ms", 500), ("2m", 120_000)] {
+            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
+        }
+        assert_eq!("1h".parse(), Ok(Span(Duration::from_secs(3600))));
+        for text in ["", "s", "-1", "1.5s", "1d", "1 s", "99999999999999999h"] {
+            let error = text.parse::<Span>().unwrap_err();
+            assert!(error.contains(&format!("{text:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn namespaces_are_read_with_and_without_sizes() {
+        let Namespaces(read) = "a=7001:4, b-1=0".parse().unwrap();
+        let wanted = |name: &str, port, tasks| Wanted { name: name.into(), port, tasks };
+        assert_eq!(read, [wanted("a", 7001, Some(4)), wanted("b-1", 0, None)]);
+        assert_eq!("".parse(), Ok(Namespaces::default()));
+        for text in ["a", "a=", "=1", "a=x", "a=1:", "a=1:0", "a=1:65537", "a b=1", "a=1,,b=2"] {
+            assert!(text.parse::<Namespaces>().is_err(), "{text}");
+        }
+    }
+}

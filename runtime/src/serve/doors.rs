@@ -1,0 +1,193 @@
+//! Where a server listens, and what it answers there: one address for everything with the default
+//! namespace, and one port for each other namespace.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rondo_core::coordination::NamespaceConfig;
+use rondo_proto::convert::{SERVICE_RONDO, SERVICE_T, SERVICE_X};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::{ServeError, VERSION};
+use crate::config::{Config, Listen};
+use crate::service::{
+    AdminService, CoordinationService, DispatcherService, HealthService, NodeSlot, Router,
+    ServerInfo,
+};
+use crate::transport::budget::Budget;
+use crate::transport::listener::bind;
+use crate::transport::{ServerConfig, serve};
+
+const DISPATCHER: &str = "tensorflow.data.DispatcherService";
+const ADMIN: &str = "rondo.v1.Admin";
+const HEALTH: &str = "grpc.health.v1.Health";
+const COORDINATION: [&str; 3] = [SERVICE_T, SERVICE_X, SERVICE_RONDO];
+
+/// Addresses that are listened on.
+pub(super) struct Doors {
+    main: Door,
+    /// By namespace.
+    others: Vec<(Arc<str>, Door)>,
+}
+
+struct Door {
+    listener: TcpListener,
+    address: String,
+}
+
+/// Servers that run.
+pub(super) struct Servers(Vec<(oneshot::Sender<()>, JoinHandle<()>)>);
+
+impl Doors {
+    /// Listens wherever the settings say.
+    ///
+    /// # Errors
+    /// [`ServeError`], for the first address that cannot be listened on.
+    pub(super) async fn open(config: &Config) -> Result<Self, ServeError> {
+        let main = Door::open(config, config.listen.clone()).await?;
+        let mut others = Vec::new();
+        for namespace in &config.namespace_ports {
+            let listen = Listen { port: namespace.port, ..config.listen.clone() };
+            others.push((namespace.name.clone(), Door::open(config, listen).await?));
+        }
+        Ok(Self { main, others })
+    }
+
+    /// The address of everything, as `host:port`.
+    pub(super) fn address(&self) -> &str {
+        &self.main.address
+    }
+
+    /// Which namespace listens where, for people; empty without any but the default one.
+    pub(super) fn namespaces(&self) -> String {
+        let others = self.others.iter();
+        others.map(|(name, door)| format!("; namespace {name} on {}", door.address)).collect()
+    }
+
+    /// Serves what `slot` holds, once it does.
+    pub(super) fn serve(self, config: &Config, slot: &NodeSlot) -> Servers {
+        let budget = Budget::new(config.bounds.inflight_bytes_max);
+        let server = ServerInfo {
+            version: VERSION,
+            listen_address: self.main.address.clone(),
+            started: Instant::now(),
+        };
+        let mut servers = Servers(Vec::new());
+        let default = config.coordination.namespaces.first();
+        let everything = with_coordination(Router::new(), default, slot, &budget)
+            .with(
+                DISPATCHER,
+                DispatcherService::new(slot.clone(), config.protocol_version, budget.clone()),
+            )
+            .with(ADMIN, AdminService::new(slot.clone(), server))
+            .with(HEALTH, health(slot, &[DISPATCHER, ADMIN]));
+        servers.start(self.main.listener, everything, server_config(config, &budget));
+        for (name, door) in self.others {
+            let known = config.coordination.namespaces.iter().find(|known| known.name == name);
+            let router = with_coordination(Router::new(), known, slot, &budget)
+                .with(HEALTH, health(slot, &[]));
+            servers.start(door.listener, router, server_config(config, &budget));
+        }
+        servers
+    }
+}
+
+impl Door {
+    async fn open(config: &Config, listen: Listen) -> Result<Self, ServeError> {
+        let Listen { host, port } = &listen;
+        let not_found = |reason| ServeError::Resolve { listen: listen.clone(), reason };
+        let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+        let addresses: Vec<SocketAddr> =
+            found.map_err(|error| not_found(error.to_string()))?.collect();
+        // Where a name has addresses of both kinds, IPv4 is what most peers can reach.
+        let address = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+        let address = *address.ok_or_else(|| not_found("the name has no address".into()))?;
+        check_exposure(address, config.insecure)?;
+        #[cfg(madsim)]
+        let listener = bind(address).await?;
+        #[cfg(not(madsim))]
+        let listener = bind(address)?;
+        let bound = listener.local_addr();
+        let address = bound.map_or_else(|_| listen.to_string(), |address| address.to_string());
+        Ok(Self { listener, address })
+    }
+}
+
+impl Servers {
+    fn start(&mut self, listener: TcpListener, router: Router, config: ServerConfig) {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stopped = async { stopped.await.unwrap_or(()) };
+        let serving = serve(listener, Arc::new(router), config, stopped);
+        self.0.push((stop, tokio::spawn(serving)));
+    }
+
+    /// Lets calls under way end, all at once, and closes every connection.
+    pub(super) async fn stop(self) {
+        let (stops, serving): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
+        drop(stops);
+        for served in serving {
+            if served.await.is_err() {
+                tracing::error!("a listener's task panicked");
+            }
+        }
+    }
+}
+
+fn with_coordination(
+    router: Router,
+    namespace: Option<&NamespaceConfig>,
+    slot: &NodeSlot,
+    budget: &Budget,
+) -> Router {
+    let Some(namespace) = namespace else { return router };
+    let service = CoordinationService::new(slot.clone(), namespace, budget.clone());
+    router.with_names(&COORDINATION, service)
+}
+
+fn health(slot: &NodeSlot, others: &[&'static str]) -> HealthService {
+    let names = [&[HEALTH], &COORDINATION[..], others].concat();
+    HealthService::new(slot.clone(), names)
+}
+
+fn server_config(config: &Config, budget: &Budget) -> ServerConfig {
+    ServerConfig {
+        message_bytes_max: config.bounds.message_bytes_max,
+        budget: budget.clone(),
+        connections_max: config.bounds.connections_max,
+        calls_per_connection_max: config.bounds.calls_per_connection_max,
+        shutdown_grace: config.bounds.shutdown_grace,
+        ..ServerConfig::default()
+    }
+}
+
+fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServeError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    if !insecure {
+        return Err(ServeError::Exposed(address));
+    }
+    tracing::warn!(%address, "no TLS: whoever reaches this address can read and change everything");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_goes_without_a_word() {
+        for address in ["127.0.0.1:1", "127.1.2.3:1", "[::1]:1"] {
+            assert!(check_exposure(address.parse().unwrap(), false).is_ok());
+        }
+        for address in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1"] {
+            let address = address.parse().unwrap();
+            let error = check_exposure(address, false).unwrap_err();
+            assert!(error.to_string().contains("--insecure"), "{error}");
+            assert!(check_exposure(address, true).is_ok());
+        }
+    }
+}

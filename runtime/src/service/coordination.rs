@@ -1,0 +1,138 @@
+//! `tensorflow.CoordinationService`, `xla.coordination.CoordinationService` and
+//! `rondo.v1.Coordination`, for one namespace.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rondo_core::control;
+use rondo_core::coordination::{self, Dialect, NamespaceConfig};
+use rondo_core::status::{Code, Detail, Status};
+use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest};
+
+use super::callers::Callers;
+use super::node_port::{NodePort, NodeSlot};
+use super::values;
+use crate::transport::budget::{Budget, Share};
+use crate::transport::{BoxFuture, Call, ConnectionId, Service};
+
+/// How often a read is made again when the value it found was replaced before it was read.
+const READS_MAX: usize = 4;
+
+/// The coordination of one namespace, on the wire.
+pub struct CoordinationService {
+    node: NodeSlot,
+    namespace: Arc<str>,
+    job: Arc<str>,
+    budget: Budget,
+    callers: Callers,
+}
+
+impl CoordinationService {
+    /// Serves a namespace of the node in `node`, once there is one. Large answers wait for room in
+    /// `budget`.
+    pub fn new(node: NodeSlot, namespace: &NamespaceConfig, budget: Budget) -> Self {
+        let (name, job) = (namespace.name.clone(), namespace.job.clone());
+        Self { node, namespace: name, job, budget, callers: Callers::default() }
+    }
+
+    async fn answer(&self, call: Call) -> Result<Bytes, Status> {
+        let path = &call.path;
+        let method =
+            CoordinationMethod::from_path(path).ok_or_else(|| super::router::unknown(path))?;
+        let node = self.node.node()?.as_ref();
+        let mut reads = 0_usize;
+        loop {
+            let request = convert::decode_coordination(method, &call.message)?;
+            let (echo, reply) = self.ask(node, &call, request).await?;
+            match self.encode(node, method, echo, reply).await {
+                Err(status) if status.code == Code::DataLoss && reads < READS_MAX => {
+                    reads = reads.saturating_add(1);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Asks the node; with the answer comes what it repeats.
+    async fn ask(
+        &self,
+        node: &dyn NodePort,
+        call: &Call,
+        request: CoordinationRequest,
+    ) -> Result<(String, coordination::Reply), Status> {
+        let CoordinationRequest { mut method, mut caller, echo } = request;
+        self.callers.identify(call, &mut caller);
+        let pin = values::put_aside(node, &mut method).await?;
+        let namespace = self.namespace.clone();
+        let asked = Box::new(coordination::Call { namespace, caller, method });
+        let request = control::Request::Coordination(coordination::Request::Call(asked));
+        let reply = of_coordination(node.register(request, pin).await?)?;
+        self.callers.learn(call.connection, &reply);
+        Ok((echo, reply))
+    }
+
+    async fn encode(
+        &self,
+        node: &dyn NodePort,
+        method: (Dialect, CoordinationMethod),
+        echo: String,
+        mut reply: coordination::Reply,
+    ) -> Result<Bytes, Status> {
+        let share = match &reply {
+            // Few answers hold values, and only those wait.
+            coordination::Reply::Value { .. }
+            | coordination::Reply::Directory(_)
+            | coordination::Reply::Keys { .. }
+            | coordination::Reply::Changes { .. } => {
+                Some(Box::pin(values::read_back(node, &self.budget, &mut reply)).await?)
+            }
+            _ => None,
+        };
+        let encoded = convert::encode_coordination(method, (echo, &self.job), reply);
+        let encoded = encoded.ok_or_else(|| {
+            let text = format!("the node answered something else than {} asks", method.1.name());
+            Status::new(Code::Internal, text)
+        })?;
+        Ok(match share {
+            Some(share) => Share::with(share, encoded),
+            None => encoded,
+        })
+    }
+}
+
+/// The answer of the machine that was asked.
+pub(super) fn of_coordination(reply: control::Reply) -> Result<coordination::Reply, Status> {
+    match reply {
+        control::Reply::Coordination(reply) => Ok(reply),
+        control::Reply::Dispatcher(_) => {
+            Err(Status::new(Code::Internal, "another machine answered"))
+        }
+    }
+}
+
+impl Service for CoordinationService {
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        Box::pin(self.answer(call))
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        self.callers.forget(connection);
+    }
+
+    fn details(&self, path: &str, status: &Status) -> Bytes {
+        match CoordinationMethod::from_path(path) {
+            Some((dialect, _)) => convert::encode_details(dialect, &self.job, &status.details),
+            None => Bytes::new(),
+        }
+    }
+
+    /// Clients take anything but CANCELLED from a poll for an error of the job, and end.
+    fn cut(&self, path: &str) -> Status {
+        let code = match CoordinationMethod::from_path(path) {
+            Some((_, CoordinationMethod::PollForError)) => Code::Cancelled,
+            Some((_, CoordinationMethod::Barrier)) => Code::Aborted,
+            _ => return Status::new(Code::Unavailable, "the server is shutting down"),
+        };
+        Status::new(code, "the server is shutting down").with([Detail::SERVICE])
+    }
+}

@@ -1,0 +1,90 @@
+//! Values of keys that are too long for a record: put aside as blobs before the node hears of them,
+//! and read again for answers.
+
+use bytes::Bytes;
+use rondo_core::coordination::{ChangeKind, Method, Reply, Value};
+use rondo_core::limits::VALUE_INLINE_BYTES_MAX;
+#[cfg(not(madsim))]
+use rondo_core::status::Code;
+use rondo_core::status::Status;
+
+use super::node_port::NodePort;
+use crate::node::BlobPin;
+use crate::store::blobs::Blob;
+use crate::transport::budget::{Budget, Share};
+
+/// Values up to this size are named on the connection's task, in bytes; larger ones, which take
+/// milliseconds, on a thread that may block.
+#[cfg(not(madsim))]
+const NAMED_INLINE_BYTES_MAX: usize = 1 << 20;
+
+/// Makes a long value durable, and leaves its name in the request.
+///
+/// # Errors
+/// When the blob cannot be put.
+pub(super) async fn put_aside(node: &dyn NodePort, method: &mut Method) -> Result<BlobPin, Status> {
+    let Method::PutKeyValue { value, .. } = method else { return Ok(BlobPin::none()) };
+    let Value::Inline(bytes) = value else { return Ok(BlobPin::none()) };
+    let size_bytes = bytes.len() as u64;
+    if size_bytes <= VALUE_INLINE_BYTES_MAX {
+        // What stays in the state must not keep the whole request in memory.
+        *bytes = Bytes::copy_from_slice(bytes);
+        return Ok(BlobPin::none());
+    }
+    let blob = named(bytes.clone()).await?;
+    *value = Value::Blob { digest: blob.digest(), size_bytes };
+    Box::pin(node.put_blob(blob)).await
+}
+
+#[cfg(not(madsim))]
+async fn named(bytes: Bytes) -> Result<Blob, Status> {
+    if bytes.len() <= NAMED_INLINE_BYTES_MAX {
+        return Ok(Blob::of(bytes));
+    }
+    let blob = tokio::task::spawn_blocking(move || Blob::of(bytes)).await;
+    blob.map_err(|error| Status::new(Code::Internal, format!("naming a value: {error}")))
+}
+
+/// Names a value where it stands: simulation has no threads.
+#[cfg(madsim)]
+async fn named(bytes: Bytes) -> Result<Blob, Status> {
+    std::future::ready(Ok(Blob::of(bytes))).await
+}
+
+/// Reads the blobs that an answer names, with its share of the memory for large messages.
+///
+/// # Errors
+/// DATA_LOSS when a blob is gone: its key may have been put anew or deleted since.
+pub(super) async fn read_back(
+    node: &dyn NodePort,
+    budget: &Budget,
+    reply: &mut Reply,
+) -> Result<Share, Status> {
+    let sizes = values(reply).into_iter().map(|value| value.size_bytes());
+    // Each is in memory twice: as read, and within the encoded answer.
+    let total = sizes.fold(0_u64, u64::saturating_add).saturating_mul(2);
+    let share = budget.acquire(total).await;
+    for value in values(reply) {
+        if let Some(digest) = value.blob() {
+            *value = Value::Inline(node.get_blob(digest).await?);
+        }
+    }
+    Ok(share)
+}
+
+fn values(reply: &mut Reply) -> Vec<&mut Value> {
+    match reply {
+        Reply::Value { value, .. } => vec![value],
+        Reply::Directory(entries) | Reply::Keys { entries, .. } => {
+            entries.iter_mut().map(|entry| &mut entry.value).collect()
+        }
+        Reply::Changes { changes, .. } => {
+            let put = changes.iter_mut().filter_map(|change| match &mut change.kind {
+                ChangeKind::Put(value) => Some(value),
+                ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => None,
+            });
+            put.collect()
+        }
+        _ => Vec::new(),
+    }
+}
