@@ -1,19 +1,22 @@
 //! Real TensorFlow programs in an environment of their own.
 
-use std::env;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::binary;
 use crate::process::Process;
+use crate::python::Environment;
+pub use crate::python::program;
 
 /// How long a program may be silent: starting TensorFlow takes seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Python releases that the pinned packages are made for.
-const PYTHONS: [&str; 4] = ["python3", "python3.13", "python3.12", "python3.11"];
+const ENVIRONMENT: Environment = Environment {
+    what: "TensorFlow",
+    chosen_by: "RONDO_TENSORFLOW_PYTHON",
+    required_by: "RONDO_TENSORFLOW_REQUIRED",
+    requirements: "requirements.txt",
+    folder: "venv-tensorflow",
+};
 
 /// A Python with TensorFlow, or `None` after saying why there is none.
 ///
@@ -24,67 +27,7 @@ const PYTHONS: [&str; 4] = ["python3", "python3.13", "python3.12", "python3.11"]
 /// When there is none but it is required.
 pub fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    match PYTHON.get_or_init(find) {
-        Ok(python) => Some(python),
-        Err(reason) => {
-            let required =
-                env::var_os("RONDO_TENSORFLOW_REQUIRED").is_some_and(|value| !value.is_empty());
-            assert!(!required, "TensorFlow is required here and cannot be had: {reason}");
-            println!("skipped: TensorFlow cannot be had: {reason}");
-            None
-        }
-    }
-}
-
-fn find() -> Result<PathBuf, String> {
-    if let Some(python) = env::var_os("RONDO_TENSORFLOW_PYTHON") {
-        return Ok(python.into());
-    }
-    let requirements = folder().join("requirements.txt");
-    let wanted = fs::read_to_string(&requirements).map_err(|error| error.to_string())?;
-    let venv = binary::root().join("target/venv-tensorflow");
-    fs::create_dir_all(&venv).map_err(|error| format!("{}: {error}", venv.display()))?;
-    // One test process makes it, the others wait.
-    let lock = File::create(venv.join("lock")).map_err(|error| error.to_string())?;
-    lock.lock().map_err(|error| error.to_string())?;
-    let (stamp, python) = (venv.join("stamp"), venv.join("bin/python"));
-    if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
-        return Ok(python);
-    }
-    run(Command::new(base()?).args(["-m", "venv"]).arg(&venv))?;
-    run(Command::new(&python)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
-        .arg(&requirements))?;
-    fs::write(&stamp, wanted).map_err(|error| error.to_string())?;
-    Ok(python)
-}
-
-/// A Python of a release that TensorFlow 2.21 and NumPy 2.4 are made for.
-fn base() -> Result<&'static str, String> {
-    let check = "import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))";
-    let fits = |python: &&str| run(Command::new(python).args(["-c", check])).is_ok();
-    PYTHONS.into_iter().find(fits).ok_or_else(|| "no Python 3.11, 3.12 or 3.13 on PATH".into())
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
-}
-
-/// Where the programs lie.
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
-}
-
-/// Starts one of the programs, such as `worker.py`.
-pub fn program(python: &Path, name: &str, arguments: &[String]) -> Process {
-    let mut command = Command::new(python);
-    command.arg(folder().join(name)).args(arguments);
-    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
-    Process::start(name, &mut command)
+    ENVIRONMENT.said(PYTHON.get_or_init(|| ENVIRONMENT.find()))
 }
 
 /// A tf.data service worker in a process of its own.

@@ -167,6 +167,14 @@ fn the_rest_of_dialect_t() {
     }
 }
 
+/// Observed of jaxlib 0.9.2.
+#[test]
+fn a_job_without_a_name_is_the_namespaces_own() {
+    let request = in_t("Heartbeat", &[(3, Fixed(77)), (4, sub(&[(2, Int(1))]))]);
+    let incarnation = Incarnation::new(77);
+    assert_eq!(request.method, Method::Heartbeat { task: x(1), incarnation });
+}
+
 fn caller_x(task: Option<i32>) -> Caller {
     Caller {
         dialect: Dialect::X,

@@ -89,9 +89,19 @@ async fn strangers_and_twins() {
         other.x::<xla::RegisterTaskResponse>("RegisterTask", register(9, 5)).await.unwrap_err();
     assert_eq!(stranger.code(), Code::InvalidArgument, "{stranger}");
     is_well(&client, life).await;
+    // Whoever polls is told; without any poll all tasks would be in error.
+    let poll = xla::PollForErrorRequest { incarnations: in_life(life), source_task_id: 0 };
+    let polling = {
+        let client = client.clone();
+        tokio::spawn(
+            async move { client.x::<xla::PollForErrorResponse>("PollForError", poll).await },
+        )
+    };
+    world.until_waiting(1).await;
     let twin =
         other.x::<xla::RegisterTaskResponse>("RegisterTask", register(1, 5)).await.unwrap_err();
     assert_eq!(twin.code(), Code::Aborted, "{twin}");
+    assert_eq!(soon(polling).await.unwrap().unwrap_err().code(), Code::Aborted);
     // Observed of JAX's service: beats of those that did nothing wrong stay well.
     is_well(&client, life).await;
 }

@@ -50,7 +50,7 @@ async fn a_job_can_be_run_again_after_all_have_left() {
         .await;
         lives.push(life);
         clients[0].insert("global_topology", b"t").await.unwrap();
-        let leave = |task| {
+        let leave = |task: usize| {
             let client = clients[task].clone();
             let source_task = Some(named(i32::try_from(task).unwrap()));
             let request = tf::ShutdownTaskRequest { source_task };

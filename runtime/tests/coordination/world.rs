@@ -14,7 +14,7 @@ use rondo::store::{DataDirectory, RealDisk, StoreConfig, StoreKind, Wanted};
 use rondo::transport::budget::Budget;
 use rondo::transport::{BoxFuture, ServerConfig, Transport, listener, serve};
 use rondo_core::control;
-use rondo_core::coordination::{self, NamespaceConfig, NamespaceReport};
+use rondo_core::coordination::{self, NamespaceConfig};
 use rondo_core::dispatcher;
 use rondo_core::status::Status;
 use rondo_core::time::Duration as Span;
@@ -122,12 +122,12 @@ impl World {
         Client { channel: endpoint.connect().await.unwrap(), gzip: false }
     }
 
-    /// A picture of the first namespace.
-    pub(crate) async fn report(&self) -> NamespaceReport {
+    /// How many calls wait in the first namespace.
+    async fn waiting(&self) -> u64 {
         let request = control::Request::Coordination(coordination::Request::Report);
         match self.node.call(request).await.unwrap() {
-            control::Reply::Coordination(coordination::Reply::Report(mut report)) => {
-                report.namespaces.remove(0)
+            control::Reply::Coordination(coordination::Reply::Report(report)) => {
+                report.namespaces.first().map_or(0, |namespace| namespace.waiting_calls)
             }
             other => panic!("{other:?}"),
         }
@@ -137,7 +137,7 @@ impl World {
     pub(crate) async fn until_waiting(&self, calls: u64) {
         let began = std::time::Instant::now();
         loop {
-            let waiting = self.report().await.waiting_calls;
+            let waiting = self.waiting().await;
             if waiting == calls {
                 return;
             }

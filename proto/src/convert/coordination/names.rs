@@ -25,8 +25,10 @@ impl Field {
         Ok(self.few_tasks(tasks)?.into_iter().map(TaskName::of).collect())
     }
 
+    /// jaxlib 0.9 leaves the job's name empty: it means the only one there is.
     fn named(self, task: tf::CoordinatedTask) -> Result<TaskName, Status> {
-        let job = Some(self.name(task.job_name)?.into());
+        let job = self.name(task.job_name)?;
+        let job = (!job.is_empty()).then(|| job.into());
         Ok(TaskName { job, ..TaskName::of(task.task_id) })
     }
 
