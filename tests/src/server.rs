@@ -110,6 +110,14 @@ impl Server {
         process.kill();
     }
 
+    /// Sends it a signal by name, such as `STOP`.
+    ///
+    /// # Panics
+    /// When it cannot be signalled.
+    pub fn signal(&self, name: &str) {
+        self.process.signal(name);
+    }
+
     /// What it is started with from the next start on.
     pub fn set_options(&mut self, options: &Options) {
         self.options = options.clone();
