@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rondo_core::coordination::NamespaceConfig;
 use rondo_proto::convert::{SERVICE_RONDO, SERVICE_T, SERVICE_X};
@@ -76,20 +76,21 @@ impl Doors {
             started: Instant::now(),
         };
         let mut servers = Servers(Vec::new());
+        let bounds = Bounds(server_config(config, budget.clone()));
         let default = config.coordination.namespaces.first();
-        let everything = with_coordination(Router::new(), default, slot, &budget)
+        let everything = with_coordination(Router::new(), default, slot, &bounds.0)
             .with(
                 DISPATCHER,
                 DispatcherService::new(slot.clone(), config.protocol_version, budget.clone()),
             )
             .with(ADMIN, AdminService::new(slot.clone(), server))
             .with(HEALTH, health(slot, &[DISPATCHER, ADMIN]));
-        servers.start(self.main.listener, everything, server_config(config, &budget));
+        servers.start(self.main.listener, everything, bounds.for_tasks_of(default));
         for (name, door) in self.others {
             let known = config.coordination.namespaces.iter().find(|known| known.name == name);
-            let router = with_coordination(Router::new(), known, slot, &budget)
+            let router = with_coordination(Router::new(), known, slot, &bounds.0)
                 .with(HEALTH, health(slot, &[]));
-            servers.start(door.listener, router, server_config(config, &budget));
+            servers.start(door.listener, router, bounds.for_tasks_of(known));
         }
         servers
     }
@@ -140,10 +141,11 @@ fn with_coordination(
     router: Router,
     namespace: Option<&NamespaceConfig>,
     slot: &NodeSlot,
-    budget: &Budget,
+    bounds: &ServerConfig,
 ) -> Router {
     let Some(namespace) = namespace else { return router };
-    let service = CoordinationService::new(slot.clone(), namespace, budget.clone());
+    let (budget, calls_max) = (bounds.budget.clone(), bounds.calls_per_connection_max);
+    let service = CoordinationService::new(slot.clone(), namespace, budget, calls_max);
     router.with_names(&COORDINATION, service)
 }
 
@@ -152,10 +154,24 @@ fn health(slot: &NodeSlot, others: &[&'static str]) -> HealthService {
     HealthService::new(slot.clone(), names)
 }
 
-fn server_config(config: &Config, budget: &Budget) -> ServerConfig {
+/// The bounds of all servers.
+struct Bounds(ServerConfig);
+
+impl Bounds {
+    /// Those of a server that a namespace's tasks are connected to. A process that is held up for
+    /// less than the heartbeat timeout must not lose its connection: it would end.
+    fn for_tasks_of(&self, namespace: Option<&NamespaceConfig>) -> ServerConfig {
+        let silence_ms = namespace.map_or(0, |namespace| namespace.heartbeat_timeout.as_millis());
+        let keepalive_timeout =
+            self.0.keepalive_timeout.saturating_add(Duration::from_millis(silence_ms));
+        ServerConfig { keepalive_timeout, ..self.0.clone() }
+    }
+}
+
+fn server_config(config: &Config, budget: Budget) -> ServerConfig {
     ServerConfig {
         message_bytes_max: config.bounds.message_bytes_max,
-        budget: budget.clone(),
+        budget,
         connections_max: config.bounds.connections_max,
         calls_per_connection_max: config.bounds.calls_per_connection_max,
         shutdown_grace: config.bounds.shutdown_grace,
@@ -177,6 +193,14 @@ fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServeError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_held_up_for_less_than_its_heartbeat_timeout_keeps_its_connection() {
+        let namespace = NamespaceConfig::named("default");
+        let bounds = Bounds(ServerConfig::default()).for_tasks_of(Some(&namespace));
+        let heartbeat_timeout = Duration::from_millis(namespace.heartbeat_timeout.as_millis());
+        assert!(bounds.keepalive_timeout > heartbeat_timeout, "{bounds:?}");
+    }
 
     #[test]
     fn only_loopback_goes_without_a_word() {

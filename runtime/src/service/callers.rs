@@ -1,12 +1,16 @@
 //! Who calls the coordination service. Dialect T's requests for keys say neither which task asks nor
 //! which life of the namespace they are meant for; the connection they come on knows: who registered
 //! on it, or sent a heartbeat, and in which life.
+//!
+//! A client that gives up waiting for a key abandons the call without cancelling it. Such calls must
+//! not fill the connection, or its heartbeats would find no room: hence a bound of their own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rondo_core::coordination::{Caller, Dialect, Reply};
 use rondo_core::ids::{ServiceIncarnation, TaskIndex};
+use rondo_core::status::{Code, Status};
 
 use crate::transport::{Call, ConnectionId};
 
@@ -24,6 +28,22 @@ struct Known {
     peer: Arc<str>,
     life: Option<ServiceIncarnation>,
     task: OnConnection,
+    /// Calls that wait for what may never come.
+    waiting: usize,
+}
+
+/// A waiting call's place; leaves with it.
+pub(super) struct Place<'a> {
+    callers: &'a Callers,
+    connection: ConnectionId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(known) = self.callers.connections().get_mut(&self.connection) {
+            known.waiting = known.waiting.saturating_sub(1);
+        }
+    }
 }
 
 /// Whose a connection is.
@@ -48,6 +68,7 @@ impl Callers {
             peer: call.peer.to_string().into(),
             life: None,
             task: OnConnection::Nobody,
+            waiting: 0,
         });
         if let Some(task) = caller.task {
             known.task = match known.task {
@@ -62,6 +83,28 @@ impl Callers {
         if caller.dialect == Dialect::T {
             caller.life = known.life;
         }
+    }
+
+    /// Gives a call a place among those of its connection that wait for what may never come.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when `places` are taken.
+    pub(super) fn place(
+        &self,
+        connection: ConnectionId,
+        places: usize,
+    ) -> Result<Place<'_>, Status> {
+        if let Some(known) = self.connections().get_mut(&connection) {
+            if known.waiting >= places {
+                let text = format!(
+                    "{places} calls wait on this connection already: the bound is three quarters \
+                     of --calls-per-connection-max"
+                );
+                return Err(Status::new(Code::ResourceExhausted, text));
+            }
+            known.waiting = known.waiting.saturating_add(1);
+        }
+        Ok(Place { callers: self, connection })
     }
 
     /// Learns from an answer in which life the connection takes part.
@@ -140,6 +183,19 @@ mod tests {
         }
         assert_eq!(identified(&callers, 1, in_t(None)).task, None);
         assert_eq!(identified(&callers, 1, in_t(Some(2))).task, Some(TaskIndex::new(2)));
+    }
+
+    #[test]
+    fn so_many_calls_of_a_connection_wait_and_leave_their_places() {
+        let callers = Callers::default();
+        identified(&callers, 1, in_t(Some(0)));
+        identified(&callers, 2, in_t(Some(1)));
+        let place = |connection| callers.place(ConnectionId::new(connection), 2);
+        let (first, _second) = (place(1).unwrap(), place(1).unwrap());
+        assert_eq!(place(1).err().unwrap().code, Code::ResourceExhausted);
+        assert!(place(2).is_ok(), "others have places of their own");
+        drop(first);
+        assert!(place(1).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::control;
-use rondo_core::coordination::{self, Dialect, NamespaceConfig};
+use rondo_core::coordination::{self, Dialect, Method, NamespaceConfig};
 use rondo_core::status::{Code, Detail, Status};
 use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest};
 
@@ -25,14 +25,23 @@ pub struct CoordinationService {
     job: Arc<str>,
     budget: Budget,
     callers: Callers,
+    /// Calls of one connection that may wait for what may never come.
+    places: usize,
 }
 
 impl CoordinationService {
     /// Serves a namespace of the node in `node`, once there is one. Large answers wait for room in
-    /// `budget`.
-    pub fn new(node: NodeSlot, namespace: &NamespaceConfig, budget: Budget) -> Self {
+    /// `budget`. Of `calls_per_connection_max` calls, a quarter is never taken by waits for keys.
+    pub fn new(
+        node: NodeSlot,
+        namespace: &NamespaceConfig,
+        budget: Budget,
+        calls_per_connection_max: u32,
+    ) -> Self {
         let (name, job) = (namespace.name.clone(), namespace.job.clone());
-        Self { node, namespace: name, job, budget, callers: Callers::default() }
+        let places = calls_per_connection_max.saturating_sub(calls_per_connection_max / 4);
+        let places = usize::try_from(places).unwrap_or(usize::MAX);
+        Self { node, namespace: name, job, budget, callers: Callers::default(), places }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -62,6 +71,12 @@ impl CoordinationService {
     ) -> Result<(String, coordination::Reply), Status> {
         let CoordinationRequest { mut method, mut caller, echo } = request;
         self.callers.identify(call, &mut caller);
+        let _place = match &method {
+            Method::GetKeyValue { .. } | Method::WatchKeys { .. } | Method::WatchTasks { .. } => {
+                Some(self.callers.place(call.connection, self.places)?)
+            }
+            _ => None,
+        };
         let pin = values::put_aside(node, &mut method).await?;
         let namespace = self.namespace.clone();
         let asked = Box::new(coordination::Call { namespace, caller, method });

@@ -81,7 +81,7 @@ impl World {
             let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
             world.addresses.push(listener.local_addr().unwrap().to_string());
             let budget = Budget::new(1 << 30);
-            let service = CoordinationService::new(slot.clone(), namespace, budget);
+            let service = CoordinationService::new(slot.clone(), namespace, budget, 4096);
             let names = [
                 "tensorflow.CoordinationService",
                 "xla.coordination.CoordinationService",
