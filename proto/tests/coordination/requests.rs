@@ -10,6 +10,11 @@ use rondo_proto::convert::{CoordinationMethod, CoordinationRequest, decode_coord
 use crate::hand::Value::{self, Fixed, Int};
 use crate::hand::{message, sub, text};
 
+/// A method, its request's fields, and what the core is asked.
+type Case = (&'static str, Vec<(u64, Value)>, Method);
+/// The same with what the answer repeats.
+type EchoCase = (&'static str, Vec<(u64, Value)>, Method, &'static str);
+
 fn ask(path: &str, bytes: Vec<u8>) -> Result<CoordinationRequest, Status> {
     let method = CoordinationMethod::from_path(path).unwrap_or_else(|| panic!("{path}"));
     decode_coordination(method, &Bytes::from(bytes))
@@ -52,7 +57,7 @@ fn tasks_of_dialect_t() {
     let task_1 = || name(1);
     let incarnation = Incarnation::new(77);
     let recoverable = sub(&[(1, text("jax_worker")), (2, Int(1)), (3, Int(1))]);
-    let cases: Vec<(&str, Vec<(u64, Value)>, Method)> = vec![
+    let cases: Vec<Case> = vec![
         (
             "RegisterTask",
             vec![(3, Fixed(77)), (5, recoverable)],
@@ -116,7 +121,7 @@ fn tasks_of_dialect_t() {
 
 #[test]
 fn the_rest_of_dialect_t() {
-    let cases: Vec<(&str, Vec<(u64, Value)>, Method, &str)> = vec![
+    let cases: Vec<EchoCase> = vec![
         ("ReportErrorToTask", vec![(1, Int(13)), (2, text("x"))], Method::ReportErrorToTask, ""),
         (
             "GetTaskState",
@@ -188,7 +193,7 @@ fn caller_x(task: Option<i32>) -> Caller {
 #[test]
 fn tasks_of_dialect_x() {
     let incarnation = Incarnation::new(9);
-    let cases: Vec<(&str, Vec<(u64, Value)>, Method)> = vec![
+    let cases: Vec<Case> = vec![
         (
             "Heartbeat",
             vec![(2, Fixed(9)), (3, Int(1))],
@@ -238,7 +243,7 @@ fn tasks_of_dialect_x() {
 
 #[test]
 fn keys_and_watches_of_dialect_x() {
-    let cases: Vec<(&str, Vec<(u64, Value)>, Method, &str)> = vec![
+    let cases: Vec<EchoCase> = vec![
         ("WatchTasks", vec![(2, Int(7))], Method::WatchTasks { version: 7 }, ""),
         (
             "InsertKeyValue",

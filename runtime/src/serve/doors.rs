@@ -76,13 +76,12 @@ impl Doors {
             started: Instant::now(),
         };
         let mut servers = Servers(Vec::new());
-        let bounds = Bounds(server_config(config, budget.clone()));
+        let dispatcher =
+            DispatcherService::new(slot.clone(), config.protocol_version, budget.clone());
+        let bounds = Bounds(server_config(config, budget));
         let default = config.coordination.namespaces.first();
         let everything = with_coordination(Router::new(), default, slot, &bounds.0)
-            .with(
-                DISPATCHER,
-                DispatcherService::new(slot.clone(), config.protocol_version, budget.clone()),
-            )
+            .with(DISPATCHER, dispatcher)
             .with(ADMIN, AdminService::new(slot.clone(), server))
             .with(HEALTH, health(slot, &[DISPATCHER, ADMIN]));
         servers.start(self.main.listener, everything, bounds.for_tasks_of(default));

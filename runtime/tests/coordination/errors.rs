@@ -51,7 +51,7 @@ async fn a_silent_task_is_told_to_the_others_in_time() {
     let began = std::time::Instant::now();
     while !polling.is_finished() {
         assert!(began.elapsed() < crate::world::SOON);
-        let _ = clients[0].x::<xla::HeartbeatResponse>("Heartbeat", beat.clone()).await;
+        let _ = clients[0].x::<xla::HeartbeatResponse>("Heartbeat", beat).await;
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     let status = polling.await.unwrap().unwrap_err();

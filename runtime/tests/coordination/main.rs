@@ -8,4 +8,5 @@ mod errors;
 mod hostile;
 mod keys;
 mod lives;
+mod replaced;
 mod world;

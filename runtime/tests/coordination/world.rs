@@ -117,9 +117,7 @@ impl World {
 
     /// A client of one of the namespaces, by its place in the list.
     pub(crate) async fn client_of(&self, namespace: usize) -> Client {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.addresses[namespace]));
-        let endpoint = endpoint.unwrap().initial_stream_window_size(16 << 20);
-        Client { channel: endpoint.connect().await.unwrap(), gzip: false }
+        Client::of(&self.addresses[namespace]).await
     }
 
     /// How many calls wait in the first namespace.
@@ -155,6 +153,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// To this address.
+    pub(crate) async fn of(address: &str) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        let endpoint = endpoint.initial_stream_window_size(16 << 20);
+        Self { channel: endpoint.connect().await.unwrap(), gzip: false }
+    }
+
     /// The same, sending compressed messages.
     pub(crate) fn compressing(&self) -> Self {
         Self { gzip: true, ..self.clone() }
