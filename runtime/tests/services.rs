@@ -20,6 +20,7 @@ use rondo::transport::budget::Budget;
 use rondo::transport::grpc_client::GrpcClient;
 use rondo::transport::{BoxFuture, ServerConfig, Transport, listener, serve};
 use rondo_core::control::{Health, Reply, Request};
+use rondo_core::coordination;
 use rondo_core::dispatcher::{self, Definition, Report, WorkerReport};
 use rondo_core::ids::{DatasetId, Digest};
 use rondo_core::status::{Code, Status};
@@ -82,8 +83,14 @@ impl FakeNode {
 
 impl NodePort for FakeNode {
     fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-        let Request::Dispatcher(request) = request else { panic!("not in the script") };
-        Box::pin(ready(self.answer(request).map(Reply::Dispatcher)))
+        let reply = match request {
+            Request::Dispatcher(request) => self.answer(request).map(Reply::Dispatcher),
+            Request::Coordination(coordination::Request::Report) => Ok(Reply::Coordination(
+                coordination::Reply::Report(coordination::Report::default()),
+            )),
+            Request::Coordination(other) => panic!("not in the script: {other:?}"),
+        };
+        Box::pin(ready(reply))
     }
 
     fn register(&self, request: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {

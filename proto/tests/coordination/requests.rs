@@ -81,6 +81,14 @@ fn tasks_of_dialect_t() {
             vec![(1, Int(13)), (2, text("boom")), (5, task(1))],
             Method::ReportErrorToService { task: task_1(), code: 13, message: "boom".into() },
         ),
+    ];
+    check_t(cases);
+}
+
+#[test]
+fn meetings_of_dialect_t() {
+    let task_1 = || name(1);
+    let cases: Vec<Case> = vec![
         (
             "GetAliveTasks",
             vec![(1, task(1)), (2, task(0)), (2, task(1))],
@@ -110,6 +118,10 @@ fn tasks_of_dialect_t() {
             Method::CancelBarrier { id: "b".into(), counter: 4 },
         ),
     ];
+    check_t(cases);
+}
+
+fn check_t(cases: Vec<Case>) {
     let task = Some(TaskIndex::new(1));
     let caller = Caller { dialect: Dialect::T, task, ..Caller::default() };
     for (method, fields, expected) in cases {
