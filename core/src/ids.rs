@@ -81,6 +81,10 @@ numeric_id!(
     RelayId(u64)
 );
 numeric_id!(
+    /// A client's connection, by a number that no other has in this process.
+    ConnectionId(u64)
+);
+numeric_id!(
     /// A call a driver waits to have answered; unique within one run of the driver.
     CallId(u64)
 );

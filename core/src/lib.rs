@@ -18,5 +18,7 @@ pub mod invariant;
 pub mod journal;
 pub mod limits;
 pub mod log;
+pub mod relay;
+pub mod stamp;
 pub mod status;
 pub mod time;

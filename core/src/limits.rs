@@ -94,6 +94,9 @@ pub const DEVICES_BYTES_MAX: usize = 1 << 20;
 pub const RELAYS_MAX: usize = 1 << 16;
 /// Results kept for one relay that it has not acknowledged.
 pub const RELAY_RESULTS_MAX: usize = 1 << 14;
+/// Calls that a relay sends or answers in one step; the rest follows in the next steps at the same
+/// time.
+pub const RELAY_CALLS_PER_STEP_MAX: usize = 256;
 /// When this much later than due the coordination service finds that a time is over, the service
 /// itself was held up and could hear nobody; less where heartbeat timeouts are short.
 pub const HELD_UP_AFTER: Duration = Duration::from_secs(1);

@@ -25,7 +25,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::types::{Dialect, TaskName, Value};
-use crate::ids::{Incarnation, RelayId, Revision, ServiceIncarnation, TaskIndex};
+use crate::ids::{Incarnation, Revision, ServiceIncarnation, TaskIndex};
+pub use crate::stamp::Stamp;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,17 +65,6 @@ pub struct Caller {
     pub peer: Option<Arc<str>>,
     /// What the relay between says, if there is one.
     pub stamp: Option<Stamp>,
-}
-
-/// A relay's mark on a request: with the same mark it happens once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// The relay.
-    pub relay: RelayId,
-    /// Counts its requests, from 1.
-    pub sequence: u64,
-    /// Results up to this number have reached it.
-    pub acknowledged: u64,
 }
 
 /// What is asked of a namespace.

@@ -1,0 +1,117 @@
+//! Calls under way: those sent to the server, and those that wait until they can be.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::lanes::Number;
+use super::types::{Asked, Kind};
+use crate::ids::{CallId, ServiceIncarnation, TaskIndex};
+use crate::time::Time;
+
+/// All calls under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    pub(super) calls: BTreeMap<CallId, Pending>,
+    /// Those that wait until they can be sent, in the order in which they came.
+    pub(super) queue: BTreeSet<CallId>,
+    /// Those of the queue that are heartbeats, and may be answered from what is known.
+    pub(super) heartbeats: BTreeSet<CallId>,
+    /// Those that were sent.
+    pub(super) in_flight: BTreeSet<CallId>,
+    /// Heartbeats that were sent, by when they are answered from what is known.
+    pub(super) alarms: BTreeSet<(Time, CallId)>,
+    /// Messages of all together, in bytes.
+    pub(super) held_bytes: u64,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub(super) asked: Asked,
+    pub(super) number: Option<Number>,
+    /// The task and the life of its connection when it came.
+    pub(super) registered: Option<(TaskIndex, ServiceIncarnation)>,
+    /// Whether somebody waits for the answer.
+    pub(super) waits: bool,
+    alarm: Option<Time>,
+}
+
+impl Pending {
+    pub(super) const fn new(
+        asked: Asked,
+        number: Option<Number>,
+        registered: Option<(TaskIndex, ServiceIncarnation)>,
+    ) -> Self {
+        Self { asked, number, registered, waits: true, alarm: None }
+    }
+
+    const fn is_heartbeat(&self) -> bool {
+        matches!(self.asked.kind, Kind::Heartbeat(_))
+    }
+}
+
+impl Calls {
+    pub(super) fn add(&mut self, call: CallId, pending: Pending) {
+        self.held_bytes = self.held_bytes.saturating_add(pending.asked.message.len() as u64);
+        self.put_in_queue(call, &pending);
+        self.calls.insert(call, pending);
+    }
+
+    fn put_in_queue(&mut self, call: CallId, pending: &Pending) {
+        self.queue.insert(call);
+        if pending.is_heartbeat() {
+            self.heartbeats.insert(call);
+        }
+    }
+
+    /// A call goes to the server; a heartbeat will be answered at `alarm`.
+    pub(super) fn send(&mut self, call: CallId, alarm: Time) -> Option<&Pending> {
+        let pending = self.calls.get_mut(&call)?;
+        self.queue.remove(&call);
+        self.heartbeats.remove(&call);
+        self.in_flight.insert(call);
+        if pending.is_heartbeat() && pending.waits {
+            pending.alarm = Some(alarm);
+            self.alarms.insert((alarm, call));
+        }
+        Some(pending)
+    }
+
+    /// All that were sent must be sent again. Returns those of which nobody needs to know.
+    pub(super) fn unsend(&mut self) -> BTreeSet<CallId> {
+        self.alarms.clear();
+        let mut needless = BTreeSet::new();
+        for call in core::mem::take(&mut self.in_flight) {
+            let Some(mut pending) = self.calls.remove(&call) else {
+                continue;
+            };
+            pending.alarm = None;
+            if !pending.waits && !pending.asked.kind.is_once() {
+                needless.insert(call);
+            }
+            self.put_in_queue(call, &pending);
+            self.calls.insert(call, pending);
+        }
+        needless
+    }
+
+    /// Nobody waits for a call any more, but its answer still matters.
+    pub(super) fn leave(&mut self, call: CallId) {
+        if let Some(pending) = self.calls.get_mut(&call) {
+            pending.waits = false;
+            self.heartbeats.remove(&call);
+        }
+    }
+
+    /// A call ends.
+    pub(super) fn end(&mut self, call: CallId) -> Option<Pending> {
+        let pending = self.calls.remove(&call)?;
+        self.queue.remove(&call);
+        self.heartbeats.remove(&call);
+        self.in_flight.remove(&call);
+        if let Some(alarm) = pending.alarm {
+            self.alarms.remove(&(alarm, call));
+        }
+        self.held_bytes = self.held_bytes.saturating_sub(pending.asked.message.len() as u64);
+        Some(pending)
+    }
+}

@@ -1,0 +1,89 @@
+//! Who is connected, and which tasks are registered through this relay.
+
+use alloc::collections::BTreeMap;
+
+use super::types::{Task, Who};
+use crate::ids::{ConnectionId, Incarnation, ServiceIncarnation, TaskIndex};
+
+/// All clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clients {
+    pub(super) clients: BTreeMap<ConnectionId, Client>,
+    /// Tasks whose registration the server has confirmed, and not revoked since.
+    pub(super) tasks: BTreeMap<Task, Seat>,
+    /// The namespace's life when it was last heard of.
+    life: Option<ServiceIncarnation>,
+}
+
+/// One connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Client {
+    /// Its calls under way.
+    pub(super) calls: usize,
+    /// The task that registered on it, and in which life.
+    pub(super) registered: Option<(TaskIndex, ServiceIncarnation)>,
+}
+
+/// One registered task.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    incarnation: Incarnation,
+    pub(super) client: ConnectionId,
+}
+
+impl Clients {
+    /// The task that registered on a connection, and in which life.
+    pub(super) fn registered(
+        &self,
+        client: ConnectionId,
+    ) -> Option<(TaskIndex, ServiceIncarnation)> {
+        self.clients.get(&client).and_then(|client| client.registered)
+    }
+
+    /// Calls of a connection under way.
+    pub(super) fn calls_of(&self, client: ConnectionId) -> usize {
+        self.clients.get(&client).map_or(0, |client| client.calls)
+    }
+
+    /// The life a task may be told of while nobody can be asked.
+    pub(super) fn known(&self, who: &Who) -> Option<ServiceIncarnation> {
+        let seat = self.tasks.get(&who.task)?;
+        (seat.incarnation == who.incarnation).then_some(self.life)?
+    }
+
+    /// The server has confirmed a registration. A client that has gone since does not count.
+    pub(super) fn register(&mut self, at: ConnectionId, who: &Who, life: ServiceIncarnation) {
+        if let Some(client) = self.clients.get_mut(&at) {
+            client.registered = Some((who.task.index, life));
+            let seat = Seat { incarnation: who.incarnation, client: at };
+            self.tasks.insert(who.task.clone(), seat);
+        }
+    }
+
+    /// The server says which life it is; of tasks of another one nothing is known any more.
+    /// Returns the one before, if it was another one.
+    pub(super) fn hear_life(&mut self, life: ServiceIncarnation) -> Option<ServiceIncarnation> {
+        let before = self.life.replace(life).filter(|before| *before != life)?;
+        self.tasks.clear();
+        Some(before)
+    }
+
+    /// The server does not count this run of a task as registered.
+    pub(super) fn forget_run(&mut self, who: &Who) {
+        let same = |seat: &Seat| seat.incarnation == who.incarnation;
+        if self.tasks.get(&who.task).is_some_and(same) {
+            self.tasks.remove(&who.task);
+        }
+    }
+
+    /// A task has left.
+    pub(super) fn forget(&mut self, task: &Task) {
+        self.tasks.remove(task);
+    }
+
+    /// A connection is closed.
+    pub(super) fn close(&mut self, at: ConnectionId) {
+        self.clients.remove(&at);
+        self.tasks.retain(|_, seat| seat.client != at);
+    }
+}

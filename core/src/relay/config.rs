@@ -1,0 +1,40 @@
+//! What an operator may set.
+
+use alloc::sync::Arc;
+
+use crate::time::Duration;
+
+/// A relay's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The server's address, as texts name it.
+    pub upstream: Arc<str>,
+    /// How long the server may be away until clients are told.
+    pub patience: Duration,
+    /// How long the server may take over a heartbeat until it is answered from what is known. Less
+    /// than the client's own deadline, which is half a heartbeat timeout.
+    pub heartbeat_patience: Duration,
+    /// Connections that have called.
+    pub clients_max: usize,
+    /// Calls under way, those whose client has gone among them.
+    pub calls_max: usize,
+    /// Calls under way of one connection.
+    pub calls_per_client_max: usize,
+    /// Messages of all calls under way together, in bytes.
+    pub held_bytes_max: u64,
+}
+
+impl Config {
+    /// The defaults, for this server.
+    pub fn of(upstream: impl Into<Arc<str>>) -> Self {
+        Self {
+            upstream: upstream.into(),
+            patience: Duration::from_secs(600),
+            heartbeat_patience: Duration::from_secs(2),
+            clients_max: 1024,
+            calls_max: 4000,
+            calls_per_client_max: 2000,
+            held_bytes_max: 1 << 30,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What holds of a relay between two steps.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+
+use super::machine::Relay;
+use super::types::Kind;
+use crate::invariant::Invariant;
+
+/// The invariants of a relay.
+pub(crate) const RELAY_INVARIANTS: &[Invariant<Relay>] = &[
+    Invariant {
+        number: "R1",
+        sentence: "every call either waits to be sent or was sent, and none was while the server is away",
+        check: calls_have_one_place,
+    },
+    Invariant {
+        number: "R2",
+        sentence: "what is counted of calls is what they have",
+        check: counts_are_right,
+    },
+    Invariant {
+        number: "R3",
+        sentence: "the open numbers are those of calls that must not happen twice",
+        check: numbers_are_open,
+    },
+    Invariant {
+        number: "R4",
+        sentence: "a task is registered through a connection that is open",
+        check: tasks_have_clients,
+    },
+    Invariant {
+        number: "R5",
+        sentence: "heartbeats that are looked at wait for their answer",
+        check: heartbeats_wait,
+    },
+];
+
+fn calls_have_one_place(relay: &Relay) -> Result<(), String> {
+    let calls = &relay.calls;
+    let known: BTreeSet<_> = calls.calls.keys().copied().collect();
+    let placed: BTreeSet<_> = calls.queue.union(&calls.in_flight).copied().collect();
+    if known != placed {
+        return Err(format!("calls {known:?} have places {placed:?}"));
+    }
+    if let Some(both) = calls.queue.intersection(&calls.in_flight).next() {
+        return Err(format!("call {both} has two places"));
+    }
+    match relay.upstream.link() {
+        None if !calls.in_flight.is_empty() => Err(format!("{:?} were sent", calls.in_flight)),
+        _ => Ok(()),
+    }
+}
+
+fn counts_are_right(relay: &Relay) -> Result<(), String> {
+    let calls = relay.calls.calls.values();
+    let bytes: u64 = calls.clone().map(|pending| pending.asked.message.len() as u64).sum();
+    if bytes != relay.calls.held_bytes {
+        return Err(format!("{bytes} bytes are held, {} counted", relay.calls.held_bytes));
+    }
+    let mut of_client: BTreeMap<_, usize> = BTreeMap::new();
+    for pending in calls {
+        *of_client.entry(pending.asked.client).or_default() += 1;
+    }
+    for (id, client) in &relay.clients.clients {
+        let found = of_client.get(id).copied().unwrap_or(0);
+        if found != client.calls {
+            return Err(format!("connection {id} has {found} calls, {} counted", client.calls));
+        }
+    }
+    Ok(())
+}
+
+fn numbers_are_open(relay: &Relay) -> Result<(), String> {
+    let mut of_calls = BTreeSet::new();
+    for (call, pending) in &relay.calls.calls {
+        if pending.asked.kind.is_once() != pending.number.is_some() {
+            return Err(format!("call {call} is {:?}", pending.asked.kind));
+        }
+        of_calls.extend(pending.number);
+    }
+    let lanes = relay.lanes.lanes.iter();
+    let open: BTreeSet<_> =
+        lanes.flat_map(|(id, lane)| lane.open.iter().map(|number| (*id, *number))).collect();
+    match open == of_calls {
+        true => Ok(()),
+        false => Err(format!("open are {open:?}, calls have {of_calls:?}")),
+    }
+}
+
+fn tasks_have_clients(relay: &Relay) -> Result<(), String> {
+    let open = &relay.clients.clients;
+    match relay.clients.tasks.iter().find(|(_, seat)| !open.contains_key(&seat.client)) {
+        None => Ok(()),
+        Some((task, seat)) => Err(format!("{task:?} registered on {}", seat.client)),
+    }
+}
+
+fn heartbeats_wait(relay: &Relay) -> Result<(), String> {
+    let alarms = relay.calls.alarms.iter().map(|(_, call)| call);
+    for call in relay.calls.heartbeats.iter().chain(alarms) {
+        let pending = relay.calls.calls.get(call).filter(|pending| pending.waits);
+        let heartbeat = pending.is_some_and(|it| matches!(it.asked.kind, Kind::Heartbeat(_)));
+        if !heartbeat {
+            return Err(format!("call {call} is no heartbeat that waits"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! The relay's machine: takes what happens, and says what to do.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+use super::calls::{Calls, Pending};
+use super::clients::Clients;
+use super::config::Config;
+use super::lanes::Lanes;
+use super::refusal;
+use super::types::{Answer, Asked, Effect, Event, Input, Kind, Link, Refused};
+use super::upstream::Upstream;
+use crate::ids::{CallId, ConnectionId, ServiceIncarnation};
+use crate::status::{Code, Status};
+use crate::time::Time;
+
+/// A node-local relay.
+#[derive(Clone, Debug)]
+pub struct Relay {
+    pub(super) config: Config,
+    pub(super) upstream: Upstream,
+    pub(super) calls: Calls,
+    pub(super) clients: Clients,
+    pub(super) lanes: Lanes,
+    /// Whether it is to end.
+    stopping: bool,
+    /// Calls that are refused because it is to end.
+    pub(super) leaving: BTreeSet<CallId>,
+    /// More is to be done at once, since then.
+    pub(super) busy: Option<Time>,
+}
+
+/// Why a relay wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wake {
+    /// There is more to do.
+    Work,
+    /// The server is looked for again.
+    Reach,
+    /// A heartbeat waits for the server too long.
+    Heartbeat,
+    /// The server has been away for too long.
+    Patience,
+}
+
+impl Relay {
+    /// A relay that has not reached its server yet.
+    pub fn start(config: Config, now: Time) -> Self {
+        Self {
+            config,
+            upstream: Upstream::unknown(now),
+            calls: Calls::default(),
+            clients: Clients::default(),
+            lanes: Lanes::default(),
+            stopping: false,
+            leaving: BTreeSet::new(),
+            busy: None,
+        }
+    }
+
+    /// Takes one input and pushes what must be done into `out`, in order.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
+        match input {
+            Input::Asked { call, asked, entropy } => self.asked(call, asked, entropy, out),
+            Input::Cancel { call } => self.cancel(call, out),
+            Input::Closed { client } => self.clients.close(client),
+            Input::Answered { call, result, life } => {
+                self.upstream.heard();
+                self.answered(call, result, life, out);
+            }
+            Input::Failed { call, link, status } => self.failed(now, call, link, status, out),
+            Input::Reached { link } => self.reached(now, link, out),
+            Input::Unreachable { link, reason, entropy } => {
+                self.upstream.unreachable(now, link, reason, entropy);
+            }
+            Input::Tick => {}
+            Input::Stop => self.stop(),
+        }
+        self.proceed(now, out);
+    }
+
+    /// When to call [`Relay::step`] with [`Input::Tick`] next, and what for.
+    pub fn deadline(&self) -> Option<(Time, Wake)> {
+        let work = self.busy.map(|since| (since, Wake::Work));
+        let reach = self.upstream.next_try().map(|at| (at, Wake::Reach));
+        let heartbeat = self.calls.alarms.first().map(|(at, _)| (*at, Wake::Heartbeat));
+        let patient = |_: &_| !self.calls.queue.is_empty();
+        let outage = self.upstream.outage().filter(|outage| !outage.given_up).filter(patient);
+        let patience = outage.map(|outage| (self.patience_ends(outage), Wake::Patience));
+        [work, reach, heartbeat, patience].into_iter().flatten().min()
+    }
+
+    /// Calls under way, those whose client has gone among them.
+    pub fn calls_under_way(&self) -> usize {
+        self.calls.calls.len()
+    }
+
+    fn asked(&mut self, call: CallId, asked: Asked, entropy: u64, out: &mut Vec<Effect>) {
+        if let Err(refused) = self.check_room(asked.client, asked.message.len() as u64) {
+            out.push(Effect::Reply { call, result: Err(refused) });
+            return;
+        }
+        self.clients.clients.entry(asked.client).or_default().calls += 1;
+        let once = asked.kind.is_once();
+        let number = once.then(|| self.lanes.draw(asked.kind.waits(), entropy));
+        let registered = self.clients.registered(asked.client);
+        self.calls.add(call, Pending::new(asked, number, registered));
+    }
+
+    fn check_room(&self, client: ConnectionId, bytes: u64) -> Result<(), Refused> {
+        let config = &self.config;
+        if self.stopping {
+            return Err(refusal::stopping());
+        }
+        let clients = self.clients.clients.len();
+        if !self.clients.clients.contains_key(&client) && clients >= config.clients_max {
+            return Err(full("clients", "--clients-max", config.clients_max, clients));
+        }
+        let calls = self.clients.calls_of(client);
+        if calls >= config.calls_per_client_max {
+            let setting = "--calls-per-client-max";
+            return Err(full("calls of one client", setting, config.calls_per_client_max, calls));
+        }
+        let calls = self.calls.calls.len();
+        if calls >= config.calls_max {
+            return Err(full("calls", "--calls-max", config.calls_max, calls));
+        }
+        let held = self.calls.held_bytes.saturating_add(bytes);
+        if held > config.held_bytes_max {
+            let bound = config.held_bytes_max;
+            return Err(refusal::full("bytes of messages", "--held-bytes-max", bound, held));
+        }
+        Ok(())
+    }
+
+    /// The client has gone. What must not happen twice goes on: it may have happened already, and
+    /// who has come to a barrier has come.
+    fn cancel(&mut self, call: CallId, out: &mut Vec<Effect>) {
+        let Some(pending) = self.calls.calls.get(&call) else {
+            return;
+        };
+        if pending.asked.kind.is_once() {
+            return self.calls.leave(call);
+        }
+        let sent = self.calls.in_flight.contains(&call);
+        self.end(call);
+        if sent {
+            out.push(Effect::Withdraw { call });
+        }
+    }
+
+    fn answered(
+        &mut self,
+        call: CallId,
+        result: Result<Bytes, Refused>,
+        life: Option<ServiceIncarnation>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(pending) = self.end(call) else {
+            return;
+        };
+        self.learn(&pending, &result, life, out);
+        if pending.waits {
+            out.push(Effect::Reply { call, result: result.map(Answer::Passed) });
+        }
+    }
+
+    /// Takes from an answer what the relay itself may say later.
+    fn learn(
+        &mut self,
+        pending: &Pending,
+        result: &Result<Bytes, Refused>,
+        life: Option<ServiceIncarnation>,
+        out: &mut Vec<Effect>,
+    ) {
+        if let (Ok(_), Some(life)) = (result, life)
+            && let Some(before) = self.clients.hear_life(life)
+        {
+            out.push(Effect::Observe(Event::LifeChanged { before, now: life }));
+        }
+        match (&pending.asked.kind, result, life) {
+            (Kind::Register(who), Ok(_), Some(life)) => {
+                self.clients.register(pending.asked.client, who, life);
+                let task = who.task.clone();
+                out.push(Effect::Observe(Event::TaskRegistered { task, life }));
+            }
+            (Kind::Heartbeat(who), Err(refused), _) if refused.code != Code::Unavailable => {
+                self.clients.forget_run(who);
+            }
+            (Kind::Shutdown(task), _, _) => self.clients.forget(task),
+            _ => {}
+        }
+    }
+
+    fn failed(
+        &mut self,
+        now: Time,
+        call: CallId,
+        link: Link,
+        status: Status,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.upstream.link() != Some(link) {
+            return;
+        }
+        if !is_of_the_way(status.code) {
+            self.upstream.heard();
+            return self.answered(call, Err(status.into()), None, out);
+        }
+        let reason: Arc<str> = status.message.into();
+        if self.upstream.lost(now, link, reason.clone()) {
+            out.push(Effect::Abandon { link });
+            for call in self.calls.unsend() {
+                self.end(call);
+            }
+            let calls = self.calls.calls.len();
+            out.push(Effect::Observe(Event::UpstreamLost { reason, calls }));
+        }
+    }
+
+    fn reached(&mut self, now: Time, link: Link, out: &mut Vec<Effect>) {
+        if let Some(away) = self.upstream.reached(now, link) {
+            let calls = self.calls.queue.len();
+            out.push(Effect::Observe(Event::UpstreamReached { away, calls }));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        let calls = self.calls.calls.iter().filter(|(_, pending)| !pending.asked.kind.is_once());
+        self.leaving = calls.map(|(call, _)| *call).collect();
+    }
+
+    /// A call ends, and gives back what it had.
+    pub(super) fn end(&mut self, call: CallId) -> Option<Pending> {
+        let pending = self.calls.end(call)?;
+        if let Some(number) = pending.number {
+            self.lanes.settle(number);
+        }
+        if let Some(client) = self.clients.clients.get_mut(&pending.asked.client) {
+            client.calls = client.calls.saturating_sub(1);
+        }
+        Some(pending)
+    }
+}
+
+fn full(what: &str, setting: &str, bound: usize, found: usize) -> Refused {
+    refusal::full(what, setting, bound as u64, found.saturating_add(1) as u64)
+}
+
+/// Whether a failure says nothing of the call: nobody knows whether it arrived. The server itself
+/// refuses within its answers; these are the words of the connection and of a server that starts
+/// or ends.
+const fn is_of_the_way(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded)
+}

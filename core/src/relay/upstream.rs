@@ -1,0 +1,165 @@
+//! Whether the server is there.
+
+use alloc::sync::Arc;
+
+use super::types::Link;
+use crate::time::{Duration, Time};
+
+/// Pause after the first try to reach the server, and the longest one.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// See [`PAUSE_MIN`].
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A server that was reached, but has answered nothing since, counts as back after this long.
+const TRIAL: Duration = Duration::from_secs(10);
+
+/// The server as the relay sees it.
+#[derive(Clone, Debug)]
+pub(super) enum Upstream {
+    /// It is there.
+    Up {
+        link: Link,
+        since: Time,
+        /// It was away before, and has not answered anything since.
+        trial: Option<Outage>,
+    },
+    /// It is away.
+    Down {
+        /// The newest way that was tried.
+        link: Link,
+        outage: Outage,
+        /// When to try the next one; `None` while a try is under way.
+        next: Option<Time>,
+    },
+}
+
+/// A time in which the server is away.
+#[derive(Clone, Debug)]
+pub(super) struct Outage {
+    pub(super) since: Time,
+    pub(super) reason: Arc<str>,
+    pause: Duration,
+    /// Whether it has lasted for too long.
+    pub(super) given_up: bool,
+}
+
+impl Upstream {
+    /// Nobody has looked yet.
+    pub(super) fn unknown(now: Time) -> Self {
+        let reason = "it has not been reached yet".into();
+        let outage = Outage { since: now, reason, pause: PAUSE_MIN, given_up: false };
+        Self::Down { link: Link(0), outage, next: Some(now) }
+    }
+
+    /// The way to it, if it is there.
+    pub(super) const fn link(&self) -> Option<Link> {
+        match self {
+            Self::Up { link, .. } => Some(*link),
+            Self::Down { .. } => None,
+        }
+    }
+
+    /// Since when and why it is away, if it is.
+    pub(super) const fn outage(&self) -> Option<&Outage> {
+        match self {
+            Self::Up { .. } => None,
+            Self::Down { outage, .. } => Some(outage),
+        }
+    }
+
+    /// When to try to reach it.
+    pub(super) const fn next_try(&self) -> Option<Time> {
+        match self {
+            Self::Up { .. } => None,
+            Self::Down { next, .. } => *next,
+        }
+    }
+
+    /// Begins a try, on the way of the number returned.
+    pub(super) fn begin_try(&mut self) -> Link {
+        match self {
+            Self::Up { link, .. } => *link,
+            Self::Down { link, next, .. } => {
+                *link = Link(link.0.saturating_add(1));
+                *next = None;
+                *link
+            }
+        }
+    }
+
+    /// The try succeeded. Returns how long the server was away; `None` if this was no try of ours.
+    pub(super) fn reached(&mut self, now: Time, at: Link) -> Option<Duration> {
+        let Self::Down { link, outage, next: None } = self else {
+            return None;
+        };
+        if *link != at {
+            return None;
+        }
+        let away = now.since(outage.since);
+        *self = Self::Up { link: at, since: now, trial: Some(outage.clone()) };
+        Some(away)
+    }
+
+    /// The try failed. Returns whether it was one of ours.
+    pub(super) fn unreachable(
+        &mut self,
+        now: Time,
+        at: Link,
+        reason: Arc<str>,
+        entropy: u64,
+    ) -> bool {
+        match self {
+            Self::Down { link, outage, next: next @ None } if *link == at => {
+                outage.reason = reason;
+                *next = Some(now.after(outage.next_pause(entropy)));
+                true
+            }
+            Self::Down { .. } | Self::Up { .. } => false,
+        }
+    }
+
+    /// The server has answered something: it is back for good.
+    pub(super) fn heard(&mut self) {
+        if let Self::Up { trial, .. } = self {
+            *trial = None;
+        }
+    }
+
+    /// The way to it has failed. Returns whether it was the present one.
+    pub(super) fn lost(&mut self, now: Time, at: Link, reason: Arc<str>) -> bool {
+        let Self::Up { link, since, trial } = self else {
+            return false;
+        };
+        if *link != at {
+            return false;
+        }
+        let (link, on_trial) = (*link, now.since(*since) < TRIAL);
+        let before = trial.take().filter(|_| on_trial);
+        let (outage, next) = match before {
+            Some(mut outage) => {
+                let pause = outage.next_pause(0);
+                (Outage { reason, ..outage }, now.after(pause))
+            }
+            None => (Outage { since: now, reason, pause: PAUSE_MIN, given_up: false }, now),
+        };
+        *self = Self::Down { link, outage, next: Some(next) };
+        true
+    }
+
+    /// Clients are told that it has been away for too long.
+    pub(super) fn give_up(&mut self) {
+        if let Self::Down { outage, .. } = self {
+            outage.given_up = true;
+        }
+    }
+}
+
+impl Outage {
+    /// The pause before the next try: up to a quarter longer, so that not all relays of a job try
+    /// in the same moment.
+    fn next_pause(&mut self, entropy: u64) -> Duration {
+        let pause = self.pause.as_nanos();
+        self.pause = Duration::from_nanos(pause.saturating_mul(2)).min(PAUSE_MAX);
+        let quarter = (pause / 4).max(1);
+        Duration::from_nanos(pause.saturating_add(entropy % quarter))
+    }
+}

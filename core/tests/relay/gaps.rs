@@ -1,0 +1,210 @@
+//! The server goes away and comes back.
+
+use rondo_core::ids::{CallId, ConnectionId, ServiceIncarnation, TaskIndex};
+use rondo_core::relay::{Config, Effect, Event, Input, Kind, Link};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Duration;
+
+use crate::story::{BARRIER, LIFE, ONCE, Story, forwarded, heartbeat, passed, refusals, task, who};
+
+#[test]
+fn what_must_not_happen_twice_goes_again_with_the_same_number() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (insert, sent) = story.ask(ONCE);
+    let first = forwarded(&sent)[0].1.stamp.unwrap();
+    assert_eq!((first.sequence, first.acknowledged), (1, 0));
+    assert_eq!(story.lose(insert)[0], Effect::Abandon { link: Link(1) });
+    let again = forwarded(&story.reach());
+    assert_eq!((again[0].0, again[0].1.stamp), (insert, Some(first)));
+    assert_eq!(story.answer(insert, None), [passed(insert)]);
+    let (_, sent) = story.ask(ONCE);
+    let next = forwarded(&sent)[0].1.stamp.unwrap();
+    assert_eq!((next.relay, next.sequence, next.acknowledged), (first.relay, 2, 1));
+}
+
+#[test]
+fn what_may_be_asked_again_is_asked_again_without_a_number() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (poll, sent) = story.ask(Kind::Again);
+    assert_eq!(forwarded(&sent)[0].1.stamp, None);
+    story.lose(poll);
+    let (get, sent) = story.ask(Kind::Again);
+    assert_eq!(sent, [], "the new one waits");
+    let again = story.reach();
+    let again: Vec<CallId> = forwarded(&again).into_iter().map(|(call, _)| call).collect();
+    assert_eq!(again, [poll, get]);
+}
+
+#[test]
+fn heartbeats_are_answered_in_a_gap_for_whoever_is_registered() {
+    let mut story = Story::registered();
+    let (poll, _) = story.ask(Kind::Again);
+    let (sent, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    let lost = story.lose(poll);
+    assert!(lost.contains(&heartbeat(sent, LIFE)), "{lost:?}");
+    let (call, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert!(effects.contains(&heartbeat(call, LIFE)));
+    for other in [who(0, 6), who(1, 5)] {
+        let (_, effects) = story.ask(Kind::Heartbeat(other));
+        assert_eq!(effects, [], "nobody knows it");
+    }
+    let asked_now = forwarded(&story.reach());
+    assert_eq!(asked_now.len(), 3, "the poll, and the heartbeats of unknown tasks");
+}
+
+#[test]
+fn who_has_left_failed_or_gone_is_not_registered() {
+    let leave: [fn(&mut Story); 4] = [
+        |story| {
+            let (call, _) = story.ask(Kind::Shutdown(task(0)));
+            story.answer(call, None);
+        },
+        |story| {
+            let (call, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+            story.refuse(call, Code::Aborted);
+        },
+        |story| drop(story.step(Input::Closed { client: ConnectionId::new(1) })),
+        |story| {
+            let (call, _) = story.ask_on(2, Kind::Register(who(0, 6)), "");
+            story.answer(call, Some(LIFE));
+        },
+    ];
+    for leave in leave {
+        let mut story = Story::registered();
+        leave(&mut story);
+        let (poll, _) = story.ask(Kind::Again);
+        story.lose(poll);
+        let (call, effects) = story.ask_on(3, Kind::Heartbeat(who(0, 5)), "");
+        assert!(!effects.contains(&heartbeat(call, LIFE)), "{effects:?}");
+    }
+}
+
+#[test]
+fn a_registration_is_known_to_later_calls_of_its_connection() {
+    let mut story = Story::registered();
+    let (_, sent) = story.ask(Kind::Again);
+    let forwarding = &forwarded(&sent)[0].1;
+    assert_eq!((forwarding.task, forwarding.life), (Some(TaskIndex::new(0)), Some(LIFE)));
+    let (_, sent) = story.ask_on(2, Kind::Again, "");
+    let forwarding = &forwarded(&sent)[0].1;
+    assert_eq!((forwarding.task, forwarding.life), (None, None));
+}
+
+#[test]
+fn a_server_that_is_silent_is_stood_in_for_but_has_the_last_word() {
+    let mut story = Story::registered();
+    let (call, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(story.wait(1_999), []);
+    assert_eq!(story.wait(1), [heartbeat(call, LIFE)]);
+    assert_eq!(story.wait(60_000), [], "once");
+    assert_eq!(story.refuse(call, Code::Aborted), [], "it has its answer");
+    let (call, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(story.wait(10_000), [], "it is registered no more");
+    assert_eq!(story.answer(call, Some(LIFE)), [passed(call)]);
+}
+
+#[test]
+fn another_life_is_told_as_it_is_and_nobody_is_registered_in_it() {
+    let mut story = Story::registered();
+    let other = ServiceIncarnation::new(78);
+    let (call, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(story.answer(call, Some(other)), [passed(call)]);
+    assert!(story.events.contains(&Event::LifeChanged { before: LIFE, now: other }));
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    let (_, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert!(refusals(&effects).is_empty() && forwarded(&effects).is_empty(), "it waits");
+}
+
+#[test]
+fn when_patience_ends_everybody_is_told_why() {
+    let mut story = Story::registered();
+    let calls: Vec<CallId> =
+        [Kind::Again, ONCE, BARRIER].into_iter().map(|kind| story.ask(kind).0).collect();
+    story.lose(calls[0]);
+    story.miss();
+    story.wait(599_000);
+    let told = refusals(&story.wait(1_000));
+    assert_eq!(told.iter().map(|(call, _)| *call).collect::<Vec<_>>(), calls);
+    for (_, refused) in told {
+        assert_eq!((refused.code, refused.details.len()), (Code::Unavailable, 0));
+        for part in ["up:1", "away for 600", "--upstream-patience", "connection refused"] {
+            assert!(refused.message.contains(part), "{part} in {}", refused.message);
+        }
+    }
+    let (call, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(refusals(&effects)[0].0, call, "heartbeats too");
+    story.reach();
+    let (call, effects) = story.ask(Kind::Again);
+    assert_eq!(forwarded(&effects)[0].0, call, "until the server is back");
+}
+
+#[test]
+fn a_server_that_is_reached_and_lost_again_and_again_was_not_back() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (call, _) = story.ask(Kind::Again);
+    let began = story.now;
+    story.wait(11_000);
+    story.lose(call);
+    let refused = loop {
+        let mut effects = story.reach();
+        if refusals(&effects).is_empty() {
+            effects = story.lose(call);
+        }
+        if let Some(refused) = refusals(&effects).pop() {
+            break refused;
+        }
+        let effects = story.wait(500);
+        if let Some(refused) = refusals(&effects).pop() {
+            break refused;
+        }
+    };
+    assert_eq!(refused.0, call);
+    assert!(story.now.since(began) < Duration::from_secs(620), "{:?}", story.now.since(began));
+}
+
+#[test]
+fn a_call_whose_client_has_gone_is_dropped_unless_it_must_happen_once() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (poll, _) = story.ask(Kind::Again);
+    assert_eq!(story.step(Input::Cancel { call: poll }), [Effect::Withdraw { call: poll }]);
+    let (barrier, _) = story.ask(BARRIER);
+    assert_eq!(story.step(Input::Cancel { call: barrier }), []);
+    story.lose(barrier);
+    let again = forwarded(&story.reach());
+    assert_eq!((again[0].0, again[0].1.waits), (barrier, false));
+    assert_eq!(story.answer(barrier, None), [], "nobody waits for it");
+    assert_eq!(story.relay.calls_under_way(), 0);
+}
+
+#[test]
+fn refusals_pass_and_only_those_of_the_way_do_not() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (call, _) = story.ask(ONCE);
+    let told = refusals(&story.refuse(call, Code::Unavailable));
+    assert_eq!((told[0].0, &told[0].1.details[..]), (call, &b"details"[..]));
+    for code in [Code::ResourceExhausted, Code::Unimplemented, Code::Internal] {
+        let (call, _) = story.ask(ONCE);
+        let status = Status::new(code, "too long");
+        let told = story.step(Input::Failed { call, link: Link(1), status });
+        assert_eq!(refusals(&told)[0].1.code, code);
+    }
+    let (call, _) = story.ask(ONCE);
+    let status = Status::new(Code::Unavailable, "late news");
+    let told = story.step(Input::Failed { call, link: Link(0), status });
+    assert_eq!(told, [], "another way has failed");
+}
+
+#[test]
+fn a_relay_that_ends_lets_what_must_happen_once_come_to_its_end() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (poll, _) = story.ask(Kind::Again);
+    let (insert, _) = story.ask(ONCE);
+    let told = story.step(Input::Stop);
+    assert_eq!(refusals(&told)[0].0, poll);
+    assert!(told.contains(&Effect::Withdraw { call: poll }));
+    let (late, told) = story.ask(ONCE);
+    assert_eq!(refusals(&told)[0].0, late);
+    assert_eq!(story.answer(insert, None), [passed(insert)]);
+    assert_eq!(story.relay.calls_under_way(), 0);
+}

@@ -1,0 +1,7 @@
+//! The relay: what its clients notice of the server's absences, and what they do not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod bounds;
+mod gaps;
+mod story;
