@@ -186,7 +186,9 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Find out whether the server is there, on a new connection of this number, and report
-    /// [`Input::Reached`] or, within some seconds, [`Input::Unreachable`].
+    /// [`Input::Reached`] or, within some seconds, [`Input::Unreachable`]. The server is told the
+    /// number, and must take nothing that comes on earlier connections from then on: what was
+    /// sent on them is sent again on this one, and the older must not take the newer's place.
     Reach {
         /// The number.
         link: Link,

@@ -4,4 +4,7 @@
 
 mod bounds;
 mod gaps;
+mod histories;
+mod server;
 mod story;
+mod world;
