@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "tensorflow/tensor.proto",
     "tensorflow/coordination.proto",
     "tensorflow/grpc_payloads.proto",
@@ -14,6 +14,7 @@ const FILES: [&str; 11] = [
     "rondo/journal/v1/journal.proto",
     "rondo/v1/admin.proto",
     "rondo/v1/coordination.proto",
+    "rondo/v1/relay.proto",
 ];
 
 /// Three times as long as any other record, rare, and else copied with each of millions of others.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::fmt;
 
 use crate::ids::{ServiceIncarnation, TaskIndex};
@@ -107,6 +108,8 @@ pub enum Detail {
         /// The present life.
         incarnation: ServiceIncarnation,
     },
+    /// All that stands beside the refusal, encoded elsewhere and passed on.
+    Encoded(Bytes),
 }
 
 impl Detail {

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod entropy;
 pub mod node;
+pub mod relay;
 pub mod serve;
 pub mod service;
 pub mod store;

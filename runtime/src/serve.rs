@@ -1,7 +1,7 @@
 //! `rondo serve` from settings to the end of the process.
 
 mod doors;
-mod signals;
+pub(crate) mod signals;
 
 use std::future::Future;
 use std::io::Write;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rondo_core::control;
 
 use self::doors::Doors;
+pub(crate) use self::doors::check_exposure;
 use self::signals::Signals;
 use crate::clock::Clock;
 use crate::config::{Config, Listen, Storage};

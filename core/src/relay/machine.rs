@@ -92,6 +92,11 @@ impl Relay {
         [work, reach, heartbeat, patience].into_iter().flatten().min()
     }
 
+    /// What is known of a call under way.
+    pub fn kind_of(&self, call: CallId) -> Option<&Kind> {
+        self.calls.calls.get(&call).map(|pending| &pending.asked.kind)
+    }
+
     /// Calls under way, those whose client has gone among them.
     pub fn calls_under_way(&self) -> usize {
         self.calls.calls.len()

@@ -14,6 +14,7 @@ mod iterations;
 mod jobs;
 mod method;
 mod positions;
+mod relay;
 mod splits;
 mod workers;
 
@@ -37,6 +38,11 @@ pub use method::{Method, PROCESS_TASK_PATH};
 pub use positions::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
     decode_position_request, encode_position_reply,
+};
+pub use relay::{
+    Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,
+    decode_hello, encode_forward, encode_forwarded, encode_heartbeat_reply, encode_hello,
+    encode_hello_reply, relayed_kind, told_life,
 };
 pub use workers::encode_process_task;
 

@@ -14,6 +14,7 @@ mod namespace;
 mod position;
 mod print_config;
 mod progress;
+mod relay;
 mod resolve;
 mod serve;
 mod serve_args;
@@ -38,6 +39,7 @@ use journal::JournalCommand;
 use layers::Settings;
 use namespace::NamespaceCommand;
 use position::PositionCommand;
+use relay::RelayArgs;
 use serve_args::ServeArgs;
 use status::StatusArgs;
 use why::WhyArgs;
@@ -61,6 +63,14 @@ enum Command {
     /// file given with --config (key: the flag's name with underscores), else from its default.
     /// SIGTERM or SIGINT stops the server in an orderly way; a second one stops it at once.
     Serve(Box<ServeArgs>),
+    /// Stand between the processes of this machine and a server that may go away for a while
+    ///
+    /// Unmodified processes dial it on loopback. Their waiting calls are kept while the server is
+    /// killed, restarted or upgraded, their heartbeats are answered meanwhile, and what must not
+    /// happen twice happens once. For JAX: pass coordinator_address=<the address in --listen> to
+    /// jax.distributed.initialize in every process of this machine, and set
+    /// JAX_COORDINATOR_BIND_ADDRESS=127.0.0.1:0, so that process 0 leaves the address alone.
+    Relay(Box<RelayArgs>),
     /// Show what a running server does
     Status(StatusArgs),
     /// Say why a job is not moving: who is missing, since when, where, and who waits
@@ -88,6 +98,7 @@ fn exit_statuses() -> String {
 pub fn main() -> ExitCode {
     let ended = match parse(std::env::args_os().collect()) {
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
+        Ok((Cli { command: Command::Relay(args) }, _)) => relay::relay(&args),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),

@@ -29,7 +29,7 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
 }
 
 /// How a server's failure shows in the exit status.
-fn exit_of(error: &ServeError) -> Exit {
+pub(super) fn exit_of(error: &ServeError) -> Exit {
     match error {
         ServeError::Listen(_) => Exit::Listen,
         ServeError::Resolve { .. } | ServeError::Exposed(_) => Exit::Usage,

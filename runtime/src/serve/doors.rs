@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rondo_core::coordination::NamespaceConfig;
-use rondo_proto::convert::{SERVICE_RONDO, SERVICE_T, SERVICE_X};
+use rondo_proto::convert::{SERVICE_RELAY, SERVICE_RONDO, SERVICE_T, SERVICE_X};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use super::{ServeError, VERSION};
 use crate::config::{Config, Listen};
 use crate::service::{
-    AdminService, CoordinationService, DispatcherService, HealthService, NodeSlot, Router,
-    ServerInfo,
+    AdminService, CoordinationService, DispatcherService, HealthService, NodeSlot, RelayService,
+    Router, ServerInfo,
 };
 use crate::transport::budget::Budget;
 use crate::transport::listener::bind;
@@ -145,11 +145,13 @@ fn with_coordination(
     let Some(namespace) = namespace else { return router };
     let (budget, calls_max) = (bounds.budget.clone(), bounds.calls_per_connection_max);
     let service = CoordinationService::new(slot.clone(), namespace, budget, calls_max);
-    router.with_names(&COORDINATION, service)
+    let service = Arc::new(service);
+    let relays = RelayService::new(slot.clone(), namespace.name.clone(), Arc::clone(&service));
+    router.with_names(&COORDINATION, service).with(SERVICE_RELAY, relays)
 }
 
 fn health(slot: &NodeSlot, others: &[&'static str]) -> HealthService {
-    let names = [&[HEALTH], &COORDINATION[..], others].concat();
+    let names = [&[HEALTH, SERVICE_RELAY], &COORDINATION[..], others].concat();
     HealthService::new(slot.clone(), names)
 }
 
@@ -178,7 +180,11 @@ fn server_config(config: &Config, budget: Budget) -> ServerConfig {
     }
 }
 
-fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServeError> {
+/// Refuses an address that others can reach, unless they may.
+///
+/// # Errors
+/// [`ServeError::Exposed`].
+pub(crate) fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServeError> {
     if address.ip().is_loopback() {
         return Ok(());
     }

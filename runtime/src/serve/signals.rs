@@ -9,14 +9,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGTERM and SIGINT: the first asks for an orderly stop, the second ends the process at once.
 #[cfg(not(madsim))]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 #[cfg(not(madsim))]
 impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { terminate, interrupt })
@@ -32,12 +32,12 @@ impl Signals {
         }
     }
 
-    pub(super) async fn first(&mut self) {
+    pub(crate) async fn first(&mut self) {
         let signal = self.next().await;
         tracing::info!(signal, "asked to stop; a second signal stops at once");
     }
 
-    pub(super) async fn second(&mut self) -> Infallible {
+    pub(crate) async fn second(&mut self) -> Infallible {
         let signal = self.next().await;
         tracing::warn!(signal, "stopping at once");
         std::process::exit(128_i32.saturating_add(signal));
@@ -46,20 +46,20 @@ impl Signals {
 
 /// The simulated SIGINT. There is no second one: simulation kills nodes by other means.
 #[cfg(madsim)]
-pub(super) struct Signals(());
+pub(crate) struct Signals(());
 
 #[cfg(madsim)]
 impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self(()))
     }
 
-    pub(super) async fn first(&mut self) {
+    pub(crate) async fn first(&mut self) {
         // It can only say that the signal has come.
         let _ = tokio::signal::ctrl_c().await;
     }
 
-    pub(super) async fn second(&mut self) -> Infallible {
+    pub(crate) async fn second(&mut self) -> Infallible {
         std::future::pending().await
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::control;
-use rondo_core::coordination::{self, Dialect, Method, NamespaceConfig};
+use rondo_core::coordination::{self, Caller, Dialect, Method, NamespaceConfig};
+use rondo_core::relay::Forwarding;
 use rondo_core::status::{Code, Detail, Status};
 use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest};
 
-use super::callers::Callers;
+use super::callers::{Callers, Place};
 use super::node_port::{NodePort, NodeSlot};
 use super::values;
 use crate::transport::budget::{Budget, Share};
@@ -17,6 +18,14 @@ use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
 /// How often a read is made again when the value it found was replaced before it was read.
 const READS_MAX: usize = 4;
+
+/// How a call came.
+enum Origin<'a> {
+    /// On a connection of its client.
+    Connection(&'a Call),
+    /// Through a relay.
+    Relay(&'a Forwarding),
+}
 
 /// The coordination of one namespace, on the wire.
 pub struct CoordinationService {
@@ -44,15 +53,27 @@ impl CoordinationService {
         Self { node, namespace: name, job, budget, callers: Callers::default(), places }
     }
 
-    async fn answer(&self, call: Call) -> Result<Bytes, Status> {
-        let path = &call.path;
+    /// Answers a call that a relay brings.
+    ///
+    /// # Errors
+    /// As when it had come directly.
+    pub(super) async fn relayed(&self, call: Forwarding) -> Result<Bytes, Status> {
+        self.answer(&call.path, &call.message, &Origin::Relay(&call)).await
+    }
+
+    async fn answer(
+        &self,
+        path: &str,
+        message: &Bytes,
+        origin: &Origin<'_>,
+    ) -> Result<Bytes, Status> {
         let method =
             CoordinationMethod::from_path(path).ok_or_else(|| super::router::unknown(path))?;
         let node = self.node.node()?.as_ref();
         let mut reads = 0_usize;
         loop {
-            let request = convert::decode_coordination(method, &call.message)?;
-            let (echo, reply) = self.ask(node, &call, request).await?;
+            let request = convert::decode_coordination(method, message)?;
+            let (echo, reply) = self.ask(node, origin, request).await?;
             match self.encode(node, method, echo, reply).await {
                 Err(status) if status.code == Code::DataLoss && reads < READS_MAX => {
                     reads = reads.saturating_add(1);
@@ -66,24 +87,47 @@ impl CoordinationService {
     async fn ask(
         &self,
         node: &dyn NodePort,
-        call: &Call,
+        origin: &Origin<'_>,
         request: CoordinationRequest,
     ) -> Result<(String, coordination::Reply), Status> {
         let CoordinationRequest { mut method, mut caller, echo } = request;
-        self.callers.identify(call, &mut caller);
-        let _place = match &method {
-            Method::GetKeyValue { .. } | Method::WatchKeys { .. } | Method::WatchTasks { .. } => {
-                Some(self.callers.place(call.connection, self.places)?)
-            }
-            _ => None,
-        };
+        self.identify(origin, &mut caller);
+        let _place = self.place(origin, &method)?;
         let pin = values::put_aside(node, &mut method).await?;
         let namespace = self.namespace.clone();
         let asked = Box::new(coordination::Call { namespace, caller, method });
         let request = control::Request::Coordination(coordination::Request::Call(asked));
         let reply = of_coordination(node.register(request, pin).await?)?;
-        self.callers.learn(call.connection, &reply);
+        if let Origin::Connection(call) = origin {
+            self.callers.learn(call.connection, &reply);
+        }
         Ok((echo, reply))
+    }
+
+    /// A place among the calls of its connection for one that waits for what may never come. A
+    /// relay keeps places for its own clients.
+    fn place(&self, origin: &Origin<'_>, method: &Method) -> Result<Option<Place<'_>>, Status> {
+        match (origin, method) {
+            (
+                Origin::Connection(call),
+                Method::GetKeyValue { .. } | Method::WatchKeys { .. } | Method::WatchTasks { .. },
+            ) => self.callers.place(call.connection, self.places).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn identify(&self, origin: &Origin<'_>, caller: &mut Caller) {
+        match origin {
+            Origin::Connection(call) => self.callers.identify(call, caller),
+            Origin::Relay(call) => {
+                caller.peer = Some(call.peer.clone());
+                caller.task = caller.task.or(call.task);
+                caller.stamp = call.stamp;
+                if caller.dialect == Dialect::T {
+                    caller.life = call.life;
+                }
+            }
+        }
     }
 
     async fn encode(
@@ -127,7 +171,9 @@ pub(super) fn of_coordination(reply: control::Reply) -> Result<coordination::Rep
 
 impl Service for CoordinationService {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
-        Box::pin(self.answer(call))
+        Box::pin(
+            async move { self.answer(&call.path, &call.message, &Origin::Connection(&call)).await },
+        )
     }
 
     fn closed(&self, connection: ConnectionId) {

@@ -8,6 +8,7 @@ mod coordination;
 mod dispatcher;
 mod health;
 mod node_port;
+mod relay;
 mod router;
 mod values;
 
@@ -16,4 +17,5 @@ pub use coordination::CoordinationService;
 pub use dispatcher::DispatcherService;
 pub use health::HealthService;
 pub use node_port::{JournalStatus, NodePort, NodeSlot};
+pub use relay::RelayService;
 pub use router::Router;

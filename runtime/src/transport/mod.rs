@@ -64,6 +64,11 @@ impl ConnectionId {
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
+
+    /// Its number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
 }
 
 /// One unary call as it arrives.
@@ -98,6 +103,24 @@ pub trait Service: Send + Sync + 'static {
     /// How a call to `path` that is under way ends when the server cuts it.
     fn cut(&self, _path: &str) -> Status {
         Status::new(Code::Unavailable, "the server is shutting down")
+    }
+}
+
+impl<S: Service + ?Sized> Service for std::sync::Arc<S> {
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        S::unary(self, call)
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        S::closed(self, connection);
+    }
+
+    fn details(&self, path: &str, status: &Status) -> Bytes {
+        S::details(self, path, status)
+    }
+
+    fn cut(&self, path: &str) -> Status {
+        S::cut(self, path)
     }
 }
 

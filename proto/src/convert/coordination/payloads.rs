@@ -19,9 +19,12 @@ const SERVICE_MISMATCH: &str = "type.googleapis.com/tensorflow.ServiceMismatchEr
 /// Encodes the trailer for whoever speaks `dialect`, in a namespace whose job is called `job`. Empty
 /// when there is nothing to say.
 pub fn encode_details(dialect: Dialect, job: &str, details: &[Detail]) -> Bytes {
+    if let Some(Detail::Encoded(encoded)) = details.first() {
+        return encoded.clone();
+    }
     let payloads = details.iter().filter_map(|detail| match dialect {
         Dialect::T => payload_t(detail, job),
-        Dialect::X => Some(payload_x(detail)),
+        Dialect::X => payload_x(detail),
         Dialect::Rondo => None,
     });
     let payloads: BTreeMap<String, Bytes> =
@@ -46,12 +49,12 @@ fn payload_t(detail: &Detail, job: &str) -> Option<(&'static str, Vec<u8>)> {
             (BARRIER_ERROR, error.encode_to_vec())
         }
         // This dialect knows no such message.
-        Detail::ServiceMismatch { .. } => return None,
+        Detail::ServiceMismatch { .. } | Detail::Encoded(_) => return None,
     })
 }
 
-fn payload_x(detail: &Detail) -> (&'static str, Vec<u8>) {
-    match detail {
+fn payload_x(detail: &Detail) -> Option<(&'static str, Vec<u8>)> {
+    Some(match detail {
         Detail::CoordinationService { is_reported, source } => {
             let error = xla::CoordinationServiceError {
                 is_reported_error: *is_reported,
@@ -67,5 +70,6 @@ fn payload_x(detail: &Detail) -> (&'static str, Vec<u8>) {
             let error = xla::ServiceMismatchError { service_incarnation: incarnation.get() };
             (SERVICE_MISMATCH, error.encode_to_vec())
         }
-    }
+        Detail::Encoded(_) => return None,
+    })
 }

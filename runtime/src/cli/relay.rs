@@ -1,0 +1,114 @@
+//! `rondo relay`.
+
+use clap::{ArgAction, Args};
+use rondo_core::relay;
+
+use super::coordination_args::Span;
+use super::exit::{Exit, Failure};
+use super::log;
+use super::serve::exit_of;
+use super::serve_args::LogArgs;
+use crate::config::Listen;
+use crate::relay::{Config, run};
+use crate::transport::ServerConfig;
+use crate::transport::budget::Budget;
+
+/// Room above the bounds of clients and of their calls, so that whoever hits one is told instead of
+/// waiting.
+const ROOM: u32 = 64;
+
+/// Settings of a relay.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct RelayArgs {
+    /// Address that the processes of this machine dial; port 0 lets the system choose
+    #[arg(
+        long,
+        env = "RONDO_RELAY_LISTEN",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:5051"
+    )]
+    listen: Listen,
+
+    /// The server, at the port of the job's namespace
+    #[arg(long, env = "RONDO_UPSTREAM", value_name = "HOST:PORT")]
+    upstream: Listen,
+
+    /// The namespace that the server's port must be that of [default: whichever it is]
+    #[arg(long, env = "RONDO_RELAY_NAMESPACE", value_name = "NAME", default_value = "")]
+    namespace: String,
+
+    /// How long the server may be away until clients are told, such as 10m
+    #[arg(long, env = "RONDO_UPSTREAM_PATIENCE", value_name = "SPAN", default_value = "10m")]
+    upstream_patience: Span,
+
+    /// How long the server may take over a heartbeat until the relay answers it; must be less than
+    /// half the clients' heartbeat timeout
+    #[arg(long, env = "RONDO_HEARTBEAT_PATIENCE", value_name = "SPAN", default_value = "2s")]
+    heartbeat_patience: Span,
+
+    /// Connections of clients
+    #[arg(long, env = "RONDO_CLIENTS_MAX", value_name = "COUNT", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    clients_max: u32,
+
+    /// Calls under way
+    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 4000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    calls_max: u32,
+
+    /// Calls under way of one client
+    #[arg(long, env = "RONDO_CALLS_PER_CLIENT_MAX", value_name = "COUNT", default_value_t = 2000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    calls_per_client_max: u32,
+
+    /// Messages of all calls under way together, in bytes
+    #[arg(long, env = "RONDO_HELD_BYTES_MAX", value_name = "BYTES", default_value_t = 1 << 30,
+          value_parser = clap::value_parser!(u64).range(1024..))]
+    held_bytes_max: u64,
+
+    /// Allow an address that other machines can reach without TLS
+    #[arg(long, env = "RONDO_INSECURE", value_name = "BOOL", action = ArgAction::Set,
+          num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    insecure: bool,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+impl RelayArgs {
+    fn resolve(&self) -> Config {
+        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let relay = relay::Config {
+            patience: self.upstream_patience.0,
+            heartbeat_patience: self.heartbeat_patience.0,
+            clients_max: count(self.clients_max),
+            calls_max: count(self.calls_max),
+            calls_per_client_max: count(self.calls_per_client_max),
+            held_bytes_max: self.held_bytes_max,
+            ..relay::Config::of(self.upstream.to_string())
+        };
+        let server = ServerConfig {
+            budget: Budget::new(self.held_bytes_max),
+            connections_max: count(self.clients_max.saturating_add(ROOM)),
+            calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
+            ..ServerConfig::default()
+        };
+        Config {
+            listen: self.listen.clone(),
+            insecure: self.insecure,
+            namespace: self.namespace.clone(),
+            relay,
+            server,
+        }
+    }
+}
+
+/// Relays until it is asked to stop.
+pub(super) fn relay(args: &RelayArgs) -> Result<(), Failure> {
+    log::start(&args.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(Exit::Other, format!("cannot start the thread pool: {error}"))
+    })?;
+    runtime.block_on(run(args.resolve())).map_err(|error| Failure::new(exit_of(&error), error))
+}
