@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod agent;
 pub mod control;
 pub mod coordination;
 pub mod dispatcher;

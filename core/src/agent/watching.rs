@@ -1,0 +1,143 @@
+//! Watched keys: every change is told once, whatever breaks between.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::calls::Purpose;
+use super::errors;
+use super::machine::Agent;
+use super::types::{Effect, KeyChange, Reply, Request};
+use crate::ids::{CallId, Revision};
+use crate::status::{Code, Status};
+use crate::time::{Duration, Time};
+
+/// Pause before a watch that broke goes on, and as much again at most.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A watched key.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    /// Everything up to here has been told.
+    upto: Option<Revision>,
+    /// The application waits to hear what is there.
+    pub(super) starting: Option<CallId>,
+    pub(super) retry_at: Option<Time>,
+}
+
+impl Agent {
+    pub(super) fn start_watch(
+        &mut self,
+        call: CallId,
+        key: Arc<str>,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        if self.watches.contains_key(&key) {
+            return Err(errors::already("the key is watched"));
+        }
+        let watch = Watch { upto: None, starting: Some(call), retry_at: None };
+        self.watches.insert(key.clone(), watch);
+        self.watch(key, out);
+        Ok(())
+    }
+
+    pub(super) fn stop_watch(
+        &mut self,
+        call: CallId,
+        key: &Arc<str>,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        let watch = self.watches.remove(key).ok_or_else(|| errors::not_watched(key))?;
+        self.withdraw(|purpose| matches!(purpose, Purpose::Watch(of) if of == key), out);
+        if let Some(starting) = watch.starting {
+            out.push(Effect::Done { call: starting, result: Err(errors::not_watched(key)) });
+        }
+        out.push(Effect::Done { call, result: Ok(Reply::Done) });
+        Ok(())
+    }
+
+    pub(super) fn activate_watch(
+        &self,
+        call: CallId,
+        key: Arc<str>,
+        changes: Vec<KeyChange>,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        if !self.watches.contains_key(&key) {
+            return Err(errors::not_watched(&key));
+        }
+        out.push(Effect::Changed { key, whole: false, changes });
+        out.push(Effect::Done { call, result: Ok(Reply::Done) });
+        Ok(())
+    }
+
+    fn watch(&mut self, key: Arc<str>, out: &mut Vec<Effect>) {
+        let Some(watch) = self.watches.get_mut(&key) else {
+            return;
+        };
+        watch.retry_at = None;
+        let request = Request::Watch { key: key.clone(), from: watch.upto };
+        self.send(Purpose::Watch(key), request, None, out);
+    }
+
+    pub(super) fn watch_again(&mut self, now: Time, out: &mut Vec<Effect>) {
+        let due = |watch: &Watch| watch.retry_at.is_some_and(|at| at <= now);
+        let keys: Vec<Arc<str>> = self
+            .watches
+            .iter()
+            .filter(|(_, watch)| due(watch))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in keys {
+            self.watch(key, out);
+        }
+    }
+
+    pub(super) fn watch_answered(
+        &mut self,
+        now: Time,
+        key: Arc<str>,
+        result: Result<Reply, Status>,
+        entropy: u64,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(watch) = self.watches.get_mut(&key) else {
+            return;
+        };
+        match result {
+            Ok(Reply::Changes { whole, changes, upto }) => {
+                watch.upto = Some(upto);
+                let starting = watch.starting.take();
+                if let Some(call) = starting {
+                    out.push(Effect::Done { call, result: Ok(Reply::Done) });
+                }
+                if whole || !changes.is_empty() {
+                    out.push(Effect::Changed { key: key.clone(), whole, changes });
+                }
+                self.watch(key, out);
+            }
+            Err(status) if is_of_the_way(status.code) => {
+                let pause = PAUSE.as_nanos();
+                let pause = pause.saturating_add(entropy % pause);
+                watch.retry_at = Some(now.after(Duration::from_nanos(pause)));
+            }
+            Ok(_) => {
+                let text = "the server's answer tells no changes";
+                self.end_watch(key, Status::new(Code::Internal, text), out);
+            }
+            Err(status) => self.end_watch(key, status, out),
+        }
+    }
+
+    fn end_watch(&mut self, key: Arc<str>, status: Status, out: &mut Vec<Effect>) {
+        let watch = self.watches.remove(&key);
+        out.push(match watch.and_then(|watch| watch.starting) {
+            Some(call) => Effect::Done { call, result: Err(status) },
+            None => Effect::WatchEnded { key, status },
+        });
+    }
+}
+
+/// Whether a failure says nothing of the watch itself.
+const fn is_of_the_way(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded)
+}

@@ -1,0 +1,74 @@
+//! Heartbeats and errors of the job.
+
+use rondo_core::agent::{Effect, Reply, Request, State};
+use rondo_core::ids::ServiceIncarnation;
+use rondo_core::status::Code;
+use rondo_core::time::Duration;
+
+use crate::story::{LIFE, Story, broken, refused, sent};
+
+#[test]
+fn heartbeats_go_out_twice_per_timeout() {
+    let (mut story, _) = Story::running();
+    let mut last = story.now;
+    for _ in 0..5 {
+        let effects = story.sleep();
+        let (rpc, request, deadline) = sent(&effects).remove(0);
+        let half = Duration::from_secs(50);
+        assert_eq!((request, deadline), (Request::Heartbeat, Some(half)));
+        assert_eq!(story.now.since(last), half);
+        last = story.now;
+        assert_eq!(story.wait(Duration::from_secs(1)), []);
+        assert_eq!(story.answer(rpc, Ok(Reply::Life(LIFE))), []);
+    }
+    assert_eq!(story.agent.state(), State::Running);
+}
+
+#[test]
+fn a_heartbeat_that_fails_is_fatal_a_second_later() {
+    let (mut story, _) = Story::running();
+    let effects = story.sleep();
+    let status = refused(Code::Aborted);
+    assert_eq!(story.answer(sent(&effects)[0].0, Err(status.clone())), []);
+    assert_eq!(story.wait(Duration::from_millis(999)), []);
+    let effects = story.wait(Duration::from_millis(1));
+    assert!(effects.contains(&Effect::Failed { status }));
+    assert_eq!(story.agent.state(), State::Error);
+}
+
+#[test]
+fn a_heartbeat_that_fails_while_everybody_leaves_is_not() {
+    let (mut story, _) = Story::running();
+    let effects = story.sleep();
+    story.answer(sent(&effects)[0].0, Err(broken()));
+    let (_, effects) = story.ask(rondo_core::agent::Ask::Shutdown);
+    story.answer(sent(&effects)[0].0, Ok(Reply::Done));
+    assert_eq!(story.wait(Duration::from_secs(2)), []);
+    assert_eq!(story.agent.state(), State::Disconnected);
+}
+
+#[test]
+fn another_life_of_the_server_is_fatal() {
+    let (mut story, _) = Story::running();
+    let effects = story.sleep();
+    let other = Reply::Life(ServiceIncarnation::new(78));
+    let effects = story.answer(sent(&effects)[0].0, Ok(other));
+    assert!(effects.iter().any(|effect| matches!(effect,
+        Effect::Failed { status } if status.code == Code::Aborted && status.message.contains("78"))));
+}
+
+#[test]
+fn an_error_of_the_job_is_this_agents_too() {
+    let (mut story, poll) = Story::running();
+    let status = refused(Code::Unavailable);
+    let effects = story.answer(poll, Err(status.clone()));
+    assert_eq!(effects, [Effect::Failed { status }]);
+    assert_eq!(story.agent.state(), State::Error);
+}
+
+#[test]
+fn a_poll_that_is_cancelled_is_no_error() {
+    let (mut story, poll) = Story::running();
+    assert_eq!(story.answer(poll, Err(refused(Code::Cancelled))), []);
+    assert_eq!(story.agent.state(), State::Running);
+}

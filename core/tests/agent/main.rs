@@ -1,0 +1,9 @@
+//! The agent: its states, its signs of life, its barriers, its watches.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod barriers;
+mod living;
+mod states;
+mod story;
+mod watches;
