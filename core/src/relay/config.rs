@@ -16,7 +16,8 @@ pub struct Config {
     pub heartbeat_patience: Duration,
     /// Connections that have called.
     pub clients_max: usize,
-    /// Calls under way, those whose client has gone among them.
+    /// Calls under way, those whose client has gone among them. Registrations, heartbeats and
+    /// shutdowns find room above it, as many as there may be clients.
     pub calls_max: usize,
     /// Calls under way of one connection.
     pub calls_per_client_max: usize,
@@ -32,8 +33,8 @@ impl Config {
             patience: Duration::from_secs(600),
             heartbeat_patience: Duration::from_secs(2),
             clients_max: 1024,
-            calls_max: 4000,
-            calls_per_client_max: 2000,
+            calls_max: 3000,
+            calls_per_client_max: 1500,
             held_bytes_max: 1 << 30,
         }
     }

@@ -108,3 +108,72 @@ fn heartbeats_wait(relay: &Relay) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{CallId, ConnectionId, Incarnation, ServiceIncarnation, TaskIndex};
+    use crate::invariant::check_relay;
+    use crate::relay::{Asked, Config, Effect, Input, Link, Task, Who};
+    use crate::time::Time;
+    use alloc::vec::Vec;
+    use bytes::Bytes;
+
+    /// A relay with a registered task, an insertion under way, and a heartbeat.
+    fn relay() -> Relay {
+        let mut relay = Relay::start(Config::of("up:1"), Time::ZERO);
+        let mut out: Vec<Effect> = Vec::new();
+        let who = || Who {
+            task: Task { job: "".into(), index: TaskIndex::new(0) },
+            incarnation: Incarnation::new(1),
+        };
+        let kinds = [Kind::Register(who()), Kind::Once { waits: false }, Kind::Heartbeat(who())];
+        let mut step = |input| relay.step(Time::ZERO, input, &mut out);
+        step(Input::Tick);
+        step(Input::Reached { link: Link(1) });
+        for (call, kind) in (1..).zip(kinds) {
+            let asked = Asked {
+                client: ConnectionId::new(1),
+                peer: "".into(),
+                path: "".into(),
+                message: Bytes::from_static(b"message"),
+                kind,
+            };
+            step(Input::Asked { call: CallId::new(call), asked, entropy: 1 });
+        }
+        let life = Some(ServiceIncarnation::new(1));
+        step(Input::Answered { call: CallId::new(1), result: Ok(Bytes::new()), life });
+        assert_eq!(check_relay(&relay), Ok(()));
+        relay
+    }
+
+    #[test]
+    fn each_sees_what_breaks_it() {
+        type Break = fn(&mut Relay);
+        let breaks: [(&str, Break); 8] = [
+            ("R1", |relay| {
+                relay.calls.in_flight.pop_first();
+            }),
+            ("R1", |relay| {
+                relay.calls.queue.insert(CallId::new(2));
+            }),
+            ("R1", |relay| {
+                relay.upstream = crate::relay::upstream::Upstream::unknown(Time::ZERO);
+            }),
+            ("R2", |relay| relay.calls.held_bytes = 3),
+            ("R2", |relay| {
+                relay.clients.clients.values_mut().for_each(|client| client.calls = 9);
+            }),
+            ("R3", |relay| relay.lanes.lanes.clear()),
+            ("R4", |relay| relay.clients.clients.clear()),
+            ("R5", |relay| {
+                relay.calls.heartbeats.insert(CallId::new(2));
+            }),
+        ];
+        for (number, broken) in breaks {
+            let mut relay = relay();
+            broken(&mut relay);
+            assert_eq!(check_relay(&relay).map_err(|it| it.number), Err(number));
+        }
+    }
+}

@@ -12,7 +12,7 @@ use super::lanes::Lanes;
 use super::refusal;
 use super::types::{Answer, Asked, Effect, Event, Input, Kind, Link, Refused};
 use super::upstream::Upstream;
-use crate::ids::{CallId, ConnectionId, ServiceIncarnation};
+use crate::ids::{CallId, ServiceIncarnation};
 use crate::status::{Code, Status};
 use crate::time::Time;
 
@@ -103,7 +103,7 @@ impl Relay {
     }
 
     fn asked(&mut self, call: CallId, asked: Asked, entropy: u64, out: &mut Vec<Effect>) {
-        if let Err(refused) = self.check_room(asked.client, asked.message.len() as u64) {
+        if let Err(refused) = self.check_room(&asked) {
             out.push(Effect::Reply { call, result: Err(refused) });
             return;
         }
@@ -114,25 +114,29 @@ impl Relay {
         self.calls.add(call, Pending::new(asked, number, registered));
     }
 
-    fn check_room(&self, client: ConnectionId, bytes: u64) -> Result<(), Refused> {
+    /// Whether one more call is taken on. Tasks can always come, show that they live, and leave,
+    /// however many calls wait.
+    fn check_room(&self, asked: &Asked) -> Result<(), Refused> {
+        let Asked { client, message, kind, .. } = asked;
         let config = &self.config;
+        let reserve = if kind.is_of_tasks() { config.clients_max } else { 0 };
         if self.stopping {
             return Err(refusal::stopping());
         }
         let clients = self.clients.clients.len();
-        if !self.clients.clients.contains_key(&client) && clients >= config.clients_max {
+        if !self.clients.clients.contains_key(client) && clients >= config.clients_max {
             return Err(full("clients", "--clients-max", config.clients_max, clients));
         }
-        let calls = self.clients.calls_of(client);
-        if calls >= config.calls_per_client_max {
+        let calls = self.clients.calls_of(*client);
+        if calls >= config.calls_per_client_max.saturating_add(reserve) {
             let setting = "--calls-per-client-max";
             return Err(full("calls of one client", setting, config.calls_per_client_max, calls));
         }
         let calls = self.calls.calls.len();
-        if calls >= config.calls_max {
+        if calls >= config.calls_max.saturating_add(reserve) {
             return Err(full("calls", "--calls-max", config.calls_max, calls));
         }
-        let held = self.calls.held_bytes.saturating_add(bytes);
+        let held = self.calls.held_bytes.saturating_add(message.len() as u64);
         if held > config.held_bytes_max {
             let bound = config.held_bytes_max;
             return Err(refusal::full("bytes of messages", "--held-bytes-max", bound, held));

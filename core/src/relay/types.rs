@@ -51,6 +51,11 @@ impl Kind {
         matches!(self, Self::Once { .. } | Self::Shutdown(_))
     }
 
+    /// Whether a task comes, lives or leaves.
+    pub(super) const fn is_of_tasks(&self) -> bool {
+        matches!(self, Self::Register(_) | Self::Heartbeat(_) | Self::Shutdown(_))
+    }
+
     /// Whether it may wait for others for a long time, of what must not happen twice.
     pub(super) const fn waits(&self) -> bool {
         matches!(self, Self::Once { waits: true } | Self::Shutdown(_))

@@ -4,7 +4,7 @@ use rondo_core::ids::CallId;
 use rondo_core::relay::{Config, Effect, Input, Kind, Link};
 use rondo_core::status::Code;
 
-use crate::story::{Story, forwarded, refusals};
+use crate::story::{Story, forwarded, refusals, who};
 
 #[test]
 fn bounds_are_named_and_do_not_touch_others() {
@@ -29,6 +29,26 @@ fn bounds_are_named_and_do_not_touch_others() {
         let (third, effects) = story.ask(Kind::Again);
         assert_eq!(forwarded(&effects)[0].0, third, "there is room again");
     }
+}
+
+#[test]
+fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
+    let mut config = Config::of("up:1");
+    config.calls_max = 10;
+    config.calls_per_client_max = 10;
+    config.clients_max = 2;
+    let mut story = Story::reached(config);
+    let mut refused = 0;
+    for _ in 0..20 {
+        refused += refusals(&story.ask(Kind::Again).1).len();
+    }
+    assert_eq!(refused, 10);
+    for client in [1, 2] {
+        let (heartbeat, effects) = story.ask_on(client, Kind::Heartbeat(who(0, 5)), "");
+        assert_eq!(forwarded(&effects)[0].0, heartbeat);
+    }
+    let (_, effects) = story.ask_on(2, Kind::Heartbeat(who(0, 5)), "");
+    assert_eq!(refusals(&effects)[0].1.code, Code::ResourceExhausted, "within bounds too");
 }
 
 #[test]
