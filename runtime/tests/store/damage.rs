@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rondo::store::{AppendError, StoreKind};
@@ -12,6 +14,9 @@ use rondo_core::journal::RecoverError;
 use super::world::{
     World, all_frames, append_all, for_each_store, good_frames, group, recover, unsure_group,
 };
+
+/// How long a database that was dropped may stay locked.
+const LET_GO_PATIENCE: Duration = Duration::from_secs(10);
 
 for_each_store!(
     a_damaged_middle_is_reported_and_the_rest_found,
@@ -42,9 +47,26 @@ fn flip_bit(world: &World, frames: &[Bytes], lsn: u64) {
 
 /// Does something to the database of segment 1, the store being closed.
 fn with_sled(world: &World, work: impl FnOnce(&::sled::Db)) {
-    let db = ::sled::Config::new().path(world.path(1)).flush_every_ms(None).open().unwrap();
+    let db = open_once_let_go(&::sled::Config::new().path(world.path(1)).flush_every_ms(None));
     work(&db);
     db.flush().unwrap();
+}
+
+/// Opens a database that was dropped a moment ago: sled's own threads may hold its lock a while
+/// longer, which the store waits for as well.
+fn open_once_let_go(config: &::sled::Config) -> ::sled::Db {
+    let began = Instant::now();
+    loop {
+        match config.open() {
+            Err(::sled::Error::Io(error))
+                if error.to_string().contains("could not acquire lock")
+                    && began.elapsed() < LET_GO_PATIENCE =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            other => return other.unwrap(),
+        }
+    }
 }
 
 async fn a_damaged_middle_is_reported_and_the_rest_found(world: World) {
