@@ -80,6 +80,17 @@ impl Job {
         Self((0..processes).map(start).collect())
     }
 
+    /// Waits until every process has registered.
+    ///
+    /// # Panics
+    /// When one of them ends before.
+    pub fn begun(&self) {
+        for process in &self.0 {
+            let line = process.line_with("ready", PATIENCE);
+            assert!(line.is_some(), "a process ended:\n{}", process.log());
+        }
+    }
+
     /// Waits until every process has done this step, and gives what each says is its sum.
     ///
     /// # Panics
@@ -105,4 +116,11 @@ impl Job {
             assert!(ended.log.lines().any(|line| line == "end"), "{}", ended.log);
         }
     }
+}
+
+/// What all the processes of a job must say after a step: each adds its number, counted from 1, and
+/// the step's.
+pub fn right_sums(processes: usize, step: usize) -> Vec<u64> {
+    let sum: usize = (1..=processes).map(|number| number + step).sum();
+    vec![sum as u64; processes]
 }

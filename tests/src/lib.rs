@@ -22,6 +22,7 @@ pub mod load;
 pub mod process;
 pub mod python;
 pub mod random;
+pub mod relay;
 pub mod server;
 pub mod tensorflow;
 pub mod tidy;

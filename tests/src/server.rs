@@ -150,7 +150,12 @@ pub fn command(data: &Path, port: u16, options: &Options) -> Command {
     command.arg(format!("--store={}", options.store));
     command.arg("--data").arg(data);
     command.args(&options.flags);
-    // A developer's settings are not the test's.
+    without_settings(&mut command);
+    command
+}
+
+/// A developer's settings are not the test's.
+pub(crate) fn without_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("RONDO_") {
             command.env_remove(name);
@@ -173,7 +178,7 @@ fn launch(data: &Path, port: u16, options: &Options) -> Result<(Process, u16), E
 }
 
 /// The port in `rondo <version> ready on host:port (…)`.
-fn port_in(line: &str) -> Option<u16> {
+pub(crate) fn port_in(line: &str) -> Option<u16> {
     let address = line.split(" ready on ").nth(1)?.split_whitespace().next()?;
     address.trim_end_matches(',').rsplit(':').next()?.parse().ok()
 }

@@ -10,7 +10,7 @@
     reason = "a failed unwrap is a failed test"
 )]
 
-use rondo_tests::jax::{self, Job, Release};
+use rondo_tests::jax::{self, Job, Release, right_sums};
 use rondo_tests::server::{Options, Server, run};
 
 const PROCESSES: usize = 2;
@@ -34,9 +34,7 @@ fn two_jobs(release: Release, store: &'static str) {
     for _ in 0..2 {
         let job = Job::start(python, &server.address(), PROCESSES, STEPS, 0);
         for step in 0..STEPS {
-            // Each process adds its number, counted from 1, and the step's.
-            let sum = u64::try_from((1..=PROCESSES).map(|number| number + step).sum::<usize>());
-            assert_eq!(job.sums_of(step), [sum.unwrap(); PROCESSES], "step {step}");
+            assert_eq!(job.sums_of(step), right_sums(PROCESSES, step), "step {step}");
         }
         job.end();
     }
