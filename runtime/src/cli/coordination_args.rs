@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Args};
 use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig};
-use rondo_core::limits::{COORDINATION_TASKS_MAX, NAME_BYTES_MAX};
+use rondo_core::limits::{COORDINATION_TASKS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use rondo_core::time::Duration;
 
 use crate::config::NamespacePort;
@@ -49,10 +49,11 @@ pub(super) struct CoordinationArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keys_max: u32,
 
-    /// Longest value of a key, in bytes
-    #[arg(long, env = "RONDO_VALUE_BYTES_MAX", value_name = "BYTES", default_value_t = 256 << 20,
+    /// Longest value of a key, in bytes [default: 268435456, but never more than
+    /// --message-bytes-max]
+    #[arg(long, env = "RONDO_VALUE_BYTES_MAX", value_name = "BYTES",
           value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) value_bytes_max: u64,
+    pub(super) value_bytes_max: Option<u64>,
 
     /// Keys and values of one namespace together, in bytes
     #[arg(long, env = "RONDO_NAMESPACE_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30,
@@ -72,23 +73,31 @@ impl CoordinationArgs {
         if self.heartbeat_timeout.0 == Duration::ZERO {
             return Err("--heartbeat-timeout is 0: every task would be dead at once".into());
         }
-        if self.value_bytes_max > message_bytes_max {
-            return Err(format!(
-                "--value-bytes-max ({}) exceeds --message-bytes-max ({message_bytes_max}): such a \
-                 value could never arrive",
-                self.value_bytes_max
-            ));
-        }
-        let mut namespaces = vec![self.namespace(DEFAULT_NAMESPACE, self.tasks)];
+        let value_bytes_max = self.value_bytes_max(message_bytes_max)?;
+        let named =
+            |name: &str, tasks| NamespaceConfig { value_bytes_max, ..self.namespace(name, tasks) };
+        let mut namespaces = vec![named(DEFAULT_NAMESPACE, self.tasks)];
         let mut ports = Vec::new();
         for Wanted { name, port, tasks } in &self.namespace.0 {
             if namespaces.iter().any(|known| *known.name == **name) {
                 return Err(format!("--namespace: there is a namespace {name:?} already"));
             }
-            namespaces.push(self.namespace(name, *tasks));
+            namespaces.push(named(name, *tasks));
             ports.push(NamespacePort { name: name.as_str().into(), port: *port });
         }
         Ok((namespaces, ports))
+    }
+
+    /// The longest value that is kept: what was asked for, else the default as far as it can arrive.
+    fn value_bytes_max(&self, message_bytes_max: u64) -> Result<u64, String> {
+        match self.value_bytes_max {
+            Some(asked) if asked > message_bytes_max => Err(format!(
+                "--value-bytes-max ({asked}) exceeds --message-bytes-max ({message_bytes_max}): \
+                 such a value could never arrive"
+            )),
+            Some(asked) => Ok(asked),
+            None => Ok(VALUE_BYTES_MAX.min(message_bytes_max)),
+        }
     }
 
     fn namespace(&self, name: &str, tasks: Option<u32>) -> NamespaceConfig {
@@ -100,7 +109,6 @@ impl CoordinationArgs {
             shutdown_timeout: self.shutdown_timeout.0,
             recoverable: self.recoverable,
             keys_max: usize::try_from(self.keys_max).unwrap_or(usize::MAX),
-            value_bytes_max: self.value_bytes_max,
             store_bytes_max: self.namespace_bytes_max,
             ..NamespaceConfig::named(name)
         }
