@@ -1,6 +1,6 @@
 //! A client that does everything clients and workers do, at random, and remembers each answer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use prost::Message;
 use rondo_proto::tf::data::data_service_metadata::Compression;
@@ -41,11 +41,15 @@ impl Load {
         Self { name, random: Random::new(seed), names: 0, ledger: Ledger::default() }
     }
 
-    /// Works until the connection breaks. Before `dying` is set, that is a broken promise too.
-    pub fn run(&mut self, dispatcher: &Dispatcher, dying: &AtomicBool) {
+    /// Works until the connection breaks, and counts its answers. Before `dying` is set, that is a
+    /// broken promise too.
+    pub fn run(&mut self, dispatcher: &Dispatcher, dying: &AtomicBool, answers: &AtomicU64) {
         loop {
             match self.act(dispatcher) {
-                Ok(()) => self.ledger.updates += 1,
+                Ok(()) => {
+                    self.ledger.updates += 1;
+                    answers.fetch_add(1, Ordering::SeqCst);
+                }
                 Err(Stop::Wrong(_) | Stop::Broken) if dying.load(Ordering::SeqCst) => return,
                 Err(Stop::Broken) => return self.ledger.broken.push("the connection broke".into()),
                 Err(Stop::Wrong(reason)) => return self.ledger.broken.push(reason),

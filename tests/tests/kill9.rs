@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ use rondo_tests::server::{Options, Server};
 
 const LOADS: u64 = 4;
 const KILLS: u64 = 200;
+/// However busy the machine is.
+const LIFE_MAX: Duration = Duration::from_secs(10);
 /// Old datasets, jobs and clients asked about after each restart, besides all new ones.
 const OLD_ONES_ASKED: u64 = 10;
 
@@ -75,15 +77,20 @@ fn kill_again_and_again(store: &'static str) {
     assert_eq!(server.terminate().status.code(), Some(0));
 }
 
-/// Lets all loads work for a while, then kills the server under them.
+/// Lets all loads work for a while, on a busy machine until there were answers for them all, then
+/// kills the server under them.
 fn live_and_die(server: &mut Server, loads: &mut [Load], life_ms: u64) {
-    let dying = AtomicBool::new(false);
+    let (dying, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let address = server.address();
     thread::scope(|scope| {
         for load in loads.iter_mut() {
-            scope.spawn(|| load.run(&Dispatcher::connect(&address), &dying));
+            scope.spawn(|| load.run(&Dispatcher::connect(&address), &dying, &answers));
         }
         thread::sleep(Duration::from_millis(life_ms));
+        let at_most = Instant::now() + LIFE_MAX;
+        while answers.load(Ordering::SeqCst) < 2 * LOADS && Instant::now() < at_most {
+            thread::sleep(Duration::from_millis(1));
+        }
         dying.store(true, Ordering::SeqCst);
         server.kill();
     });
