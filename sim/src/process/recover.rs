@@ -82,7 +82,7 @@ impl Recovering {
                 Step::Cut { found: Found { recovered: recovery.finish(), snapshot: upto }, end }
             }
             Step::Cut { found, end } => {
-                cut(disk, &end)?;
+                cut(disk, &end, found.snapshot)?;
                 Step::Sync { found, cut: end.cut.is_some() }
             }
             Step::Sync { found, cut } => {
@@ -223,8 +223,8 @@ fn read_segment(
     Ok(())
 }
 
-/// Cuts off everything from the record on that comes next.
-fn cut(disk: &mut Disk, end: &End) -> Result<(), NoStart> {
+/// Cuts off everything from the record on that comes next, which is looked for anew.
+fn cut(disk: &mut Disk, end: &End, snapshot: Lsn) -> Result<(), NoStart> {
     if end.cut.is_none() {
         return Ok(());
     }
@@ -235,12 +235,9 @@ fn cut(disk: &mut Disk, end: &End) -> Result<(), NoStart> {
             disk.sync_dir(segment::DIR);
             continue;
         }
-        let found = frame::scan(&Bytes::from(disk.read(file)));
-        let stays = found.iter().rev().find(|stretch| {
-            let header = stretch.frame.as_ref().ok().map(|(header, _)| header);
-            header.is_some_and(|header| header.count > 0 && header.first < end.next)
-        });
-        disk.set_len(file, stays.map_or(0, |last| last.end as u64)).map_err(failed)?;
+        let last = Lsn::new(end.next.get().saturating_sub(1));
+        let stays = tail(disk, (first, file), last, snapshot)?;
+        disk.set_len(file, stays).map_err(failed)?;
         disk.sync_end(file, disk.sync_begin(file));
         break;
     }
