@@ -22,8 +22,8 @@ pub(super) enum Purpose {
     Devices(CallId),
     Reset(CallId),
     Shutdown(CallId),
-    /// A key is waited for: whoever leaves does not wait any more.
-    Get(CallId),
+    /// A key or a change is waited for: whoever leaves does not wait any more.
+    Wait(CallId),
     /// The application's own affair.
     Plain(CallId),
 }
@@ -32,7 +32,7 @@ impl Purpose {
     /// That of a request which the application alone wants answered.
     pub(super) const fn of(call: CallId, request: &Request) -> Self {
         match request {
-            Request::Get { .. } => Self::Get(call),
+            Request::Get { .. } | Request::WatchJob { .. } => Self::Wait(call),
             _ => Self::Plain(call),
         }
     }
@@ -45,7 +45,7 @@ impl Purpose {
             | Self::Devices(call)
             | Self::Reset(call)
             | Self::Shutdown(call)
-            | Self::Get(call)
+            | Self::Wait(call)
             | Self::Plain(call) => Some(*call),
         }
     }
@@ -85,7 +85,7 @@ impl Agent {
                 self.leave(out);
                 out.push(Effect::Done { call, result });
             }
-            Purpose::Get(call) | Purpose::Plain(call) => out.push(Effect::Done { call, result }),
+            Purpose::Wait(call) | Purpose::Plain(call) => out.push(Effect::Done { call, result }),
         }
     }
 

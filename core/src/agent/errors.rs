@@ -3,6 +3,7 @@
 use alloc::format;
 
 use super::types::State;
+use super::watching::WATCHES_MAX;
 use crate::status::{Code, Status};
 
 pub(super) fn uninitialized() -> Status {
@@ -33,4 +34,10 @@ pub(super) fn left() -> Status {
 /// There is no such watch.
 pub(super) fn not_watched(key: &str) -> Status {
     Status::new(Code::NotFound, format!("the key {key:?} is not watched"))
+}
+
+/// One watch more than there may be.
+pub(super) fn too_many_watches() -> Status {
+    let text = format!("{WATCHES_MAX} keys are watched already, which is the bound");
+    Status::new(Code::ResourceExhausted, text)
 }

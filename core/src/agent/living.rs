@@ -14,6 +14,8 @@ use crate::time::{Duration, Time};
 
 /// A heartbeat that failed may have failed because everybody is leaving.
 const FAILING: Duration = Duration::from_secs(1);
+/// Pause before a heartbeat that got lost on its way goes out again.
+const LOST_HEARTBEAT: Duration = Duration::from_millis(100);
 /// The server's own timeout should be heard of before the agent gives up.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
@@ -57,6 +59,9 @@ impl Agent {
             }
             Ok(_) => self.failing = None,
             Err(status) => {
+                if matches!(status.code, Code::Unavailable | Code::Unknown) {
+                    self.next_heartbeat = Some(now.after(LOST_HEARTBEAT));
+                }
                 self.failing.get_or_insert((now.after(FAILING), status));
             }
         }
@@ -152,7 +157,7 @@ impl Agent {
         self.life = None;
         self.stop_living(out);
         let waits = |purpose: &Purpose| {
-            matches!(purpose, Purpose::Get(_) | Purpose::Barrier(..) | Purpose::Watch(_))
+            matches!(purpose, Purpose::Wait(_) | Purpose::Barrier(..) | Purpose::Watch(_))
         };
         for purpose in self.withdraw(waits, out) {
             if let Some(call) = purpose.call() {

@@ -151,6 +151,11 @@ pub enum Request {
         /// Its number.
         task: TaskIndex,
     },
+    /// `WatchJobState`: waits until a task stands otherwise than in a version.
+    WatchJob {
+        /// The version known; -1 for none.
+        version: i64,
+    },
     /// `GetAliveTasks`.
     AliveTasks {
         /// Of whom.
@@ -226,6 +231,8 @@ pub enum Reply {
     },
     /// How a task stands.
     Task(TaskStatus),
+    /// How all tasks stand.
+    Job(JobStatus),
     /// Who is alive, with incarnations.
     Alive(Vec<(TaskIndex, Incarnation)>),
     /// A key's value.
@@ -254,11 +261,22 @@ pub struct TaskStatus {
     pub error: Option<Status>,
 }
 
+/// How the tasks of a job stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobStatus {
+    /// Each with its number.
+    pub tasks: Vec<(TaskIndex, TaskStatus)>,
+    /// Grows with each change.
+    pub version: i64,
+}
+
 /// A change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyChange {
     /// The key.
     pub key: Arc<str>,
+    /// The revision this change made; that of the key's newest change where all there is is told.
+    pub revision: Revision,
     /// Its value; `None` when it is gone.
     pub value: Option<Bytes>,
     /// Whether all under it is gone too.

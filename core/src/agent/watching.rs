@@ -14,6 +14,9 @@ use crate::time::{Duration, Time};
 /// Pause before a watch that broke goes on, and as much again at most.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Keys watched at once at most.
+pub const WATCHES_MAX: usize = 1024;
+
 /// A watched key.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
@@ -33,6 +36,9 @@ impl Agent {
     ) -> Result<(), Status> {
         if self.watches.contains_key(&key) {
             return Err(errors::already("the key is watched"));
+        }
+        if self.watches.len() >= WATCHES_MAX {
+            return Err(errors::too_many_watches());
         }
         let watch = Watch { upto: None, starting: Some(call), retry_at: None };
         self.watches.insert(key.clone(), watch);

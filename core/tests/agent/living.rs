@@ -37,6 +37,22 @@ fn a_heartbeat_that_fails_is_fatal_a_second_later() {
 }
 
 #[test]
+fn a_heartbeat_that_is_lost_on_its_way_goes_out_again() {
+    let (mut story, _) = Story::running();
+    let effects = story.sleep();
+    assert_eq!(story.answer(sent(&effects)[0].0, Err(broken())), []);
+    let lost = story.now;
+    let effects = story.sleep();
+    assert_eq!(story.now.since(lost), Duration::from_millis(100));
+    assert_eq!(sent(&effects)[0].1, Request::Heartbeat);
+    story.answer(sent(&effects)[0].0, Ok(Reply::Life(LIFE)));
+    assert_eq!(story.wait(Duration::from_secs(2)), []);
+    assert_eq!(story.agent.state(), State::Running);
+    let effects = story.sleep();
+    assert_eq!(sent(&effects)[0].1, Request::Heartbeat, "the next one, in its time");
+}
+
+#[test]
 fn a_heartbeat_that_fails_while_everybody_leaves_is_not() {
     let (mut story, _) = Story::running();
     let effects = story.sleep();

@@ -22,7 +22,7 @@ fn changes(whole: bool, changes: Vec<KeyChange>, upto: u64) -> Reply {
 
 fn put(key: &str, value: &str) -> KeyChange {
     let value = Some(Bytes::copy_from_slice(value.as_bytes()));
-    KeyChange { key: key.into(), value, with_all_under: false }
+    KeyChange { key: key.into(), revision: Revision::new(1), value, with_all_under: false }
 }
 
 #[test]
@@ -73,6 +73,20 @@ fn a_watch_is_stopped_and_told_of_by_hand() {
     assert_eq!(code_of(&effects), Some(Code::NotFound));
 }
 
+#[test]
+fn watches_have_a_bound() {
+    let (mut story, _) = Story::running();
+    for key in 0..1024 {
+        let (_, effects) = story.ask(Ask::StartWatch { key: key.to_string().into() });
+        assert_eq!(code_of(&effects), None, "{key}");
+    }
+    let (_, effects) = story.ask(Ask::StartWatch { key: "one more".into() });
+    assert_eq!(code_of(&effects), Some(Code::ResourceExhausted));
+    story.ask(Ask::StopWatch { key: "7".into() });
+    let (_, effects) = story.ask(Ask::StartWatch { key: "one more".into() });
+    assert_eq!(sent(&effects).len(), 1);
+}
+
 /// A server that remembers some changes, and what an application was told of them.
 struct Shared {
     keys: BTreeMap<String, String>,
@@ -89,7 +103,7 @@ impl Shared {
         let (key, value) = (format!("d/{key}"), value.map(|value| value.to_string()));
         let change = match &value {
             Some(value) => put(&key, value),
-            None => KeyChange { key: key.as_str().into(), value: None, with_all_under: true },
+            None => KeyChange { value: None, with_all_under: true, ..put(&key, "") },
         };
         match value {
             Some(value) => drop(self.keys.insert(key, value)),
