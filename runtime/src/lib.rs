@@ -2,6 +2,7 @@
 
 #![warn(missing_docs)]
 
+pub mod agent;
 #[cfg(not(madsim))]
 pub mod cli;
 pub mod clock;

@@ -24,5 +24,6 @@ mod watching;
 pub use config::Config;
 pub use machine::{Agent, Wake};
 pub use types::{
-    Ask, Effect, Input, JobStatus, KeyChange, PutCondition, Reply, Request, RpcId, State, TaskStatus,
+    Ask, Effect, Input, JobStatus, KeyChange, PutCondition, Reply, Request, RpcId, State,
+    TaskStatus,
 };

@@ -15,7 +15,7 @@ use crate::time::{Duration, Time};
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Keys watched at once at most.
-pub const WATCHES_MAX: usize = 1024;
+pub(super) const WATCHES_MAX: usize = 1024;
 
 /// A watched key.
 #[derive(Clone, Debug)]

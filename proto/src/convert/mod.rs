@@ -7,6 +7,7 @@
 mod mirror;
 
 mod admin;
+mod agent;
 mod check;
 mod coordination;
 mod datasets;
@@ -28,6 +29,9 @@ use rondo_core::status::{Code, Status};
 use crate::tf::data as wire;
 
 pub use admin::{GET_STATUS_PATH, HEALTH_CHECK_PATH, dispatcher_status, report};
+pub use agent::{
+    decode_agent_reply, decode_details, decode_devices, encode_agent_request, encode_devices,
+};
 pub use coordination::{
     CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,
     SERVICE_X, coordination_report, coordination_status, decode_coordination,

@@ -40,7 +40,7 @@ impl RelayService {
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
         match &*call.path {
             RELAY_HELLO_PATH => self.hello(&call.message),
-            RELAY_FORWARD_PATH => self.forward(&call.message).await,
+            RELAY_FORWARD_PATH => self.forward(&call).await,
             path => Err(super::router::unknown(path)),
         }
     }
@@ -64,8 +64,11 @@ impl RelayService {
         Ok(convert::encode_hello_reply(VERSION))
     }
 
-    async fn forward(&self, message: &Bytes) -> Result<Bytes, Status> {
-        let (relay, link, call) = convert::decode_forward(message)?;
+    async fn forward(&self, carrier: &Call) -> Result<Bytes, Status> {
+        let (relay, link, mut call) = convert::decode_forward(&carrier.message)?;
+        if call.peer.is_empty() {
+            call.peer = carrier.peer.to_string().into();
+        }
         if self.links().get(&relay).is_some_and(|newest| link < *newest) {
             let text = "the relay has begun another connection since";
             return Err(Status::new(Code::Unavailable, text));

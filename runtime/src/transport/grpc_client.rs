@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
-use rondo_core::status::{Code, Status};
+use rondo_core::status::{Code, Detail, Status};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 
@@ -142,8 +142,15 @@ async fn call(
     let response = grpc.unary(request, path, BytesCodec).await;
     response.map(tonic::Response::into_inner).map_err(|status| match status.source() {
         Some(source) => broken(address, source),
-        None => Failure::Refused(Status::new(code_of(status.code()), status.message())),
+        None => Failure::Refused(refusal(&status)),
     })
+}
+
+/// What a peer refuses with.
+fn refusal(status: &tonic::Status) -> Status {
+    let details = Bytes::copy_from_slice(status.details());
+    let details = (!details.is_empty()).then_some(Detail::Encoded(details));
+    Status::new(code_of(status.code()), status.message()).with(details)
 }
 
 /// What an error of the channel means. The channel keeps the call's deadline too, and may be the

@@ -19,6 +19,7 @@ use rondo_core::status::{Code, Detail, Status};
 
 pub use method::{CoordinationMethod, SERVICE_RONDO, SERVICE_T, SERVICE_X};
 pub use payloads::encode_details;
+pub(super) use payloads::{BARRIER_ERROR, SERVICE_ERROR};
 pub use status::{
     RESET_NAMESPACE_PATH, coordination_report, coordination_status, decode_reset_namespace,
     encode_reset_namespace,

@@ -12,8 +12,9 @@ use crate::tf::distributed_runtime::GrpcPayloadContainer;
 use crate::{tf, xla};
 
 /// The keys are the same in both dialects; only the bytes differ.
-const SERVICE_ERROR: &str = "type.googleapis.com/tensorflow.CoordinationServiceError";
-const BARRIER_ERROR: &str = "type.googleapis.com/tensorflow.BarrierError";
+pub(in crate::convert) const SERVICE_ERROR: &str =
+    "type.googleapis.com/tensorflow.CoordinationServiceError";
+pub(in crate::convert) const BARRIER_ERROR: &str = "type.googleapis.com/tensorflow.BarrierError";
 const SERVICE_MISMATCH: &str = "type.googleapis.com/tensorflow.ServiceMismatchError";
 
 /// Encodes the trailer for whoever speaks `dialect`, in a namespace whose job is called `job`. Empty

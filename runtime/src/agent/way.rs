@@ -1,0 +1,118 @@
+//! The way to the server: through a relay in this process, which outlives the server's absence, or
+//! none but the connection itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rondo_core::agent::{Reply, Request};
+use rondo_core::ids::{ConnectionId, RelayId};
+use rondo_core::relay::{self, Answer, Asked};
+use rondo_core::status::{Code, Detail, Status};
+use rondo_proto::convert;
+
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::relay::{Handle, Upstream, start};
+use crate::transport::{Client, Transport};
+
+/// Calls without a deadline wait for as long as the application does.
+const WITHOUT_DEADLINE: Duration = Duration::from_secs(3600 * 24 * 365);
+/// Calls of one agent that its relay holds: all of the application's, and all watches.
+const RELAYED_MAX: usize = 3000;
+
+/// How an agent reaches the server.
+#[derive(Clone)]
+pub struct Way(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Surviving(Handle),
+    Direct { address: Arc<str>, transport: Arc<dyn Transport> },
+}
+
+impl Way {
+    /// To a server of Rondo's at `address` (`host:port`), whose absence calls outlive: for ten
+    /// minutes they wait for it, and nothing happens twice.
+    pub fn surviving(address: &str, entropy: &mut Entropy) -> Self {
+        let connect = Arc::new(|| Arc::new(Client::new()) as Arc<dyn Transport>);
+        let namespace = String::new();
+        let relay = RelayId::new(entropy.next().max(1));
+        let upstream = Upstream { address: address.to_owned(), namespace, relay, connect };
+        Self::relayed(relay::Config::of(address), upstream, Clock::start(), entropy)
+    }
+
+    /// The same with other settings than the default ones.
+    pub fn relayed(
+        config: relay::Config,
+        upstream: Upstream,
+        clock: Clock,
+        entropy: &mut Entropy,
+    ) -> Self {
+        let calls_per_client_max = config.calls_per_client_max.max(RELAYED_MAX);
+        let calls_max = config.calls_max.max(calls_per_client_max);
+        let config = relay::Config { calls_per_client_max, calls_max, ..config };
+        let entropy = Entropy::from_seed(entropy.next());
+        Self(Kind::Surviving(start(config, upstream, clock, entropy)))
+    }
+
+    /// To any server of dialect T. A call that finds none there has failed, and with a poll for
+    /// errors the agent has.
+    pub fn direct(address: &str, transport: Arc<dyn Transport>) -> Self {
+        Self(Kind::Direct { address: address.into(), transport })
+    }
+
+    /// Makes one call.
+    pub(super) async fn call(
+        self,
+        (path, message): (&'static str, Bytes),
+        request: &Request,
+        deadline: Option<Duration>,
+    ) -> Result<Reply, Status> {
+        let deadline = deadline.unwrap_or(WITHOUT_DEADLINE);
+        let answer = match self.0 {
+            Kind::Surviving(relay) => {
+                let asked = tokio::time::timeout(deadline, ask(&relay, path, message)).await;
+                asked.unwrap_or_else(|_| Err(too_late(path, deadline)))
+            }
+            Kind::Direct { address, transport } => {
+                transport.unary(&address, path, message, deadline).await
+            }
+        };
+        answer.map_err(decoded).and_then(|body| convert::decode_agent_reply(request, &body))
+    }
+}
+
+async fn ask(relay: &Handle, path: &'static str, message: Bytes) -> Result<Bytes, Status> {
+    let asked = Asked {
+        // One relay has one agent.
+        client: ConnectionId::new(1),
+        // The server sees the relay's own address.
+        peer: "".into(),
+        path: path.into(),
+        kind: convert::relayed_kind(path, &message)?,
+        message,
+    };
+    match relay.ask(asked).await {
+        Ok(Answer::Passed(body)) => Ok(body),
+        Ok(Answer::Heartbeat(life)) => Ok(convert::encode_heartbeat_reply(life)),
+        Err(refused) => {
+            let details = (!refused.details.is_empty()).then_some(Detail::Encoded(refused.details));
+            Err(Status::new(refused.code, refused.message).with(details))
+        }
+    }
+}
+
+fn too_late(path: &str, deadline: Duration) -> Status {
+    Status::new(Code::DeadlineExceeded, format!("no answer to {path} within {deadline:?}"))
+}
+
+/// The refusal with what stands beside it in words that the agent knows.
+fn decoded(status: Status) -> Status {
+    let Status { code, message, details } = status;
+    let details = details.into_iter().flat_map(|detail| match detail {
+        Detail::Encoded(trailer) => convert::decode_details(&trailer),
+        other => vec![other],
+    });
+    Status::new(code, message).with(details)
+}
