@@ -9,7 +9,7 @@ use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use rondo::clock::Clock;
 use rondo::node::{NodeConfig, RunningNode, Surroundings, start_in_memory, start_over};
-use rondo::service::{CoordinationService, NodePort, NodeSlot, Router};
+use rondo::service::{CoordinationService, NodePort, NodeSlot, RelayService, Router};
 use rondo::store::{DataDirectory, RealDisk, StoreConfig, StoreKind, Wanted};
 use rondo::transport::budget::Budget;
 use rondo::transport::{BoxFuture, ServerConfig, Transport, listener, serve};
@@ -82,12 +82,15 @@ impl World {
             world.addresses.push(listener.local_addr().unwrap().to_string());
             let budget = Budget::new(1 << 30);
             let service = CoordinationService::new(slot.clone(), namespace, budget, 4096);
+            let service = Arc::new(service);
+            let relays =
+                RelayService::new(slot.clone(), namespace.name.clone(), Arc::clone(&service));
             let names = [
                 "tensorflow.CoordinationService",
                 "xla.coordination.CoordinationService",
                 "rondo.v1.Coordination",
             ];
-            let router = Router::new().with_names(&names, service);
+            let router = Router::new().with_names(&names, service).with("rondo.v1.Relay", relays);
             let (stop, stopped) = oneshot::channel::<()>();
             let stopped = async { stopped.await.unwrap_or(()) };
             let config = ServerConfig {
@@ -113,6 +116,11 @@ impl World {
     /// A client of the first namespace.
     pub(crate) async fn client(&self) -> Client {
         self.client_of(0).await
+    }
+
+    /// Where the first namespace is served, `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        &self.addresses[0]
     }
 
     /// A client of one of the namespaces, by its place in the list.
