@@ -39,6 +39,10 @@ impl Coordination {
                 }
                 Alarm::Barrier(key) => self.time_out(turn, namespace, &key),
                 Alarm::Settle => self.settle(turn, namespace),
+                Alarm::Progress => {
+                    self.look_at_progress(turn, namespace);
+                    Ok(())
+                }
             };
         }
         for (namespace, tasks) in silent {
@@ -63,6 +67,7 @@ impl Coordination {
                 None => live.barrier_alarms.remove(key),
             },
             Alarm::Settle => core::mem::replace(&mut live.settle_alarm, at),
+            Alarm::Progress => core::mem::replace(&mut live.marks.alarm, at),
         };
         if let Some(before) = before {
             self.alarms.remove(&(before, id, alarm.clone()));
@@ -96,6 +101,7 @@ impl Coordination {
             self.set_alarm(id, Alarm::Barrier(key), Some(at));
         }
         self.plan_settling(id, now);
+        self.recall_progress(id, now);
     }
 
     pub(super) fn begin_beat(&mut self, id: NamespaceId, task: TaskIndex, now: Time) {

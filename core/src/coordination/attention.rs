@@ -67,7 +67,7 @@ impl Coordination {
             }
             let again = match alarm {
                 Alarm::Silence(_) => self.patience_from(namespace, now),
-                Alarm::Barrier(_) | Alarm::Settle => now.after(HELD_UP_AFTER),
+                Alarm::Barrier(_) | Alarm::Settle | Alarm::Progress => now.after(HELD_UP_AFTER),
             };
             self.set_alarm(
                 namespace,

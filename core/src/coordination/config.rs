@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::progress::Progress;
 use crate::limits::{KEYS_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct NamespaceConfig {
     pub devices_timeout: Duration,
     /// Whether a task that dies may come back, and its death is no one else's.
     pub recoverable: bool,
+    /// Where tasks put how far they are, so that stuck ones are named; `None` looks at nothing.
+    pub progress: Option<Progress>,
     /// Keys kept at once.
     pub keys_max: usize,
     /// Longest value, in bytes.
@@ -56,6 +59,7 @@ impl NamespaceConfig {
             shutdown_timeout: Duration::from_secs(300),
             devices_timeout: Duration::from_secs(3600),
             recoverable: false,
+            progress: None,
             keys_max: KEYS_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
             store_bytes_max: STORE_BYTES_MAX,

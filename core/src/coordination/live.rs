@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::config::NamespaceConfig;
 use super::group::Group;
+use super::progress::Marks;
 use super::types::BarrierKey;
 use crate::ids::{CallId, NamespaceId, TaskIndex};
 use crate::time::Time;
@@ -29,6 +30,8 @@ pub(super) struct Live {
     pub(super) told_version: i64,
     /// Alarms of barriers that are open.
     pub(super) barrier_alarms: BTreeMap<BarrierKey, Time>,
+    /// How far tasks are.
+    pub(super) marks: Marks,
     /// When the tasks are counted, if their number is not known.
     pub(super) settle_alarm: Option<Time>,
 }
@@ -100,6 +103,8 @@ pub(super) enum Alarm {
     Barrier(BarrierKey),
     /// Registrations may have been quiet for long enough.
     Settle,
+    /// A task may have stayed where it is for too long.
+    Progress,
 }
 
 /// Alarms of all namespaces, the earliest first.
@@ -118,6 +123,7 @@ impl Live {
             key_watches: BTreeMap::new(),
             told_version: version,
             barrier_alarms: BTreeMap::new(),
+            marks: Marks::default(),
             settle_alarm: None,
         }
     }

@@ -301,6 +301,7 @@ impl Coordination {
                 let forget = |digest| Effect::ForgetBlob { digest, after: lsn };
                 turn.out.extend(applied.freed.into_iter().map(forget));
                 self.tell_changes(turn, namespace, &applied.changes, lsn);
+                self.note_progress(turn, namespace, &applied.changes);
                 Ok(lsn)
             }
             Err(error) => {

@@ -157,6 +157,22 @@ pub enum Event {
         /// Why.
         reason: Arc<str>,
     },
+    /// Tasks stay where they are while others go on.
+    NoProgress {
+        /// The namespace's name.
+        namespace: Arc<str>,
+        /// The tasks, as ranges.
+        tasks: Arc<str>,
+        /// Where they are, where the others are, and what is known of them.
+        reason: Arc<str>,
+    },
+    /// A task that was stuck goes on.
+    ProgressAgain {
+        /// The namespace's name.
+        namespace: Arc<str>,
+        /// The task.
+        task: TaskIndex,
+    },
     /// The service could hear nobody for so long; nobody is blamed for silence in that time.
     HeldUp {
         /// How much later than due it was woken.

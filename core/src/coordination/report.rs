@@ -66,6 +66,12 @@ pub struct CoordinationTaskReport {
     pub last_did_ms: Option<u64>,
     /// Its error.
     pub error: Option<String>,
+    /// How far it is, by its progress key.
+    pub progress: Option<String>,
+    /// For how long it has been there, in ms.
+    pub progress_ms: Option<u64>,
+    /// In what way it is stuck.
+    pub stuck: Option<String>,
 }
 
 /// Something that is waited for.

@@ -11,7 +11,7 @@ use super::ranges::ranges;
 use super::report::{CoordinationTaskReport, NamespaceReport, Report, TaskWait, WaitReport};
 use super::state::{Barrier, Namespace, Task};
 use super::types::Phase;
-use crate::ids::TaskIndex;
+use crate::ids::{NamespaceId, TaskIndex};
 use crate::time::Time;
 
 impl Coordination {
@@ -40,7 +40,7 @@ impl Coordination {
             tasks_expected: head.size,
             tasks_connected: connected as u64,
             never_registered: ranges(absent),
-            tasks: tasks.map(|task| report_task(task, live, now)).collect(),
+            tasks: tasks.map(|task| self.report_task(head.id, task, live, now)).collect(),
             waits,
             error: head.sticky.as_ref().map(|fault| format!("{fault}")),
             keys: namespace.store.entries().len() as u64,
@@ -76,6 +76,39 @@ impl Coordination {
             calls: live.waiting.get(&barrier.key).map_or(0, |calls| calls.len() as u64),
         }
     }
+
+    fn report_task(
+        &self,
+        id: NamespaceId,
+        task: &Task,
+        live: &Live,
+        now: Time,
+    ) -> CoordinationTaskReport {
+        let beat = live.beats.get(&task.index);
+        let doing = beat.and_then(|beat| beat.doing.as_ref());
+        let state = match task.phase {
+            Phase::Registering => "registering",
+            Phase::Connected => "connected",
+            Phase::Disconnected => "disconnected",
+            Phase::Error => "error",
+        };
+        let progress = self.progress_shown(id, task.index, now);
+        CoordinationTaskReport {
+            task: task.index.get(),
+            state: state.into(),
+            since_ms: now.since(task.since).as_millis(),
+            incarnation: task.incarnation.to_string(),
+            recoverable: task.recoverable,
+            peer: beat.and_then(|beat| beat.peer.as_ref()).map(|peer| peer.to_string()),
+            silent_ms: beat.and_then(|beat| beat.heard).map(|heard| now.since(heard).as_millis()),
+            last_did: doing.map(|(doing, _)| doing.to_string()),
+            last_did_ms: doing.map(|(_, at)| now.since(*at).as_millis()),
+            error: task.fault.as_ref().map(|fault| format!("{fault}")),
+            progress_ms: progress.as_ref().map(|(_, ms)| *ms),
+            progress: progress.map(|(shown, _)| shown),
+            stuck: self.stuck(id, task.index, now),
+        }
+    }
 }
 
 fn report_keys(live: &Live, now: Time) -> impl Iterator<Item = WaitReport> + '_ {
@@ -93,27 +126,4 @@ fn report_keys(live: &Live, now: Time) -> impl Iterator<Item = WaitReport> + '_ 
             calls: calls.len() as u64,
         }
     })
-}
-
-fn report_task(task: &Task, live: &Live, now: Time) -> CoordinationTaskReport {
-    let beat = live.beats.get(&task.index);
-    let doing = beat.and_then(|beat| beat.doing.as_ref());
-    let state = match task.phase {
-        Phase::Registering => "registering",
-        Phase::Connected => "connected",
-        Phase::Disconnected => "disconnected",
-        Phase::Error => "error",
-    };
-    CoordinationTaskReport {
-        task: task.index.get(),
-        state: state.into(),
-        since_ms: now.since(task.since).as_millis(),
-        incarnation: task.incarnation.to_string(),
-        recoverable: task.recoverable,
-        peer: beat.and_then(|beat| beat.peer.as_ref()).map(|peer| peer.to_string()),
-        silent_ms: beat.and_then(|beat| beat.heard).map(|heard| now.since(heard).as_millis()),
-        last_did: doing.map(|(doing, _)| doing.to_string()),
-        last_did_ms: doing.map(|(_, at)| now.since(*at).as_millis()),
-        error: task.fault.as_ref().map(|fault| format!("{fault}")),
-    }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::{ArgAction, Args};
-use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig};
+use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig, Progress};
 use rondo_core::limits::{COORDINATION_TASKS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use rondo_core::time::Duration;
 
@@ -40,6 +40,16 @@ pub(super) struct CoordinationArgs {
           num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     pub(super) recoverable: bool,
 
+    /// Directory of keys in which tasks put how far they are, task 3 its step under PREFIX/3: tasks
+    /// that stay behind are named by rondo why, rondo status and the log, and nothing else [default:
+    /// none]
+    #[arg(long, env = "RONDO_PROGRESS_KEY", value_name = "PREFIX", value_parser = progress_key)]
+    pub(super) progress_key: Option<String>,
+
+    /// How long a task's progress key may stay the same while others' change
+    #[arg(long, env = "RONDO_PROGRESS_TIMEOUT", value_name = "SPAN", default_value = "5m")]
+    pub(super) progress_timeout: Span,
+
     /// The jobs' name in tensorflow.CoordinationService
     #[arg(long, env = "RONDO_JOB_NAME", value_name = "NAME", default_value = "jax_worker")]
     pub(super) job_name: String,
@@ -72,6 +82,9 @@ impl CoordinationArgs {
     ) -> Result<(Vec<NamespaceConfig>, Vec<NamespacePort>), String> {
         if self.heartbeat_timeout.0 == Duration::ZERO {
             return Err("--heartbeat-timeout is 0: every task would be dead at once".into());
+        }
+        if self.progress_timeout.0 == Duration::ZERO {
+            return Err("--progress-timeout is 0: every task would be stuck at once".into());
         }
         let value_bytes_max = self.value_bytes_max(message_bytes_max)?;
         let named =
@@ -108,6 +121,10 @@ impl CoordinationArgs {
             register_timeout: self.register_timeout.0,
             shutdown_timeout: self.shutdown_timeout.0,
             recoverable: self.recoverable,
+            progress: self
+                .progress_key
+                .as_deref()
+                .map(|key| Progress { key: key.into(), timeout: self.progress_timeout.0 }),
             keys_max: usize::try_from(self.keys_max).unwrap_or(usize::MAX),
             store_bytes_max: self.namespace_bytes_max,
             ..NamespaceConfig::named(name)
@@ -135,6 +152,15 @@ impl FromStr for Span {
         let count: u64 = digits.parse().map_err(|_| bad())?;
         let ms = count.checked_mul(unit_ms).ok_or_else(bad)?;
         Ok(Self(Duration::from_millis(ms)))
+    }
+}
+
+/// A directory of keys in normal form.
+fn progress_key(text: &str) -> Result<String, String> {
+    let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty()).collect();
+    match parts.is_empty() {
+        true => Err("it must name a directory of keys, such as progress".into()),
+        false => Ok(parts.join("/")),
     }
 }
 

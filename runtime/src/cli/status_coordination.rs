@@ -30,8 +30,18 @@ pub(super) fn expected(namespace: &NamespaceReport) -> String {
 
 /// Tasks of all namespaces, one a row.
 pub(super) fn tasks(all: &[NamespaceReport], limit: usize, wide: bool) -> String {
-    let columns =
-        ["namespace", "task", "state", "since", "heard", "peer", "last did", "ago", "error"];
+    let columns = [
+        "namespace",
+        "task",
+        "state",
+        "since",
+        "heard",
+        "peer",
+        "last did",
+        "ago",
+        "progress",
+        "error",
+    ];
     let of = |namespace: &NamespaceReport| {
         let name = namespace.name.clone();
         let named = move |task: &CoordinationTaskReport| (name.clone(), task.clone());
@@ -42,16 +52,25 @@ pub(super) fn tasks(all: &[NamespaceReport], limit: usize, wide: bool) -> String
         vec![
             namespace.clone(),
             task.task.to_string(),
-            if task.state == "error" { "ERROR".into() } else { task.state.clone() },
+            state(task),
             span(task.since_ms),
             heard(task.silent_ms),
             or_dash(task.peer.as_ref()),
             or_dash(task.last_did.as_ref()),
             task.last_did_ms.map_or_else(|| "-".into(), span),
+            or_dash(task.stuck.as_ref().or(task.progress.as_ref())),
             or_dash(task.error.as_ref()),
         ]
     };
     Table::new("Coordinated tasks", &columns, wide).fill(&rows, limit, row).to_string()
+}
+
+fn state(task: &CoordinationTaskReport) -> String {
+    match (&*task.state, &task.stuck) {
+        ("error", _) => "ERROR".into(),
+        (state, Some(_)) => format!("{state}, STUCK"),
+        (state, None) => state.into(),
+    }
 }
 
 /// What tasks wait for, in all namespaces, one a row.

@@ -16,6 +16,8 @@ use super::status_tables::span;
 const WAITS_MAX: usize = 6;
 /// Failed tasks shown of one namespace.
 const FAILED_MAX: usize = 4;
+/// Stuck tasks shown of one namespace.
+const STUCK_MAX: usize = 4;
 
 /// Which job of which server.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -77,6 +79,9 @@ fn reasons(namespace: &NamespaceReport) -> Vec<String> {
     let failed: Vec<_> = namespace.tasks.iter().filter(|task| task.error.is_some()).collect();
     lines.extend(failed.iter().take(FAILED_MAX).map(|task| in_error(task)));
     lines.extend(more(failed.len(), FAILED_MAX, "tasks in error"));
+    let stuck: Vec<_> = namespace.tasks.iter().filter(|task| task.stuck.is_some()).collect();
+    lines.extend(stuck.iter().take(STUCK_MAX).map(|task| is_stuck(task)));
+    lines.extend(more(stuck.len(), STUCK_MAX, "stuck tasks"));
     lines.extend(namespace.waits.iter().take(WAITS_MAX).flat_map(wait));
     lines.extend(more(namespace.waits.len(), WAITS_MAX, "waits"));
     if lines.is_empty() {
@@ -94,6 +99,12 @@ fn in_error(task: &CoordinationTaskReport) -> String {
     let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
     let error = task.error.as_deref().unwrap_or_default();
     format!("task {}{peer} in error for {}: {error}", task.task, span(task.since_ms))
+}
+
+fn is_stuck(task: &CoordinationTaskReport) -> String {
+    let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
+    let how = task.stuck.as_deref().unwrap_or_default();
+    format!("task {}{peer} is STUCK: {how}", task.task)
 }
 
 fn wait(wait: &WaitReport) -> Vec<String> {
@@ -163,6 +174,32 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn a_stuck_task_is_named_with_its_host_and_where_it_is() {
+        let mut namespace = stuck();
+        namespace.tasks = vec![CoordinationTaskReport {
+            task: 1,
+            state: "connected".into(),
+            since_ms: 0,
+            incarnation: "9".into(),
+            recoverable: false,
+            peer: Some("10.0.0.4:9".into()),
+            silent_ms: Some(10),
+            last_did: None,
+            last_did_ms: None,
+            error: None,
+            progress: Some("1041".into()),
+            progress_ms: Some(312_000),
+            stuck: Some("its key step/1 has been 1041 for 312.0 s".into()),
+        }];
+        let text = render(&Report { namespaces: vec![namespace.clone()] });
+        let line = "task 1 at 10.0.0.4:9 is STUCK: its key step/1 has been 1041 for 312.0 s";
+        assert!(text.contains(line), "{text}");
+        namespace.tasks = vec![namespace.tasks[0].clone(); 100];
+        let text = render(&Report { namespaces: vec![namespace] });
+        assert!(text.contains("96 more stuck tasks") && text.lines().count() < 24, "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rondo_core::control::{self, Effect, Effects, Health, Input, Node, Reply};
+use rondo_core::coordination;
 use rondo_core::dispatcher::{self, Event};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
@@ -290,9 +291,7 @@ impl Driver {
             Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(&task)),
             Effect::ForgetBlob { digest } => self.blobs.remove(digest),
             Effect::Observe(control::Event::Dispatcher(event)) => observe(&event),
-            Effect::Observe(control::Event::Coordination(event)) => {
-                tracing::info!(?event, "coordination");
-            }
+            Effect::Observe(control::Event::Coordination(event)) => observe_coordination(&event),
             Effect::Halt { reason } => self.halted = Some(reason),
         }
     }
@@ -431,6 +430,15 @@ async fn journal_woke(journal: &mut Option<Journal>) -> JournalWoke {
     match journal {
         Some(journal) => journal.woke().await,
         None => std::future::pending().await,
+    }
+}
+
+fn observe_coordination(event: &coordination::Event) {
+    match event {
+        coordination::Event::NoProgress { namespace, tasks, reason } => {
+            tracing::warn!(%namespace, %tasks, %reason, "tasks make no progress");
+        }
+        event => tracing::info!(?event, "coordination"),
     }
 }
 

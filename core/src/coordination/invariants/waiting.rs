@@ -36,6 +36,7 @@ pub(in super::super) fn alarms_agree(machine: &Coordination) -> Result<(), Strin
         let barriers = live.barrier_alarms.iter();
         alarms.extend(barriers.map(|(key, at)| (*at, *id, Alarm::Barrier(key.clone()))));
         alarms.extend(live.settle_alarm.map(|at| (at, *id, Alarm::Settle)));
+        alarms.extend(live.marks.alarm.map(|at| (at, *id, Alarm::Progress)));
     }
     match alarms == machine.alarms {
         true => Ok(()),

@@ -53,7 +53,8 @@ mirror!(NamespaceReport, NamespaceStatus {
     tasks, waits
 });
 mirror!(CoordinationTaskReport, CoordinationTaskStatus {
-    task, state, since_ms, incarnation, recoverable, peer, silent_ms, last_did, last_did_ms, error;
+    task, state, since_ms, incarnation, recoverable, peer, silent_ms, last_did, last_did_ms, error,
+    progress, progress_ms, stuck;
 });
 mirror!(WaitReport, WaitStatus {
     kind, what, waiting_ms, remaining_ms, came, missing, about_missing, calls;
