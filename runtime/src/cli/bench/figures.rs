@@ -1,10 +1,12 @@
 //! Figures: from measured rounds to tables and JSON.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::super::table::Table;
+use super::connected::Connected;
 use super::load::Outcome;
 
 /// What one round brought.
@@ -58,6 +60,11 @@ pub(super) struct Measured {
 }
 
 impl Measured {
+    /// A workload on a server that no round was taken of yet.
+    pub(super) fn new(workload: String, address: SocketAddr) -> Self {
+        Self { workload, server: address.to_string(), rounds: Vec::new() }
+    }
+
     fn median(&self, figure: fn(&Round) -> f64) -> f64 {
         median(self.rounds.iter().map(figure).collect())
     }
@@ -79,10 +86,11 @@ fn median(mut values: Vec<f64>) -> f64 {
     (values.get(below).copied().unwrap_or(upper) + upper) / 2.0
 }
 
-/// A workload on both servers: the first server's figures in parts of the second's.
+/// A workload on two servers: the first server's figures in parts of another's.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Ratios {
     workload: String,
+    other: String,
     rate: f64,
     cpu: f64,
     p50: f64,
@@ -109,21 +117,27 @@ pub(super) struct Figures {
     pub(super) servers: Vec<Server>,
     /// What was measured, workload by workload.
     pub(super) measured: Vec<Measured>,
-    /// The first server beside the second.
+    /// The first server beside each other one.
     ratios: Vec<Ratios>,
+    /// What a connection for each task costs, where that was measured.
+    connected: Vec<Connected>,
 }
 
 impl Figures {
     /// Sets the servers' figures side by side.
     pub(super) fn of(servers: Vec<Server>, measured: Vec<Measured>) -> Self {
-        let ratios = measured
-            .windows(2)
-            .filter_map(|pair| match pair {
-                [first, second] if first.workload == second.workload => Some(ratios(first, second)),
-                _ => None,
-            })
-            .collect();
-        Self { servers, measured, ratios }
+        let mut ratios = Vec::new();
+        for of_one in measured.chunk_by(|one, next| one.workload == next.workload) {
+            if let [first, others @ ..] = of_one {
+                ratios.extend(others.iter().map(|other| Ratios::of(first, other)));
+            }
+        }
+        Self { servers, measured, ratios, connected: Vec::new() }
+    }
+
+    /// The same, with what connections cost.
+    pub(super) fn with_connected(self, connected: Vec<Connected>) -> Self {
+        Self { connected, ..self }
     }
 
     /// Tables for a terminal.
@@ -143,21 +157,29 @@ impl Figures {
             Table::new("Measured", &columns, true).fill(&self.measured, usize::MAX, measured_row);
         let mut text = format!("{servers}{measured}");
         if !self.ratios.is_empty() {
-            let columns = ["workload", "rate", "cpu", "p50", "p99"];
-            let ratios = Table::new("First server / second", &columns, true);
+            let columns = ["workload", "other", "rate", "cpu", "p50", "p99"];
+            let ratios = Table::new("First server / other", &columns, true);
             text += &ratios.fill(&self.ratios, usize::MAX, ratios_row).to_string();
+        }
+        if !self.connected.is_empty() {
+            let columns = ["server", "connections", "rss before", "per connection", "cores"];
+            let connected = Table::new("Connected", &columns, true);
+            text += &connected.fill(&self.connected, usize::MAX, connected_row).to_string();
         }
         text
     }
 }
 
-fn ratios(first: &Measured, second: &Measured) -> Ratios {
-    Ratios {
-        workload: first.workload.clone(),
-        rate: second.ratio(first, |round| round.rate),
-        cpu: second.ratio(first, |round| round.cpu_us),
-        p50: second.ratio(first, |round| round.p50_us),
-        p99: second.ratio(first, |round| round.p99_us),
+impl Ratios {
+    fn of(first: &Measured, other: &Measured) -> Self {
+        Self {
+            workload: first.workload.clone(),
+            other: other.server.clone(),
+            rate: other.ratio(first, |round| round.rate),
+            cpu: other.ratio(first, |round| round.cpu_us),
+            p50: other.ratio(first, |round| round.p50_us),
+            p99: other.ratio(first, |round| round.p99_us),
+        }
     }
 }
 
@@ -179,10 +201,22 @@ fn ratios_row(ratios: &Ratios) -> Vec<String> {
     let figure = |ratio: f64| format!("{ratio:.2}");
     vec![
         ratios.workload.clone(),
+        ratios.other.clone(),
         figure(ratios.rate),
         figure(ratios.cpu),
         figure(ratios.p50),
         figure(ratios.p99),
+    ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn connected_row(connected: &Connected) -> Vec<String> {
+    vec![
+        connected.server.clone(),
+        connected.connections.to_string(),
+        mebibytes(connected.resident_before_bytes),
+        format!("{:.1} KiB", connected.resident_per_connection_bytes as f64 / 1024.0),
+        format!("{:.3}", connected.cpu_share),
     ]
 }
 

@@ -1,14 +1,24 @@
 //! `rondo bench`: figures of running servers on this machine, side by side.
 
+mod barriers;
+mod connected;
+mod coordination;
+mod coordination_speech;
+mod coordination_workload;
 mod dispatcher;
+mod etcd;
 mod figures;
 mod graph;
 mod load;
+mod output;
 mod process;
+mod rpc;
+mod target;
 mod workload;
 
 use clap::Subcommand;
 
+use self::coordination::CoordinationArgs;
 use self::dispatcher::DispatcherArgs;
 use super::exit::Failure;
 
@@ -21,11 +31,20 @@ pub(super) enum BenchCommand {
     /// measured under the same load of the machine. Registers a worker, datasets and jobs: use
     /// servers that were started for this purpose and have nothing else to do.
     Dispatcher(DispatcherArgs),
+
+    /// Measure coordination services of JAX jobs on this machine
+    ///
+    /// Speaks plain gRPC to a coordination service, and in turn to another one and to an etcd beside
+    /// it, so that all are measured under the same load of the machine. Registers tasks and writes
+    /// keys: use servers that were started for this purpose, with --tasks tasks and a heartbeat
+    /// timeout longer than the run.
+    Coordination(CoordinationArgs),
 }
 
 /// Measures, and prints what was found.
 pub(super) fn bench(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Dispatcher(args) => dispatcher::run(args),
+        BenchCommand::Coordination(args) => coordination::run(args),
     }
 }
