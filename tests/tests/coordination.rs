@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prost::Message;
-use rondo_proto::xla;
+use rondo_proto::{tf, xla};
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::server::{Options, Server, run};
 use tonic::{Code, Status};
@@ -191,4 +191,59 @@ fn namespaces_have_ports_of_their_own_and_are_reset_by_name() {
     assert_eq!(fresh.find("k").unwrap_err().code(), Code::NotFound);
     let list = run(&["namespace", "list", "--server", &server.address()]).log;
     assert!(list.contains("eval") && list.contains("1/1"), "{list}");
+}
+
+/// What the bench reports as made is what the service was asked: counted there by increments.
+#[test]
+fn the_bench_reports_what_it_did_in_both_dialects() {
+    let flags = ["--tasks=3", "--namespace=beside=0:3"];
+    let options = flags.into_iter().fold(Options::store("segment"), Options::flag);
+    let server = Server::start(&options);
+    let line = server.log();
+    let place = line.split("namespace beside on ").nth(1).unwrap();
+    let (address, beside) = (server.address(), place.split(')').next().unwrap());
+    let mut increments = [0, 0];
+    for dialect in ["x", "t"] {
+        let run = run(&[
+            "bench",
+            "coordination",
+            "--server",
+            &address,
+            "--beside",
+            beside,
+            "--tasks=3",
+            "--round-ms=50",
+            "--rounds=2",
+            "--period-ms=50",
+            "--output=json",
+            "--dialect",
+            dialect,
+            "--workload=heartbeat,try-get,insert,insert-one,increment,directory,barrier,timeout,\
+             connected",
+        ]);
+        assert!(run.status.success(), "{}", run.log);
+        let found: serde_json::Value = serde_json::from_str(&run.log).expect(&run.log);
+        let measured = found["measured"].as_array().unwrap();
+        assert_eq!(measured.len(), 18, "{}", run.log);
+        for workload in measured {
+            let rounds = workload["rounds"].as_array().unwrap();
+            let calls: u64 = rounds.iter().map(|round| round["calls"].as_u64().unwrap()).sum();
+            assert!(calls > 0, "{workload}");
+            if workload["workload"] == "increment" {
+                increments[usize::from(workload["server"] != *address)] += calls;
+            }
+        }
+        assert_eq!(found["connected"][0]["connections"], 3, "{}", run.log);
+        assert_eq!(found["ratios"].as_array().unwrap().len(), 9, "{}", run.log);
+    }
+    assert_eq!(increments, [sum_of_counts(&address), sum_of_counts(beside)]);
+}
+
+fn sum_of_counts(address: &str) -> u64 {
+    let request = tf::GetKeyValueDirRequest { directory_key: "bench/count".into() };
+    let path = "/tensorflow.CoordinationService/GetKeyValueDir";
+    let answer: tf::GetKeyValueDirResponse =
+        Dispatcher::connect(address).method(path, &request).unwrap();
+    let count = |value: &Bytes| std::str::from_utf8(value).unwrap().parse::<u64>().unwrap();
+    answer.kv.iter().map(|entry| count(&entry.value)).sum()
 }
