@@ -46,6 +46,9 @@ pub const USE_NOTED_AFTER: Duration = Duration::from_secs(30);
 pub const USE_SLACK: Duration = Duration::from_secs(60);
 /// Calls parked in one machine at once.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;
+/// Of the calls parked in the coordination service, as many may be parked when one comes that waits
+/// for keys or changes: the other places are for tasks that register, poll and meet.
+pub const KEY_WAITS_MAX: usize = PARKED_CALLS_MAX / 4 * 3;
 /// Expiries (clients, iterations, parked calls) carried out in one step; the rest follows in the
 /// next steps at the same time.
 pub const EXPIRIES_PER_STEP_MAX: usize = 256;
@@ -101,6 +104,7 @@ pub const RELAY_CALLS_PER_STEP_MAX: usize = 256;
 /// itself was held up and could hear nobody; less where heartbeat timeouts are short.
 pub const HELD_UP_AFTER: Duration = Duration::from_secs(1);
 
+const _: () = assert!(0 < KEY_WAITS_MAX && KEY_WAITS_MAX < PARKED_CALLS_MAX);
 const _: () = assert!(VALUE_INLINE_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(VALUE_BYTES_MAX < STORE_BYTES_MAX);
 const _: () = assert!(OPEN_BARRIERS_MAX < BARRIERS_MAX);

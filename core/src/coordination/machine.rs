@@ -13,7 +13,7 @@ use super::reply::{Event, Reply};
 use super::request::{Caller, Request};
 use super::state::{Namespace, State};
 use crate::ids::{CallId, Digest, Lsn, NamespaceId};
-use crate::limits::{ANSWERS_PER_STEP_MAX, PARKED_CALLS_MAX};
+use crate::limits::{ANSWERS_PER_STEP_MAX, KEY_WAITS_MAX, PARKED_CALLS_MAX};
 use crate::log::Log;
 use crate::status::Status;
 use crate::time::Time;
@@ -231,15 +231,24 @@ impl Coordination {
         namespace: NamespaceId,
         seat: Seat,
     ) -> Result<(), Refusal> {
-        self.check_room()?;
+        match seat {
+            Seat::Key(_) | Seat::KeyWatch(_) | Seat::TaskWatch => {
+                self.check_room_within(KEY_WAITS_MAX, "calls that wait for keys")?;
+            }
+            Seat::Poll(_) | Seat::Barrier(..) | Seat::Alive(_) => self.check_room()?,
+        }
         self.calls.insert(call, (namespace, seat));
         Ok(())
     }
 
-    /// Whether one more call may wait.
+    /// Whether one more call of a task may wait.
     pub(super) fn check_room(&self) -> Result<(), Refusal> {
-        match self.calls.len() >= PARKED_CALLS_MAX {
-            true => Err(Refusal::TooMany { what: "waiting calls", bound: PARKED_CALLS_MAX as u64 }),
+        self.check_room_within(PARKED_CALLS_MAX, "waiting calls")
+    }
+
+    fn check_room_within(&self, bound: usize, what: &'static str) -> Result<(), Refusal> {
+        match self.calls.len() >= bound {
+            true => Err(Refusal::TooMany { what, bound: bound as u64 }),
             false => Ok(()),
         }
     }

@@ -1,9 +1,10 @@
 //! Nothing grows without bound, and whoever reaches a bound is told.
 
 use bytes::Bytes;
-use rondo_core::coordination::{Condition, Method, NamespaceConfig, Value};
+use rondo_core::coordination::{Condition, Method, NamespaceConfig, Reply, Value};
 use rondo_core::limits::{
-    COORDINATION_TASKS_MAX, KEY_BYTES_MAX, LEASED_KEYS_MAX, PARKED_CALLS_MAX,
+    COORDINATION_TASKS_MAX, KEY_BYTES_MAX, KEY_WAITS_MAX, KEYS_MAX, LEASED_KEYS_MAX,
+    PARKED_CALLS_MAX,
 };
 use rondo_core::status::Code;
 
@@ -61,20 +62,71 @@ fn leases_have_a_bound() {
     driver.refused(leased("one more", "v", 0), Code::ResourceExhausted);
 }
 
+/// Whoever waits for keys without end leaves room for those that wait for each other.
 #[test]
-fn waiting_calls_have_a_bound_and_the_others_notice_nothing() {
+fn waits_for_keys_have_a_bound_and_tasks_notice_nothing() {
     let mut driver = Driver::of(2);
     driver.register_all(2);
-    for index in 0..PARKED_CALLS_MAX {
+    for index in 0..KEY_WAITS_MAX {
         driver.node_only(of(get(&format!("k/{}", index % 10))));
     }
     let status = driver.refused(get("k/0"), Code::ResourceExhausted);
-    assert_eq!(status.message, "too many waiting calls: the bound is 65536");
-    driver.refused(barrier("b", 0, 0, NO_TASKS), Code::ResourceExhausted);
-    driver.refused(poll(0), Code::ResourceExhausted);
+    assert_eq!(status.message, "too many calls that wait for keys: the bound is 49152");
     driver.refused(watch("k", Some(0)), Code::ResourceExhausted);
+    let seen = driver.namespace().head().version;
+    driver.refused(Method::WatchTasks { version: seen }, Code::ResourceExhausted);
     assert!(driver.tell(beat(0, first(0))).is_ok());
     driver.tell(insert("free", "v")).unwrap();
+    let polls = driver.start_call(poll(0));
+    let here = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    assert_eq!(driver.tell(barrier("b", 0, 1, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
+    assert_eq!((driver.take(here), driver.is_waiting(polls)), (passed(0), true));
+    let alone = driver.start_call(alive(0, &[0, 1]));
+    assert!(driver.tell(alive(1, &[0, 1])).is_ok() && driver.take(alone).is_some());
+}
+
+#[test]
+fn all_waits_together_have_a_bound() {
+    const TASKS: i32 = 5;
+    let mut driver = Driver::of(TASKS as u32);
+    driver.register_all(TASKS);
+    for index in 0..KEY_WAITS_MAX {
+        driver.node_only(of(get(&format!("k/{}", index % 10))));
+    }
+    for number in 0..PARKED_CALLS_MAX - KEY_WAITS_MAX {
+        let (id, task) = (format!("b/{}", number / 4), number % 4);
+        driver.node_only(of(barrier(&id, 0, task as i32, NO_TASKS)));
+    }
+    let status = driver.refused(poll(0), Code::ResourceExhausted);
+    assert_eq!(status.message, "too many waiting calls: the bound is 65536");
+    driver.refused(barrier("b/0", 0, 4, NO_TASKS), Code::ResourceExhausted);
+    assert!(driver.tell(beat(0, first(0))).is_ok());
+}
+
+/// As many keys as there may be by default: more than a million.
+#[test]
+fn a_million_keys_fit_and_one_more_does_not() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    for number in 0..KEYS_MAX {
+        driver.node_only(of(insert(&format!("many/{number:07}"), "v")));
+    }
+    assert_eq!(driver.namespace().store().entries().len(), KEYS_MAX);
+    let full = |driver: &mut Driver, method| {
+        driver.node_only(of(method));
+        let (_, answer) = driver.take_all().pop_last().unwrap();
+        answer.unwrap_err()
+    };
+    let status = full(&mut driver, insert("one more", "v"));
+    assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+    assert_eq!(status.message, "too many keys: the bound is 1048576");
+    let status = full(&mut driver, increment("one more", 1));
+    assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+    driver.node_only(of(beat(0, first(0))));
+    driver.node_only(of(overwrite("many/0000000", "other")));
+    driver.node_only(of(delete("many")));
+    assert_eq!(driver.take_all().into_values().filter(Result::is_err).count(), 0);
+    assert_eq!(driver.namespace().store().size_bytes(), 0);
 }
 
 #[test]
