@@ -4,9 +4,7 @@
 use bytes::Bytes;
 use rondo_core::coordination::{ChangeKind, Method, Reply, Value};
 use rondo_core::limits::VALUE_INLINE_BYTES_MAX;
-#[cfg(not(madsim))]
-use rondo_core::status::Code;
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 
 use super::node_port::NodePort;
 use crate::node::BlobPin;
@@ -55,21 +53,36 @@ async fn named(bytes: Bytes) -> Result<Blob, Status> {
 ///
 /// # Errors
 /// DATA_LOSS when a blob is gone: its key may have been put anew or deleted since.
+/// RESOURCE_EXHAUSTED when there are more bytes in the answer than may ever be under way.
 pub(super) async fn read_back(
     node: &dyn NodePort,
     budget: &Budget,
     reply: &mut Reply,
 ) -> Result<Share, Status> {
     let sizes = values(reply).into_iter().map(|value| value.size_bytes());
+    let total = sizes.fold(0_u64, u64::saturating_add);
+    check_length(total, budget)?;
     // Each is in memory twice: as read, and within the encoded answer.
-    let total = sizes.fold(0_u64, u64::saturating_add).saturating_mul(2);
-    let share = budget.acquire(total).await;
+    let share = budget.acquire(total.saturating_mul(2)).await;
     for value in values(reply) {
         if let Some(digest) = value.blob() {
             *value = Value::Inline(node.get_blob(digest).await?);
         }
     }
     Ok(share)
+}
+
+/// One value always passes: the bound of values is not above this one.
+fn check_length(total: u64, budget: &Budget) -> Result<(), Status> {
+    let bound = budget.bytes_max();
+    if total <= bound {
+        return Ok(());
+    }
+    let text = format!(
+        "the values asked for have {total} bytes together; the bound is {bound} bytes \
+         (--inflight-bytes-max)"
+    );
+    Err(Status::new(Code::ResourceExhausted, text))
 }
 
 fn values(reply: &mut Reply) -> Vec<&mut Value> {

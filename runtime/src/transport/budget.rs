@@ -31,6 +31,11 @@ impl Budget {
         Self { units, units_max }
     }
 
+    /// The whole budget, in bytes.
+    pub fn bytes_max(&self) -> u64 {
+        u64::from(self.units_max).saturating_mul(UNIT_BYTES)
+    }
+
     /// Waits until `size_bytes` are free, and takes them. More than the whole budget counts as the
     /// whole budget, so that one such message passes alone instead of never.
     pub async fn acquire(&self, size_bytes: u64) -> Share {

@@ -51,6 +51,37 @@ async fn a_blocking_get_waits_for_its_key_and_leaves_with_its_caller() {
     world.until_waiting(0).await;
 }
 
+/// Keys are any text; only slashes mean something, and "" is a key that no directory has.
+#[tokio::test]
+async fn keys_with_nuls_and_slashes_and_none_at_all() {
+    let world = World::start(&[pair()]);
+    let client = world.client().await;
+    let find = async |key: &str| {
+        let request = tf::TryGetKeyValueRequest { key: key.into() };
+        let found = client.t::<tf::TryGetKeyValueResponse>("TryGetKeyValue", request).await;
+        found.map(|found| found.kv.unwrap().value)
+    };
+    let pairs =
+        [("a\0b", "a"), ("a\0", "\0"), ("", "///"), ("/top//k/", "top/k"), ("k\u{fffd}", "k")];
+    for (key, other) in pairs {
+        client.insert(key, key.as_bytes()).await.unwrap();
+        assert_eq!(find(key).await.unwrap(), key.as_bytes(), "{key:?}");
+        let same = matches!(key, "" | "/top//k/");
+        assert_eq!(find(other).await.is_ok(), same, "{other:?} beside {key:?}");
+    }
+    let list = async |directory_key: &str| {
+        let request = tf::GetKeyValueDirRequest { directory_key: directory_key.into() };
+        let found = client.t::<tf::GetKeyValueDirResponse>("GetKeyValueDir", request).await;
+        found.unwrap().kv.into_iter().map(|entry| entry.key).collect::<Vec<_>>()
+    };
+    assert_eq!(list("").await, Vec::<String>::new());
+    assert_eq!(list("//top/").await, ["top/k"]);
+    let all = tf::DeleteKeyValueRequest { key: String::new(), is_directory: true };
+    let _: tf::DeleteKeyValueResponse = client.t("DeleteKeyValue", all).await.unwrap();
+    assert_eq!(find("").await.unwrap_err().code(), Code::NotFound);
+    assert!(find("top/k").await.is_ok(), "only the key \"\" itself goes");
+}
+
 #[tokio::test]
 async fn compressed_messages_are_read() {
     let world = World::start(&[pair()]);

@@ -27,6 +27,9 @@ use tonic::transport::{Channel, Endpoint};
 /// How long a test waits for what must happen.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
+/// Memory for large answers under way, in bytes.
+const INFLIGHT_BYTES_MAX: u64 = 1 << 30;
+
 /// A server with a port for each namespace.
 pub(crate) struct World {
     pub(crate) node: Arc<RunningNode>,
@@ -55,8 +58,13 @@ fn surroundings(namespaces: Vec<NamespaceConfig>) -> Surroundings {
 impl World {
     /// In memory.
     pub(crate) fn start(namespaces: &[NamespaceConfig]) -> Self {
+        Self::start_within(namespaces, INFLIGHT_BYTES_MAX)
+    }
+
+    /// In memory, with a bound on large answers under way.
+    pub(crate) fn start_within(namespaces: &[NamespaceConfig], inflight_bytes_max: u64) -> Self {
         let node = start_in_memory(surroundings(namespaces.to_vec())).unwrap();
-        Self::over(node, namespaces)
+        Self::over(node, namespaces, inflight_bytes_max)
     }
 
     /// Over a directory.
@@ -70,17 +78,17 @@ impl World {
         let bounds = StoreConfig { free_space_reserve_bytes: 1 << 20, ..StoreConfig::default() };
         let surroundings = surroundings(namespaces.to_vec());
         let node = start_over(directory, &bounds, surroundings).await.unwrap();
-        Self::over(node, namespaces)
+        Self::over(node, namespaces, INFLIGHT_BYTES_MAX)
     }
 
-    fn over(node: RunningNode, namespaces: &[NamespaceConfig]) -> Self {
+    fn over(node: RunningNode, namespaces: &[NamespaceConfig], inflight_bytes_max: u64) -> Self {
         let (slot, node) = (NodeSlot::new(), Arc::new(node));
         slot.fill(node.clone());
         let mut world = Self { node, addresses: Vec::new(), stops: Vec::new(), served: Vec::new() };
         for namespace in namespaces {
             let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
             world.addresses.push(listener.local_addr().unwrap().to_string());
-            let budget = Budget::new(1 << 30);
+            let budget = Budget::new(inflight_bytes_max);
             let service = CoordinationService::new(slot.clone(), namespace, budget, 4096);
             let service = Arc::new(service);
             let relays =
@@ -141,13 +149,22 @@ impl World {
 
     /// Waits until so many calls wait in the first namespace.
     pub(crate) async fn until_waiting(&self, calls: u64) {
+        self.until(|waiting| waiting == calls).await;
+    }
+
+    /// Waits until at least so many calls wait in the first namespace.
+    pub(crate) async fn until_at_least_waiting(&self, calls: u64) {
+        self.until(|waiting| waiting >= calls).await;
+    }
+
+    async fn until(&self, enough: impl Fn(u64) -> bool) {
         let began = std::time::Instant::now();
         loop {
             let waiting = self.waiting().await;
-            if waiting == calls {
+            if enough(waiting) {
                 return;
             }
-            assert!(began.elapsed() < SOON, "{waiting} calls wait, not {calls}");
+            assert!(began.elapsed() < SOON, "{waiting} calls wait");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
