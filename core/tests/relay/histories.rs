@@ -9,27 +9,10 @@ use proptest::sample::select;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use rondo_core::relay::Kind;
 
+use crate::happening::{Happening, WAITS_MS, live};
 use crate::story::{BARRIER, ONCE, task, who};
-use crate::world::World;
 
 const HISTORIES_MIN: u32 = 1500;
-
-/// Something that happens.
-#[derive(Clone, Debug)]
-enum Happening {
-    Ask(u64, Kind),
-    Cancel(usize),
-    Close(u64),
-    Deliver(usize),
-    Answer(usize, bool),
-    Break,
-    Crash(bool),
-    Restart,
-    Find,
-    Release(usize),
-    Expire(usize),
-    Wait(u64),
-}
 
 fn kind() -> impl Strategy<Value = Kind> {
     let run = || (0..2_i32, 1..3_u64).prop_map(|(index, incarnation)| who(index, incarnation));
@@ -57,25 +40,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         10 => Just(Happening::Find),
         3 => any::<usize>().prop_map(Happening::Release),
         1 => any::<usize>().prop_map(Happening::Expire),
-        6 => select(vec![0, 10, 60, 1000, 2000, 5000, 21_000]).prop_map(Happening::Wait),
+        6 => select(&WAITS_MS[..]).prop_map(Happening::Wait),
     ]
-}
-
-fn live(world: &mut World, happening: &Happening) {
-    match happening {
-        Happening::Ask(client, kind) => world.ask(*client, kind.clone()),
-        Happening::Cancel(nth) => world.cancel(*nth),
-        Happening::Close(client) => world.close(*client),
-        Happening::Deliver(nth) => world.deliver(*nth),
-        Happening::Answer(nth, again) => world.answer(*nth, *again),
-        Happening::Break => world.break_way(),
-        Happening::Crash(lose_all) => world.crash(*lose_all),
-        Happening::Restart => world.restart(),
-        Happening::Find => world.find(),
-        Happening::Release(nth) => world.release(*nth),
-        Happening::Expire(nth) => world.expire(*nth),
-        Happening::Wait(millis) => world.wait(*millis),
-    }
 }
 
 /// What must not happen twice happens once, and nobody hears what the server did not say.
@@ -93,11 +59,7 @@ fn whatever_happens_the_relay_keeps_its_word() {
         Some(_) => TestRunner::new(config),
     };
     let outcome = runner.run(&prop::collection::vec(happening(), 1..150), |history| {
-        let mut world = World::new();
-        for happening in &history {
-            live(&mut world, happening);
-        }
-        world.settle();
+        live(&history);
         Ok(())
     });
     if let Err(failure) = outcome {

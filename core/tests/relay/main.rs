@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod bounds;
+mod corpus;
+mod dice;
 mod gaps;
+mod happening;
 mod histories;
 mod server;
 mod story;

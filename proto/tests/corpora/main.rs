@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod coordination_answers;
+mod coordination_requests;
 mod graph_cleaning;
 mod graph_drawing;
 mod graph_planning;
@@ -40,4 +42,10 @@ fn every_graph_of_the_corpus_is_cleaned_and_planned_right() {
 fn every_request_of_the_corpus_is_taken_whole_or_refused_in_words() {
     let (inputs, taken) = replay("wire_requests", wire_requests::check);
     assert!(inputs >= 20 && taken >= 10, "{taken} of {inputs} are taken");
+}
+
+#[test]
+fn every_request_of_the_corpus_to_a_namespace_is_answered_in_its_dialect() {
+    let (inputs, answered) = replay("coordination_requests", coordination_requests::check);
+    assert!(inputs >= 20 && answered >= 10, "{answered} of {inputs} are answered");
 }

@@ -1,0 +1,69 @@
+//! Histories from bytes, as fuzzing makes them: every byte decides something.
+
+use rondo_core::relay::Kind;
+
+use crate::happening::{Happening, WAITS_MS, live};
+use crate::story::{BARRIER, ONCE, task, who};
+
+/// More than that is only slow.
+const HAPPENINGS_MAX: usize = 300;
+
+/// Lives the history that these bytes stand for, and says what it was.
+pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
+    let mut dice = Dice(bytes);
+    let mut history = Vec::new();
+    while !dice.0.is_empty() && history.len() < HAPPENINGS_MAX {
+        history.push(dice.happening());
+    }
+    live(&history);
+    history
+}
+
+/// The bytes of a history that have not decided anything yet.
+struct Dice<'a>(&'a [u8]);
+
+impl Dice<'_> {
+    fn happening(&mut self) -> Happening {
+        match self.byte() % 32 {
+            0..8 => Happening::Ask(u64::from(self.byte() % 4), self.kind()),
+            8..14 => Happening::Deliver(self.which()),
+            14..19 => Happening::Answer(self.which(), false),
+            19 => Happening::Answer(self.which(), true),
+            20..23 => Happening::Find,
+            23 | 24 => Happening::Wait(WAITS_MS[self.which() % WAITS_MS.len()]),
+            25 => Happening::Cancel(self.which()),
+            26 => Happening::Close(u64::from(self.byte() % 4)),
+            27 => Happening::Break,
+            28 => Happening::Crash(self.byte().is_multiple_of(8)),
+            29 => Happening::Restart,
+            30 => Happening::Release(self.which()),
+            _ => Happening::Expire(self.which()),
+        }
+    }
+
+    fn kind(&mut self) -> Kind {
+        let byte = self.byte();
+        let (index, run) = (i32::from(byte >> 6 & 1), u64::from(byte >> 7) + 1);
+        match byte % 8 {
+            0 | 1 => Kind::Register(who(index, run)),
+            2 | 3 => Kind::Heartbeat(who(index, run)),
+            4 => Kind::Shutdown(task(index)),
+            5 => ONCE,
+            6 => BARRIER,
+            _ => Kind::Again,
+        }
+    }
+
+    fn which(&mut self) -> usize {
+        usize::from(self.byte())
+    }
+
+    /// The next byte; zero behind the end.
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        *first
+    }
+}
