@@ -11,6 +11,7 @@
 )]
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -32,7 +33,6 @@ struct World {
     node: Node,
     effects: Effects,
     calls: u64,
-    barriers: u64,
 }
 
 impl World {
@@ -43,7 +43,7 @@ impl World {
         let config = Config { coordination, ..Config::default() };
         let now = Time::from_nanos(1);
         let node = Node::start(Durability::Journal, config, Recovered::default(), now);
-        let mut world = Self { node, effects: Effects::new(), calls: 0, barriers: 0 };
+        let mut world = Self { node, effects: Effects::new(), calls: 0 };
         for task in 0..TASKS {
             world.step(register(task));
         }
@@ -75,20 +75,19 @@ impl World {
             black_box(effect);
         }
     }
+}
 
-    /// All tasks' coming to a barrier that nobody came to before.
-    fn barrier(&mut self) -> Vec<Request> {
-        self.barriers += 1;
-        let id: std::sync::Arc<str> = format!("epoch/{}", self.barriers).into();
-        let come = |task| Method::Barrier {
-            id: id.clone(),
-            counter: 0,
-            timeout_ms: 60_000,
-            tasks: Vec::new(),
-            source: TaskName::of(task),
-        };
-        (0..TASKS).map(|task| by(task, come(task))).collect()
-    }
+/// All tasks' coming to the barrier of this number, to which nobody came before.
+fn barrier(number: u64) -> Vec<Request> {
+    let id: Arc<str> = format!("epoch/{number}").into();
+    let come = |task| Method::Barrier {
+        id: id.clone(),
+        counter: 0,
+        timeout_ms: 60_000,
+        tasks: Vec::new(),
+        source: TaskName::of(task),
+    };
+    (0..TASKS).map(|task| by(task, come(task))).collect()
 }
 
 fn by(task: i32, method: Method) -> Request {
@@ -153,18 +152,16 @@ fn barriers(criterion: &mut Criterion) {
     let mut world = World::new();
     let mut group = criterion.benchmark_group("coordination");
     group.throughput(Throughput::Elements(1));
+    let mut numbers = 0..;
     group.bench_function("barrier of 256 tasks, held until synced", |bencher| {
-        bencher.iter_custom(|times| {
-            let mut spent = std::time::Duration::ZERO;
-            for _ in 0..times {
-                let coming = world.barrier();
-                let start = std::time::Instant::now();
+        bencher.iter_batched(
+            || barrier(numbers.next().unwrap_or_default()),
+            |coming| {
                 coming.into_iter().for_each(|request| world.step(request));
                 world.sync();
-                spent += start.elapsed();
-            }
-            spent
-        });
+            },
+            BatchSize::LargeInput,
+        );
     });
     group.finish();
 }
