@@ -136,3 +136,5 @@ impl fmt::Display for Status {
         write!(out, "{:?}: {}", self.code, self.message)
     }
 }
+
+impl core::error::Error for Status {}
