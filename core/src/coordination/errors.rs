@@ -140,11 +140,13 @@ impl Coordination {
         barrier: BarrierKey,
         task: TaskIndex,
     ) -> Result<(), Refusal> {
-        let waiting = self.live_mut(id)?.waiting.get_mut(&barrier);
-        let call = waiting.and_then(|calls| calls.remove(&task));
         let task_name = self.called(id, task, self.dialect_of(id));
         let refusal = Refusal::CameAgain { task: task_name, id: barrier.id().into() };
-        let after = self.commit(turn, Record::LeaveBarrier { namespace: id, barrier, task })?;
+        // Until it is recorded the call keeps its place: a full disk may refuse the record.
+        let record = Record::LeaveBarrier { namespace: id, barrier: barrier.clone(), task };
+        let after = self.commit(turn, record)?;
+        let waiting = self.live_mut(id)?.waiting.get_mut(&barrier);
+        let call = waiting.and_then(|calls| calls.remove(&task));
         self.answer_all(turn, call, Err(refusal), after);
         Ok(())
     }
