@@ -340,7 +340,9 @@ impl Pages {
             }
             Effect::Reply { call, result } => self.replied(book, now, *call, result),
             Effect::Observe(event) => {
-                of_event(event, &mut self.tally);
+                if let control::Event::Dispatcher(event) = event {
+                    of_event(event, &mut self.tally);
+                }
                 self.note(NODE, LineKind::Effect, 1, || format!("{event:?}"));
             }
             Effect::Push { task } => {
@@ -366,7 +368,12 @@ impl Pages {
         if self.given_up.remove(&call) {
             return self.tally.mark(Mark::CancelledTooLate);
         }
-        let answer = result.clone().map(|control::Reply::Dispatcher(reply)| reply);
+        let answer = match result {
+            Ok(control::Reply::Dispatcher(reply)) => Ok(reply.clone()),
+            // Nobody asks the coordination service in this world.
+            Ok(control::Reply::Coordination(_)) => return,
+            Err(status) => Err(status.clone()),
+        };
         self.note(NODE, LineKind::Effect, of_reply(&answer), || format!("call {call}: {answer:?}"));
         let durable = self.durable;
         book.judge(self, now, &Seen::Answered { call, answer: &answer, durable });
