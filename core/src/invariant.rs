@@ -74,12 +74,20 @@ pub fn check_dispatcher(dispatcher: &Dispatcher) -> Result<(), Violation> {
     check(OF_DISPATCHER, dispatcher)
 }
 
+/// Checks the coordination service's durable state.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn check_coordination_state(state: &coordination::State) -> Result<(), Violation> {
+    check(OF_COORDINATION_STATE, state)
+}
+
 /// Checks the coordination service with its durable state.
 ///
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_coordination(service: &Coordination) -> Result<(), Violation> {
-    check(OF_COORDINATION_STATE, service.state())?;
+    check_coordination_state(service.state())?;
     check(OF_COORDINATION, service)
 }
 

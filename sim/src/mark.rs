@@ -118,6 +118,35 @@ named! {
         CompressionAskedAgain = "compression-asked-again",
         /// A definition was a blob, and forgotten.
         BlobForgotten = "blob-forgotten",
+        // The coordination service.
+        /// All tasks of a job registered.
+        AllRegistered = "all-registered",
+        /// A job's size was learnt.
+        SizeLearnt = "size-learnt",
+        /// A namespace began another life than its first.
+        LifeBegunAnew = "life-begun-anew",
+        /// A task came back with another incarnation.
+        TaskReturned = "task-returned",
+        /// A task was set to error.
+        TaskFailed = "task-failed",
+        /// A task left.
+        TaskLeft = "task-left",
+        /// An error was spread to all who poll.
+        ErrorSpread = "error-spread",
+        /// A barrier failed.
+        BarrierFailed = "barrier-failed",
+        /// Tasks met at a barrier.
+        BarrierPassed = "barrier-passed",
+        /// The service was held up, and blamed nobody for it.
+        HeldUp = "held-up",
+        /// Keys went with the task they were leased to.
+        LeasesEnded = "leases-ended",
+        /// A marked call came again, and happened once.
+        MarkedCallAgain = "marked-call-again",
+        /// A get that waited got its value.
+        GetWaited = "get-waited",
+        /// The keys of a watch were told anew, since too little is remembered.
+        WatchToldAnew = "watch-told-anew",
         // Several things at once.
         /// Two partitions overlapped.
         PartitionsOverlapped = "partitions-overlapped",

@@ -1,6 +1,7 @@
 //! Notes which states were reached, from what oracles see.
 
 use rondo_core::control::Record;
+use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
 use rondo_core::ids::CallId;
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ impl Watch {
             Seen::Taken { call, request, .. } => self.taken(*call, request, state, tally),
             Seen::Recorded { record: Record::Dispatcher(record), .. } => {
                 of_record(record, state, tally);
+            }
+            Seen::Recorded { record: Record::Coordination(record), .. } => {
+                of_coordination_record(record, tally);
             }
             Seen::Answered { call, answer, .. } => {
                 let asked = self.asked.remove(call);
@@ -136,6 +140,35 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         _ => return,
     };
     tally.mark(mark);
+}
+
+/// Marks what the coordination service itself tells.
+pub fn of_coordination_event(event: &coordination::Event, tally: &mut Tally) {
+    use coordination::Event as E;
+    let mark = match event {
+        E::LifeBegun { life: 1, .. } => return,
+        E::LifeBegun { .. } => Mark::LifeBegunAnew,
+        E::SizeLearnt { .. } => Mark::SizeLearnt,
+        E::AllRegistered { .. } => Mark::AllRegistered,
+        E::TaskReturned { .. } => Mark::TaskReturned,
+        E::TaskFailed { .. } => Mark::TaskFailed,
+        E::TaskLeft { .. } => Mark::TaskLeft,
+        E::ErrorSpread { .. } => Mark::ErrorSpread,
+        E::BarrierFailed { .. } => Mark::BarrierFailed,
+        E::HeldUp { .. } => Mark::HeldUp,
+    };
+    tally.mark(mark);
+}
+
+fn of_coordination_record(record: &coordination::Record, tally: &mut Tally) {
+    use coordination::Record as R;
+    match record {
+        R::EndLeases { .. } => tally.mark(Mark::LeasesEnded),
+        R::EndBarrier { barrier: BarrierKey::Named(_), fault: None, .. } => {
+            tally.mark(Mark::BarrierPassed);
+        }
+        _ => {}
+    }
 }
 
 /// Marks what the node itself tells.

@@ -73,6 +73,11 @@ impl Recovery {
         &self.dispatcher
     }
 
+    /// The coordination service's state so far.
+    pub const fn coordination(&self) -> &coordination::State {
+        &self.coordination
+    }
+
     /// The last record applied.
     pub const fn applied(&self) -> Lsn {
         self.applied

@@ -102,6 +102,16 @@ impl Oracle for Acknowledged {
                 self.told = self.told.max(needs);
                 return self.reported(*call, shadow);
             }
+            Seen::Told { call, answer, durable } => {
+                let needs = self.written.remove(call).unwrap_or(Lsn::NONE);
+                if needs > *durable && answer.is_ok() {
+                    return Err(format!(
+                        "call {call} got {answer:?} before record {needs} was durable (record \
+                         {durable} was)"
+                    ));
+                }
+                self.told = self.told.max(needs.min(*durable));
+            }
             Seen::Answered { call, answer: Err(_), .. } | Seen::GivenUp { call } => {
                 self.written.remove(call);
                 self.removing.remove(call);

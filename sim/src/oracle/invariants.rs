@@ -18,7 +18,10 @@ impl Oracle for Invariants {
                 invariant::check_all(node).map_err(|violation| violation.to_string())
             }
             Seen::Recovered { state, .. } => {
-                invariant::check_state(&state.dispatcher).map_err(|violation| violation.to_string())
+                invariant::check_state(&state.dispatcher)
+                    .map_err(|violation| violation.to_string())?;
+                let violated = invariant::check_coordination_state(&state.coordination);
+                violated.map_err(|violation| violation.to_string())
             }
             _ => Ok(()),
         }

@@ -7,11 +7,15 @@ mod acknowledged;
 mod again;
 mod agreement;
 mod answers;
+mod barriers;
 mod collection;
+mod errors;
 mod exactly_once;
 mod identity;
 mod invariants;
 mod invented;
+mod isolation;
+mod keys;
 mod leftover;
 mod liveness;
 mod patience;
@@ -20,9 +24,11 @@ mod replay;
 mod rounds;
 mod seen;
 pub mod shadow;
+mod silence;
 mod splits;
 mod start;
 mod votes;
+mod watches;
 
 use rondo_core::control::Recovered;
 use rondo_core::dispatcher::Config;
@@ -31,7 +37,7 @@ use rondo_core::time::Time;
 pub use self::patience::Patience;
 pub use self::seen::{Caller, Seen, Waiting};
 use self::shadow::Shadow;
-use crate::swarm::Swarm;
+use crate::swarm::{CoordinationShape, Swarm};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,18 +72,24 @@ pub trait Oracle: Send {
 /// All oracles of a run.
 pub struct Oracles {
     shadow: Shadow,
+    coordination: Option<CoordinationShape>,
     all: Vec<Box<dyn Oracle>>,
 }
 
 impl Oracles {
     /// All that watch a run of this configuration.
     pub fn new(swarm: &Swarm) -> Self {
-        Self { shadow: Shadow::default(), all: all(&swarm.settings) }
+        Self::with(&swarm.settings, swarm.coordination.clone())
+    }
+
+    fn with(settings: &Config, coordination: Option<CoordinationShape>) -> Self {
+        let all = all(settings, coordination.as_ref());
+        Self { shadow: Shadow::default(), coordination, all }
     }
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
     pub fn begin_anew(&mut self, settings: &Config) {
-        *self = Self { shadow: Shadow::default(), all: all(settings) };
+        *self = Self::with(settings, self.coordination.take());
     }
 
     /// The journal was written anew while the node was down, and makes this state.
@@ -112,7 +124,7 @@ impl Oracles {
 }
 
 /// One of each, for these settings.
-fn all(settings: &Config) -> Vec<Box<dyn Oracle>> {
+fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<dyn Oracle>> {
     vec![
         Box::new(answers::Answers::default()),
         Box::new(acknowledged::Acknowledged::default()),
@@ -131,6 +143,12 @@ fn all(settings: &Config) -> Vec<Box<dyn Oracle>> {
         Box::new(start::Start),
         Box::new(liveness::Liveness),
         Box::new(leftover::Leftover::new(settings.clone())),
+        Box::new(keys::Keys::default()),
+        Box::new(barriers::Barriers::new(coordination)),
+        Box::new(errors::Errors::new(coordination)),
+        Box::new(watches::Watches::default()),
+        Box::new(isolation::Isolation::default()),
+        Box::new(silence::Silence::new(coordination)),
     ]
 }
 

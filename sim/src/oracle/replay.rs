@@ -19,13 +19,18 @@ impl Oracle for Replay {
                 if last != written {
                     return Err(format!("the node is at record {last}, {written} was written"));
                 }
-                match node.dispatcher().state() == shadow.state() {
+                let same = node.dispatcher().state() == shadow.state()
+                    && node.coordination().state() == shadow.coordination();
+                match same {
                     true => Ok(()),
                     false => Err(format!("at record {last} memory differs from the records")),
                 }
             }
             Seen::Reread(Err(reason)) => Err(format!("stored bytes cannot be read: {reason}")),
-            Seen::Reread(Ok(recovered)) if recovered.dispatcher != *shadow.state() => {
+            Seen::Reread(Ok(recovered))
+                if recovered.dispatcher != *shadow.state()
+                    || recovered.coordination != *shadow.coordination() =>
+            {
                 Err(format!("at record {} stored bytes differ from the records", recovered.applied))
             }
             _ => Ok(()),

@@ -1,9 +1,11 @@
 //! What oracles see.
 
 use rondo_core::control::{Node, Record, Recovered};
+use rondo_core::coordination;
 use rondo_core::dispatcher::{Config, Reply, Request, TaskDef};
 use rondo_core::ids::{CallId, IterationId, Lsn, TaskId};
 use rondo_core::status::Status;
+use rondo_core::time::Duration;
 
 /// Who makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,24 @@ pub enum Seen<'a> {
         /// How far the disk has said that the journal is durable.
         durable: Lsn,
     },
+    /// The node took a call to the coordination service.
+    Asked {
+        /// The call.
+        call: CallId,
+        /// Whose.
+        by: Caller,
+        /// What it asks.
+        asked: &'a coordination::Call,
+    },
+    /// An answer of the coordination service left the node.
+    Told {
+        /// The call.
+        call: CallId,
+        /// The answer.
+        answer: &'a Result<coordination::Reply, Status>,
+        /// How far the disk has said that the journal is durable.
+        durable: Lsn,
+    },
     /// A worker is told of a task.
     Pushed(&'a TaskDef),
     /// The caller waits no longer, and the node has been told.
@@ -71,6 +91,11 @@ pub enum Seen<'a> {
         reason: &'a str,
         /// Whether the disk had failed.
         disk_failed: bool,
+    },
+    /// The node goes on after it stood still.
+    Resumed {
+        /// For so long.
+        stood: Duration,
     },
     /// The node's process is gone; calls under way are never answered.
     Died,

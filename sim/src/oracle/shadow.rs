@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use rondo_core::control::{Record, Recovered, Recovery};
+use rondo_core::coordination;
 use rondo_core::dispatcher::State;
 use rondo_core::ids::Lsn;
 
@@ -21,6 +22,11 @@ impl Shadow {
     /// The state that all records make.
     pub fn state(&self) -> &State {
         self.live.dispatcher()
+    }
+
+    /// The coordination service's state that all records make.
+    pub const fn coordination(&self) -> &coordination::State {
+        self.live.coordination()
     }
 
     /// The newest record.

@@ -29,6 +29,7 @@ pub fn run(source: &Source, options: RunOptions) -> Outcome {
         true => Swarm::standard(source),
         false => Swarm::draw(source),
     };
+    let swarm = swarm.for_dispatcher();
     let (source, of) = (source.clone(), swarm.clone());
     let seed = source.first_of("runtime");
     let thread = std::thread::spawn(move || {

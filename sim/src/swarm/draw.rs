@@ -2,7 +2,9 @@
 
 use rondo_core::dispatcher::Config;
 
-use super::{DatasetShape, Ending, JournalShape, NetShape, Pace, Swarm, settings};
+use super::{
+    CoordinationShape, DatasetShape, Ending, JournalShape, NetShape, Pace, Swarm, settings,
+};
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
 use crate::workload::kind::Weights;
@@ -10,6 +12,11 @@ use crate::workload::kind::Weights;
 /// How often runs end in which way. What comes after the span is mostly idle, but long.
 const ENDINGS: [Ending; 6] =
     [Ending::Cut, Ending::Heal, Ending::Heal, Ending::Drain, Ending::Cut, Ending::Heal];
+
+/// Whether the dispatcher and the coordination service take part.
+const DISPATCHER: (bool, bool) = (true, false);
+const COORDINATION: (bool, bool) = (false, true);
+const BOTH: (bool, bool) = (true, true);
 
 /// Runs in which the power goes all the time take no longer.
 const POWER_SPAN_MS_MAX: u64 = 30_000;
@@ -45,12 +52,30 @@ impl Swarm {
             datasets: datasets(s),
             job_names: small(s.between(1, 4)),
             look_every: s.pick(&[256, 64, 1000]).copied().unwrap_or(256),
+            coordination: None,
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
         swarm.cut_off_writes(s);
         swarm.fill_disk(s);
+        swarm.take_part(s);
         swarm
+    }
+
+    /// Which systems take part: the dispatcher as it would alone, or the coordination service, or
+    /// both.
+    fn take_part(&mut self, s: &mut Stream) {
+        let systems = s.pick(&[DISPATCHER, DISPATCHER, COORDINATION, COORDINATION, BOTH]);
+        let (dispatcher, coordination) = systems.copied().unwrap_or(DISPATCHER);
+        if !coordination {
+            return;
+        }
+        self.weights.draw_coordination(s);
+        self.coordination = Some(CoordinationShape::draw(s));
+        if !dispatcher {
+            (self.workers, self.consumers, self.together) = (0, 0, 0);
+            (self.rogues, self.operators) = (0, 0);
+        }
     }
 
     /// Where consumers read together, workers come and go more often: only then have they to agree on
@@ -94,14 +119,28 @@ impl Swarm {
         self.pace.worker_heartbeat_ms = self.pace.worker_heartbeat_ms.min(1000);
     }
 
+    /// The same with the dispatcher alone, for a world where nobody asks the coordination service.
+    #[must_use]
+    pub fn for_dispatcher(mut self) -> Self {
+        if self.coordination.take().is_some() && self.workers == 0 {
+            (self.workers, self.consumers) = (2, 2);
+        }
+        self
+    }
+
     /// The run that speed is measured with: a minute, five machines, faults.
     pub fn standard(source: &Source) -> (Self, Stream) {
         let (mut swarm, stream) = Self::draw(source);
         swarm.span_ms = 60_000;
         swarm.ending = Ending::Cut;
-        (swarm.workers, swarm.consumers) = (2, 2);
-        swarm.together = swarm.together.min(2);
+        if swarm.workers > 0 {
+            (swarm.workers, swarm.consumers) = (2, 2);
+            swarm.together = swarm.together.min(2);
+        }
         (swarm.rogues, swarm.operators) = (0, 0);
+        if let Some(coordination) = &mut swarm.coordination {
+            coordination.meet_standard();
+        }
         (swarm, stream)
     }
 

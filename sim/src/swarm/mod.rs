@@ -1,5 +1,6 @@
 //! The configuration of one run, drawn from its seed and printed whole.
 
+mod coordination;
 mod draw;
 mod print;
 mod settings;
@@ -8,6 +9,7 @@ mod stored;
 use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
 
+pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
 use crate::fault::Faults;
 use crate::workload::kind::Weights;
 
@@ -48,6 +50,9 @@ pub struct Swarm {
     pub job_names: u32,
     /// Every how many steps of the node all invariants are checked.
     pub look_every: u64,
+    /// The coordination service's part, if it has one.
+    #[serde(default)]
+    pub coordination: Option<CoordinationShape>,
 }
 
 /// What a run does when things have gone wrong long enough.

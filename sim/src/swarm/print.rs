@@ -28,6 +28,9 @@ impl fmt::Display for Swarm {
         for (number, dataset) in self.datasets.iter().enumerate() {
             writeln!(out, "dataset {number} {dataset}")?;
         }
+        if let Some(coordination) = &self.coordination {
+            writeln!(out, "coordination {coordination:?}")?;
+        }
         writeln!(out, "jobs      {} names; looks every {} steps", self.job_names, self.look_every)
     }
 }

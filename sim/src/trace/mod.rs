@@ -1,11 +1,13 @@
 //! What a run did: a hash over every input, effect, record and fault with its time, and, when
 //! somebody wants to look, all of it as lines.
 
+mod coordination;
 mod fingerprint;
 pub mod html;
 pub mod json;
 pub mod text;
 
+pub use self::coordination::{of_call, of_coordination};
 pub use self::fingerprint::{of_reply, of_request};
 
 /// A hash that takes numbers one after the other.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, TaskDef};
 use rondo_core::ids::{IterationId, TaskId};
 use rondo_core::status::Status;
@@ -27,6 +28,8 @@ pub enum Role {
     Rogue,
     /// Somebody at the command line.
     Operator,
+    /// A process of a job that the coordination service holds together.
+    Task,
 }
 
 /// What a consumer asks of a worker: an element of a task in a round.
@@ -60,6 +63,13 @@ pub enum Happening {
         token: u64,
         /// The answer.
         answer: Result<Reply, Status>,
+    },
+    /// The coordination service answered a call, or it is certain that no answer comes.
+    Coordinated {
+        /// The call.
+        token: u64,
+        /// The answer.
+        answer: Result<coordination::Reply, Status>,
     },
     /// The dispatcher tells a worker of a task.
     Pushed(TaskDef),
@@ -96,7 +106,14 @@ pub enum Act {
         /// What it asks.
         request: Request,
     },
-    /// Waits no longer for the dispatcher's answer.
+    /// Asks the coordination service.
+    Coordinate {
+        /// The actor's own number for the call.
+        token: u64,
+        /// What it asks.
+        call: Box<coordination::Call>,
+    },
+    /// Waits no longer for an answer of the node.
     GiveUp {
         /// The call.
         token: u64,
@@ -161,6 +178,10 @@ pub trait Actor {
     fn got_on_at(&self) -> Time;
     /// What it waits for, for people.
     fn state(&self) -> String;
+    /// The job whose tasks can only get on together, if it is one of them.
+    fn job(&self) -> Option<u32> {
+        None
+    }
     /// The address where others reach it, if it serves.
     fn address(&self) -> Option<Arc<str>> {
         None

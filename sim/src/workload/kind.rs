@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use rondo_core::coordination::Method;
 use rondo_core::dispatcher::{Reply, Request};
-use rondo_core::status::{Code, Status};
+use rondo_core::status::{Code, Detail, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::named::named;
 use crate::rng::Stream;
 
 named! {
-    /// A kind of request to the dispatcher.
+    /// A kind of request: those to the dispatcher, then those to the coordination service.
     Kind {
         /// `RegisterDataset`.
         RegisterDataset = "register-dataset",
@@ -50,6 +51,48 @@ named! {
         DeletePosition = "delete-position",
         /// `ListPositions`.
         ListPositions = "list-positions",
+        /// `RegisterTask`.
+        RegisterTask = "register-task",
+        /// `Heartbeat`.
+        Heartbeat = "heartbeat",
+        /// `ShutdownTask`.
+        ShutdownTask = "shutdown-task",
+        /// `ResetTask`.
+        ResetTask = "reset-task",
+        /// `PollForError`.
+        PollForError = "poll-for-error",
+        /// `ReportErrorToService`.
+        ReportError = "report-error",
+        /// `GetTaskState`.
+        GetTaskState = "get-task-state",
+        /// `GetJobState`.
+        GetJobState = "get-job-state",
+        /// `WatchTasks`.
+        WatchTasks = "watch-tasks",
+        /// `GetAliveTasks`.
+        GetAliveTasks = "get-alive-tasks",
+        /// `WaitForAllTasks`.
+        WaitForAllTasks = "wait-for-all-tasks",
+        /// `Barrier`.
+        Barrier = "barrier",
+        /// `CancelBarrier`.
+        CancelBarrier = "cancel-barrier",
+        /// `PutKeyValue`.
+        PutKeyValue = "put-key-value",
+        /// `GetKeyValue`.
+        GetKeyValue = "get-key-value",
+        /// `TryGetKeyValue`.
+        TryGetKeyValue = "try-get-key-value",
+        /// `IncrementKeyValue`.
+        IncrementKeyValue = "increment-key-value",
+        /// `GetKeyValueDir`.
+        GetKeyValueDir = "get-key-value-dir",
+        /// `DeleteKeyValue`.
+        DeleteKeyValue = "delete-key-value",
+        /// `WatchKeys`.
+        WatchKeys = "watch-keys",
+        /// `ResetNamespace`.
+        ResetNamespace = "reset-namespace",
     }
 }
 
@@ -77,6 +120,39 @@ impl Kind {
             Request::DeletePosition { .. } => Self::DeletePosition,
             Request::ListPositions => Self::ListPositions,
         }
+    }
+
+    /// The kind of a request to the coordination service.
+    pub const fn of_method(method: &Method) -> Self {
+        match method {
+            Method::RegisterTask { .. } => Self::RegisterTask,
+            Method::Heartbeat { .. } => Self::Heartbeat,
+            Method::ShutdownTask { .. } => Self::ShutdownTask,
+            Method::ResetTask { .. } => Self::ResetTask,
+            Method::PollForError { .. } => Self::PollForError,
+            // What agents serve nobody asks of the service here.
+            Method::ReportErrorToService { .. } | Method::ReportErrorToTask => Self::ReportError,
+            Method::GetTaskState { .. } => Self::GetTaskState,
+            Method::GetJobState { .. } => Self::GetJobState,
+            Method::WatchTasks { .. } => Self::WatchTasks,
+            Method::GetAliveTasks { .. } => Self::GetAliveTasks,
+            Method::WaitForAllTasks { .. } => Self::WaitForAllTasks,
+            Method::Barrier { .. } => Self::Barrier,
+            Method::CancelBarrier { .. } => Self::CancelBarrier,
+            Method::PutKeyValue { .. } => Self::PutKeyValue,
+            Method::GetKeyValue { .. } => Self::GetKeyValue,
+            Method::TryGetKeyValue { .. } => Self::TryGetKeyValue,
+            Method::IncrementKeyValue { .. } => Self::IncrementKeyValue,
+            Method::GetKeyValueDir { .. } => Self::GetKeyValueDir,
+            Method::DeleteKeyValue { .. } => Self::DeleteKeyValue,
+            Method::WatchKeys { .. } => Self::WatchKeys,
+            Method::ResetNamespace => Self::ResetNamespace,
+        }
+    }
+
+    /// Whether it is asked of the coordination service.
+    pub const fn is_coordination(self) -> bool {
+        self as usize >= Self::RegisterTask as usize
     }
 
     /// Whether an answer is one to a request of this kind.
@@ -131,11 +207,22 @@ impl From<BTreeMap<Kind, u32>> for Weights {
 impl Weights {
     /// Some kinds never, the others with widely differing weights.
     pub fn draw(stream: &mut Stream) -> Self {
-        let mut weights = [0; Kind::COUNT];
-        for weight in &mut weights {
-            *weight = stream.pick(&[1, 0, 10, 100, 10, 1]).copied().unwrap_or(1);
+        let mut weights = Self([0; Kind::COUNT]);
+        weights.draw_some(stream, false);
+        weights
+    }
+
+    /// Likewise for kinds of requests to the coordination service.
+    pub fn draw_coordination(&mut self, stream: &mut Stream) {
+        self.draw_some(stream, true);
+    }
+
+    fn draw_some(&mut self, stream: &mut Stream, coordination: bool) {
+        for (kind, weight) in Kind::ALL.iter().zip(&mut self.0) {
+            if kind.is_coordination() == coordination {
+                *weight = stream.pick(&[1, 0, 10, 100, 10, 1]).copied().unwrap_or(1);
+            }
         }
-        Self(weights)
     }
 
     /// A kind's weight.
@@ -159,6 +246,13 @@ impl Weights {
 #[derive(Clone, Debug)]
 pub struct Outcomes([Outcome; Kind::COUNT]);
 
+/// Whether the end of a poll is the error of a job, not a refusal of the poll.
+pub fn tells_error(status: &Status) -> bool {
+    let tells = |detail: &Detail| matches!(detail, Detail::CoordinationService { .. });
+    let refuses = matches!(status.code, Code::FailedPrecondition | Code::Cancelled);
+    !refuses && status.details.iter().any(tells)
+}
+
 /// What became of requests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -178,12 +272,16 @@ impl Default for Outcomes {
 
 impl Outcomes {
     /// Counts an answer; `None` when there was none.
-    pub fn count(&mut self, kind: Kind, answer: Option<&Result<Reply, Status>>) {
+    pub fn count<R>(&mut self, kind: Kind, answer: Option<&Result<R, Status>>) {
         let Some(outcome) = self.0.get_mut(kind.index()) else {
             return;
         };
         let place = match answer {
             Some(Ok(_)) => &mut outcome.succeeded,
+            // Whoever polls for errors has succeeded when it gets one.
+            Some(Err(status)) if kind == Kind::PollForError && tells_error(status) => {
+                &mut outcome.succeeded
+            }
             Some(Err(status)) if status.code != Code::Unavailable => &mut outcome.refused,
             _ => &mut outcome.failed,
         };

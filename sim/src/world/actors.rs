@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use rondo_core::dispatcher::Reply;
+use rondo_core::control::{Reply, Request};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
+use rondo_core::{coordination, dispatcher};
 
 use super::event::Event;
 use super::letter::{CallOf, Letter, NODE};
@@ -101,26 +102,45 @@ impl World {
         };
         let (_, kind) = machine.open.swap_remove(at);
         self.outcomes.count(kind, Some(&answer));
+        let token = of.token;
+        let what = match answer {
+            Ok(Reply::Dispatcher(reply)) => self.learn(of.actor, token, Ok(reply)),
+            Ok(Reply::Coordination(reply)) => Happening::Coordinated { token, answer: Ok(reply) },
+            Err(status) if kind.is_coordination() => {
+                Happening::Coordinated { token, answer: Err(status) }
+            }
+            Err(status) => self.learn(of.actor, token, Err(status)),
+        };
+        self.tell(of.actor, what);
+    }
+
+    /// What all learn from an answer of the dispatcher.
+    fn learn(
+        &mut self,
+        actor: u32,
+        token: u64,
+        answer: Result<dispatcher::Reply, Status>,
+    ) -> Happening {
         if let Ok(reply) = &answer {
             self.known.learn(reply);
         }
-        self.mark_former_life(of.actor, &answer);
-        self.tell(of.actor, Happening::Answered { token: of.token, answer });
+        self.mark_former_life(actor, &answer);
+        Happening::Answered { token, answer }
     }
 
     /// Which of the node's disks a client is of, and what those of a former one are told.
-    fn mark_former_life(&mut self, actor: u32, answer: &Result<Reply, Status>) {
+    fn mark_former_life(&mut self, actor: u32, answer: &Result<dispatcher::Reply, Status>) {
         let disks = self.node.disks;
         let Some(machine) = self.actors.get_mut(actor as usize) else {
             return;
         };
         match answer {
             // All that it asks for from here on follows from this.
-            Ok(Reply::Dataset(_)) => machine.disk = disks,
+            Ok(dispatcher::Reply::Dataset(_)) => machine.disk = disks,
             Err(status) if machine.disk != disks && status.code == Code::NotFound => {
                 self.tally.mark(Mark::FormerLifeRefused);
             }
-            Ok(Reply::ClientHeartbeat(reply))
+            Ok(dispatcher::Reply::ClientHeartbeat(reply))
                 if machine.disk == disks && disks > 0 && reply.iteration_finished =>
             {
                 self.tally.mark(Mark::IterationAfterEmptyDisk);
@@ -221,7 +241,14 @@ impl World {
         let life = self.actors.get(actor as usize).map_or(0, |machine| machine.life);
         let of = |token| CallOf { actor, life, token };
         match act {
-            Act::Call { token, request } => self.call(of(token), request),
+            Act::Call { token, request } => {
+                self.call(of(token), Kind::of(&request), Request::Dispatcher(request));
+            }
+            Act::Coordinate { token, call } => {
+                let kind = Kind::of_method(&call.method);
+                let request = coordination::Request::Call(call);
+                self.call(of(token), kind, Request::Coordination(request));
+            }
             Act::GiveUp { token } => self.give_up(of(token)),
             Act::Ask { address, token, read } => self.ask(of(token), &address, read),
             Act::Tell { to, token, answer } => {
@@ -247,9 +274,9 @@ impl World {
         }
     }
 
-    fn call(&mut self, of: CallOf, request: rondo_core::dispatcher::Request) {
+    fn call(&mut self, of: CallOf, kind: Kind, request: Request) {
         if let Some(machine) = self.actors.get_mut(of.actor as usize) {
-            machine.open.push((of.token, Kind::of(&request)));
+            machine.open.push((of.token, kind));
         }
         if self.faults_on() && self.chance(Fault::ConnectRefused, 10) {
             self.struck(Fault::ConnectRefused, of.actor + 1, String::new);
@@ -266,7 +293,7 @@ impl World {
             && let Some(at) = machine.open.iter().position(|(token, _)| *token == of.token)
         {
             let (_, kind) = machine.open.swap_remove(at);
-            self.outcomes.count(kind, None);
+            self.outcomes.count::<Reply>(kind, None);
             self.post(of.actor + 1, NODE, Letter::Cancel(of));
         }
     }
@@ -317,7 +344,7 @@ impl World {
         let open = std::mem::take(&mut machine.open);
         let life = machine.life;
         for (token, kind) in open {
-            self.outcomes.count(kind, None);
+            self.outcomes.count::<Reply>(kind, None);
             // Its connection breaks.
             let of = CallOf { actor, life, token };
             self.post(actor + 1, NODE, Letter::Cancel(of));

@@ -76,12 +76,13 @@ impl World {
     /// Some actors stay broken for ever: dead, or cut off in one direction or both.
     fn choose_core(&mut self) {
         // Without a timeout lost workers are waited for by intent.
-        if self.node.settings.worker_timeout.is_none() {
+        let workers = self.swarm.workers > 0;
+        if workers && self.node.settings.worker_timeout.is_none() {
             return;
         }
         let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
         for actor in 0..self.machines_of_actors() {
-            let is_last_worker = actor == 0;
+            let is_last_worker = actor == 0 && workers;
             if is_last_worker || !self.ending_stream.chance(250) {
                 continue;
             }
@@ -135,6 +136,7 @@ impl World {
             let must = match machine.role {
                 Role::Worker => self.is_served(machine),
                 Role::Consumer => served && gives_up,
+                Role::Task => self.is_whole(machine.actor.job()),
                 Role::Rogue | Role::Operator => false,
             };
             let stuck = must && machine.actor.got_on_at() <= since;
@@ -142,6 +144,12 @@ impl World {
             stuck.then(|| Waiting { who, what: machine.actor.state() })
         });
         waiting.collect()
+    }
+
+    /// Whether all tasks of a job are of the core.
+    fn is_whole(&self, job: Option<u32>) -> bool {
+        let mut tasks = self.actors.iter().filter(|machine| machine.actor.job() == job);
+        job.is_some() && tasks.all(|machine| machine.core)
     }
 
     /// Whether a machine is a worker of the core that may register.

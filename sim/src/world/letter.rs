@@ -1,6 +1,7 @@
 //! Messages under way.
 
-use rondo_core::dispatcher::{Reply, Request, TaskDef};
+use rondo_core::control::{Reply, Request};
+use rondo_core::dispatcher::TaskDef;
 use rondo_core::status::Status;
 
 use crate::workload::{Read, ReadAnswer};

@@ -1,6 +1,6 @@
 //! The node's process begins, dies, and begins again.
 
-use rondo_core::control::{Durability, Node};
+use rondo_core::control::{Config, Durability, Node};
 use rondo_core::ids::Lsn;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
@@ -14,6 +14,7 @@ use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::Seen;
 use crate::process::{Begun, Recovering};
+use crate::swarm::CoordinationShape;
 use crate::trace::LineKind;
 
 /// One step of a recovery, in ns.
@@ -122,7 +123,10 @@ impl World {
         let now = self.node_time();
         let settings = self.node.settings.clone();
         self.patience.begin(settings.worker_timeout);
-        self.node.node = Some(Node::start(Durability::Journal, settings, recovered, now));
+        let coordination = self.swarm.coordination.as_ref().map(CoordinationShape::settings);
+        let config =
+            Config { dispatcher: settings, coordination: coordination.unwrap_or_default() };
+        self.node.node = Some(Node::start(Durability::Journal, config, recovered, now));
         self.node.journal = Some(journal);
         self.node.being = Being::Up;
         self.node.disk_failed = false;
@@ -261,6 +265,8 @@ impl World {
     pub(super) fn resume_node(&mut self) {
         if self.node.being == Being::Paused {
             self.node.being = Being::Up;
+            let stood = self.now_ns.saturating_sub(self.node.paused_at_ns);
+            self.see(&Seen::Resumed { stood: Duration::from_nanos(stood) });
         }
         let held = std::mem::take(&mut self.node.held);
         for place in held {

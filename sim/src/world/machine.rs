@@ -72,6 +72,8 @@ pub(super) struct NodeMachine {
     pub(super) power_was_cut: bool,
     /// The disk has broken its word, so that acknowledged records may be gone.
     pub(super) broke_word: bool,
+    /// When it began to stand still.
+    pub(super) paused_at_ns: u64,
     /// The machine asked for another try to write what was refused.
     pub(super) retry: bool,
     pub(super) down_since_ns: u64,
@@ -111,6 +113,7 @@ impl NodeMachine {
             disk_failed: false,
             power_was_cut: false,
             broke_word: false,
+            paused_at_ns: 0,
             retry: false,
             down_since_ns: 0,
             behind_ms: 0,

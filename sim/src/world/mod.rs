@@ -28,7 +28,7 @@ use crate::trace::{Line, LineKind, Trace};
 use crate::watch::Watch;
 use crate::workload::kind::Outcomes;
 use crate::workload::known::Known;
-use crate::workload::{Act, dispatcher};
+use crate::workload::{Act, coordination, dispatcher};
 
 /// Events after which a run is given up: it does not come to an end.
 const EVENTS_MAX: u64 = 5_000_000;
@@ -132,7 +132,7 @@ impl World {
         };
         let faults = &swarm.faults;
         let actors: Vec<ActorMachine> = (0..)
-            .zip(dispatcher::cast(&swarm))
+            .zip(dispatcher::cast(&swarm).into_iter().chain(coordination::cast(&swarm)))
             .map(|(number, actor)| ActorMachine::new(number, actor, source, faults))
             .collect();
         let machines = actors.len().saturating_add(1);

@@ -1,6 +1,7 @@
 //! The node takes steps: inputs in, effects carried out in order, the journal written and synced.
 
 use rondo_core::control::{Effect, Event as Observed, Health, Input, Reply, Request};
+use rondo_core::coordination;
 use rondo_core::dispatcher::{self, TaskDef};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
@@ -12,21 +13,32 @@ use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::{Caller, Seen};
 use crate::process::{CompactionStep, Offered, reread};
-use crate::trace::{LineKind, of_reply, of_request};
+use crate::trace::{LineKind, of_call, of_coordination, of_reply, of_request};
 use crate::watch;
 use crate::workload::Role;
 
+/// Calls to the coordination service have numbers from here on, so that a call's number tells whose
+/// it is when nobody waits for it any more.
+const COORDINATION_CALLS: u64 = 1 << 62;
 /// Steps between two comparisons with the stored bytes.
 const REREAD_EVERY: u64 = 1000;
 
 impl World {
     /// The node takes a call.
-    pub(super) fn take(&mut self, of: CallOf, copy: bool, request: dispatcher::Request) {
-        let call = CallId::new(self.node.next_call);
+    pub(super) fn take(&mut self, of: CallOf, copy: bool, request: Request) {
+        let first = match &request {
+            Request::Dispatcher(_) => 0,
+            Request::Coordination(_) => COORDINATION_CALLS,
+        };
+        let call = CallId::new(first.saturating_add(self.node.next_call));
         self.node.next_call = self.node.next_call.saturating_add(1);
         self.node.waiting.insert(call, of);
         let by = self.caller(of, copy);
-        self.trace.hash(self.now_ns, call.get(), of_request(&request));
+        let number = match &request {
+            Request::Dispatcher(request) => of_request(request),
+            Request::Coordination(request) => of_call(request),
+        };
+        self.trace.hash(self.now_ns, call.get(), number);
         let now_ns = self.now_ns;
         self.trace.line(now_ns, NODE, LineKind::Input, || {
             format!(
@@ -35,12 +47,18 @@ impl World {
                 if copy { " again" } else { "" }
             )
         });
-        self.see(&Seen::Taken { call, by, request: &request });
-        if let dispatcher::Request::WorkerHeartbeat(heartbeat) = &request {
+        match &request {
+            Request::Dispatcher(request) => self.see(&Seen::Taken { call, by, request }),
+            Request::Coordination(coordination::Request::Call(asked)) => {
+                self.see(&Seen::Asked { call, by, asked });
+            }
+            // A picture promises nothing.
+            Request::Coordination(coordination::Request::Report) => {}
+        }
+        if let Request::Dispatcher(dispatcher::Request::WorkerHeartbeat(heartbeat)) = &request {
             self.patience.hear(self.node.clock.shows(self.now_ns), heartbeat);
         }
         let entropy = self.node.stream.below(u64::MAX);
-        let request = Request::Dispatcher(request);
         self.step(Input::Request { call, request, entropy }, Some(call));
         self.settle();
     }
@@ -102,19 +120,16 @@ impl World {
                 }
             }
             Effect::RetryAppend => self.node.retry = true,
-            Effect::Reply { call, result: Ok(Reply::Dispatcher(reply)) } => {
-                self.answer(call, Ok(reply));
-            }
-            Effect::Reply { call, result: Err(status) } => self.answer(call, Err(status)),
+            Effect::Reply { call, result } => self.answer(call, result),
             Effect::Push { task } => self.push(task),
             Effect::ForgetBlob { .. } => self.tally.mark(Mark::BlobForgotten),
             Effect::Observe(Observed::Dispatcher(event)) => {
                 watch::of_event(&event, &mut self.tally);
                 self.mark_full(&event);
             }
-            // In these worlds nobody asks the coordination service.
-            Effect::Reply { result: Ok(Reply::Coordination(_)), .. }
-            | Effect::Observe(Observed::Coordination(_)) => {}
+            Effect::Observe(Observed::Coordination(event)) => {
+                watch::of_coordination_event(&event, &mut self.tally);
+            }
             Effect::Halt { reason } => self.halt(&reason),
         }
     }
@@ -130,12 +145,10 @@ impl World {
         self.see(&Seen::Recorded { lsn, record, during });
     }
 
-    fn answer(&mut self, call: CallId, answer: Result<dispatcher::Reply, Status>) {
-        let durable = self.durable();
-        self.trace.hash(self.now_ns, call.get(), of_reply(&answer));
+    fn answer(&mut self, call: CallId, answer: Result<Reply, Status>) {
         let now_ns = self.now_ns;
         self.trace.line(now_ns, NODE, LineKind::Effect, || format!("call {call} gets {answer:?}"));
-        self.see(&Seen::Answered { call, answer: &answer, durable });
+        self.show_answer(call, &answer);
         let Some(of) = self.node.waiting.remove(&call) else {
             return;
         };
@@ -143,6 +156,37 @@ impl World {
             return self.struck(Fault::ReplyLost, NODE, || format!("of call {call}"));
         }
         self.post(NODE, of.actor + 1, Letter::Reply { of, answer });
+    }
+
+    fn show_answer(&mut self, call: CallId, answer: &Result<Reply, Status>) {
+        let durable = self.durable();
+        let of_coordination = call.get() >= COORDINATION_CALLS;
+        match answer.clone() {
+            Ok(Reply::Coordination(reply)) => self.show_told(call, &Ok(reply), durable),
+            Err(status) if of_coordination => self.show_told(call, &Err(status), durable),
+            Ok(Reply::Dispatcher(reply)) => self.show_answered(call, &Ok(reply), durable),
+            Err(status) => self.show_answered(call, &Err(status), durable),
+        }
+    }
+
+    fn show_answered(
+        &mut self,
+        call: CallId,
+        answer: &Result<dispatcher::Reply, Status>,
+        durable: Lsn,
+    ) {
+        self.trace.hash(self.now_ns, call.get(), of_reply(answer));
+        self.see(&Seen::Answered { call, answer, durable });
+    }
+
+    fn show_told(
+        &mut self,
+        call: CallId,
+        answer: &Result<coordination::Reply, Status>,
+        durable: Lsn,
+    ) {
+        self.trace.hash(self.now_ns, call.get(), of_coordination(answer));
+        self.see(&Seen::Told { call, answer, durable });
     }
 
     fn push(&mut self, task: TaskDef) {

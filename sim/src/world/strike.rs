@@ -257,6 +257,7 @@ impl World {
         match machine.checked_sub(1) {
             None if self.node.being == Being::Up => {
                 self.node.being = Being::Paused;
+                self.node.paused_at_ns = self.now_ns;
                 self.queue.plan(until_ns, Event::ResumeNode);
             }
             Some(actor) => {
@@ -286,9 +287,11 @@ impl World {
 
     fn restart_worker(&mut self, fault: Fault, s: &mut Stream) {
         let actor = self.some_actor(s);
-        let is_worker =
-            self.actors.get(actor as usize).is_some_and(|machine| machine.role == Role::Worker);
-        if !is_worker {
+        let restarts = self
+            .actors
+            .get(actor as usize)
+            .is_some_and(|machine| matches!(machine.role, Role::Worker | Role::Task));
+        if !restarts {
             return;
         }
         self.struck(fault, actor + 1, String::new);

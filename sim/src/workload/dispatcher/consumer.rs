@@ -418,7 +418,7 @@ impl Actor for Consumer {
                 self.calls.clear();
                 self.rest(now, with);
             }
-            Happening::Pushed(_) | Happening::Asked { .. } => {}
+            Happening::Coordinated { .. } | Happening::Pushed(_) | Happening::Asked { .. } => {}
         }
     }
 

@@ -94,7 +94,10 @@ impl Actor for Operator {
                 }
             }
             Happening::Answered { token, .. } => drop(self.calls.take(token)),
-            Happening::Pushed(_) | Happening::Asked { .. } | Happening::Told { .. } => {}
+            Happening::Coordinated { .. }
+            | Happening::Pushed(_)
+            | Happening::Asked { .. }
+            | Happening::Told { .. } => {}
         }
     }
 

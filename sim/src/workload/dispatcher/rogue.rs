@@ -260,7 +260,10 @@ impl Actor for Rogue {
                 }
             }
             Happening::Answered { token, .. } => drop(self.calls.take(token)),
-            Happening::Pushed(_) | Happening::Asked { .. } | Happening::Told { .. } => {}
+            Happening::Coordinated { .. }
+            | Happening::Pushed(_)
+            | Happening::Asked { .. }
+            | Happening::Told { .. } => {}
         }
     }
 

@@ -276,7 +276,7 @@ impl Actor for Worker {
             Happening::Asked { from, token, read } => {
                 with.acts.push(Act::Tell { to: from, token, answer: self.tell(&read) });
             }
-            Happening::Told { .. } => {}
+            Happening::Told { .. } | Happening::Coordinated { .. } => {}
             Happening::Reborn { fresh } => {
                 self.reborn(now, fresh);
                 self.wake(now, with);

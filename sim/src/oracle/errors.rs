@@ -1,0 +1,111 @@
+//! An error reaches all: when one who polls for errors is told one, all others who poll in that life
+//! are, and everybody who polls in it later is at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rondo_core::coordination::{Call, Method, Reply};
+use rondo_core::ids::{CallId, ServiceIncarnation};
+use rondo_core::status::Status;
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+use crate::swarm::{CoordinationShape, namespace_name};
+use crate::workload::kind::tells_error;
+
+type Life = (Arc<str>, ServiceIncarnation);
+
+pub(super) struct Errors {
+    /// Namespaces whose tasks may come back: their errors are nobody else's.
+    recoverable: BTreeSet<String>,
+    polls: BTreeMap<CallId, Life>,
+    reports: BTreeMap<CallId, Life>,
+    /// Lives with an error that somebody was told.
+    spread: BTreeSet<Life>,
+}
+
+impl Errors {
+    pub(super) fn new(coordination: Option<&CoordinationShape>) -> Self {
+        let shapes = coordination.into_iter().flat_map(|shape| &shape.namespaces);
+        let recoverable = (0..).zip(shapes).filter(|(_, shape)| shape.recoverable);
+        Self {
+            recoverable: recoverable.map(|(number, _)| namespace_name(number)).collect(),
+            polls: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            spread: BTreeSet::new(),
+        }
+    }
+
+    /// Between two steps nobody polls in a life with an error.
+    fn check(&self) -> Verdict {
+        match self.polls.iter().find(|(_, life)| self.spread.contains(*life)) {
+            Some((call, (namespace, life))) => Err(format!(
+                "others were told an error in life {life} of {namespace}, and call {call} still \
+                 polls for one"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn asked(&mut self, call: CallId, asked: &Call, shadow: &Shadow) -> Verdict {
+        let namespace = shadow.coordination().named(&asked.namespace);
+        let Some(life) = namespace.map(|of| (asked.namespace.clone(), of.head().incarnation))
+        else {
+            return Ok(());
+        };
+        match asked.method {
+            Method::PollForError { .. } => drop(self.polls.insert(call, life)),
+            Method::ReportErrorToService { .. } => drop(self.reports.insert(call, life)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn told(&mut self, call: CallId, answer: &Result<Reply, Status>) {
+        let polled = self.polls.remove(&call);
+        if let (Some(life), Err(status)) = (polled, answer)
+            && tells_error(status)
+            && status.details.iter().all(|detail| {
+                matches!(detail, rondo_core::status::Detail::CoordinationService { .. })
+            })
+            && is_of_the_job(status)
+        {
+            self.spread.insert(life);
+        }
+        let reported = self.reports.remove(&call);
+        let reported = reported.filter(|life| !self.recoverable.contains(&*life.0));
+        if let (Some(life), Ok(Reply::ErrorReported)) = (reported, answer)
+            && self.polls.values().any(|polled| *polled == life)
+        {
+            self.spread.insert(life);
+        }
+    }
+}
+
+/// Whether it is an error that concerns all, not a refusal of the poll itself.
+fn is_of_the_job(status: &Status) -> bool {
+    use rondo_core::status::Code;
+    !matches!(status.code, Code::InvalidArgument | Code::Unavailable)
+        && !status.message.contains("life")
+}
+
+impl Oracle for Errors {
+    fn name(&self) -> &'static str {
+        "error-reaches-all"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Durable(_) => return self.check(),
+            Seen::Asked { call, asked, .. } => return self.asked(*call, asked, shadow),
+            Seen::Told { call, answer, .. } => self.told(*call, answer),
+            Seen::GivenUp { call } => drop(self.polls.remove(call)),
+            Seen::Died => {
+                self.polls.clear();
+                self.reports.clear();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! A task is given up no earlier than it has been silent for its timeout, as the service could hear
+//! it: since the process began, and since it last stood still.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rondo_core::control::Record;
+use rondo_core::coordination::{self, Call, Method, Reply};
+use rondo_core::ids::CallId;
+use rondo_core::status::Code;
+use rondo_core::time::{Duration, Time};
+
+use super::{Oracle, Seen, Shadow, Verdict};
+use crate::swarm::{CoordinationShape, namespace_name};
+
+/// A node that stood still for less than this, and a quarter of the shortest timeout, need not know it.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
+pub(super) struct Silence {
+    timeouts: BTreeMap<String, Duration>,
+    /// Since when the node has been awake.
+    awake: Time,
+    heard: BTreeMap<(Arc<str>, i32), Time>,
+    beats: BTreeMap<CallId, (Arc<str>, i32, Time)>,
+}
+
+impl Silence {
+    pub(super) fn new(coordination: Option<&CoordinationShape>) -> Self {
+        let shapes = coordination.into_iter().flat_map(|shape| &shape.namespaces);
+        let timeouts = (0..).zip(shapes).map(|(number, shape)| {
+            (namespace_name(number), Duration::from_millis(shape.heartbeat_ms))
+        });
+        Self {
+            timeouts: timeouts.collect(),
+            awake: Time::ZERO,
+            heard: BTreeMap::new(),
+            beats: BTreeMap::new(),
+        }
+    }
+
+    fn asked(&mut self, now: Time, call: CallId, asked: &Call) {
+        let task = match &asked.method {
+            Method::Heartbeat { task, .. } | Method::RegisterTask { task, .. } => task.index.get(),
+            _ => return,
+        };
+        self.beats.insert(call, (asked.namespace.clone(), task, now));
+    }
+
+    fn told(&mut self, call: CallId, reply: Option<&Reply>, shadow: &Shadow) {
+        let Some((namespace, task, at)) = self.beats.remove(&call) else {
+            return;
+        };
+        // Beats of a stale incarnation of one who may come back are answered, but not heard.
+        let known = shadow.coordination().named(&namespace);
+        let recoverable = known
+            .and_then(|of| of.tasks().get(&rondo_core::ids::TaskIndex::new(task)))
+            .is_some_and(|task| task.recoverable);
+        let heard = match reply {
+            Some(Reply::Registered(_)) => true,
+            Some(Reply::Heartbeat(_)) => !recoverable,
+            _ => false,
+        };
+        if heard {
+            let before = self.heard.entry((namespace, task)).or_default();
+            *before = (*before).max(at);
+        }
+    }
+
+    fn recorded(&self, now: Time, record: &coordination::Record, shadow: &Shadow) -> Verdict {
+        let coordination::Record::FailTask { namespace, task, fault, .. } = record else {
+            return Ok(());
+        };
+        let named = shadow.coordination().namespaces().get(namespace);
+        let Some(name) = named.map(|named| named.head().name.clone()) else {
+            return Ok(());
+        };
+        if fault.code != Code::Unavailable || fault.reported {
+            return Ok(());
+        }
+        let timeout = self.timeouts.get(&*name).copied().unwrap_or_default();
+        let heard = self.heard.get(&(name.clone(), task.get())).copied().unwrap_or_default();
+        let silent = now.since(heard.max(self.awake));
+        match silent < timeout {
+            true => Err(format!(
+                "task {task} of {name} was given up after {} ms of silence; it may be silent for \
+                 {} ms",
+                silent.as_millis(),
+                timeout.as_millis()
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Oracle for Silence {
+    fn name(&self) -> &'static str {
+        "silence"
+    }
+
+    fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Asked { call, asked, .. } => self.asked(now, *call, asked),
+            Seen::Told { call, answer, .. } => self.told(*call, answer.as_ref().ok(), shadow),
+            Seen::Recorded { record: Record::Coordination(record), .. } => {
+                return self.recorded(now, record, shadow);
+            }
+            Seen::Resumed { stood } => {
+                let shortest = self.timeouts.values().min().copied().unwrap_or_default();
+                let pulse = Duration::from_nanos(shortest.as_nanos() / 2);
+                if *stood
+                    > Duration::from_nanos(
+                        STOOD_STILL.max(pulse).as_nanos().saturating_add(pulse.as_nanos()),
+                    )
+                {
+                    self.awake = now;
+                }
+            }
+            Seen::Recovered { .. } => {
+                (self.awake, self.beats) = (now, BTreeMap::new());
+                self.heard.clear();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The coordination service's part in a run: its namespaces with their jobs, and who else asks it.
+
+use rondo_core::coordination::{Config, NamespaceConfig};
+use rondo_core::time::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::rng::Stream;
+
+/// The coordination service's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoordinationShape {
+    /// Its namespaces, each with a job.
+    pub namespaces: Vec<NamespaceShape>,
+    /// Clients that misbehave.
+    pub meddlers: u32,
+    /// People who reset namespaces.
+    pub resetters: u32,
+    /// How many keys there are of each kind.
+    pub keys: u64,
+    /// How many barriers there are.
+    pub barriers: u64,
+    /// Between two things a task does, on average, in ms.
+    pub act_ms: u64,
+    /// How long a task lives until it shuts down, on average, in ms.
+    pub stay_ms: u64,
+    /// Of a thousand calls that change something, so many are marked by a relay.
+    pub stamped: u32,
+}
+
+/// A namespace and its job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamespaceShape {
+    /// Tasks.
+    pub tasks: u32,
+    /// Whether the service is told how many there are.
+    pub told: bool,
+    /// Whether tasks say how many there are when they register.
+    pub said: bool,
+    /// Whether a task that dies may come back.
+    pub recoverable: bool,
+    /// How long a task may be silent, in ms.
+    pub heartbeat_ms: u64,
+    /// How long the first task that registers waits for the last, in ms.
+    pub register_ms: u64,
+    /// How long the first task that leaves waits for the last, in ms; 0 lets each leave alone.
+    pub shutdown_ms: u64,
+    /// Keys kept at once.
+    pub keys_max: usize,
+    /// Longest value, in bytes.
+    pub value_bytes_max: u64,
+}
+
+impl CoordinationShape {
+    pub(super) fn draw(s: &mut Stream) -> Self {
+        let count = s.pick(&[1, 1, 2]).copied().unwrap_or(1);
+        Self {
+            namespaces: (0..count).map(|_| NamespaceShape::draw(s)).collect(),
+            meddlers: u32::try_from(s.below(2)).unwrap_or(0),
+            resetters: u32::try_from(s.below(3) / 2).unwrap_or(0),
+            keys: s.between(1, 3),
+            barriers: s.between(1, 2),
+            act_ms: s.pick(&[400, 60, 150, 1500]).copied().unwrap_or(400),
+            stay_ms: s.pick(&[60_000, 4000, 12_000]).copied().unwrap_or(60_000),
+            stamped: s.pick(&[0, 0, 500, 1000]).copied().unwrap_or(0),
+        }
+    }
+
+    /// As few as the run has that speed is measured with.
+    pub(super) fn meet_standard(&mut self) {
+        self.namespaces.truncate(1);
+        self.namespaces.iter_mut().for_each(|namespace| namespace.tasks = 4);
+        (self.meddlers, self.resetters) = (0, 0);
+    }
+
+    /// The service's settings.
+    pub fn settings(&self) -> Config {
+        let numbered = self.namespaces.iter().zip(0_u32..);
+        let settings = numbered.map(|(shape, number)| NamespaceConfig {
+            tasks: shape.told.then_some(shape.tasks),
+            settle: Duration::from_millis(3000),
+            heartbeat_timeout: Duration::from_millis(shape.heartbeat_ms),
+            register_timeout: Duration::from_millis(shape.register_ms),
+            shutdown_timeout: Duration::from_millis(shape.shutdown_ms),
+            devices_timeout: Duration::from_millis(shape.register_ms),
+            recoverable: shape.recoverable,
+            keys_max: shape.keys_max,
+            value_bytes_max: shape.value_bytes_max,
+            ..NamespaceConfig::named(namespace_name(number))
+        });
+        Config { namespaces: settings.collect() }
+    }
+}
+
+/// The name of the namespace of a number.
+pub fn namespace_name(number: u32) -> String {
+    format!("n{number}")
+}
+
+impl NamespaceShape {
+    fn draw(s: &mut Stream) -> Self {
+        Self {
+            tasks: u32::try_from(s.between(1, 4)).unwrap_or(1),
+            told: !s.chance(300),
+            said: s.chance(700),
+            recoverable: s.chance(350),
+            heartbeat_ms: s.pick(&[5000, 1000, 2000, 10_000]).copied().unwrap_or(5000),
+            register_ms: s.pick(&[20_000, 3000, 8000]).copied().unwrap_or(20_000),
+            shutdown_ms: s.pick(&[3000, 0, 1000, 8000]).copied().unwrap_or(3000),
+            keys_max: s.pick(&[1 << 20, 6]).copied().unwrap_or(1 << 20),
+            value_bytes_max: s.pick(&[1 << 16, 40]).copied().unwrap_or(1 << 16),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Requests to the coordination service and its answers as numbers for the trace hash.
+
+use rondo_core::coordination::{Call, KeyEntry, Method, Reply, Request, TaskName, Value};
+use rondo_core::status::Status;
+
+use super::TraceHash;
+use super::fingerprint::whole;
+use crate::workload::kind::Kind;
+
+/// A request as a number: its kind and all that the state machine decides by.
+pub fn of_call(request: &Request) -> u64 {
+    let mut hash = TraceHash::default();
+    let Request::Call(asked) = request else {
+        return hash.value();
+    };
+    let Call { namespace, caller, method } = &**asked;
+    hash.add(Kind::of_method(method).index() as u64);
+    hash.add_bytes(namespace.as_bytes());
+    hash.add(caller.dialect as u64);
+    hash.add(caller.life.map_or(0, |life| life.get()));
+    if let Some(stamp) = &caller.stamp {
+        [stamp.relay.get(), stamp.sequence, stamp.acknowledged].iter().for_each(|n| hash.add(*n));
+    }
+    of_method(method, &mut hash);
+    hash.value()
+}
+
+fn of_method(method: &Method, hash: &mut TraceHash) {
+    match method {
+        Method::Heartbeat { task, incarnation } => {
+            of_task(task, hash);
+            hash.add(incarnation.get());
+        }
+        Method::Barrier { id, counter, timeout_ms, tasks, source } => {
+            hash.add_bytes(id.as_bytes());
+            hash.add(counter.cast_unsigned());
+            hash.add(timeout_ms.cast_unsigned());
+            tasks.iter().for_each(|task| of_task(task, hash));
+            of_task(source, hash);
+        }
+        Method::PutKeyValue { key, value, .. } => {
+            hash.add_bytes(key.as_bytes());
+            of_value(value, hash);
+        }
+        Method::GetKeyValue { key } | Method::TryGetKeyValue { key } => {
+            hash.add_bytes(key.as_bytes());
+        }
+        // The rare ones, whole.
+        _ => whole(method, hash),
+    }
+}
+
+fn of_task(task: &TaskName, hash: &mut TraceHash) {
+    hash.add_bytes(task.job.as_deref().unwrap_or_default().as_bytes());
+    hash.add(u64::from(task.index.get().cast_unsigned()));
+}
+
+fn of_value(value: &Value, hash: &mut TraceHash) {
+    match value {
+        Value::Inline(bytes) => hash.add_bytes(bytes),
+        Value::Blob { digest, .. } => hash.add_bytes(digest.as_bytes()),
+    }
+}
+
+/// An answer as a number.
+pub fn of_coordination(answer: &Result<Reply, Status>) -> u64 {
+    let mut hash = TraceHash::default();
+    match answer {
+        Ok(Reply::Heartbeat(life) | Reply::Registered(life)) => hash.add(life.get()),
+        Ok(Reply::Put { revision } | Reply::Deleted { revision }) => hash.add(revision.get()),
+        Ok(Reply::Value { value, revision }) => {
+            of_value(value, &mut hash);
+            hash.add(revision.get());
+        }
+        Ok(Reply::BarrierPassed { counter }) => hash.add(counter.cast_unsigned()),
+        Ok(Reply::Directory(entries)) => {
+            for KeyEntry { key, value, revision } in entries {
+                hash.add_bytes(key.as_bytes());
+                of_value(value, &mut hash);
+                hash.add(revision.get());
+            }
+        }
+        Ok(reply) => whole(reply, &mut hash),
+        Err(status) => {
+            hash.add(u64::from(status.code.number().unsigned_abs()));
+            hash.add_bytes(status.message.as_bytes());
+        }
+    }
+    hash.value()
+}
