@@ -4,7 +4,7 @@ use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
 use rondo_core::ids::CallId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mark::{Mark, Tally};
 use crate::oracle::Seen;
@@ -21,6 +21,12 @@ enum Asked {
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     asked: BTreeMap<CallId, Asked>,
+    /// Gets under way, with whether a key was put since.
+    gets: BTreeMap<CallId, bool>,
+    /// Watches under way of those who know something.
+    watches: BTreeSet<CallId>,
+    /// Marks of relays that calls have borne.
+    marks: BTreeSet<(u64, u64)>,
 }
 
 impl Watch {
@@ -32,6 +38,9 @@ impl Watch {
                 of_record(record, state, tally);
             }
             Seen::Recorded { record: Record::Coordination(record), .. } => {
+                if matches!(record, coordination::Record::PutKey { .. }) {
+                    self.gets.values_mut().for_each(|put| *put = true);
+                }
                 of_coordination_record(record, tally);
             }
             Seen::Answered { call, answer, .. } => {
@@ -46,7 +55,16 @@ impl Watch {
                     _ => {}
                 }
             }
+            Seen::Asked { call, asked, .. } => self.coordinated(*call, asked, tally),
+            Seen::Told { call, answer, .. } => {
+                let waited = self.gets.remove(call).unwrap_or(false);
+                mark_if(waited && answer.is_ok(), Mark::GetWaited, tally);
+                let anew = matches!(answer, Ok(coordination::Reply::Keys { .. }));
+                mark_if(self.watches.remove(call) && anew, Mark::WatchToldAnew, tally);
+            }
             Seen::Died => {
+                self.gets.clear();
+                self.watches.clear();
                 if self.asked.values().any(|asked| *asked == Asked::Removal) {
                     tally.mark(Mark::DiedWithParkedCalls);
                 }
@@ -54,6 +72,20 @@ impl Watch {
             }
             _ => {}
         }
+    }
+
+    fn coordinated(&mut self, call: CallId, asked: &coordination::Call, tally: &mut Tally) {
+        use coordination::Method;
+        match asked.method {
+            Method::GetKeyValue { .. } => drop(self.gets.insert(call, false)),
+            Method::WatchKeys { from: Some(_), .. } => {
+                self.watches.insert(call);
+            }
+            _ => {}
+        }
+        let mark = asked.caller.stamp.map(|stamp| (stamp.relay.get(), stamp.sequence));
+        let again = mark.is_some_and(|mark| !self.marks.insert(mark));
+        mark_if(again, Mark::MarkedCallAgain, tally);
     }
 
     fn taken(&mut self, call: CallId, request: &Request, state: &State, tally: &mut Tally) {

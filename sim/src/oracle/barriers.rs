@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, BarrierKey, Call, Method, Reply, TaskName};
+use rondo_core::coordination::{self, Call, Method, Reply, TaskName};
 use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::time::Time;
 
@@ -146,28 +146,6 @@ impl Oracle for Barriers {
                 during,
                 ..
             } => self.begun(name, *incarnation, *during),
-            // A task that comes back has come to nothing yet.
-            Seen::Recorded {
-                record:
-                    Record::Coordination(coordination::Record::LeaveBarrier {
-                        namespace,
-                        barrier: BarrierKey::Named(id),
-                        task,
-                    }),
-                ..
-            } => {
-                let namespace = shadow.coordination().namespaces().get(namespace);
-                let Some(namespace) = namespace else {
-                    return Ok(());
-                };
-                let head = namespace.head();
-                let life = (head.name.clone(), head.incarnation);
-                let came = self.lives.entry(life).or_default().came.iter_mut();
-                let mine = came.filter(|((of, _), _)| of == id);
-                for (_, came) in mine {
-                    came.remove(&task.get());
-                }
-            }
             Seen::Died => self.open.clear(),
             _ => {}
         }

@@ -6,19 +6,23 @@ use std::sync::Arc;
 
 use rondo_core::coordination::{Call, Method, Reply};
 use rondo_core::ids::{CallId, ServiceIncarnation};
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::swarm::{CoordinationShape, namespace_name};
 use crate::workload::kind::tells_error;
 
+/// So many syncs may end until a poll is answered.
+const SYNCS_MAX: u32 = 4;
+
 type Life = (Arc<str>, ServiceIncarnation);
 
 pub(super) struct Errors {
     /// Namespaces whose tasks may come back: their errors are nobody else's.
     recoverable: BTreeSet<String>,
-    polls: BTreeMap<CallId, Life>,
+    /// Who polls, with how many syncs have ended since the error was told.
+    polls: BTreeMap<CallId, (Life, u32)>,
     reports: BTreeMap<CallId, Life>,
     /// Lives with an error that somebody was told.
     spread: BTreeSet<Life>,
@@ -36,15 +40,19 @@ impl Errors {
         }
     }
 
-    /// Between two steps nobody polls in a life with an error.
-    fn check(&self) -> Verdict {
-        match self.polls.iter().find(|(_, life)| self.spread.contains(*life)) {
-            Some((call, (namespace, life))) => Err(format!(
-                "others were told an error in life {life} of {namespace}, and call {call} still \
-                 polls for one"
-            )),
-            None => Ok(()),
+    /// What a poll's answer depends on is durable after some syncs.
+    fn check(&mut self) -> Verdict {
+        for (call, (life, syncs)) in &mut self.polls {
+            *syncs = if self.spread.contains(life) { syncs.saturating_add(1) } else { 0 };
+            if *syncs > SYNCS_MAX {
+                let (namespace, life) = life;
+                return Err(format!(
+                    "others were told an error in life {life} of {namespace}, and call {call} \
+                     still polls for one"
+                ));
+            }
         }
+        Ok(())
     }
 
     fn asked(&mut self, call: CallId, asked: &Call, shadow: &Shadow) -> Verdict {
@@ -54,7 +62,7 @@ impl Errors {
             return Ok(());
         };
         match asked.method {
-            Method::PollForError { .. } => drop(self.polls.insert(call, life)),
+            Method::PollForError { .. } => drop(self.polls.insert(call, (life, 0))),
             Method::ReportErrorToService { .. } => drop(self.reports.insert(call, life)),
             _ => {}
         }
@@ -62,12 +70,13 @@ impl Errors {
     }
 
     fn told(&mut self, call: CallId, answer: &Result<Reply, Status>) {
-        let polled = self.polls.remove(&call);
+        let polled = self.polls.remove(&call).map(|(life, _)| life);
         if let (Some(life), Err(status)) = (polled, answer)
             && tells_error(status)
-            && status.details.iter().all(|detail| {
-                matches!(detail, rondo_core::status::Detail::CoordinationService { .. })
-            })
+            && status
+                .details
+                .iter()
+                .all(|detail| matches!(detail, Detail::CoordinationService { .. }))
             && is_of_the_job(status)
         {
             self.spread.insert(life);
@@ -75,7 +84,7 @@ impl Errors {
         let reported = self.reports.remove(&call);
         let reported = reported.filter(|life| !self.recoverable.contains(&*life.0));
         if let (Some(life), Ok(Reply::ErrorReported)) = (reported, answer)
-            && self.polls.values().any(|polled| *polled == life)
+            && self.polls.values().any(|(polled, _)| *polled == life)
         {
             self.spread.insert(life);
         }
@@ -84,7 +93,6 @@ impl Errors {
 
 /// Whether it is an error that concerns all, not a refusal of the poll itself.
 fn is_of_the_job(status: &Status) -> bool {
-    use rondo_core::status::Code;
     !matches!(status.code, Code::InvalidArgument | Code::Unavailable)
         && !status.message.contains("life")
 }

@@ -28,6 +28,8 @@ struct Open {
     life: Life,
     method: Method,
     ops: Vec<(Place, usize)>,
+    /// What it may do besides, now that it comes again.
+    perhaps: Vec<(Place, usize)>,
 }
 
 #[derive(Default)]
@@ -78,6 +80,7 @@ impl Keys {
         let mark = stamp.map(|(relay, sequence)| (life.clone(), relay, sequence));
         let known = mark.as_ref().and_then(|mark| self.marked.get(mark)).cloned();
         let again = known.filter(|ops| self.may_be_one(ops));
+        let is_again = again.is_some();
         let ops = match again {
             Some(ops) => {
                 ops.iter().for_each(|(place, op)| {
@@ -91,11 +94,17 @@ impl Keys {
             }
             None => self.invoke(at, &life, &asked.method),
         };
+        // A delete that found nothing is not kept, and is done again when it comes again.
+        let deletes = matches!(asked.method, Method::DeleteKeyValue { .. });
+        let perhaps = match is_again && deletes {
+            true => self.invoke(at, &life, &asked.method),
+            false => Vec::new(),
+        };
         if let Some(mark) = mark.filter(|_| !ops.is_empty()) {
             self.marked.insert(mark, ops.clone());
         }
         if !ops.is_empty() || matches!(asked.method, Method::GetKeyValueDir { .. }) {
-            self.open.insert(call, Open { life, method: asked.method.clone(), ops });
+            self.open.insert(call, Open { life, method: asked.method.clone(), ops, perhaps });
         }
     }
 
@@ -151,6 +160,11 @@ impl Keys {
             return Ok(());
         };
         let at = self.tick();
+        for (place, op) in &open.perhaps {
+            if let Some(history) = self.histories.get_mut(place) {
+                history.close(at, *op);
+            }
+        }
         if let Ok(Reply::Directory(entries)) = answer {
             return self.listed(at, &open, entries);
         }

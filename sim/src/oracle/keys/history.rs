@@ -107,6 +107,13 @@ impl History {
         }
     }
 
+    /// A call happened by now, or never.
+    pub(super) fn close(&mut self, at: u64, place: usize) {
+        if let Some(op) = self.ops.get_mut(place) {
+            op.until = Some(at);
+        }
+    }
+
     /// Nothing can be said of this key any more.
     pub(super) const fn give_up(&mut self) {
         self.unclear = true;
