@@ -78,6 +78,8 @@ impl Keys {
         let at = self.tick();
         let stamp = asked.caller.stamp.map(|stamp| (stamp.relay.get(), stamp.sequence));
         let mark = stamp.map(|(relay, sequence)| (life.clone(), relay, sequence));
+        // Reading is done again as often as it is asked for, whatever mark it bears.
+        let mark = mark.filter(|_| changes(&asked.method));
         let known = mark.as_ref().and_then(|mark| self.marked.get(mark)).cloned();
         let again = known.filter(|ops| self.may_be_one(ops));
         let is_again = again.is_some();
@@ -264,6 +266,15 @@ impl Keys {
             }
         }
     }
+}
+
+const fn changes(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::PutKeyValue { .. }
+            | Method::IncrementKeyValue { .. }
+            | Method::DeleteKeyValue { .. }
+    )
 }
 
 const fn is_refusal(came: &Came) -> bool {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use rondo_core::coordination::{Call, Caller, Condition, Dialect, Method, Stamp, TaskName, Value};
-use rondo_core::ids::{Incarnation, RelayId, Revision, ServiceIncarnation};
+use rondo_core::coordination::{Call, Caller, Condition, Dialect, Method, TaskName, Value};
+use rondo_core::ids::{Incarnation, Revision, ServiceIncarnation};
 use rondo_core::time::Time;
 
 use super::task::ms;
@@ -45,12 +45,8 @@ impl Meddler {
         with.tally.fault(Fault::StaleRequest);
         let dialect = with.stream.pick(&[Dialect::T, Dialect::X, Dialect::Rondo]);
         let life = with.stream.chance(300).then(|| ServiceIncarnation::new(with.stream.below(9)));
-        let caller = Caller {
-            dialect: dialect.copied().unwrap_or_default(),
-            life,
-            stamp: with.stream.chance(100).then(|| stamp(with)),
-            ..Caller::default()
-        };
+        let caller =
+            Caller { dialect: dialect.copied().unwrap_or_default(), life, ..Caller::default() };
         let token = self.calls.add(now.after(ms(with.swarm.net.patience_ms)), ());
         let call = Call { namespace, caller, method };
         with.acts.push(Act::Coordinate { token, call: Box::new(call) });
@@ -114,16 +110,6 @@ impl Meddler {
             condition: Condition::Absent,
             lease: None,
         }
-    }
-}
-
-/// A mark of a relay that many speak for.
-fn stamp(with: &mut With<'_>) -> Stamp {
-    let acknowledged = with.stream.below(3);
-    Stamp {
-        relay: RelayId::new(1),
-        sequence: acknowledged.saturating_add(with.stream.below(4)),
-        acknowledged,
     }
 }
 
