@@ -178,7 +178,7 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
 pub fn of_coordination_event(event: &coordination::Event, tally: &mut Tally) {
     use coordination::Event as E;
     let mark = match event {
-        E::LifeBegun { life: 1, .. } => return,
+        E::LifeBegun { life: 1, .. } | E::NoProgress { .. } | E::ProgressAgain { .. } => return,
         E::LifeBegun { .. } => Mark::LifeBegunAnew,
         E::SizeLearnt { .. } => Mark::SizeLearnt,
         E::AllRegistered { .. } => Mark::AllRegistered,

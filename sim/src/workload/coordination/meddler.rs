@@ -64,7 +64,7 @@ impl Meddler {
             1 if s.chance(200) => {
                 Method::RegisterTask { task, incarnation, recoverable: false, tasks: Some(77) }
             }
-            2 | 3 | 4 => self.put(key),
+            2..=4 => self.put(key),
             5 => Method::IncrementKeyValue { key: "c/0".to_owned(), increment: i64::MAX },
             6 => Method::WatchKeys { key, from: Some(Revision::new(1 << 40)) },
             7 => Method::WatchTasks { version: 1 << 40 },
