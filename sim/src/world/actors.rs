@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    fn plan_letter(&mut self, at_ns: u64, from: u32, to: u32, letter: Letter) {
+    pub(super) fn plan_letter(&mut self, at_ns: u64, from: u32, to: u32, letter: Letter) {
         let slow_until_ns = match to.checked_sub(1) {
             None => self.node.slow_until_ns,
             Some(actor) => self.actors.get(actor as usize).map_or(0, |m| m.slow_until_ns),

@@ -34,6 +34,8 @@ pub(super) enum Event {
     End,
     /// Time to see whether all have got on.
     Check,
+    /// Time to see which connections show no sign of life.
+    Keepalive,
 }
 
 /// Events in order of time, then of being planned.

@@ -62,6 +62,13 @@ impl Letters {
         taken
     }
 
+    /// Whether a call or its answer is under way.
+    pub(super) fn carry(&self, call: CallOf) -> bool {
+        self.places.iter().flatten().any(|(_, _, letter)| {
+            matches!(letter, Letter::Request { of, .. } | Letter::Reply { of, .. } if *of == call)
+        })
+    }
+
     /// Loses all answers of the node, and says which way each went.
     pub(super) fn lose_replies(&mut self) -> Vec<(u32, u32)> {
         let replies = self.places.iter_mut().filter(|place| {

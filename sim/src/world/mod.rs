@@ -4,6 +4,7 @@ mod actors;
 mod changed;
 mod ending;
 mod event;
+mod keepalive;
 mod letter;
 mod lives;
 mod machine;
@@ -183,6 +184,7 @@ impl World {
             self.queue.plan(at_ns, Event::Strike(fault));
         }
         self.queue.plan(self.swarm.span_ms.saturating_mul(1_000_000), Event::End);
+        self.begin_keepalive();
     }
 
     fn go_on(&mut self) {
@@ -211,6 +213,7 @@ impl World {
             Event::Over(place) => self.strike_over(place),
             Event::End => self.end(),
             Event::Check => self.check(),
+            Event::Keepalive => self.keepalive(),
         }
     }
 

@@ -172,9 +172,9 @@ impl Task {
     }
 
     /// Takes an answer that matters to what it does later.
-    pub(super) fn heard(&mut self, now: Time, what: &For, answer: Result<Reply, Status>) {
+    pub(super) fn heard(&mut self, what: &For, answer: Result<Reply, Status>) {
         match (what, answer) {
-            (For::Step, Ok(_)) if self.step < u32::MAX => self.step = self.step.saturating_add(1),
+            (For::Step, Ok(_)) => self.step = self.step.saturating_add(1),
             (For::Key(key), Ok(Reply::Put { revision } | Reply::Value { revision, .. })) => {
                 self.revisions.insert(key.clone(), revision);
             }
@@ -184,17 +184,11 @@ impl Task {
             (For::WatchTasks, Ok(Reply::Tasks { version, .. })) => self.version = version,
             _ => {}
         }
-        if self.step == u32::MAX {
-            self.done(now);
-        }
     }
 
     /// The next step when nothing goes wrong any more: there is room, everybody puts a key, reads those
     /// of the others, and meets them.
     pub(super) fn go_on(&mut self, now: Time, with: &mut With<'_>) {
-        if self.step == u32::MAX {
-            return self.done(now);
-        }
         let waits = |open: &super::task::Open| open.what == For::Step;
         if self.calls.all().any(waits) || self.waits_at(CALM) {
             return;

@@ -85,6 +85,8 @@ pub struct Task {
     pub(super) written: u64,
     /// How far it is when nothing goes wrong any more.
     pub(super) step: u32,
+    /// Its last process was refused for an error that only a reset ends.
+    in_error: bool,
     got_on_at: Time,
 }
 
@@ -114,6 +116,7 @@ impl Task {
             version: -1,
             written: 0,
             step: 0,
+            in_error: false,
             got_on_at: Time::ZERO,
         }
     }
@@ -160,7 +163,16 @@ impl Task {
         if with.stream.chance(stamped) {
             self.marks = Some(Marks::of(self.incarnation().get()));
         }
-        self.register(now, with);
+        match std::mem::take(&mut self.in_error) {
+            true => self.reset(now, with),
+            false => self.register(now, with),
+        }
+    }
+
+    /// Whoever starts it again has it reset first: it is in error, and its job goes on without it.
+    fn reset(&mut self, now: Time, with: &mut With<'_>) {
+        self.stage = Stage::Waiting(now.after(ms(300)));
+        self.ask(now.after(ms(1000)), For::Other, Method::ResetTask { task: self.name() }, with);
     }
 
     fn register(&mut self, now: Time, with: &mut With<'_>) {
@@ -288,11 +300,20 @@ impl Task {
         match open.what {
             For::Register => self.registered(now, answer, with),
             For::Beat if answer == self.life.map(Reply::Heartbeat).ok_or_else(no_life) => {}
-            For::Poll if answer.as_ref().is_err_and(|status| status.code == Code::Cancelled) => {}
+            For::Poll if answer.as_ref().is_err_and(|status| status.code == Code::Cancelled) => {
+                self.poll_taken_over(now);
+            }
             For::Beat | For::Poll => self.die(now, with),
             For::Leave => self.die(now, with),
             For::Barrier(id) => self.met(id, &answer),
-            what => self.heard(now, &what, answer),
+            what => self.heard(&what, answer),
+        }
+    }
+
+    /// Another poll of its own came later, or what the network made of this one.
+    fn poll_taken_over(&mut self, now: Time) {
+        if !self.calls.all().any(|open| open.what == For::Poll) {
+            self.poll_at = now.after(ms(100));
         }
     }
 
@@ -306,6 +327,8 @@ impl Task {
 
     fn registered(&mut self, now: Time, answer: Result<Reply, Status>, with: &mut With<'_>) {
         let Ok(Reply::Registered(life)) = answer else {
+            let aborted = answer.is_err_and(|status| status.code == Code::Aborted);
+            self.in_error = aborted && self.shape.recoverable && with.calm;
             return self.die(now, with);
         };
         let stay = with.swarm.coordination.as_ref().map_or(60_000, |shape| shape.stay_ms);
@@ -326,7 +349,8 @@ impl Task {
             }),
         };
         if *id == *super::act::CALM && answer.is_ok() {
-            self.step = u32::MAX;
+            // It comes again and again: one that is started anew meets it there.
+            self.done(self.now);
         }
         if let Some(counter) = counter {
             self.counters.insert(id, counter.saturating_add(1));
