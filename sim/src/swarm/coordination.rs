@@ -26,6 +26,14 @@ pub struct CoordinationShape {
     pub stay_ms: u64,
     /// Of a thousand calls that change something, so many are marked by a relay.
     pub stamped: u32,
+    /// What long values have more than others, in bytes.
+    #[serde(default = "long_bytes")]
+    pub long_bytes: u32,
+}
+
+/// Of regression files that do not say it.
+const fn long_bytes() -> u32 {
+    100
 }
 
 /// A namespace and its job.
@@ -55,7 +63,7 @@ pub struct NamespaceShape {
 impl CoordinationShape {
     pub(super) fn draw(s: &mut Stream) -> Self {
         let count = s.pick(&[1, 1, 2]).copied().unwrap_or(1);
-        Self {
+        let mut shape = Self {
             namespaces: (0..count).map(|_| NamespaceShape::draw(s)).collect(),
             meddlers: u32::try_from(s.below(2)).unwrap_or(0),
             resetters: u32::try_from(s.below(3) / 2).unwrap_or(0),
@@ -64,7 +72,18 @@ impl CoordinationShape {
             act_ms: s.pick(&[400, 60, 150, 1500]).copied().unwrap_or(400),
             stay_ms: s.pick(&[60_000, 4000, 12_000]).copied().unwrap_or(60_000),
             stamped: s.pick(&[0, 0, 500, 1000]).copied().unwrap_or(0),
+            long_bytes: long_bytes(),
+        };
+        if s.chance(30) {
+            shape.put_much();
         }
+        shape
+    }
+
+    /// Values so long and so often that the changes remembered for watches are soon too many.
+    fn put_much(&mut self) {
+        (self.long_bytes, self.act_ms) = (60_000, 60);
+        self.namespaces.iter_mut().for_each(|namespace| namespace.value_bytes_max = 1 << 16);
     }
 
     /// As few as the run has that speed is measured with.

@@ -2,7 +2,7 @@
 //! that its job gets on when nothing goes wrong any more.
 
 use rondo_core::coordination::{Condition, Method, Reply, TaskName, Value};
-use rondo_core::ids::TaskIndex;
+use rondo_core::ids::{Revision, TaskIndex};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
@@ -111,7 +111,9 @@ impl Task {
 
     fn put(&mut self, key: &str, with: &mut With<'_>) -> Method {
         self.written = self.written.saturating_add(1);
-        let long = usize::from(with.stream.chance(30)) * 100;
+        let long_bytes = with.swarm.coordination.as_ref().map_or(0, |shape| shape.long_bytes);
+        let often = if long_bytes > 1000 { 900 } else { 30 };
+        let long = usize::from(with.stream.chance(often)) * long_bytes as usize;
         let value = format!("{}.{}{}", self.own_number(), self.written, "x".repeat(long));
         let known = self.revisions.get(key).copied().unwrap_or_default();
         let conditions = [
@@ -167,7 +169,10 @@ impl Task {
             true => key.to_owned(),
             false => "k".to_owned(),
         };
-        let method = Method::WatchKeys { key, from: self.watched };
+        // Now and then as somebody who knows nothing new since long ago.
+        let long_ago = with.stream.chance(50);
+        let from = self.watched.map(|upto| if long_ago { Revision::new(1) } else { upto });
+        let method = Method::WatchKeys { key, from };
         self.ask(Time::NEVER, For::Watch, method, with);
     }
 
