@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, Call, Method, Reply, TaskName};
-use rondo_core::ids::{CallId, ServiceIncarnation};
+use rondo_core::coordination::{self, BarrierKey, Call, Method, Namespace, Reply, TaskName};
+use rondo_core::ids::{CallId, NamespaceId, ServiceIncarnation};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
@@ -21,6 +21,8 @@ struct Known {
     leaving: BTreeSet<i32>,
     /// Who has come to which instance of which barrier, as they count.
     came: BTreeMap<(Arc<str>, i64), BTreeSet<i32>>,
+    /// How many tasks there were when an instance ended: where nobody says it they may become more.
+    ended: BTreeMap<(Arc<str>, i64), u32>,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,22 @@ impl Barriers {
         }
     }
 
+    fn ended(
+        &mut self,
+        namespace: NamespaceId,
+        barrier: &BarrierKey,
+        counter: i64,
+        shadow: &Shadow,
+    ) {
+        let head = shadow.coordination().namespaces().get(&namespace).map(Namespace::head);
+        if let (Some(head), BarrierKey::Named(id)) = (head, barrier)
+            && let Some(size) = head.size
+        {
+            let known = self.lives.entry((head.name.clone(), head.incarnation)).or_default();
+            known.ended.entry((id.clone(), counter)).or_insert(size);
+        }
+    }
+
     fn told(&mut self, call: CallId, reply: Option<&Reply>, shadow: &Shadow) -> Verdict {
         let Some(Open { life: Some(life), call: asked }) = self.open.remove(&call) else {
             return Ok(());
@@ -95,6 +113,8 @@ impl Barriers {
                     // Whoever has restarted counts anew.
                     came.extend(known.came.get(&(id.clone(), 0)).into_iter().flatten());
                 }
+                let size = known.ended.get(&(id.clone(), *counter)).copied().unwrap_or(size);
+                let all = 0..i32::try_from(size).unwrap_or(0);
                 let listed = tasks.iter().map(|task| task.index.get());
                 match tasks.is_empty() {
                     true => missing(all, &came, &format!("came to {id}::{counter}")),
@@ -146,6 +166,16 @@ impl Oracle for Barriers {
                 during,
                 ..
             } => self.begun(name, *incarnation, *during),
+            Seen::Recorded {
+                record:
+                    Record::Coordination(coordination::Record::EndBarrier {
+                        namespace,
+                        barrier,
+                        counter,
+                        ..
+                    }),
+                ..
+            } => self.ended(*namespace, barrier, *counter, shadow),
             Seen::Died => self.open.clear(),
             _ => {}
         }

@@ -173,31 +173,45 @@ impl Keys {
         let Some(came) = came_of(&open.method, answer) else {
             return Ok(());
         };
-        for (place, op) in &open.ops {
-            let Some(history) = self.histories.get_mut(place) else {
-                continue;
-            };
-            match history.came(*op).cloned() {
-                Some(before) if before == came => {}
-                // It was refused the one time and happened the other: which is which is not known.
-                Some(before) if is_refusal(&before) || is_refusal(&came) => history.give_up(),
-                Some(before) => {
-                    return Err(format!(
-                        "call {call} to key {place:?} bears a mark that came to {before:?} before, \
-                         and now to {came:?}"
-                    ));
-                }
-                None if history.answer(at, *op, came.clone()) => {}
-                None => {
-                    return Err(format!(
-                        "no order of the calls to key {place:?} explains that call {call} ({:?}) \
-                         came to {came:?}",
-                        open.method
-                    ));
-                }
-            }
+        for at_key in &open.ops {
+            self.came(at, (call, &open.method), at_key, &came)?;
         }
         Ok(())
+    }
+
+    /// A call came to something at one key.
+    fn came(
+        &mut self,
+        at: u64,
+        (call, method): (CallId, &Method),
+        (place, op): &(Place, usize),
+        came: &Came,
+    ) -> Verdict {
+        let same = |open: &Open| open.ops.iter().any(|(of, number)| (of, number) == (place, op));
+        let under_way = self.open.values().any(same);
+        let Some(history) = self.histories.get_mut(place) else {
+            return Ok(());
+        };
+        let op = match history.came(*op).cloned() {
+            Some(before) if before == *came => return Ok(()),
+            // What is refused is not kept: it did nothing that time, and may do it another time.
+            None if is_refusal(came) && under_way => history.repeat(*op),
+            Some(_) if is_refusal(came) => history.repeat(*op),
+            Some(before) => {
+                return Err(format!(
+                    "call {call} to key {place:?} bears a mark that came to {before:?} before, and \
+                     now to {came:?}"
+                ));
+            }
+            None => *op,
+        };
+        if history.answer(at, op, came.clone()) {
+            return Ok(());
+        }
+        Err(format!(
+            "no order of the calls to key {place:?} explains that call {call} ({method:?}) came to \
+             {came:?}"
+        ))
     }
 
     /// A directory lists each of its keys as it is.

@@ -114,9 +114,12 @@ impl History {
         }
     }
 
-    /// Nothing can be said of this key any more.
-    pub(super) const fn give_up(&mut self) {
-        self.unclear = true;
+    /// The same call, sent once more; its place.
+    pub(super) fn repeat(&mut self, place: usize) -> usize {
+        match self.ops.get(place).map(|op| (op.invoked, op.what.clone())) {
+            Some((invoked, what)) => self.invoke(invoked, what),
+            None => self.ops.len(),
+        }
     }
 
     /// Whether anybody ever leased it.
