@@ -23,6 +23,8 @@ struct Known {
     came: BTreeMap<(Arc<str>, i64), BTreeSet<i32>>,
     /// How many tasks there were when an instance ended: where nobody says it they may become more.
     ended: BTreeMap<(Arc<str>, i64), u32>,
+    /// Who must come to an instance, as the call listed them that opened it.
+    opened: BTreeMap<(Arc<str>, i64), Vec<TaskName>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,16 @@ impl Barriers {
         }
     }
 
+    /// A call opened an instance, perhaps another one than it counted to.
+    fn opened(&mut self, counter: i64, during: Option<CallId>) {
+        if let Some(Open { life: Some(life), call }) = during.and_then(|call| self.open.get(&call))
+            && let Method::Barrier { id, tasks, .. } = &call.method
+        {
+            let known = self.lives.entry(life.clone()).or_default();
+            known.opened.insert((id.clone(), counter), tasks.clone());
+        }
+    }
+
     fn ended(
         &mut self,
         namespace: NamespaceId,
@@ -115,6 +127,7 @@ impl Barriers {
                 }
                 let size = known.ended.get(&(id.clone(), *counter)).copied().unwrap_or(size);
                 let all = 0..i32::try_from(size).unwrap_or(0);
+                let tasks = known.opened.get(&(id.clone(), *counter)).unwrap_or(tasks);
                 let listed = tasks.iter().map(|task| task.index.get());
                 match tasks.is_empty() {
                     true => missing(all, &came, &format!("came to {id}::{counter}")),
@@ -166,6 +179,16 @@ impl Oracle for Barriers {
                 during,
                 ..
             } => self.begun(name, *incarnation, *during),
+            Seen::Recorded {
+                record:
+                    Record::Coordination(coordination::Record::ArriveAtBarrier {
+                        counter,
+                        opening: Some(_),
+                        ..
+                    }),
+                during,
+                ..
+            } => self.opened(*counter, *during),
             Seen::Recorded {
                 record:
                     Record::Coordination(coordination::Record::EndBarrier {
