@@ -4,6 +4,7 @@
 //! fit, so that a refused record leaves the state as it was.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -63,6 +64,7 @@ impl State {
                 Ok(())
             }
             Record::CreatePendingTask { id, iteration, worker, target_round } => {
+                self.check_open(iteration)?;
                 self.create_task(lsn, id, iteration, worker)?;
                 let ready = BTreeSet::new();
                 let pending = PendingTask { task: id, target_round, failures: 0, ready };
@@ -262,6 +264,15 @@ impl State {
             self.close_iteration(lsn, id)?;
         }
         Ok(())
+    }
+
+    /// Nobody agrees on tasks of an iteration that is over, and nothing would take them away.
+    fn check_open(&self, id: IterationId) -> Result<(), ApplyError> {
+        let iteration = self.iterations.get(&id);
+        match iteration.ok_or_else(|| missing("iteration", id))?.finished {
+            true => Err(ApplyError(format!("iteration {id} is over and takes no task"))),
+            false => Ok(()),
+        }
     }
 
     fn is_pending(&self, id: TaskId) -> bool {
