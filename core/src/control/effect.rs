@@ -36,6 +36,14 @@ pub enum Record {
     Coordination(coordination::Record),
 }
 
+impl Record {
+    /// Whether it may wait for the next sync when nobody waits for it: a task that comes to a barrier
+    /// is answered when the barrier ends, and until then comes again if its coming is forgotten.
+    pub(super) const fn may_wait(&self) -> bool {
+        matches!(self, Self::Coordination(coordination::Record::ArriveAtBarrier { .. }))
+    }
+}
+
 /// A piece of the durable state of one of the node's machines.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {

@@ -29,6 +29,11 @@ pub(crate) const NODE_INVARIANTS: &[Invariant<Node>] = &[
         sentence: "a halted node holds nobody back and wants no wake-up",
         check: halted_is_final,
     },
+    Invariant {
+        number: "N5",
+        sentence: "what is held back waits for a record that a sync was asked for",
+        check: held_waits_for_a_sync,
+    },
 ];
 
 fn held_waits_for_the_journal(node: &Node) -> Result<(), String> {
@@ -36,6 +41,16 @@ fn held_waits_for_the_journal(node: &Node) -> Result<(), String> {
     match node.held.keys().find(|(after, _)| !waits.contains(after)) {
         Some((after, _)) => Err(format!("something waits for record {after}, not in {waits:?}")),
         None => Ok(()),
+    }
+}
+
+fn held_waits_for_a_sync(node: &Node) -> Result<(), String> {
+    let asked = node.sync_asked;
+    match node.held.last_key_value() {
+        Some(((after, _), _)) if *after > asked => {
+            Err(format!("something waits for record {after}, and syncs were asked up to {asked}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -129,6 +144,13 @@ mod tests {
         let mut node = node();
         node.log.refuse(Some("full".into()));
         assert_eq!(violated(&node), "N3");
+    }
+
+    #[test]
+    fn n5_sees_a_reply_that_no_sync_will_let_go() {
+        let mut node = node();
+        node.sync_asked = Lsn::NONE;
+        assert_eq!(violated(&node), "N5");
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub struct Node {
     coordination: Coordination,
     pub(super) log: Log,
     durable: Lsn,
+    /// The last record that should be durable soon, whether somebody waits for it or not.
+    sync_due: Lsn,
+    /// The last record that a sync was asked for.
+    pub(super) sync_asked: Lsn,
     pub(super) health: Health,
     /// What waits for the journal, by the record waited for, then in order of arrival.
     pub(super) held: BTreeMap<(Lsn, u64), Held>,
@@ -88,6 +92,8 @@ impl Node {
             coordination: Coordination::start(coordination, recovered.coordination, now),
             log: Log::starting_at(recovered.applied.next()),
             durable: recovered.applied,
+            sync_due: recovered.applied,
+            sync_asked: recovered.applied,
             health: Health::Serving,
             held: BTreeMap::new(),
             held_serial: 0,
@@ -209,7 +215,6 @@ impl Node {
         out: &mut Effects,
         step: impl FnOnce(&mut Dispatcher, &mut dispatcher::Turn<'_>),
     ) {
-        let before = self.log.last();
         let mut effects = core::mem::take(&mut self.scratch);
         let mut turn = dispatcher::Turn { now, log: &mut self.log, out: &mut effects };
         step(&mut self.dispatcher, &mut turn);
@@ -217,7 +222,7 @@ impl Node {
             self.pass(effect.into(), out);
         }
         self.scratch = effects;
-        self.want_sync(before, out);
+        self.want_sync(out);
     }
 
     /// Lets the coordination service take a step, likewise.
@@ -227,7 +232,6 @@ impl Node {
         out: &mut Effects,
         step: impl FnOnce(&mut Coordination, &mut coordination::Turn<'_>),
     ) {
-        let before = self.log.last();
         let mut effects = core::mem::take(&mut self.coordination_scratch);
         let mut turn = coordination::Turn { now, log: &mut self.log, out: &mut effects };
         step(&mut self.coordination, &mut turn);
@@ -235,16 +239,20 @@ impl Node {
             self.pass(effect.into(), out);
         }
         self.coordination_scratch = effects;
-        self.want_sync(before, out);
+        self.want_sync(out);
     }
 
-    /// Asks for a sync if a step wrote something.
-    fn want_sync(&self, before: Lsn, out: &mut Effects) {
-        let upto = self.log.last();
-        let halted = matches!(self.health, Health::Halted(_));
-        if upto > before && self.durability == Durability::Journal && !halted {
-            out.push(Effect::Sync { upto });
+    /// Asks for a sync if something waits for a record, or should not wait, that none was asked for yet.
+    fn want_sync(&mut self, out: &mut Effects) {
+        let waited_for = self.held.last_key_value().map_or(Lsn::NONE, |((after, _), _)| *after);
+        if waited_for.max(self.sync_due) > self.sync_asked {
+            self.ask_sync(out);
         }
+    }
+
+    fn ask_sync(&mut self, out: &mut Effects) {
+        self.sync_asked = self.log.last();
+        out.push(Effect::Sync { upto: self.sync_asked });
     }
 
     fn pass(&mut self, wish: Wish, out: &mut Effects) {
@@ -252,6 +260,9 @@ impl Node {
             Wish::Append(lsn, record) => match self.durability {
                 Durability::Journal => {
                     assert!(lsn > self.durable, "a record is durable before it was written");
+                    if !record.may_wait() {
+                        self.sync_due = lsn;
+                    }
                     out.push(Effect::Append { lsn, record });
                 }
                 Durability::MemoryOnly => self.durable = lsn,
@@ -331,7 +342,7 @@ impl Node {
         self.log.refuse(None);
         self.append_retry = Time::NEVER;
         self.health = Health::Serving;
-        out.push(Effect::Sync { upto: self.log.last() });
+        self.ask_sync(out);
     }
 
     /// Stops. What was acknowledged is durable; what waits is told that it may not be.

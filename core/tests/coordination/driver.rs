@@ -24,6 +24,8 @@ pub(crate) struct Driver {
     pub(crate) now: Time,
     /// Whether what is written becomes durable at once.
     pub(crate) prompt: bool,
+    /// How often the node asked for a sync.
+    pub(crate) syncs_asked: usize,
     /// Whether the journal takes records.
     pub(crate) full: bool,
     pub(crate) events: Vec<coordination::Event>,
@@ -68,6 +70,7 @@ impl Driver {
             node: Node::start(durability, config.clone(), recovered, now),
             now,
             prompt: true,
+            syncs_asked: 0,
             full: false,
             events: Vec::new(),
             forgotten_blobs: BTreeSet::new(),
@@ -228,7 +231,10 @@ impl Driver {
         }
         let mut wants_sync = false;
         for effect in effects {
-            wants_sync |= matches!(effect, Effect::Sync { .. });
+            if matches!(effect, Effect::Sync { .. }) {
+                wants_sync = true;
+                self.syncs_asked += 1;
+            }
             self.perform(effect);
         }
         self.check();

@@ -72,6 +72,7 @@ fn who_came_to_a_barrier_before_a_crash_has_come() {
     let mut driver = Driver::of(2);
     driver.register_all(2);
     let lost = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    driver.sync();
     driver.restart();
     assert_eq!(driver.take(lost), None);
     assert_eq!(driver.tell(barrier("b", 0, 1, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
@@ -80,11 +81,39 @@ fn who_came_to_a_barrier_before_a_crash_has_come() {
     assert_eq!(driver.tell(barrier("b", 0, 0, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
 }
 
+/// Nobody is answered before the last one has come, so nothing is to be durable before that.
+#[test]
+fn a_barrier_takes_one_sync() {
+    let mut driver = Driver::of(3);
+    driver.register_all(3);
+    let before = driver.syncs_asked;
+    let first = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    let second = driver.start_call(barrier("b", 0, 1, NO_TASKS));
+    assert_eq!(driver.syncs_asked, before);
+    let last = driver.start_call(barrier("b", 0, 2, NO_TASKS));
+    assert_eq!(driver.syncs_asked, before + 1);
+    for call in [first, second, last] {
+        assert_eq!(driver.take(call), passed(0));
+    }
+}
+
+/// What else is written takes it along.
+#[test]
+fn who_came_to_a_barrier_is_durable_with_the_next_update() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    driver.tell(insert("k", "v")).unwrap();
+    driver.restart();
+    assert_eq!(driver.tell(barrier("b", 0, 1, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
+}
+
 #[test]
 fn an_open_barrier_ends_after_a_restart_too() {
     let mut driver = Driver::of(2);
     driver.register_all(2);
     driver.start_call(barrier_for("b", 0, 0, NO_TASKS, 4_000));
+    driver.sync();
     driver.hold_up(seconds(60));
     driver.restart();
     let waits = driver.start_call(barrier("b", 0, 0, NO_TASKS));

@@ -412,6 +412,11 @@ impl Driver {
     }
 
     async fn drain(&mut self) {
+        // Also what nobody waits for.
+        let last = self.node.last();
+        if let Some(journal) = &mut self.journal {
+            journal.want(last);
+        }
         while self.halted.is_none() {
             self.settle().await;
             let durable = self.node.durable();
