@@ -82,7 +82,7 @@ fn without_decisions_everything_is_calm() {
 fn on_an_empty_disk_those_of_a_former_one_are_refused_and_others_read_to_the_end() {
     let (mut replaced, mut refused, mut finished) = (0, 0, 0);
     let on = |seed: &u64| Swarm::draw(&Source::seed(*seed)).0.faults.has(Fault::EmptyDisk);
-    for seed in (0..).filter(on).take(if cfg!(debug_assertions) { 12 } else { 60 }) {
+    for seed in (0..).filter(on).take(if cfg!(debug_assertions) { 40 } else { 80 }) {
         let outcome = outcome(seed);
         assert!(outcome.broken.is_none(), "seed {seed}: {:?}", outcome.broken);
         replaced += outcome.tally.of_fault(Fault::EmptyDisk);

@@ -10,11 +10,11 @@ const HEAD: &str = include_str!("page_head.html");
 const TAIL: &str = include_str!("page_tail.html");
 
 /// The whole page.
-pub fn page(seed: u64, outcome: &Outcome) -> String {
+pub fn page(seed: &str, outcome: &Outcome) -> String {
     let mut page = String::from(HEAD);
     let broken = outcome.broken.as_ref().map(|(broken, _)| broken.to_string());
     // Writing to a string cannot fail.
-    let _ = writeln!(page, "const seed = {};", quoted(&seed.to_string()));
+    let _ = writeln!(page, "const seed = {};", quoted(seed));
     let _ = writeln!(page, "const broken = {};", quoted(&broken.unwrap_or_default()));
     let _ = writeln!(page, "const configuration = {};", quoted(&outcome.swarm.to_string()));
     let lanes: Vec<String> = outcome.lanes.iter().map(|lane| quoted(lane)).collect();

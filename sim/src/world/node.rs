@@ -58,7 +58,8 @@ impl World {
         if let Request::Dispatcher(dispatcher::Request::WorkerHeartbeat(heartbeat)) = &request {
             self.patience.hear(self.node.clock.shows(self.now_ns), heartbeat);
         }
-        let entropy = self.node.stream.below(u64::MAX);
+        // No two are the same, also where a tape has only zeros.
+        let entropy = self.node.stream.below(u64::MAX) ^ call.get().rotate_left(32);
         self.step(Input::Request { call, request, entropy }, Some(call));
         self.settle();
     }
