@@ -19,6 +19,7 @@ mod keys;
 mod leftover;
 mod liveness;
 mod patience;
+mod punctual;
 mod repetitions;
 mod replay;
 mod rounds;
@@ -37,6 +38,7 @@ use rondo_core::time::Time;
 pub use self::patience::Patience;
 pub use self::seen::{Caller, Seen, Waiting};
 use self::shadow::Shadow;
+use crate::fault::Faults;
 use crate::swarm::{CoordinationShape, Swarm};
 
 /// A promise that was broken.
@@ -73,23 +75,25 @@ pub trait Oracle: Send {
 pub struct Oracles {
     shadow: Shadow,
     coordination: Option<CoordinationShape>,
+    faults: Faults,
     all: Vec<Box<dyn Oracle>>,
 }
 
 impl Oracles {
     /// All that watch a run of this configuration.
     pub fn new(swarm: &Swarm) -> Self {
-        Self::with(&swarm.settings, swarm.coordination.clone())
+        Self::with(&swarm.settings, swarm.coordination.clone(), swarm.faults.clone())
     }
 
-    fn with(settings: &Config, coordination: Option<CoordinationShape>) -> Self {
-        let all = all(settings, coordination.as_ref());
-        Self { shadow: Shadow::default(), coordination, all }
+    fn with(settings: &Config, coordination: Option<CoordinationShape>, faults: Faults) -> Self {
+        let mut all = all(settings, coordination.as_ref());
+        all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
+        Self { shadow: Shadow::default(), coordination, faults, all }
     }
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
     pub fn begin_anew(&mut self, settings: &Config) {
-        *self = Self::with(settings, self.coordination.take());
+        *self = Self::with(settings, self.coordination.take(), self.faults.clone());
     }
 
     /// The journal was written anew while the node was down, and makes this state.
