@@ -39,6 +39,8 @@ pub(super) fn decode(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         | Kind::RestorePosition
         | Kind::DeletePosition
         | Kind::ListPositions => of_people(kind, bytes),
+        // Nobody in this world asks the coordination service.
+        _ => Err(format!("{kind} is none of the dispatcher's requests")),
     }
 }
 
