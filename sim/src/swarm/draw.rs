@@ -123,7 +123,10 @@ impl Swarm {
     #[must_use]
     pub fn for_dispatcher(mut self) -> Self {
         if self.coordination.take().is_some() && self.workers == 0 {
-            (self.workers, self.consumers) = (2, 2);
+            // Where the settings list who may register, those are all that come.
+            let listed = u32::try_from(self.settings.worker_addresses.len()).unwrap_or(0);
+            let workers = if listed > 0 { listed } else { 2 };
+            (self.workers, self.consumers) = (workers, 2);
         }
         self
     }
