@@ -4,9 +4,22 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Display;
 
 use crate::ids::Lsn;
+use crate::time::Time;
+
+/// One step of a machine: when it happens, and where its effects go.
+#[derive(Debug)]
+pub struct Turn<'a, E> {
+    /// Now.
+    pub now: Time,
+    /// Gives out positions.
+    pub log: &'a mut Log,
+    /// Takes the effects.
+    pub out: &'a mut Vec<E>,
+}
 
 /// Gives out journal positions.
 #[derive(Clone, Debug)]

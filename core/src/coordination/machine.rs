@@ -2,7 +2,6 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::attention::Attention;
 use super::config::Config;
@@ -14,7 +13,6 @@ use super::request::{Caller, Request};
 use super::state::{Namespace, State};
 use crate::ids::{CallId, Digest, Lsn, NamespaceId};
 use crate::limits::{ANSWERS_PER_STEP_MAX, KEY_WAITS_MAX, PARKED_CALLS_MAX};
-use crate::log::Log;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -76,16 +74,8 @@ pub enum Effect {
     },
 }
 
-/// One step of the machine: when it happens, and where its effects go.
-#[derive(Debug)]
-pub struct Turn<'a> {
-    /// Now.
-    pub now: Time,
-    /// Gives out positions.
-    pub log: &'a mut Log,
-    /// Takes the effects.
-    pub out: &'a mut Vec<Effect>,
-}
+/// One step of the machine.
+pub type Turn<'a> = crate::log::Turn<'a, Effect>;
 
 /// Who asks where.
 #[derive(Clone, Copy, Debug)]

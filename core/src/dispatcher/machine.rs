@@ -17,7 +17,6 @@ use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
 use crate::ids::{CallId, Digest, IterationId, Lsn, TaskId, WorkerId};
 use crate::limits::USE_SLACK;
-use crate::log::Log;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -86,16 +85,8 @@ pub enum Effect {
     },
 }
 
-/// One step of the machine: when it happens, and where its effects go.
-#[derive(Debug)]
-pub struct Turn<'a> {
-    /// Now.
-    pub now: Time,
-    /// Gives out positions.
-    pub log: &'a mut Log,
-    /// Takes the effects.
-    pub out: &'a mut Vec<Effect>,
-}
+/// One step of the machine.
+pub type Turn<'a> = crate::log::Turn<'a, Effect>;
 
 /// An answer, and the newest record it depends on.
 pub(super) type Answer = Result<(Reply, Lsn), Refusal>;

@@ -12,7 +12,7 @@ use super::coordination_speech::Dialect;
 use super::coordination_workload::{Job, Workload};
 use super::figures::{Figures, Measured, Round};
 use super::load::{self, Calls, Shape};
-use super::output::Output;
+use super::rounds::{self, RoundsArgs};
 use super::target::{Target, unreachable};
 use super::{barriers, etcd};
 
@@ -65,34 +65,13 @@ pub(in crate::cli) struct CoordinationArgs {
     )]
     workload: Vec<Workload>,
 
-    /// Connections to each service
-    #[arg(long, value_name = "COUNT", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    connections: u32,
-
-    /// Calls under way on each connection
-    #[arg(long, value_name = "COUNT", default_value_t = 16,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    streams: u32,
-
-    /// How long one round on one service takes, in ms
-    #[arg(long, value_name = "MS", default_value_t = 3000,
-          value_parser = clap::value_parser!(u64).range(10..=600_000))]
-    round_ms: u64,
-
-    /// Rounds of each workload on each service
-    #[arg(long, value_name = "COUNT", default_value_t = 5,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-
     /// How often each task sends a heartbeat in the workload `connected`, in ms
     #[arg(long, value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(10..=600_000))]
     period_ms: u64,
 
-    /// Form of the figures
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    load: RoundsArgs,
 }
 
 /// A server under measurement.
@@ -118,16 +97,13 @@ struct Found {
 
 /// Measures and prints.
 pub(super) fn run(args: &CoordinationArgs) -> Result<(), Failure> {
-    args.output.print(measure(args))
+    args.load.output.print(measure(args))
 }
 
 async fn measure(args: &CoordinationArgs) -> Result<Figures, Failure> {
     let mut measurands = find(args).await?;
-    let mut workloads = args.workload.clone();
-    workloads.sort_unstable();
-    workloads.dedup();
     let mut found = Found::default();
-    for workload in workloads {
+    for workload in rounds::in_order(&args.workload) {
         match workload {
             Workload::Connected => measure_connected(args, &mut measurands, &mut found).await?,
             _ => found.measured.extend(measure_workload(args, workload, &mut measurands).await?),
@@ -198,7 +174,7 @@ async fn measure_workload(
         }
     }
     let shape = args.shape(workload);
-    for _ in 0..args.rounds {
+    for _ in 0..args.load.rounds {
         for (measurand, calls, measured) in &mut under_way {
             let round = measurand.round(workload, Arc::clone(calls), shape, args.tasks);
             measured.rounds.push(round.await?);
@@ -228,15 +204,10 @@ async fn measure_connected(
 
 impl CoordinationArgs {
     fn shape(&self, workload: Workload) -> Shape {
-        let (connections, streams) = match workload {
-            Workload::InsertOne => (1, 1),
-            _ => (self.connections, self.streams),
-        };
-        Shape {
-            connections,
-            streams,
-            duration: Duration::from_millis(self.round_ms),
-            calls_max: CALLS_MAX,
+        let shape = self.load.shape(CALLS_MAX);
+        match workload {
+            Workload::InsertOne => Shape { connections: 1, streams: 1, ..shape },
+            _ => shape,
         }
     }
 }

@@ -1,14 +1,13 @@
 //! `rondo bench dispatcher`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 
 use super::super::exit::{Exit, Failure};
 use super::figures::{Figures, Measured};
-use super::load::{self, Shape};
-use super::output::Output;
+use super::load;
+use super::rounds::{self, RoundsArgs};
 use super::target::Target;
 use super::workload::{Subject, Workload};
 
@@ -41,29 +40,8 @@ pub(in crate::cli) struct DispatcherArgs {
     )]
     workload: Vec<Workload>,
 
-    /// Connections to each dispatcher
-    #[arg(long, value_name = "COUNT", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    connections: u32,
-
-    /// Calls under way on each connection
-    #[arg(long, value_name = "COUNT", default_value_t = 16,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    streams: u32,
-
-    /// How long one round on one dispatcher takes, in ms
-    #[arg(long, value_name = "MS", default_value_t = 3000,
-          value_parser = clap::value_parser!(u64).range(10..=600_000))]
-    round_ms: u64,
-
-    /// Rounds of each workload on each dispatcher
-    #[arg(long, value_name = "COUNT", default_value_t = 5,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-
-    /// Form of the figures
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[command(flatten)]
+    load: RoundsArgs,
 }
 
 /// A dispatcher under measurement.
@@ -86,15 +64,12 @@ pub(super) fn run(args: &DispatcherArgs) -> Result<(), Failure> {
     if let Some(beside) = &args.beside {
         measurands.push(Measurand::find(beside, args.beside_pid)?);
     }
-    args.output.print(async { measure(args, &mut measurands).await })
+    args.load.output.print(async { measure(args, &mut measurands).await })
 }
 
 async fn measure(args: &DispatcherArgs, measurands: &mut [Measurand]) -> Result<Figures, Failure> {
-    let mut workloads = args.workload.clone();
-    workloads.sort_unstable();
-    workloads.dedup();
     let mut measured = Vec::new();
-    for workload in workloads {
+    for workload in rounds::in_order(&args.workload) {
         measured.extend(measure_workload(args, workload, measurands).await?);
     }
     let servers = measurands.iter().map(|measurand| measurand.target.server()).collect();
@@ -114,13 +89,8 @@ async fn measure_workload(
         calls.push(prepared.map_err(|text| Failure::new(Exit::Other, text))?);
         measured.push(Measured::new(workload.name(), target.address()));
     }
-    let shape = Shape {
-        connections: args.connections,
-        streams: args.streams,
-        duration: Duration::from_millis(args.round_ms),
-        calls_max: workload.calls_max(),
-    };
-    for _ in 0..args.rounds {
+    let shape = args.load.shape(workload.calls_max());
+    for _ in 0..args.load.rounds {
         for ((measurand, calls), measured) in measurands.iter_mut().zip(&calls).zip(&mut measured) {
             let lay = |address, first| load::lay(address, Arc::clone(calls), shape, first);
             measured.rounds.push(measurand.target.round(shape.calls_max, lay).await?);

@@ -12,6 +12,7 @@ mod graph;
 mod load;
 mod output;
 mod process;
+mod rounds;
 mod rpc;
 mod target;
 mod workload;
