@@ -316,8 +316,11 @@ impl Coordination {
         if known.is_none_or(|task| task.phase != Phase::Connected) {
             return Err(Refusal::CannotReport { task: self.called(id, task, caller.dialect) });
         }
-        let message = cut(message.into()).into();
-        let fault = Fault { code, message, reported: true, source: Some(task) };
+        let message = match message {
+            "" => format!("{} reported no more than that", self.called(id, task, caller.dialect)),
+            message => cut(message.into()),
+        };
+        let fault = Fault { code, message: message.into(), reported: true, source: Some(task) };
         self.fail_task(turn, id, task, &fault)?;
         self.propagate(turn, id, &fault, &[task])?;
         Ok(Said::Now(Reply::ErrorReported, turn.log.last()))

@@ -36,6 +36,18 @@ fn an_error_sticks_for_whoever_polls_later() {
     assert_eq!(driver.refused(poll(0), Code::FailedPrecondition).message, text, "the first stays");
 }
 
+/// Found by the fuzz target of requests.
+#[test]
+fn an_error_reported_without_a_message_names_who_reported_it() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let polls = driver.start_call(poll(0));
+    let silent = Method::ReportErrorToService { task: task(1), code: 9, message: "".into() };
+    driver.tell(silent).unwrap();
+    let text = text_of(driver.take(polls), Code::FailedPrecondition);
+    assert!(text.contains("task 1 reported no more than that"), "{text}");
+}
+
 #[test]
 fn only_tasks_that_are_there_poll_and_report() {
     let mut driver = Driver::of(2);
