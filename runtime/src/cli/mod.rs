@@ -22,6 +22,7 @@ mod status;
 mod status_coordination;
 mod status_tables;
 mod table;
+mod threads;
 mod why;
 
 #[cfg(test)]

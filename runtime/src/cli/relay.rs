@@ -4,10 +4,10 @@ use clap::{ArgAction, Args};
 use rondo_core::relay;
 
 use super::coordination_args::Span;
-use super::exit::{Exit, Failure};
-use super::log;
+use super::exit::Failure;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
+use super::{log, threads};
 use crate::config::Listen;
 use crate::relay::{Config, run};
 use crate::transport::ServerConfig;
@@ -106,9 +106,6 @@ impl RelayArgs {
 /// Relays until it is asked to stop.
 pub(super) fn relay(args: &RelayArgs) -> Result<(), Failure> {
     log::start(&args.log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| {
-        Failure::new(Exit::Other, format!("cannot start the thread pool: {error}"))
-    })?;
+    let runtime = threads::pool(Some(1))?;
     runtime.block_on(run(args.resolve())).map_err(|error| Failure::new(exit_of(&error), error))
 }

@@ -6,7 +6,7 @@ use super::exit::{self, Exit, Failure};
 use super::layers::Settings;
 use super::resolve::{Home, resolve};
 use super::serve_args::ServeArgs;
-use super::{log, print_config};
+use super::{log, print_config, threads};
 use crate::serve::{Machine, ServeError, StartError, run, start_node};
 
 /// Runs a server until it is asked to stop.
@@ -19,10 +19,7 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
         return printed.map_err(|error| Failure::new(Exit::Other, error));
     }
     log::start(&args.log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| {
-        Failure::new(Exit::Other, format!("cannot start the thread pool: {error}"))
-    })?;
+    let runtime = threads::pool(args.threads)?;
     let start =
         |config, transport| async move { start_node(&config, Machine::this(), transport).await };
     runtime.block_on(run(config, start)).map_err(|error| Failure::new(exit_of(&error), error))

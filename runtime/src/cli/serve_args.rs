@@ -64,6 +64,12 @@ pub(super) struct ServeArgs {
           help_heading = "Network")]
     pub(super) calls_per_connection_max: u32,
 
+    /// Threads that serve connections; what takes long has others [default: one for every four
+    /// processors, 1 to 4]
+    #[arg(long, env = "RONDO_THREADS", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Network")]
+    pub(super) threads: Option<u32>,
+
     /// How long calls under way may take once the server was asked to stop, in ms
     #[arg(
         long,

@@ -167,6 +167,8 @@ impl Driver {
             Some((at, _)) => self.clock.until(at).min(SLEEP_MAX),
             None => SLEEP_MAX,
         };
+        let lingers = self.journal.as_ref().map_or(Duration::ZERO, Journal::lingers_for);
+        let sleep = if lingers > Duration::ZERO { sleep.min(lingers) } else { sleep };
         let batch_max = self.config.batch_calls_max.max(1);
         let blobs = self.blobs.clone();
         tokio::select! {

@@ -44,6 +44,8 @@ pub(super) struct Journal {
     pub(super) appended: Lsn,
     /// The last record somebody waits for.
     wanted: Lsn,
+    /// When the first record of the group being collected came.
+    collecting_since: Instant,
     sync: Option<BoxFuture<'static, (Lsn, Result<(), StoreError>)>>,
     /// How far the newest group says that the journal is durable.
     marked: Lsn,
@@ -62,6 +64,9 @@ pub(super) struct Journal {
     /// The first record of the open segment, whether or not it is there yet.
     pub(super) open_first: Lsn,
 }
+
+/// How long records that nobody waits for are collected before they are written.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// Sizes and pauses of a journal.
 pub(super) struct JournalBounds {
@@ -125,6 +130,7 @@ impl Journal {
             is_full: false,
             appended: last,
             wanted: last,
+            collecting_since: Instant::now(),
             sync: None,
             // What is recovered may stand behind the last mark, and is answered from now on.
             marked: Lsn::NONE,
@@ -145,7 +151,7 @@ impl Journal {
     /// Adds a record to the group being collected.
     pub(super) fn collect(&mut self, lsn: Lsn, record: &Record) {
         if self.count == 0 {
-            self.first = lsn;
+            (self.first, self.collecting_since) = (lsn, Instant::now());
         }
         self.count = self.count.saturating_add(1);
         // The bytes of a group are those of its records, one behind the other.
@@ -210,10 +216,21 @@ impl Journal {
         Appended::Taken
     }
 
-    /// Whether the group being collected may grow on: it can become durable only after the sync
-    /// under way, so writing it in pieces before that is work for nothing.
+    /// Whether the group being collected may grow on. While a sync is under way it can become durable
+    /// only after that, so writing it in pieces before is work for nothing; and while nobody waits
+    /// for it, a little time brings more to write at once.
     pub(super) fn may_collect_more(&self) -> bool {
-        self.sync.is_some() && !self.is_group_full()
+        let grows = self.sync.is_some() || self.lingers_for() > Duration::ZERO;
+        grows && !self.is_group_full()
+    }
+
+    /// How long a group that nobody waits for may still grow; zero when it is to be written.
+    pub(super) fn lingers_for(&self) -> Duration {
+        let lingers = self.count > 0 && self.wanted <= self.appended;
+        match lingers {
+            true => LINGER.saturating_sub(self.collecting_since.elapsed()),
+            false => Duration::ZERO,
+        }
     }
 
     /// Starts a sync if somebody waits for one and none is under way.
