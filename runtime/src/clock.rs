@@ -53,6 +53,14 @@ impl Clock {
         std::time::Duration::from_nanos(wait)
     }
 
+    /// Sleeps until `at`; for ever when there is no such time.
+    pub async fn sleep_until(&self, at: Option<Time>) {
+        match at {
+            Some(at) => tokio::time::sleep(self.until(at)).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// What it shows after a million of true time.
     #[cfg(madsim)]
     fn pace(&self) -> u64 {

@@ -80,14 +80,14 @@ struct Driver {
 impl Driver {
     async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>) {
         loop {
-            let next = self.agent.deadline().map(|(at, _)| self.clock.until(at));
+            let (clock, next) = (self.clock, self.agent.deadline().map(|(at, _)| at));
             tokio::select! {
                 biased;
                 happened = happened.recv() => match happened {
                     Some(happened) => self.take(happened),
                     None => return,
                 },
-                () = sleep(next) => self.step(Input::Tick),
+                () = clock.sleep_until(next) => self.step(Input::Tick),
             }
         }
     }
@@ -257,12 +257,5 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         std::mem::take(&mut self.sent).into_values().for_each(|task| task.abort());
-    }
-}
-
-async fn sleep(next: Option<std::time::Duration>) {
-    match next {
-        Some(span) => tokio::time::sleep(span).await,
-        None => std::future::pending().await,
     }
 }

@@ -128,14 +128,14 @@ impl Driver {
     async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>) {
         self.step(Input::Tick);
         loop {
-            let next = self.relay.deadline().map(|(at, _)| self.clock.until(at));
+            let (clock, next) = (self.clock, self.relay.deadline().map(|(at, _)| at));
             tokio::select! {
                 biased;
                 happened = happened.recv() => match happened {
                     Some(happened) => self.take(happened),
                     None => return,
                 },
-                () = sleep(next) => self.step(Input::Tick),
+                () = clock.sleep_until(next) => self.step(Input::Tick),
             }
         }
     }
@@ -253,13 +253,6 @@ fn tell(to: &mpsc::WeakUnboundedSender<Happened>, happened: Happened) {
     if let Some(to) = to.upgrade() {
         // As above.
         let _ = to.send(happened);
-    }
-}
-
-async fn sleep(next: Option<std::time::Duration>) {
-    match next {
-        Some(span) => tokio::time::sleep(span).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use rondo::node::NodeConfig;
 use rondo::store::{BoxFuture, Disk as Store, DiskFile, Entry, Lock};
 use tokio::time::Instant;
 
@@ -27,9 +28,6 @@ pub(super) struct Platter {
     shape: JournalShape,
     faults: Faults,
 }
-
-/// A stop is given up when the disk has not done its part for so long.
-const STALL_REMEMBERED: Duration = Duration::from_secs(10);
 
 struct State {
     disk: Disk,
@@ -94,7 +92,9 @@ impl Platter {
         let mut state = self.state();
         state.life = state.life.wrapping_add(1);
         let failed = state.failed || state.disk.free_bytes().is_some();
-        let stalled = state.stalled_until.is_some_and(|until| until.elapsed() < STALL_REMEMBERED);
+        // A stop is given up when the disk has not done its part for so long.
+        let patience = NodeConfig::default().stop_timeout;
+        let stalled = state.stalled_until.is_some_and(|until| until.elapsed() < patience);
         Left { failed, stalled }
     }
 
