@@ -17,6 +17,8 @@ pub(super) struct Answers {
     open: BTreeMap<CallId, (Kind, Option<Lsn>)>,
     /// Calls that nobody waits for any more; their answers may be under way.
     given_up: BTreeMap<CallId, Kind>,
+    /// Calls to the coordination service that were not answered, whether anybody waits or not.
+    coordination: BTreeMap<CallId, Kind>,
 }
 
 impl Answers {
@@ -72,12 +74,26 @@ impl Oracle for Answers {
                     _ => {}
                 }
             }
+            Seen::Asked { call, asked, .. } => {
+                self.coordination.insert(*call, Kind::of_method(&asked.method));
+            }
+            Seen::Told { call, answer, .. } => {
+                let Some(kind) = self.coordination.remove(call) else {
+                    return Err(format!("call {call} was not waiting, and got {answer:?}"));
+                };
+                if let Ok(reply) = answer
+                    && !kind.fits_coordination(reply)
+                {
+                    return Err(format!("call {call} is {kind}, and got {reply:?}"));
+                }
+            }
             Seen::GivenUp { call } => {
                 self.given_up.extend(self.open.remove(call).map(|(kind, _)| (*call, kind)));
             }
             Seen::Died => {
                 self.open.clear();
                 self.given_up.clear();
+                self.coordination.clear();
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rondo_core::coordination::Method;
+use rondo_core::coordination::{self, Method};
 use rondo_core::dispatcher::{Reply, Request};
 use rondo_core::status::{Code, Detail, Status};
 use serde::{Deserialize, Serialize};
@@ -179,6 +179,38 @@ impl Kind {
             }
             Reply::PositionDeleted => Self::DeletePosition,
             Reply::Positions(_) => Self::ListPositions,
+        };
+        self as usize == of as usize
+    }
+
+    /// Whether an answer of the coordination service is one to a request of this kind.
+    pub const fn fits_coordination(self, reply: &coordination::Reply) -> bool {
+        use coordination::Reply as R;
+        let of = match reply {
+            R::Registered(_) => Self::RegisterTask,
+            R::Heartbeat(_) => Self::Heartbeat,
+            R::ShutDown => Self::ShutdownTask,
+            R::Reset => Self::ResetTask,
+            R::ErrorReported => Self::ReportError,
+            R::TaskStates(_) => return matches!(self, Self::GetTaskState | Self::GetJobState),
+            R::Tasks { .. } => Self::WatchTasks,
+            R::Alive(_) => Self::GetAliveTasks,
+            R::Devices(_) => Self::WaitForAllTasks,
+            R::BarrierPassed { .. } => Self::Barrier,
+            R::BarrierCancelled => Self::CancelBarrier,
+            R::Put { .. } => Self::PutKeyValue,
+            R::Value { .. } => {
+                return matches!(
+                    self,
+                    Self::GetKeyValue | Self::TryGetKeyValue | Self::IncrementKeyValue
+                );
+            }
+            R::Directory(_) => Self::GetKeyValueDir,
+            R::Deleted { .. } => Self::DeleteKeyValue,
+            R::Changes { .. } | R::Keys { .. } => Self::WatchKeys,
+            R::LifeBegun(_) => Self::ResetNamespace,
+            // Nobody asks for one here.
+            R::Report(_) => return false,
         };
         self as usize == of as usize
     }
