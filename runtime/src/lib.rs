@@ -14,3 +14,4 @@ pub mod serve;
 pub mod service;
 pub mod store;
 pub mod transport;
+mod watching;

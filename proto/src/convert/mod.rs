@@ -34,8 +34,9 @@ pub use agent::{
 };
 pub use coordination::{
     CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,
-    SERVICE_X, coordination_report, coordination_status, decode_coordination,
-    decode_reset_namespace, encode_coordination, encode_details, encode_reset_namespace,
+    SERVICE_X, WATCH_KEYS_PATH, coordination_report, coordination_status, decode_coordination,
+    decode_reset_namespace, encode_coordination, encode_details, encode_next_watch,
+    encode_reset_namespace,
 };
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
 pub use method::{Method, PROCESS_TASK_PATH};

@@ -8,14 +8,15 @@ use rondo_core::ids::CallId;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 use rondo_proto::convert;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::interface::View;
 use super::watches::{KeyWatch, Told, Watches};
-use super::way::Way;
+use super::way::{Way, told};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
+use crate::transport::MessageStream;
 
 /// What a call of the application comes to.
 pub(super) type Outcome = Result<Reply, Status>;
@@ -29,7 +30,14 @@ pub(super) enum Happened {
     Watch(CallId, Arc<str>, oneshot::Sender<Outcome>, oneshot::Sender<KeyWatch>),
     Cancelled(CallId),
     Unwatched(Arc<str>, u64),
-    Answered(RpcId, Outcome, Option<OwnedSemaphorePermit>),
+    Answered(RpcId, Outcome),
+    Told(RpcId, Arc<str>, Outcome, More),
+}
+
+/// What comes with an answer to a watch: room for it, and the stream it is from while that goes on.
+pub(super) struct More {
+    room: Option<OwnedSemaphorePermit>,
+    stream: Option<MessageStream>,
 }
 
 /// Starts the loop, which ends when nobody can tell it anything any more.
@@ -106,15 +114,27 @@ impl Driver {
                 self.step(Input::Cancel { call });
             }
             Happened::Unwatched(key, id) => self.unwatched(key, id),
-            Happened::Answered(rpc, result, room) => {
+            Happened::Answered(rpc, result) => {
                 if self.sent.remove(&rpc).is_some() {
-                    self.room = room;
-                    let entropy = self.entropy.next();
-                    self.step(Input::Answered { rpc, result, entropy });
+                    self.answered(rpc, result);
+                }
+            }
+            Happened::Told(rpc, key, result, more) => {
+                if self.sent.remove(&rpc).is_some() {
+                    if let Some(stream) = more.stream {
+                        self.watches.keep(&key, stream);
+                    }
+                    self.room = more.room;
+                    self.answered(rpc, result);
                     self.room = None;
                 }
             }
         }
+    }
+
+    fn answered(&mut self, rpc: RpcId, result: Outcome) {
+        let entropy = self.entropy.next();
+        self.step(Input::Answered { rpc, result, entropy });
     }
 
     fn initialize(&mut self, config: Config, on_error: OnError) -> Result<(), Status> {
@@ -233,25 +253,40 @@ impl Driver {
         };
         let encoded = convert::encode_agent_request(config, self.agent.life(), &request);
         let deadline = deadline.map(|span| std::time::Duration::from_nanos(span.as_nanos()));
-        let room = match &request {
-            Request::Watch { key, .. } => self.watches.room(key),
+        let (way, to_self) = (self.way.clone(), self.to_self.clone());
+        let watched = match &request {
+            Request::Watch { key, .. } => self.watches.take(key).map(|taken| (key.clone(), taken)),
             _ => None,
         };
-        let (way, to_self) = (self.way.clone(), self.to_self.clone());
         let task = tokio::spawn(async move {
-            let result = way.call(encoded, &request, deadline).await;
-            // Changes that nobody takes yet wait at the server.
-            let room = match room {
-                Some(room) => room.acquire_owned().await.ok(),
-                None => None,
+            let happened = match watched {
+                None => Happened::Answered(rpc, way.call(encoded, &request, deadline).await),
+                Some((key, (room, stream))) => {
+                    let stream = stream.unwrap_or_else(|| way.watch(encoded));
+                    let (result, more) = tell_more(&request, stream, room).await;
+                    Happened::Told(rpc, key, result, more)
+                }
             };
             if let Some(to_self) = to_self.upgrade() {
                 // A loop that has ended waits for nothing.
-                let _ = to_self.send(Happened::Answered(rpc, result, room));
+                let _ = to_self.send(happened);
             }
         });
         self.sent.insert(rpc, task);
     }
+}
+
+/// The next answer to a watch. The stream stands where the machine goes on: behind its last answer.
+async fn tell_more(
+    request: &Request,
+    mut stream: MessageStream,
+    room: Arc<Semaphore>,
+) -> (Outcome, More) {
+    let result = told(&mut stream, request).await;
+    // Changes that nobody takes yet wait at the server.
+    let room = room.acquire_owned().await.ok();
+    let stream = result.is_ok().then_some(stream);
+    (result, More { room, stream })
 }
 
 impl Drop for Driver {

@@ -8,6 +8,7 @@ use rondo_core::status::{Code, Status};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::driver::Happened;
+use crate::transport::MessageStream;
 
 /// Answers of the server that wait to be taken; above it, the server is not asked on.
 const ROOM: usize = 4;
@@ -70,6 +71,8 @@ struct Listener {
     id: u64,
     tellings: mpsc::UnboundedSender<Telling>,
     room: Arc<Semaphore>,
+    /// What tells more, while the server is not asked for it.
+    stream: Option<MessageStream>,
 }
 
 impl Watches {
@@ -89,7 +92,7 @@ impl Watches {
         self.last = self.last.saturating_add(1);
         let (sender, tellings) = mpsc::unbounded_channel();
         let room = Arc::new(Semaphore::new(ROOM));
-        let listener = Listener { id: self.last, tellings: sender, room };
+        let listener = Listener { id: self.last, tellings: sender, room, stream: None };
         self.by_key.insert(Arc::clone(key), listener);
         Ok(KeyWatch { key: Arc::clone(key), id: self.last, tellings, happened })
     }
@@ -99,9 +102,21 @@ impl Watches {
         self.by_key.get(key).is_some_and(|listener| listener.id == id)
     }
 
-    /// Where answers of a watch wait for room.
-    pub(super) fn room(&self, key: &str) -> Option<Arc<Semaphore>> {
+    fn room(&self, key: &str) -> Option<Arc<Semaphore>> {
         self.by_key.get(key).map(|listener| Arc::clone(&listener.room))
+    }
+
+    /// Where answers of a watch wait for room, and the stream that brings them, if there is one.
+    pub(super) fn take(&mut self, key: &str) -> Option<(Arc<Semaphore>, Option<MessageStream>)> {
+        let listener = self.by_key.get_mut(key)?;
+        Some((Arc::clone(&listener.room), listener.stream.take()))
+    }
+
+    /// The stream of a watch brings more.
+    pub(super) fn keep(&mut self, key: &str, stream: MessageStream) {
+        if let Some(listener) = self.by_key.get_mut(key) {
+            listener.stream = Some(stream);
+        }
     }
 
     /// Room at once.

@@ -14,7 +14,8 @@ use rondo_proto::convert;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::relay::{Handle, Upstream, start};
-use crate::transport::{Client, Transport};
+use crate::transport::{Client, MessageStream, Transport};
+use crate::watching::watch;
 
 /// Calls without a deadline wait for as long as the application does.
 const WITHOUT_DEADLINE: Duration = Duration::from_secs(3600 * 24 * 365);
@@ -80,6 +81,25 @@ impl Way {
             }
         };
         answer.map_err(decoded).and_then(|body| convert::decode_agent_reply(request, &body))
+    }
+
+    /// Begins to watch a key.
+    pub(super) fn watch(self, (path, message): (&'static str, Bytes)) -> MessageStream {
+        match self.0 {
+            Kind::Surviving(relay) => MessageStream::written(|to| async move {
+                watch(message, to, |message| ask(&relay, path, message)).await
+            }),
+            Kind::Direct { address, transport } => transport.streaming(&address, path, message),
+        }
+    }
+}
+
+/// What an answer of a stream tells.
+pub(super) async fn told(stream: &mut MessageStream, request: &Request) -> Result<Reply, Status> {
+    match stream.next().await {
+        Ok(Some(body)) => convert::decode_agent_reply(request, &body),
+        Ok(None) => Err(Status::new(Code::Unavailable, "the server has ended the stream")),
+        Err(status) => Err(decoded(status)),
     }
 }
 

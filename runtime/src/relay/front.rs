@@ -7,10 +7,11 @@ use rondo_core::coordination::Dialect;
 use rondo_core::ids::ConnectionId as ClientId;
 use rondo_core::relay::{Answer, Asked, Refused};
 use rondo_core::status::{Detail, Status};
-use rondo_proto::convert::{self, CoordinationMethod};
+use rondo_proto::convert::{self, CoordinationMethod, WATCH_KEYS_PATH};
 
 use super::driver::Handle;
-use crate::transport::{BoxFuture, Call, ConnectionId, Service};
+use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
+use crate::watching::watch;
 
 /// The relay as a service: it takes calls to every method of the coordination service.
 pub struct Front {
@@ -48,6 +49,17 @@ fn status_of(refused: Refused) -> Status {
 impl Service for Front {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
         Box::pin(self.answer(call))
+    }
+
+    fn streaming_paths(&self) -> Vec<&'static str> {
+        vec![WATCH_KEYS_PATH]
+    }
+
+    fn streaming(&self, call: Call, to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
+        Box::pin(async move {
+            let ask = |message| self.answer(Call { message, ..call.clone() });
+            watch(call.message.clone(), to, ask).await
+        })
     }
 
     fn closed(&self, connection: ConnectionId) {

@@ -8,13 +8,14 @@ use rondo_core::control;
 use rondo_core::coordination::{self, Caller, Dialect, Method, NamespaceConfig};
 use rondo_core::relay::Forwarding;
 use rondo_core::status::{Code, Detail, Status};
-use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest};
+use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest, WATCH_KEYS_PATH};
 
 use super::callers::{Callers, Place};
 use super::node_port::{NodePort, NodeSlot};
 use super::values;
 use crate::transport::budget::{Budget, Share};
-use crate::transport::{BoxFuture, Call, ConnectionId, Service};
+use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
+use crate::watching::watch;
 
 /// How often a read is made again when the value it found was replaced before it was read.
 const READS_MAX: usize = 4;
@@ -23,6 +24,8 @@ const READS_MAX: usize = 4;
 enum Origin<'a> {
     /// On a connection of its client.
     Connection(&'a Call),
+    /// From a stream of its client's, which has its place.
+    Stream(&'a Call),
     /// Through a relay.
     Relay(&'a Forwarding),
 }
@@ -59,6 +62,16 @@ impl CoordinationService {
     /// As when it had come directly.
     pub(super) async fn relayed(&self, call: Forwarding) -> Result<Bytes, Status> {
         self.answer(&call.path, &call.message, &Origin::Relay(&call)).await
+    }
+
+    /// Answers a watch with all that it tells.
+    async fn stream(&self, call: &Call, to: MessageWriter) -> Result<(), Status> {
+        let mut caller = Caller { dialect: Dialect::Rondo, ..Caller::default() };
+        self.callers.identify(call, &mut caller);
+        let _place = self.callers.place(call.connection, self.places)?;
+        let origin = Origin::Stream(call);
+        let ask = async |message: Bytes| self.answer(&call.path, &message, &origin).await;
+        watch(call.message.clone(), to, ask).await
     }
 
     async fn answer(
@@ -108,17 +121,16 @@ impl CoordinationService {
     /// relay keeps places for its own clients.
     fn place(&self, origin: &Origin<'_>, method: &Method) -> Result<Option<Place<'_>>, Status> {
         match (origin, method) {
-            (
-                Origin::Connection(call),
-                Method::GetKeyValue { .. } | Method::WatchKeys { .. } | Method::WatchTasks { .. },
-            ) => self.callers.place(call.connection, self.places).map(Some),
+            (Origin::Connection(call), Method::GetKeyValue { .. } | Method::WatchTasks { .. }) => {
+                self.callers.place(call.connection, self.places).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
     fn identify(&self, origin: &Origin<'_>, caller: &mut Caller) {
         match origin {
-            Origin::Connection(call) => self.callers.identify(call, caller),
+            Origin::Connection(call) | Origin::Stream(call) => self.callers.identify(call, caller),
             Origin::Relay(call) => {
                 caller.peer = Some(call.peer.clone());
                 caller.task = caller.task.or(call.task);
@@ -174,6 +186,14 @@ impl Service for CoordinationService {
         Box::pin(
             async move { self.answer(&call.path, &call.message, &Origin::Connection(&call)).await },
         )
+    }
+
+    fn streaming_paths(&self) -> Vec<&'static str> {
+        vec![WATCH_KEYS_PATH]
+    }
+
+    fn streaming(&self, call: Call, to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
+        Box::pin(async move { self.stream(&call, to).await })
     }
 
     fn closed(&self, connection: ConnectionId) {

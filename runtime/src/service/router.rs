@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 
-use crate::transport::{BoxFuture, Call, ConnectionId, Service};
+use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
 
 /// Hands each call to the service its path names.
 #[derive(Clone, Default)]
@@ -46,6 +46,17 @@ impl Service for Router {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
         match self.find(&call.path) {
             Some(service) => service.unary(call),
+            None => Box::pin(std::future::ready(Err(unknown(&call.path)))),
+        }
+    }
+
+    fn streaming_paths(&self) -> Vec<&'static str> {
+        self.services.iter().flat_map(|(_, service)| service.streaming_paths()).collect()
+    }
+
+    fn streaming(&self, call: Call, to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
+        match self.find(&call.path) {
+            Some(service) => service.streaming(call, to),
             None => Box::pin(std::future::ready(Err(unknown(&call.path)))),
         }
     }

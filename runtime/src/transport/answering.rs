@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 
 use super::budget::Budget;
@@ -63,10 +62,10 @@ pub(super) fn check_length(length: u64, bound: u64) -> Result<(), Status> {
 }
 
 /// Ends a call when its client's deadline has passed.
-pub(super) async fn within_deadline(
+pub(super) async fn within_deadline<T>(
     deadline: Option<Duration>,
-    call: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
-) -> Result<Bytes, Status> {
+    call: Pin<&mut impl Future<Output = Result<T, Status>>>,
+) -> Result<T, Status> {
     let Some(deadline) = deadline else {
         return call.await;
     };
@@ -76,25 +75,25 @@ pub(super) async fn within_deadline(
     })
 }
 
-/// Refuses a call with `cut` once the server cuts what is under way.
-pub(super) async fn until_cut(
-    mut phase: PhaseReceiver,
-    call: impl Future<Output = Result<Bytes, Status>>,
+/// Refuses a call with `cut` once the server's life has come to its end for calls of this kind.
+pub(super) async fn until_cut<T>(
+    (mut phase, end): (PhaseReceiver, Phase),
+    call: impl Future<Output = Result<T, Status>>,
     cut: impl FnOnce() -> Status,
-) -> Result<Bytes, Status> {
+) -> Result<T, Status> {
     tokio::select! {
         biased;
         result = call => result,
-        () = phase.reached(Phase::Cutting) => Err(cut()),
+        () = phase.reached(end) => Err(cut()),
     }
 }
 
 /// Turns a panic in a handler into a refusal, so that neither the process nor the other calls of
 /// the connection suffer.
-pub(super) async fn contain_panic(
+pub(super) async fn contain_panic<T>(
     path: &str,
-    mut call: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
-) -> Result<Bytes, Status> {
+    mut call: Pin<&mut impl Future<Output = Result<T, Status>>>,
+) -> Result<T, Status> {
     let outcome =
         poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ok),

@@ -11,7 +11,7 @@ use rondo_core::status::{Code, Detail, Status};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 
-use super::{BoxFuture, Transport};
+use super::{BoxFuture, MessageStream, MessageWriter, Transport};
 
 /// Channels kept; above it, the one not used for longest is dropped.
 const CHANNELS_MAX: usize = 4096;
@@ -112,6 +112,20 @@ impl Transport for GrpcClient {
             })
         })
     }
+
+    fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
+        let address = address.to_owned();
+        let channel = self.channel(&address);
+        MessageStream::written(|writer| async move {
+            let taken = stream(channel?, &address, path, message, writer).await;
+            taken.map_err(|failure| match failure {
+                Failure::TooLate => {
+                    Status::new(Code::Unavailable, format!("cannot reach {address} in time"))
+                }
+                Failure::Refused(status) => status,
+            })
+        })
+    }
 }
 
 /// Why a call brought no answer.
@@ -122,13 +136,21 @@ enum Failure {
     Refused(Status),
 }
 
-async fn call(
+impl Failure {
+    fn of(address: &str, status: &tonic::Status) -> Self {
+        match status.source() {
+            Some(source) => broken(address, source),
+            None => Self::Refused(refusal(status)),
+        }
+    }
+}
+
+/// A channel that takes calls, and what the path is to it.
+async fn ready(
     channel: Channel,
     address: &str,
     path: &'static str,
-    message: Bytes,
-    deadline: Duration,
-) -> Result<Bytes, Failure> {
+) -> Result<(tonic::client::Grpc<Channel>, PathAndQuery), Failure> {
     let path = PathAndQuery::try_from(path).map_err(|error| {
         let text = format!("method {path:?}: {error}");
         Failure::Refused(Status::new(Code::InvalidArgument, text))
@@ -137,13 +159,40 @@ async fn call(
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX);
     grpc.ready().await.map_err(|error| broken(address, &error))?;
+    Ok((grpc, path))
+}
+
+async fn call(
+    channel: Channel,
+    address: &str,
+    path: &'static str,
+    message: Bytes,
+    deadline: Duration,
+) -> Result<Bytes, Failure> {
+    let (mut grpc, path) = ready(channel, address, path).await?;
     let mut request = tonic::Request::new(message);
     request.set_timeout(deadline);
     let response = grpc.unary(request, path, BytesCodec).await;
-    response.map(tonic::Response::into_inner).map_err(|status| match status.source() {
-        Some(source) => broken(address, source),
-        None => Failure::Refused(refusal(&status)),
-    })
+    let response = response.map_err(|status| Failure::of(address, &status))?;
+    Ok(response.into_inner())
+}
+
+async fn stream(
+    channel: Channel,
+    address: &str,
+    path: &'static str,
+    message: Bytes,
+    mut writer: MessageWriter,
+) -> Result<(), Failure> {
+    let (mut grpc, path) = ready(channel, address, path).await?;
+    let response = grpc.server_streaming(tonic::Request::new(message), path, BytesCodec).await;
+    let response = response.map_err(|status| Failure::of(address, &status))?;
+    let mut messages = response.into_inner();
+    let failed = |status| Failure::of(address, &status);
+    while let Some(message) = messages.message().await.map_err(failed)? {
+        writer.write(message).await;
+    }
+    Ok(())
 }
 
 /// What a peer refuses with.

@@ -4,17 +4,17 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::Read;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
-use rondo_core::status::{Code, Status};
+use rondo_core::status::{Code, Detail, Status};
 
-use super::ServerConfig;
 use super::answering::check_length;
 use super::budget::Share;
+use super::{MessageStream, ServerConfig};
 
 /// Flag byte and length.
 const PREFIX_BYTES: usize = 5;
@@ -158,23 +158,17 @@ fn inflate(message: &[u8], bound: u64) -> Result<Bytes, Status> {
     Ok(plain.into())
 }
 
-/// The body of an answer: the framed message, not copied unless it is short, and the trailer that
-/// says OK. An empty body is that of a refusal, whose status stands in the headers.
+/// A message on its way out: behind its prefix, and not copied unless it is short.
 #[derive(Debug, Default)]
-pub(super) struct ReplyBody {
+struct Framed {
     /// The prefix, with a short message behind it.
     start: Option<Bytes>,
     /// A long message.
     message: Option<Bytes>,
-    trailers: Option<HeaderMap>,
 }
 
-impl ReplyBody {
-    /// The body for this message.
-    ///
-    /// # Errors
-    /// When gRPC cannot frame a message that long.
-    pub(super) fn of(message: Bytes) -> Result<Self, Status> {
+impl Framed {
+    fn of(message: Bytes) -> Result<Self, Status> {
         let length = u32::try_from(message.len()).map_err(|_| {
             let text = format!("the answer has {} bytes, gRPC carries 4 GiB", message.len());
             Status::new(Code::ResourceExhausted, text)
@@ -190,10 +184,77 @@ impl ReplyBody {
         } else {
             Some(message)
         };
-        let mut trailers = HeaderMap::with_capacity(1);
-        trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        Ok(Self { start: Some(start.freeze()), message, trailers: Some(trailers) })
+        Ok(Self { start: Some(start.freeze()), message })
     }
+
+    /// What goes out next of it.
+    fn take(&mut self) -> Option<Bytes> {
+        self.start.take().or_else(|| self.message.take())
+    }
+}
+
+/// The body of an answer: a message or a stream of them, and the trailer that says how it went. An
+/// empty body is that of a refusal, whose status stands in the headers.
+#[derive(Default)]
+pub(super) struct ReplyBody {
+    framed: Framed,
+    /// What comes behind, which has the trailers with it.
+    messages: Option<Box<MessageStream>>,
+    trailers: Option<HeaderMap>,
+}
+
+impl ReplyBody {
+    /// The body for this message.
+    ///
+    /// # Errors
+    /// When gRPC cannot frame a message that long.
+    pub(super) fn of(message: Bytes) -> Result<Self, Status> {
+        let framed = Framed::of(message)?;
+        Ok(Self { framed, messages: None, trailers: Some(success()) })
+    }
+
+    /// The body for these messages. Each is asked for when the client has room for more.
+    pub(super) fn stream(messages: MessageStream) -> Self {
+        Self { messages: Some(Box::new(messages)), ..Self::default() }
+    }
+
+    /// Takes the next message of a stream, or its end.
+    fn go_on(&mut self, next: Result<Option<Bytes>, Status>) {
+        let next = next.and_then(|message| message.map(Framed::of).transpose());
+        match next {
+            Ok(Some(framed)) => self.framed = framed,
+            Ok(None) => self.end(success()),
+            Err(status) => self.end(failure(&status)),
+        }
+    }
+
+    fn end(&mut self, trailers: HeaderMap) {
+        self.messages = None;
+        self.trailers = Some(trailers);
+    }
+}
+
+fn success() -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers
+}
+
+/// The trailers of a stream that ends early.
+fn failure(status: &Status) -> HeaderMap {
+    let encoded = status.details.iter().find_map(|detail| match detail {
+        Detail::Encoded(details) => Some(details.clone()),
+        _ => None,
+    });
+    let code = tonic::Code::from_i32(status.code.number());
+    let details = encoded.unwrap_or_default();
+    let status = tonic::Status::with_details(code, status.message.as_str(), details);
+    let mut trailers = HeaderMap::with_capacity(3);
+    if status.add_header(&mut trailers).is_err() {
+        // Whatever the text, the code must arrive.
+        trailers.insert("grpc-status", HeaderValue::from(i32::from(code)));
+    }
+    trailers
 }
 
 impl Body for ReplyBody {
@@ -202,14 +263,21 @@ impl Body for ReplyBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let data = self.start.take().or_else(|| self.message.take());
-        let frame = data.map(Frame::data).or_else(|| self.trailers.take().map(Frame::trailers));
-        Poll::Ready(frame.map(Ok))
+        loop {
+            if let Some(data) = self.framed.take() {
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            let Some(messages) = &mut self.messages else {
+                return Poll::Ready(self.trailers.take().map(|all| Ok(Frame::trailers(all))));
+            };
+            let next = ready!(messages.poll_next(context));
+            self.go_on(next);
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.trailers.is_none()
+        self.trailers.is_none() && self.messages.is_none()
     }
 }

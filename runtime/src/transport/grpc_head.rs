@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
 use rondo_core::status::{Code, Status};
 
-use super::WORKER_METADATA;
 use super::grpc_frame::ReplyBody;
+use super::{MessageStream, WORKER_METADATA};
 
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("identity,gzip");
@@ -89,6 +89,13 @@ pub(super) fn answer(message: Bytes) -> Response<ReplyBody> {
         }
         Err(status) => refusal(&status, Bytes::new()),
     }
+}
+
+/// The answer to a call that is answered with messages. How it went stands behind them.
+pub(super) fn stream(messages: MessageStream) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::stream(messages));
+    response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
+    response
 }
 
 /// The answer to a call that did not, with what stands beside it for programs.

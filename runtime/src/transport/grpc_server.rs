@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rondo_core::status::Status;
+use rondo_core::status::{Detail, Status};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -21,7 +21,7 @@ use super::grpc_frame::{ReplyBody, read_message};
 use super::grpc_head::{self, Head, NotACall};
 use super::phase::Phase;
 use super::server::{Open, Shared};
-use super::{Call, ConnectionId, ServerConfig};
+use super::{Call, ConnectionId, MessageStream, ServerConfig};
 
 /// Unread data of one connection, and of one call, in bytes.
 const WINDOW_BYTES: u32 = 16 << 20;
@@ -93,7 +93,7 @@ fn http_settings(config: &ServerConfig) -> http2::Builder<TokioExecutor> {
 
 /// Answers one request of any kind.
 async fn answer(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     from: (ConnectionId, SocketAddr),
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
@@ -104,10 +104,15 @@ async fn answer(
         Err(NotACall::Refused(status)) => return grpc_head::refusal(&status, Bytes::new()),
     };
     let (deadline, path) = (head.deadline, parts.uri.path());
+    if shared.is_streaming(path) {
+        let messages = stream(Arc::clone(shared), from, path.to_owned(), head, body);
+        return grpc_head::stream(messages);
+    }
     // Pinned here and handed on by reference, so that it stands in this future only once.
     let call = pin!(dispatch(shared, from, path, head, body));
     let call = within_deadline(deadline, call);
-    match until_cut(shared.phase.clone(), call, || shared.service.cut(path)).await {
+    let end = (shared.phase.clone(), Phase::Cutting);
+    match until_cut(end, call, || shared.service.cut(path)).await {
         Ok(message) => grpc_head::answer(message),
         Err(status) => grpc_head::refusal(&status, shared.service.details(path, &status)),
     }
@@ -124,4 +129,32 @@ async fn dispatch(
     let call = Call { path: path.to_owned(), message, peer, connection, worker: head.worker };
     let answered = pin!(async { shared.service.unary(call).await });
     contain_panic(path, answered).await
+}
+
+/// Answers one call with messages, which the answer's body asks for. A client that leaves drops the
+/// body, and with it the call.
+fn stream(
+    shared: Arc<Shared>,
+    (connection, peer): (ConnectionId, SocketAddr),
+    path: String,
+    head: Head,
+    body: Incoming,
+) -> MessageStream {
+    MessageStream::written(|writer| async move {
+        let (service, config) = (&shared.service, &shared.config);
+        let call = pin!(async {
+            // The share goes with the request, which is there as long as the stream.
+            let (message, _share) = read_message(body, head.gzip, config).await?;
+            let call = Call { path: path.clone(), message, peer, connection, worker: head.worker };
+            let written = pin!(async { service.streaming(call, writer).await });
+            contain_panic(&path, written).await
+        });
+        let call = within_deadline(head.deadline, call);
+        let end = (shared.phase.clone(), Phase::Draining);
+        let ended = until_cut(end, call, || service.cut(&path)).await;
+        ended.map_err(|status| {
+            let encoded = Detail::Encoded(service.details(&path, &status));
+            Status { details: vec![encoded], ..status }
+        })
+    })
 }

@@ -15,6 +15,7 @@ mod grpc_server;
 #[cfg(not(madsim))]
 mod grpc_tests;
 pub mod listener;
+mod messages;
 mod phase;
 mod server;
 #[cfg(madsim)]
@@ -41,6 +42,7 @@ use rondo_core::status::{Code, Status};
 pub use self::answering::ServerConfig;
 #[cfg(not(madsim))]
 pub use self::grpc_client::GrpcClient as Client;
+pub use self::messages::{MessageStream, MessageWriter};
 pub use self::server::serve;
 #[cfg(madsim)]
 pub use self::{
@@ -71,7 +73,7 @@ impl ConnectionId {
     }
 }
 
-/// One unary call as it arrives.
+/// One call as it arrives.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The method's path, such as `/tensorflow.data.DispatcherService/GetSplit`.
@@ -91,6 +93,17 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one unary call with an encoded response.
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>>;
 
+    /// The paths of the methods that are answered with streams.
+    fn streaming_paths(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Answers one call to such a method by writing encoded responses.
+    fn streaming(&self, call: Call, _to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
+        let text = format!("{} is not answered with a stream", call.path);
+        Box::pin(std::future::ready(Err(Status::new(Code::Unimplemented, text))))
+    }
+
     /// Hears that a connection is closed: no more calls come on it.
     fn closed(&self, _connection: ConnectionId) {}
 
@@ -109,6 +122,14 @@ pub trait Service: Send + Sync + 'static {
 impl<S: Service + ?Sized> Service for std::sync::Arc<S> {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
         S::unary(self, call)
+    }
+
+    fn streaming_paths(&self) -> Vec<&'static str> {
+        S::streaming_paths(self)
+    }
+
+    fn streaming(&self, call: Call, to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
+        S::streaming(self, call, to)
     }
 
     fn closed(&self, connection: ConnectionId) {
@@ -135,4 +156,8 @@ pub trait Transport: Send + Sync + 'static {
         message: Bytes,
         deadline: Duration,
     ) -> BoxFuture<'static, Result<Bytes, Status>>;
+
+    /// Calls the method at `path` of the peer at `address` (`host:port`), which answers with a
+    /// stream. Nothing is sent before a message is asked for. Dropping the stream cancels the call.
+    fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream;
 }

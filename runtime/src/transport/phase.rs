@@ -13,7 +13,7 @@ use tokio::sync::watch;
 pub(super) enum Phase {
     /// Takes connections and calls.
     Serving,
-    /// Takes no new ones; calls under way go on.
+    /// Takes no new ones; calls under way go on, but streams, which never end by themselves.
     Draining,
     /// Calls under way are refused.
     Cutting,

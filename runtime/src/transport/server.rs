@@ -28,7 +28,15 @@ pub(super) struct Shared {
     pub(super) service: Arc<dyn Service>,
     pub(super) config: ServerConfig,
     pub(super) phase: PhaseReceiver,
+    streaming_paths: Vec<&'static str>,
     connections: AtomicU64,
+}
+
+impl Shared {
+    /// Whether calls to this path are answered with streams.
+    pub(super) fn is_streaming(&self, path: &str) -> bool {
+        self.streaming_paths.contains(&path)
+    }
 }
 
 /// A connection as long as it is open.
@@ -61,7 +69,9 @@ pub async fn serve(
 ) {
     let (phase_sender, phase) = phases();
     let grace = config.shutdown_grace;
-    let shared = Arc::new(Shared { service, config, phase, connections: AtomicU64::new(0) });
+    let streaming_paths = service.streaming_paths();
+    let connections = AtomicU64::new(0);
+    let shared = Arc::new(Shared { service, config, phase, streaming_paths, connections });
     let mut connections = JoinSet::new();
     tokio::select! {
         biased;

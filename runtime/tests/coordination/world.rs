@@ -12,7 +12,7 @@ use rondo::node::{NodeConfig, RunningNode, Surroundings, start_in_memory, start_
 use rondo::service::{CoordinationService, NodePort, NodeSlot, RelayService, Router};
 use rondo::store::{DataDirectory, RealDisk, StoreConfig, StoreKind, Wanted};
 use rondo::transport::budget::Budget;
-use rondo::transport::{BoxFuture, ServerConfig, Transport, listener, serve};
+use rondo::transport::{BoxFuture, MessageStream, ServerConfig, Transport, listener, serve};
 use rondo_core::control;
 use rondo_core::coordination::{self, NamespaceConfig};
 use rondo_core::dispatcher;
@@ -316,6 +316,10 @@ impl Transport for NoTransport {
         _: Duration,
     ) -> BoxFuture<'static, Result<Bytes, Status>> {
         Box::pin(std::future::pending())
+    }
+
+    fn streaming(&self, _: &str, _: &'static str, _: Bytes) -> MessageStream {
+        MessageStream::written(|_| std::future::pending())
     }
 }
 

@@ -156,6 +156,10 @@ impl Transport for NoTransport {
     ) -> BoxFuture<'static, Result<Bytes, Status>> {
         Box::pin(async { Err(Status::new(Code::Unavailable, "nobody there")) })
     }
+
+    fn streaming(&self, _: &str, _: &'static str, _: Bytes) -> MessageStream {
+        MessageStream::written(|_| std::future::pending())
+    }
 }
 
 /// Makes each named behaviour a test of each store.

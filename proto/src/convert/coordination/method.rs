@@ -8,6 +8,8 @@ pub const SERVICE_T: &str = "tensorflow.CoordinationService";
 pub const SERVICE_X: &str = "xla.coordination.CoordinationService";
 /// The full name of our own service, for what no dialect has.
 pub const SERVICE_RONDO: &str = "rondo.v1.Coordination";
+/// The path of the one method that is answered with a stream.
+pub const WATCH_KEYS_PATH: &str = "/rondo.v1.Coordination/WatchKeys";
 
 /// The services by their names.
 const SERVICES: [(&str, Dialect); 3] =

@@ -1,6 +1,7 @@
 //! Requests of `rondo.v1.Coordination`.
 
 use bytes::Bytes;
+use prost::Message;
 use rondo_core::coordination::{Caller, Condition, Dialect, Method, Value};
 use rondo_core::ids::{Revision, ServiceIncarnation, TaskIndex};
 use rondo_core::status::Status;
@@ -29,6 +30,24 @@ pub(super) fn decode(
         }
         _ => Err(not_offered(method)),
     }
+}
+
+/// The `WatchKeysRequest` that goes on where the answer to the last one ends.
+///
+/// # Errors
+/// INVALID_ARGUMENT for malformed bytes.
+pub fn encode_next_watch(last: &Bytes, answer: &Bytes) -> Result<Bytes, Status> {
+    let last: wire::WatchKeysRequest = message("WatchKeysRequest", last)?;
+    let Upto { upto } = message("WatchKeysResponse", answer)?;
+    let next = wire::WatchKeysRequest { from_revision: Some(upto), ..last };
+    Ok(next.encode_to_vec().into())
+}
+
+/// Of a `WatchKeysResponse`, which may be long, what the next request must know.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+struct Upto {
+    #[prost(uint64, tag = "3")]
+    upto: u64,
 }
 
 fn in_life(life: u64, method: Method) -> CoordinationRequest {
