@@ -8,7 +8,10 @@ use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 
 use super::sim_connection::{Connection, Outgoing};
-use super::{BoxFuture, Transport};
+use super::{BoxFuture, MessageStream, Transport};
+
+/// Longest life of a stream.
+const STREAM_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
 
 /// Makes calls to any number of addresses.
 #[derive(Clone, Default)]
@@ -47,6 +50,14 @@ impl Transport for SimClient {
         Box::pin(async move {
             let call = Outgoing { path, worker: None, tag: 0, message, deadline };
             connection?.call(call).await
+        })
+    }
+
+    fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
+        let connection = self.connection(address);
+        MessageStream::written(|to| async move {
+            let call = Outgoing { path, worker: None, tag: 0, message, deadline: STREAM_MAX };
+            connection?.stream(call, to).await
         })
     }
 }

@@ -11,6 +11,7 @@ use rondo_core::status::{Code, Status};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
+use super::MessageWriter;
 use super::sim_frame::{CallFrame, Frame};
 use super::sim_wire::{Keepalive, Wire};
 
@@ -21,10 +22,19 @@ const KEEPALIVE: Keepalive =
     Keepalive { interval: Duration::from_secs(20), timeout: Duration::from_secs(20) };
 
 type Answer = oneshot::Sender<Result<Bytes, Status>>;
+/// Messages of a stream; without one, its end.
+type Messages = mpsc::UnboundedSender<Result<Option<Bytes>, Status>>;
+
+/// Who waits for what a call brings.
+enum Waiter {
+    Call(Answer),
+    Stream(Messages),
+}
 
 /// What a connection's task is asked to do.
 enum Order {
-    Call(CallFrame, Answer),
+    Call(CallFrame, Waiter),
+    More(u64),
     Cancel(u64),
     /// Break the connection.
     Reset,
@@ -87,29 +97,58 @@ impl Connection {
     /// # Errors
     /// The peer's refusal; UNAVAILABLE when the connection breaks, and DEADLINE_EXCEEDED.
     pub async fn call(&self, call: Outgoing) -> Result<Bytes, Status> {
-        let Outgoing { path, worker, tag, message, deadline } = call;
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (path, deadline) = (call.path, call.deadline);
         let (answer, answered) = oneshot::channel();
-        let frame = CallFrame { id, path: path.into(), worker, tag, deadline, message };
-        let mut withdrawal = Withdrawal { orders: &self.orders, id: Some(id) };
-        // Where the task has ended the answer's sender is gone with the order.
-        let _ = self.orders.send(Order::Call(frame, answer));
+        let mut withdrawal = self.send(call, Waiter::Call(answer));
         let answered = tokio::time::timeout(deadline, answered).await;
         if answered.is_ok() {
             withdrawal.id = None;
         }
         match answered {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => {
-                let text = format!("cannot reach {}: the connection is closed", self.address);
-                Err(Status::new(Code::Unavailable, text))
-            }
+            Ok(Err(_)) => Err(self.closed()),
             Err(_) => {
                 let address = &self.address;
                 let text = format!("no answer to {path} from {address} within {deadline:?}");
                 Err(Status::new(Code::DeadlineExceeded, text))
             }
         }
+    }
+
+    /// Makes a call that is answered with a stream, and hands its messages on. Dropping the future
+    /// cancels it.
+    ///
+    /// # Errors
+    /// As those of a call.
+    pub(super) async fn stream(&self, call: Outgoing, mut to: MessageWriter) -> Result<(), Status> {
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let mut withdrawal = self.send(call, Waiter::Stream(sender));
+        loop {
+            let next = messages.recv().await.unwrap_or_else(|| Err(self.closed()));
+            let Ok(Some(message)) = next else {
+                withdrawal.id = None;
+                return next.map(drop);
+            };
+            to.write(message).await;
+            if let Some(id) = withdrawal.id {
+                // Where the connection has ended there is no more.
+                let _ = self.orders.send(Order::More(id));
+            }
+        }
+    }
+
+    fn send(&self, call: Outgoing, waiter: Waiter) -> Withdrawal<'_> {
+        let Outgoing { path, worker, tag, message, deadline } = call;
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let frame = CallFrame { id, path: path.into(), worker, tag, deadline, message };
+        // Where the task has ended whoever would answer is gone with the order.
+        let _ = self.orders.send(Order::Call(frame, waiter));
+        Withdrawal { orders: &self.orders, id: Some(id) }
+    }
+
+    fn closed(&self) -> Status {
+        let text = format!("cannot reach {}: the connection is closed", self.address);
+        Status::new(Code::Unavailable, text)
     }
 }
 
@@ -156,16 +195,17 @@ async fn run(address: String, mut inbox: mpsc::UnboundedReceiver<Order>) {
 /// An open connection and the calls under way on it.
 struct Life {
     wire: Wire,
-    waiting: BTreeMap<u64, Answer>,
+    waiting: BTreeMap<u64, Waiter>,
 }
 
 impl Life {
     async fn obey(&mut self, order: Order) -> io::Result<()> {
         match order {
-            Order::Call(frame, answer) => {
-                self.waiting.insert(frame.id, answer);
+            Order::Call(frame, waiter) => {
+                self.waiting.insert(frame.id, waiter);
                 self.wire.send(&Frame::Call(frame)).await
             }
+            Order::More(id) => self.wire.send(&Frame::More { id }).await,
             Order::Cancel(id) if self.waiting.remove(&id).is_some() => {
                 self.wire.send(&Frame::Cancel { id }).await
             }
@@ -181,13 +221,26 @@ impl Life {
 
     /// Takes what came in; true when the peer wants no more calls.
     fn hear(&mut self, frame: Frame) -> bool {
-        if let Frame::Answer { id, result } = frame {
-            if let Some(answer) = self.waiting.remove(&id) {
-                // Its caller may have left meanwhile.
-                let _ = answer.send(result);
+        match frame {
+            Frame::Answer { id, result } => self.end(id, result),
+            Frame::Message { id, message } => {
+                if let Some(Waiter::Stream(messages)) = self.waiting.get(&id) {
+                    // As below.
+                    let _ = messages.send(Ok(Some(message)));
+                }
             }
-            return false;
+            Frame::Goodbye => return true,
+            _ => {}
         }
-        frame == Frame::Goodbye
+        false
+    }
+
+    fn end(&mut self, id: u64, result: Result<Bytes, Status>) {
+        // Whoever waited may have left meanwhile.
+        match self.waiting.remove(&id) {
+            Some(Waiter::Call(answer)) => drop(answer.send(result)),
+            Some(Waiter::Stream(messages)) => drop(messages.send(result.map(|_| None))),
+            None => {}
+        }
     }
 }

@@ -16,14 +16,20 @@ const CANCEL: u8 = 4;
 const PING: u8 = 5;
 const PONG: u8 = 6;
 const GOODBYE: u8 = 7;
+const MESSAGE: u8 = 8;
+const MORE: u8 = 9;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A call begins.
     Call(CallFrame),
-    /// A call's outcome.
+    /// A call's outcome; of a stream, how it ends.
     Answer { id: u64, result: Result<Bytes, Status> },
+    /// A message of a stream that goes on.
+    Message { id: u64, message: Bytes },
+    /// The caller has taken it, and wants one more.
+    More { id: u64 },
     /// The caller gives a call up.
     Cancel { id: u64 },
     /// Asks whether the peer is alive.
@@ -59,6 +65,11 @@ impl Frame {
                 put_head(&mut out, ANSWER, *id);
                 out.put_slice(message);
             }
+            Self::Message { id, message } => {
+                put_head(&mut out, MESSAGE, *id);
+                out.put_slice(message);
+            }
+            Self::More { id } => put_head(&mut out, MORE, *id),
             Self::Answer { id, result: Err(status) } => {
                 put_head(&mut out, REFUSAL, *id);
                 out.put_i32(status.code.number());
@@ -103,6 +114,8 @@ impl Frame {
                 let status = Status::new(code_of(code), String::from_utf8_lossy(&body));
                 Self::Answer { id, result: Err(status) }
             }
+            MESSAGE => Self::Message { id, message: body },
+            MORE => Self::More { id },
             CANCEL => Self::Cancel { id },
             PING => Self::Ping,
             PONG => Self::Pong,

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::status::Status;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Sleep;
 
 use super::answering::{check_length, contain_panic, until_cut, within_deadline};
+use super::budget::Share;
 use super::phase::{Phase, PhaseReceiver};
 use super::server::{Open, Shared};
 use super::sim_frame::{CallFrame, Frame};
 use super::sim_wire::{Keepalive, Wire};
-use super::{Call, ConnectionId, ServerConfig};
+use super::{Call, ConnectionId, MessageStream, ServerConfig};
 
 tokio::task_local! {
     /// The tag of the call that a task answers.
@@ -62,29 +63,36 @@ struct Serving {
     wire: Wire,
     from: (ConnectionId, SocketAddr),
     /// Calls under way, which end with the connection.
-    under_way: BTreeMap<u64, AbortHandle>,
+    under_way: BTreeMap<u64, UnderWay>,
     /// Answers on their way out.
     answers: Answers,
-    outbox: mpsc::UnboundedReceiver<(u64, Result<Bytes, Status>)>,
+    outbox: mpsc::UnboundedReceiver<Frame>,
     draining: bool,
     /// There has been a call.
     used: bool,
 }
 
-type Answers = mpsc::UnboundedSender<(u64, Result<Bytes, Status>)>;
+type Answers = mpsc::UnboundedSender<Frame>;
+
+/// A call under way. It ends with this.
+struct UnderWay {
+    task: AbortHandle,
+    /// Told when the caller of a stream wants one more message.
+    more: Arc<Notify>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
 
 /// What a connection waits for.
 enum Event {
-    Answered(u64, Result<Bytes, Status>),
+    Answered(Frame),
     Drain,
     Frame(Frame),
     NeverUsed,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.under_way.values().for_each(AbortHandle::abort);
-    }
 }
 
 impl Serving {
@@ -92,9 +100,11 @@ impl Serving {
         let mut first_call = pin!(tokio::time::sleep(self.shared.config.silence_max));
         while !(self.draining && self.under_way.is_empty()) {
             match self.event(first_call.as_mut()).await? {
-                Event::Answered(id, result) => {
-                    self.under_way.remove(&id);
-                    self.wire.send(&Frame::Answer { id, result }).await?;
+                Event::Answered(frame) => {
+                    if let Frame::Answer { id, .. } = &frame {
+                        self.under_way.remove(id);
+                    }
+                    self.wire.send(&frame).await?;
                 }
                 Event::Drain => {
                     self.draining = true;
@@ -112,7 +122,7 @@ impl Serving {
         let is_room = self.under_way.len() < usize::try_from(calls_max).unwrap_or(usize::MAX);
         tokio::select! {
             biased;
-            Some((id, result)) = self.outbox.recv() => Ok(Event::Answered(id, result)),
+            Some(frame) = self.outbox.recv() => Ok(Event::Answered(frame)),
             () = self.phase.reached(Phase::Draining), if !self.draining => {
                 Ok(Event::Drain)
             }
@@ -126,13 +136,15 @@ impl Serving {
             // A call that crossed our goodbye ends with the connection.
             Frame::Call(call) if !self.draining => {
                 self.used = true;
-                let id = call.id;
-                let task = start(&self.shared, self.from, call, self.answers.clone());
-                self.under_way.insert(id, task.abort_handle());
+                let (id, more) = (call.id, Arc::new(Notify::new()));
+                let out = Out { answers: self.answers.clone(), more: Arc::clone(&more) };
+                let task = start(&self.shared, self.from, call, out).abort_handle();
+                self.under_way.insert(id, UnderWay { task, more });
             }
-            Frame::Cancel { id } => {
-                if let Some(call) = self.under_way.remove(&id) {
-                    call.abort();
+            Frame::Cancel { id } => drop(self.under_way.remove(&id)),
+            Frame::More { id } => {
+                if let Some(call) = self.under_way.get(&id) {
+                    call.more.notify_one();
                 }
             }
             _ => {}
@@ -144,36 +156,85 @@ fn keepalive(config: &ServerConfig) -> Keepalive {
     Keepalive { interval: config.keepalive_interval, timeout: config.keepalive_timeout }
 }
 
+/// The way of an answer out.
+struct Out {
+    answers: Answers,
+    more: Arc<Notify>,
+}
+
 /// Answers a call in a task of its own.
 fn start(
     shared: &Arc<Shared>,
     from: (ConnectionId, SocketAddr),
     call: CallFrame,
-    answers: Answers,
+    out: Out,
 ) -> JoinHandle<()> {
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let (id, tag, deadline, path) = (call.id, call.tag, call.deadline, call.path.clone());
-        let answer = pin!(dispatch(&shared, from, call));
-        let answer = within_deadline(Some(deadline), answer);
+        let (id, tag, path) = (call.id, call.tag, call.path.clone());
         let cut = || shared.service.cut(&path);
-        let answer = TAG.scope(tag, until_cut(shared.phase.clone(), answer, cut));
-        let result = answer.await;
+        let result = if shared.is_streaming(&path) {
+            let end = (shared.phase.clone(), Phase::Draining);
+            let messages = stream(Arc::clone(&shared), from, call);
+            TAG.scope(tag, until_cut(end, send(id, messages, &out), cut)).await
+        } else {
+            let deadline = Some(call.deadline);
+            let end = (shared.phase.clone(), Phase::Cutting);
+            let answer = pin!(dispatch(&shared, from, call));
+            let answer = within_deadline(deadline, answer);
+            TAG.scope(tag, until_cut(end, answer, cut)).await
+        };
         // Nobody is left to hear it when the connection has gone.
-        let _ = answers.send((id, result));
+        let _ = out.answers.send(Frame::Answer { id, result });
     })
+}
+
+/// Sends the messages of a stream, each when it is wanted. Its end has no message.
+async fn send(id: u64, mut messages: MessageStream, out: &Out) -> Result<Bytes, Status> {
+    while let Some(message) = messages.next().await? {
+        // As above.
+        let _ = out.answers.send(Frame::Message { id, message });
+        out.more.notified().await;
+    }
+    Ok(Bytes::new())
 }
 
 async fn dispatch(
     shared: &Shared,
-    (connection, peer): (ConnectionId, SocketAddr),
+    from: (ConnectionId, SocketAddr),
     frame: CallFrame,
 ) -> Result<Bytes, Status> {
+    let path = frame.path.clone();
+    let (call, _share) = admit(shared, from, frame).await?;
+    let answered = pin!(async { shared.service.unary(call).await });
+    contain_panic(&path, answered).await
+}
+
+fn stream(
+    shared: Arc<Shared>,
+    from: (ConnectionId, SocketAddr),
+    frame: CallFrame,
+) -> MessageStream {
+    MessageStream::written(|writer| async move {
+        let (path, deadline) = (frame.path.clone(), frame.deadline);
+        let written = pin!(async {
+            let (call, _share) = admit(&shared, from, frame).await?;
+            let written = pin!(async { shared.service.streaming(call, writer).await });
+            contain_panic(&path, written).await
+        });
+        within_deadline(Some(deadline), written).await
+    })
+}
+
+/// Takes a call on, with its share of the memory.
+async fn admit(
+    shared: &Shared,
+    (connection, peer): (ConnectionId, SocketAddr),
+    frame: CallFrame,
+) -> Result<(Call, Share), Status> {
     let CallFrame { path, worker, message, .. } = frame;
     let length = u64::try_from(message.len()).unwrap_or(u64::MAX);
     check_length(length, shared.config.message_bytes_max)?;
-    let _share = shared.config.budget.acquire(length).await;
-    let call = Call { path: path.clone(), message, peer, connection, worker };
-    let answered = pin!(async { shared.service.unary(call).await });
-    contain_panic(&path, answered).await
+    let share = shared.config.budget.acquire(length).await;
+    Ok((Call { path, message, peer, connection, worker }, share))
 }
