@@ -13,6 +13,9 @@ mod grpc_head;
 mod grpc_server;
 #[cfg(test)]
 #[cfg(not(madsim))]
+mod grpc_stream_tests;
+#[cfg(test)]
+#[cfg(not(madsim))]
 mod grpc_tests;
 pub mod listener;
 mod messages;
