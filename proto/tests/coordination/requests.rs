@@ -5,7 +5,9 @@ use rondo_core::coordination::{Caller, Condition, Dialect, Method, TaskName, Val
 use rondo_core::ids::{Incarnation, Revision, ServiceIncarnation, TaskIndex};
 use rondo_core::limits::{COORDINATION_TASKS_MAX, REQUEST_BYTES_MAX};
 use rondo_core::status::{Code, Detail, Status};
-use rondo_proto::convert::{CoordinationMethod, CoordinationRequest, decode_coordination};
+use rondo_proto::convert::{
+    CoordinationMethod, CoordinationRequest, decode_coordination, encode_next_watch,
+};
 
 use crate::hand::Value::{self, Fixed, Int};
 use crate::hand::{message, sub, text};
@@ -344,6 +346,28 @@ fn our_own_methods() {
     assert_eq!(request.method, Method::WatchKeys { key: "d".into(), from });
     let request = in_rondo("DeleteKey", &[(2, text("k"))]);
     assert_eq!(request.method, Method::DeleteKeyValue { key: "k".into() });
+}
+
+fn go_on(last: &[u8], answer: &[u8]) -> Result<Bytes, Status> {
+    encode_next_watch(&Bytes::copy_from_slice(last), &Bytes::copy_from_slice(answer))
+}
+
+/// A watch goes on for the same key in the same life, from where the last answer ends.
+#[test]
+fn a_watch_goes_on_behind_its_answer() {
+    let first = message(&[(1, Fixed(5)), (2, text("d")), (3, Int(4))]);
+    let change = sub(&[(1, text("d/k")), (2, Int(8)), (3, text("v"))]);
+    let answer = message(&[(1, Int(1)), (2, change.clone()), (2, change), (3, Int(9))]);
+    let next = go_on(&first, &answer).unwrap();
+    assert_eq!(next, message(&[(1, Fixed(5)), (2, text("d")), (3, Int(9))]));
+    // A namespace in which nothing has ever changed is at revision 0, which is not "none".
+    let from_nothing = go_on(&message(&[(2, text("d"))]), &message(&[])).unwrap();
+    let request = ask("/rondo.v1.Coordination/WatchKeys", from_nothing.to_vec()).unwrap();
+    let from = Some(Revision::new(0));
+    assert_eq!(request.method, Method::WatchKeys { key: "d".into(), from });
+    for (last, answer) in [(&first[..], &b"\xff"[..]), (b"\xff", b"\x18\x01")] {
+        assert_eq!(go_on(last, answer).unwrap_err().code, Code::InvalidArgument);
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! gRPC out: a [`Transport`] over one lazily connected channel per address.
+//! gRPC out: a [`Transport`] over lazily connected channels, one per address for calls, and one for
+//! streams: unread messages hold up whoever shares their connection.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,10 +14,14 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{BoxFuture, MessageStream, MessageWriter, Transport};
 
-/// Channels kept; above it, the one not used for longest is dropped.
+/// Channels of a kind kept; above it, the one not used for longest is dropped.
 const CHANNELS_MAX: usize = 4096;
 /// Unread data of one channel, and of one call, in bytes.
 const WINDOW_BYTES: u32 = 16 << 20;
+/// Unread data of one stream, in bytes; what is more waits at its server.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+/// Unread data of all streams of one channel, in bytes: so many may be full and hold up no other.
+const STREAMS_WINDOW_BYTES: u32 = 1024 * STREAM_WINDOW_BYTES;
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a channel with calls under way is asked whether it is alive.
@@ -28,10 +33,18 @@ pub struct GrpcClient {
     channels: Arc<Mutex<Channels>>,
 }
 
-/// Channels by address, with when each was last used.
+/// What a channel carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Load {
+    Calls,
+    Streams,
+}
+
+/// Channels by address and load, with when each was last used.
 #[derive(Default)]
 struct Channels {
-    by_address: BTreeMap<String, (u64, Channel)>,
+    calls: BTreeMap<String, (u64, Channel)>,
+    streams: BTreeMap<String, (u64, Channel)>,
     uses: u64,
 }
 
@@ -41,47 +54,55 @@ impl GrpcClient {
         Self::default()
     }
 
-    fn channel(&self, address: &str) -> Result<Channel, Status> {
+    fn channel(&self, address: &str, load: Load) -> Result<Channel, Status> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.get(address)
+        channels.get(address, load)
     }
 }
 
 impl Channels {
-    fn get(&mut self, address: &str) -> Result<Channel, Status> {
+    fn get(&mut self, address: &str, load: Load) -> Result<Channel, Status> {
         self.uses = self.uses.saturating_add(1);
-        if let Some((used, channel)) = self.by_address.get_mut(address) {
+        let by_address = match load {
+            Load::Calls => &mut self.calls,
+            Load::Streams => &mut self.streams,
+        };
+        if let Some((used, channel)) = by_address.get_mut(address) {
             *used = self.uses;
             return Ok(channel.clone());
         }
-        let channel = open(address)?;
-        if self.by_address.len() >= CHANNELS_MAX {
-            self.drop_oldest();
+        let channel = open(address, load)?;
+        if by_address.len() >= CHANNELS_MAX {
+            drop_oldest(by_address);
         }
-        self.by_address.insert(address.to_owned(), (self.uses, channel.clone()));
+        by_address.insert(address.to_owned(), (self.uses, channel.clone()));
         Ok(channel)
-    }
-
-    fn drop_oldest(&mut self) {
-        let oldest = self.by_address.iter().min_by_key(|(_, (used, _))| *used);
-        if let Some(address) = oldest.map(|(address, _)| address.clone()) {
-            self.by_address.remove(&address);
-        }
     }
 }
 
-fn open(address: &str) -> Result<Channel, Status> {
+fn drop_oldest(by_address: &mut BTreeMap<String, (u64, Channel)>) {
+    let oldest = by_address.iter().min_by_key(|(_, (used, _))| *used);
+    if let Some(address) = oldest.map(|(address, _)| address.clone()) {
+        by_address.remove(&address);
+    }
+}
+
+fn open(address: &str, load: Load) -> Result<Channel, Status> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).ok();
     let endpoint = endpoint.filter(|endpoint| is_host_and_port(endpoint.uri(), address));
     let endpoint = endpoint.ok_or_else(|| {
         let text = format!("{address:?} is not an address of the form host:port");
         Status::new(Code::InvalidArgument, text)
     })?;
+    let (of_each, of_all) = match load {
+        Load::Calls => (WINDOW_BYTES, WINDOW_BYTES),
+        Load::Streams => (STREAM_WINDOW_BYTES, STREAMS_WINDOW_BYTES),
+    };
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
-        .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES)
+        .initial_stream_window_size(of_each)
+        .initial_connection_window_size(of_all)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .connect_lazy())
 }
@@ -99,7 +120,7 @@ impl Transport for GrpcClient {
         deadline: Duration,
     ) -> BoxFuture<'static, Result<Bytes, Status>> {
         let address = address.to_owned();
-        let channel = self.channel(&address);
+        let channel = self.channel(&address, Load::Calls);
         Box::pin(async move {
             let call = call(channel?, &address, path, message, deadline);
             let outcome = tokio::time::timeout(deadline, call).await;
@@ -115,7 +136,7 @@ impl Transport for GrpcClient {
 
     fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
         let address = address.to_owned();
-        let channel = self.channel(&address);
+        let channel = self.channel(&address, Load::Streams);
         MessageStream::written(|writer| async move {
             let taken = stream(channel?, &address, path, message, writer).await;
             taken.map_err(|failure| match failure {

@@ -134,8 +134,8 @@ async fn messages_of_any_size_come_in_order_before_the_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_is_made_than_a_slow_client_has_room_for() {
-    // Its window takes 16 messages; some more are on their way.
-    const ROOM: usize = 16 + 8;
+    // Not one fits its window, and the next is asked for when the last has gone.
+    const ROOM: usize = 3;
     let server = Running::start(ServerConfig::default());
     let mut stream = server.stream("/test/Count", Bytes::new());
     next(&mut stream).await.unwrap();
@@ -145,6 +145,29 @@ async fn no_more_is_made_than_a_slow_client_has_room_for() {
     for number in 1..100_u8 {
         let message = next(&mut stream).await.unwrap().unwrap();
         assert!(message.len() == COUNTED_BYTES && message[0] == number, "{number}");
+    }
+}
+
+/// Streams whose messages nobody takes hold up neither calls nor other streams to the same server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_streams_hold_up_nobody() {
+    let server = Running::start(ServerConfig::default());
+    let client = GrpcClient::new();
+    let count = || client.streaming(&server.address, "/test/Count", Bytes::new());
+    let mut full: Vec<MessageStream> = (0..300).map(|_| count()).collect();
+    for stream in &mut full {
+        next(stream).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let message = Bytes::from(vec![9; 8 << 20]);
+    let call = client.unary(&server.address, "/test/Echo", message.clone(), SOON).await;
+    assert!(call.unwrap() == message);
+    let mut other = count();
+    for _ in 0..5 {
+        next(&mut other).await.unwrap().unwrap();
+    }
+    for stream in &mut full {
+        next(stream).await.unwrap().unwrap();
     }
 }
 
@@ -238,11 +261,10 @@ async fn streams_count_as_calls_of_their_connection() {
     for stream in &mut streams {
         next(stream).await.unwrap();
     }
-    let call = client.unary(&server.address, "/test/Echo", Bytes::new(), SOON);
-    let mut call = tokio::spawn(call);
-    assert!(tokio::time::timeout(Duration::from_millis(100), &mut call).await.is_err());
+    let mut third = wait();
+    assert!(tokio::time::timeout(Duration::from_millis(100), third.next()).await.is_err());
     drop(streams);
-    assert_eq!(call.await.unwrap(), Ok(Bytes::new()));
+    assert_eq!(next(&mut third).await, Ok(Some(Bytes::new())));
 }
 
 /// Tonic's own client, with a compressed request and a deadline, which ours does not send.

@@ -125,21 +125,13 @@ async fn our_own_calls_update_compare_and_watch() {
     let update = put(admin::PutCondition::PutIfPresent, 0);
     assert_eq!(ask(update.clone()).await.unwrap_err().code(), Code::NotFound);
     let first = ask(put(admin::PutCondition::PutIfRevision, 0)).await.unwrap().revision;
-    let watch = |from_revision| admin::WatchKeysRequest {
-        key: "k".into(),
-        from_revision,
-        ..Default::default()
-    };
-    let whole: admin::WatchKeysResponse = client.rondo("WatchKeys", watch(None)).await.unwrap();
+    let mut watch = client.watch("k", None).await.unwrap();
+    let whole = watch.next().await.unwrap();
     assert!(whole.is_whole && whole.changes.len() == 1, "{whole:?}");
-    let waiting = tokio::spawn({
-        let (client, request) = (client.clone(), watch(Some(whole.upto)));
-        async move { client.rondo::<admin::WatchKeysResponse>("WatchKeys", request).await }
-    });
     world.until_waiting(1).await;
     let second = ask(update).await.unwrap().revision;
     assert!(second > first);
-    let seen = soon(waiting).await.unwrap().unwrap();
+    let seen = watch.next().await.unwrap();
     assert_eq!((seen.is_whole, seen.changes.len(), seen.upto), (false, 1, second));
     let swap = ask(put(admin::PutCondition::PutIfRevision, first)).await.unwrap_err();
     assert_eq!(swap.code(), Code::FailedPrecondition, "{swap}");
@@ -148,4 +140,5 @@ async fn our_own_calls_update_compare_and_watch() {
         .await
         .unwrap();
     assert!(gone.revision > second);
+    assert_eq!(watch.next().await.unwrap().upto, gone.revision);
 }

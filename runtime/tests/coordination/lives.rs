@@ -8,7 +8,7 @@ use tonic::Code;
 
 use crate::world::{World, both_x, in_life, named, pair, soon};
 
-fn reset(namespace: &str) -> control::Request {
+pub(crate) fn reset(namespace: &str) -> control::Request {
     let caller = Caller { dialect: Dialect::Rondo, ..Caller::default() };
     let namespace = namespace.into();
     let call = coordination::Call { namespace, caller, method: Method::ResetNamespace };

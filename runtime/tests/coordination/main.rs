@@ -18,4 +18,5 @@ mod job;
 mod keys;
 mod lives;
 mod replaced;
+mod watches;
 mod world;

@@ -19,7 +19,7 @@ use rondo_core::dispatcher;
 use rondo_core::status::Status;
 use rondo_core::time::Duration as Span;
 use rondo_proto::tf::distributed_runtime::GrpcPayloadContainer;
-use rondo_proto::{tf, xla};
+use rondo_proto::{admin, tf, xla};
 use tokio::sync::oneshot;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
@@ -217,11 +217,21 @@ impl Client {
         self.call(&format!("/rondo.v1.Coordination/{method}"), request).await
     }
 
-    async fn call<R: Message + Default>(
+    /// Watches a key from a revision on.
+    pub(crate) async fn watch(
         &self,
-        path: &str,
-        request: impl Message,
-    ) -> Result<R, tonic::Status> {
+        key: &str,
+        from_revision: Option<u64>,
+    ) -> Result<Watch, tonic::Status> {
+        let request =
+            admin::WatchKeysRequest { key: key.into(), from_revision, ..Default::default() };
+        let request = tonic::Request::new(Bytes::from(request.encode_to_vec()));
+        let path = "/rondo.v1.Coordination/WatchKeys".parse().unwrap();
+        let answers = self.grpc().await.server_streaming(request, path, Raw).await?;
+        Ok(Watch(answers.into_inner()))
+    }
+
+    async fn grpc(&self) -> tonic::client::Grpc<Channel> {
         let mut grpc = tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
@@ -229,6 +239,15 @@ impl Client {
             grpc = grpc.send_compressed(tonic::codec::CompressionEncoding::Gzip);
         }
         grpc.ready().await.unwrap();
+        grpc
+    }
+
+    async fn call<R: Message + Default>(
+        &self,
+        path: &str,
+        request: impl Message,
+    ) -> Result<R, tonic::Status> {
+        let mut grpc = self.grpc().await;
         let request = tonic::Request::new(Bytes::from(request.encode_to_vec()));
         let answer = grpc.unary(request, path.parse().unwrap(), Raw).await?;
         Ok(R::decode(answer.into_inner()).unwrap())
@@ -262,6 +281,17 @@ impl Client {
         let request = tf::GetKeyValueRequest { key: key.into() };
         let answer: tf::GetKeyValueResponse = self.t("GetKeyValue", request).await?;
         Ok(answer.kv.unwrap().value)
+    }
+}
+
+/// A watched key. Dropping it ends the watch.
+pub(crate) struct Watch(tonic::Streaming<Bytes>);
+
+impl Watch {
+    /// What is told next.
+    pub(crate) async fn next(&mut self) -> Result<admin::WatchKeysResponse, tonic::Status> {
+        let answer = soon(self.0.message()).await?.expect("a watch ends with a status");
+        Ok(admin::WatchKeysResponse::decode(answer).unwrap())
     }
 }
 
