@@ -12,7 +12,7 @@ use rondo::service::NodePort;
 use rondo::store::{
     BoxFuture, DataDirectory, DirectoryError, Disk, RealDisk, StoreConfig, StoreKind, Wanted,
 };
-use rondo::transport::Transport;
+use rondo::transport::{MessageStream, Transport};
 use rondo_core::dispatcher;
 use rondo_core::status::{Code, Status};
 use tempfile::TempDir;
