@@ -19,6 +19,7 @@ pub mod host;
 pub mod jax;
 pub mod ledger;
 pub mod load;
+pub mod neighbour;
 pub mod process;
 pub mod python;
 pub mod random;

@@ -132,6 +132,18 @@ impl Server {
         self.process.wait(END_PATIENCE)
     }
 
+    /// Memory it has resident, in KiB.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("no VmRSS in {status}"))
+    }
+
     /// All it said since its last start.
     pub fn log(&self) -> String {
         self.process.log()

@@ -1,0 +1,99 @@
+//! A task that minds its own business beside whatever a test does, and notices when it is kept
+//! waiting.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use prost::Message;
+use rondo_proto::tf;
+
+use crate::dispatcher::Dispatcher;
+
+/// Pause between its calls.
+const PAUSE: Duration = Duration::from_millis(5);
+const INCARNATION: u64 = 71;
+
+/// Task 0 of a job of dialect T, on a connection of its own: it sends heartbeats, and counts.
+#[derive(Debug)]
+pub struct Neighbour {
+    leave: Arc<AtomicBool>,
+    longest_us: Arc<AtomicU64>,
+    living: Option<JoinHandle<()>>,
+}
+
+impl Neighbour {
+    /// Registers with the server at this address, whose job has one task.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn beside(address: &str) -> Self {
+        let (leave, longest_us) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let shared = (Arc::clone(&leave), Arc::clone(&longest_us));
+        let (registered, there) = mpsc::channel();
+        let address = address.to_owned();
+        let living = thread::spawn(move || {
+            let connection = Dispatcher::connect(&address);
+            let life = register(&connection);
+            registered.send(()).expect("somebody waits");
+            live(&connection, life, &shared.0, &shared.1);
+        });
+        there.recv().expect("it is registered");
+        Self { leave, longest_us, living: Some(living) }
+    }
+
+    /// The longest that a heartbeat took since this was asked last.
+    ///
+    /// # Panics
+    /// When it has been refused anything, or counted wrong.
+    pub fn longest_beat(&mut self) -> Duration {
+        let living = self.living.as_ref().expect("it lives until it is dropped");
+        assert!(!living.is_finished(), "it was refused, or counted wrong");
+        Duration::from_micros(self.longest_us.swap(0, Ordering::SeqCst))
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.leave.store(true, Ordering::SeqCst);
+        let ended = self.living.take().map(JoinHandle::join);
+        if !thread::panicking() {
+            assert!(!matches!(ended, Some(Err(_))), "it was refused, or counted wrong");
+        }
+    }
+}
+
+fn register(connection: &Dispatcher) -> u64 {
+    let request = tf::RegisterTaskRequest { incarnation: INCARNATION, source_task: Some(task()) };
+    let answer: tf::RegisterTaskResponse = call(connection, "RegisterTask", &request);
+    answer.leader_incarnation
+}
+
+fn live(connection: &Dispatcher, life: u64, leave: &AtomicBool, longest_us: &AtomicU64) {
+    let beat = tf::HeartbeatRequest { incarnation: INCARNATION, source_task: Some(task()) };
+    let more = tf::IncrementKeyValueRequest { key: "neighbour".into(), increment: 1 };
+    let mut count: Option<u64> = None;
+    while !leave.load(Ordering::SeqCst) {
+        let began = Instant::now();
+        let answer: tf::HeartbeatResponse = call(connection, "Heartbeat", &beat);
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        longest_us.fetch_max(took, Ordering::SeqCst);
+        assert_eq!(answer.leader_incarnation, life);
+        let sum: tf::IncrementKeyValueResponse = call(connection, "IncrementKeyValue", &more);
+        let sum = sum.kv.map(|kv| String::from_utf8_lossy(&kv.value).parse());
+        let sum: u64 = sum.expect("a value").expect("a number");
+        assert!(count.is_none_or(|count| sum == count.saturating_add(1)), "{sum} after {count:?}");
+        count = Some(sum);
+        thread::sleep(PAUSE);
+    }
+}
+
+fn task() -> tf::CoordinatedTask {
+    tf::CoordinatedTask { job_name: "jax_worker".into(), task_id: 0, recoverable: false }
+}
+
+fn call<Q: Message, R: Message + Default>(connection: &Dispatcher, method: &str, request: &Q) -> R {
+    let path = format!("/tensorflow.CoordinationService/{method}");
+    connection.method(&path, request).unwrap_or_else(|status| panic!("{method}: {status}"))
+}
