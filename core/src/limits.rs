@@ -77,6 +77,10 @@ pub const VALUE_INLINE_BYTES_MAX: u64 = 64 << 10;
 pub const KEYS_MAX: usize = 1 << 20;
 /// Keys and values in one namespace together, in bytes, unless its settings say something else.
 pub const STORE_BYTES_MAX: u64 = 4 << 30;
+/// Keys freed in one step when many are deleted at once; the rest follows in later steps.
+pub const FREED_PER_STEP_MAX: usize = 4096;
+/// The pause between them, in which others have a turn.
+pub const FREED_PER_STEP_PAUSE: Duration = Duration::from_millis(1);
 /// Keys that can die with one task.
 pub const LEASED_KEYS_MAX: usize = 1024;
 /// Changes of keys remembered for watches, by number and in bytes of keys and values; whoever has

@@ -20,7 +20,7 @@ use crate::time::Time;
 /// What a record did besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Applied {
-    /// Blobs that its namespace has no more.
+    /// What its namespace has no more.
     pub(super) freed: Freed,
     /// Changes of keys.
     pub(super) changes: Changes,
@@ -161,7 +161,8 @@ impl Namespace {
             keys_changed: life.lsn,
             ..self.head.clone()
         };
-        applied.freed.extend(self.store.blobs.keys());
+        applied.freed.blobs.extend(self.store.blobs.keys());
+        applied.freed.entries.push(core::mem::take(&mut self.store.entries));
         *self = Self::of(head);
     }
 

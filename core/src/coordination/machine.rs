@@ -11,6 +11,7 @@ use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::request::{Caller, Request};
 use super::state::{Namespace, State};
+use super::waste::Waste;
 use crate::ids::{CallId, Digest, Lsn, NamespaceId};
 use crate::limits::{ANSWERS_PER_STEP_MAX, KEY_WAITS_MAX, PARKED_CALLS_MAX};
 use crate::status::Status;
@@ -29,6 +30,7 @@ pub struct Coordination {
     /// Answers to be sent off in this and the next steps.
     pub(super) outbox: VecDeque<Departure>,
     pub(super) outbox_since: Time,
+    waste: Waste,
 }
 
 /// One answer to several calls.
@@ -108,6 +110,8 @@ pub enum Wake {
     Alarm,
     /// To know that it has been awake.
     Attention,
+    /// What many keys took is to be freed.
+    Waste,
 }
 
 impl Coordination {
@@ -122,6 +126,7 @@ impl Coordination {
             alarms: Alarms::new(),
             outbox: VecDeque::new(),
             outbox_since: now,
+            waste: Waste::default(),
         };
         for settings in this.config.namespaces.clone() {
             let known = this.state.named(&settings.name).map(|namespace| namespace.head.clone());
@@ -192,13 +197,15 @@ impl Coordination {
         let answers = (!self.outbox.is_empty()).then_some((self.outbox_since, Wake::Answers));
         let alarm = self.alarms.first().map(|(at, _, _)| (*at, Wake::Alarm));
         let attention = self.attention.due().map(|at| (at, Wake::Attention));
-        [answers, alarm, attention].into_iter().flatten().min()
+        let waste = self.waste.due().map(|at| (at, Wake::Waste));
+        [answers, alarm, attention, waste].into_iter().flatten().min()
     }
 
     /// Ends a step: whoever waited for what has come is answered.
     pub(super) fn finish(&mut self, turn: &mut Turn<'_>) {
         self.tell_versions(turn);
         self.send_off(turn);
+        self.waste.free(turn.now);
         self.attention.plan(turn.now, !self.alarms.is_empty());
     }
 
@@ -298,7 +305,8 @@ impl Coordination {
                 turn.log.advance();
                 turn.out.push(Effect::Append { lsn, record });
                 let forget = |digest| Effect::ForgetBlob { digest, after: lsn };
-                turn.out.extend(applied.freed.into_iter().map(forget));
+                turn.out.extend(applied.freed.blobs.into_iter().map(forget));
+                self.waste.add(turn.now, applied.freed.entries);
                 self.tell_changes(turn, namespace, &applied.changes, lsn);
                 self.note_progress(turn, namespace, &applied.changes);
                 Ok(lsn)

@@ -40,6 +40,7 @@ mod snapshot;
 mod state;
 mod store;
 mod types;
+mod waste;
 mod watching;
 
 pub use config::{Config, DEFAULT_NAMESPACE, NamespaceConfig};

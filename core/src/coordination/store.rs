@@ -11,12 +11,12 @@ use super::record::{Change, ChangeKind, Changes};
 use super::state::Head;
 use super::types::Value;
 use crate::ids::{Digest, Lsn, Revision, TaskIndex};
-use crate::limits::{CHANGES_BYTES_MAX, CHANGES_MAX};
+use crate::limits::{CHANGES_BYTES_MAX, CHANGES_MAX, FREED_PER_STEP_MAX};
 
 /// Keys with their values, and the newest changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Store {
-    pub(super) entries: BTreeMap<Arc<str>, Entry>,
+    pub(super) entries: Entries,
     /// Every revision after [`Head::forgotten`] has one.
     pub(super) changes: VecDeque<Change>,
     /// Keys and values of the entries, in bytes.
@@ -44,8 +44,21 @@ pub struct Entry {
     pub changed: Lsn,
 }
 
-/// Blobs that no entry and no change of this namespace has any more.
-pub(super) type Freed = Vec<Digest>;
+/// Entries by key.
+pub(super) type Entries = BTreeMap<Arc<str>, Entry>;
+
+/// What a change leaves behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Freed {
+    /// Blobs that no entry and no change of this namespace has any more.
+    pub(super) blobs: Vec<Digest>,
+    /// Entries that are gone, many at once.
+    pub(super) entries: Vec<Entries>,
+}
+
+/// A directory with more than one in so many of all keys is cut out as a whole. That looks at all
+/// keys, and is so much cheaper for each than taking out one.
+const CUT_SHARE: usize = 16;
 
 /// Bytes that count for a key with a value.
 pub(super) fn cost(key: &str, value: &Value) -> u64 {
@@ -138,19 +151,34 @@ impl Store {
         key: &Arc<str>,
         freed: &mut Freed,
     ) -> Option<Change> {
-        let mut gone: Vec<_> = match key.is_empty() {
-            true => Vec::new(),
-            false => self.under(key).map(|entry| entry.key.clone()).collect(),
-        };
-        gone.extend(self.entries.get(key).map(|entry| entry.key.clone()));
-        for key in &gone {
-            self.remove_entry(key, freed);
+        let before = self.entries.len();
+        if !key.is_empty() {
+            self.delete_under(key, freed);
+        }
+        self.remove_entry(key, freed);
+        if self.entries.len() == before {
+            return None;
         }
         let kind = match key.is_empty() {
             true => ChangeKind::Deleted,
             false => ChangeKind::DeletedWithAllUnder,
         };
-        (!gone.is_empty()).then(|| self.note(head, key, kind, freed))
+        Some(self.note(head, key, kind, freed))
+    }
+
+    fn delete_under(&mut self, directory: &str, freed: &mut Freed) {
+        let few = (self.entries.len() / CUT_SHARE).max(FREED_PER_STEP_MAX);
+        let keys = self.under(directory).map(|entry| entry.key.clone());
+        let keys: Vec<_> = keys.take(few.saturating_add(1)).collect();
+        if keys.len() <= few {
+            return keys.iter().for_each(|key| self.remove_entry(key, freed));
+        }
+        // What is under a key stands together: "0" is the character behind the slash.
+        let mut gone = self.entries.split_off(&*format!("{directory}/"));
+        let mut behind = gone.split_off(&*format!("{directory}0"));
+        self.entries.append(&mut behind);
+        gone.values().for_each(|entry| self.uncount(entry, freed));
+        freed.entries.push(gone);
     }
 
     /// Removes the keys that die with a task.
@@ -180,12 +208,16 @@ impl Store {
     }
 
     fn remove_entry(&mut self, key: &str, freed: &mut Freed) {
-        let Some(entry) = self.entries.remove(key) else {
-            return;
-        };
-        self.size_bytes = self.size_bytes.saturating_sub(cost(key, &entry.value));
+        if let Some(entry) = self.entries.remove(key) {
+            self.uncount(&entry, freed);
+        }
+    }
+
+    /// An entry is gone.
+    fn uncount(&mut self, entry: &Entry, freed: &mut Freed) {
+        self.size_bytes = self.size_bytes.saturating_sub(cost(&entry.key, &entry.value));
         if let Some(task) = entry.lease {
-            self.leased.remove(&(task, entry.key));
+            self.leased.remove(&(task, entry.key.clone()));
         }
         self.unname_blob(&entry.value, freed);
     }
@@ -237,7 +269,7 @@ impl Store {
         *count = count.saturating_sub(1);
         if *count == 0 {
             self.blobs.remove(&digest);
-            freed.push(digest);
+            freed.blobs.push(digest);
         }
     }
 }

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use rondo_core::coordination::{Condition, Method, NamespaceConfig, Reply, Value};
 use rondo_core::limits::{
-    COORDINATION_TASKS_MAX, KEY_BYTES_MAX, KEY_WAITS_MAX, KEYS_MAX, LEASED_KEYS_MAX,
-    PARKED_CALLS_MAX,
+    COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEY_WAITS_MAX,
+    KEYS_MAX, LEASED_KEYS_MAX, PARKED_CALLS_MAX,
 };
 use rondo_core::status::Code;
+use rondo_core::time::Duration;
 
 use crate::driver::{Driver, settings};
 use crate::world::*;
@@ -127,6 +128,37 @@ fn a_million_keys_fit_and_one_more_does_not() {
     driver.node_only(of(delete("many")));
     assert_eq!(driver.take_all().into_values().filter(Result::is_err).count(), 0);
     assert_eq!(driver.namespace().store().size_bytes(), 0);
+}
+
+/// A large directory goes at once, whatever is before and behind it; the memory follows bit by bit,
+/// and what is recovered is the same.
+#[test]
+fn a_large_directory_goes_at_once_and_its_neighbours_stay() {
+    const KEYS: usize = 3 * FREED_PER_STEP_MAX;
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    let neighbours = ["a", "d-", "d.x/y", "d0", "dd/e", "e/d/k"];
+    for key in neighbours {
+        driver.tell(insert(key, "stays")).unwrap();
+    }
+    driver.tell(insert("d", "goes")).unwrap();
+    driver.tell(leased("d/leased", "v", 0)).unwrap();
+    for number in 0..KEYS {
+        driver.node_only(of(insert(&format!("d/{number}"), "goes")));
+    }
+    assert_eq!(driver.namespace().store().entries().len(), neighbours.len() + 2 + KEYS);
+    driver.tell(delete("d")).unwrap();
+    let left: Vec<_> = driver.namespace().store().entries().keys().map(|key| &**key).collect();
+    assert_eq!(left, neighbours);
+    let size_bytes: usize = neighbours.iter().map(|key| key.len() + "stays".len()).sum();
+    assert_eq!(driver.namespace().store().size_bytes(), size_bytes as u64);
+    let (soon, _) = driver.node.deadline().unwrap();
+    assert_eq!(soon, driver.now.after(FREED_PER_STEP_PAUSE), "there is more to free");
+    driver.advance(Duration::from_millis(20));
+    let (later, _) = driver.node.deadline().unwrap();
+    assert!(later > driver.now.after(Duration::from_millis(20)), "all is freed");
+    driver.restart();
+    assert_eq!(driver.namespace().store().entries().len(), neighbours.len());
 }
 
 #[test]
