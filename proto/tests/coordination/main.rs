@@ -2,6 +2,7 @@
 //! of field numbers.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+mod agent;
 mod answers;
 mod hand;
 mod refusals;

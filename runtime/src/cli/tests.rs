@@ -50,6 +50,38 @@ fn defaults_are_tensorflows() {
 }
 
 #[test]
+fn progress_is_watched_when_a_key_is_named() {
+    let progress = |given: &[&str]| {
+        let given = [given, &["--namespace=other=0:3"]].concat();
+        let namespaces = config(&given)?.coordination.namespaces;
+        let all: Vec<_> = namespaces.into_iter().map(|namespace| namespace.progress).collect();
+        assert!(all.len() == 2 && all[0] == all[1], "each namespace's alike: {all:?}");
+        Ok::<_, String>(all[0].as_ref().map(|found| (found.key.to_string(), found.timeout)))
+    };
+    let watched = |key: &str, ms| Ok(Some((key.to_owned(), Span::from_millis(ms))));
+    assert_eq!(progress(&[]), Ok(None));
+    assert_eq!(progress(&["--progress-timeout=7s"]), Ok(None), "of no key");
+    assert_eq!(progress(&["--progress-key=step"]), watched("step", 300_000));
+    for (text, key) in [("/step/", "step"), ("a//b/", "a/b"), ("a b", "a b")] {
+        let given = [&*format!("--progress-key={text}"), "--progress-timeout=1500ms"];
+        assert_eq!(progress(&given), watched(key, 1500), "{text}");
+    }
+    for text in ["", "/", "//"] {
+        let refused = progress(&[&format!("--progress-key={text}")]).unwrap_err();
+        assert!(refused.contains("directory of keys"), "{refused}");
+    }
+    for text in ["0", "0ms", "0s"] {
+        let given = ["--progress-key=step", &*format!("--progress-timeout={text}")];
+        let refused = progress(&given).unwrap_err();
+        assert!(refused.contains("--progress-timeout is 0"), "{refused}");
+    }
+    for text in ["soon", "-1s", "1.5s", ""] {
+        let refused = progress(&[&format!("--progress-timeout={text}")]).unwrap_err();
+        assert!(refused.contains("--progress-timeout"), "{refused}");
+    }
+}
+
+#[test]
 fn the_words_of_tensorflows_tests_are_understood() {
     let config = config(&[
         "--port=4711",
