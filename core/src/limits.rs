@@ -77,6 +77,8 @@ pub const VALUE_INLINE_BYTES_MAX: u64 = 64 << 10;
 pub const KEYS_MAX: usize = 1 << 20;
 /// Keys and values in one namespace together, in bytes, unless its settings say something else.
 pub const STORE_BYTES_MAX: u64 = 4 << 30;
+/// Keys in one answer to a directory or a watch: they are gathered in one step, and all others wait.
+pub const LISTED_KEYS_MAX: usize = 1 << 18;
 /// Keys freed in one step when many are deleted at once; the rest follows in later steps.
 pub const FREED_PER_STEP_MAX: usize = 4096;
 /// The pause between them, in which others have a turn.

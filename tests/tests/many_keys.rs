@@ -21,7 +21,8 @@ use bytes::Bytes;
 use prost::Message;
 use rondo::transport::Transport;
 use rondo::transport::grpc_client::GrpcClient;
-use rondo_core::status::Status;
+use rondo_core::limits::LISTED_KEYS_MAX;
+use rondo_core::status::{Code, Status};
 use rondo_proto::tf;
 use rondo_tests::neighbour::Neighbour;
 use rondo_tests::server::{Options, Server};
@@ -30,6 +31,8 @@ use tokio::task::JoinSet;
 const KEYS: u64 = 30_000;
 const CONNECTIONS: usize = 4;
 const CALLS_PER_CONNECTION: usize = 64;
+/// The longest that a heartbeat may take meanwhile, in a debug build on a busy machine.
+const NOTICED: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn keys() -> u64 {
@@ -60,8 +63,8 @@ async fn fill(address: &str, keys: u64) {
                     if number >= keys {
                         return;
                     }
-                    let key = format!("many/{}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                    let kv = Some(tf::KeyValueEntry { key, value: Bytes::from_static(&[7; 16]) });
+                    let (key, value) = (key(number), Bytes::from_static(&[7; 16]));
+                    let kv = Some(tf::KeyValueEntry { key, value });
                     let request = tf::InsertKeyValueRequest { kv, allow_overwrite: false };
                     let path = "/tensorflow.CoordinationService/InsertKeyValue";
                     let put: Result<tf::InsertKeyValueResponse, _> =
@@ -76,12 +79,33 @@ async fn fill(address: &str, keys: u64) {
     }
 }
 
-async fn list(address: &str) -> usize {
+/// How many keys there are, as far as one answer may tell.
+async fn list(address: &str) -> Option<u64> {
     let request = tf::GetKeyValueDirRequest { directory_key: "many".into() };
     let path = "/tensorflow.CoordinationService/GetKeyValueDir";
-    let answer: tf::GetKeyValueDirResponse =
-        call(&GrpcClient::new(), address, path, &request).await.unwrap();
-    answer.kv.len()
+    let answer: Result<tf::GetKeyValueDirResponse, Status> =
+        call(&GrpcClient::new(), address, path, &request).await;
+    match answer {
+        Ok(answer) => Some(answer.kv.len() as u64),
+        Err(status) => {
+            assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+            assert!(status.message.contains(&LISTED_KEYS_MAX.to_string()), "{status}");
+            None
+        }
+    }
+}
+
+async fn find(address: &str, number: u64) -> Result<(), Status> {
+    let request = tf::TryGetKeyValueRequest { key: key(number) };
+    let path = "/tensorflow.CoordinationService/TryGetKeyValue";
+    let answer: Result<tf::TryGetKeyValueResponse, Status> =
+        call(&GrpcClient::new(), address, path, &request).await;
+    answer.map(drop)
+}
+
+/// The keys in no order.
+fn key(number: u64) -> String {
+    format!("many/{}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 async fn delete(address: &str) {
@@ -111,23 +135,29 @@ async fn timed<T>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_notices_very_many_keys() {
     let keys = keys();
+    let listable = (keys <= LISTED_KEYS_MAX as u64).then_some(keys);
     for store in ["segment", "sled"] {
         println!("{store}, {keys} keys");
         let mut server = Server::start(&Options::store(store).flag("--tasks=1"));
         let address = server.address();
         let mut neighbour = Neighbour::beside(&address);
         timed("put", &mut neighbour, &server, fill(&address, keys)).await;
-        let (listed, _) = timed("listed", &mut neighbour, &server, list(&address)).await;
-        assert_eq!(listed as u64, keys);
+        let (listed, beat) = timed("listed", &mut neighbour, &server, list(&address)).await;
+        assert!(beat < NOTICED, "{beat:?}");
+        assert_eq!(listed, listable);
         drop(neighbour);
         server.kill();
         let began = Instant::now();
         server.start_again();
         println!("started again: {:.1?}", began.elapsed());
-        assert_eq!(list(&address).await as u64, keys, "{store}: after a restart");
+        assert_eq!(list(&address).await, listable, "{store}: after a restart");
+        for number in [0, keys / 2, keys - 1] {
+            find(&address, number).await.unwrap();
+        }
         let mut neighbour = Neighbour::beside(&address);
-        timed("deleted", &mut neighbour, &server, delete(&address)).await;
+        let (_, beat) = timed("deleted", &mut neighbour, &server, delete(&address)).await;
+        assert!(beat < NOTICED, "{beat:?}");
         let (listed, _) = timed("listed", &mut neighbour, &server, list(&address)).await;
-        assert_eq!(listed, 0);
+        assert_eq!(listed, Some(0));
     }
 }

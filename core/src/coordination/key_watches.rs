@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::key::{is_under, normal, with_directories};
-use super::keys::{check_key, entry_of};
+use super::keys::{check_key, listed};
 use super::live::Seat;
 use super::machine::{Answer, Asked, Coordination, Said, Turn};
 use super::record::{Change, ChangeKind, Changes};
@@ -30,7 +30,7 @@ impl Coordination {
         let (newest, after) = (head.revision, head.keys_changed);
         let Some(from) = from.filter(|from| *from >= head.forgotten) else {
             let itself = namespace.store.get(&normal).into_iter();
-            let entries = itself.chain(namespace.store.under(&normal)).map(entry_of).collect();
+            let entries = listed(itself.chain(namespace.store.under(&normal)))?;
             return Ok(Said::Now(Reply::Keys { entries, upto: newest }, after));
         };
         if from > newest {

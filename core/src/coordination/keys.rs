@@ -16,7 +16,7 @@ use super::request::{Caller, Condition};
 use super::store::{Entry, cost};
 use super::types::{Phase, Value};
 use crate::ids::{NamespaceId, Revision, TaskIndex};
-use crate::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX};
+use crate::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX};
 
 impl Coordination {
     /// `InsertKeyValue` and its relatives.
@@ -163,7 +163,7 @@ impl Coordination {
         // "" lists nothing: no key begins with a slash.
         let entries = match normal.is_empty() {
             true => Vec::new(),
-            false => namespace.store.under(&normal).map(entry_of).collect(),
+            false => listed(namespace.store.under(&normal))?,
         };
         Ok(Said::Now(Reply::Directory(entries), namespace.head.keys_changed))
     }
@@ -188,7 +188,19 @@ fn found(entry: &Entry) -> Said {
     Said::Now(Reply::Value { value, revision }, entry.changed)
 }
 
-pub(super) fn entry_of(entry: &Entry) -> KeyEntry {
+/// Entries as one answer.
+pub(super) fn listed<'a>(
+    entries: impl Iterator<Item = &'a Entry>,
+) -> Result<Vec<KeyEntry>, Refusal> {
+    let entries = entries.take(LISTED_KEYS_MAX.saturating_add(1));
+    let entries: Vec<KeyEntry> = entries.map(entry_of).collect();
+    match entries.len() > LISTED_KEYS_MAX {
+        true => Err(Refusal::TooMany { what: "keys in one answer", bound: LISTED_KEYS_MAX as u64 }),
+        false => Ok(entries),
+    }
+}
+
+fn entry_of(entry: &Entry) -> KeyEntry {
     KeyEntry { key: entry.key.clone(), value: entry.value.clone(), revision: entry.revision }
 }
 

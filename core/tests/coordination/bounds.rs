@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rondo_core::coordination::{Condition, Method, NamespaceConfig, Reply, Value};
 use rondo_core::limits::{
     COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEY_WAITS_MAX,
-    KEYS_MAX, LEASED_KEYS_MAX, PARKED_CALLS_MAX,
+    KEYS_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX, PARKED_CALLS_MAX,
 };
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
@@ -110,7 +110,8 @@ fn a_million_keys_fit_and_one_more_does_not() {
     let mut driver = Driver::of(1);
     driver.register_all(1);
     for number in 0..KEYS_MAX {
-        driver.node_only(of(insert(&format!("many/{number:07}"), "v")));
+        let directory = if number < LISTED_KEYS_MAX { "many/few" } else { "many" };
+        driver.node_only(of(insert(&format!("{directory}/{number:07}"), "v")));
     }
     assert_eq!(driver.namespace().store().entries().len(), KEYS_MAX);
     let full = |driver: &mut Driver, method| {
@@ -123,8 +124,18 @@ fn a_million_keys_fit_and_one_more_does_not() {
     assert_eq!(status.message, "too many keys: the bound is 1048576");
     let status = full(&mut driver, increment("one more", 1));
     assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+    let directory = |directory: &str| Method::GetKeyValueDir { directory: directory.into() };
+    driver.node_only(of(directory("many/few")));
+    let (_, listed) = driver.take_all().pop_last().unwrap();
+    let Ok(Reply::Directory(listed)) = listed else { panic!("{listed:?}") };
+    assert_eq!(listed.len(), LISTED_KEYS_MAX);
+    for method in [directory("many"), watch("many", None), watch("", Some(0))] {
+        let status = full(&mut driver, method);
+        assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+        assert_eq!(status.message, "too many keys in one answer: the bound is 262144");
+    }
     driver.node_only(of(beat(0, first(0))));
-    driver.node_only(of(overwrite("many/0000000", "other")));
+    driver.node_only(of(overwrite("many/few/0000000", "other")));
     driver.node_only(of(delete("many")));
     assert_eq!(driver.take_all().into_values().filter(Result::is_err).count(), 0);
     assert_eq!(driver.namespace().store().size_bytes(), 0);
