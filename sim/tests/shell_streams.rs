@@ -7,7 +7,7 @@
     reason = "a test stops where something is not as it must be"
 )]
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,12 +82,17 @@ fn start(feed: &Arc<Feed>) -> oneshot::Sender<()> {
 }
 
 /// Runs a client on another machine.
-fn beside(scenario: impl AsyncFnOnce(Client, Arc<Feed>, oneshot::Sender<()>) + Send + 'static) {
+fn beside<F>(scenario: impl FnOnce(Client, Arc<Feed>, oneshot::Sender<()>) -> F + Send + 'static)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     Runtime::with_seed_and_config(7, Config::default()).block_on(async move {
         let feed = Arc::new(Feed::default());
         let stop = start(&feed);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        scenario(Client::new(), feed, stop).await;
+        let machine = Handle::current().create_node().ip([10, 0, 0, 2].into()).build();
+        let client = async move { scenario(Client::new(), feed, stop).await };
+        machine.spawn(client).await.unwrap();
     });
 }
 
@@ -97,7 +102,7 @@ async fn next(stream: &mut MessageStream) -> Result<Option<Bytes>, Status> {
 
 #[test]
 fn messages_come_in_order_and_none_before_it_is_wanted() {
-    beside(async |client, feed, _stop| {
+    beside(|client, feed, stop| async move {
         let mut stream = client.streaming(SERVER, "/test/Count", Bytes::new());
         for number in 0..10_u8 {
             let message = next(&mut stream).await.unwrap().unwrap();
@@ -108,14 +113,16 @@ fn messages_come_in_order_and_none_before_it_is_wanted() {
         drop(stream);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(feed.ended.load(Ordering::SeqCst), 1, "it ends when its client leaves");
-        let echo = client.unary(SERVER, "/test/Echo", Bytes::from_static(b"x"), Duration::MAX);
+        let echo =
+            client.unary(SERVER, "/test/Echo", Bytes::from_static(b"x"), Duration::from_secs(60));
         assert_eq!(echo.await.unwrap(), "x");
+        drop(stop);
     });
 }
 
 #[test]
 fn a_stream_ends_with_ok_or_with_a_refusal() {
-    beside(async |client, _feed, _stop| {
+    beside(|client, _, stop| async move {
         let mut whole = client.streaming(SERVER, "/test/Count", Bytes::new());
         for _ in 0..u8::MAX {
             next(&mut whole).await.unwrap().unwrap();
@@ -126,20 +133,25 @@ fn a_stream_ends_with_ok_or_with_a_refusal() {
             next(&mut refused).await.unwrap().unwrap();
         }
         assert_eq!(next(&mut refused).await, Err(Status::new(Code::NotFound, "enough")));
+        drop(stop);
     });
 }
 
 #[test]
 fn a_server_that_stops_ends_its_streams_and_one_that_is_gone_is_unavailable() {
-    beside(async |client, feed, stop| {
-        let mut waiting = client.streaming(SERVER, "/test/Wait", Bytes::new());
-        let mut slow = client.streaming(SERVER, "/test/Count", Bytes::new());
-        next(&mut waiting).await.unwrap().unwrap();
-        next(&mut slow).await.unwrap().unwrap();
+    beside(|client, feed, stop| async move {
+        let waiting = [(); 2].map(|()| {
+            let mut stream = client.streaming(SERVER, "/test/Wait", Bytes::new());
+            tokio::spawn(async move {
+                next(&mut stream).await.unwrap().unwrap();
+                next(&mut stream).await
+            })
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
         stop.send(()).unwrap();
         let text = "the server is shutting down";
-        for stream in [&mut waiting, &mut slow] {
-            assert_eq!(next(stream).await, Err(Status::new(Code::Unavailable, text)));
+        for ended in waiting {
+            assert_eq!(ended.await.unwrap(), Err(Status::new(Code::Unavailable, text)));
         }
         assert_eq!(feed.ended.load(Ordering::SeqCst), 2);
         let mut late = client.streaming(SERVER, "/test/Count", Bytes::new());

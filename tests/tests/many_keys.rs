@@ -1,7 +1,7 @@
 //! Very many keys: put over the wire, kept over `kill -9`, listed and deleted at once, while a
 //! neighbour's heartbeats go on.
 //!
-//! `RONDO_KEYS` is the number of keys (30,000).
+//! `RONDO_KEYS` is the number of keys (80,000).
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,7 @@ use rondo_tests::neighbour::Neighbour;
 use rondo_tests::server::{Options, Server};
 use tokio::task::JoinSet;
 
-const KEYS: u64 = 30_000;
+const KEYS: u64 = 80_000;
 const CONNECTIONS: usize = 4;
 const CALLS_PER_CONNECTION: usize = 64;
 /// The longest that a heartbeat may take meanwhile, in a debug build on a busy machine.
