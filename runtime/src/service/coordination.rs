@@ -13,7 +13,7 @@ use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest, WATCH_
 use super::callers::{Callers, Place};
 use super::node_port::{NodePort, NodeSlot};
 use super::values;
-use crate::transport::budget::{Budget, Share};
+use crate::transport::budget::Budget;
 use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
 use crate::watching::watch;
 
@@ -149,25 +149,30 @@ impl CoordinationService {
         echo: String,
         mut reply: coordination::Reply,
     ) -> Result<Bytes, Status> {
-        let share = match &reply {
+        let answers_else = || {
+            let text = format!("the node answered something else than {} asks", method.1.name());
+            Status::new(Code::Internal, text)
+        };
+        match &reply {
             // Few answers hold values, and only those wait.
             coordination::Reply::Value { .. }
             | coordination::Reply::Directory(_)
             | coordination::Reply::Keys { .. }
             | coordination::Reply::Changes { .. } => {
-                Some(Box::pin(values::read_back(node, &self.budget, &mut reply)).await?)
+                let share = Box::pin(values::read_back(node, &self.budget, &mut reply)).await?;
+                let job = Arc::clone(&self.job);
+                let encode = move |reply| convert::encode_coordination(method, (echo, &job), reply);
+                let encoded = match values::is_long(&reply) {
+                    true => Box::pin(values::encode_aside(reply, encode)).await?,
+                    false => encode(reply),
+                };
+                encoded.map(|encoded| share.with(encoded)).ok_or_else(answers_else)
             }
-            _ => None,
-        };
-        let encoded = convert::encode_coordination(method, (echo, &self.job), reply);
-        let encoded = encoded.ok_or_else(|| {
-            let text = format!("the node answered something else than {} asks", method.1.name());
-            Status::new(Code::Internal, text)
-        })?;
-        Ok(match share {
-            Some(share) => Share::with(share, encoded),
-            None => encoded,
-        })
+            _ => {
+                let encoded = convert::encode_coordination(method, (echo, &self.job), reply);
+                encoded.ok_or_else(answers_else)
+            }
+        }
     }
 }
 

@@ -34,6 +34,11 @@ pub(super) async fn put_aside(node: &dyn NodePort, method: &mut Method) -> Resul
     Box::pin(node.put_blob(blob)).await
 }
 
+/// Answers with values up to this size together, in bytes, and with so many keys, are encoded on the
+/// connection's task.
+const ENCODED_INLINE_BYTES_MAX: u64 = 1 << 20;
+const ENCODED_INLINE_KEYS_MAX: usize = 4096;
+
 #[cfg(not(madsim))]
 async fn named(bytes: Bytes) -> Result<Blob, Status> {
     if bytes.len() <= NAMED_INLINE_BYTES_MAX {
@@ -70,6 +75,42 @@ pub(super) async fn read_back(
         }
     }
     Ok(share)
+}
+
+/// Encodes an answer on a thread that may block.
+///
+/// # Errors
+/// When that thread is lost.
+#[cfg(not(madsim))]
+pub(super) async fn encode_aside<F>(reply: Reply, encode: F) -> Result<Option<Bytes>, Status>
+where
+    F: FnOnce(Reply) -> Option<Bytes> + Send + 'static,
+{
+    let encoded = tokio::task::spawn_blocking(move || encode(reply)).await;
+    encoded.map_err(|error| Status::new(Code::Internal, format!("encoding an answer: {error}")))
+}
+
+/// Encodes an answer where it stands: simulation has no threads.
+#[cfg(madsim)]
+pub(super) async fn encode_aside<F>(reply: Reply, encode: F) -> Result<Option<Bytes>, Status>
+where
+    F: FnOnce(Reply) -> Option<Bytes> + Send + 'static,
+{
+    std::future::ready(Ok(encode(reply))).await
+}
+
+/// Whether encoding an answer takes milliseconds.
+pub(super) fn is_long(reply: &Reply) -> bool {
+    match reply {
+        Reply::Value { value, .. } => value.size_bytes() > ENCODED_INLINE_BYTES_MAX,
+        Reply::Directory(entries) | Reply::Keys { entries, .. } => {
+            let sizes = entries.iter().map(|entry| entry.value.size_bytes());
+            entries.len() > ENCODED_INLINE_KEYS_MAX
+                || sizes.fold(0, u64::saturating_add) > ENCODED_INLINE_BYTES_MAX
+        }
+        // At most what is remembered of changes.
+        _ => false,
+    }
 }
 
 /// One value always passes: the bound of values is not above this one.
