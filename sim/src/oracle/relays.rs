@@ -7,12 +7,17 @@ mod seats;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::ids::{CallId, ConnectionId, RelayId, ServiceIncarnation, TaskIndex};
-use rondo_core::relay::{Answer, Asked, Config, Effect, Forwarding, Input, Kind, Refused, Relay, Wake};
+use rondo_core::relay::{
+    Answer, Asked, Config, Effect, Forwarding, Input, Kind, Refused, Relay, Wake,
+};
 use rondo_core::status::Code;
-use rondo_core::time::Time;
+use rondo_core::time::{Duration, Time};
 
 use self::seats::Seats;
 use super::{Oracle, Relayed, Seen, Shadow, Verdict};
+
+/// A server that was reached and has answered nothing since counts as back after this long.
+const TRIAL: Duration = Duration::from_secs(10);
 
 /// A mark: a count, and the number in it.
 type Number = (RelayId, u64);
@@ -29,6 +34,8 @@ struct Held {
     /// Whether the relay itself has answered it, and the server's answer may yet come.
     stood_in: bool,
     number: Option<Number>,
+    /// Whether the relay has refused it.
+    refused: bool,
     /// When it was last sent.
     sent_at: Option<Time>,
 }
@@ -41,11 +48,16 @@ struct Process {
     numbers: BTreeSet<Number>,
     seats: Seats,
     is_up: bool,
-    /// Since when there is no connection.
+    /// When the connection there is was made.
+    up_since: Time,
+    /// Since when there is no connection, those left out that brought no answer and broke soon.
     down_since: Time,
     /// When the server last answered anything.
     heard: Time,
-    stopping: bool,
+    /// The call that this step's input answers.
+    answered: Option<CallId>,
+    /// Calls from here on came when the relay was to end.
+    stopping: Option<CallId>,
 }
 
 #[derive(Default)]
@@ -110,13 +122,16 @@ impl Process {
             numbers: BTreeSet::new(),
             seats: Seats::new(),
             is_up: false,
+            up_since: now,
             down_since: now,
             heard: now,
-            stopping: false,
+            answered: None,
+            stopping: None,
         }
     }
 
     fn took(&mut self, at: Time, input: &Input) {
+        self.answered = None;
         match input {
             Input::Asked { call, asked, .. } => self.asked(*call, asked),
             Input::Cancel { call } => {
@@ -126,13 +141,16 @@ impl Process {
             }
             Input::Closed { client } => self.seats.closed(*client),
             Input::Answered { call, result, life } => {
-                self.heard = at;
+                (self.heard, self.answered) = (at, Some(*call));
                 if let Some(held) = self.held.get(call) {
                     self.seats.heard(at, held.client, &held.kind, result, *life);
                 }
             }
-            Input::Reached { .. } => self.is_up = true,
-            Input::Stop => self.stopping = true,
+            Input::Reached { .. } => (self.is_up, self.up_since) = (true, at),
+            Input::Stop => {
+                let last = self.held.last_key_value().map_or(0, |(call, _)| call.get());
+                self.stopping = Some(CallId::new(last.saturating_add(1)));
+            }
             Input::Failed { .. } | Input::Unreachable { .. } | Input::Tick => {}
         }
     }
@@ -146,6 +164,7 @@ impl Process {
             waits: true,
             stood_in: false,
             number: None,
+            refused: false,
             sent_at: None,
         };
         self.held.insert(call, held);
@@ -156,7 +175,10 @@ impl Process {
             Effect::Forward { call, forwarding, .. } => self.forwarded(at, *call, forwarding),
             Effect::Reply { call, result } => self.replied(at, *call, result),
             Effect::Abandon { .. } => {
-                (self.is_up, self.down_since) = (false, at);
+                self.is_up = false;
+                if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL {
+                    self.down_since = at;
+                }
                 Ok(())
             }
             Effect::Reach { .. } | Effect::Withdraw { .. } | Effect::Observe(_) => Ok(()),
@@ -208,7 +230,7 @@ impl Process {
         let Some(held) = self.held.get_mut(&call).filter(|held| held.waits) else {
             return Err(format!("call {call} gets {result:?}, and nobody waits for it"));
         };
-        held.waits = false;
+        (held.waits, held.refused) = (false, result.is_err());
         match (result, &held.kind) {
             (Ok(Answer::Heartbeat(life)), Kind::Heartbeat(who)) => {
                 held.stood_in = true;
@@ -234,15 +256,24 @@ impl Process {
                     false => Ok(()),
                 }
             }
+            (Err(refused), kind) if refused.message.contains("is shutting down") => {
+                let may = self.stopping.is_some_and(|first| call >= first || !is_once(kind));
+                match may {
+                    true => Ok(()),
+                    false => Err(format!("call {call} ({kind:?}) is not let end: {refused:?}")),
+                }
+            }
             _ => Ok(()),
         }
     }
 
     fn looked(&mut self, at: Time, relay: &Relay) -> Verdict {
-        for (call, held) in &self.held {
-            if held.waits && relay.kind_of(*call).is_none() {
-                return Err(format!("call {call} ({:?}) is lost", held.kind));
-            }
+        let is_lost = |(call, held): &(&CallId, &Held)| {
+            relay.kind_of(**call).is_none()
+                && (held.waits || (self.must_go_on(at, held) && self.answered != Some(**call)))
+        };
+        if let Some((call, held)) = self.held.iter().find(is_lost) {
+            return Err(format!("call {call} is lost: {held:?}"));
         }
         self.held.retain(|call, _| relay.kind_of(*call).is_some());
         if relay.calls_under_way() != self.held.len() {
@@ -260,6 +291,12 @@ impl Process {
         }
     }
 
+    /// Whether a call that nobody waits for has to come to its end.
+    fn must_go_on(&self, at: Time, held: &Held) -> bool {
+        let given_up = !self.is_up && at.since(self.down_since) >= self.config.patience;
+        is_once(&held.kind) && !held.refused && !given_up
+    }
+
     /// What was due by now has been done.
     fn in_time(&self, at: Time) -> Verdict {
         if !self.is_up && at.since(self.down_since) > self.config.patience && !self.held.is_empty()
@@ -269,7 +306,7 @@ impl Process {
         }
         let waiting = self.held.iter().filter(|(_, held)| held.waits);
         for (call, held) in waiting {
-            if self.stopping && !is_once(&held.kind) {
+            if self.stopping.is_some() && !is_once(&held.kind) {
                 return Err(format!("call {call} ({:?}) waits, and the relay ends", held.kind));
             }
             let Kind::Heartbeat(who) = &held.kind else {

@@ -98,8 +98,7 @@ impl CoordinationShape {
 
     /// The number of the relay that a task talks to.
     pub fn relay_of(&self, namespace: u32, task: u32) -> Option<u32> {
-        let fits =
-            |relay: &RelayShape| relay.namespace == namespace && relay.tasks.contains(&task);
+        let fits = |relay: &RelayShape| relay.namespace == namespace && relay.tasks.contains(&task);
         self.relays.iter().position(fits).and_then(|place| u32::try_from(place).ok())
     }
 

@@ -6,9 +6,9 @@ use rondo_core::relay::{Answer, Effect, Event as Observed, Input, Link, Refused,
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
-use super::{Up, Wire};
 use super::local::LOCAL_NS;
 use super::machine::Process;
+use super::{Up, Wire};
 use crate::oracle::{Relayed, Seen};
 use crate::trace::{LineKind, of_relay_effect, of_relay_input};
 use crate::world::World;

@@ -3,7 +3,7 @@
 use rondo_core::control::Request;
 use rondo_core::coordination::{self, Call};
 use rondo_core::ids::CallId;
-use rondo_core::relay::{Asked, Input};
+use rondo_core::relay::{self, Asked, Input};
 use rondo_core::status::{Code, Status};
 
 use super::papers::path_and_kind;
@@ -123,9 +123,16 @@ impl World {
         }
     }
 
-    fn asked_of_relay(&mut self, relay: u32, of: CallOf, call: CallId, asked: Box<Call>) {
+    fn asked_of_relay(&mut self, relay: u32, of: CallOf, call: CallId, mut asked: Box<Call>) {
         let (path, kind) = path_and_kind(&asked);
         let method = asked.method.clone();
+        if !matches!(
+            kind,
+            relay::Kind::Register(_) | relay::Kind::Heartbeat(_) | relay::Kind::Shutdown(_)
+        ) {
+            // Not said on the wire: the relay tells it, as far as it knows.
+            asked.caller.task = None;
+        }
         let message = self.relays.papers.write_call(asked);
         let entropy = self.relays.entropy();
         let process = self.relays.at(relay).and_then(|machine| machine.process.as_mut());

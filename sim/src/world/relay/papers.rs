@@ -117,10 +117,8 @@ pub(super) fn path_and_kind(call: &Call) -> (String, Kind) {
 }
 
 fn kind_of_task(method: &Method) -> Option<Kind> {
-    let task = |of: &TaskName| Task {
-        job: of.job.clone().unwrap_or_else(|| "".into()),
-        index: of.index,
-    };
+    let task =
+        |of: &TaskName| Task { job: of.job.clone().unwrap_or_else(|| "".into()), index: of.index };
     Some(match method {
         Method::RegisterTask { task: of, incarnation, .. } => {
             Kind::Register(Who { task: task(of), incarnation: *incarnation })
@@ -190,7 +188,10 @@ mod tests {
         for (method, answer) in [
             (put("a"), Ok(Reply::Reset)),
             (Method::ShutdownTask { task: task.clone() }, Err(refused)),
-            (Method::Heartbeat { task, incarnation: Default::default() }, Ok(Reply::Heartbeat(life))),
+            (
+                Method::Heartbeat { task, incarnation: Default::default() },
+                Ok(Reply::Heartbeat(life)),
+            ),
         ] {
             let passed = papers.write_answer(answer.clone()).map(Answer::Passed);
             assert_eq!(papers.read_answer(&method, &passed), answer);

@@ -2,8 +2,8 @@
 
 use rondo_core::relay::Input;
 
-use super::machine::Process;
 use super::Up;
+use super::machine::Process;
 use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::{Relayed, Seen};
