@@ -227,6 +227,7 @@ impl Process {
 
     fn replied(&mut self, at: Time, call: CallId, result: &Result<Answer, Refused>) -> Verdict {
         let (is_up, heard) = (self.is_up, self.heard);
+        let of_server = self.answered == Some(call);
         let Some(held) = self.held.get_mut(&call).filter(|held| held.waits) else {
             return Err(format!("call {call} gets {result:?}, and nobody waits for it"));
         };
@@ -262,6 +263,9 @@ impl Process {
                     true => Ok(()),
                     false => Err(format!("call {call} ({kind:?}) is not let end: {refused:?}")),
                 }
+            }
+            (Err(refused), _) if !of_server && !refused.message.contains("relay keeps") => {
+                Err(format!("call {call} is told of the way to the server: {refused:?}"))
             }
             _ => Ok(()),
         }
