@@ -78,8 +78,8 @@ impl World {
                 self.tell_call(of, Happening::Told { token: of.token, answer });
             }
             Letter::ToRelay(letter) => self.at_relay(letter),
-            Letter::ToNode(wire, what) => self.to_node(wire, what),
-            Letter::FromNode(wire, what) => self.from_node(wire, what),
+            Letter::ToNode(wire, what) => self.wire_to_node(wire, what),
+            Letter::FromNode(wire, what) => self.wire_to_relay(wire, what),
         }
     }
 

@@ -72,7 +72,7 @@ pub(super) enum Up {
     /// Nobody waits for this call any more.
     Withdraw(CallId),
     /// The relay's end of the connection is closed.
-    HangUp,
+    Close,
     /// Nothing that a relay's dead process has sent comes any more.
     Over(Vec<CallId>),
 }
@@ -85,5 +85,5 @@ pub(super) enum Down {
     /// An answer, or why there is none.
     Forwarded { call: CallId, answer: Result<Bytes, Status> },
     /// The node's end of the connection is closed.
-    HungUp,
+    Closed,
 }

@@ -11,7 +11,7 @@ use rondo_proto::convert;
 /// What all messages stand for.
 #[derive(Debug, Default)]
 pub(super) struct Papers {
-    calls: Vec<Box<Call>>,
+    calls: Vec<Call>,
     replies: Vec<Reply>,
     details: Vec<Vec<Detail>>,
 }
@@ -26,13 +26,13 @@ impl Papers {
             _ => 8,
         };
         let bytes = number(self.calls.len(), long);
-        self.calls.push(call);
+        self.calls.push(*call);
         bytes
     }
 
     /// The request that bytes stand for.
     pub(super) fn read_call(&self, bytes: &Bytes) -> Option<Box<Call>> {
-        self.calls.get(place(bytes)?).cloned()
+        self.calls.get(place(bytes)?).cloned().map(Box::new)
     }
 
     /// The service's answer as bytes. What relays read of answers is as on the wire.

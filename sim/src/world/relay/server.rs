@@ -34,7 +34,7 @@ impl RelayDesk {
 
 impl World {
     /// A relay's message arrives at the node.
-    pub(in crate::world) fn to_node(&mut self, wire: Wire, what: Up) {
+    pub(in crate::world) fn wire_to_node(&mut self, wire: Wire, what: Up) {
         if let Up::Hello(message) = what {
             return self.hello(wire, &message);
         }
@@ -44,8 +44,8 @@ impl World {
         let of_this = self.node.node.is_some() && self.node.life == wire.process;
         if !of_this || !self.node.relays.wires.contains(&wire) {
             // A process that knows nothing of the connection resets it.
-            if !matches!(what, Up::HangUp) {
-                self.carry_down(wire, Down::HungUp, 0);
+            if !matches!(what, Up::Close) {
+                self.carry_down(wire, Down::Closed, 0);
             }
             return;
         }
@@ -54,7 +54,7 @@ impl World {
             Up::Withdraw(call) => {
                 self.drop_forwarded(|of, relays| of == wire && relays == call);
             }
-            Up::HangUp => {
+            Up::Close => {
                 self.node.relays.wires.remove(&wire);
                 self.drop_forwarded(|of, _| of == wire);
             }
@@ -157,7 +157,7 @@ impl World {
     pub(in crate::world) fn hang_up_on_relays(&mut self, power: bool) {
         let desk = std::mem::take(&mut self.node.relays);
         for wire in desk.wires.into_iter().filter(|_| !power) {
-            self.carry_down(wire, Down::HungUp, 0);
+            self.carry_down(wire, Down::Closed, 0);
         }
     }
 }

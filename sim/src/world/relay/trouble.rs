@@ -120,7 +120,7 @@ impl World {
     fn reset_relay(&mut self, relay: u32) {
         let process = self.relays.at(relay).and_then(|machine| machine.process.as_ref());
         if let Some((wire, _)) = process.and_then(|process| process.wire) {
-            self.to_node(wire, Up::HangUp);
+            self.wire_to_node(wire, Up::Close);
             self.wire_breaks(wire);
         }
     }

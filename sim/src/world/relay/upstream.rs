@@ -57,15 +57,15 @@ impl World {
     /// The connection is known to be broken: whoever uses it is told at once.
     fn fail_at_once(&mut self, wire: Wire) {
         let to = self.machine_of(wire.relay);
-        self.plan_letter(self.now_ns, to, to, Letter::FromNode(wire, Down::HungUp));
+        self.plan_letter(self.now_ns, to, to, Letter::FromNode(wire, Down::Closed));
     }
 
     /// The relay closes a connection, and the node notices that, sooner or later.
     pub(super) fn hang_up(&mut self, wire: Wire) {
-        self.carry_up(wire, Up::HangUp, 0);
+        self.carry_up(wire, Up::Close, 0);
         let patience_ns = self.swarm.net.patience_ms.saturating_mul(2_000_000);
         let at_ns = self.now_ns.saturating_add(patience_ns);
-        self.plan_letter(at_ns, NODE, NODE, Letter::ToNode(wire, Up::HangUp));
+        self.plan_letter(at_ns, NODE, NODE, Letter::ToNode(wire, Up::Close));
     }
 
     pub(super) fn carry_up(&mut self, wire: Wire, what: Up, tries: u32) {
@@ -156,13 +156,13 @@ impl World {
     }
 
     /// The node's message arrives at a relay.
-    pub(in crate::world) fn from_node(&mut self, wire: Wire, what: Down) {
+    pub(in crate::world) fn wire_to_relay(&mut self, wire: Wire, what: Down) {
         match what {
             Down::Hello(answer) if self.tries(wire) => self.hello_answered(wire, answer),
             Down::Forwarded { call, answer } if self.is_open(wire) => {
                 self.forwarded(wire, call, answer);
             }
-            Down::HungUp => self.wire_breaks(wire),
+            Down::Closed => self.wire_breaks(wire),
             // Of a connection that is over.
             Down::Hello(_) | Down::Forwarded { .. } => {}
         }
