@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rondo_core::coordination::{Call, Method, Reply};
 use rondo_core::ids::CallId;
-use rondo_core::status::Status;
+use rondo_core::status::{Detail, Status};
 
 use super::history::What;
 use super::{Keys, Life, Open, Place, is_under, normal};
@@ -19,6 +19,14 @@ pub(super) struct Passed {
     alone: BTreeMap<CallId, Open>,
     /// Deletions that may yet happen: since when, in which life, of what.
     deletes: BTreeMap<CallId, (u64, Life, String)>,
+}
+
+/// Whether a refusal says that the life is over: the call may have happened while it was not, and
+/// been sent again since.
+fn is_of_other_life(status: &Status) -> bool {
+    let mismatch = |detail: &Detail| matches!(detail, Detail::ServiceMismatch { .. });
+    let is_over = "is over; the present life is";
+    status.details.iter().any(mismatch) || status.message.contains(is_over)
 }
 
 impl Keys {
@@ -74,8 +82,9 @@ impl Keys {
     }
 
     pub(super) fn pass_back(&mut self, call: CallId, answer: &Result<Reply, Status>) -> Verdict {
-        let refused = answer.as_ref().is_err_and(super::may_have_happened);
-        if refused {
+        let unclear =
+            |status: &Status| super::may_have_happened(status) || is_of_other_life(status);
+        if answer.as_ref().is_err_and(unclear) {
             self.pass_alone(call);
             return Ok(());
         }
