@@ -147,6 +147,23 @@ named! {
         GetWaited = "get-waited",
         /// The keys of a watch were told anew, since too little is remembered.
         WatchToldAnew = "watch-told-anew",
+        // Relays.
+        /// What must not happen twice was sent again by a relay.
+        RelaySentAgain = "relay-sent-again",
+        /// A relay answered a heartbeat in the server's place.
+        RelayStoodIn = "relay-stood-in",
+        /// A relay's patience with its server ran out.
+        RelayGaveUp = "relay-gave-up",
+        /// A relay's server was away again before it had answered anything.
+        RelayLostAgain = "relay-lost-again",
+        /// What must not happen twice came to its end although its client had gone.
+        RelayWentOn = "relay-went-on",
+        /// A relay's server came back with another life.
+        RelayLifeChanged = "relay-life-changed",
+        /// A relay refused a call because a bound was reached.
+        RelayFull = "relay-full",
+        /// A relay died with calls under way.
+        RelayDiedWithCalls = "relay-died-with-calls",
         // Several things at once.
         /// Two partitions overlapped.
         PartitionsOverlapped = "partitions-overlapped",

@@ -89,7 +89,9 @@ impl Tape {
     #[must_use]
     pub fn with_swarm(mut self) -> Self {
         let (swarm, _) = Swarm::draw(&Source::Tape(self.clone()));
-        self.streams.remove(&("swarm".to_owned(), 0));
+        for of in ["swarm", "relays"] {
+            self.streams.remove(&(of.to_owned(), 0));
+        }
         self.swarm = Some(Box::new(swarm));
         self
     }

@@ -4,10 +4,11 @@ use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
 use rondo_core::ids::CallId;
+use rondo_core::relay;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mark::{Mark, Tally};
-use crate::oracle::Seen;
+use crate::oracle::{Relayed, Seen};
 
 /// What a call asked that its answer tells something of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,47 @@ pub struct Watch {
     watches: BTreeSet<CallId>,
     /// Marks of relays that calls have borne.
     marks: BTreeSet<(u64, u64)>,
+    relays: BTreeMap<u32, OfRelay>,
+}
+
+/// What is known of a relay.
+#[derive(Clone, Debug, Default)]
+struct OfRelay {
+    /// What must not happen twice and was sent.
+    sent: BTreeSet<CallId>,
+    /// Calls whose clients have gone.
+    alone: BTreeSet<CallId>,
+    /// Whether the server has answered nothing since it was reached.
+    unheard: bool,
+}
+
+impl OfRelay {
+    fn took(&mut self, input: &relay::Input, tally: &mut Tally) {
+        match input {
+            relay::Input::Cancel { call } if self.sent.contains(call) => {
+                self.alone.insert(*call);
+            }
+            relay::Input::Answered { call, .. } => {
+                self.unheard = false;
+                mark_if(self.alone.remove(call), Mark::RelayWentOn, tally);
+            }
+            relay::Input::Reached { .. } => self.unheard = true,
+            _ => {}
+        }
+    }
+
+    fn did(&mut self, effect: &relay::Effect, tally: &mut Tally) {
+        match effect {
+            relay::Effect::Forward { call, forwarding, .. } if forwarding.stamp.is_some() => {
+                mark_if(!self.sent.insert(*call), Mark::RelaySentAgain, tally);
+            }
+            relay::Effect::Abandon { .. } => mark_if(self.unheard, Mark::RelayLostAgain, tally),
+            relay::Effect::Reply { result: Err(refused), .. } => {
+                mark_if(refused.message.contains("relay keeps"), Mark::RelayFull, tally);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Watch {
@@ -54,6 +96,12 @@ impl Watch {
                     }
                     _ => {}
                 }
+            }
+            Seen::Relay { relay, what: Relayed::Took(input), .. } => {
+                self.relays.entry(*relay).or_default().took(input, tally);
+            }
+            Seen::Relay { relay, what: Relayed::Did(effect), .. } => {
+                self.relays.entry(*relay).or_default().did(effect, tally);
             }
             Seen::Asked { call, asked, .. } => self.coordinated(*call, asked, tally),
             Seen::Told { call, answer, .. } => {
@@ -188,6 +236,17 @@ pub fn of_coordination_event(event: &coordination::Event, tally: &mut Tally) {
         E::ErrorSpread { .. } => Mark::ErrorSpread,
         E::BarrierFailed { .. } => Mark::BarrierFailed,
         E::HeldUp { .. } => Mark::HeldUp,
+    };
+    tally.mark(mark);
+}
+
+/// Marks what a relay itself tells.
+pub fn of_relay_event(event: &relay::Event, tally: &mut Tally) {
+    let mark = match event {
+        relay::Event::HeartbeatAnswered { .. } => Mark::RelayStoodIn,
+        relay::Event::GaveUp { .. } => Mark::RelayGaveUp,
+        relay::Event::LifeChanged { .. } => Mark::RelayLifeChanged,
+        _ => return,
     };
     tally.mark(mark);
 }

@@ -3,7 +3,7 @@
 use rondo_core::invariant;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Relayed, Seen, Shadow, Verdict};
 
 pub(super) struct Invariants;
 
@@ -22,6 +22,9 @@ impl Oracle for Invariants {
                     .map_err(|violation| violation.to_string())?;
                 let violated = invariant::check_coordination_state(&state.coordination);
                 violated.map_err(|violation| violation.to_string())
+            }
+            Seen::Relay { what: Relayed::Looked(relay), .. } => {
+                invariant::check_relay(relay).map_err(|violation| violation.to_string())
             }
             _ => Ok(()),
         }

@@ -1,8 +1,12 @@
 //! Keys are linearizable, key by key and life by life, across deaths of the node: every answer fits
 //! one order of all calls in which each happens once, between its beginning and its answer. What
 //! bears a relay's mark is one call, however often it is sent.
+//!
+//! That is watched twice: at the node's border, and where tasks are that talk to relays, whose calls
+//! outlive the node's process there.
 
 mod history;
+mod passed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +32,8 @@ struct Open {
     life: Life,
     method: Method,
     ops: Vec<(Place, usize)>,
+    /// Whether a task waits for it behind a relay.
+    passed: bool,
     /// What it may do besides, now that it comes again.
     perhaps: Vec<(Place, usize)>,
 }
@@ -42,6 +48,8 @@ pub(super) struct Keys {
     marked: BTreeMap<(Life, u64, u64), Vec<(Place, usize)>>,
     /// Ends of leases that are not durable yet.
     ends: BTreeMap<Lsn, Vec<(Place, usize)>>,
+    /// What tasks behind relays do, if that is watched.
+    passed: Option<passed::Passed>,
 }
 
 /// The one way to write a key.
@@ -106,7 +114,8 @@ impl Keys {
             self.marked.insert(mark, ops.clone());
         }
         if !ops.is_empty() || matches!(asked.method, Method::GetKeyValueDir { .. }) {
-            self.open.insert(call, Open { life, method: asked.method.clone(), ops, perhaps });
+            let method = asked.method.clone();
+            self.open.insert(call, Open { life, method, ops, passed: false, perhaps });
         }
     }
 
@@ -122,6 +131,7 @@ impl Keys {
     fn invoke(&mut self, at: u64, life: &Life, method: &Method) -> Vec<(Place, usize)> {
         let mut one = |key: &str, what: What| {
             let place = (life.clone(), normal(key));
+            self.delete_from_new(&place);
             let op = self.histories.entry(place.clone()).or_default().invoke(at, what);
             vec![(place, op)]
         };
@@ -291,6 +301,11 @@ const fn changes(method: &Method) -> bool {
     )
 }
 
+/// Whether a refusal says nothing of what it refuses.
+fn may_have_happened(status: &Status) -> bool {
+    status.code == Code::Unavailable
+}
+
 const fn is_refusal(came: &Came) -> bool {
     matches!(came, Came::Exists | Came::Absent | Came::Unfit | Came::Refused)
 }
@@ -313,7 +328,7 @@ fn came_of(method: &Method, answer: &Result<Reply, Status>) -> Option<Came> {
         Ok(Reply::Value { value, revision }) => Came::Value(bytes_of(value), revision.get()),
         Ok(_) => Came::Done,
         Err(status) => match (status.code, method) {
-            (Code::Unavailable, _) => return None,
+            _ if may_have_happened(status) => return None,
             (Code::AlreadyExists, Method::PutKeyValue { .. }) => Came::Exists,
             (Code::NotFound, _) => Came::Absent,
             (Code::FailedPrecondition, method)
@@ -333,7 +348,12 @@ impl Oracle for Keys {
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
+            Seen::Asked { by, .. } if by.relay.is_some() && self.passed.is_some() => {}
             Seen::Asked { call, asked, .. } => self.asked(*call, asked, shadow),
+            Seen::Passed { call, asked } => self.pass(*call, asked),
+            Seen::PassedBack { call, answer } => return self.pass_back(*call, answer),
+            Seen::PassedGone { call } => self.pass_alone(*call),
+            Seen::PassedOver { call } => self.pass_over(*call),
             Seen::Told { call, answer, .. } => {
                 self.first.remove(call);
                 return self.told(*call, answer);
@@ -344,7 +364,7 @@ impl Oracle for Keys {
             Seen::Durable(upto) => self.durable(*upto),
             Seen::Died => {
                 let at = self.tick();
-                self.open.clear();
+                self.open.retain(|_, open| open.passed);
                 self.first.clear();
                 self.histories.values_mut().for_each(|history| history.lose(at));
             }

@@ -20,6 +20,7 @@ mod leftover;
 mod liveness;
 mod patience;
 mod punctual;
+mod relays;
 mod repetitions;
 mod replay;
 mod rounds;
@@ -36,7 +37,7 @@ use rondo_core::dispatcher::Config;
 use rondo_core::time::Time;
 
 pub use self::patience::Patience;
-pub use self::seen::{Caller, Seen, Waiting};
+pub use self::seen::{Caller, Relayed, Seen, Waiting};
 use self::shadow::Shadow;
 use crate::fault::Faults;
 use crate::swarm::{CoordinationShape, Swarm};
@@ -63,6 +64,11 @@ pub type Verdict = Result<(), String>;
 pub trait Oracle: Send {
     /// The promise's name.
     fn name(&self) -> &'static str;
+
+    /// Whether what it knows is of others than the node, and stays when the node begins anew.
+    fn outlives_disk(&self) -> bool {
+        false
+    }
 
     /// Sees something at the node's own time `now`.
     ///
@@ -93,7 +99,11 @@ impl Oracles {
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
     pub fn begin_anew(&mut self, settings: &Config) {
+        let kept = std::mem::take(&mut self.all).into_iter().filter(|of| of.outlives_disk());
+        let kept: Vec<_> = kept.collect();
         *self = Self::with(settings, self.coordination.take(), self.faults.clone());
+        self.all.retain(|of| !of.outlives_disk());
+        self.all.extend(kept);
     }
 
     /// The journal was written anew while the node was down, and makes this state.
@@ -148,6 +158,8 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(liveness::Liveness),
         Box::new(leftover::Leftover::new(settings.clone())),
         Box::new(keys::Keys::default()),
+        Box::new(keys::Keys::through_relays()),
+        Box::new(relays::Relays::default()),
         Box::new(barriers::Barriers::new(coordination)),
         Box::new(errors::Errors::new(coordination)),
         Box::new(watches::Watches::default()),

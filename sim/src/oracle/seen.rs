@@ -4,8 +4,9 @@ use rondo_core::control::{Node, Record, Recovered};
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Config, Reply, Request, TaskDef};
 use rondo_core::ids::{CallId, IterationId, Lsn, TaskId};
+use rondo_core::relay;
 use rondo_core::status::Status;
-use rondo_core::time::Duration;
+use rondo_core::time::{Duration, Time};
 
 /// Who makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Caller {
     /// Whether it is a copy of a call that the caller has gone on from: sent again by the network,
     /// or overtaken by a later one.
     pub stale: bool,
+    /// The relay that brings it, by number.
+    pub relay: Option<u32>,
 }
 
 /// Somebody who waits.
@@ -26,6 +29,23 @@ pub struct Waiting {
     pub who: String,
     /// For what.
     pub what: String,
+}
+
+/// Something that happened to a relay.
+#[derive(Clone, Copy, Debug)]
+pub enum Relayed<'a> {
+    /// Its process begins, with these settings.
+    Began(&'a relay::Config),
+    /// It takes an input.
+    Took(&'a relay::Input),
+    /// It has an effect, which is carried out now.
+    Did(&'a relay::Effect),
+    /// It, between two steps.
+    Looked(&'a relay::Relay),
+    /// Long after everybody has gone: it.
+    Quiet(&'a relay::Relay),
+    /// Its process is gone, and with it the connections of its clients.
+    Died,
 }
 
 /// Something that happened at the node's border, or on its disk.
@@ -77,6 +97,39 @@ pub enum Seen<'a> {
         answer: &'a Result<coordination::Reply, Status>,
         /// How far the disk has said that the journal is durable.
         durable: Lsn,
+    },
+    /// A task calls the coordination service through its relay.
+    Passed {
+        /// The call, under the relay's number.
+        call: CallId,
+        /// What it asks.
+        asked: &'a coordination::Call,
+    },
+    /// A task has its relay's answer, or knows that none comes (UNAVAILABLE).
+    PassedBack {
+        /// The call.
+        call: CallId,
+        /// The answer.
+        answer: &'a Result<coordination::Reply, Status>,
+    },
+    /// A task does not wait for its relay's answer any more.
+    PassedGone {
+        /// The call.
+        call: CallId,
+    },
+    /// A call through a relay for whose answer nobody waits happens no more.
+    PassedOver {
+        /// The call.
+        call: CallId,
+    },
+    /// Something happened to a relay.
+    Relay {
+        /// The relay.
+        relay: u32,
+        /// By its own clock.
+        at: Time,
+        /// What.
+        what: Relayed<'a>,
     },
     /// A worker is told of a task.
     Pushed(&'a TaskDef),

@@ -200,7 +200,7 @@ impl World {
         match act {
             Act::Call { token, request } => self.call(id, token, request),
             // In this world nobody asks the coordination service.
-            Act::Coordinate { .. } => {}
+            Act::Coordinate { .. } | Act::End => {}
             Act::GiveUp { token } => {
                 let call = self.cast().player(id).and_then(|player| player.calls.remove(&token));
                 if let Some((tag, call)) = call {
@@ -232,7 +232,7 @@ impl World {
     /// Who a call of this actor comes from.
     pub(super) fn caller(&self, id: ActorId) -> Caller {
         let role = self.cast().player(id).map(|player| player.role());
-        Caller { actor: id.0, honest: role != Some(Role::Rogue), stale: false }
+        Caller { actor: id.0, honest: role != Some(Role::Rogue), stale: false, relay: None }
     }
 
     /// Begins a process of an actor.

@@ -4,6 +4,7 @@ use rondo_core::coordination::{Config, NamespaceConfig};
 use rondo_core::time::Duration;
 use serde::{Deserialize, Serialize};
 
+use super::relays::{self, RelayShape};
 use crate::rng::Stream;
 
 /// The coordination service's part.
@@ -29,6 +30,9 @@ pub struct CoordinationShape {
     /// What long values have more than others, in bytes.
     #[serde(default = "long_bytes")]
     pub long_bytes: u32,
+    /// Relays between tasks and the node.
+    #[serde(default)]
+    pub relays: Vec<RelayShape>,
 }
 
 /// Of regression files that do not say it.
@@ -73,6 +77,7 @@ impl CoordinationShape {
             stay_ms: s.pick(&[60_000, 4000, 12_000]).copied().unwrap_or(60_000),
             stamped: s.pick(&[0, 0, 500, 1000]).copied().unwrap_or(0),
             long_bytes: long_bytes(),
+            relays: Vec::new(),
         };
         if s.chance(30) {
             shape.put_much();
@@ -86,11 +91,23 @@ impl CoordinationShape {
         self.namespaces.iter_mut().for_each(|namespace| namespace.value_bytes_max = 1 << 16);
     }
 
+    /// Relays come from a stream of their own.
+    pub(super) fn draw_relays(&mut self, s: &mut Stream) {
+        self.relays = relays::draw(s, &self.namespaces);
+    }
+
+    /// The number of the relay that a task talks to.
+    pub fn relay_of(&self, namespace: u32, task: u32) -> Option<u32> {
+        let fits = |relay: &RelayShape| relay.namespace == namespace && relay.tasks.contains(&task);
+        self.relays.iter().position(fits).and_then(|place| u32::try_from(place).ok())
+    }
+
     /// As few as the run has that speed is measured with.
     pub(super) fn meet_standard(&mut self) {
         self.namespaces.truncate(1);
         self.namespaces.iter_mut().for_each(|namespace| namespace.tasks = 4);
         (self.meddlers, self.resetters) = (0, 0);
+        self.relays.clear();
     }
 
     /// The service's settings.

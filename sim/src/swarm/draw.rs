@@ -22,17 +22,17 @@ const BOTH: (bool, bool) = (true, true);
 const POWER_SPAN_MS_MAX: u64 = 30_000;
 
 impl Swarm {
-    /// The configuration of a run: drawn, unless a tape says it.
-    pub fn draw(source: &Source) -> (Self, Stream) {
-        let mut stream = source.stream("swarm", 0);
+    /// The configuration of a run, drawn unless a tape says it, and the streams it was drawn from.
+    pub fn draw(source: &Source) -> (Self, [Stream; 2]) {
+        let (mut stream, mut relays) = (source.stream("swarm", 0), source.stream("relays", 0));
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
-            None => Self::drawn(&mut stream),
+            None => Self::drawn(&mut stream, &mut relays),
         };
-        (swarm, stream)
+        (swarm, [stream, relays])
     }
 
-    fn drawn(s: &mut Stream) -> Self {
+    fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {
         let workers = small(s.between(1, 4));
         let consumers = small(s.between(1, 3));
         let mut swarm = Self {
@@ -59,6 +59,9 @@ impl Swarm {
         swarm.cut_off_writes(s);
         swarm.fill_disk(s);
         swarm.take_part(s);
+        if let Some(coordination) = &mut swarm.coordination {
+            coordination.draw_relays(relays);
+        }
         swarm
     }
 
@@ -132,8 +135,8 @@ impl Swarm {
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.
-    pub fn standard(source: &Source) -> (Self, Stream) {
-        let (mut swarm, stream) = Self::draw(source);
+    pub fn standard(source: &Source) -> (Self, [Stream; 2]) {
+        let (mut swarm, streams) = Self::draw(source);
         swarm.span_ms = 60_000;
         swarm.ending = Ending::Cut;
         if swarm.workers > 0 {
@@ -144,7 +147,7 @@ impl Swarm {
         if let Some(coordination) = &mut swarm.coordination {
             coordination.meet_standard();
         }
-        (swarm, stream)
+        (swarm, streams)
     }
 
     /// Settings that the node may have instead from some restart on, with the shape of its journal.

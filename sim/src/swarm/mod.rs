@@ -3,6 +3,7 @@
 mod coordination;
 mod draw;
 mod print;
+mod relays;
 mod settings;
 mod stored;
 
@@ -10,6 +11,7 @@ use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
 
 pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
+pub use self::relays::{RelaySettings, RelayShape};
 use crate::fault::Faults;
 use crate::workload::kind::Weights;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{DatasetShape, Swarm};
+use super::{CoordinationShape, DatasetShape, Swarm};
 
 impl fmt::Display for Swarm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +29,11 @@ impl fmt::Display for Swarm {
             writeln!(out, "dataset {number} {dataset}")?;
         }
         if let Some(coordination) = &self.coordination {
-            writeln!(out, "coordination {coordination:?}")?;
+            let told = CoordinationShape { relays: Vec::new(), ..coordination.clone() };
+            writeln!(out, "coordination {told:?}")?;
+            for (number, relay) in coordination.relays.iter().enumerate() {
+                writeln!(out, "relay {number} {relay:?}")?;
+            }
         }
         writeln!(out, "jobs      {} names; looks every {} steps", self.job_names, self.look_every)
     }

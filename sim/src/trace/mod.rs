@@ -5,10 +5,12 @@ mod coordination;
 mod fingerprint;
 pub mod html;
 pub mod json;
+mod relay;
 pub mod text;
 
 pub use self::coordination::{of_call, of_coordination};
 pub use self::fingerprint::{of_reply, of_request};
+pub use self::relay::{of_relay_effect, of_relay_input};
 
 /// A hash that takes numbers one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl TraceHash {
 pub struct Line {
     /// When, in ns of simulated time.
     pub at_ns: u64,
-    /// The machine: 0 is the node, actors follow.
+    /// The machine: 0 is the node, actors follow, then relays.
     pub lane: u32,
     /// What kind of thing it was.
     pub kind: LineKind,

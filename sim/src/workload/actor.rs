@@ -118,6 +118,8 @@ pub enum Act {
         /// The call.
         token: u64,
     },
+    /// Its process ends, and its connections with it.
+    End,
     /// Asks a worker.
     Ask {
         /// The worker's address.
@@ -180,6 +182,10 @@ pub trait Actor {
     fn state(&self) -> String;
     /// The job whose tasks can only get on together, if it is one of them.
     fn job(&self) -> Option<u32> {
+        None
+    }
+    /// The relay that it talks to in the node's place, by number.
+    fn relay(&self) -> Option<u32> {
         None
     }
     /// The address where others reach it, if it serves.

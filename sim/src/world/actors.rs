@@ -60,17 +60,9 @@ impl World {
             return;
         };
         self.net.arrived(from, to);
-        let being = match to.checked_sub(1) {
-            None => self.node.being,
-            Some(actor) => self.being(actor),
-        };
-        if being == Being::Paused {
+        if self.being_at(to) == Being::Paused {
             let place = self.letters.put(from, to, letter);
-            match to.checked_sub(1).and_then(|actor| self.actors.get_mut(actor as usize)) {
-                None => self.node.held.push(place),
-                Some(machine) => machine.held.push(place),
-            }
-            return;
+            return self.hold(to, place);
         }
         self.trace.hash(self.now_ns, u64::from(from), u64::from(to));
         match letter {
@@ -85,6 +77,34 @@ impl World {
             Letter::Tell { of, answer } => {
                 self.tell_call(of, Happening::Told { token: of.token, answer });
             }
+            Letter::ToRelay(letter) => self.at_relay(letter),
+            Letter::ToNode(wire, what) => self.wire_to_node(wire, what),
+            Letter::FromNode(wire, what) => self.wire_to_relay(wire, what),
+        }
+    }
+
+    /// A message waits with a machine that stands still.
+    fn hold(&mut self, to: u32, place: u32) {
+        let Some(actor) = to.checked_sub(1) else {
+            return self.node.held.push(place);
+        };
+        let relay = (actor as usize).checked_sub(self.actors.len());
+        let held = match relay {
+            None => self.actors.get_mut(actor as usize).map(|machine| &mut machine.held),
+            Some(relay) => self.relays.all.get_mut(relay).map(|machine| &mut machine.held),
+        };
+        if let Some(held) = held {
+            held.push(place);
+        }
+    }
+
+    fn being_at(&self, machine: u32) -> Being {
+        let Some(actor) = machine.checked_sub(1) else {
+            return self.node.being;
+        };
+        match (actor as usize).checked_sub(self.actors.len()) {
+            None => self.being(actor),
+            Some(relay) => self.relays.all.get(relay).map_or(Being::Down, |relay| relay.being),
         }
     }
 
@@ -102,6 +122,7 @@ impl World {
         };
         let (_, kind) = machine.open.swap_remove(at);
         self.outcomes.count(kind, Some(&answer));
+        self.passed_back(of, &answer);
         let token = of.token;
         let what = match answer {
             Ok(Reply::Dispatcher(reply)) => self.learn(of.actor, token, Ok(reply)),
@@ -250,6 +271,11 @@ impl World {
                 self.call(of(token), kind, Request::Coordination(request));
             }
             Act::GiveUp { token } => self.give_up(of(token)),
+            Act::End => {
+                if let Some(relay) = self.relay_of(actor) {
+                    self.part(relay, actor);
+                }
+            }
             Act::Ask { address, token, read } => self.ask(of(token), &address, read),
             Act::Tell { to, token, answer } => {
                 let life = self.actors.get(to.0 as usize).map_or(0, |machine| machine.life);
@@ -275,6 +301,9 @@ impl World {
     }
 
     fn call(&mut self, of: CallOf, kind: Kind, request: Request) {
+        if let Some(relay) = self.relay_of(of.actor) {
+            return self.call_relay(relay, of, kind, request);
+        }
         if let Some(machine) = self.actors.get_mut(of.actor as usize) {
             machine.open.push((of.token, kind));
         }
@@ -294,7 +323,10 @@ impl World {
         {
             let (_, kind) = machine.open.swap_remove(at);
             self.outcomes.count::<Reply>(kind, None);
-            self.post(of.actor + 1, NODE, Letter::Cancel(of));
+            match self.relay_of(of.actor) {
+                Some(relay) => self.let_go(relay, of),
+                None => self.post(of.actor + 1, NODE, Letter::Cancel(of)),
+            }
         }
     }
 
@@ -341,6 +373,9 @@ impl World {
         };
         machine.being = Being::Down;
         machine.held.clear();
+        if let Some(relay) = machine.actor.relay() {
+            return self.part(relay, actor);
+        }
         let open = std::mem::take(&mut machine.open);
         let life = machine.life;
         for (token, kind) in open {
@@ -371,6 +406,10 @@ impl World {
 
     /// A connection breaks: what is on it is lost, and both sides know.
     pub(super) fn reset_connection(&mut self, actor: u32) {
+        // Within a machine nothing is lost.
+        if self.relay_of(actor).is_some() {
+            return;
+        }
         for (from, to) in self.letters.lose_between(actor + 1, NODE) {
             self.net.arrived(from, to);
         }

@@ -36,6 +36,7 @@ impl World {
                 let behind = Duration::from_millis(std::mem::take(&mut self.node.behind_ms));
                 self.node.clock.jump(self.now_ns, behind);
                 self.phase = Phase::Gone(self.now_ns);
+                self.part_with_relays();
             }
         }
         self.queue.plan(self.now_ns.saturating_add(CHECK_NS), Event::Check);
@@ -51,6 +52,7 @@ impl World {
         self.node.dies_in = None;
         self.node.loop_left = 0;
         self.queue.plan(self.now_ns, Event::ResumeNode);
+        self.heal_relays();
         for actor in 0..self.machines_of_actors() {
             let Some(machine) = self.actors.get_mut(actor as usize) else {
                 continue;
@@ -80,6 +82,7 @@ impl World {
         if workers && self.node.settings.worker_timeout.is_none() {
             return;
         }
+        self.break_relays();
         let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
         for actor in 0..self.machines_of_actors() {
             let is_last_worker = actor == 0 && workers;
@@ -149,7 +152,8 @@ impl World {
     /// Whether all tasks of a job are of the core.
     fn is_whole(&self, job: Option<u32>) -> bool {
         let mut tasks = self.actors.iter().filter(|machine| machine.actor.job() == job);
-        job.is_some() && tasks.all(|machine| machine.core)
+        let mut relays = self.relays.all.iter().filter(|it| Some(it.shape.namespace) == job);
+        job.is_some() && tasks.all(|machine| machine.core) && relays.all(|relay| relay.core)
     }
 
     /// Whether a machine is a worker of the core that may register.
@@ -189,6 +193,7 @@ impl World {
             self.node.node = Some(node);
             self.tally.mark(Mark::NothingLeft);
         }
+        self.look_at_quiet_relays();
         self.look_now();
         self.phase = Phase::Over;
     }

@@ -36,6 +36,20 @@ pub(super) enum Event {
     Check,
     /// Time to see which connections show no sign of life.
     Keepalive,
+    /// A relay wished to be woken.
+    RelayTick(u32),
+    /// Time for something to go wrong with a relay.
+    RelayTrouble(u32),
+    /// A relay's process begins.
+    BeginRelay(u32),
+    /// A relay that was to stop in its process of this life ends.
+    EndRelay(u32, u32),
+    /// A relay goes on after it stood still.
+    ResumeRelay(u32),
+    /// A relay has waited long enough to hear whether the node is there: its life, its connection.
+    HelloLate(u32, u32, u64),
+    /// A message that was lost on a relay's connection is sent again, for the so manyth time.
+    CarryAgain(u32, u32),
 }
 
 /// Events in order of time, then of being planned.

@@ -34,7 +34,8 @@ impl World {
     /// Calls of tasks that neither the node has nor the network carries.
     fn calls_of_nobody(&self) -> Vec<CallOf> {
         let machines = self.actors.iter().zip(0_u32..);
-        let tasks = machines.filter(|(machine, _)| machine.role == Role::Task);
+        let tasks = machines
+            .filter(|(machine, _)| machine.role == Role::Task && machine.actor.relay().is_none());
         let open = tasks.flat_map(|(machine, actor)| {
             let of = move |token| CallOf { actor, life: machine.life, token };
             machine.open.iter().map(move |(token, _)| of(*token))

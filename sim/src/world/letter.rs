@@ -4,6 +4,7 @@ use rondo_core::control::{Reply, Request};
 use rondo_core::dispatcher::TaskDef;
 use rondo_core::status::Status;
 
+use super::relay::{Down, ToRelay, Up, Wire};
 use crate::workload::{Read, ReadAnswer};
 
 /// The node's place among the machines; actors follow.
@@ -32,6 +33,12 @@ pub(super) enum Letter {
     Ask { of: CallOf, worker: u32, read: Read },
     /// From a worker to a consumer; `None` when the worker cannot be reached.
     Tell { of: CallOf, answer: Option<ReadAnswer> },
+    /// From a task to its relay.
+    ToRelay(ToRelay),
+    /// From a relay to the node.
+    ToNode(Wire, Up),
+    /// From the node to a relay.
+    FromNode(Wire, Down),
 }
 
 /// Messages under way, each at a place of its own.

@@ -196,6 +196,7 @@ impl World {
         for of in waiting.into_values() {
             self.refuse_call(of, "the connection was reset");
         }
+        self.hang_up_on_relays(power);
         self.set_clock_back();
         self.start_node(self.swarm.journal.restart_ms);
     }

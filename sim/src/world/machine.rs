@@ -8,6 +8,7 @@ use rondo_core::ids::CallId;
 use rondo_core::time::{Duration, Time};
 
 use super::letter::CallOf;
+use super::relay::RelayDesk;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::fault::{Fault, Faults};
@@ -54,6 +55,8 @@ pub(super) struct NodeMachine {
     pub(super) clock: Clock,
     /// Messages that arrived while it stood still.
     pub(super) held: Vec<u32>,
+    /// What its process knows of relays.
+    pub(super) relays: RelayDesk,
     /// Calls that wait for an answer.
     pub(super) waiting: BTreeMap<CallId, CallOf>,
     pub(super) next_call: u64,
@@ -101,6 +104,7 @@ impl NodeMachine {
             misread: false,
             clock,
             held: Vec::new(),
+            relays: RelayDesk::default(),
             waiting: BTreeMap::new(),
             next_call: 1,
             dies_in: None,
@@ -124,7 +128,7 @@ impl NodeMachine {
 }
 
 /// A clock as it happens to be.
-fn drawn_clock(faults: &Faults, stream: &mut Stream) -> Clock {
+pub(super) fn drawn_clock(faults: &Faults, stream: &mut Stream) -> Clock {
     let mut beginning = BEGINNING;
     if faults.has(Fault::ClockOffset) {
         beginning = beginning.after(Duration::from_millis(stream.below(100_000_000)));

@@ -9,6 +9,7 @@ mod letter;
 mod lives;
 mod machine;
 mod node;
+mod relay;
 mod strike;
 
 use rondo_core::control::Effects;
@@ -17,6 +18,7 @@ use rondo_core::time::Time;
 use self::event::{Event, Queue};
 use self::letter::Letters;
 use self::machine::{ActorMachine, NodeMachine};
+use self::relay::Relays;
 use self::strike::Strikes;
 use crate::fault::Fault;
 use crate::mark::Tally;
@@ -88,7 +90,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_stream: Stream,
+    swarm_streams: [Stream; 2],
     ending_stream: Stream,
     options: RunOptions,
     now_ns: u64,
@@ -97,6 +99,7 @@ struct World {
     letters: Letters,
     node: NodeMachine,
     actors: Vec<ActorMachine>,
+    relays: Relays,
     net: Net,
     strikes: Strikes,
     call_stream: Stream,
@@ -127,7 +130,7 @@ pub fn run(source: &Source, options: RunOptions) -> Outcome {
 
 impl World {
     fn new(source: &Source, options: RunOptions) -> Self {
-        let (swarm, swarm_stream) = match options.standard {
+        let (swarm, swarm_streams) = match options.standard {
             true => Swarm::standard(source),
             false => Swarm::draw(source),
         };
@@ -136,7 +139,8 @@ impl World {
             .zip(dispatcher::cast(&swarm).into_iter().chain(coordination::cast(&swarm)))
             .map(|(number, actor)| ActorMachine::new(number, actor, source, faults))
             .collect();
-        let machines = actors.len().saturating_add(1);
+        let relays = Relays::new(source, &swarm);
+        let machines = actors.len().saturating_add(1).saturating_add(relays.all.len());
         let net = Net::new(machines, swarm.net, faults, source.stream("net", 0));
         Self {
             node: NodeMachine::new(source, &swarm),
@@ -146,7 +150,7 @@ impl World {
             patience: Patience::default(),
             trace: if options.lines { Trace::with_lines() } else { Trace::default() },
             swarm,
-            swarm_stream,
+            swarm_streams,
             ending_stream: source.stream("ending", 0),
             options,
             now_ns: 0,
@@ -154,6 +158,7 @@ impl World {
             queue: Queue::default(),
             letters: Letters::default(),
             actors,
+            relays,
             net,
             known: Known::default(),
             watch: Watch::default(),
@@ -176,6 +181,7 @@ impl World {
             }
         }
         self.start_node(0);
+        self.begin_relays();
         for actor in 0..self.actors.len() {
             let actor = u32::try_from(actor).unwrap_or(0);
             self.plan_wake(actor, u64::from(actor) * 1_000_000);
@@ -214,6 +220,20 @@ impl World {
             Event::End => self.end(),
             Event::Check => self.check(),
             Event::Keepalive => self.keepalive(),
+            relays => self.happen_to_relays(relays),
+        }
+    }
+
+    fn happen_to_relays(&mut self, event: Event) {
+        match event {
+            Event::RelayTick(relay) => self.relay_tick(relay),
+            Event::RelayTrouble(relay) => self.relay_trouble(relay),
+            Event::BeginRelay(relay) => self.begin_relay(relay),
+            Event::EndRelay(relay, life) => self.end_relay(relay, life),
+            Event::ResumeRelay(relay) => self.resume_relay(relay),
+            Event::HelloLate(relay, life, link) => self.hello_late(relay, life, link),
+            Event::CarryAgain(place, tries) => self.carry_again(place, tries),
+            _ => {}
         }
     }
 
@@ -243,7 +263,7 @@ impl World {
 
     fn finish(mut self) -> Outcome {
         let mut tape = Tape::default();
-        tape.keep(&mut self.swarm_stream);
+        self.swarm_streams.iter_mut().for_each(|stream| tape.keep(stream));
         tape.keep(&mut self.ending_stream);
         tape.keep(&mut self.call_stream);
         tape.keep(&mut self.node.stream);
@@ -255,12 +275,16 @@ impl World {
         for actor in &mut self.actors {
             tape.keep(&mut actor.stream);
         }
+        for relay in &mut self.relays.all {
+            tape.keep(&mut relay.stream);
+        }
         if let Some((broken, at_ns)) = &self.broken {
             self.trace.line(*at_ns, letter::NODE, LineKind::Broken, || broken.to_string());
         }
         let lanes = self.actors.iter().map(|actor| format!("{:?}", actor.role).to_lowercase());
+        let relays = (0..self.relays.count()).map(|_| "relay".to_owned());
         Outcome {
-            lanes: std::iter::once("node".to_owned()).chain(lanes).collect(),
+            lanes: std::iter::once("node".to_owned()).chain(lanes).chain(relays).collect(),
             swarm: self.swarm,
             broken: self.broken,
             hash: self.trace.value(),

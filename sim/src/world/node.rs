@@ -26,14 +26,25 @@ const REREAD_EVERY: u64 = 1000;
 impl World {
     /// The node takes a call.
     pub(super) fn take(&mut self, of: CallOf, copy: bool, request: Request) {
-        let first = match &request {
+        let call = self.number_call(&request);
+        self.node.waiting.insert(call, of);
+        let by = self.caller(of, copy);
+        self.take_numbered(call, by, copy, request);
+    }
+
+    /// The node's own number for a call.
+    pub(super) fn number_call(&mut self, request: &Request) -> CallId {
+        let first = match request {
             Request::Dispatcher(_) => 0,
             Request::Coordination(_) => COORDINATION_CALLS,
         };
         let call = CallId::new(first.saturating_add(self.node.next_call));
         self.node.next_call = self.node.next_call.saturating_add(1);
-        self.node.waiting.insert(call, of);
-        let by = self.caller(of, copy);
+        call
+    }
+
+    /// The node takes a call that has its number.
+    pub(super) fn take_numbered(&mut self, call: CallId, by: Caller, copy: bool, request: Request) {
         let number = match &request {
             Request::Dispatcher(request) => of_request(request),
             Request::Coordination(request) => of_call(request),
@@ -43,7 +54,7 @@ impl World {
         self.trace.line(now_ns, NODE, LineKind::Input, || {
             format!(
                 "call {call} of actor {}{}: {request:?}",
-                of.actor,
+                by.actor,
                 if copy { " again" } else { "" }
             )
         });
@@ -72,7 +83,7 @@ impl World {
         // Whoever joined before the disk was replaced speaks for others without knowing it.
         let honest = machine
             .is_some_and(|machine| machine.role != Role::Rogue && machine.disk == self.node.disks);
-        Caller { actor: of.actor, honest, stale: copy || !waits }
+        Caller { actor: of.actor, honest, stale: copy || !waits, relay: None }
     }
 
     /// Somebody does not wait any more.
@@ -150,6 +161,9 @@ impl World {
         let now_ns = self.now_ns;
         self.trace.line(now_ns, NODE, LineKind::Effect, || format!("call {call} gets {answer:?}"));
         self.show_answer(call, &answer);
+        if self.node.relays.has(call) {
+            return self.answer_relayed(call, answer);
+        }
         let Some(of) = self.node.waiting.remove(&call) else {
             return;
         };

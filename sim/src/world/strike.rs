@@ -180,7 +180,8 @@ impl World {
     }
 
     fn machines(&self) -> u32 {
-        u32::try_from(self.actors.len()).unwrap_or(0).saturating_add(1)
+        let actors = u32::try_from(self.actors.len()).unwrap_or(0);
+        actors.saturating_add(1).saturating_add(self.relays.count())
     }
 
     fn some_actor(&self, s: &mut Stream) -> u32 {
@@ -191,6 +192,14 @@ impl World {
         let place = self.strikes.under_way.len();
         self.strikes.under_way.push(under_way);
         self.queue.plan(self.now_ns.saturating_add(span_ns), Event::Over(place));
+    }
+
+    /// Cuts links for a while.
+    pub(super) fn cut_for(&mut self, span_ns: u64, cuts: Vec<(Vec<u32>, Vec<u32>)>) {
+        for (from, to) in &cuts {
+            self.net.cut(from, to, true, &mut self.tally);
+        }
+        self.until_over(span_ns, UnderWay::Cut(cuts));
     }
 
     fn partition(&mut self, fault: Fault, s: &mut Stream) {

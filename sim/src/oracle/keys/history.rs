@@ -61,6 +61,8 @@ struct Op {
     came: Option<Came>,
     /// Whether the present state has it in it.
     applied: bool,
+    /// Whether it may yet happen when the node's process has gone.
+    endures: bool,
 }
 
 /// A key's history in one life of its namespace.
@@ -84,8 +86,22 @@ enum Found {
 impl History {
     /// A call begins; its place.
     pub(super) fn invoke(&mut self, at: u64, what: What) -> usize {
-        self.ops.push(Op { what, invoked: at, until: None, came: None, applied: false });
+        self.ops.push(Op {
+            what,
+            invoked: at,
+            until: None,
+            came: None,
+            applied: false,
+            endures: false,
+        });
         self.ops.len().saturating_sub(1)
+    }
+
+    /// The call is made for as long as it takes, whatever becomes of the node's process.
+    pub(super) fn endure(&mut self, place: usize) {
+        if let Some(op) = self.ops.get_mut(place) {
+            op.endures = true;
+        }
     }
 
     /// What a call was told, if it was.
@@ -102,7 +118,7 @@ impl History {
 
     /// The process has gone: what it has not answered happened before, or never.
     pub(super) fn lose(&mut self, at: u64) {
-        for op in self.ops.iter_mut().filter(|op| op.until.is_none()) {
+        for op in self.ops.iter_mut().filter(|op| op.until.is_none() && !op.endures) {
             op.until = Some(at);
         }
     }

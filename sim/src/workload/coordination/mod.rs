@@ -28,7 +28,8 @@ pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
     for (job, namespace) in (0..).zip(&shape.namespaces) {
         for index in 0..namespace.tasks {
             let number = u32::try_from(cast.len()).unwrap_or(0);
-            cast.push(Box::new(Task::new(job, index, number, namespace)));
+            let relay = shape.relay_of(job, index);
+            cast.push(Box::new(Task::new(job, index, number, namespace).behind(relay)));
         }
     }
     for number in 0..shape.meddlers {

@@ -11,7 +11,6 @@ use rondo_core::time::{Duration, Time};
 
 use super::marks::Marks;
 use super::namespace_of;
-use crate::rng::Stream;
 use crate::swarm::NamespaceShape;
 use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::outstanding::Outstanding;
@@ -72,6 +71,8 @@ pub struct Task {
     life: Option<ServiceIncarnation>,
     pub(super) calls: Outstanding<Open>,
     marks: Option<Marks>,
+    /// The relay it talks to, which marks its calls then.
+    relay: Option<u32>,
     beat_at: Time,
     act_at: Time,
     poll_at: Time,
@@ -106,6 +107,7 @@ impl Task {
             life: None,
             calls: Outstanding::new(1),
             marks: None,
+            relay: None,
             beat_at: Time::NEVER,
             act_at: Time::NEVER,
             poll_at: Time::NEVER,
@@ -119,6 +121,11 @@ impl Task {
             in_error: false,
             got_on_at: Time::ZERO,
         }
+    }
+
+    /// The same, talking to a relay if there is one for it.
+    pub fn behind(self, relay: Option<u32>) -> Self {
+        Self { relay, ..self }
     }
 
     pub(super) fn name(&self) -> TaskName {
@@ -143,10 +150,12 @@ impl Task {
         while let Some((token, _)) = self.calls.take_overdue(Time::NEVER) {
             with.acts.push(Act::GiveUp { token });
         }
-        self.end(now, with.stream);
+        self.end(now, with);
     }
 
-    fn end(&mut self, now: Time, s: &mut Stream) {
+    fn end(&mut self, now: Time, with: &mut With<'_>) {
+        let s = &mut *with.stream;
+        with.acts.push(Act::End);
         self.calls.clear();
         self.stage = Stage::Absent(now.after(ms(100 + s.exponential(800))));
         (self.life, self.marks, self.watched) = (None, None, None);
@@ -160,7 +169,7 @@ impl Task {
         let dialects = [Dialect::X, Dialect::T, Dialect::Rondo];
         self.dialect = with.stream.pick(&dialects).copied().unwrap_or_default();
         let stamped = with.swarm.coordination.as_ref().map_or(0, |shape| shape.stamped);
-        if with.stream.chance(stamped) {
+        if self.relay.is_none() && with.stream.chance(stamped) {
             self.marks = Some(Marks::of(self.incarnation().get()));
         }
         match std::mem::take(&mut self.in_error) {
@@ -235,6 +244,7 @@ impl Task {
             self.beat_at = now.after(ms(self.shape.heartbeat_ms / 2));
             let method = Method::Heartbeat { task: self.name(), incarnation: self.incarnation() };
             self.ask(self.beat_at, For::Beat, method, with);
+            self.beat_as_before(with);
         }
         if now >= self.poll_at {
             self.poll_at = Time::NEVER;
@@ -260,6 +270,15 @@ impl Task {
         }
     }
 
+    /// Behind a relay, a process that was forgotten on the same machine beats on now and then.
+    fn beat_as_before(&mut self, with: &mut With<'_>) {
+        if self.relay.is_some() && self.run > 1 && with.stream.chance(150) {
+            let before = Incarnation::new(self.incarnation().get().saturating_sub(1));
+            let method = Method::Heartbeat { task: self.name(), incarnation: before };
+            self.ask(self.beat_at, For::Other, method, with);
+        }
+    }
+
     /// No answer came: the connection broke, the server is away, or it took too long.
     fn unanswered(&mut self, now: Time, open: Open, with: &mut With<'_>) {
         if let Some((_, method)) = &open.again {
@@ -268,10 +287,10 @@ impl Task {
         }
         match open.what {
             For::Register => self.stage = Stage::Waiting(now.after(ms(300))),
-            // A process without a relay of its own dies of it, or is one that asks again.
-            For::Poll if with.stream.chance(300) => self.die(now, with),
+            // A process ends with its connection, or is one that asks again.
+            For::Poll if self.relay.is_some() || with.stream.chance(300) => self.die(now, with),
             For::Poll => self.poll_at = now.after(ms(100)),
-            For::Leave => self.end(now, with.stream),
+            For::Leave => self.end(now, with),
             _ => {}
         }
     }
@@ -403,7 +422,7 @@ impl Actor for Task {
             Happening::Coordinated { token, answer } => {
                 self.answered(now, token, answer, with);
             }
-            Happening::Reborn { .. } => self.end(now, with.stream),
+            Happening::Reborn { .. } => self.end(now, with),
             Happening::Answered { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }
@@ -432,5 +451,9 @@ impl Actor for Task {
 
     fn job(&self) -> Option<u32> {
         (self.shape.told || self.shape.said).then_some(self.job)
+    }
+
+    fn relay(&self) -> Option<u32> {
+        self.relay
     }
 }

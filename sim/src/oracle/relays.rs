@@ -1,0 +1,340 @@
+//! A relay answers each call at most once, forgets none, and blames the server only when it was away;
+//! what must not happen twice bears one mark for ever; a heartbeat in a gap is answered, of nobody else
+//! than whom the server knows.
+
+mod seats;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rondo_core::ids::{CallId, ConnectionId, RelayId, ServiceIncarnation, TaskIndex};
+use rondo_core::relay::{
+    Answer, Asked, Config, Effect, Forwarding, Input, Kind, Refused, Relay, Wake,
+};
+use rondo_core::status::Code;
+use rondo_core::time::{Duration, Time};
+
+use self::seats::Seats;
+use super::{Oracle, Relayed, Seen, Shadow, Verdict};
+
+/// A server that was reached and has answered nothing since counts as back after this long.
+const TRIAL: Duration = Duration::from_secs(10);
+
+/// A mark: a count, and the number in it.
+type Number = (RelayId, u64);
+
+/// A call that a relay has.
+#[derive(Debug)]
+struct Held {
+    kind: Kind,
+    client: ConnectionId,
+    /// The task of its connection when it came, and in which life.
+    registered: Option<(TaskIndex, ServiceIncarnation)>,
+    /// Whether somebody waits for the answer.
+    waits: bool,
+    /// Whether the relay itself has answered it, and the server's answer may yet come.
+    stood_in: bool,
+    number: Option<Number>,
+    /// Whether the relay has refused it.
+    refused: bool,
+    /// When it was last sent.
+    sent_at: Option<Time>,
+}
+
+/// A relay's process as it is known from outside.
+#[derive(Debug)]
+struct Process {
+    config: Config,
+    held: BTreeMap<CallId, Held>,
+    numbers: BTreeSet<Number>,
+    seats: Seats,
+    is_up: bool,
+    /// When the connection there is was made.
+    up_since: Time,
+    /// Since when there is no connection, those left out that brought no answer and broke soon.
+    down_since: Time,
+    /// When the server last answered anything.
+    heard: Time,
+    /// The call that this step's input answers.
+    answered: Option<CallId>,
+    /// Calls from here on came when the relay was to end.
+    stopping: Option<CallId>,
+}
+
+#[derive(Default)]
+pub(super) struct Relays {
+    processes: BTreeMap<u32, Process>,
+}
+
+impl Oracle for Relays {
+    fn name(&self) -> &'static str {
+        "relay"
+    }
+
+    fn outlives_disk(&self) -> bool {
+        true
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+        let Seen::Relay { relay, at, what } = seen else {
+            return Ok(());
+        };
+        match what {
+            Relayed::Began(config) => {
+                self.processes.insert(*relay, Process::new((*config).clone(), *at));
+                return Ok(());
+            }
+            Relayed::Died => {
+                self.processes.remove(relay);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(process) = self.processes.get_mut(relay) else {
+            return Ok(());
+        };
+        let verdict = match what {
+            Relayed::Took(input) => {
+                process.took(*at, input);
+                Ok(())
+            }
+            Relayed::Did(effect) => process.did(*at, effect),
+            Relayed::Looked(of) => process.looked(*at, of),
+            Relayed::Quiet(of) => quiet(of),
+            Relayed::Began(_) | Relayed::Died => Ok(()),
+        };
+        verdict.map_err(|text| format!("relay {relay}: {text}"))
+    }
+}
+
+/// Long after all clients have gone nothing is left of them.
+fn quiet(relay: &Relay) -> Verdict {
+    match relay.calls_under_way() {
+        0 => Ok(()),
+        left => Err(format!("{left} calls are under way long after everybody has gone")),
+    }
+}
+
+impl Process {
+    const fn new(config: Config, now: Time) -> Self {
+        Self {
+            config,
+            held: BTreeMap::new(),
+            numbers: BTreeSet::new(),
+            seats: Seats::new(),
+            is_up: false,
+            up_since: now,
+            down_since: now,
+            heard: now,
+            answered: None,
+            stopping: None,
+        }
+    }
+
+    fn took(&mut self, at: Time, input: &Input) {
+        self.answered = None;
+        match input {
+            Input::Asked { call, asked, .. } => self.asked(*call, asked),
+            Input::Cancel { call } => {
+                if let Some(held) = self.held.get_mut(call) {
+                    held.waits = false;
+                }
+            }
+            Input::Closed { client } => self.seats.closed(*client),
+            Input::Answered { call, result, life } => {
+                (self.heard, self.answered) = (at, Some(*call));
+                if let Some(held) = self.held.get(call) {
+                    self.seats.heard(at, held.client, &held.kind, result, *life);
+                }
+            }
+            Input::Reached { .. } => (self.is_up, self.up_since) = (true, at),
+            Input::Stop => {
+                let last = self.held.last_key_value().map_or(0, |(call, _)| call.get());
+                self.stopping = Some(CallId::new(last.saturating_add(1)));
+            }
+            Input::Failed { .. } | Input::Unreachable { .. } | Input::Tick => {}
+        }
+    }
+
+    fn asked(&mut self, call: CallId, asked: &Asked) {
+        self.seats.came(asked.client);
+        let held = Held {
+            kind: asked.kind.clone(),
+            client: asked.client,
+            registered: self.seats.registered(asked.client),
+            waits: true,
+            stood_in: false,
+            number: None,
+            refused: false,
+            sent_at: None,
+        };
+        self.held.insert(call, held);
+    }
+
+    fn did(&mut self, at: Time, effect: &Effect) -> Verdict {
+        match effect {
+            Effect::Forward { call, forwarding, .. } => self.forwarded(at, *call, forwarding),
+            Effect::Reply { call, result } => self.replied(at, *call, result),
+            Effect::Abandon { .. } => {
+                self.is_up = false;
+                if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL {
+                    self.down_since = at;
+                }
+                Ok(())
+            }
+            Effect::Reach { .. } | Effect::Withdraw { .. } | Effect::Observe(_) => Ok(()),
+        }
+    }
+
+    fn forwarded(&mut self, at: Time, call: CallId, sent: &Forwarding) -> Verdict {
+        let stamp = sent.stamp;
+        let number = stamp.map(|stamp| (stamp.relay, stamp.sequence));
+        let Some(held) = self.held.get_mut(&call) else {
+            return Err(format!("call {call} is sent, and nobody has made it"));
+        };
+        held.sent_at = Some(at);
+        if is_once(&held.kind) != number.is_some() {
+            return Err(format!("call {call} ({:?}) is sent with the mark {number:?}", held.kind));
+        }
+        let as_registered = (held.registered.map(|of| of.0), held.registered.map(|of| of.1));
+        if as_registered != (sent.task, sent.life) {
+            return Err(format!(
+                "call {call} is sent as of task {:?} in life {:?}; its connection is that of \
+                 {as_registered:?}",
+                sent.task, sent.life
+            ));
+        }
+        match (held.number, number) {
+            (before @ Some(_), now) if before != now => {
+                return Err(format!("call {call} bore the mark {before:?} and now bears {now:?}"));
+            }
+            (None, Some(number)) if !self.numbers.insert(number) => {
+                return Err(format!("call {call} bears the mark {number:?} of another one"));
+            }
+            _ => held.number = number,
+        }
+        let open = self.held.iter().filter_map(|(call, held)| Some((call, held.number?)));
+        let told = |number: &Number| {
+            stamp.is_some_and(|stamp| stamp.relay == number.0 && number.1 <= stamp.acknowledged)
+        };
+        match open.into_iter().find(|(_, number)| told(number)) {
+            None => Ok(()),
+            Some((open, number)) => Err(format!(
+                "with call {call} the relay says that it has the result of {number:?}, and call \
+                 {open} waits for it"
+            )),
+        }
+    }
+
+    fn replied(&mut self, at: Time, call: CallId, result: &Result<Answer, Refused>) -> Verdict {
+        let (is_up, heard) = (self.is_up, self.heard);
+        let of_server = self.answered == Some(call);
+        let Some(held) = self.held.get_mut(&call).filter(|held| held.waits) else {
+            return Err(format!("call {call} gets {result:?}, and nobody waits for it"));
+        };
+        (held.waits, held.refused) = (false, result.is_err());
+        match (result, &held.kind) {
+            (Ok(Answer::Heartbeat(life)), Kind::Heartbeat(who)) => {
+                held.stood_in = true;
+                match self.seats.known(who).map(|(life, _)| life) {
+                    Some(known) if known == *life => Ok(()),
+                    known => Err(format!(
+                        "the heartbeat {call} of {who:?} is answered with life {life}; known is \
+                         {known:?}"
+                    )),
+                }
+            }
+            (Ok(Answer::Heartbeat(_)), kind) => {
+                Err(format!("call {call} ({kind:?}) is answered as a heartbeat"))
+            }
+            (Err(refused), _) if blames(refused) => {
+                let silent = at.since(heard);
+                match is_up || silent < self.config.patience {
+                    true => Err(format!(
+                        "call {call} is told that the server is away; is there a connection: \
+                         {is_up}; its last answer came {} ms ago",
+                        silent.as_millis()
+                    )),
+                    false => Ok(()),
+                }
+            }
+            (Err(refused), kind) if refused.message.contains("is shutting down") => {
+                let may = self.stopping.is_some_and(|first| call >= first || !is_once(kind));
+                match may {
+                    true => Ok(()),
+                    false => Err(format!("call {call} ({kind:?}) is not let end: {refused:?}")),
+                }
+            }
+            (Err(refused), _) if !of_server && !refused.message.contains("relay keeps") => {
+                Err(format!("call {call} is told of the way to the server: {refused:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn looked(&mut self, at: Time, relay: &Relay) -> Verdict {
+        let is_lost = |(call, held): &(&CallId, &Held)| {
+            relay.kind_of(**call).is_none()
+                && (held.waits || (self.must_go_on(at, held) && self.answered != Some(**call)))
+        };
+        if let Some((call, held)) = self.held.iter().find(is_lost) {
+            return Err(format!("call {call} is lost: {held:?}"));
+        }
+        self.held.retain(|call, _| relay.kind_of(*call).is_some());
+        if relay.calls_under_way() != self.held.len() {
+            let (has, made) = (relay.calls_under_way(), self.held.len());
+            return Err(format!("{has} calls are under way, and {made} were made"));
+        }
+        let needless = |held: &&Held| !held.waits && !held.stood_in && !is_once(&held.kind);
+        if let Some(held) = self.held.values().find(needless) {
+            return Err(format!("{:?} is kept, and nobody waits for it", held.kind));
+        }
+        // With more to do at once, what is due may be done in the next step.
+        match relay.deadline() {
+            Some((_, Wake::Work)) => Ok(()),
+            _ => self.in_time(at),
+        }
+    }
+
+    /// Whether a call that nobody waits for has to come to its end.
+    fn must_go_on(&self, at: Time, held: &Held) -> bool {
+        let given_up = !self.is_up && at.since(self.down_since) >= self.config.patience;
+        is_once(&held.kind) && !held.refused && !given_up
+    }
+
+    /// What was due by now has been done.
+    fn in_time(&self, at: Time) -> Verdict {
+        if !self.is_up && at.since(self.down_since) > self.config.patience && !self.held.is_empty()
+        {
+            let away_ms = at.since(self.down_since).as_millis();
+            return Err(format!("calls wait for a server that is away for {away_ms} ms"));
+        }
+        let waiting = self.held.iter().filter(|(_, held)| held.waits);
+        for (call, held) in waiting {
+            if self.stopping.is_some() && !is_once(&held.kind) {
+                return Err(format!("call {call} ({:?}) waits, and the relay ends", held.kind));
+            }
+            let Kind::Heartbeat(who) = &held.kind else {
+                continue;
+            };
+            let Some((_, since)) = self.seats.known(who) else {
+                continue;
+            };
+            let late = held.sent_at.is_some_and(|sent| {
+                since <= sent && at > sent.after(self.config.heartbeat_patience)
+            });
+            if !self.is_up || late {
+                return Err(format!("the heartbeat {call} of {who:?} waits in a gap"));
+            }
+        }
+        Ok(())
+    }
+}
+
+const fn is_once(kind: &Kind) -> bool {
+    matches!(kind, Kind::Once { .. } | Kind::Shutdown(_))
+}
+
+/// Whether a refusal is the relay's own, and says that the server is away.
+fn blames(refused: &Refused) -> bool {
+    refused.code == Code::Unavailable && refused.message.contains("cannot reach its server")
+}

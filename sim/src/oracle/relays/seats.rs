@@ -1,0 +1,79 @@
+//! Which tasks the server has confirmed through a relay, as its answers tell.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rondo_core::ids::{ConnectionId, Incarnation, ServiceIncarnation, TaskIndex};
+use rondo_core::relay::{Kind, Refused, Task, Who};
+use rondo_core::status::Code;
+use rondo_core::time::Time;
+
+/// Tasks and the connections they registered on.
+#[derive(Debug)]
+pub(super) struct Seats {
+    life: Option<ServiceIncarnation>,
+    /// Open connections, with the task that registered on each and its life.
+    clients: BTreeMap<ConnectionId, Option<(TaskIndex, ServiceIncarnation)>>,
+    /// By task: its run, its connection, and since when it is known.
+    tasks: BTreeMap<Task, (Incarnation, ConnectionId, Time)>,
+}
+
+impl Seats {
+    pub(super) const fn new() -> Self {
+        Self { life: None, clients: BTreeMap::new(), tasks: BTreeMap::new() }
+    }
+
+    pub(super) fn came(&mut self, client: ConnectionId) {
+        self.clients.entry(client).or_default();
+    }
+
+    pub(super) fn closed(&mut self, client: ConnectionId) {
+        self.clients.remove(&client);
+        self.tasks.retain(|_, (_, of, _)| *of != client);
+    }
+
+    pub(super) fn registered(
+        &self,
+        client: ConnectionId,
+    ) -> Option<(TaskIndex, ServiceIncarnation)> {
+        self.clients.get(&client).copied().flatten()
+    }
+
+    /// The life that a run of a task may be told of, and since when.
+    pub(super) fn known(&self, who: &Who) -> Option<(ServiceIncarnation, Time)> {
+        let (incarnation, _, since) = self.tasks.get(&who.task)?;
+        (*incarnation == who.incarnation).then_some((self.life?, *since))
+    }
+
+    /// The server has answered a call.
+    pub(super) fn heard(
+        &mut self,
+        at: Time,
+        client: ConnectionId,
+        kind: &Kind,
+        result: &Result<Bytes, Refused>,
+        life: Option<ServiceIncarnation>,
+    ) {
+        if let (Ok(_), Some(life)) = (result, life)
+            && self.life.replace(life).is_some_and(|before| before != life)
+        {
+            self.tasks.clear();
+        }
+        match (kind, result, life) {
+            (Kind::Register(who), Ok(_), Some(life)) => {
+                if let Some(registered) = self.clients.get_mut(&client) {
+                    *registered = Some((who.task.index, life));
+                    self.tasks.insert(who.task.clone(), (who.incarnation, client, at));
+                }
+            }
+            (Kind::Heartbeat(who), Err(refused), _) if refused.code != Code::Unavailable => {
+                let same = self.tasks.get(&who.task).is_some_and(|of| of.0 == who.incarnation);
+                if same {
+                    self.tasks.remove(&who.task);
+                }
+            }
+            (Kind::Shutdown(task), _, _) => drop(self.tasks.remove(task)),
+            _ => {}
+        }
+    }
+}
