@@ -126,6 +126,8 @@ async fn timed<T>(
     let began = Instant::now();
     let result = done.await;
     let took = began.elapsed();
+    // A heartbeat that was kept waiting is counted when it is answered.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let beat = neighbour.longest_beat();
     let resident = server.resident_kib() / 1024;
     println!("{what}: {took:.1?}, longest heartbeat {beat:.1?}, {resident} MiB resident");
