@@ -28,6 +28,7 @@ impl World {
         for of in self.answers_for_nobody() {
             self.cancel(of);
         }
+        self.relays_keepalive();
         self.begin_keepalive();
     }
 

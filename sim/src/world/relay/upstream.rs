@@ -60,6 +60,18 @@ impl World {
         self.plan_letter(self.now_ns, to, to, Letter::FromNode(wire, Down::Closed));
     }
 
+    /// Relays notice that the process at the other end of their connections is gone, also when they
+    /// have nothing to send and the power went with it.
+    pub(in crate::world) fn relays_keepalive(&mut self) {
+        let life = self.node.life;
+        let open = self.relays.all.iter().filter_map(|machine| machine.process.as_ref()?.wire);
+        let gone: Vec<Wire> =
+            open.filter(|(wire, _)| wire.process != life).map(|(wire, _)| wire).collect();
+        for wire in gone {
+            self.fail_at_once(wire);
+        }
+    }
+
     /// The relay closes a connection, and the node notices that, sooner or later.
     pub(super) fn hang_up(&mut self, wire: Wire) {
         self.carry_up(wire, Up::Close, 0);
