@@ -65,11 +65,17 @@ impl Database {
 
     /// Puts a frame in. Whole or not at all after a crash.
     pub(super) fn put(&self, key: FrameKey, frame: &[u8]) -> Result<(), StoreError> {
-        let mut batch = sled::Batch::default();
-        for (key, piece) in cut(key, frame) {
-            batch.insert(&key, piece);
-        }
-        self.db.apply_batch(batch).map_err(|error| self.failed("cannot append to", &error))
+        let mut pieces = cut(key, frame);
+        let put = match (pieces.next(), pieces.next()) {
+            // A batch of one would cost sled one record more, and two buffers of its log.
+            (Some((key, piece)), None) => self.db.insert(key, piece).map(drop),
+            _ => {
+                let mut batch = sled::Batch::default();
+                cut(key, frame).for_each(|(key, piece)| batch.insert(&key, piece));
+                self.db.apply_batch(batch)
+            }
+        };
+        put.map_err(|error| self.failed("cannot append to", &error))
     }
 
     /// Makes everything durable.
