@@ -1,23 +1,16 @@
 //! Streams over real loopback connections: our server against tonic's client.
 
 use std::future::pending;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use rondo_core::status::{Code, Status};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 
 use super::grpc_client::{BytesCodec, GrpcClient};
-use super::{
-    BoxFuture, Call, MessageStream, MessageWriter, ServerConfig, Service, Transport, listener,
-    serve,
-};
+use super::{BoxFuture, Call, MessageStream, MessageWriter, ServerConfig, Service, Transport};
 
 const SOON: Duration = Duration::from_secs(20);
 /// Bytes of each message of `/test/Count`.
@@ -85,32 +78,17 @@ impl Service for Feed {
     }
 }
 
-struct Running {
-    address: String,
-    feed: Arc<Feed>,
-    stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<()>,
-}
+type Running = super::grpc_running::Running<Feed>;
 
 impl Running {
-    fn start(config: ServerConfig) -> Self {
-        let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let feed = Arc::new(Feed::default());
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async { stopped.await.unwrap_or(()) };
-        let served = tokio::spawn(serve(listener, feed.clone(), config, shutdown));
-        Self { address, feed, stop: Some(stop), served }
-    }
-
     fn stream(&self, path: &'static str, message: Bytes) -> MessageStream {
         GrpcClient::new().streaming(&self.address, path, message)
     }
 
     async fn until_open(&self, count: usize) {
         let began = Instant::now();
-        while self.feed.open.load(Ordering::SeqCst) != count {
-            assert!(began.elapsed() < SOON, "{:?} streams, not {count}", self.feed.open);
+        while self.service.open.load(Ordering::SeqCst) != count {
+            assert!(began.elapsed() < SOON, "{:?} streams, not {count}", self.service.open);
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -140,7 +118,7 @@ async fn no_more_is_made_than_a_slow_client_has_room_for() {
     let mut stream = server.stream("/test/Count", Bytes::new());
     next(&mut stream).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let made = server.feed.made.load(Ordering::SeqCst);
+    let made = server.service.made.load(Ordering::SeqCst);
     assert!(made <= ROOM, "{made} messages of 1 MiB were made");
     for number in 1..100_u8 {
         let message = next(&mut stream).await.unwrap().unwrap();
@@ -230,7 +208,7 @@ async fn a_server_that_stops_ends_its_streams_at_once() {
         Running::start(ServerConfig { shutdown_grace: grace, ..ServerConfig::default() });
     let mut stream = server.stream("/test/Wait", Bytes::new());
     next(&mut stream).await.unwrap();
-    server.stop.take().unwrap().send(()).unwrap();
+    server.stop();
     let status = next(&mut stream).await.unwrap_err();
     assert_eq!(status, Status::new(Code::Unavailable, "the server is shutting down"));
     tokio::time::timeout(SOON, &mut server.served).await.expect("it goes on").unwrap();

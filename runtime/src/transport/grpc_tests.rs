@@ -3,7 +3,6 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,6 @@ use http::uri::PathAndQuery;
 use rondo_core::status::{Code, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 
@@ -63,30 +61,11 @@ impl Service for Probe {
     }
 }
 
-struct Running {
-    address: String,
-    probe: Arc<Probe>,
-    stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<()>,
-}
+type Running = super::grpc_running::Running<Probe>;
 
 impl Running {
-    fn start(config: ServerConfig) -> Self {
-        let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let probe = Arc::new(Probe::default());
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = async { stopped.await.unwrap_or(()) };
-        let served = tokio::spawn(serve(listener, probe.clone(), config, shutdown));
-        Self { address, probe, stop: Some(stop), served }
-    }
-
     async fn call(&self, path: &'static str, message: Bytes) -> Result<Bytes, Status> {
         GrpcClient::new().unary(&self.address, path, message, SOON).await
-    }
-
-    fn stop(&mut self) {
-        self.stop.take().unwrap().send(()).unwrap();
     }
 }
 
@@ -166,7 +145,7 @@ async fn an_oversized_message_is_refused_with_size_and_bound() {
     let status = server.call("/test/Echo", noise(1001)).await.unwrap_err();
     assert_eq!(status.code, Code::ResourceExhausted);
     assert!(status.message.contains("1001") && status.message.contains("1000"), "{status}");
-    assert_eq!(server.probe.begun.load(Ordering::SeqCst), 0);
+    assert_eq!(server.service.begun.load(Ordering::SeqCst), 0);
     assert_eq!(server.call("/test/Echo", noise(1000)).await.unwrap().len(), 1000);
 }
 
@@ -199,10 +178,10 @@ async fn a_client_that_leaves_cancels_its_call() {
     let client = GrpcClient::new();
     let call = client.unary(&server.address, "/test/Wait", Bytes::new(), SOON);
     let call = tokio::spawn(call);
-    until(|| server.probe.begun.load(Ordering::SeqCst) == 1).await;
-    assert_eq!(server.probe.dropped.load(Ordering::SeqCst), 0);
+    until(|| server.service.begun.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(server.service.dropped.load(Ordering::SeqCst), 0);
     call.abort();
-    until(|| server.probe.dropped.load(Ordering::SeqCst) == 1).await;
+    until(|| server.service.dropped.load(Ordering::SeqCst) == 1).await;
 }
 
 #[tokio::test]
@@ -212,7 +191,7 @@ async fn the_clients_deadline_ends_the_call_on_both_sides() {
     let deadline = Duration::from_millis(60);
     let status = client.unary(&server.address, "/test/Wait", Bytes::new(), deadline).await;
     assert_eq!(status.unwrap_err().code, Code::DeadlineExceeded);
-    until(|| server.probe.dropped.load(Ordering::SeqCst) == 1).await;
+    until(|| server.service.dropped.load(Ordering::SeqCst) == 1).await;
 }
 
 #[tokio::test]
@@ -256,7 +235,7 @@ async fn a_peer_that_comes_back_is_reached_again() {
     let echo = || client.unary(&server.address, "/test/Echo", Bytes::new(), SOON);
     assert_eq!(echo().await.unwrap_err().code, Code::Unavailable);
     let listener = listener::bind(address).unwrap();
-    tokio::spawn(serve(listener, server.probe.clone(), ServerConfig::default(), pending()));
+    tokio::spawn(serve(listener, server.service.clone(), ServerConfig::default(), pending()));
     assert!(echo().await.is_ok());
 }
 
@@ -268,7 +247,7 @@ async fn shutdown_answers_what_is_quick_and_refuses_what_is_parked() {
     let client = GrpcClient::new();
     let parked = client.unary(&server.address, "/test/Wait", Bytes::new(), SOON);
     let parked = tokio::spawn(parked);
-    until(|| server.probe.begun.load(Ordering::SeqCst) == 1).await;
+    until(|| server.service.begun.load(Ordering::SeqCst) == 1).await;
     let began = Instant::now();
     server.stop();
     let status = parked.await.unwrap().unwrap_err();
@@ -336,13 +315,13 @@ async fn a_connection_that_breaks_ends_its_calls_on_both_sides() {
     let (address, connection) = fragile(server.address.clone(), u64::MAX).await;
     let client = GrpcClient::new();
     let call = tokio::spawn(client.unary(&address, "/test/Wait", Bytes::new(), SOON));
-    until(|| server.probe.begun.load(Ordering::SeqCst) == 1).await;
+    until(|| server.service.begun.load(Ordering::SeqCst) == 1).await;
     connection.abort();
     let status = call.await.unwrap().unwrap_err();
     assert_eq!(status.code, Code::Unavailable, "{status}");
     assert!(status.message.contains(&address), "{status}");
-    until(|| server.probe.dropped.load(Ordering::SeqCst) == 1).await;
-    until(|| server.probe.closed.load(Ordering::SeqCst) == 1).await;
+    until(|| server.service.dropped.load(Ordering::SeqCst) == 1).await;
+    until(|| server.service.closed.load(Ordering::SeqCst) == 1).await;
     assert!(server.call("/test/Echo", Bytes::new()).await.is_ok(), "others do not notice");
 }
 
@@ -352,8 +331,8 @@ async fn a_message_that_is_cut_short_reaches_nobody() {
     let (address, _connection) = fragile(server.address.clone(), 30_000).await;
     let call = GrpcClient::new().unary(&address, "/test/Echo", noise(100_000), SOON);
     assert_eq!(call.await.unwrap_err().code, Code::Unavailable);
-    until(|| server.probe.closed.load(Ordering::SeqCst) == 1).await;
-    assert_eq!(server.probe.begun.load(Ordering::SeqCst), 0);
+    until(|| server.service.closed.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(server.service.begun.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -389,8 +368,8 @@ async fn the_service_hears_of_every_closed_connection() {
         let client = GrpcClient::new();
         let echo = client.unary(&running.address, "/test/Echo", Bytes::new(), SOON);
         echo.await.unwrap();
-        assert!(running.probe.closed.load(Ordering::SeqCst) < count);
+        assert!(running.service.closed.load(Ordering::SeqCst) < count);
         drop(client);
-        until(|| running.probe.closed.load(Ordering::SeqCst) == count).await;
+        until(|| running.service.closed.load(Ordering::SeqCst) == count).await;
     }
 }

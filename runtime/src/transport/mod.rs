@@ -9,6 +9,9 @@ pub mod grpc_client;
 mod grpc_frame;
 #[cfg(not(madsim))]
 mod grpc_head;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod grpc_running;
 #[cfg(not(madsim))]
 mod grpc_server;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::fault::{Fault, Faults};
-use crate::swarm::{CoordinationShape, namespace_name};
+use crate::swarm::CoordinationShape;
 
 /// So much later the node may see it, since the world rounds what its clock shows.
 const SLACK: Duration = Duration::from_millis(2);
@@ -45,12 +45,8 @@ pub(super) struct Punctual {
 
 impl Punctual {
     pub(super) fn new(coordination: Option<&CoordinationShape>, faults: &Faults) -> Self {
-        let shapes = coordination.into_iter().flat_map(|shape| &shape.namespaces);
-        let timeouts = (0..).zip(shapes).map(|(number, shape)| {
-            (namespace_name(number), Duration::from_millis(shape.heartbeat_ms))
-        });
         Self {
-            timeouts: timeouts.collect(),
+            timeouts: coordination.map(CoordinationShape::heartbeat_timeouts).unwrap_or_default(),
             is_held_up: HOLD_UP.iter().any(|fault| faults.has(*fault)),
             serves: false,
             awake: Time::ZERO,

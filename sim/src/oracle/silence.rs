@@ -11,7 +11,7 @@ use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
-use crate::swarm::{CoordinationShape, namespace_name};
+use crate::swarm::CoordinationShape;
 
 /// A node that stood still for less than this, and a quarter of the shortest timeout, need not know it.
 const STOOD_STILL: Duration = Duration::from_secs(1);
@@ -26,12 +26,8 @@ pub(super) struct Silence {
 
 impl Silence {
     pub(super) fn new(coordination: Option<&CoordinationShape>) -> Self {
-        let shapes = coordination.into_iter().flat_map(|shape| &shape.namespaces);
-        let timeouts = (0..).zip(shapes).map(|(number, shape)| {
-            (namespace_name(number), Duration::from_millis(shape.heartbeat_ms))
-        });
         Self {
-            timeouts: timeouts.collect(),
+            timeouts: coordination.map(CoordinationShape::heartbeat_timeouts).unwrap_or_default(),
             awake: Time::ZERO,
             heard: BTreeMap::new(),
             beats: BTreeMap::new(),

@@ -1,5 +1,7 @@
 //! The coordination service's part in a run: its namespaces with their jobs, and who else asks it.
 
+use std::collections::BTreeMap;
+
 use rondo_core::coordination::{Config, NamespaceConfig};
 use rondo_core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -108,6 +110,13 @@ impl CoordinationShape {
         self.namespaces.iter_mut().for_each(|namespace| namespace.tasks = 4);
         (self.meddlers, self.resetters) = (0, 0);
         self.relays.clear();
+    }
+
+    /// How long a task may be silent, by its namespace's name.
+    pub fn heartbeat_timeouts(&self) -> BTreeMap<String, Duration> {
+        let numbered = (0_u32..).zip(&self.namespaces);
+        let timeout = |shape: &NamespaceShape| Duration::from_millis(shape.heartbeat_ms);
+        numbered.map(|(number, shape)| (namespace_name(number), timeout(shape))).collect()
     }
 
     /// The service's settings.

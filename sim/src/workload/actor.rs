@@ -176,8 +176,11 @@ pub trait Actor {
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>);
     /// When it wants to be woken, by its own clock.
     fn wake_at(&self) -> Time;
-    /// When it last got on: a heartbeat answered, an iteration read, a round finished.
-    fn got_on_at(&self) -> Time;
+    /// When it last got on: a heartbeat answered, an iteration read, a round finished. Nobody minds
+    /// how those do who disturb or look after the others.
+    fn got_on_at(&self) -> Time {
+        Time::NEVER
+    }
     /// What it waits for, for people.
     fn state(&self) -> String;
     /// The job whose tasks can only get on together, if it is one of them.

@@ -2,6 +2,8 @@
 
 use rondo_core::time::Time;
 
+use super::actor::Act;
+
 /// Calls under way, each with what it is for and until when it is waited for.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding<W> {
@@ -34,6 +36,13 @@ impl<W> Outstanding<W> {
         let at = self.calls.iter().position(|(_, until, _)| *until <= now)?;
         let (token, _, what) = self.calls.remove(at);
         Some((token, what))
+    }
+
+    /// Gives up what has been waited for long enough, whatever it was for.
+    pub(super) fn give_up_overdue(&mut self, now: Time, acts: &mut Vec<Act>) {
+        while let Some((token, _)) = self.take_overdue(now) {
+            acts.push(Act::GiveUp { token });
+        }
     }
 
     /// When the first one has been waited for long enough.

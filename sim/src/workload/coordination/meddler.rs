@@ -121,9 +121,7 @@ impl Actor for Meddler {
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
         match what {
             Happening::Wake | Happening::Reborn { .. } => {
-                while let Some((token, ())) = self.calls.take_overdue(now) {
-                    with.acts.push(Act::GiveUp { token });
-                }
+                self.calls.give_up_overdue(now, with.acts);
                 if now >= self.at {
                     let mean = with.swarm.pace.act_ms;
                     self.at = now.after(ms(mean / 2 + with.stream.exponential(mean) + 1));
@@ -142,10 +140,6 @@ impl Actor for Meddler {
 
     fn wake_at(&self) -> Time {
         self.at.min(self.calls.deadline())
-    }
-
-    fn got_on_at(&self) -> Time {
-        Time::NEVER
     }
 
     fn state(&self) -> String {

@@ -45,9 +45,7 @@ impl Actor for Resetter {
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
         match what {
             Happening::Wake | Happening::Reborn { .. } => {
-                while let Some((token, ())) = self.calls.take_overdue(now) {
-                    with.acts.push(Act::GiveUp { token });
-                }
+                self.calls.give_up_overdue(now, with.acts);
                 if now >= self.at {
                     let first = self.at == Time::ZERO;
                     self.at = now.after(ms(2000 + with.stream.exponential(8000)));
@@ -66,10 +64,6 @@ impl Actor for Resetter {
 
     fn wake_at(&self) -> Time {
         self.at.min(self.calls.deadline())
-    }
-
-    fn got_on_at(&self) -> Time {
-        Time::NEVER
     }
 
     fn state(&self) -> String {

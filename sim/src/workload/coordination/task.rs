@@ -147,9 +147,7 @@ impl Task {
 
     /// Its process is gone, and another one is started after a while.
     fn die(&mut self, now: Time, with: &mut With<'_>) {
-        while let Some((token, _)) = self.calls.take_overdue(Time::NEVER) {
-            with.acts.push(Act::GiveUp { token });
-        }
+        self.calls.give_up_overdue(Time::NEVER, with.acts);
         self.end(now, with);
     }
 

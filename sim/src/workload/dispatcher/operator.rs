@@ -82,9 +82,7 @@ impl Actor for Operator {
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
         match what {
             Happening::Wake | Happening::Reborn { .. } => {
-                while let Some((token, ())) = self.calls.take_overdue(now) {
-                    with.acts.push(Act::GiveUp { token });
-                }
+                self.calls.give_up_overdue(now, with.acts);
                 if now >= self.at && self.calls.is_empty() {
                     let mean_ms = with.swarm.pace.act_ms.saturating_mul(2);
                     self.at = now.after(pause(with.stream, mean_ms));
@@ -106,10 +104,6 @@ impl Actor for Operator {
             true => self.at,
             false => self.calls.deadline(),
         }
-    }
-
-    fn got_on_at(&self) -> Time {
-        Time::NEVER
     }
 
     fn state(&self) -> String {

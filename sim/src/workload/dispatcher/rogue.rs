@@ -249,9 +249,7 @@ impl Actor for Rogue {
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
         match what {
             Happening::Wake | Happening::Reborn { .. } => {
-                while let Some((token, ())) = self.calls.take_overdue(now) {
-                    with.acts.push(Act::GiveUp { token });
-                }
+                self.calls.give_up_overdue(now, with.acts);
                 if now >= self.at {
                     self.at = now.after(pause(with.stream, with.swarm.pace.act_ms));
                     if !with.calm {
@@ -269,10 +267,6 @@ impl Actor for Rogue {
 
     fn wake_at(&self) -> Time {
         self.at.min(self.calls.deadline())
-    }
-
-    fn got_on_at(&self) -> Time {
-        Time::NEVER
     }
 
     fn state(&self) -> String {
