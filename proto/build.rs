@@ -2,9 +2,10 @@
 
 use std::error::Error;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "tensorflow/tensor.proto",
     "tensorflow/coordination.proto",
+    "tensorflow/struct.proto",
     "tensorflow/grpc_payloads.proto",
     "tensorflow/data/dispatcher.proto",
     "tensorflow/data/worker.proto",

@@ -14,6 +14,7 @@ pub mod agent;
 pub mod control;
 pub mod coordination;
 pub mod dispatcher;
+pub mod element;
 pub mod ids;
 pub mod invariant;
 pub mod journal;

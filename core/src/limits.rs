@@ -44,6 +44,15 @@ pub const USE_NOTED_AFTER: Duration = Duration::from_secs(30);
 /// uses since then may not have been, and who asks for a job needs a moment to ask for its
 /// iteration.
 pub const USE_SLACK: Duration = Duration::from_secs(60);
+/// Components of one element.
+pub const ELEMENT_COMPONENTS_MAX: usize = 1 << 14;
+/// One element's bytes, on the wire as well as in memory, unless a reader's settings say less: no
+/// protobuf message is longer.
+pub const ELEMENT_BYTES_MAX: u64 = i32::MAX as u64;
+/// A serialized element spec, in bytes.
+pub const ELEMENT_SPEC_BYTES_MAX: usize = 1 << 20;
+/// Dimensions of a tensor, as TensorFlow has it.
+pub const TENSOR_RANK_MAX: usize = 254;
 /// Calls parked in one machine at once.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;
 /// Of the calls parked in the coordination service, as many may be parked when one comes that waits

@@ -30,7 +30,8 @@ pub(super) fn decode_job(bytes: &Bytes) -> Result<Request, Status> {
     }))
 }
 
-fn decode_sharding(number: i32) -> Result<ShardingPolicy, Status> {
+/// The sharding policy of this number.
+pub(super) fn decode_sharding(number: i32) -> Result<ShardingPolicy, Status> {
     Ok(match WirePolicy::try_from(number) {
         Ok(WirePolicy::Off) => ShardingPolicy::Off,
         Ok(WirePolicy::Dynamic) => ShardingPolicy::Dynamic,

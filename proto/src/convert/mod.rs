@@ -17,6 +17,7 @@ mod method;
 mod positions;
 mod relay;
 mod splits;
+mod worker;
 mod workers;
 
 use bytes::Bytes;
@@ -48,6 +49,11 @@ pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,
     decode_hello, encode_forward, encode_forwarded, encode_heartbeat_reply, encode_hello,
     encode_hello_reply, relayed_kind, told_life,
+};
+pub use worker::{
+    ConsumerRound, ElementAnswer, GetElement, HeldTask, TaskDefinition, WorkerMethod,
+    WorkerRequest, WorkerTask, decode_element_answer, decode_worker_request, decode_worker_tasks,
+    encode_end, encode_nothing, encode_skip, encode_worker_request, encode_worker_tasks,
 };
 pub use workers::encode_process_task;
 

@@ -35,5 +35,6 @@ fn scalar(value: i64) -> tf::TensorProto {
         dtype: tf::DataType::DtInt64.into(),
         tensor_shape: Some(tf::TensorShapeProto::default()),
         tensor_content: Bytes::copy_from_slice(&value.to_le_bytes()),
+        ..Default::default()
     }
 }

@@ -14,7 +14,7 @@ mod schema;
 mod structure;
 mod view;
 mod warning;
-mod wire;
+pub(crate) mod wire;
 
 use bytes::Bytes;
 use rondo_core::dispatcher::SplitPlan;

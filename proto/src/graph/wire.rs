@@ -3,20 +3,20 @@
 use super::error::GraphError;
 
 /// Levels of nesting that protobuf's own readers allow.
-pub(super) const DEPTH_MAX: usize = 100;
+pub(crate) const DEPTH_MAX: usize = 100;
 const VARINT_BYTES_MAX: usize = 10;
 
 /// A message in place: its bytes, where they lie in the outermost message, and that one's name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message<'a> {
-    pub(super) bytes: &'a [u8],
+pub(crate) struct Message<'a> {
+    pub(crate) bytes: &'a [u8],
     base: usize,
     root: &'static str,
 }
 
 /// A field's value, by wire type.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
     Fixed32([u8; 4]),
@@ -28,28 +28,28 @@ pub(super) enum Value<'a> {
 
 /// A field in place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field<'a> {
-    pub(super) number: u64,
-    pub(super) value: Value<'a>,
+pub(crate) struct Field<'a> {
+    pub(crate) number: u64,
+    pub(crate) value: Value<'a>,
     /// Where the tag starts in the message that holds the field.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// Where the value ends in the message that holds the field.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 impl<'a> Message<'a> {
     /// The outermost message; errors call it by this name.
-    pub(super) const fn root(bytes: &'a [u8], root: &'static str) -> Self {
+    pub(crate) const fn root(bytes: &'a [u8], root: &'static str) -> Self {
         Self { bytes, base: 0, root }
     }
 
     /// The fields in the order in which they were written.
-    pub(super) const fn fields(self) -> Fields<'a> {
+    pub(crate) const fn fields(self) -> Fields<'a> {
         Fields { message: self, at: 0 }
     }
 
     /// The length-delimited fields of this number.
-    pub(super) fn chunks(
+    pub(crate) fn chunks(
         self,
         number: u64,
     ) -> impl Iterator<Item = Result<Message<'a>, GraphError>> {
@@ -63,24 +63,24 @@ impl<'a> Message<'a> {
     }
 
     /// The last length-delimited field of this number: the one that counts if it is singular.
-    pub(super) fn last_chunk(self, number: u64) -> Result<Option<Message<'a>>, GraphError> {
+    pub(crate) fn last_chunk(self, number: u64) -> Result<Option<Message<'a>>, GraphError> {
         self.chunks(number).try_fold(None, |_, chunk| chunk.map(Some))
     }
 
     /// The integers of a packed list.
-    pub(super) const fn packed_varints(self) -> PackedVarints<'a> {
+    pub(crate) const fn packed_varints(self) -> PackedVarints<'a> {
         PackedVarints(self.fields())
     }
 
     /// The error for a message that is one level too deep.
-    pub(super) const fn too_deep(self) -> GraphError {
+    pub(crate) const fn too_deep(self) -> GraphError {
         GraphError::TooDeep { message: self.root, offset: self.base, depth_max: DEPTH_MAX }
     }
 }
 
 /// An iterator over a message's fields. Ends after the first error.
 #[derive(Clone, Debug)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     message: Message<'a>,
     at: usize,
 }
@@ -203,7 +203,7 @@ impl<'a> Fields<'a> {
 
 /// An iterator over a packed list of integers. Ends after the first error.
 #[derive(Clone, Debug)]
-pub(super) struct PackedVarints<'a>(Fields<'a>);
+pub(crate) struct PackedVarints<'a>(Fields<'a>);
 
 impl Iterator for PackedVarints<'_> {
     type Item = Result<u64, GraphError>;
@@ -221,7 +221,7 @@ impl Iterator for PackedVarints<'_> {
 }
 
 /// Appends a variable-length integer.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -230,7 +230,7 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// The tag and length that precede a length-delimited field.
-pub(super) fn chunk_header(number: u64, length: usize) -> Vec<u8> {
+pub(crate) fn chunk_header(number: u64, length: usize) -> Vec<u8> {
     let mut header = Vec::with_capacity(2 * VARINT_BYTES_MAX);
     put_varint(&mut header, number << 3 | 2);
     put_varint(&mut header, length as u64);
