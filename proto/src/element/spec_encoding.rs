@@ -9,7 +9,8 @@ use crate::tf;
 use tf::structured_value::Kind;
 use tf::type_spec_proto::TypeSpecClass;
 
-/// Encodes a structure as `DataServiceMetadata.element_spec`.
+/// Encodes a structure as `DataServiceMetadata.element_spec`. Clients read it if structures are
+/// nested no more than 33 deep.
 pub fn encode_spec(spec: &Spec) -> Bytes {
     value(spec).encode_to_vec().into()
 }
