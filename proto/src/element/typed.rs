@@ -83,7 +83,7 @@ impl Out {
             (Form::Memory(8), Value::Fixed64(part)) => self.memory(&part),
             (Form::Memory(part), Value::Chunk(packed)) => {
                 let found = packed.bytes.len();
-                if found % part != 0 {
+                if !found.is_multiple_of(part) {
                     return Err(broken(format_args!(
                         "{found} bytes are no list of values of {part} bytes"
                     )));
@@ -108,7 +108,7 @@ impl Out {
     }
 
     fn padded(mut self) -> Result<Bytes, Status> {
-        if self.bytes.len() % self.width != 0 {
+        if !self.bytes.len().is_multiple_of(self.width) {
             let found = self.bytes.len();
             return Err(broken(format_args!(
                 "the last of its complex numbers has one part only, after {found} bytes"
