@@ -28,7 +28,9 @@ from tensorflow.python.framework import dtypes
 from tensorflow.python.saved_model import nested_structure_coder
 
 Pair = collections.namedtuple("Pair", ["second", "first"])
-QUANTIZED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "qint16": "int16", "quint16": "uint16"}
+QUANTIZED = {
+    "qint8": "int8", "quint8": "uint8", "qint32": "int32", "qint16": "int16", "quint16": "uint16",
+}
 CAST = [
     "float32", "float64", "int32", "uint8", "int16", "int8", "int64", "uint16", "uint32", "uint64",
     "bfloat16", "half", "complex64", "complex128", "bool",
@@ -65,8 +67,10 @@ def elements():
         "list": tf.constant(["abc", "", "x" * 200]), "bytes": tf.constant([[b"\x00\xff"], [b"\x80"]]),
     }
     yield "nested", {
-        "z": tf.constant(1), "a": (tf.constant("in a tuple"), {"y": tf.constant(2.0), "B": tf.constant(3)}),
-        "m": Pair(second=tf.constant([True, False]), first=tf.constant(4, tf.uint8)), "\u00e9": tf.constant(5),
+        "z": tf.constant(1),
+        "a": (tf.constant("in a tuple"), {"y": tf.constant(2.0), "B": tf.constant(3)}),
+        "m": Pair(second=tf.constant([True, False]), first=tf.constant(4, tf.uint8)),
+        "\u00e9": tf.constant(5),
     }
     yield "ragged", (tf.ragged.constant([[1, 2], [], [3]], dtype=tf.int64), tf.constant(1))
     yield "sparse", tf.sparse.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 4])
@@ -84,8 +88,8 @@ def flat(structure):
 
 
 def tensor(leaf):
-    array = leaf.numpy() if leaf.dtype not in [dtypes.as_dtype(name) for name in QUANTIZED] else tf.bitcast(
-        leaf, dtypes.as_dtype(QUANTIZED[leaf.dtype.name])).numpy()
+    plain = QUANTIZED.get(leaf.dtype.name)
+    array = (tf.bitcast(leaf, dtypes.as_dtype(plain)) if plain else leaf).numpy()
     described = {"dtype": leaf.dtype.as_datatype_enum, "shape": leaf.shape.as_list()}
     if leaf.dtype == tf.string:
         described["strings"] = [string.hex() for string in np.asarray(array, object).reshape(-1).tolist()]
@@ -97,7 +101,8 @@ def tensor(leaf):
 def record_elements():
     dispatcher = server_lib.DispatchServer(server_lib.DispatcherConfig(port=0))
     address = dispatcher.target.split("://")[1]
-    worker = server_lib.WorkerServer(server_lib.WorkerConfig(dispatcher_address=address, heartbeat_interval_ms=100))
+    config = server_lib.WorkerConfig(dispatcher_address=address, heartbeat_interval_ms=100)
+    worker = server_lib.WorkerServer(config)
     channel = grpc.insecure_channel(worker._address)
     service = "/tensorflow.data.WorkerService/"
     recorded, kept, known = [], [], set()
@@ -105,7 +110,9 @@ def record_elements():
         case = {"name": name, "components": flat(structure)}
         for form, compression in [("uncompressed", None), ("compressed", "AUTO")]:
             dataset = tf.data.Dataset.from_tensors(structure).repeat()
-            read = iter(dataset.apply(tf.data.experimental.service.distribute("parallel_epochs", dispatcher.target, compression=compression)))
+            distributed = tf.data.experimental.service.distribute(
+                "parallel_epochs", dispatcher.target, compression=compression)
+            read = iter(dataset.apply(distributed))
             next(read)
             kept.append(read)
             tasks = channel.unary_unary(service + "GetWorkerTasks")(b"")
@@ -128,7 +135,8 @@ def small_numbers():
     assert content[at] == 0x12, content
     element = content[at + 3 :] if content[at + 1] >= 0x80 else content[at + 2 :]
     answer = b"\x1a" + varint(len(element)) + element
-    return {"name": "small numbers", "components": [tensor(leaf) for leaf in tensors], "compressed": answer.hex()}
+    components = [tensor(leaf) for leaf in tensors]
+    return {"name": "small numbers", "components": components, "compressed": answer.hex()}
 
 
 def task_ids(response):
@@ -167,7 +175,8 @@ def typed():
         ("complex128", "DT_COMPLEX128", "dcomplex_val", [1.0, 2.0, 3.0, 4.0]),
         ("int64", "DT_INT64", "int64_val", [5, -6]), ("uint64", "DT_UINT64", "uint64_val", [5, 2**64 - 1]),
         ("uint32", "DT_UINT32", "uint32_val", [5, 2**32 - 1]), ("bool", "DT_BOOL", "bool_val", [True, False]),
-        ("half", "DT_HALF", "half_val", [0x3C00, 0xC000]), ("bfloat16", "DT_BFLOAT16", "half_val", [0x3F80, 0xC000]),
+        ("half", "DT_HALF", "half_val", [0x3C00, 0xC000]),
+        ("bfloat16", "DT_BFLOAT16", "half_val", [0x3F80, 0xC000]),
         ("float8_e5m2", "DT_FLOAT8_E5M2", "float8_val", b"\x3c\xc0"),
         ("float8_e4m3fn", "DT_FLOAT8_E4M3FN", "float8_val", b"\x38\xc0"),
     ]:
@@ -229,7 +238,8 @@ def specs():
 
 def record_specs():
     encode = nested_structure_coder.encode_structure
-    return [{"name": name, "spec": encode(spec).SerializeToString(deterministic=True).hex(), "components": components}
+    encoded = lambda spec: encode(spec).SerializeToString(deterministic=True).hex()
+    return [{"name": name, "spec": encoded(spec), "components": components}
             for name, spec, components in specs()]
 
 

@@ -62,8 +62,10 @@ def check_element(case):
     protos = chunks(bytes.fromhex(case["uncompressed"]))
     for proto, component in zip(protos, components, strict=True):
         dtype = dtypes.as_dtype(component["dtype"])
-        tensor = tf.make_ndarray(tensor_pb2.TensorProto.FromString(proto)) if dtype in UNPARSED else None
-        tensor = tf.io.parse_tensor(proto, dtype) if tensor is None else tf.constant(tensor, dtype)
+        if dtype in UNPARSED:
+            tensor = tf.constant(tf.make_ndarray(tensor_pb2.TensorProto.FromString(proto)), dtype)
+        else:
+            tensor = tf.io.parse_tensor(proto, dtype)
         assert meaning(generate.tensor(tensor)) == meaning(component), component
 
 
@@ -72,7 +74,8 @@ for case in cases["elements"]:
     check_element(case)
 known = {name: spec for name, spec, _ in generate.specs()}
 for case in cases["specs"]:
-    spec = nested_structure_coder.decode_proto(struct_pb2.StructuredValue.FromString(bytes.fromhex(case["spec"])))
+    value = struct_pb2.StructuredValue.FromString(bytes.fromhex(case["spec"]))
+    spec = nested_structure_coder.decode_proto(value)
     wanted = known[case["name"]]
     assert str(spec).replace("__main__.", "") == str(wanted) or spec == wanted, (spec, wanted)
 print(f"{len(cases['elements'])} elements and {len(cases['specs'])} specs are as they should be")
