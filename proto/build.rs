@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-const FILES: [&str; 13] = [
+const FILES: [&str; 16] = [
     "tensorflow/tensor.proto",
     "tensorflow/coordination.proto",
     "tensorflow/struct.proto",
@@ -15,6 +15,9 @@ const FILES: [&str; 13] = [
     "rondo/journal/v1/journal.proto",
     "rondo/v1/admin.proto",
     "rondo/v1/coordination.proto",
+    "rondo/v1/dataset.proto",
+    "rondo/v1/pipeline.proto",
+    "rondo/v1/reading.proto",
     "rondo/v1/relay.proto",
 ];
 
