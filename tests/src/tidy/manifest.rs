@@ -4,17 +4,18 @@ use super::Violation;
 use super::tree::Manifest;
 
 /// A crate of the house and the crates of the house it may depend on.
-const DIRECTIONS: [(&str, &[&str]); 6] = [
+const DIRECTIONS: [(&str, &[&str]); 7] = [
     ("core", &[]),
     ("proto", &["rondo-core"]),
-    ("runtime", &["rondo-core", "rondo-proto"]),
+    ("runtime", &["rondo-core", "rondo-proto", "rondo-data"]),
+    ("runtime/data", &["rondo-core", "rondo-proto"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
-    ("tests", &["rondo-core", "rondo-proto", "rondo"]),
+    ("tests", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
     ("fuzz", &["rondo-core", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
-const HOUSE: [&str; 6] =
-    ["rondo-core", "rondo-proto", "rondo", "rondo-sim", "rondo-tests", "rondo-fuzz"];
+const HOUSE: [&str; 7] =
+    ["rondo-core", "rondo-proto", "rondo-data", "rondo", "rondo-sim", "rondo-tests", "rondo-fuzz"];
 /// All that `core` may use from outside.
 const CORE_ALLOWED: [&str; 6] =
     ["bytes", "indexmap", "rustc-hash", "serde", "serde_json", "thiserror"];
