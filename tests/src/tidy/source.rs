@@ -145,8 +145,11 @@ pub(super) fn parse_all(texts: &[Text]) -> Vec<Source> {
 
 /// Test code by its place: integration tests and benches of any crate, and the whole test crate.
 fn is_test_path(path: &str) -> bool {
-    let mut parts = path.split('/');
-    parts.next() == Some("tests") || matches!(parts.next(), Some("tests" | "benches"))
+    let inside = |path: &str| {
+        let mut parts = path.split('/');
+        parts.next() == Some("tests") || matches!(parts.next(), Some("tests" | "benches"))
+    };
+    inside(path) || path.strip_prefix("runtime/").is_some_and(inside)
 }
 
 fn written(attribute: &Attribute) -> String {
@@ -340,6 +343,7 @@ mod tests {
         assert!(!file.is_test_line(1) && file.is_test_line(4));
         assert_eq!(file.lines_outside_tests(), 1);
         assert!(source("core/tests/a.rs", "").is_test && source("tests/src/a.rs", "").is_test);
+        assert!(source("runtime/data/tests/a/b.rs", "").is_test);
         let text = |path: &str, content: &str| Text { path: path.into(), content: content.into() };
         let files = parse_all(&[
             text("core/src/a/mod.rs", "#[cfg(test)]\nmod model;\nmod other;"),
