@@ -33,7 +33,8 @@ pub const WORKERS_MAX: usize = 1 << 16;
 pub const CONSUMERS_MAX: i64 = 1 << 16;
 /// Named positions kept at once, and job names that wait at a restored one.
 pub const POSITIONS_MAX: usize = 1024;
-/// Sources of splits in one named position, over all its repetitions.
+/// Sources of splits, and splits that were being read, in one named position, over all its
+/// repetitions.
 pub const POSITION_SOURCES_MAX: usize = 1 << 16;
 /// Ranges in which a job's finished repetitions are kept.
 pub const REPETITION_RANGES_MAX: usize = 1024;
@@ -66,6 +67,14 @@ pub const SPLIT_RUNS_PER_TASK_MAX: usize = 4096;
 /// Runs of lost tasks' splits that wait to be handed out again in one iteration; the splits of more
 /// count as lost.
 pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
+/// Splits that one client holds, and that it may say something of in one request.
+pub const SPLITS_PER_CLIENT_MAX: usize = 1024;
+/// Readers among whom the splits of one iteration are dealt out by place.
+pub const GROUP_SIZE_MAX: u32 = 1024;
+/// A reader of such a group is handed places up to this far ahead of the slowest.
+pub const SPLITS_AHEAD_MAX: usize = 4096;
+/// Splits of one iteration that clients hold or that wait for one.
+pub const SPLITS_BY_CLIENTS_MAX: usize = 1 << 15;
 /// Answers given out in one step when something that many calls wait for has come; the rest follows
 /// in the next steps at the same time.
 pub const ANSWERS_PER_STEP_MAX: usize = 256;
@@ -126,4 +135,7 @@ const _: () = assert!(OPEN_BARRIERS_MAX < BARRIERS_MAX);
 const _: () = assert!(CHANGES_PER_ANSWER_MAX <= CHANGES_MAX);
 const _: () = assert!(SOURCES_MAX <= HEARTBEAT_ITEMS_MAX);
 const _: () = assert!(TASKS_MAX >= ITERATIONS_MAX);
+const _: () = assert!((GROUP_SIZE_MAX as usize) < SPLITS_AHEAD_MAX);
+const _: () = assert!(SPLITS_AHEAD_MAX + SPLITS_PER_CLIENT_MAX < SPLITS_BY_CLIENTS_MAX);
+const _: () = assert!(SPLITS_BY_CLIENTS_MAX < POSITION_SOURCES_MAX);
 const _: () = assert!(USE_NOTED_AFTER.as_nanos() < USE_SLACK.as_nanos());

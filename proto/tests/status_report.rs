@@ -38,6 +38,9 @@ fn iteration(round: Option<i64>) -> IterationReport {
         splits_lost: 9,
         splits_again: 10,
         splits_in_doubt: 11,
+        splits_held: 12,
+        splits_waiting: 13,
+        records_acknowledged: 14,
     }
 }
 
@@ -71,7 +74,14 @@ fn full() -> Report {
             state: "pending".into(),
             starting_round: 10,
         }],
-        clients: vec![ClientReport { id: 3000, iteration: 2000, silent_ms: Some(11) }],
+        clients: vec![ClientReport {
+            id: 3000,
+            iteration: 2000,
+            silent_ms: Some(11),
+            splits_held: 2,
+            first_split: Some(0),
+            records_acknowledged: 15,
+        }],
     }
 }
 

@@ -3,11 +3,12 @@
 //! Every function here first looks at all it needs and changes nothing when something does not
 //! fit, so that a refused record leaves the state as it was.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use super::by_split::BySplit;
 use super::handed_out::{IterationSplits, TaskSplits};
 use super::record::Record;
 use super::state::{Client, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker};
@@ -40,6 +41,9 @@ impl State {
             Record::ProduceSplit { .. } | Record::RepeatSplit { .. } => {
                 self.apply_split(lsn, record)
             }
+            Record::HoldSplits { .. }
+            | Record::HandOutWaiting { .. }
+            | Record::FinishIteration { .. } => self.apply_holding(lsn, record),
             Record::CollectIteration { id, at } => self.collect_iteration(lsn, *id, *at),
             Record::FreeIteration { .. }
             | Record::FreeJob { .. }
@@ -170,6 +174,7 @@ impl State {
             changed: lsn,
             splits_changed: lsn,
             splits: IterationSplits::default(),
+            by_split: BySplit::default(),
         };
         let job = self.jobs.get(&job).ok_or_else(|| missing("job", job))?;
         self.index.add_iteration(&iteration, job);
@@ -223,12 +228,14 @@ impl State {
         self.change_iteration(iteration, |iteration| {
             iteration.clients.insert(id);
         })?;
-        self.clients.insert(id, Client { id, iteration, acquired: at, changed: lsn });
+        let splits = BTreeMap::new();
+        self.clients.insert(id, Client { id, iteration, acquired: at, splits, changed: lsn });
         self.counters.client = self.counters.client.max(id.next());
         Ok(())
     }
 
     fn release_client(&mut self, lsn: Lsn, id: ClientId, at: Time) -> Result<(), ApplyError> {
+        self.give_back(lsn, id)?;
         let client = self.clients.get(&id).ok_or_else(|| missing("client", id))?;
         self.change_iteration(client.iteration, |iteration| {
             iteration.clients.remove(&id);
@@ -260,7 +267,7 @@ impl State {
     pub(super) fn close_if_over(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
         let iteration = self.iterations.get(&id);
         let iteration = iteration.ok_or_else(|| missing("iteration", id))?;
-        if self.has_only_finished_tasks(iteration) && iteration.splits.again.is_empty() {
+        if self.has_only_finished_tasks(iteration) && !iteration.awaits() {
             self.close_iteration(lsn, id)?;
         }
         Ok(())
@@ -282,7 +289,7 @@ impl State {
     }
 
     /// Marks a task finished and takes it off its worker.
-    fn end_task(&mut self, lsn: Lsn, id: TaskId) -> Result<IterationId, ApplyError> {
+    pub(super) fn end_task(&mut self, lsn: Lsn, id: TaskId) -> Result<IterationId, ApplyError> {
         let task = self.tasks.get_mut(&id).ok_or_else(|| missing("task", id))?;
         task.finished = true;
         task.splits = TaskSplits::default();
@@ -320,7 +327,7 @@ impl State {
             self.end_task(lsn, pending.task)?;
         }
         self.index.close_iteration(id);
-        Ok(())
+        self.forget_held_splits(id)
     }
 
     pub(super) fn remove_task(&mut self, lsn: Lsn, id: TaskId) -> Result<(), ApplyError> {

@@ -19,8 +19,10 @@ impl State {
                 self.add_iteration(lsn, *id, (*job, *repetition), Vec::new())?;
                 self.close_iteration(lsn, *id)
             }
-            Record::ResumeIteration { id, job, repetition, sources } => {
+            Record::ResumeIteration { id, job, repetition, sources, waiting } => {
                 self.add_iteration(lsn, *id, (*job, *repetition), sources.clone())?;
+                let waiting = waiting.iter().map(|split| (split.place, split.records));
+                self.iteration_mut(*id)?.by_split.waiting = waiting.collect();
                 self.leave_position(lsn, *job, *repetition);
                 Ok(())
             }

@@ -2,10 +2,10 @@
 
 use alloc::sync::Arc;
 
-use super::machine::{Answer, Dispatcher, Turn};
+use super::machine::{Answer, Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
-use super::reply::{ClientHeartbeatReply, Reply};
+use super::reply::{ClientHeartbeatReply, Event, Reply};
 use super::request::ClientHeartbeat;
 use super::state::{Client, Iteration};
 use super::types::TaskInfo;
@@ -36,12 +36,30 @@ impl Dispatcher {
 
     pub(super) fn release_client(&mut self, turn: &mut Turn<'_>, id: ClientId) -> Answer {
         self.client(id)?;
-        let lsn = self.commit(turn, [Record::ReleaseClient { id, at: turn.now }])?;
-        self.leases.forget_client(id);
-        Ok((Reply::ClientReleased, lsn))
+        let bereaved = self.part_with(turn, id)?;
+        if let Some(iteration) = bereaved {
+            self.make_reader(turn, iteration)?;
+        }
+        Ok((Reply::ClientReleased, turn.log.last()))
     }
 
-    fn client(&self, id: ClientId) -> Result<&Client, Refusal> {
+    /// Releases a client. If it held splits, they are others' from then on: names its iteration.
+    pub(super) fn part_with(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ClientId,
+    ) -> Result<Option<IterationId>, Refusal> {
+        let (iteration, splits) = (self.client(id)?.iteration, self.splits_held_by(id));
+        self.commit(turn, [Record::ReleaseClient { id, at: turn.now }])?;
+        self.leases.forget_client(id);
+        if splits == 0 {
+            return Ok(None);
+        }
+        turn.out.push(Effect::Observe(Event::SplitsGivenUp { client: id, splits }));
+        Ok(Some(iteration))
+    }
+
+    pub(super) fn client(&self, id: ClientId) -> Result<&Client, Refusal> {
         self.state.clients().get(&id).ok_or(match self.config.fault_tolerant {
             true => Refusal::UnknownClient(id),
             false => Refusal::ForgottenClient(id),
@@ -52,7 +70,7 @@ impl Dispatcher {
         self.state.iterations().get(&id).ok_or(Refusal::UnknownIteration(id))
     }
 
-    fn check_not_collected(&self, id: IterationId) -> Result<(), Refusal> {
+    pub(super) fn check_not_collected(&self, id: IterationId) -> Result<(), Refusal> {
         if !self.iteration(id)?.collected {
             return Ok(());
         }

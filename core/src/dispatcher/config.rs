@@ -28,6 +28,8 @@ pub struct Config {
     pub client_timeout: Duration,
     /// How long a client may take to its first heartbeat after it joined.
     pub client_first_heartbeat_timeout: Duration,
+    /// How long a client that holds splits may be silent before others get them.
+    pub reader_timeout: Duration,
     /// How long a worker may be silent before it counts as lost, if its heartbeats let one expect
     /// more of it; `None` if no worker ever does.
     pub worker_timeout: Option<Duration>,
@@ -100,6 +102,7 @@ impl Default for Config {
             job_gc_timeout: Some(Duration::from_secs(300)),
             client_timeout: Duration::from_secs(120),
             client_first_heartbeat_timeout: Duration::from_secs(600),
+            reader_timeout: Duration::from_secs(30),
             worker_timeout: Some(Duration::from_secs(60)),
             reissue_lost_splits: false,
             named_job_retention: Some(Duration::from_secs(24 * 3600)),

@@ -96,6 +96,42 @@ impl SplitSet {
         Some(first)
     }
 
+    /// The splits of a pass over a source that are in it, in order.
+    pub(super) fn places_of(&self, source: u32, repetition: i64) -> impl Iterator<Item = u64> + '_ {
+        let pass = (source, repetition, 0)..=(source, repetition, u64::MAX);
+        let runs = self.runs.range(pass);
+        runs.flat_map(|((_, _, first), count)| *first..first.saturating_add(*count))
+    }
+
+    /// Whether a split is in it.
+    pub(super) fn contains(&self, source: u32, repetition: i64, place: u64) -> bool {
+        self.run_with(source, repetition, place).is_some()
+    }
+
+    /// Takes a split out, if it is in it.
+    pub(super) fn take(&mut self, source: u32, repetition: i64, place: u64) -> bool {
+        let Some((first, count)) = self.run_with(source, repetition, place) else {
+            return false;
+        };
+        let before = place.saturating_sub(first);
+        let behind = count.saturating_sub(before).saturating_sub(1);
+        self.runs.remove(&(source, repetition, first));
+        for (first, count) in [(first, before), (place.saturating_add(1), behind)] {
+            if count > 0 {
+                self.runs.insert((source, repetition, first), count);
+            }
+        }
+        self.count = self.count.saturating_sub(1);
+        true
+    }
+
+    /// The run that has a split: its first place and its length.
+    fn run_with(&self, source: u32, repetition: i64, place: u64) -> Option<(u64, u64)> {
+        let mut runs = self.runs.range((source, repetition, 0)..=(source, repetition, place));
+        let ((_, _, first), count) = runs.next_back()?;
+        (place.saturating_sub(*first) < *count).then_some((*first, *count))
+    }
+
     /// Takes the first run out and says how many splits it had.
     fn drop_first_run(&mut self) -> u64 {
         let count = self.runs.pop_first().map_or(0, |(_, count)| count);
@@ -184,12 +220,6 @@ impl IterationSplits {
         self.strays.clear();
     }
 
-    /// Whether a task made for the sake of what is to be handed out again has ended without taking
-    /// any of it.
-    pub(super) fn was_tried_in_vain(&self) -> bool {
-        self.tried == Some(self.again.count())
-    }
-
     /// A worker that was lost is heard again: if the process is the same, it went on taking splits
     /// for nobody meanwhile.
     pub(super) fn end_straying(&mut self, worker: WorkerId, reborn: bool) {
@@ -273,6 +303,16 @@ mod tests {
         let taken = core::iter::from_fn(|| set.take_first_of(0, 0));
         assert_eq!(taken.collect::<Vec<_>>(), [2, 5, 6]);
         assert!(set.is_empty());
+    }
+
+    #[test]
+    fn a_split_is_taken_out_of_the_middle_of_its_run() {
+        let mut set = set(&[2, 3, 4, 5, 9]);
+        assert!(set.take(0, 0, 3) && set.take(0, 0, 5) && set.take(0, 0, 2));
+        assert!(!set.take(0, 0, 3) && !set.take(0, 0, 6) && !set.take(0, 1, 4));
+        assert_eq!((spans(&set), set.count()), ([(4, 1), (9, 1)].to_vec(), 2));
+        assert!(set.contains(0, 0, 9) && !set.contains(0, 0, 5));
+        assert_eq!(set.places_of(0, 0).collect::<Vec<_>>(), [4, 9]);
     }
 
     #[test]

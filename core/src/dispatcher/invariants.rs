@@ -1,5 +1,6 @@
 //! What holds of the dispatcher between two steps.
 
+mod by_split;
 mod graph;
 mod lost;
 mod progress;
@@ -115,8 +116,8 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
     },
     Invariant {
         number: "D43",
-        sentence: "nothing waits to be handed out again in a finished iteration; without coordination \
-                   an open one whose tasks are all finished has something that does",
+        sentence: "nothing waits to be handed out again in a finished iteration, nor is held; without \
+                   coordination an open one whose tasks are all finished has something that does or is",
         check: lost::iterations_stay_open_for_splits,
     },
     Invariant {
@@ -124,5 +125,11 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
         sentence: "no more unattributed splits are in doubt, or lie before a task, than were handed \
                    out",
         check: lost::doubts_are_bounded,
+    },
+    Invariant {
+        number: "D45",
+        sentence: "a split that was handed to a client is held by at most one, or waits for one, and \
+                   no task has it",
+        check: by_split::held_splits_are_in_one_place,
     },
 ];

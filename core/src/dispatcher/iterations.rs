@@ -101,7 +101,9 @@ impl Dispatcher {
         let restored = self.restored_sources(job, repetition)?;
         self.check_worker_indices(dataset)?;
         Ok(match restored {
-            Some(sources) => Record::ResumeIteration { id, job, repetition, sources },
+            Some((sources, waiting)) => {
+                Record::ResumeIteration { id, job, repetition, sources, waiting }
+            }
             None => Record::CreateIteration { id, job, repetition, sources },
         })
     }

@@ -2,6 +2,8 @@
 
 use alloc::collections::BTreeMap;
 
+use super::config::Config;
+use super::readers::ReaderAlarms;
 use super::rhythm::WorkerLeases;
 use super::state::State;
 use crate::ids::ClientId;
@@ -12,14 +14,17 @@ use crate::time::{Duration, Time};
 pub(super) struct Leases {
     pub(super) clients: BTreeMap<ClientId, Time>,
     pub(super) workers: WorkerLeases,
+    /// Clients that hold splits.
+    pub(super) readers: ReaderAlarms,
 }
 
 impl Leases {
     /// Everybody in a recovered state has just been heard from.
-    pub(super) fn of_survivors(state: &State, worker_timeout: Option<Duration>, now: Time) -> Self {
+    pub(super) fn of_survivors(state: &State, config: &Config, now: Time) -> Self {
         Self {
             clients: state.clients().keys().map(|id| (*id, now)).collect(),
-            workers: WorkerLeases::of_survivors(state, worker_timeout, now),
+            workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
+            readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
         }
     }
 
@@ -29,6 +34,7 @@ impl Leases {
 
     pub(super) fn forget_client(&mut self, id: ClientId) {
         self.clients.remove(&id);
+        self.readers.forget(id);
     }
 
     /// How long a client has been silent; `None` before its first heartbeat.

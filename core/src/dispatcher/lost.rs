@@ -17,9 +17,9 @@ use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 impl Dispatcher {
-    /// When some worker may have been silent for too long.
+    /// When some worker, or some client that holds splits, may have been silent for too long.
     pub fn silence_deadline(&self) -> Time {
-        self.leases.workers.deadline()
+        self.leases.workers.deadline().min(self.leases.readers.deadline())
     }
 
     /// Gives up workers that have been silent for too long; what would make the step long is left
@@ -108,6 +108,18 @@ impl Dispatcher {
         turn: &mut Turn<'_>,
         iteration: IterationId,
     ) -> Result<(), Refusal> {
+        match self.waits_for_reader(iteration) {
+            true => self.make_another_task(turn, iteration),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives a live worker a task of an iteration whose tasks are all finished.
+    pub(super) fn make_another_task(
+        &mut self,
+        turn: &mut Turn<'_>,
+        iteration: IterationId,
+    ) -> Result<(), Refusal> {
         let Some((worker, id)) = self.reader_for(iteration).zip(self.task_ids().next()) else {
             return Ok(());
         };
@@ -122,10 +134,7 @@ impl Dispatcher {
 
     /// The worker to read what nobody else would: one that took part already, if it lives.
     fn reader_for(&self, iteration: IterationId) -> Option<WorkerId> {
-        let iteration = self.state.iterations().get(&iteration)?;
-        if iteration.finished || !self.state.needs_reader(iteration) {
-            return None;
-        }
+        let iteration = self.state.iterations().get(&iteration).filter(|of| !of.finished)?;
         let tasks = iteration.tasks.iter();
         let took_part = tasks.filter_map(|id| Some(self.state.tasks().get(id)?.worker));
         let anybody = self.state.workers().keys().copied();

@@ -103,7 +103,7 @@ impl Dispatcher {
             None => Time::NEVER,
         };
         Self {
-            leases: Leases::of_survivors(&state, config.worker_timeout, now),
+            leases: Leases::of_survivors(&state, &config, now),
             removals: Removals::default(),
             rounds: BTreeMap::new(),
             views: BTreeMap::new(),
@@ -169,6 +169,7 @@ impl Dispatcher {
             Request::GetSplit { iteration, repetition, source, asker } => {
                 self.get_split(turn, iteration, (repetition, source), asker.as_deref())
             }
+            Request::HoldSplits(request) => self.hold_splits(turn, &request),
             Request::GetWorkers => Ok(self.workers()),
             Request::Report => Ok((Reply::Report(self.report(turn.now)), Lsn::NONE)),
             Request::SavePosition { name, job } => self.save_position(turn, &name, &job),

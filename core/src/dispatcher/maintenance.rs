@@ -22,6 +22,7 @@ impl Dispatcher {
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.expire_removals(turn);
         self.lose_silent_workers(turn);
+        self.give_up_silent_readers(turn);
         if turn.now < self.next_maintenance {
             return;
         }
@@ -62,7 +63,11 @@ impl Dispatcher {
 
     /// Before its first heartbeat a client is given longer: it may build its pipeline long before
     /// it reads. But not for ever, or a trainer that died in between would pin its iteration.
+    /// Those that hold splits are looked at in [`super::readers`].
     fn is_silent(&self, client: &Client, now: Time) -> bool {
+        if !client.splits.is_empty() {
+            return false;
+        }
         match self.leases.client_silence(client.id, now) {
             Some(silence) => silence > self.config.client_timeout,
             None => now.since(client.acquired) > self.config.client_first_heartbeat_timeout,

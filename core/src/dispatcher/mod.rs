@@ -9,12 +9,15 @@ mod apply_datasets;
 mod apply_freeing;
 mod apply_positions;
 mod apply_rounds;
+mod by_split;
 mod clients;
 mod config;
 mod datasets;
 mod former;
 mod freeing;
 mod handed_out;
+mod holding;
+mod holding_apply;
 mod idle;
 mod invariants;
 mod iterations;
@@ -25,6 +28,7 @@ mod machine;
 mod maintenance;
 mod position;
 mod positions;
+mod readers;
 mod record;
 mod refusal;
 mod removal;
@@ -43,6 +47,7 @@ mod types;
 mod worker_list;
 mod workers;
 
+pub use by_split::{BySplit, Group, SavedSplit, SplitProgress};
 pub use config::{Bounds, Config};
 pub use handed_out::{Doubt, IterationSplits, SplitRun, SplitSet, TaskSplits};
 pub(crate) use invariants::{DISPATCHER_INVARIANTS, STATE_INVARIANTS};
@@ -51,12 +56,15 @@ pub use position::{Position, Restoration, SavedRepetition, SavedSource};
 pub use record::{Record, WorkerProfile};
 pub use refusal::Refusal;
 pub use repetitions::{RepetitionRange, Repetitions};
-pub use reply::{ClientHeartbeatReply, Event, Reply, WorkerHeartbeatReply};
+pub use reply::{ClientHeartbeatReply, Event, HeldSplit, Reply, SplitsHeld, WorkerHeartbeatReply};
 pub use report::{
     ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
-    SavedRepetitionReport, SavedSourceReport, SourceReport, TaskReport, WorkerReport,
+    SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
+    WorkerReport,
 };
-pub use request::{ClientHeartbeat, GetOrCreateJob, RegisterDataset, Request, WorkerHeartbeat};
+pub use request::{
+    ClientHeartbeat, GetOrCreateJob, HoldSplits, RegisterDataset, Request, WorkerHeartbeat,
+};
 pub use snapshot::Part;
 pub use state::{
     Client, Counters, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::by_split::SavedSplit;
 use super::repetitions::Repetitions;
 use crate::ids::Lsn;
 use crate::time::Time;
@@ -31,6 +32,8 @@ pub struct SavedRepetition {
     pub repetition: i64,
     /// Where its sources of splits stood, in their order.
     pub sources: Vec<SavedSource>,
+    /// Splits that clients were reading by themselves, or that waited for one, by place.
+    pub splits: Vec<SavedSplit>,
 }
 
 /// Where a source of splits stood.

@@ -5,15 +5,19 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::by_split::SavedSplit;
 use super::machine::{Answer, Dispatcher, Turn};
 use super::position::{SavedRepetition, SavedSource};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::repetitions::Repetitions;
 use super::reply::Reply;
-use super::state::{Iteration, Job, SourcePosition};
+use super::state::{Client, Iteration, Job, SourcePosition};
 use super::types::{ShardingPolicy, SplitPlan, SplitSource};
 use crate::ids::JobId;
+
+/// Where the sources of an iteration begin, and splits to be read before.
+pub(super) type Beginning = (Vec<SourcePosition>, Vec<SavedSplit>);
 
 impl Dispatcher {
     pub(super) fn save_position(
@@ -49,14 +53,16 @@ impl Dispatcher {
             match (iteration.collected, iteration.finished) {
                 (true, _) => {}
                 (false, true) => finished.insert(iteration.repetition),
-                (false, false) => reading.push(saved(iteration)),
+                (false, false) => reading.push(self.saved(iteration)),
             }
         }
         reading.sort_by_key(|saved| saved.repetition);
-        let sources = reading.iter().map(|saved| saved.sources.len());
+        let kept =
+            reading.iter().map(|saved| saved.sources.len().saturating_add(saved.splits.len()));
         let bound = self.config.bounds.position_sources;
-        if sources.sum::<usize>() > bound {
-            return Err(Refusal::TooMany { what: "sources of splits in one position", bound });
+        if kept.fold(0, usize::saturating_add) > bound {
+            let what = "sources of splits, and splits being read, in one position";
+            return Err(Refusal::TooMany { what, bound });
         }
         Ok((finished, reading))
     }
@@ -121,12 +127,33 @@ impl Dispatcher {
         Ok(Reply::Position(self.position_report(position)))
     }
 
+    /// Where an iteration that is not finished stands. What clients hold would have to be read again
+    /// from where they are.
+    fn saved(&self, iteration: &Iteration) -> SavedRepetition {
+        let at = |source: &SourcePosition| SavedSource {
+            repetition: source.repetition,
+            index: source.index,
+        };
+        let mut splits: Vec<SavedSplit> = iteration.by_split.waiting_splits().collect();
+        if iteration.by_split.held > 0 {
+            let clients = iteration.clients.iter();
+            let clients = clients.filter_map(|id| self.state.clients().get(id));
+            splits.extend(clients.flat_map(Client::held_splits));
+            splits.sort_unstable_by_key(|split| split.place);
+        }
+        SavedRepetition {
+            repetition: iteration.repetition,
+            sources: iteration.sources.iter().map(at).collect(),
+            splits,
+        }
+    }
+
     /// Where a repetition of a job should begin, if its job waits at a position.
     pub(super) fn restored_sources(
         &self,
         job: JobId,
         repetition: i64,
-    ) -> Result<Option<Vec<SourcePosition>>, Refusal> {
+    ) -> Result<Option<Beginning>, Refusal> {
         let Some(job) = self.state.jobs().get(&job) else {
             return Ok(None);
         };
@@ -138,7 +165,10 @@ impl Dispatcher {
         let sources = self.split_sources(job);
         check_sources(&waits.position, job, &sources, saved)?;
         let resumed = sources.iter().zip(&saved.sources).map(resumed);
-        Ok(Some(resumed.collect()))
+        // Of a source that has become shorter, what is left.
+        let end = sources.first().map_or(0, SplitSource::len);
+        let waiting = saved.splits.iter().copied().filter(|split| split.place < end);
+        Ok(Some((resumed.collect(), waiting.collect())))
     }
 
     /// The sources of splits of a job's dataset, as far as there is one.
@@ -147,17 +177,6 @@ impl Dispatcher {
             Some(SplitPlan::Splittable(sources)) => sources.clone(),
             _ => Vec::new(),
         }
-    }
-}
-
-fn saved(iteration: &Iteration) -> SavedRepetition {
-    let at = |source: &SourcePosition| SavedSource {
-        repetition: source.repetition,
-        index: source.index,
-    };
-    SavedRepetition {
-        repetition: iteration.repetition,
-        sources: iteration.sources.iter().map(at).collect(),
     }
 }
 

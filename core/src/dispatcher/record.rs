@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::by_split::{SavedSplit, SplitProgress};
 use super::position::SavedRepetition;
 use super::repetitions::Repetitions;
 use super::state::SourcePosition;
@@ -220,6 +221,8 @@ pub enum Record {
         repetition: i64,
         /// Its sources of splits, where they begin.
         sources: Vec<SourcePosition>,
+        /// Splits that were being read, to be read first from where they were.
+        waiting: Vec<SavedSplit>,
     },
     /// How far a job has been read is remembered under a name, in place of what was so before.
     SavePosition {
@@ -281,6 +284,31 @@ pub enum Record {
         repetition: i64,
         /// The task it was handed to, if one knows.
         task: Option<TaskId>,
+    },
+    /// A client acknowledged what it has read of the splits it holds, and got others to hold.
+    HoldSplits {
+        /// The client.
+        client: ClientId,
+        /// How far it is in splits it held, by place; finished ones leave it.
+        progress: Vec<SplitProgress>,
+        /// Places it holds from now on, in order.
+        taken: Vec<u64>,
+        /// Among how many clients the places are dealt out.
+        group_size: u32,
+    },
+    /// A split that waited for a client was handed to a worker, which reads it from its beginning.
+    HandOutWaiting {
+        /// The iteration.
+        iteration: IterationId,
+        /// The split's place.
+        place: u64,
+        /// The task it was handed to, if one knows.
+        task: Option<TaskId>,
+    },
+    /// All records of an iteration that is read by split have been acknowledged: its tasks end.
+    FinishIteration {
+        /// The iteration.
+        id: IterationId,
     },
 }
 

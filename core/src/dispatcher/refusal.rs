@@ -60,6 +60,27 @@ pub enum Refusal {
         /// Its policy.
         policy: &'static str,
     },
+    /// An iteration that nobody can read by split.
+    #[error("iteration {iteration} cannot be read by split: {problem}")]
+    NotBySplit {
+        /// The iteration.
+        iteration: IterationId,
+        /// Why.
+        problem: &'static str,
+    },
+    /// Readers of one iteration that do not agree on how many they are.
+    #[error(
+        "group_size is {asked}, but the splits of iteration {iteration} are dealt out among {agreed}, \
+         and some are held: all its readers must say the same"
+    )]
+    OtherGroup {
+        /// The iteration.
+        iteration: IterationId,
+        /// What the reader says.
+        asked: u32,
+        /// What the others said.
+        agreed: u32,
+    },
     /// A number is out of its range.
     #[error("{field} is {value}; it must be {expected}")]
     OutOfRange {
@@ -181,9 +202,11 @@ impl Refusal {
             | Self::WorkerNotListed { .. } => Code::NotFound,
             Self::OtherStructure { .. }
             | Self::OtherParameters { .. }
+            | Self::OtherGroup { .. }
             | Self::OutOfRange { .. } => Code::InvalidArgument,
             Self::Unsplittable { code, .. } => *code,
             Self::NotDynamic { .. }
+            | Self::NotBySplit { .. }
             | Self::Ended { .. }
             | Self::NoPosition { .. }
             | Self::OtherSources { .. }

@@ -36,6 +36,8 @@ pub enum Reply {
     Definition(Definition),
     /// The next split, or `None` at the end of the pass.
     Split(Option<i64>),
+    /// What the client holds.
+    SplitsHeld(SplitsHeld),
     /// Whether the task is removed.
     TaskRemoved(bool),
     /// Addresses of the registered workers, in order of registration.
@@ -61,6 +63,26 @@ pub struct ClientHeartbeatReply {
     pub block_round: Option<i64>,
     /// The configured deployment mode.
     pub deployment_mode: DeploymentMode,
+}
+
+/// `HoldSplitsResponse`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SplitsHeld {
+    /// All unfinished splits that the client holds, by place.
+    pub splits: Vec<HeldSplit>,
+    /// Whether everything of the iteration has been read.
+    pub finished: bool,
+}
+
+/// A split that a client holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldSplit {
+    /// Its place.
+    pub place: u64,
+    /// Its value.
+    pub split: i64,
+    /// Records of it that the client, or one before it, has acknowledged.
+    pub records: u64,
 }
 
 /// `WorkerHeartbeatResponse`.
@@ -94,6 +116,13 @@ pub enum Event {
     ClientExpired {
         /// The client.
         client: ClientId,
+    },
+    /// A client that was given up, or left, held splits: they are handed to others.
+    SplitsGivenUp {
+        /// The client.
+        client: ClientId,
+        /// How many.
+        splits: u64,
     },
     /// An iteration without clients was collected.
     IterationCollected {

@@ -108,6 +108,12 @@ pub struct IterationReport {
     /// Splits of which nobody knows who took them, handed out while workers now lost were at work:
     /// as many may be missing beside those lost.
     pub splits_in_doubt: u64,
+    /// Splits that clients hold and have not read to their end.
+    pub splits_held: u64,
+    /// Splits that wait for a client: given up with one, passed over for one, or restored.
+    pub splits_waiting: u64,
+    /// Records that clients have acknowledged, of all splits.
+    pub records_acknowledged: u64,
 }
 
 /// A source of splits.
@@ -145,6 +151,12 @@ pub struct ClientReport {
     pub iteration: i64,
     /// Time since its last heartbeat to this process, in ms; absent before the first.
     pub silent_ms: Option<u64>,
+    /// Splits it holds.
+    pub splits_held: u64,
+    /// The place of the first of those.
+    pub first_split: Option<u64>,
+    /// Records of those that it has acknowledged.
+    pub records_acknowledged: u64,
 }
 
 /// A named position.
@@ -171,6 +183,8 @@ pub struct SavedRepetitionReport {
     pub repetition: i64,
     /// Its sources of splits.
     pub sources: Vec<SavedSourceReport>,
+    /// Splits that were being read, or waited to be.
+    pub splits: Vec<SavedSplitReport>,
 }
 
 /// Where a source of splits stood.
@@ -180,4 +194,13 @@ pub struct SavedSourceReport {
     pub repetition: i64,
     /// Splits of that pass handed out.
     pub produced: u64,
+}
+
+/// A split that was being read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedSplitReport {
+    /// Its place.
+    pub place: u64,
+    /// Records of it that were acknowledged: the first to be read is the one behind them.
+    pub records: u64,
 }

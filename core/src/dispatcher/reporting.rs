@@ -2,12 +2,14 @@
 
 use alloc::string::{String, ToString};
 
+use super::by_split::SavedSplit;
 use super::machine::Dispatcher;
 use super::position::{Position, SavedRepetition, SavedSource};
 use super::repetitions::RepetitionRange;
 use super::report::{
     ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
-    SavedRepetitionReport, SavedSourceReport, SourceReport, TaskReport, WorkerReport,
+    SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
+    WorkerReport,
 };
 use super::state::{Client, Dataset, Iteration, Job, SourcePosition, Task, Worker};
 use super::types::SplitPlan;
@@ -71,6 +73,9 @@ impl Dispatcher {
             splits_lost: iteration.splits.lost,
             splits_again: iteration.splits.again.count(),
             splits_in_doubt: iteration.splits.doubt.count,
+            splits_held: iteration.by_split.held,
+            splits_waiting: iteration.by_split.waiting_count(),
+            records_acknowledged: iteration.by_split.acknowledged,
         }
     }
 
@@ -101,6 +106,9 @@ impl Dispatcher {
             id: client.id.get(),
             iteration: client.iteration.get(),
             silent_ms: self.leases.client_silence(client.id, now).map(Duration::as_millis),
+            splits_held: count(client.splits.len()),
+            first_split: client.splits.keys().next().copied(),
+            records_acknowledged: client.splits.values().fold(0, |sum, n| sum.saturating_add(*n)),
         }
     }
 }
@@ -161,9 +169,12 @@ fn saved_repetition(saved: &SavedRepetition) -> SavedRepetitionReport {
         repetition: source.repetition,
         produced: source.index,
     };
+    let split =
+        |split: &SavedSplit| SavedSplitReport { place: split.place, records: split.records };
     SavedRepetitionReport {
         repetition: saved.repetition,
         sources: saved.sources.iter().map(source).collect(),
+        splits: saved.splits.iter().map(split).collect(),
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::by_split::{Group, SplitProgress};
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, TargetWorkers, TransferServer,
 };
@@ -70,6 +71,8 @@ pub enum Request {
         /// Address of the worker that asks, if one knows.
         asker: Option<Arc<str>>,
     },
+    /// `rondo.v1.Splits/HoldSplits`.
+    HoldSplits(HoldSplits),
     /// `MaybeRemoveTask`.
     MaybeRemoveTask {
         /// The unreachable task.
@@ -148,6 +151,19 @@ pub struct ClientHeartbeat {
     pub blocked_round: Option<i64>,
     /// Time per element the client wants, in nanoseconds.
     pub target_processing_time_ns: u64,
+}
+
+/// `HoldSplitsRequest`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldSplits {
+    /// Who reads.
+    pub client: ClientId,
+    /// How many unfinished splits it wants to hold altogether.
+    pub hold: usize,
+    /// How far it has read those it holds.
+    pub progress: Vec<SplitProgress>,
+    /// Which places it is dealt.
+    pub group: Group,
 }
 
 /// `WorkerHeartbeatRequest`.

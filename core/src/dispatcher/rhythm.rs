@@ -24,7 +24,7 @@ const GAP_MIN: Duration = Duration::from_secs(1);
 const GAPS_PER_BLOCK: u64 = 8;
 /// When this much later than due the machine finds a worker silent, the machine itself was held up
 /// and heard nobody: the worker gets its patience once more.
-const LATE: Duration = Duration::from_secs(1);
+pub(super) const LATE: Duration = Duration::from_secs(1);
 
 /// Signs of life of workers.
 #[derive(Clone, Debug, Default)]

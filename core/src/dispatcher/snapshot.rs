@@ -4,6 +4,7 @@ use crate::log::{ApplyError, missing};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::by_split::BySplit;
 use super::position::{Position, Restoration};
 use super::state::{Client, Counters, Dataset, Iteration, Job, State, Task, Worker};
 
@@ -44,7 +45,9 @@ impl State {
         );
         parts.extend(self.jobs.values().cloned().map(Part::Job));
         parts.extend(self.iterations.values().map(|iteration| {
-            Part::Iteration(Iteration { clients: BTreeSet::new(), ..iteration.clone() })
+            // What its clients hold follows from them, too.
+            let by_split = BySplit { held: 0, ..iteration.by_split.clone() };
+            Part::Iteration(Iteration { clients: BTreeSet::new(), by_split, ..iteration.clone() })
         }));
         parts.extend(self.clients.values().cloned().map(Part::Client));
         parts.extend(self.tasks.values().cloned().map(Part::Task));
@@ -95,6 +98,8 @@ impl State {
     fn restore_client(&mut self, client: Client) -> Result<(), ApplyError> {
         self.change_iteration(client.iteration, |iteration| {
             iteration.clients.insert(client.id);
+            let held = u64::try_from(client.splits.len()).unwrap_or(u64::MAX);
+            iteration.by_split.held = iteration.by_split.held.saturating_add(held);
         })?;
         self.clients.insert(client.id, client);
         Ok(())

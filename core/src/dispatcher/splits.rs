@@ -15,8 +15,8 @@ impl Dispatcher {
     ///
     /// The first worker to meet the end moves the source to its next pass; the others, still asking
     /// for the old pass, are told its end. A worker asking for a later pass (the shorter side of a
-    /// zip) starts that pass for all. Splits of lost tasks that are to be handed out again come
-    /// before all others of their pass, also after its end.
+    /// zip) starts that pass for all. Splits of lost tasks that are to be handed out again, and those
+    /// that wait for a client, come before all others of their pass, also after its end.
     pub(super) fn get_split(
         &mut self,
         turn: &mut Turn<'_>,
@@ -54,6 +54,12 @@ impl Dispatcher {
         let reads = || task.is_some() || asker.is_none() && self.state.has_reader(of);
         if let Some(place) = again.filter(|_| reads()) {
             let record = Record::RepeatSplit { iteration, source, repetition, task };
+            return (position.source.split_at(place), Some(record));
+        }
+        let waiting = (source, repetition) == (0, 0);
+        let waiting = waiting.then(|| of.by_split.first_for_workers()).flatten();
+        if let Some(place) = waiting.filter(|_| reads()) {
+            let record = Record::HandOutWaiting { iteration, place, task };
             return (position.source.split_at(place), Some(record));
         }
         if repetition < position.repetition || of.collected {

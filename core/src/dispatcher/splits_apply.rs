@@ -34,7 +34,11 @@ impl State {
         }
     }
 
-    fn check_holder(&self, iteration: IterationId, task: Option<TaskId>) -> Result<(), ApplyError> {
+    pub(super) fn check_holder(
+        &self,
+        iteration: IterationId,
+        task: Option<TaskId>,
+    ) -> Result<(), ApplyError> {
         let Some(id) = task else { return Ok(()) };
         let task = self.tasks.get(&id).ok_or_else(|| missing("task", id))?;
         if task.iteration == iteration && !task.finished {
@@ -44,7 +48,7 @@ impl State {
         Err(ApplyError(text))
     }
 
-    fn hand_out(
+    pub(super) fn hand_out(
         &mut self,
         iteration: IterationId,
         (source, repetition, place): (u32, i64, u64),
@@ -93,9 +97,12 @@ impl State {
         iteration.tasks.iter().any(unfinished)
     }
 
-    /// True when splits are to be handed out again and no task is left that could ask for them.
+    /// True when splits are to be handed out again and nobody is left who could ask for them: no
+    /// task, and no client that reads by split.
     pub(super) fn needs_reader(&self, iteration: &Iteration) -> bool {
-        !iteration.splits.again.is_empty() && self.has_only_finished_tasks(iteration)
+        iteration.to_be_handed_out_again() > 0
+            && iteration.by_split.held == 0
+            && self.has_only_finished_tasks(iteration)
     }
 
     /// Remembers how much there is to do for a task that is about to join the list.
@@ -103,8 +110,8 @@ impl State {
         let iteration = self.iterations.get(&id);
         let iteration = iteration.ok_or_else(|| missing("iteration", id))?;
         if self.needs_reader(iteration) {
-            let splits = &mut self.iteration_mut(id)?.splits;
-            splits.tried = Some(splits.again.count());
+            let iteration = self.iteration_mut(id)?;
+            iteration.splits.tried = Some(iteration.to_be_handed_out_again());
         }
         Ok(())
     }
@@ -114,8 +121,13 @@ impl State {
     pub(super) fn give_up_in_vain(&mut self, id: IterationId) -> Result<(), ApplyError> {
         let iteration = self.iterations.get(&id);
         let iteration = iteration.ok_or_else(|| missing("iteration", id))?;
-        if self.needs_reader(iteration) && iteration.splits.was_tried_in_vain() {
-            self.iteration_mut(id)?.splits.give_up();
+        let in_vain = iteration.splits.tried == Some(iteration.to_be_handed_out_again());
+        if self.needs_reader(iteration) && in_vain {
+            let iteration = self.iteration_mut(id)?;
+            let waiting = core::mem::take(&mut iteration.by_split.waiting);
+            let waiting = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+            iteration.splits.lost = iteration.splits.lost.saturating_add(waiting);
+            iteration.splits.give_up();
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::by_split::{BySplit, SavedSplit};
 use super::handed_out::{IterationSplits, TaskSplits};
 use super::idle::Idle;
 use super::position::{Position, Restoration};
@@ -155,6 +156,8 @@ pub struct Iteration {
     pub splits_changed: Lsn,
     /// Splits that are with none of its tasks for sure.
     pub splits: IterationSplits,
+    /// Splits that its clients read by themselves.
+    pub by_split: BySplit,
 }
 
 /// Where one source of splits stands.
@@ -190,8 +193,17 @@ pub struct Client {
     pub iteration: IterationId,
     /// When it joined.
     pub acquired: Time,
+    /// Splits it holds, by place, with the records of them that it has acknowledged.
+    pub splits: BTreeMap<u64, u64>,
     /// The newest record about it.
     pub changed: Lsn,
+}
+
+impl Client {
+    /// The splits it holds, by place.
+    pub fn held_splits(&self) -> impl Iterator<Item = SavedSplit> + '_ {
+        self.splits.iter().map(|(place, records)| SavedSplit { place: *place, records: *records })
+    }
 }
 
 /// One worker's share of one iteration.

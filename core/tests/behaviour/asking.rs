@@ -1,8 +1,8 @@
 //! Turns happenings into requests, by what the model says exists.
 
 use rondo_core::dispatcher::{
-    Compression, GetOrCreateJob, RegisterDataset, Request, ShardingPolicy, SplitPlan, SplitSource,
-    TargetWorkers, WorkerHeartbeat,
+    Compression, GetOrCreateJob, HoldSplits, RegisterDataset, Request, ShardingPolicy, SplitPlan,
+    SplitProgress, SplitSource, TargetWorkers, WorkerHeartbeat,
 };
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::status::Code;
@@ -57,6 +57,16 @@ impl Among<'_> {
                     asker: asker.map(Into::into),
                 }
             }
+            Happening::Hold { client, hold, progress, group } => {
+                let client = self.a_client(*client);
+                let progress = progress.iter().map(|said| self.progress(client, *said));
+                Request::HoldSplits(HoldSplits {
+                    client,
+                    hold: *hold,
+                    progress: progress.collect(),
+                    group: *group,
+                })
+            }
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)
             }
@@ -78,6 +88,15 @@ impl Among<'_> {
 
     fn a_client(&self, at: At) -> ClientId {
         one_of(self.0.clients.keys().copied(), at, ClientId::new(-1))
+    }
+
+    /// How far a client is in one of the splits it holds, or in one that it does not hold.
+    fn progress(&self, client: ClientId, said: (At, u64, bool)) -> SplitProgress {
+        let (at, more, finished) = said;
+        let held = self.0.clients.get(&client).map(|client| client.splits.clone());
+        let held = held.unwrap_or_default().into_iter();
+        let (place, records) = one_of(held, at, (1, 0));
+        SplitProgress { place, records: (records + more).saturating_sub(1), finished }
     }
 
     fn a_task(&self, at: At) -> TaskId {

@@ -215,6 +215,13 @@ impl<'a> Both<'a> {
                 self.mark("task told off");
             }
             Ok(Reply::ClientHeartbeat(reply)) => self.note_list(reply),
+            Ok(Reply::SplitsHeld(held)) => {
+                let begun = held.splits.iter().any(|split| split.records > 0);
+                self.mark(if begun { "begun split held" } else { "held" });
+                if held.finished {
+                    self.mark("read to the end");
+                }
+            }
             Ok(Reply::PositionDeleted) => self.mark("position deleted"),
             Ok(_) => self.mark("other answer"),
             Err(Code::NotFound) => self.mark("not found"),
@@ -288,6 +295,13 @@ impl<'a> Both<'a> {
             assert_eq!(seen.splits_again, count(Holder::Again), "{iteration:?}");
             let doubted = iteration.given.doubted.len() as u64;
             assert!(seen.splits_in_doubt >= doubted, "{seen:?} {iteration:?}");
+            assert_eq!(seen.splits_held, self.model.kept.held(iteration.id) as u64);
+            let shared = &iteration.shared;
+            assert_eq!(seen.splits_waiting, shared.waiting.len() as u64, "{iteration:?}");
+            assert_eq!(seen.records_acknowledged, shared.acknowledged, "{iteration:?}");
+            if shared.waiting.values().any(|records| *records > 0) {
+                self.mark("begun split waits");
+            }
             if seen.splits_lost > 0 {
                 self.mark("splits lost");
             }

@@ -1,11 +1,15 @@
 //! Histories from bytes, as fuzzing makes them: every byte decides something, and all histories
 //! that can be drawn can be written so.
 
+use rondo_core::dispatcher::Group;
+
 use crate::happening::{At, Happening, Round, Tasks};
 
 /// The bytes of a history that have not decided anything yet.
 pub(crate) struct Dice<'a>(&'a [u8]);
 
+/// Bytes from here on stand for clients that hold splits.
+const HOLDS_FROM: u8 = 230;
 /// More than that is only slow.
 const HAPPENINGS_MAX: usize = 200;
 /// Enough for all tasks of an epoch to end at once.
@@ -26,7 +30,11 @@ impl<'a> Dice<'a> {
     }
 
     fn happening(&mut self) -> Happening {
-        match self.byte() % 23 {
+        let kind = self.byte();
+        if kind >= HOLDS_FROM {
+            return self.hold();
+        }
+        match kind % 23 {
             kind @ 0..5 => self.of_clients(kind),
             kind @ 5..11 => self.of_work(kind),
             kind @ 11..19 => self.of_the_rest(kind),
@@ -50,6 +58,23 @@ impl<'a> Dice<'a> {
                 blocked: self.round(),
             },
             _ => Happening::Release { client: self.at() },
+        }
+    }
+
+    fn hold(&mut self) -> Happening {
+        Happening::Hold {
+            client: self.at(),
+            hold: self.one(&[0, 1, 2, 2, 3, 5]),
+            progress: self.some(4, |dice| {
+                (dice.at(), u64::from(dice.byte() % 4), dice.byte().is_multiple_of(2))
+            }),
+            group: self.one(&[
+                Group::ALL,
+                Group::ALL,
+                Group { index: 0, size: 2 },
+                Group { index: 1, size: 2 },
+                Group { index: 2, size: 3 },
+            ]),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What may happen to a node.
 
+use rondo_core::dispatcher::Group;
+
 /// One thing that happens. Numbers are resolved against what exists when it happens.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
@@ -45,6 +47,13 @@ pub(crate) enum Happening {
         repetition: i64,
         source: i64,
         asker: Option<&'static str>,
+    },
+    Hold {
+        client: At,
+        hold: usize,
+        /// Of splits it holds: how many more records than are known, and whether those are all.
+        progress: Vec<(At, u64, bool)>,
+        group: Group,
     },
     Remove {
         task: At,

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use rondo_core::dispatcher::Group;
+
 use crate::happening::{At, Happening, Round, Tasks};
 
 fn at() -> impl Strategy<Value = At> {
@@ -77,6 +79,20 @@ fn work() -> impl Strategy<Value = Happening> {
     ]
 }
 
+fn holding() -> impl Strategy<Value = Happening> {
+    let group = |index, size| Group { index, size };
+    let groups =
+        select(vec![Group::ALL, Group::ALL, Group::ALL, group(0, 2), group(1, 2), group(2, 3)]);
+    let progress = prop::collection::vec((at(), 0_u64..4, any::<bool>()), 0..4);
+    let held = (at(), select(vec![0_usize, 1, 1, 2, 3, 5]), progress, groups);
+    held.prop_map(|(client, hold, progress, group)| Happening::Hold {
+        client,
+        hold,
+        progress,
+        group,
+    })
+}
+
 fn positions() -> impl Strategy<Value = Happening> {
     let name = || select(vec!["p", "p", "q"]);
     let job = || select(vec!["one", "one", "two"]);
@@ -118,6 +134,7 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
         1 => datasets(),
         5 => clients_and_jobs(),
         6 => work(),
+        4 => holding(),
         3 => weather(),
         1 => positions(),
         1 => epochs(),

@@ -33,6 +33,7 @@ fn config(settings: Settings) -> Config {
         dataset_retention: Some(Duration::from_secs(2)),
         client_timeout: Duration::from_secs(10),
         client_first_heartbeat_timeout: Duration::from_secs(60),
+        reader_timeout: Duration::from_secs(8),
         worker_timeout: Some(Duration::from_secs(10)),
         ..Config::default()
     }

@@ -20,6 +20,7 @@ mod corpus;
 mod datasets;
 mod durability;
 mod freeing;
+mod holding;
 mod iterations;
 mod jobs;
 mod lost_splits;

@@ -52,6 +52,8 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
 fn check_reached(reached: &Reached) {
     for mark in [
         "asked to block",
+        "begun split held",
+        "begun split waits",
         "blob forgotten",
         "cancelled",
         "client expired",
@@ -71,6 +73,7 @@ fn check_reached(reached: &Reached) {
         "position restored",
         "position saved",
         "promoted",
+        "read to the end",
         "reader made",
         "removed",
         "resumed",

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use rondo_core::dispatcher::{
-    Record, RepetitionRange, Repetitions, SavedRepetition, ShardingPolicy, State, TargetWorkers,
-    WorkerProfile,
+    Record, RepetitionRange, Repetitions, SavedRepetition, SavedSplit, ShardingPolicy,
+    SourcePosition, SplitProgress, State, TargetWorkers, WorkerProfile,
 };
 use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId, WorkerId};
 use rondo_core::time::Time;
@@ -96,8 +96,40 @@ fn iterations() -> impl Strategy<Value = Record> {
             id: IterationId::new(id),
             job: JobId::new(job),
             repetition,
-            sources: Vec::new(),
+            sources: vec![SourcePosition {
+                source: SplitSource::counting(3),
+                repetition: 0,
+                index: 2,
+            }],
+            waiting: vec![SavedSplit { place: 1, records: 2 }],
         }),
+    ]
+}
+
+fn by_split() -> impl Strategy<Value = Record> {
+    let progress = (0_u64..3, 0_u64..3, any::<bool>());
+    let progress =
+        progress.prop_map(|(place, records, finished)| SplitProgress { place, records, finished });
+    let holding = (
+        id(),
+        proptest::collection::vec(progress, 0..2),
+        proptest::collection::vec(0_u64..4, 0..3),
+    );
+    prop_oneof![
+        3 => holding.prop_map(|(id, progress, taken)| Record::HoldSplits {
+            client: ClientId::new(id),
+            progress,
+            taken,
+            group_size: 1,
+        }),
+        1 => (id(), 0_u64..3, proptest::option::of(id())).prop_map(|(id, place, task)| {
+            Record::HandOutWaiting {
+                iteration: IterationId::new(id),
+                place,
+                task: task.map(TaskId::new),
+            }
+        }),
+        1 => id().prop_map(|id| Record::FinishIteration { id: IterationId::new(id) }),
     ]
 }
 
@@ -125,7 +157,11 @@ fn positions() -> impl Strategy<Value = Record> {
             finished: Repetitions::of(vec![RepetitionRange { first: 2, last: 4 }]),
             reading: reading
                 .into_iter()
-                .map(|repetition| SavedRepetition { repetition, sources: Vec::new() })
+                .map(|repetition| SavedRepetition {
+                    repetition,
+                    sources: Vec::new(),
+                    splits: Vec::new()
+                })
                 .collect(),
         }),
         (name(), job()).prop_map(|(name, job)| Record::RestorePosition {
@@ -171,7 +207,7 @@ fn tasks() -> impl Strategy<Value = Record> {
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
-    prop_oneof![things(), iterations(), tasks(), freeing(), positions()]
+    prop_oneof![things(), iterations(), tasks(), freeing(), positions(), by_split()]
 }
 
 proptest! {

@@ -2,7 +2,8 @@
 
 use rondo_core::dispatcher::{
     ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
-    SavedRepetitionReport, SavedSourceReport, SourceReport, TaskReport, WorkerReport,
+    SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
+    WorkerReport,
 };
 
 use crate::admin as wire;
@@ -49,12 +50,15 @@ mirror!(JobReport, JobStatus {
 });
 mirror!(IterationReport, IterationStatus {
     id, job, repetition, state, clients, tasks, tasks_finished, tasks_pending, round, block_round,
-    splits_lost, splits_again, splits_in_doubt;
+    splits_lost, splits_again, splits_in_doubt, splits_held, splits_waiting, records_acknowledged;
     sources
 });
 mirror!(SourceReport, SourceStatus { repetition, produced, total; });
 mirror!(TaskReport, TaskStatus { id, iteration, worker, state, starting_round; });
-mirror!(ClientReport, ClientStatus { id, iteration, silent_ms; });
+mirror!(ClientReport, ClientStatus {
+    id, iteration, silent_ms, splits_held, first_split, records_acknowledged;
+});
 mirror!(PositionReport, Position { name, job, saved_ms, finished, waiting; reading });
-mirror!(SavedRepetitionReport, SavedRepetition { repetition; sources });
+mirror!(SavedRepetitionReport, SavedRepetition { repetition; sources, splits });
+mirror!(SavedSplitReport, SavedSplit { place, records; });
 mirror!(SavedSourceReport, SavedSource { repetition, produced; });

@@ -21,16 +21,16 @@ message!(Job {
 });
 message!(Iteration {
     id, job, repetition, sources, tasks, pending, last_release, finished, collected, changed,
-    splits_changed, splits;
+    splits_changed, splits, by_split;
     ;
     clients
 });
 message!(SourcePosition { repetition, index; source; });
 message!(PendingTask { task, target_round, failures, ready; ; });
-message!(Client { id, iteration, acquired, changed; ; });
+message!(Client { id, iteration, acquired, splits, changed; ; });
 message!(Position { name, job, saved, finished, reading, changed; ; });
 message!(Restoration { job, position, finished, waiting, changed; ; });
-message!(SavedRepetition { repetition, sources; ; });
+message!(SavedRepetition { repetition, sources, splits; ; });
 message!(SavedSource { repetition, index; ; });
 message!(RepetitionRange { first, last; ; });
 message!(Task { id, iteration, worker, starting_round, finished, splits; ; });

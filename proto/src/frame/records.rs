@@ -161,8 +161,11 @@ kinds! {
     UseJob { id, at; }
     UseDataset { id, at; }
     CreateFinishedIteration { id, job, repetition; }
-    ResumeIteration { id, job, repetition, sources; }
+    ResumeIteration { id, job, repetition, sources, waiting; }
     SavePosition { name, job, at, finished, reading; }
     RestorePosition { name, job, at; }
     DeletePosition { name; }
+    HoldSplits { client, progress, taken, group_size; }
+    HandOutWaiting { iteration, place, task; }
+    FinishIteration { id; }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rondo_core::dispatcher::{IterationSplits, SplitSet, TaskSplits};
+use rondo_core::dispatcher::{BySplit, IterationSplits, SplitSet, TaskSplits};
 use rondo_core::ids::WorkerId;
 
 use super::error::FrameError;
@@ -11,6 +11,8 @@ use crate::journal;
 
 message!(SplitRun { source, repetition, first, count; ; });
 message!(Doubt { from, upto, count; ; });
+message!(SavedSplit { place, records; ; });
+message!(SplitProgress { place, records, finished; ; });
 
 impl Wire for SplitSet {
     type Message = Vec<journal::SplitRun>;
@@ -88,6 +90,48 @@ impl Wire for IterationSplits {
             again: Wire::read(message.again)?,
             tried: message.tried,
             strays: Wire::read(message.strays)?,
+        })
+    }
+}
+
+/// Splits by place, with the records acknowledged.
+type Places = BTreeMap<u64, u64>;
+
+impl Wire for Places {
+    type Message = Vec<journal::SavedSplit>;
+
+    fn write(&self) -> Self::Message {
+        let split = |(place, records): (&u64, &u64)| journal::SavedSplit {
+            place: *place,
+            records: *records,
+        };
+        self.iter().map(split).collect()
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        Ok(message.into_iter().map(|split| (split.place, split.records)).collect())
+    }
+}
+
+impl Wire for BySplit {
+    type Message = Option<journal::BySplit>;
+
+    fn write(&self) -> Self::Message {
+        let derived = Self { held: self.held, ..Self::default() };
+        (*self != derived).then(|| journal::BySplit {
+            waiting: self.waiting.write(),
+            group_size: self.group_size,
+            acknowledged: self.acknowledged,
+        })
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        let message = message.unwrap_or_default();
+        Ok(Self {
+            waiting: Wire::read(message.waiting)?,
+            held: 0,
+            group_size: message.group_size,
+            acknowledged: message.acknowledged,
         })
     }
 }

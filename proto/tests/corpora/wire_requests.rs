@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use prost::Message;
 use rondo_core::dispatcher::{PositionReport, Reply, Request};
-use rondo_core::limits::{HEARTBEAT_ITEMS_MAX, NAME_BYTES_MAX};
+use rondo_core::limits::{HEARTBEAT_ITEMS_MAX, NAME_BYTES_MAX, SPLITS_PER_CLIENT_MAX};
 use rondo_core::status::{Code, Status};
 use rondo_proto::admin;
 use rondo_proto::convert::{
-    DELETE_POSITION_PATH, Decoded, LIST_POSITIONS_PATH, Method, RESTORE_POSITION_PATH,
-    SAVE_POSITION_PATH, decode_position_request, decode_request, dispatcher_status,
-    encode_position_reply, report,
+    DELETE_POSITION_PATH, Decoded, Encoded, LIST_POSITIONS_PATH, Method, RESTORE_POSITION_PATH,
+    SAVE_POSITION_PATH, decode_held, decode_hold, decode_position_request, decode_request,
+    dispatcher_status, encode_hold, encode_position_reply, encode_reply, report,
 };
 
 use crate::wire_fields::{administered, received, taken};
@@ -19,6 +19,8 @@ use crate::wire_fields::{administered, received, taken};
 const TEXT_BYTES_MAX: usize = 1024;
 const POSITION_PATHS: [&str; 4] =
     [SAVE_POSITION_PATH, RESTORE_POSITION_PATH, LIST_POSITIONS_PATH, DELETE_POSITION_PATH];
+/// The first byte of what is a message about splits that readers hold.
+const HOLD_SPLITS: usize = 255;
 /// A field that no message has, as a later release may write it.
 const UNKNOWN_FIELD: [u8; 4] = [0xf8, 0xff, 0x07, 0x2a];
 
@@ -28,6 +30,9 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
         return false;
     };
     let (to, rest) = (usize::from(*to), Bytes::copy_from_slice(rest));
+    if to == HOLD_SPLITS {
+        return check_hold(&rest) | check_held(&rest);
+    }
     let methods = Method::ALL.len();
     match to % (methods + POSITION_PATHS.len() + 2) {
         to if to < methods => check_method(Method::ALL[to], &rest),
@@ -133,6 +138,35 @@ fn bytes_again(path: &str, bytes: &Bytes) -> Vec<u8> {
         LIST_POSITIONS_PATH => again::<admin::ListPositionsRequest>(bytes),
         _ => again::<admin::DeletePositionRequest>(bytes),
     }
+}
+
+fn check_hold(bytes: &Bytes) -> bool {
+    match decode_hold(bytes) {
+        Err(status) => {
+            check_refusal(&status, "HoldSplitsRequest");
+            assert_eq!(status.code, Code::InvalidArgument, "{status}");
+            false
+        }
+        Ok(request) => {
+            assert!(request.hold <= SPLITS_PER_CLIENT_MAX);
+            assert!(request.progress.len() <= SPLITS_PER_CLIENT_MAX);
+            assert!(request.group.index < request.group.size);
+            assert_eq!(decode_hold(&encode_hold(&request)), Ok(request));
+            true
+        }
+    }
+}
+
+fn check_held(bytes: &Bytes) -> bool {
+    let Ok(held) = decode_held(bytes) else {
+        return false;
+    };
+    assert!(held.splits.is_sorted_by_key(|split| split.place), "{held:?}");
+    let Encoded::Message(again) = encode_reply(Reply::SplitsHeld(held.clone())) else {
+        panic!("{held:?} is no message");
+    };
+    assert_eq!(decode_held(&again), Ok(held));
+    true
 }
 
 fn check_report(bytes: &Bytes) -> bool {

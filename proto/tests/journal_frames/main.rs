@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod coordination;
+mod splits;
 mod values;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rondo_core::control::{Part, Record};
-use rondo_core::dispatcher::Record as DispatcherRecord;
+use rondo_core::dispatcher::{Record as DispatcherRecord, SplitProgress};
 use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
 use rondo_proto::frame::{
@@ -96,6 +97,30 @@ fn released_bytes_stay_readable() {
     let released =
         [0x0a, 0x0f, 0x0a, 0x0d, 0x52, 0x0b, 0x08, 0x01, 0x11, 0x02, 0x01, 0, 0, 0, 0, 0, 0];
     assert_eq!(decode_records(&released), Ok(one(client)));
+}
+
+/// Client 3000 has read split 7 and is 258 records far in split 8, and holds split 9 from now on,
+/// as whoever comes gets the next one.
+#[test]
+fn held_splits_cost_few_bytes_and_stay_readable() {
+    let progress = |place, records, finished| SplitProgress { place, records, finished };
+    let held = DispatcherRecord::HoldSplits {
+        client: ClientId::new(3000),
+        progress: vec![progress(7, 1, true), progress(8, 258, false)],
+        taken: vec![9],
+        group_size: 1,
+    };
+    let released = [
+        0x0a, 0x1c, 0x0a, 0x1a, 0xe2, 0x03, 0x17, // A record of kind 60.
+        0x08, 0xb8, 0x17, // Its client.
+        0x12, 0x06, 0x08, 0x07, 0x10, 0x01, 0x18, 0x01, // What is read.
+        0x12, 0x05, 0x08, 0x08, 0x10, 0x82, 0x02, // What is being read.
+        0x1a, 0x01, 0x09, // What is taken.
+        0x20, 0x01,
+    ];
+    // Kind 60 is three bytes long with its length, so that the lengths above follow.
+    assert_eq!(encode_records(&one(held.clone())), released);
+    assert_eq!(decode_records(&released), Ok(one(held)));
 }
 
 #[test]

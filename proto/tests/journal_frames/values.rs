@@ -13,9 +13,13 @@ use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, Lsn, Task
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
+use crate::splits::{
+    by_split, by_split_record, iteration_splits, places, saved_split, task_splits,
+};
+
 macro_rules! numbered {
     ($($name:ident: $id:ident),*) => {
-        $(fn $name() -> impl Strategy<Value = $id> {
+        $(pub(super) fn $name() -> impl Strategy<Value = $id> {
             any::<i64>().prop_map($id::new)
         })*
     };
@@ -274,9 +278,14 @@ fn freeing_record() -> impl Strategy<Value = DispatcherRecord> {
 fn position_record() -> impl Strategy<Value = DispatcherRecord> {
     use DispatcherRecord as R;
     prop_oneof![
-        (iteration(), job(), any::<i64>(), vec(position(), 0..3)).prop_map(
-            |(id, job, repetition, sources)| R::ResumeIteration { id, job, repetition, sources }
-        ),
+        (iteration(), job(), any::<i64>(), vec(position(), 0..3), vec(saved_split(), 0..3))
+            .prop_map(|(id, job, repetition, sources, waiting)| R::ResumeIteration {
+                id,
+                job,
+                repetition,
+                sources,
+                waiting
+            }),
         position_value().prop_map(|position| R::SavePosition {
             name: position.name,
             job: position.job,
@@ -304,8 +313,9 @@ fn repetitions() -> impl Strategy<Value = core::Repetitions> {
 fn saved_repetition() -> impl Strategy<Value = core::SavedRepetition> {
     let source = (any::<i64>(), any::<u64>())
         .prop_map(|(repetition, index)| core::SavedSource { repetition, index });
-    (any::<i64>(), vec(source, 0..3))
-        .prop_map(|(repetition, sources)| core::SavedRepetition { repetition, sources })
+    (any::<i64>(), vec(source, 0..3), vec(saved_split(), 0..3)).prop_map(
+        |(repetition, sources, splits)| core::SavedRepetition { repetition, sources, splits },
+    )
 }
 
 fn position_value() -> impl Strategy<Value = core::Position> {
@@ -324,7 +334,8 @@ fn position_value() -> impl Strategy<Value = core::Position> {
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {
-    prop_oneof![big_record(), small_record(), freeing_record(), position_record()]
+    let small = prop_oneof![small_record(), by_split_record()];
+    prop_oneof![big_record(), small, freeing_record(), position_record()]
         .prop_map(Record::Dispatcher)
 }
 
@@ -375,51 +386,12 @@ fn pending() -> impl Strategy<Value = core::PendingTask> {
     })
 }
 
-fn split_set() -> impl Strategy<Value = core::SplitSet> {
-    let run = (0..3_u32, 0..3_i64, 0..9_u64, 1..9_u64);
-    let run = run.prop_map(|(source, repetition, first, count)| core::SplitRun {
-        source,
-        repetition,
-        first: first * 10,
-        count,
-    });
-    // Runs of a set do not overlap.
-    let places = |run: &core::SplitRun| (run.source, run.repetition, run.first);
-    vec(run, 0..5).prop_map(move |mut runs| {
-        runs.sort_by_key(places);
-        runs.dedup_by_key(|run| places(run));
-        runs.into_iter().collect()
-    })
-}
-
-fn task_splits() -> impl Strategy<Value = core::TaskSplits> {
-    let set = (split_set(), any::<u64>(), any::<u64>());
-    let set = set.prop_map(|(remembered, forgotten, unattributed_before)| core::TaskSplits {
-        remembered,
-        forgotten,
-        unattributed_before,
-    });
-    prop_oneof![Just(core::TaskSplits::default()), set]
-}
-
-fn iteration_splits() -> impl Strategy<Value = core::IterationSplits> {
-    let doubt = (any::<u64>(), any::<u64>(), any::<u64>());
-    let doubt = doubt.prop_map(|(from, upto, count)| core::Doubt { from, upto, count });
-    let strays = prop::collection::btree_map(worker(), any::<u64>(), 0..3);
-    let counts = (any::<u64>(), any::<u64>(), option::of(any::<u64>()));
-    let all = (counts, doubt, split_set(), strays);
-    let all = all.prop_map(|((unattributed, lost, tried), doubt, again, strays)| {
-        core::IterationSplits { unattributed, doubt, lost, again, tried, strays }
-    });
-    prop_oneof![Just(core::IterationSplits::default()), all]
-}
-
 fn iteration_value() -> impl Strategy<Value = core::Iteration> {
     let named = (iteration(), job(), any::<i64>());
     let lists = (vec(position(), 0..3), vec(task(), 0..4), vec(pending(), 0..3));
     let flags = (option::of(time()), any::<bool>(), any::<bool>());
-    (named, lists, flags, (lsn(), lsn()), iteration_splits()).prop_map(
-        |(named, lists, flags, (changed, splits_changed), splits)| core::Iteration {
+    (named, lists, flags, (lsn(), lsn()), (iteration_splits(), by_split())).prop_map(
+        |(named, lists, flags, (changed, splits_changed), (splits, by_split))| core::Iteration {
             id: named.0,
             job: named.1,
             repetition: named.2,
@@ -433,14 +405,21 @@ fn iteration_value() -> impl Strategy<Value = core::Iteration> {
             changed,
             splits_changed,
             splits,
+            by_split,
         },
     )
 }
 
 fn client_value() -> impl Strategy<Value = core::Client> {
-    (client(), iteration(), time(), lsn()).prop_map(|(id, iteration, acquired, changed)| {
-        core::Client { id, iteration, acquired, changed }
-    })
+    (client(), iteration(), time(), lsn(), places()).prop_map(
+        |(id, iteration, acquired, changed, splits)| core::Client {
+            id,
+            iteration,
+            acquired,
+            splits,
+            changed,
+        },
+    )
 }
 
 fn task_value() -> impl Strategy<Value = core::Task> {

@@ -95,12 +95,13 @@ fn was_handed_out(iteration: &Iteration, run: &SplitRun) -> bool {
 pub(super) fn iterations_stay_open_for_splits(state: &State) -> Result<(), String> {
     for iteration in state.iterations.values() {
         let splits = &iteration.splits;
-        if iteration.finished && !(splits.again.is_empty() && splits.strays.is_empty()) {
-            return Err(format!("iteration {} is finished: {splits:?}", iteration.id));
+        if iteration.finished && (iteration.awaits() || !splits.strays.is_empty()) {
+            let by_split = &iteration.by_split;
+            return Err(format!("iteration {} is finished: {splits:?} {by_split:?}", iteration.id));
         }
         let coordinated = state.index.open_coordinated.contains(&iteration.id);
         let idle = !iteration.finished && state.has_only_finished_tasks(iteration);
-        if idle && !coordinated && splits.again.is_empty() {
+        if idle && !coordinated && !iteration.awaits() {
             return Err(format!("iteration {} waits for nothing", iteration.id));
         }
     }

@@ -448,3 +448,54 @@ fn d44_sees_a_doubt_about_splits_that_are_none() {
         iteration.splits.doubt.widen(0, 1);
     });
 }
+
+/// The client of the dynamic iteration holds its first split.
+fn hold(state: &mut State) {
+    let record = Record::HoldSplits {
+        client: ClientId::new(3000),
+        progress: Vec::new(),
+        taken: vec![0],
+        group_size: 1,
+    };
+    state.apply(Lsn::new(90), &record).unwrap();
+    assert_eq!(invariant::check_state(state), Ok(()));
+}
+
+#[test]
+fn d43_sees_a_split_held_at_the_end() {
+    assert_violates("D43", |state| {
+        state.apply(Lsn::new(89), &Record::FinishTask { id: ACTIVE }).unwrap();
+        state.iterations.get_mut(&DYNAMIC).unwrap().by_split.waiting.insert(0, 0);
+    });
+}
+
+#[test]
+fn d45_sees_a_split_in_two_places() {
+    assert_violates("D45", |state| {
+        hold(state);
+        state.iterations.get_mut(&DYNAMIC).unwrap().by_split.waiting.insert(0, 0);
+    });
+    assert_violates("D45", |state| {
+        hold(state);
+        let task = state.tasks.get_mut(&ACTIVE).unwrap();
+        task.splits.remembered = [run(0, 1)].into_iter().collect();
+    });
+}
+
+#[test]
+fn d45_sees_a_split_that_was_never_handed_out_or_is_miscounted() {
+    assert_violates("D45", |state| {
+        hold(state);
+        state.clients.get_mut(&ClientId::new(3000)).unwrap().splits.insert(1, 0);
+        state.iterations.get_mut(&DYNAMIC).unwrap().by_split.held = 2;
+    });
+    assert_violates("D45", |state| {
+        hold(state);
+        state.iterations.get_mut(&DYNAMIC).unwrap().by_split.held = 0;
+    });
+}
+
+#[test]
+fn d46_sees_a_reader_that_nobody_looks_at() {
+    assert_dispatcher_violates("D46", |dispatcher| hold(&mut dispatcher.state));
+}

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
+use super::by_split::silent_readers_are_noticed;
 use super::graph::same;
 use crate::dispatcher::machine::Dispatcher;
 use crate::ids::CallId;
@@ -32,6 +33,11 @@ pub(crate) const DISPATCHER_INVARIANTS: &[Invariant<Dispatcher>] = &[
         sentence: "every worker that is not lost is looked at no later than its patience ends, and \
                    no other is",
         check: silent_workers_are_noticed,
+    },
+    Invariant {
+        number: "D46",
+        sentence: "every client that holds splits is looked at no later than its patience ends",
+        check: silent_readers_are_noticed,
     },
 ];
 

@@ -12,6 +12,7 @@ use rondo_core::time::{Duration, Time};
 
 use super::Heard;
 use super::freeing::note_use;
+use super::holding::Shared;
 use super::positions::{Position, Waits};
 use super::splitting::Given;
 
@@ -71,6 +72,7 @@ pub(crate) struct Iteration {
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) released: Option<Time>,
     pub(crate) given: Given,
+    pub(crate) shared: Shared,
     pub(crate) finished: bool,
     pub(crate) collected: bool,
 }
@@ -87,6 +89,8 @@ pub(crate) struct Pending {
 pub(crate) struct Client {
     pub(crate) iteration: IterationId,
     pub(super) joined: Time,
+    /// Places of the splits it holds, with the records acknowledged.
+    pub(crate) splits: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -196,6 +200,10 @@ impl Kept {
         iteration.pending.iter_mut().for_each(|pending| {
             pending.ready.remove(&id);
         });
+        if !client.splits.is_empty() {
+            iteration.given.tried = None;
+        }
+        iteration.shared.waiting.extend(client.splits);
         true
     }
 
@@ -223,10 +231,11 @@ impl Kept {
     }
 
     /// Ends an iteration: all its tasks are over, those not yet agreed on too.
-    fn end(&mut self, id: IterationId) {
+    pub(super) fn end(&mut self, id: IterationId) {
         let iteration = self.iteration_mut(id).unwrap();
         iteration.finished = true;
         iteration.given.give_up();
+        iteration.shared.waiting.clear();
         let pending = std::mem::take(&mut iteration.pending);
         iteration.active.extend(pending.into_iter().map(|pending| pending.task));
         let of = |(_, task): &(&TaskId, &mut Task)| task.iteration == id;
@@ -237,6 +246,8 @@ impl Kept {
         let ended: Vec<TaskId> = ended.collect();
         let given = &mut self.iteration_mut(id).unwrap().given;
         ended.into_iter().for_each(|task| given.forget(task));
+        let clients = self.clients.values_mut().filter(|client| client.iteration == id);
+        clients.for_each(|client| client.splits.clear());
     }
 
     pub(super) fn update(&mut self, progress: &[(TaskId, bool)]) -> Reply {
@@ -263,7 +274,7 @@ impl Kept {
     pub(super) fn end_if_over(&mut self, id: IterationId) {
         let active = &self.iteration(id).unwrap().active;
         let over = active.iter().all(|task| self.tasks[task].finished);
-        if !active.is_empty() && over && !self.needs_reader(id) {
+        if !active.is_empty() && over && !self.awaits(id) {
             self.end(id);
         }
     }

@@ -2,6 +2,7 @@
 //! answers must be those of the real one.
 
 mod freeing;
+pub(crate) mod holding;
 mod kept;
 mod losing;
 mod positions;
@@ -121,6 +122,7 @@ impl Model {
                 let asked = (*iteration, *repetition, *source);
                 self.kept.split(asked, asker.as_deref())
             }
+            Request::HoldSplits(request) => self.hold(now, request),
             Request::GetWorkers => {
                 let addresses = self.kept.workers.iter().map(|w| w.address.as_str().into());
                 Ok(Reply::Workers(addresses.collect()))
@@ -162,6 +164,7 @@ impl Model {
         }
         self.votes.retain(|_, vote| !vote.waiting.is_empty());
         self.lose_silent(now, refuses);
+        self.give_up_silent_readers(now, refuses);
         if now >= self.next_maintenance {
             self.next_maintenance = now.after(self.config.job_gc_check_interval);
             if !refuses {
@@ -172,7 +175,8 @@ impl Model {
     }
 
     fn maintain(&mut self, now: Time) {
-        let silent = self.kept.clients.iter().filter(|(id, client)| match self.heard.get(id) {
+        let others = self.kept.clients.iter().filter(|(_, client)| client.splits.is_empty());
+        let silent = others.filter(|(id, client)| match self.heard.get(id) {
             Some(heard) => now.since(*heard) > self.config.client_timeout,
             None => now.since(client.joined) > self.config.client_first_heartbeat_timeout,
         });

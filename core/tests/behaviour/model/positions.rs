@@ -3,18 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::dispatcher::{
-    PositionReport, Reply, SavedRepetitionReport, SavedSourceReport, ShardingPolicy, SplitPlan,
-    SplitSource,
+    PositionReport, Reply, SavedRepetitionReport, SavedSourceReport, SavedSplitReport,
+    ShardingPolicy, SplitPlan, SplitSource,
 };
 use rondo_core::ids::{IterationId, JobId};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
+use super::holding::Shared;
 use super::kept::{Iteration, Job, Kept};
+use super::splitting::nth;
 use super::{Heard, Model};
 
-/// Where the sources of a repetition stood: pass and splits handed out.
-type Stand = Vec<(i64, usize)>;
+/// Where a repetition stood.
+#[derive(Clone, Debug, PartialEq)]
+struct Stand {
+    /// Pass and splits handed out, of each source.
+    sources: Vec<(i64, usize)>,
+    /// Splits that clients were reading or were to read, with the records acknowledged.
+    splits: BTreeMap<u64, u64>,
+}
+
+/// Sources with the pass and the splits handed out.
+type Begun = Vec<(SplitSource, i64, usize)>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Position {
@@ -56,8 +67,12 @@ impl Kept {
                 finished.insert(iteration.repetition);
             } else {
                 let sources = iteration.sources.iter();
-                let stand = sources.map(|(_, pass, given)| (*pass, *given)).collect();
-                reading.insert(iteration.repetition, stand);
+                let sources = sources.map(|(_, pass, given)| (*pass, *given)).collect();
+                let mut splits = iteration.shared.waiting.clone();
+                for client in self.clients_of(iteration.id) {
+                    splits.extend(self.clients[&client].splits.clone());
+                }
+                reading.insert(iteration.repetition, Stand { sources, splits });
             }
         }
         let position = Position { job: job.into(), saved: now, finished, reading };
@@ -72,9 +87,12 @@ impl Kept {
             repetition: *pass,
             produced: *given as u64,
         };
+        let split =
+            |(place, records): (&u64, &u64)| SavedSplitReport { place: *place, records: *records };
         let reading = position.reading.iter().map(|(repetition, stand)| {
-            let sources = stand.iter().map(source).collect();
-            SavedRepetitionReport { repetition: *repetition, sources }
+            let sources = stand.sources.iter().map(source).collect();
+            let splits = stand.splits.iter().map(split).collect();
+            SavedRepetitionReport { repetition: *repetition, sources, splits }
         });
         let waiting = self.waits.iter().filter(|(_, w)| w.position == name);
         PositionReport {
@@ -112,15 +130,16 @@ impl Kept {
         job: JobId,
         repetition: i64,
         sources: &[SplitSource],
-    ) -> Result<Vec<(SplitSource, i64, usize)>, Code> {
+    ) -> Result<(Begun, Shared), Code> {
         let job = self.jobs.iter().find(|known| known.id == job).unwrap();
         let dynamic = job.request.sharding == ShardingPolicy::Dynamic;
         let name = job.request.name.clone().unwrap_or_default();
         let waits = self.waits.get_mut(&name);
         let Some(waits) = waits.filter(|waits| waits.waiting.contains_key(&repetition)) else {
-            return Ok(sources.iter().map(|source| (*source, 0, 0)).collect());
+            let begun = sources.iter().map(|source| (*source, 0, 0)).collect();
+            return Ok((begun, Shared::default()));
         };
-        if !dynamic || waits.waiting[&repetition].len() != sources.len() {
+        if !dynamic || waits.waiting[&repetition].sources.len() != sources.len() {
             return Err(Code::FailedPrecondition);
         }
         let stand = waits.waiting.remove(&repetition).unwrap();
@@ -128,10 +147,13 @@ impl Kept {
             self.waits.remove(&name);
         }
         self.resumed += 1;
-        let begun = sources.iter().zip(stand);
-        Ok(begun
-            .map(|(source, (pass, given))| (*source, pass, given.min(source.len() as usize)))
-            .collect())
+        let begun = sources.iter().zip(stand.sources);
+        let begun =
+            begun.map(|(source, (pass, given))| (*source, pass, given.min(source.len() as usize)));
+        let splits = stand.splits.into_iter();
+        let left = splits.filter(|(place, _)| nth(&sources[0], *place as usize).is_some());
+        let shared = Shared { waiting: left.collect(), ..Shared::default() };
+        Ok((begun.collect(), shared))
     }
 
     /// An iteration of a repetition known to be finished.
@@ -149,6 +171,7 @@ impl Kept {
             released: None,
             finished: true,
             given: Default::default(),
+            shared: Shared::default(),
             collected: false,
         });
         id
@@ -168,7 +191,7 @@ impl Model {
                 Some(SplitPlan::Splittable(sources)) => sources.len(),
                 _ => 0,
             };
-            if position.reading.values().any(|stand| stand.len() != sources) {
+            if position.reading.values().any(|stand| stand.sources.len() != sources) {
                 return Err(Code::FailedPrecondition);
             }
         }

@@ -1,5 +1,7 @@
 //! What clients do in the model: join, heartbeat, leave; and splits.
 
+use std::collections::BTreeMap;
+
 use rondo_core::dispatcher::{
     ClientHeartbeat, ClientHeartbeatReply, Reply, ShardingPolicy, SplitPlan, TaskInfo,
 };
@@ -28,7 +30,7 @@ impl Model {
         };
         let id = ClientId::new(3000 + self.kept.clients_ever);
         self.kept.clients_ever += 1;
-        self.kept.clients.insert(id, Client { iteration, joined: now });
+        self.kept.clients.insert(id, Client { iteration, joined: now, splits: BTreeMap::new() });
         Ok(Reply::Client(id))
     }
 
@@ -52,7 +54,7 @@ impl Model {
                 return Err(Code::NotFound);
             }
         }
-        let begun = self.kept.resume(job, repetition, &sources)?;
+        let (begun, shared) = self.kept.resume(job, repetition, &sources)?;
         let id = IterationId::new(2000 + self.kept.iterations_ever);
         self.kept.iterations_ever += 1;
         let addresses: Vec<String> = self
@@ -72,6 +74,7 @@ impl Model {
             pending: Default::default(),
             released: None,
             given: Default::default(),
+            shared,
             finished: false,
             collected: false,
         });
@@ -111,9 +114,12 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, now: Time, client: ClientId) -> Heard {
-        match self.kept.release(now, client) {
-            true => Ok(Reply::ClientReleased),
-            false => Err(Code::NotFound),
+        let held = self.kept.clients.get(&client).filter(|client| !client.splits.is_empty());
+        let bereaved = held.map(|client| client.iteration);
+        if !self.kept.release(now, client) {
+            return Err(Code::NotFound);
         }
+        bereaved.into_iter().for_each(|id| self.kept.make_reader(id));
+        Ok(Reply::ClientReleased)
     }
 }

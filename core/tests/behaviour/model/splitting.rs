@@ -89,6 +89,17 @@ impl Kept {
         {
             return Ok(Reply::Split(Some(split)));
         }
+        let mut active = self.iteration(id).unwrap().active.iter();
+        if reader != Some(None)
+            && (at, repetition) == (0, 0)
+            && active.any(|task| !self.tasks[task].finished)
+            && let Some(place) = self.waiting_for_workers(id)
+        {
+            let iteration = self.iteration_mut(id).unwrap();
+            iteration.shared.waiting.remove(&place);
+            iteration.given.add((0, 0, place as usize), reader.flatten());
+            return Ok(Reply::Split(nth(&iteration.sources[0].0, place as usize)));
+        }
         let iteration = self.iteration_mut(id).unwrap();
         if iteration.collected || repetition < iteration.sources[at].1 {
             return Ok(Reply::Split(None));
@@ -167,31 +178,38 @@ impl Kept {
         let mut active = iteration.active.iter();
         !iteration.active.is_empty()
             && active.all(|task| self.tasks[task].finished)
-            && iteration.given.count(&Holder::Again) > 0
+            && self.held(id) == 0
+            && self.to_be_given(id) > 0
     }
 
     pub(super) fn note_reader(&mut self, id: IterationId) {
         if self.needs_reader(id) {
-            let given = &mut self.iteration_mut(id).unwrap().given;
-            given.tried = Some(given.count(&Holder::Again));
+            let count = self.to_be_given(id);
+            self.iteration_mut(id).unwrap().given.tried = Some(count);
         }
     }
 
     pub(super) fn give_up_in_vain(&mut self, id: IterationId) {
-        if self.needs_reader(id) {
-            let given = &mut self.iteration_mut(id).unwrap().given;
-            if given.tried == Some(given.count(&Holder::Again)) {
-                given.give_up();
-            }
+        let count = self.to_be_given(id);
+        let iteration = self.iteration(id).unwrap();
+        if self.needs_reader(id) && iteration.given.tried == Some(count) {
+            let iteration = self.iteration_mut(id).unwrap();
+            let waiting = std::mem::take(&mut iteration.shared.waiting).into_keys();
+            let lost = waiting.map(|place| ((0, 0, place as usize), Holder::Lost));
+            iteration.given.splits.extend(lost);
+            iteration.given.give_up();
         }
     }
 
     /// Somebody who lives gets a task to read what nobody else would.
     pub(super) fn make_reader(&mut self, id: IterationId) {
-        let iteration = self.iteration(id).unwrap();
-        if iteration.finished || !self.needs_reader(id) {
-            return;
+        if !self.iteration(id).unwrap().finished && self.needs_reader(id) {
+            self.make_another_task(id);
         }
+    }
+
+    pub(super) fn make_another_task(&mut self, id: IterationId) {
+        let iteration = self.iteration(id).unwrap();
         let took_part = iteration.active.iter().map(|task| &self.tasks[task].address);
         let anybody = self.workers.iter().map(|worker| &worker.address);
         let living = took_part.chain(anybody).find(|address| !self.lost.contains(*address));
@@ -213,7 +231,7 @@ impl Kept {
 }
 
 /// The nth number of a range, by counting.
-fn nth(source: &SplitSource, n: usize) -> Option<i64> {
+pub(super) fn nth(source: &SplitSource, n: usize) -> Option<i64> {
     let inside = |value: i64| match source.step > 0 {
         true => value < source.stop,
         false => value > source.stop,

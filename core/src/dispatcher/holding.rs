@@ -1,0 +1,182 @@
+//! Reading by split: clients hold splits, say how far they have read them, and leave them to others
+//! when they are gone.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::by_split::{Group, SplitProgress, next_places};
+use super::machine::{Answer, Dispatcher, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::{HeldSplit, Reply, SplitsHeld};
+use super::request::HoldSplits;
+use super::state::{Client, Iteration, SourcePosition, State, Task};
+use super::types::ShardingPolicy;
+use crate::ids::{ClientId, IterationId};
+use crate::limits::SPLITS_PER_CLIENT_MAX;
+
+impl Dispatcher {
+    /// Takes what a client has read, and hands it splits until it holds as many as it wants.
+    pub(super) fn hold_splits(&mut self, turn: &mut Turn<'_>, request: &HoldSplits) -> Answer {
+        let client = self.client(request.client)?;
+        let (id, known_since) = (client.iteration, client.changed);
+        self.leases.hear_client(request.client, turn.now);
+        self.check_not_collected(id)?;
+        let iteration = self.iteration(id)?;
+        if iteration.finished {
+            let reply = SplitsHeld { splits: Vec::new(), finished: true };
+            return Ok((Reply::SplitsHeld(reply), iteration.changed.max(known_since)));
+        }
+        let source = self.check_by_split(iteration)?;
+        check_group(iteration, request.group)?;
+        let record = decide_holding(self.client(request.client)?, iteration, source, request);
+        let before = turn.log.last();
+        self.commit(turn, record)?;
+        self.watch_reader(request.client, turn.now);
+        self.finish_if_read(turn, id)?;
+        self.make_task_for_clients(turn, id)?;
+        let (reply, rests_on) = self.splits_of(request)?;
+        let written = turn.log.last();
+        Ok((reply, if written > before { written } else { rests_on }))
+    }
+
+    /// Only one source, and every element to one consumer.
+    fn check_by_split<'a>(&self, of: &'a Iteration) -> Result<&'a SourcePosition, Refusal> {
+        let iteration = of.id;
+        let job = self.state.jobs().get(&of.job);
+        let policy = job.map_or(ShardingPolicy::Off, |job| job.sharding);
+        if policy != ShardingPolicy::Dynamic {
+            return Err(Refusal::NotDynamic { iteration, policy: policy.name() });
+        }
+        if job.is_some_and(|job| job.consumers.is_some()) {
+            let problem = "its job has num_consumers, so that consumers read by rounds";
+            return Err(Refusal::NotBySplit { iteration, problem });
+        }
+        match of.sources.as_slice() {
+            [source] => Ok(source),
+            _ => {
+                let problem = "its dataset has not exactly one source of splits";
+                Err(Refusal::NotBySplit { iteration, problem })
+            }
+        }
+    }
+
+    /// Ends an iteration that clients have read to its end, but for what workers still read
+    /// that took splits themselves.
+    fn finish_if_read(&mut self, turn: &mut Turn<'_>, id: IterationId) -> Result<(), Refusal> {
+        if self.state.is_read(self.iteration(id)?) {
+            self.commit(turn, [Record::FinishIteration { id }])?;
+        }
+        Ok(())
+    }
+
+    /// What is not read yet needs somebody who reads it, and workers drop finished tasks.
+    fn make_task_for_clients(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: IterationId,
+    ) -> Result<(), Refusal> {
+        let iteration = self.iteration(id)?;
+        match iteration.awaits() && self.state.has_only_finished_tasks(iteration) {
+            true => self.make_another_task(turn, id),
+            false => Ok(()),
+        }
+    }
+
+    /// What a client holds, with the newest record that the answer rests on.
+    fn splits_of(&self, request: &HoldSplits) -> Answer {
+        let client = self.client(request.client)?;
+        let iteration = self.iteration(client.iteration)?;
+        let source = iteration.sources.first().map(|position| position.source);
+        let held = client.splits.iter().filter_map(|(place, records)| {
+            let split = source?.split_at(*place)?;
+            Some(HeldSplit { place: *place, split, records: *records })
+        });
+        let reply = SplitsHeld { splits: held.collect(), finished: iteration.finished };
+        // Whether there is more for it, and how many its group are, is what others have done.
+        let after = client.changed.max(iteration.splits_changed).max(iteration.changed);
+        Ok((Reply::SplitsHeld(reply), after))
+    }
+
+    /// How many splits a client holds.
+    pub(super) fn splits_held_by(&self, id: ClientId) -> u64 {
+        let client = self.state.clients().get(&id);
+        client.map_or(0, |client| u64::try_from(client.splits.len()).unwrap_or(u64::MAX))
+    }
+}
+
+impl State {
+    /// Whether everything of an iteration that is read by split has been handed out and read.
+    fn is_read(&self, of: &Iteration) -> bool {
+        let [source] = of.sources.as_slice() else {
+            return false;
+        };
+        let handed_out = source.repetition > 0 || source.index >= source.source.len();
+        handed_out && !of.finished && !of.awaits() && !self.has_taker(of)
+    }
+
+    /// Whether some unfinished task may still read splits that its worker took.
+    fn has_taker(&self, of: &Iteration) -> bool {
+        let takes = |task: &Task| !task.finished && task.splits.may_hold_any(&of.splits);
+        let mut tasks = of.tasks.iter().filter_map(|id| self.tasks().get(id));
+        tasks.any(takes)
+    }
+}
+
+impl Iteration {
+    /// Whether splits that were handed out have yet to be read, as far as tasks do not.
+    pub(super) fn awaits(&self) -> bool {
+        self.by_split.held > 0 || self.to_be_handed_out_again() > 0
+    }
+
+    /// How many splits wait to be handed out again.
+    pub(super) fn to_be_handed_out_again(&self) -> u64 {
+        self.splits.again.count().saturating_add(self.by_split.waiting_count())
+    }
+}
+
+/// All readers of an iteration say the same number, as long as any of them holds a split.
+fn check_group(of: &Iteration, group: Group) -> Result<(), Refusal> {
+    match of.by_split.group_size {
+        Some(agreed) if agreed != group.size && of.by_split.held > 0 => {
+            Err(Refusal::OtherGroup { iteration: of.id, asked: group.size, agreed })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a client's request changes, if anything.
+fn decide_holding(
+    client: &Client,
+    of: &Iteration,
+    source: &SourcePosition,
+    request: &HoldSplits,
+) -> Option<Record> {
+    let progress = progress_of(client, &request.progress);
+    let finished = progress.iter().filter(|progress| progress.finished).count();
+    let left = client.splits.len().saturating_sub(finished);
+    let wanted = request.hold.min(SPLITS_PER_CLIENT_MAX).saturating_sub(left);
+    let taken = next_places(of, source, request.group, wanted);
+    if progress.is_empty() && taken.is_empty() {
+        return None;
+    }
+    Some(Record::HoldSplits { client: client.id, progress, taken, group_size: request.group.size })
+}
+
+/// What is new in what a client says of the splits it holds.
+fn progress_of(client: &Client, said: &[SplitProgress]) -> Vec<SplitProgress> {
+    let mut new: BTreeMap<u64, SplitProgress> = BTreeMap::new();
+    for said in said {
+        let Some(known) = client.splits.get(&said.place) else {
+            continue;
+        };
+        let nothing = SplitProgress { place: said.place, records: *known, finished: false };
+        let progress = new.entry(said.place).or_insert(nothing);
+        progress.records = progress.records.max(said.records);
+        progress.finished |= said.finished;
+    }
+    let is_new = |progress: &SplitProgress| {
+        progress.finished || client.splits.get(&progress.place) != Some(&progress.records)
+    };
+    new.into_values().filter(is_new).collect()
+}

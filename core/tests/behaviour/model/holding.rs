@@ -1,0 +1,182 @@
+//! Reading by split in the model: splits are looked for one by one.
+
+use std::collections::BTreeMap;
+
+use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, Reply, ShardingPolicy, SplitsHeld};
+use rondo_core::ids::{ClientId, IterationId};
+use rondo_core::status::Code;
+use rondo_core::time::{Duration, Time};
+
+use super::kept::Kept;
+use super::splitting::{Holder, nth};
+use super::{Heard, Model};
+
+/// What is known of the splits that clients share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Shared {
+    /// Places that nobody holds, with the records acknowledged.
+    pub(crate) waiting: BTreeMap<u64, u64>,
+    /// How many readers there are, as they say.
+    pub(crate) group: Option<u32>,
+    pub(crate) acknowledged: u64,
+}
+
+impl Kept {
+    pub(super) fn hold(&mut self, request: &HoldSplits) -> Heard {
+        let client = self.clients.get(&request.client).ok_or(Code::NotFound)?;
+        let id = client.iteration;
+        let iteration = self.iteration(id).unwrap();
+        if iteration.collected {
+            return Err(Code::FailedPrecondition);
+        }
+        if iteration.finished {
+            return Ok(Reply::SplitsHeld(SplitsHeld { splits: Vec::new(), finished: true }));
+        }
+        let job = self.job_of(iteration);
+        let alone = job.consumers.is_none() && iteration.sources.len() == 1;
+        if job.sharding != ShardingPolicy::Dynamic || !alone {
+            return Err(Code::FailedPrecondition);
+        }
+        let other = iteration.shared.group.is_some_and(|size| size != request.group.size);
+        if other && self.held(id) > 0 {
+            return Err(Code::InvalidArgument);
+        }
+        self.acknowledge(id, request);
+        while self.clients[&request.client].splits.len() < request.hold {
+            let Some((place, records)) = self.next_for(id, request.group) else { break };
+            self.clients.get_mut(&request.client).unwrap().splits.insert(place, records);
+            self.iteration_mut(id).unwrap().shared.group = Some(request.group.size);
+        }
+        if self.is_read(id) {
+            self.end(id);
+        }
+        if self.awaits(id) && self.has_only_finished_tasks(id) {
+            self.make_another_task(id);
+        }
+        Ok(Reply::SplitsHeld(self.answer_to(request.client)))
+    }
+
+    fn acknowledge(&mut self, id: IterationId, request: &HoldSplits) {
+        let client = self.clients.get_mut(&request.client).unwrap();
+        let before: u64 = client.splits.values().sum();
+        for progress in &request.progress {
+            if let Some(records) = client.splits.get_mut(&progress.place) {
+                *records = progress.records.max(*records);
+            }
+        }
+        let after: u64 = client.splits.values().sum();
+        for progress in request.progress.iter().filter(|progress| progress.finished) {
+            client.splits.remove(&progress.place);
+        }
+        self.iteration_mut(id).unwrap().shared.acknowledged += after - before;
+    }
+
+    /// Takes the lowest place there is for a reader of this group.
+    fn next_for(&mut self, id: IterationId, group: Group) -> Option<(u64, u64)> {
+        let own = |place: &u64| place % u64::from(group.size) == u64::from(group.index);
+        let iteration = self.iteration_mut(id).unwrap();
+        let waiting = iteration.shared.waiting.keys().copied().find(own);
+        let given = &mut iteration.given.splits;
+        let again = |(place, holder): &((usize, i64, usize), Holder)| {
+            (*holder == Holder::Again && (place.0, place.1) == (0, 0)).then_some(place.2 as u64)
+        };
+        let again = given.iter().filter_map(again).filter(|place| own(place)).min();
+        match (waiting, again) {
+            (Some(place), other) if other.is_none_or(|other| place < other) => {
+                return Some((place, iteration.shared.waiting.remove(&place)?));
+            }
+            (_, Some(place)) => {
+                given.retain(|(at, _)| *at != (0, 0, place as usize));
+                return Some((place, 0));
+            }
+            _ => {}
+        }
+        let (source, pass, given) = &mut iteration.sources[0];
+        let first = *given as u64;
+        let place = (first..first + u64::from(group.size)).find(own)?;
+        if *pass > 0 || nth(source, place as usize).is_none() {
+            return None;
+        }
+        *given = place as usize + 1;
+        iteration.shared.waiting.extend((first..place).map(|place| (place, 0)));
+        Some((place, 0))
+    }
+
+    fn is_read(&self, id: IterationId) -> bool {
+        let iteration = self.iteration(id).unwrap();
+        let (source, pass, given) = &iteration.sources[0];
+        let handed_out = *pass > 0 || nth(source, *given).is_none();
+        let mut unfinished = iteration.active.iter().filter(|task| !self.tasks[task].finished);
+        let reads = unfinished.any(|task| {
+            iteration.given.count(&Holder::Task(*task)) > 0
+                || iteration.given.unattributed > self.tasks[task].unattributed_before
+        });
+        handed_out && !self.awaits(id) && !reads
+    }
+
+    fn answer_to(&self, id: ClientId) -> SplitsHeld {
+        let client = &self.clients[&id];
+        let iteration = self.iteration(client.iteration).unwrap();
+        let held = client.splits.iter().map(|(place, records)| HeldSplit {
+            place: *place,
+            split: nth(&iteration.sources[0].0, *place as usize).unwrap(),
+            records: *records,
+        });
+        SplitsHeld { splits: held.collect(), finished: iteration.finished }
+    }
+
+    pub(crate) fn held(&self, id: IterationId) -> usize {
+        self.clients_of(id).iter().map(|client| self.clients[client].splits.len()).sum()
+    }
+
+    /// Splits that were handed out once and are to be handed out again.
+    pub(super) fn to_be_given(&self, id: IterationId) -> usize {
+        let iteration = self.iteration(id).unwrap();
+        iteration.given.count(&Holder::Again) + iteration.shared.waiting.len()
+    }
+
+    pub(super) fn awaits(&self, id: IterationId) -> bool {
+        self.held(id) + self.to_be_given(id) > 0
+    }
+
+    fn has_only_finished_tasks(&self, id: IterationId) -> bool {
+        let active = &self.iteration(id).unwrap().active;
+        !active.is_empty() && active.iter().all(|task| self.tasks[task].finished)
+    }
+
+    /// What a worker may be handed of the splits that wait: while clients hold some, none that was
+    /// begun.
+    pub(super) fn waiting_for_workers(&self, id: IterationId) -> Option<u64> {
+        let begun_too = self.held(id) == 0;
+        let mut waiting = self.iteration(id).unwrap().shared.waiting.iter();
+        waiting.find(|(_, records)| begun_too || **records == 0).map(|(place, _)| *place)
+    }
+}
+
+impl Model {
+    pub(super) fn hold(&mut self, now: Time, request: &HoldSplits) -> Heard {
+        if self.kept.clients.contains_key(&request.client) {
+            self.heard.insert(request.client, now);
+        }
+        self.kept.hold(request)
+    }
+
+    pub(super) fn give_up_silent_readers(&mut self, now: Time, refuses: bool) {
+        let mut bereaved = Vec::new();
+        for (id, client) in self.kept.clients.clone() {
+            let ends = self.heard.get(&id).map(|heard| heard.after(self.config.reader_timeout));
+            let Some(ends) = ends.filter(|ends| now > *ends && !client.splits.is_empty()) else {
+                continue;
+            };
+            if refuses || now.since(ends) > Duration::from_secs(1) {
+                self.heard.insert(id, now);
+            } else {
+                self.kept.release(now, id);
+                bereaved.push(client.iteration);
+            }
+        }
+        bereaved.sort();
+        bereaved.dedup();
+        bereaved.into_iter().for_each(|id| self.kept.make_reader(id));
+    }
+}

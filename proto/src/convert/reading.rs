@@ -1,0 +1,137 @@
+//! `rondo.v1.Splits`: readers that hold splits, in both directions.
+
+use bytes::Bytes;
+use prost::Message;
+use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, SplitProgress, SplitsHeld};
+use rondo_core::ids::ClientId;
+use rondo_core::limits::{GROUP_SIZE_MAX, REQUEST_BYTES_MAX, SPLITS_PER_CLIENT_MAX};
+use rondo_core::status::{Code, Status};
+
+use super::check::{field, message};
+use crate::admin as wire;
+
+/// The service in which readers hold splits.
+pub const SERVICE_SPLITS: &str = "rondo.v1.Splits";
+/// The path of its only method.
+pub const HOLD_SPLITS_PATH: &str = "/rondo.v1.Splits/HoldSplits";
+
+const NAME: &str = "HoldSplitsRequest";
+
+/// Decodes `HoldSplitsRequest`.
+///
+/// # Errors
+/// INVALID_ARGUMENT with the field and its value, RESOURCE_EXHAUSTED for a request that is too long.
+pub fn decode_hold(bytes: &Bytes) -> Result<HoldSplits, Status> {
+    if bytes.len() > REQUEST_BYTES_MAX {
+        let length = bytes.len();
+        let text =
+            format!("{NAME} is {length} bytes long; at most {REQUEST_BYTES_MAX} bytes are allowed");
+        return Err(Status::new(Code::ResourceExhausted, text));
+    }
+    let request: wire::HoldSplitsRequest = message(NAME, bytes)?;
+    let most = format!("at most {SPLITS_PER_CLIENT_MAX} are allowed");
+    let hold = usize::try_from(request.hold).unwrap_or(usize::MAX);
+    if hold > SPLITS_PER_CLIENT_MAX {
+        return Err(field(NAME, "hold").refuse(hold, most));
+    }
+    let count = request.progress.len();
+    if count > SPLITS_PER_CLIENT_MAX {
+        let found = format!("a list of {count} items");
+        return Err(field(NAME, "progress").refuse(found, most));
+    }
+    let progress = |progress: wire::SplitProgress| SplitProgress {
+        place: progress.place,
+        records: progress.records,
+        finished: progress.finished,
+    };
+    Ok(HoldSplits {
+        client: ClientId::new(request.client_id),
+        hold,
+        progress: request.progress.into_iter().map(progress).collect(),
+        group: group(request.group_index, request.group_size)?,
+    })
+}
+
+fn group(index: Option<u32>, size: Option<u32>) -> Result<Group, Status> {
+    let (index, size) = match (index, size) {
+        (None, None) => return Ok(Group::ALL),
+        (Some(index), Some(size)) => (index, size),
+        (Some(index), None) => {
+            let right = "it must come with a group_size";
+            return Err(field(NAME, "group_index").refuse(index, right));
+        }
+        (None, Some(size)) => {
+            let right = "it must come with a group_index";
+            return Err(field(NAME, "group_size").refuse(size, right));
+        }
+    };
+    if !(1..=GROUP_SIZE_MAX).contains(&size) {
+        let right = format!("it must be from 1 to {GROUP_SIZE_MAX}");
+        return Err(field(NAME, "group_size").refuse(size, right));
+    }
+    if index >= size {
+        let right = format!("it must be below group_size, which is {size}");
+        return Err(field(NAME, "group_index").refuse(index, right));
+    }
+    Ok(Group { index, size })
+}
+
+/// Encodes `HoldSplitsRequest`.
+pub fn encode_hold(request: &HoldSplits) -> Bytes {
+    let progress = |progress: &SplitProgress| wire::SplitProgress {
+        place: progress.place,
+        records: progress.records,
+        finished: progress.finished,
+    };
+    let grouped = request.group != Group::ALL;
+    let request = wire::HoldSplitsRequest {
+        client_id: request.client.get(),
+        hold: u32::try_from(request.hold).unwrap_or(u32::MAX),
+        progress: request.progress.iter().map(progress).collect(),
+        group_index: grouped.then_some(request.group.index),
+        group_size: grouped.then_some(request.group.size),
+    };
+    request.encode_to_vec().into()
+}
+
+/// Encodes `HoldSplitsResponse`.
+pub(super) fn encode_held(held: &SplitsHeld) -> Bytes {
+    let split = |split: &HeldSplit| wire::HeldSplit {
+        place: split.place,
+        split: split.split,
+        records: split.records,
+    };
+    let splits = held.splits.iter().map(split).collect();
+    wire::HoldSplitsResponse { splits, finished: held.finished }.encode_to_vec().into()
+}
+
+/// Decodes `HoldSplitsResponse`, as a reader does.
+///
+/// # Errors
+/// INVALID_ARGUMENT for bytes that are no such message, for more splits than a client can hold, and
+/// for splits that are not in order of place.
+pub fn decode_held(bytes: &Bytes) -> Result<SplitsHeld, Status> {
+    const NAME: &str = "HoldSplitsResponse";
+    let response: wire::HoldSplitsResponse = message(NAME, bytes)?;
+    let splits = field(NAME, "splits");
+    let count = response.splits.len();
+    if count > SPLITS_PER_CLIENT_MAX {
+        let found = format!("a list of {count} items");
+        let right = format!("at most {SPLITS_PER_CLIENT_MAX} are allowed");
+        return Err(splits.refuse(found, right));
+    }
+    let mut pairs = response.splits.iter().zip(response.splits.iter().skip(1));
+    if let Some((split, next)) = pairs.find(|(split, next)| split.place >= next.place) {
+        let found = format!("place {} before place {}", split.place, next.place);
+        return Err(splits.refuse(found, "places must increase"));
+    }
+    let split = |split: wire::HeldSplit| HeldSplit {
+        place: split.place,
+        split: split.split,
+        records: split.records,
+    };
+    Ok(SplitsHeld {
+        splits: response.splits.into_iter().map(split).collect(),
+        finished: response.finished,
+    })
+}
