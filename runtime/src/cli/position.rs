@@ -1,7 +1,7 @@
 //! `rondo position`: remembering how far a job has been read, and going back there.
 
 use clap::{Subcommand, ValueEnum};
-use rondo_core::dispatcher::{PositionReport, SavedRepetitionReport};
+use rondo_core::dispatcher::{PositionReport, SavedRepetitionReport, SavedSplitReport};
 use rondo_proto::admin as wire;
 use rondo_proto::convert::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
@@ -17,9 +17,10 @@ use super::table::Table;
 pub(super) enum PositionCommand {
     /// Remember how far a job has been read
     ///
-    /// Only jobs with DYNAMIC sharding have a position. Splits already handed out count as read,
+    /// Only jobs with DYNAMIC sharding have a position. Splits that workers have taken count as read,
     /// also those that are not consumed yet: save when the trainer has drained its input, such as
-    /// at the end of an epoch. A position of the same name is replaced.
+    /// at the end of an epoch. Of splits that Rondo's readers hold, what they have acknowledged does.
+    /// A position of the same name is replaced.
     Save {
         /// The position's name
         #[arg(value_name = "NAME")]
@@ -151,12 +152,17 @@ fn finished(position: &PositionReport) -> String {
     }
 }
 
-/// Repetitions with where their sources stand, such as `3: 500 of pass 0`.
+/// Splits shown of a repetition; of more, only how many they are.
+const SPLITS_SHOWN: usize = 4;
+
+/// Repetitions with where their sources stand, such as `3: 500 of pass 0`, and with the splits that
+/// were being read, such as `but 498 from record 12`.
 fn reading(position: &PositionReport) -> String {
     let repetition = |saved: &SavedRepetitionReport| {
         let sources = saved.sources.iter();
         let sources = sources.map(|at| format!("{} of pass {}", at.produced, at.repetition));
-        format!("{}: {}", saved.repetition, sources.collect::<Vec<_>>().join(" + "))
+        let sources = sources.collect::<Vec<_>>().join(" + ");
+        format!("{}: {sources}{}", saved.repetition, unread(&saved.splits))
     };
     match position.reading.is_empty() {
         true => "none".into(),
@@ -164,5 +170,30 @@ fn reading(position: &PositionReport) -> String {
             let all: Vec<String> = position.reading.iter().map(repetition).collect();
             all.join(", ")
         }
+    }
+}
+
+fn unread(splits: &[SavedSplitReport]) -> String {
+    let shown = splits.iter().take(SPLITS_SHOWN);
+    let shown = shown.map(|split| format!("{} from record {}", split.place, split.records));
+    let more = splits.len().saturating_sub(SPLITS_SHOWN);
+    let more = (more > 0).then(|| format!("{more} more"));
+    match splits.is_empty() {
+        true => String::new(),
+        false => format!(" but {}", shown.chain(more).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_that_were_being_read_are_shown_up_to_a_number() {
+        let split = |place| SavedSplitReport { place, records: 12 };
+        let splits = |places: std::ops::Range<u64>| unread(&places.map(split).collect::<Vec<_>>());
+        assert_eq!(splits(0..0), "");
+        assert_eq!(splits(7..9), " but 7 from record 12, 8 from record 12");
+        assert!(splits(0..9).ends_with("3 from record 12, 5 more"), "{}", splits(0..9));
     }
 }

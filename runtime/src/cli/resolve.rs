@@ -123,6 +123,7 @@ fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
         named_job_retention: retention(args.named_job_retention_ms),
         dataset_retention: retention(args.dataset_retention_ms),
         client_timeout: span(args.client_timeout_ms, default.client_timeout),
+        reader_timeout: span(args.reader_timeout_ms, default.reader_timeout),
         client_first_heartbeat_timeout: span(
             args.client_first_heartbeat_timeout_ms,
             default.client_first_heartbeat_timeout,

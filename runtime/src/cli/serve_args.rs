@@ -200,6 +200,17 @@ pub(super) struct ServeArgs {
     )]
     pub(super) client_timeout_ms: u64,
 
+    /// How long a client that holds splits may be silent before others get them, in ms; 0 is the
+    /// default
+    #[arg(
+        long,
+        env = "RONDO_READER_TIMEOUT_MS",
+        value_name = "MS",
+        default_value_t = 30_000,
+        help_heading = "Dispatcher"
+    )]
+    pub(super) reader_timeout_ms: u64,
+
     /// How long a client may take to its first heartbeat, in ms; 0 is the default
     #[arg(
         long,

@@ -41,14 +41,27 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
         .fill(&report.jobs, limit, job),
         Section::Iterations => table(
             "Iterations",
-            &["id", "job", "rep", "state", "clients", "tasks", "round", "splits", "missing"],
+            &[
+                "id",
+                "job",
+                "rep",
+                "state",
+                "clients",
+                "tasks",
+                "round",
+                "splits",
+                "read by split",
+                "missing",
+            ],
         )
         .fill(&report.iterations, limit, iteration),
         Section::Tasks => table("Tasks", &["id", "iteration", "worker", "state", "from round"])
             .fill(&report.tasks, limit, task),
-        Section::Clients => {
-            table("Clients", &["id", "iteration", "heard"]).fill(&report.clients, limit, client)
-        }
+        Section::Clients => table("Clients", &["id", "iteration", "heard", "splits held"]).fill(
+            &report.clients,
+            limit,
+            client,
+        ),
     };
     table.to_string()
 }
@@ -127,8 +140,19 @@ fn iteration(iteration: &IterationReport) -> Vec<String> {
         tasks(iteration),
         rounds(iteration),
         splits(&iteration.sources),
+        by_split(iteration),
         missing(iteration),
     ]
+}
+
+/// Splits that clients hold or are to hold, and how much they have read.
+fn by_split(iteration: &IterationReport) -> String {
+    let counts = [
+        (iteration.splits_held, "held"),
+        (iteration.splits_waiting, "waiting"),
+        (iteration.records_acknowledged, "records"),
+    ];
+    told(&counts)
 }
 
 /// Splits that went with lost workers.
@@ -138,6 +162,11 @@ fn missing(iteration: &IterationReport) -> String {
         (iteration.splits_again, "again"),
         (iteration.splits_in_doubt, "in doubt"),
     ];
+    told(&counts)
+}
+
+/// Those of the counts that are not zero, or a dash.
+fn told(counts: &[(u64, &str)]) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let texts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
     match texts.is_empty() {
@@ -182,7 +211,18 @@ fn task(task: &TaskReport) -> Vec<String> {
 }
 
 fn client(client: &ClientReport) -> Vec<String> {
-    vec![client.id.to_string(), client.iteration.to_string(), heard(client.silent_ms)]
+    let (id, iteration) = (client.id.to_string(), client.iteration.to_string());
+    vec![id, iteration, heard(client.silent_ms), held(client)]
+}
+
+/// Splits that a client holds, such as `2 from 17, 300 records`.
+fn held(client: &ClientReport) -> String {
+    match client.first_split {
+        Some(first) => {
+            format!("{} from {first}, {} records", client.splits_held, client.records_acknowledged)
+        }
+        None => "-".into(),
+    }
 }
 
 /// A value, or a dash for none.
@@ -253,6 +293,17 @@ mod tests {
             splits_lost: 3,
             splits_again: 0,
             splits_in_doubt: 5,
+            splits_held: 4,
+            splits_waiting: 0,
+            records_acknowledged: 1234,
+        }];
+        status.dispatcher.clients = vec![ClientReport {
+            id: 3000,
+            iteration: 2000,
+            silent_ms: None,
+            splits_held: 4,
+            first_split: Some(38),
+            records_acknowledged: 77,
         }];
         status
     }
@@ -261,9 +312,12 @@ mod tests {
     fn an_iterations_row_tells_its_progress() {
         let text = render(&example(), &[Section::Iterations], 50, false);
         let expected = ["2000", "train", "1/5 done +1 pending", "17, blocks before 19"];
-        for cell in expected.into_iter().chain(["42/100 of pass 0", "3 lost, 5 in doubt"]) {
+        let splits = ["42/100 of pass 0", "4 held, 1234 records", "3 lost, 5 in doubt"];
+        for cell in expected.into_iter().chain(splits) {
             assert!(text.contains(cell), "{cell} in {text}");
         }
+        let text = render(&example(), &[Section::Clients], 50, false);
+        assert!(text.contains("4 from 38, 77 records"), "{text}");
     }
 
     #[test]
@@ -272,6 +326,6 @@ mod tests {
         for heading in ["Server", "Journal", "Datasets (0)", "Workers (0)", "Jobs (0)"] {
             assert!(text.contains(heading), "{heading} in {text}");
         }
-        assert!(text.contains("Iterations (1)") && text.contains("Clients (0)"), "{text}");
+        assert!(text.contains("Iterations (1)") && text.contains("Clients (1)"), "{text}");
     }
 }

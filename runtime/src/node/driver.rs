@@ -459,6 +459,9 @@ fn observe(event: &Event) {
         }
         Event::WorkerLost { address } => tracing::warn!(worker = %address, "worker lost"),
         Event::ClientExpired { client } => tracing::info!(%client, "silent client released"),
+        Event::SplitsGivenUp { client, splits } => {
+            tracing::info!(%client, splits, "splits of a client that is gone are others' to read");
+        }
         Event::IterationCollected { job_name, repetition } => {
             tracing::info!(job = %job_name, repetition, "abandoned iteration collected");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rondo_core::coordination::NamespaceConfig;
-use rondo_proto::convert::{SERVICE_RELAY, SERVICE_RONDO, SERVICE_T, SERVICE_X};
+use rondo_proto::convert::{SERVICE_RELAY, SERVICE_RONDO, SERVICE_SPLITS, SERVICE_T, SERVICE_X};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use super::{ServeError, VERSION};
 use crate::config::{Config, Listen};
 use crate::service::{
     AdminService, CoordinationService, DispatcherService, HealthService, NodeSlot, RelayService,
-    Router, ServerInfo,
+    Router, ServerInfo, SplitsService,
 };
 use crate::transport::budget::Budget;
 use crate::transport::listener::bind;
@@ -83,7 +83,8 @@ impl Doors {
         let everything = with_coordination(Router::new(), default, slot, &bounds.0)
             .with(DISPATCHER, dispatcher)
             .with(ADMIN, AdminService::new(slot.clone(), server))
-            .with(HEALTH, health(slot, &[DISPATCHER, ADMIN]));
+            .with(SERVICE_SPLITS, SplitsService::new(slot.clone()))
+            .with(HEALTH, health(slot, &[DISPATCHER, ADMIN, SERVICE_SPLITS]));
         servers.start(self.main.listener, everything, bounds.for_tasks_of(default));
         for (name, door) in self.others {
             let known = config.coordination.namespaces.iter().find(|known| known.name == name);

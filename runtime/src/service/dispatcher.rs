@@ -144,7 +144,7 @@ async fn prepare_apart(dataset_def: Bytes) -> Result<Prepared, Status> {
 
 fn prepare(dataset_def: &Bytes) -> Result<Prepared, Status> {
     let prepared = graph::prepare(dataset_def).map_err(|error| {
-        let text = format!("GetOrRegisterDatasetRequest.dataset is no graph: {error}");
+        let text = format!("GetOrRegisterDatasetRequest.dataset cannot be kept: {error}");
         Status::new(Code::InvalidArgument, text)
     })?;
     let cleaned = Blob::of(prepared.cleaned);

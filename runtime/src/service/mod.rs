@@ -10,6 +10,7 @@ mod health;
 mod node_port;
 mod relay;
 mod router;
+mod splits;
 mod values;
 
 pub use admin::{AdminService, ServerInfo};
@@ -19,3 +20,4 @@ pub use health::HealthService;
 pub use node_port::{JournalStatus, NodePort, NodeSlot};
 pub use relay::RelayService;
 pub use router::Router;
+pub use splits::SplitsService;

@@ -1,0 +1,45 @@
+//! `rondo.v1.Splits`: readers that hold splits.
+
+use bytes::Bytes;
+use rondo_core::control::{Reply, Request};
+use rondo_core::dispatcher;
+use rondo_core::status::{Code, Status};
+use rondo_proto::convert::{self, Encoded, HOLD_SPLITS_PATH};
+
+use super::node_port::NodeSlot;
+use crate::transport::{BoxFuture, Call, Service};
+
+/// The splits of the tf.data service's iterations, on the wire.
+pub struct SplitsService {
+    node: NodeSlot,
+}
+
+impl SplitsService {
+    /// Serves the node in `node`, once there is one.
+    pub fn new(node: NodeSlot) -> Self {
+        Self { node }
+    }
+
+    async fn answer(&self, call: Call) -> Result<Bytes, Status> {
+        if call.path != HOLD_SPLITS_PATH {
+            return Err(super::router::unknown(&call.path));
+        }
+        let request = convert::decode_hold(&call.message)?;
+        let request = Request::Dispatcher(dispatcher::Request::HoldSplits(request));
+        match self.node.node()?.call(request).await? {
+            Reply::Dispatcher(reply @ dispatcher::Reply::SplitsHeld(_)) => {
+                match convert::encode_reply(reply) {
+                    Encoded::Message(message) => Ok(message),
+                    _ => Err(Status::new(Code::Internal, "held splits are no message")),
+                }
+            }
+            _ => Err(Status::new(Code::Internal, "the node answered with no splits")),
+        }
+    }
+}
+
+impl Service for SplitsService {
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        Box::pin(self.answer(call))
+    }
+}
