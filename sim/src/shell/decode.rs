@@ -32,6 +32,7 @@ pub(super) fn decode(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         | Kind::ClientHeartbeat
         | Kind::ReleaseClient
         | Kind::MaybeRemoveTask
+        | Kind::HoldSplits
         | Kind::GetWorkers => of_readers(kind, bytes),
         Kind::WorkerHeartbeat | Kind::WorkerUpdate | Kind::GetSplit => of_workers(kind, bytes),
         Kind::Report
@@ -91,6 +92,10 @@ fn of_readers(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         Kind::MaybeRemoveTask => {
             let answer: wire::MaybeRemoveTaskResponse = message(bytes)?;
             Reply::TaskRemoved(answer.removed)
+        }
+        Kind::HoldSplits => {
+            let held = convert::decode_held(bytes).map_err(|status| status.message)?;
+            Reply::SplitsHeld(held)
         }
         _ => {
             let answer: wire::GetWorkersResponse = message(bytes)?;

@@ -7,8 +7,8 @@ use rondo_core::dispatcher::{
     ClientHeartbeat, Compression, DatasetMetadata, GetOrCreateJob, RegisterDataset, Request,
     ShardingPolicy, TargetWorkers, TransferServer, WorkerHeartbeat,
 };
-use rondo_proto::admin;
 use rondo_proto::tf::data as wire;
+use rondo_proto::{admin, convert};
 use wire::processing_mode_def::ShardingPolicy as WirePolicy;
 
 use super::graph;
@@ -84,6 +84,9 @@ fn of_readers(request: &Request) -> Option<Encoded> {
                 round: *round,
             };
             (method!("MaybeRemoveTask"), request.encode_to_vec())
+        }
+        Request::HoldSplits(request) => {
+            (convert::HOLD_SPLITS_PATH, convert::encode_hold(request).to_vec())
         }
         Request::GetWorkers => (method!("GetWorkers"), Vec::new()),
         _ => return None,

@@ -68,6 +68,8 @@ pub(super) struct StoredSettings {
     client_timeout: Duration,
     #[serde(with = "millis")]
     client_first_heartbeat_timeout: Duration,
+    #[serde(with = "millis")]
+    reader_timeout: Duration,
     #[serde(with = "millis_if_any")]
     worker_timeout: Option<Duration>,
     reissue_lost_splits: bool,

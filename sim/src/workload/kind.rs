@@ -93,6 +93,8 @@ named! {
         WatchKeys = "watch-keys",
         /// `ResetNamespace`.
         ResetNamespace = "reset-namespace",
+        /// `HoldSplits`, of the dispatcher. It stands here so that older seeds draw what they drew.
+        HoldSplits = "hold-splits",
     }
 }
 
@@ -112,6 +114,7 @@ impl Kind {
             Request::WorkerUpdate { .. } => Self::WorkerUpdate,
             Request::GetDefinition { .. } => Self::GetDefinition,
             Request::GetSplit { .. } => Self::GetSplit,
+            Request::HoldSplits(_) => Self::HoldSplits,
             Request::MaybeRemoveTask { .. } => Self::MaybeRemoveTask,
             Request::GetWorkers => Self::GetWorkers,
             Request::Report => Self::Report,
@@ -152,7 +155,7 @@ impl Kind {
 
     /// Whether it is asked of the coordination service.
     pub const fn is_coordination(self) -> bool {
-        self as usize >= Self::RegisterTask as usize
+        self as usize >= Self::RegisterTask as usize && !matches!(self, Self::HoldSplits)
     }
 
     /// Whether an answer is one to a request of this kind.
@@ -170,6 +173,7 @@ impl Kind {
             Reply::WorkerUpdated => Self::WorkerUpdate,
             Reply::Definition(_) => Self::GetDefinition,
             Reply::Split(_) => Self::GetSplit,
+            Reply::SplitsHeld(_) => Self::HoldSplits,
             Reply::TaskRemoved(_) => Self::MaybeRemoveTask,
             Reply::Workers(_) => Self::GetWorkers,
             Reply::Report(_) => Self::Report,
@@ -251,7 +255,8 @@ impl Weights {
 
     fn draw_some(&mut self, stream: &mut Stream, coordination: bool) {
         for (kind, weight) in Kind::ALL.iter().zip(&mut self.0) {
-            if kind.is_coordination() == coordination {
+            // Nobody has a choice whether to hold splits.
+            if *kind != Kind::HoldSplits && kind.is_coordination() == coordination {
                 *weight = stream.pick(&[1, 0, 10, 100, 10, 1]).copied().unwrap_or(1);
             }
         }
