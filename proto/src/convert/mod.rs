@@ -11,11 +11,11 @@ mod agent;
 mod check;
 mod coordination;
 mod datasets;
+mod holding;
 mod iterations;
 mod jobs;
 mod method;
 mod positions;
-mod reading;
 mod relay;
 mod splits;
 mod worker;
@@ -41,12 +41,12 @@ pub use coordination::{
     encode_reset_namespace,
 };
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
+pub use holding::{HOLD_SPLITS_PATH, SERVICE_SPLITS, decode_held, decode_hold, encode_hold};
 pub use method::{Method, PROCESS_TASK_PATH};
 pub use positions::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
     decode_position_request, encode_position_reply,
 };
-pub use reading::{HOLD_SPLITS_PATH, SERVICE_SPLITS, decode_held, decode_hold, encode_hold};
 pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,
     decode_hello, encode_forward, encode_forwarded, encode_heartbeat_reply, encode_hello,
@@ -157,7 +157,7 @@ pub fn encode_reply(reply: Reply) -> Encoded {
         Reply::TaskRemoved(removed) => iterations::encode_removed(removed),
         Reply::Workers(addresses) => workers::encode_workers(&addresses),
         Reply::Report(report) => return Encoded::Report(report),
-        Reply::SplitsHeld(held) => reading::encode_held(&held),
+        Reply::SplitsHeld(held) => holding::encode_held(&held),
         Reply::Position(_) | Reply::PositionDeleted | Reply::Positions(_) => {
             return Encoded::Administration;
         }
