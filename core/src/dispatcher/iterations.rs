@@ -14,12 +14,8 @@ use crate::ids::{IterationId, JobId, TaskId};
 use crate::time::Time;
 
 impl Dispatcher {
-    pub(super) fn get_or_create_iteration(
-        &mut self,
-        turn: &mut Turn<'_>,
-        job: JobId,
-        repetition: i64,
-    ) -> Answer {
+    /// A new client joins the iteration, which is created if there is none.
+    pub(super) fn join(&mut self, turn: &mut Turn<'_>, job: JobId, repetition: i64) -> Answer {
         let records = self.decide_iteration(job, repetition, turn.now)?;
         let client = self.state.counters().client;
         let created: Vec<TaskId> = records.iter().filter_map(created_task).collect();

@@ -156,9 +156,7 @@ impl Dispatcher {
                 self.disable_compression(turn, dataset, disable)
             }
             Request::GetOrCreateJob(request) => self.get_or_create_job(turn, request, entropy),
-            Request::GetOrCreateIteration { job, repetition } => {
-                self.get_or_create_iteration(turn, job, repetition)
-            }
+            Request::GetOrCreateIteration { job, repetition } => self.join(turn, job, repetition),
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(turn, &heartbeat),
             Request::ReleaseClient { client } => self.release_client(turn, client),
             Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(turn, heartbeat),

@@ -59,13 +59,9 @@ impl Among<'_> {
             }
             Happening::Hold { client, hold, progress, group } => {
                 let client = self.a_client(*client);
-                let progress = progress.iter().map(|said| self.progress(client, *said));
-                Request::HoldSplits(HoldSplits {
-                    client,
-                    hold: *hold,
-                    progress: progress.collect(),
-                    group: *group,
-                })
+                let progress = progress.iter().map(|said| self.progress(client, *said)).collect();
+                let (hold, group) = (*hold, *group);
+                Request::HoldSplits(HoldSplits { client, hold, progress, group })
             }
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)
