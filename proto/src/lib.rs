@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod convert;
+pub mod dataset;
 pub mod element;
 pub mod frame;
 pub mod graph;

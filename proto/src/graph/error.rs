@@ -3,10 +3,12 @@
 use rondo_core::status::{Code, Status};
 use thiserror::Error;
 
+use crate::dataset::DATASET_VERSION;
+
 /// Bytes that are not the protobuf message they should be.
 ///
 /// Offsets count bytes from the start of the outermost message named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// A field is longer than the message that holds it.
     #[error(
@@ -54,6 +56,20 @@ pub enum GraphError {
         offset: usize,
         /// Levels allowed.
         depth_max: usize,
+    },
+    /// A dataset of Rondo's own that another Rondo made.
+    #[error(
+        "the dataset is of version {version}; this Rondo knows versions from 1 to {DATASET_VERSION}"
+    )]
+    DatasetVersion {
+        /// Its version.
+        version: u32,
+    },
+    /// A dataset of Rondo's own that is not as it should be.
+    #[error("the RondoDataset is malformed: {problem}")]
+    Dataset {
+        /// What is wrong, and what would be right.
+        problem: String,
     },
 }
 

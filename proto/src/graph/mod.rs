@@ -1,12 +1,13 @@
 //! Reads a registered `tensorflow.data.DatasetDef` without TensorFlow: cleans it for any worker,
-//! finds what can be split in it, and hashes the structure of its elements.
+//! finds what can be split in it, and hashes the structure of its elements. A dataset of Rondo's
+//! own says itself how it is split.
 //!
 //! Everything works on the wire format in place, so constants of any size are neither decoded
 //! nor copied needlessly, and no schema of TensorFlow's has to be complete.
 
 mod clean;
 mod error;
-mod fields;
+pub(crate) mod fields;
 mod ops;
 mod plan;
 mod refusal;
@@ -18,6 +19,8 @@ pub(crate) mod wire;
 
 use bytes::Bytes;
 use rondo_core::dispatcher::SplitPlan;
+
+use crate::dataset;
 
 pub use self::error::GraphError;
 pub use self::structure::structure_digest;
@@ -41,9 +44,14 @@ pub struct Prepared {
 ///
 /// # Errors
 ///
-/// If the bytes are not a protobuf message. A message whose graph cannot be split, or holds no
-/// dataset at all, is no error: the plan says so.
+/// If the bytes are not a protobuf message, or hold a dataset of Rondo's own that is not as it
+/// should be. A message whose graph cannot be split, or holds no dataset at all, is no error: the
+/// plan says so.
 pub fn prepare(dataset_def: &Bytes) -> Result<Prepared, GraphError> {
+    if let Some(own) = dataset::read(dataset_def)? {
+        let plan = dataset::plan(&own);
+        return Ok(Prepared { cleaned: dataset_def.clone(), plan, warnings: Vec::new() });
+    }
     let cleaned = clean::clean(dataset_def)?;
     let (plan, warnings) = plan::plan(dataset_def)?;
     Ok(Prepared { cleaned, plan, warnings })

@@ -6,6 +6,7 @@ mod build;
 mod cleaning;
 mod garbage;
 mod large;
+mod own;
 mod plans;
 mod recorded;
 mod refusals;
