@@ -36,6 +36,7 @@ mod pipeline;
 mod plan;
 mod random;
 mod read;
+mod rebatch;
 mod schema;
 mod source;
 mod steps;
@@ -56,6 +57,7 @@ pub use pipeline::{
     Source, Test, TextSource, TfrecordSource, Value, WebdatasetSource,
 };
 pub use plan::plan;
-pub use read::{BATCH_RECORDS, Batch, SplitReader};
+pub use read::{BATCH_RECORDS, Batch, Shard, SplitReader, WholeReader};
+pub use rebatch::{Origin, Rebatched, Rebatcher};
 pub use stores::{Patience, Stores};
 pub use tensor::elements;

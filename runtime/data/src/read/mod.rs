@@ -4,10 +4,13 @@ mod members;
 mod output;
 mod shuffle;
 mod split;
+mod tail;
+mod whole;
 
 use arrow::record_batch::RecordBatch;
 
 pub use split::SplitReader;
+pub use whole::{Shard, WholeReader};
 
 /// Records in a batch when whoever reads leaves that open.
 pub const BATCH_RECORDS: usize = 1024;
