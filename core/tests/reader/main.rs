@@ -1,0 +1,8 @@
+//! The reader: every record once and in order, whatever happens to workers, readers and the server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod actor;
+mod histories;
+mod server;
+mod world;
