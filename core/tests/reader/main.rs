@@ -5,4 +5,5 @@
 mod actor;
 mod histories;
 mod server;
+mod splits;
 mod world;
