@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod actor;
+mod consumer;
+mod elements;
 mod histories;
 mod server;
 mod splits;
