@@ -60,7 +60,8 @@ impl Consumer {
     }
 
     pub(crate) fn answer(&mut self, now: Time, rpc: RpcId, result: Result<Answer, Status>) {
-        self.step(now, Input::Answered { rpc, result, entropy: now.as_nanos() });
+        let mixed = (now.as_nanos() ^ (rpc.0 << 17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.step(now, Input::Answered { rpc, result, entropy: mixed >> 20 });
     }
 
     pub(crate) fn want(&mut self, now: Time, deliveries: u64) {

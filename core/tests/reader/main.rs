@@ -6,6 +6,7 @@ mod actor;
 mod consumer;
 mod elements;
 mod histories;
+mod rounds;
 mod server;
 mod splits;
 mod world;

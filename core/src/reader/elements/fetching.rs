@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Call, Elements, PROTOCOL, Slot};
+use super::{Call, Elements, PROTOCOL, Slot, rounds};
 use crate::element::Element;
 use crate::ids::TaskId;
 use crate::reader::retry::{Retry, is_soft};
@@ -41,6 +41,8 @@ pub(super) struct Progress {
     pub(super) round: Option<i64>,
     /// Whether consumers are to agree that it is gone, before it is asked again.
     pub(super) is_doubtful: bool,
+    /// Rounds by which the vote on that goes ahead of its own round.
+    pub(super) vote_ahead: i64,
     pub(super) skipped_previous: bool,
 }
 
@@ -69,7 +71,7 @@ impl Progress {
 
     fn succeeded(&mut self) {
         self.retry.succeeded();
-        self.errors = 0;
+        (self.errors, self.vote_ahead) = (0, 0);
     }
 }
 
@@ -187,7 +189,8 @@ impl Elements {
         }
         shared.worker(worker).retry.failed(now, status.clone(), entropy, PAUSE_MAX);
         let progress = self.tasks.entry(task).or_default();
-        progress.retry.failed(now, status, entropy, PAUSE_MAX);
+        let pause_max = if round.is_some() { rounds::PAUSE_MAX } else { PAUSE_MAX };
+        progress.retry.failed(now, status, entropy, pause_max);
         progress.is_doubtful = round.is_some() && progress.retry.failures() > 1;
     }
 

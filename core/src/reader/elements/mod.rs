@@ -167,18 +167,17 @@ impl Elements {
 
     /// Whether one more element may come.
     fn has_room(&self, shared: &Shared) -> bool {
-        if self.slots.is_empty() && self.calls.is_empty() {
-            return true;
-        }
-        let under_way = match self.rounds {
-            // Each call has its slot already.
-            Some(_) => 0,
-            None => self.calls.len(),
+        let (least, under_way) = match self.rounds {
+            // Each call has its slot already. A whole round may be under way: whoever waits for one
+            // task must still notice that another one is dead, for which others may wait.
+            Some(_) => (shared.tasks.len(), 0),
+            None => (1, self.calls.len()),
         };
+        let open = self.slots.len().saturating_add(under_way);
         let config = &shared.config;
         let coming = (self.calls.len() as u64).saturating_add(1).saturating_mul(self.largest);
-        self.slots.len().saturating_add(under_way) < config.buffer_deliveries_max
-            && self.buffered_bytes.saturating_add(coming) <= config.buffer_bytes_max
+        let has_bytes = self.buffered_bytes.saturating_add(coming) <= config.buffer_bytes_max;
+        open < least || (open < config.buffer_deliveries_max && has_bytes)
     }
 
     /// When to go on.

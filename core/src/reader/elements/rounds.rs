@@ -15,8 +15,8 @@ use crate::time::{Duration, Time};
 
 /// How long all consumers together may take to agree that a task is gone.
 const VOTE_DEADLINE: Duration = Duration::from_secs(20);
-/// Longest pause before a task is asked again.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Longest pause before a task is asked again: all consumers wait for it.
+pub(super) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The rounds of a consumer.
 #[derive(Clone, Debug)]
@@ -24,15 +24,15 @@ pub(super) struct Rounds {
     consumer: Member,
     /// The first round that is not begun.
     next: i64,
-    /// The tasks that were asked in the last round, while others are still to be.
-    open: Option<BTreeSet<TaskId>>,
+    /// The tasks that were asked in the last round.
+    asked: BTreeSet<TaskId>,
     /// No round is begun from this one on.
     limit: Option<i64>,
 }
 
 impl Rounds {
     pub(super) const fn of(consumer: Member) -> Self {
-        Self { consumer, next: 0, open: None, limit: None }
+        Self { consumer, next: 0, asked: BTreeSet::new(), limit: None }
     }
 
     /// The last round that was begun.
@@ -63,17 +63,16 @@ impl Rounds {
 
     /// The round it stands before.
     pub(super) fn blocked_before(&self) -> Option<i64> {
-        self.limit.filter(|limit| self.open.is_none() && self.next >= *limit)
+        self.limit.filter(|limit| self.next >= *limit)
     }
 
-    /// Begins the next round, if it may.
-    fn begin(&mut self) -> bool {
-        if self.limit.is_some_and(|limit| self.next >= limit) {
-            return false;
+    /// A task is asked in a round, which may begin with it.
+    fn ask(&mut self, task: TaskId, round: i64) {
+        if round >= self.next {
+            self.next = round.saturating_add(1);
+            self.asked.clear();
         }
-        self.next = self.next.saturating_add(1);
-        self.open = Some(BTreeSet::new());
-        true
+        self.asked.insert(task);
     }
 }
 
@@ -92,8 +91,8 @@ impl Elements {
                 // Its answer of the round before is to come first.
                 return;
             }
-            if let Some(open) = self.rounds.as_mut().and_then(|rounds| rounds.open.as_mut()) {
-                open.insert(task.id);
+            if let Some(rounds) = &mut self.rounds {
+                rounds.ask(task.id, round);
             }
             self.slots.push_back(Slot::Waiting(task.id, round));
             self.tasks.entry(task.id).or_default().round = Some(round);
@@ -102,31 +101,24 @@ impl Elements {
     }
 
     /// The task to ask next, and the round: that of the round under way, or of the next one.
-    fn next_in_rounds(&mut self, shared: &Shared) -> Option<(Task, i64)> {
-        let tasks = &self.tasks;
-        let is_there =
-            |task: &&Task| tasks.get(&task.id).is_none_or(|it| !it.is_removed && !it.has_ended);
-        let start = shared.tasks.iter().filter(is_there).map(|task| task.starting_round).min()?;
-        let rounds = self.rounds.as_mut()?;
-        // Rounds without a task go by, as far as all consumers may go.
-        for _ in 0..2 {
-            let round = rounds.begun();
-            if let Some(asked) = &rounds.open {
-                let is_next =
-                    |task: &&Task| task.starting_round <= round && !asked.contains(&task.id);
-                let next = shared.tasks.iter().filter(is_there).find(is_next);
-                if let Some(task) = next {
-                    return Some((task.clone(), round));
-                }
-                rounds.open = None;
-            }
-            let limit = rounds.limit.unwrap_or(i64::MAX);
-            rounds.next = rounds.next.max(start.min(limit));
-            if !rounds.begin() {
-                return None;
-            }
+    fn next_in_rounds(&self, shared: &Shared) -> Option<(Task, i64)> {
+        let rounds = self.rounds.as_ref()?;
+        let is_there = |task: &&Task| {
+            self.tasks.get(&task.id).is_none_or(|it| !it.is_removed && !it.has_ended)
+        };
+        let tasks = || shared.tasks.iter().filter(is_there);
+        let (begun, asked) = (rounds.begun(), &rounds.asked);
+        let left = |task: &&Task| task.starting_round <= begun && !asked.contains(&task.id);
+        if let Some(task) = tasks().find(left) {
+            return Some((task.clone(), begun));
         }
-        None
+        // Rounds without a task go by.
+        let round = rounds.next.max(tasks().map(|task| task.starting_round).min()?);
+        if rounds.limit.is_some_and(|limit| round >= limit) {
+            return None;
+        }
+        let first = tasks().find(|task| task.starting_round <= round)?;
+        Some((first.clone(), round))
     }
 
     /// Asks once more for what did not come.
@@ -142,6 +134,7 @@ impl Elements {
                 progress.calls = 1;
                 progress.retry.begin();
                 let consumer = self.rounds.as_ref().map_or(0, |it| i64::from(it.consumer.index));
+                let round = round.saturating_add(progress.vote_ahead);
                 let request = Request::RemoveTask { task: task.id, consumer, round };
                 shared.ask(Purpose::Remove(task.id), request, VOTE_DEADLINE, out);
             } else if progress.is_due(now) {
@@ -174,7 +167,12 @@ impl Elements {
                 self.pass(task, round);
                 return Ok(());
             }
-            Ok(false) => progress.retry.why().map(|(_, status)| status.clone()),
+            Ok(false) => {
+                // A worker that died may have answered others in this round: they vote in the next
+                // one, and nobody says so. Now and then all meet.
+                progress.vote_ahead = i64::from(entropy % 2 == 1);
+                progress.retry.why().map(|(_, status)| status.clone())
+            }
             Err(status) if is_soft(status.code) => Some(status),
             Err(status) => return Err(status),
         };
