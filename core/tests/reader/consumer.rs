@@ -60,8 +60,10 @@ impl Consumer {
     }
 
     pub(crate) fn answer(&mut self, now: Time, rpc: RpcId, result: Result<Answer, Status>) {
-        let mixed = (now.as_nanos() ^ (rpc.0 << 17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.step(now, Input::Answered { rpc, result, entropy: mixed >> 20 });
+        let client = self.reader.client().map_or(0, |client| client.get().unsigned_abs());
+        let mixed = now.as_nanos() ^ (rpc.0 << 17) ^ (client << 40);
+        let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.step(now, Input::Answered { rpc, result, entropy: mixed >> 41 });
     }
 
     pub(crate) fn want(&mut self, now: Time, deliveries: u64) {
