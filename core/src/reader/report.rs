@@ -18,6 +18,8 @@ pub struct Report {
     pub buffered_bytes: u64,
     /// Splits it holds.
     pub splits_held: usize,
+    /// Those of them that were not handed to the application to their end.
+    pub splits_undelivered: usize,
     /// Records handed to the application, of which it has not said that they are consumed.
     pub unconsumed: u64,
     /// The round it is in, in coordinated reads.

@@ -91,6 +91,9 @@ pub enum Effect {
     },
     /// Hand this to the application, behind what was handed to it before.
     Deliver(Delivery),
+    /// Tell the application that it was handed all there is for now, when reading by split: for more,
+    /// or the end, to come it must consume that.
+    Drained,
     /// What was consumed before the call is acknowledged, or will not be.
     Flushed {
         /// The application's call.
@@ -305,6 +308,8 @@ pub enum Delivery {
 pub struct Batch {
     /// The split's place in the iteration.
     pub place: u64,
+    /// The split's value.
+    pub split: i64,
     /// The place of the first of the records in the split.
     pub first: u64,
     /// How many they are.

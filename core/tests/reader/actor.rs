@@ -36,6 +36,8 @@ pub(crate) struct Actor {
     pub(crate) clients: Vec<ClientId>,
     pub(crate) has_crashed: bool,
     pub(crate) wanted: u64,
+    /// How often it was told that nothing more comes before it has consumed what came.
+    pub(crate) drained: usize,
 }
 
 impl Actor {
@@ -52,6 +54,7 @@ impl Actor {
             clients: Vec::new(),
             has_crashed: false,
             wanted: 0,
+            drained: 0,
         }
     }
 
@@ -96,6 +99,11 @@ impl Actor {
                 self.delivered.push(batch);
             }
             Effect::Deliver(Delivery::Element(_)) => panic!("nobody wants elements here"),
+            Effect::Drained => {
+                let consumed = self.consumed;
+                assert!(consumed < self.delivered.len(), "there is something to consume");
+                self.drained += 1;
+            }
             Effect::Flushed { call, result } => self.flushed.push((call.get(), result)),
             Effect::Ended { result } => {
                 assert!(self.ended.is_none(), "it ended twice");

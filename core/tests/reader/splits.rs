@@ -234,6 +234,24 @@ fn the_end_comes_when_everybody_has_read() {
 }
 
 #[test]
+fn what_waits_to_be_consumed_does_not_keep_others_from_coming() {
+    let mut story = Story::begun(9);
+    story.want(99);
+    for place in 0..8 {
+        story.bring(place, records(0, 1, true));
+        story.answer_all();
+        assert_eq!(story.actor.drained, 0);
+    }
+    story.bring(8, records(0, 1, true));
+    story.answer_all();
+    assert_eq!((story.actor.delivered.len(), story.actor.drained), (9, 1));
+    assert_eq!(story.stall(), Some(Stall::Unconsumed { records: 9 }));
+    story.actor.consume(story.now, 9);
+    story.answer_all();
+    assert_eq!(story.actor.ended, Some(Ok(())));
+}
+
+#[test]
 fn closing_acknowledges_and_releases() {
     let mut story = Story::begun(2);
     story.want(1);

@@ -287,7 +287,7 @@ impl World {
             let report = actor.reader.report(self.now);
             assert!(report.buffered <= self.plan.buffer + 1, "{report:?}");
             assert!(actor.streams.len() <= self.plan.streams + 1, "{:?}", actor.streams);
-            assert!(report.splits_held <= self.plan.hold as usize, "{report:?}");
+            assert!(report.splits_undelivered <= self.plan.hold as usize, "{report:?}");
         }
     }
 

@@ -25,6 +25,16 @@ impl Splits {
         }
     }
 
+    /// Tells the application, once, that it has all it can have now, and that it must say what it has
+    /// consumed for more to come, or the end.
+    pub(super) fn tell_if_drained(&mut self, out: &mut Vec<Effect>) {
+        let is_drained = self.holding.is_dry && self.held.values().all(|held| held.is_delivered());
+        if is_drained && self.unconsumed() > 0 && !self.holding.has_told {
+            self.holding.has_told = true;
+            out.push(Effect::Drained);
+        }
+    }
+
     /// A split that was handed on to its end makes way for the next.
     fn leave_delivered(&mut self) {
         let is_over = |place: u64| self.held.get(&place).is_none_or(|held| held.is_delivered());

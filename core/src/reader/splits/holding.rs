@@ -18,17 +18,32 @@ use crate::time::{Duration, Time};
 /// Positions named when a reader is given up.
 const NAMED_MAX: usize = 16;
 
+/// Splits that a reader can hold.
+const HOLD_MAX: u32 = 1024;
+
+/// A request for splits.
+#[derive(Clone, Debug)]
+struct Asked {
+    rpc: RpcId,
+    hold: u32,
+    progress: Vec<SplitProgress>,
+}
+
 /// The requests for splits, of which one is under way at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holding {
     /// The one under way, with what it tells.
-    call: Option<(RpcId, Vec<SplitProgress>)>,
+    call: Option<Asked>,
     pub(super) retry: Retry,
     /// When the last one was sent.
     sent: Option<Time>,
     /// When to ask again for splits that others hold, and the pause before that.
     poll: Option<(Time, Duration)>,
     pub(super) was_answered: bool,
+    /// The last answer brought fewer splits than were wanted: others hold the rest.
+    pub(super) is_dry: bool,
+    /// The application was told that nothing more can be delivered now.
+    pub(super) has_told: bool,
     /// Everything of the iteration has been read.
     pub(super) is_finished: bool,
 }
@@ -67,16 +82,21 @@ impl Splits {
         self.held.iter().filter_map(|(place, held)| held.progress(*place)).collect()
     }
 
-    /// Splits of which the application is not through.
-    fn unfinished(&self) -> usize {
-        self.held.values().filter(|held| !held.is_consumed()).count()
+    /// How many splits to hold: those the application is not through with would keep others from
+    /// coming, for which it may wait.
+    fn to_hold(&self) -> u32 {
+        let waiting = self.held.values().filter(|held| held.is_delivered() && !held.is_consumed());
+        let waiting = u32::try_from(waiting.count()).unwrap_or(HOLD_MAX);
+        self.way.hold.saturating_add(waiting).min(HOLD_MAX)
     }
 
     /// Whether streams would stand idle with the splits there are.
     fn needs_splits(&self) -> bool {
         let unread = self.held.values().filter(|held| !held.is_received()).count();
+        let undelivered = self.held.values().filter(|held| !held.is_delivered()).count();
         let hold = self.way.hold as usize;
-        unread < self.way.streams.min(hold) && self.unfinished() < hold && !self.holding.is_finished
+        let has_place = undelivered < hold && self.held.len() < HOLD_MAX as usize;
+        unread < self.way.streams.min(hold) && has_place && !self.holding.is_finished
     }
 
     /// When the next request is due, while none is under way.
@@ -88,7 +108,9 @@ impl Splits {
             return Some(at);
         }
         let has_news = self.held.values().any(|held| held.progress(0).is_some());
-        let gains = self.held.values().any(Held::is_consumed) && self.needs_splits();
+        let may_end = !self.held.is_empty() && self.held.values().all(Held::is_consumed);
+        let is_dry = self.holding.is_dry;
+        let gains = if is_dry { may_end } else { self.needs_splits() };
         let Some(sent) = self.holding.sent.filter(|_| !gains && self.flushes.is_empty()) else {
             return Some(Time::ZERO);
         };
@@ -108,9 +130,10 @@ impl Splits {
         self.holding.retry.begin();
         self.holding.sent = Some(now);
         let progress = self.progress();
-        let request = self.request(client, self.way.hold, progress.clone());
+        let hold = self.to_hold();
+        let request = self.request(client, hold, progress.clone());
         let rpc = shared.ask(Purpose::Hold, request, shared.config.ask_deadline, out);
-        self.holding.call = Some((rpc, progress));
+        self.holding.call = Some(Asked { rpc, hold, progress });
         for waits in self.flushes.values_mut() {
             *waits = Some(rpc);
         }
@@ -124,19 +147,22 @@ impl Splits {
         answer: SplitsAnswer,
         out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
-        let Some((_, told)) = self.holding.call.take_if(|(call, _)| *call == rpc) else {
+        let Some(asked) = self.holding.call.take_if(|asked| asked.rpc == rpc) else {
             return Ok(());
         };
         self.holding.retry.succeeded();
         self.holding.was_answered = true;
         self.holding.is_finished |= answer.is_finished;
-        self.acknowledged(&told);
+        self.holding.is_dry = (answer.splits.len() as u64) < u64::from(asked.hold);
+        self.acknowledged(&asked.progress);
         self.check_held(&answer)?;
         let before = self.held.len();
         for split in answer.splits {
             self.held.entry(split.place).or_insert_with(|| Held::of(split));
         }
-        self.poll_later(now, self.held.len() > before);
+        let has_new = self.held.len() > before;
+        self.holding.has_told &= !has_new;
+        self.poll_later(now, has_new);
         self.flushed(rpc, out);
         Ok(())
     }

@@ -93,6 +93,7 @@ impl Splits {
         self.hold_if_due(now, shared, out);
         self.open_streams(now, shared, out);
         self.take_more(shared, out);
+        self.tell_if_drained(out);
         Ok(self.holding.is_finished && self.held.is_empty())
     }
 
@@ -114,6 +115,7 @@ impl Splits {
             buffered: self.buffered,
             buffered_bytes: self.buffered_bytes,
             splits_held: self.held.len(),
+            splits_undelivered: self.held.values().filter(|held| !held.is_delivered()).count(),
             unconsumed: self.unconsumed(),
             ..report
         }

@@ -260,7 +260,8 @@ fn fresh(
         return Ok(None);
     }
     shared.count(worker, new, records.len() as u64);
-    Ok(Some(Batch { place, first: expected, count: new, passed, records }))
+    let split = held.split;
+    Ok(Some(Batch { place, split, first: expected, count: new, passed, records }))
 }
 
 /// The worker to read a split: one that has not failed just now, rather not the one that failed
