@@ -16,6 +16,8 @@ pub(super) struct Leaving {
     waits: Waits,
     /// Calls of the application that wait for what was consumed to be acknowledged.
     flushes: Vec<CallId>,
+    /// Whether all that was consumed is acknowledged.
+    is_acknowledged: bool,
 }
 
 /// What it still waits for.
@@ -41,7 +43,8 @@ impl Leaving {
         let joins = |purpose: Purpose| is_joining && purpose == Purpose::Iteration;
         shared.withdraw_all_but(joins, out);
         let until = now.after(shared.config.leave_patience);
-        let mut leaving = Self { until, waits: Waits::Nothing, flushes };
+        let is_acknowledged = last_words.is_none();
+        let mut leaving = Self { until, waits: Waits::Nothing, flushes, is_acknowledged };
         match last_words {
             Some(request) if shared.client.is_some() => {
                 leaving.waits = Waits::Acknowledgement;
@@ -56,6 +59,15 @@ impl Leaving {
 
     pub(super) fn is_over(&self) -> bool {
         self.waits == Waits::Nothing
+    }
+
+    /// Answers a call that waits for acknowledgements.
+    pub(super) fn flush(&mut self, call: CallId, out: &mut Vec<Effect>) {
+        if self.waits == Waits::Acknowledgement {
+            return self.flushes.push(call);
+        }
+        let result = if self.is_acknowledged { Ok(()) } else { Err(unheard()) };
+        out.push(Effect::Flushed { call, result });
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -81,6 +93,7 @@ impl Leaving {
                     // It is no client any more.
                     shared.client = None;
                 }
+                self.is_acknowledged = result.is_ok();
                 self.release(result.map(drop), shared, out);
             }
             (Waits::Release, Purpose::Release) => self.waits = Waits::Nothing,

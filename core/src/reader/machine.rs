@@ -216,11 +216,7 @@ impl Reader {
                     leaving.answered(purpose, result, &mut self.shared, out);
                 }
             }
-            Input::Flush { call } => {
-                let text = "the reader has ended";
-                let result = Err(Status::new(Code::Cancelled, text));
-                out.push(Effect::Flushed { call, result });
-            }
+            Input::Flush { call } => leaving.flush(call, out),
             Input::Tick => leaving.tick(now, &mut self.shared, out),
             Input::Wanted { .. } | Input::Consumed { .. } | Input::Close => {}
         }

@@ -227,6 +227,8 @@ fn the_end_comes_when_everybody_has_read() {
     story.actor.consume(story.now, 1);
     story.answer_all();
     assert_eq!(story.actor.ended, Some(Ok(())));
+    story.actor.step(story.now, Input::Flush { call: CallId::new(4) });
+    assert_eq!(story.actor.flushed, [(4, Ok(()))], "all is known already");
     story.answer_all();
     assert!(story.actor.reader.is_over());
     assert!(story.server.clients.is_empty(), "it is released");

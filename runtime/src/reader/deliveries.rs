@@ -44,12 +44,31 @@ impl Delivery {
         }
     }
 
-    pub(super) fn acknowledge(&self, to: &mpsc::UnboundedSender<Happened>) {
-        acknowledge(&self.identity, to);
+    /// The first records of it, no more than so many.
+    #[must_use]
+    pub fn first(self, records: u64) -> Self {
+        let content = match self.content {
+            Content::Records(batch) => {
+                let rows = usize::try_from(records).unwrap_or(usize::MAX).min(batch.num_rows());
+                Content::Records(batch.slice(0, rows))
+            }
+            element @ Content::Element(_) => element,
+        };
+        let mut left = records;
+        let mut identity = Vec::new();
+        for origin in self.identity {
+            let count = origin.count.min(left);
+            left = left.saturating_sub(count);
+            if count > 0 {
+                identity.push(Origin { count, ..origin });
+            }
+        }
+        Self { content, identity }
     }
 }
 
-fn acknowledge(origins: &[Origin], to: &mpsc::UnboundedSender<Happened>) {
+/// Says that these records, and all before them of their splits, are consumed.
+pub(super) fn acknowledge(origins: &[Origin], to: &mpsc::UnboundedSender<Happened>) {
     for origin in origins {
         let (place, records) = (origin.place, origin.first.saturating_add(origin.count));
         // A reader that has ended acknowledges nothing more.
@@ -75,7 +94,7 @@ pub(super) struct Deliveries {
 
 impl Deliveries {
     pub(super) fn of(ends: Ends, dataset: Option<Dataset>, acknowledges_by_hand: bool) -> Self {
-        let Ends { happened, told, task } = ends;
+        let Ends { happened, told, task, .. } = ends;
         // The loop has only begun.
         let _ = happened.send(Happened::Wanted(AHEAD));
         Self {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rondo_core::dispatcher::GetOrCreateJob;
@@ -58,6 +59,8 @@ pub(super) struct Ends {
     pub(super) told: mpsc::UnboundedReceiver<Told>,
     /// Ends when the reader has left.
     pub(super) task: JoinHandle<()>,
+    /// All was read and acknowledged.
+    pub(super) has_read_all: Arc<AtomicBool>,
 }
 
 /// Starts the loop, which ends when the reader has left: at its end, when it is closed, or when
@@ -66,6 +69,7 @@ pub(super) fn drive(config: Config, source: Source, clock: Clock, mut entropy: E
     let (sender, happened) = mpsc::unbounded_channel();
     let (tell, told) = mpsc::unbounded_channel();
     let reader = Reader::new(config, entropy.next());
+    let has_read_all = Arc::new(AtomicBool::new(false));
     let driver = Driver {
         reader,
         source: Arc::new(source),
@@ -77,8 +81,9 @@ pub(super) fn drive(config: Config, source: Source, clock: Clock, mut entropy: E
         flushes: BTreeMap::new(),
         calls: 0,
         is_closed: false,
+        has_read_all: Arc::clone(&has_read_all),
     };
-    Ends { happened: sender, told, task: tokio::spawn(driver.run(happened)) }
+    Ends { happened: sender, told, task: tokio::spawn(driver.run(happened)), has_read_all }
 }
 
 /// A call or a stream under way.
@@ -101,6 +106,7 @@ struct Driver {
     calls: u64,
     /// The application wants no more.
     is_closed: bool,
+    has_read_all: Arc<AtomicBool>,
 }
 
 impl Driver {
@@ -187,7 +193,10 @@ impl Driver {
             }
             Effect::Deliver(delivery) => self.tell(Told::Delivered(delivery)),
             Effect::Drained => self.tell(Told::Drained),
-            Effect::Ended { result } => self.tell(Told::Ended(result)),
+            Effect::Ended { result } => {
+                self.has_read_all.store(result.is_ok(), Ordering::Relaxed);
+                self.tell(Told::Ended(result));
+            }
             Effect::Flushed { call, result } => {
                 if let Some(reply) = self.flushes.remove(&call) {
                     // Who asked may have gone.

@@ -1,6 +1,7 @@
 //! A reader as its application holds it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use rondo_core::element::Spec;
 use rondo_core::ids::DatasetId;
 use rondo_core::reader::Report;
 use rondo_core::status::{Code, Status};
-use rondo_data::Dataset;
+use rondo_data::{Dataset, Origin};
 use rondo_proto::convert::{
     RESTORE_POSITION_PATH, RegisteredMetadata, SAVE_POSITION_PATH, decode_definition_answer,
     decode_metadata_answer, encode_get_definition, encode_get_metadata,
@@ -19,7 +20,7 @@ use rondo_proto::{admin, element};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
-use super::deliveries::{Deliveries, Delivery};
+use super::deliveries::{Deliveries, Delivery, acknowledge};
 use super::driver::{Happened, Source, drive};
 use super::settings::{Builder, Mode};
 use crate::clock::Clock;
@@ -66,6 +67,8 @@ pub struct Handle {
     dispatcher: String,
     job: Option<String>,
     opened: Instant,
+    /// All was read and acknowledged.
+    has_read_all: Arc<AtomicBool>,
 }
 
 /// How far a reader has come.
@@ -114,6 +117,7 @@ impl Reader {
             dispatcher: builder.dispatcher,
             job: builder.job,
             opened: Instant::now(),
+            has_read_all: Arc::clone(&ends.has_read_all),
         };
         let deliveries = Deliveries::of(ends, dataset.clone(), builder.acknowledges_by_hand);
         Ok(Self { deliveries, handle, is_by_split, metadata, dataset })
@@ -132,6 +136,11 @@ impl Reader {
     /// it soon; [`Handle::flush`] waits until it has.
     pub fn acknowledge(&self, delivery: &Delivery) {
         self.handle.acknowledge(delivery);
+    }
+
+    /// As [`Reader::acknowledge`], by where records come from alone.
+    pub fn acknowledge_records(&self, identity: &[Origin]) {
+        acknowledge(identity, &self.handle.happened);
     }
 
     /// Remembers, under this name, how far the job has been read: what was consumed, and nothing
@@ -195,7 +204,7 @@ impl futures_core::Stream for Reader {
 impl Handle {
     /// As [`Reader::acknowledge`].
     pub fn acknowledge(&self, delivery: &Delivery) {
-        delivery.acknowledge(&self.happened);
+        acknowledge(&delivery.identity, &self.happened);
     }
 
     /// Waits until the dispatcher's journal has what was consumed so far.
@@ -204,10 +213,13 @@ impl Handle {
     /// When the reader has ended otherwise.
     pub async fn flush(&self) -> Result<(), Status> {
         let (reply, answer) = oneshot::channel();
-        // A reader that has ended drops the reply.
+        // A reader that has left drops the reply.
         let _ = self.happened.send(Happened::Flush(reply));
-        let ended = || Err(Status::new(Code::Cancelled, "the reader has ended"));
-        answer.await.unwrap_or_else(|_| ended())
+        match answer.await {
+            Ok(result) => result,
+            Err(_) if self.has_read_all.load(Ordering::Relaxed) => Ok(()),
+            Err(_) => Err(Status::new(Code::Cancelled, "the reader has ended")),
+        }
     }
 
     /// As [`Reader::checkpoint`], of what was acknowledged.
@@ -220,11 +232,7 @@ impl Handle {
             let text = "a job without a name has no position: give it one";
             return Err(Status::new(Code::FailedPrecondition, text));
         };
-        match self.flush().await {
-            // A reader at its end has acknowledged everything.
-            Err(status) if !self.happened.is_closed() => return Err(status),
-            _ => {}
-        }
+        self.flush().await?;
         let request = admin::SavePositionRequest { name: name.to_owned(), job };
         let message = Bytes::from(request.encode_to_vec());
         let (to, path) = (&self.dispatcher, SAVE_POSITION_PATH);
