@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "tensorflow/tensor.proto",
     "tensorflow/coordination.proto",
     "tensorflow/struct.proto",
@@ -16,6 +16,7 @@ const FILES: [&str; 16] = [
     "rondo/v1/admin.proto",
     "rondo/v1/coordination.proto",
     "rondo/v1/dataset.proto",
+    "rondo/v1/manifest.proto",
     "rondo/v1/pipeline.proto",
     "rondo/v1/reading.proto",
     "rondo/v1/relay.proto",

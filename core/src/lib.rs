@@ -20,6 +20,7 @@ pub mod invariant;
 pub mod journal;
 pub mod limits;
 pub mod log;
+pub mod reader;
 pub mod relay;
 pub mod stamp;
 pub mod status;

@@ -9,6 +9,8 @@ pub mod clock;
 pub mod config;
 pub mod entropy;
 pub mod node;
+#[cfg(not(madsim))]
+pub mod reader;
 pub mod relay;
 pub mod serve;
 pub mod service;

@@ -16,6 +16,7 @@ mod iterations;
 mod jobs;
 mod method;
 mod positions;
+mod reader;
 mod relay;
 mod splits;
 mod worker;
@@ -46,6 +47,12 @@ pub use method::{Method, PROCESS_TASK_PATH};
 pub use positions::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
     decode_position_request, encode_position_reply,
+};
+pub use reader::{
+    READ_SPLIT_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
+    decode_reader_answer, decode_records, decode_registered, encode_fetch, encode_get_definition,
+    encode_get_metadata, encode_metadata, encode_read_split, encode_reader_request,
+    encode_register,
 };
 pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,

@@ -3,6 +3,7 @@
 mod ask;
 mod bench;
 mod coordination_args;
+mod dataset;
 mod exit;
 mod journal;
 mod journal_compact;
@@ -14,6 +15,7 @@ mod namespace;
 mod position;
 mod print_config;
 mod progress;
+mod read;
 mod relay;
 mod resolve;
 mod serve;
@@ -35,11 +37,13 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use bench::BenchCommand;
+use dataset::DatasetCommand;
 use exit::{Exit, Failure};
 use journal::JournalCommand;
 use layers::Settings;
 use namespace::NamespaceCommand;
 use position::PositionCommand;
+use read::ReadArgs;
 use relay::RelayArgs;
 use serve_args::ServeArgs;
 use status::StatusArgs;
@@ -79,6 +83,14 @@ enum Command {
     /// Show and reset the jobs that a server coordinates
     #[command(subcommand)]
     Namespace(NamespaceCommand),
+    /// Register datasets of Rondo's own, and show what is registered
+    #[command(subcommand)]
+    Dataset(DatasetCommand),
+    /// Read a job: count, print or write its records
+    ///
+    /// What is written is synced before it is acknowledged: with reading by split, a reader that is
+    /// killed and started again goes on behind what it wrote, or writes a little of it once more.
+    Read(Box<ReadArgs>),
     /// Remember how far jobs have been read, and go back there
     #[command(subcommand)]
     Position(PositionCommand),
@@ -103,6 +115,8 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),
+        Ok((Cli { command: Command::Dataset(command) }, _)) => dataset::dataset(&command),
+        Ok((Cli { command: Command::Read(args) }, _)) => read::read(&args),
         Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
         Ok((Cli { command: Command::Bench(command) }, _)) => bench::bench(&command),

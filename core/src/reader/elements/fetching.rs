@@ -1,0 +1,215 @@
+//! Calls to workers, and what their answers mean.
+
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Call, Elements, PROTOCOL, Slot, rounds};
+use crate::element::Element;
+use crate::ids::TaskId;
+use crate::reader::retry::{Retry, is_soft};
+use crate::reader::shared::{Purpose, Shared};
+use crate::reader::types::{Effect, FetchElement, Fetched, RpcId, Task};
+use crate::status::Status;
+use crate::time::{Duration, Time};
+
+/// Longest pause before a task is asked again.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// First pause after "ask again", and the longest.
+const SKIP_PAUSE_MIN: Duration = Duration::from_millis(1);
+/// See [`SKIP_PAUSE_MIN`].
+const SKIP_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// Elements in a row that a task cannot make before that is more than a few bad elements.
+const ERRORS_MAX: u32 = 64;
+
+/// How far a task has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// Calls to it under way.
+    pub(super) calls: usize,
+    /// It has no more elements.
+    pub(super) has_ended: bool,
+    /// All consumers have given it up.
+    pub(super) is_removed: bool,
+    pub(super) retry: Retry,
+    /// After "ask again".
+    skip: Option<(Time, Duration)>,
+    /// Elements in a row that it could not make.
+    errors: u32,
+    /// The round it is asked for, until it has answered or is passed over.
+    pub(super) round: Option<i64>,
+    /// Whether consumers are to agree that it is gone, before it is asked again.
+    pub(super) is_doubtful: bool,
+    /// Rounds by which the vote on that goes ahead of its own round.
+    pub(super) vote_ahead: i64,
+    pub(super) skipped_previous: bool,
+}
+
+impl Progress {
+    /// Whether something is still wanted of it, and no call is under way.
+    pub(super) const fn may_go_on(&self) -> bool {
+        !self.has_ended && !self.is_removed && self.calls == 0
+    }
+
+    /// When it may be asked again, if one must wait.
+    pub(super) fn at(&self) -> Option<Time> {
+        self.retry.at().max(self.skip.map(|(at, _)| at))
+    }
+
+    /// Whether it may be asked.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.at().is_none_or(|at| at <= now)
+    }
+
+    fn skipped(&mut self, now: Time) {
+        let pause = self.skip.map_or(SKIP_PAUSE_MIN, |(_, pause)| {
+            Duration::from_nanos(pause.as_nanos().saturating_mul(2)).min(SKIP_PAUSE_MAX)
+        });
+        self.skip = Some((now.after(pause), pause));
+    }
+
+    fn succeeded(&mut self) {
+        self.retry.succeeded();
+        (self.errors, self.vote_ahead) = (0, 0);
+    }
+}
+
+impl Elements {
+    /// Asks a task for an element.
+    pub(super) fn fetch(
+        &mut self,
+        task: &Task,
+        round: Option<i64>,
+        allow_skip: bool,
+        shared: &mut Shared,
+        out: &mut Vec<Effect>,
+    ) {
+        let rpc = shared.begin(Purpose::Fetch(task.id));
+        let progress = self.tasks.entry(task.id).or_default();
+        progress.calls = progress.calls.saturating_add(1);
+        progress.retry.begin();
+        progress.skip = progress.skip.map(|(_, pause)| (Time::ZERO, pause));
+        let consumer = self.way.consumer.map(|consumer| i64::from(consumer.index));
+        let fetch = FetchElement {
+            task: task.id,
+            round: consumer.zip(round),
+            skipped_previous_round: progress.skipped_previous,
+            allow_skip,
+        };
+        let load = &mut shared.worker(&task.worker).load;
+        *load = load.saturating_add(1);
+        self.calls.insert(rpc, Call { task: task.id, worker: task.worker.clone(), round });
+        // Old workers and dispatchers name no servers: elements are served where a worker registered.
+        let address = task.address(PROTOCOL).unwrap_or(&task.worker).clone();
+        out.push(Effect::Fetch { rpc, address, fetch });
+    }
+
+    /// A worker has answered, or the call has failed.
+    pub(super) fn fetched(
+        &mut self,
+        now: Time,
+        rpc: RpcId,
+        result: Result<Fetched, Status>,
+        entropy: u64,
+        shared: &mut Shared,
+    ) -> Result<(), Status> {
+        let Some(Call { task, worker, round }) = self.calls.remove(&rpc) else {
+            return Ok(());
+        };
+        shared.unload(&worker);
+        let progress = self.tasks.entry(task).or_default();
+        progress.calls = progress.calls.saturating_sub(1);
+        match result {
+            Ok(Fetched::Element(element)) => {
+                progress.succeeded();
+                (progress.skip, progress.skipped_previous) = (None, false);
+                self.came((task, round), element, &worker, shared);
+            }
+            Ok(Fetched::End) => {
+                progress.succeeded();
+                progress.has_ended = true;
+                self.hurries = true;
+                self.pass(task, round);
+            }
+            Ok(Fetched::Skip) => {
+                progress.succeeded();
+                progress.skipped_previous = true;
+                if round.is_none() {
+                    progress.skipped(now);
+                }
+                self.pass(task, round);
+            }
+            Err(status) if is_soft(status.code) => {
+                self.out_of_reach(now, (task, round), &worker, status, entropy, shared);
+            }
+            Err(status) => return self.cannot_be_made((task, round), &worker, status, shared),
+        }
+        Ok(())
+    }
+
+    fn came(
+        &mut self,
+        (task, round): (TaskId, Option<i64>),
+        element: Element,
+        worker: &Arc<str>,
+        shared: &mut Shared,
+    ) {
+        let size = element.size_bytes();
+        self.buffered_bytes = self.buffered_bytes.saturating_add(size);
+        self.largest = self.largest.max(size);
+        shared.count(worker, 1, size);
+        match round {
+            None => self.slots.push_back(Slot::Ready(element)),
+            Some(round) => self.fill(task, round, Slot::Ready(element)),
+        }
+    }
+
+    /// Nothing comes of a task in a round.
+    pub(super) fn pass(&mut self, task: TaskId, round: Option<i64>) {
+        if let Some(round) = round {
+            self.fill(task, round, Slot::Passed);
+        }
+    }
+
+    fn out_of_reach(
+        &mut self,
+        now: Time,
+        (task, round): (TaskId, Option<i64>),
+        worker: &Arc<str>,
+        status: Status,
+        entropy: u64,
+        shared: &mut Shared,
+    ) {
+        shared.count_retry();
+        if shared.tasks.iter().all(|it| it.id != task) {
+            // It is gone, and so is what it had.
+            self.tasks.remove(&task);
+            return self.pass(task, round);
+        }
+        shared.worker(worker).retry.failed(now, status.clone(), entropy, PAUSE_MAX);
+        let progress = self.tasks.entry(task).or_default();
+        let pause_max = if round.is_some() { rounds::PAUSE_MAX } else { PAUSE_MAX };
+        progress.retry.failed(now, status, entropy, pause_max);
+        progress.is_doubtful = round.is_some() && progress.retry.failures() > 1;
+    }
+
+    /// An element cannot be made.
+    fn cannot_be_made(
+        &mut self,
+        (task, round): (TaskId, Option<i64>),
+        worker: &str,
+        status: Status,
+        shared: &mut Shared,
+    ) -> Result<(), Status> {
+        let Status { code, message, details } = status;
+        let text = format!("worker {worker}, task {task}: {message}");
+        let progress = self.tasks.entry(task).or_default();
+        progress.errors = progress.errors.saturating_add(1);
+        if self.way.continues_on_error && round.is_none() && progress.errors <= ERRORS_MAX {
+            shared.skipped(vec![text]);
+            return Ok(());
+        }
+        Err(Status::new(code, text).with(details))
+    }
+}

@@ -1,0 +1,393 @@
+//! One reader by split, step by step.
+
+use bytes::Bytes;
+use rondo_core::ids::{CallId, TaskId};
+use rondo_core::reader::{
+    Answer, BySplit, Config, Input, Records, Request, RpcId, SplitProgress, Stall, Way,
+};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::{Duration, Time};
+
+use crate::actor::Actor;
+use crate::server::Server;
+
+const TASKS: [(&str, i64); 2] = [("a", 4000), ("b", 4001)];
+
+/// A reader with a dispatcher that answers at once, and workers played by the test.
+struct Story {
+    actor: Actor,
+    server: Server,
+    now: Time,
+}
+
+fn records(first: u64, count: u64, is_last: bool) -> Records {
+    let records = Bytes::from(vec![7; usize::try_from(count).unwrap() * 10]);
+    Records { first, count, records, is_last, skipped: Vec::new() }
+}
+
+fn unavailable() -> Status {
+    Status::new(Code::Unavailable, "connection refused")
+}
+
+impl Story {
+    fn of(splits: usize, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::of(Way::BySplit(BySplit::default()));
+        change(&mut config);
+        let mut server = Server::new(splits);
+        server.tasks.extend(TASKS.map(|(name, id)| (name.to_owned(), TaskId::new(id))));
+        let mut story = Self { actor: Actor::new(config, 0), server, now: Time::from_millis(5) };
+        story.tick();
+        story
+    }
+
+    fn begun(splits: usize) -> Self {
+        let mut story = Self::of(splits, |_| {});
+        story.answer_all();
+        story
+    }
+
+    fn tick(&mut self) {
+        self.actor.step(self.now, Input::Tick);
+    }
+
+    fn answer_all(&mut self) {
+        while !self.actor.asks.is_empty() {
+            let (rpc, request) = self.actor.asks.remove(0);
+            let result = self.server.take(&request);
+            self.answer(rpc, result);
+        }
+    }
+
+    fn answer(&mut self, rpc: RpcId, result: Result<Answer, Status>) {
+        if !matches!(result, Ok(Answer::Records(_))) {
+            self.actor.streams.remove(&rpc);
+        } else if let Some(stream) = self.actor.streams.get_mut(&rpc) {
+            stream.asked = false;
+        }
+        self.actor.step(self.now, Input::Answered { rpc, result, entropy: 3 });
+    }
+
+    /// The stream of the split at a place.
+    fn stream(&self, place: u64) -> RpcId {
+        let value = crate::server::value_of(place);
+        let mut streams = self.actor.streams.iter();
+        let found = streams.find(|(_, stream)| stream.read.split == value);
+        *found.unwrap_or_else(|| panic!("{place} is not read: {:?}", self.actor.streams)).0
+    }
+
+    fn bring(&mut self, place: u64, records: Records) {
+        self.answer(self.stream(place), Ok(Answer::Records(records)));
+    }
+
+    fn wait(&mut self, millis: u64) {
+        self.now = self.now.after(Duration::from_millis(millis));
+        self.tick();
+    }
+
+    fn want(&mut self, deliveries: u64) {
+        self.actor.want(self.now, deliveries);
+    }
+
+    fn ended(&self) -> &Status {
+        self.actor.ended.as_ref().expect("it ended").as_ref().expect_err("it failed")
+    }
+
+    fn stall(&self) -> Option<Stall> {
+        self.actor.reader.report(self.now).stall
+    }
+
+    fn places(&self) -> Vec<(u64, u64, u64)> {
+        let delivered = self.actor.delivered.iter();
+        delivered.map(|batch| (batch.place, batch.first, batch.count)).collect()
+    }
+}
+
+#[test]
+fn it_holds_splits_and_reads_them_of_all_workers() {
+    let story = Story::begun(3);
+    let streams: Vec<_> = story.actor.streams.values().map(|it| (&*it.address, &it.read)).collect();
+    assert_eq!(streams.len(), 3);
+    let of = |address: &str| streams.iter().filter(|(at, _)| *at == address).count();
+    assert_eq!((of("a/r"), of("b/r")), (2, 1), "{streams:?}");
+}
+
+#[test]
+fn splits_are_delivered_in_the_order_of_their_places() {
+    let mut story = Story::begun(2);
+    story.want(9);
+    story.bring(1, records(0, 4, true));
+    assert_eq!(story.places(), []);
+    story.bring(0, records(0, 2, false));
+    story.bring(0, records(2, 1, true));
+    assert_eq!(story.places(), [(0, 0, 2), (0, 2, 1), (1, 0, 4)]);
+}
+
+#[test]
+fn a_broken_stream_goes_on_elsewhere_at_the_first_record_that_is_missing() {
+    let mut story = Story::begun(1);
+    story.bring(0, records(0, 5, false));
+    let broken = story.stream(0);
+    let address = story.actor.streams[&broken].address.clone();
+    story.answer(broken, Err(unavailable()));
+    assert!(story.actor.streams.is_empty(), "not at once");
+    story.wait(2);
+    let again = &story.actor.streams[&story.stream(0)];
+    assert_ne!(again.address, address);
+    assert_eq!(again.read.skip, 5);
+    let retries = story.actor.reader.report(story.now).counts.retries;
+    assert_eq!(retries, 1);
+}
+
+#[test]
+fn what_comes_twice_is_dropped() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.bring(0, records(2, 3, false));
+    story.bring(0, records(3, 4, true));
+    assert_eq!(story.places(), [(0, 0, 5), (0, 5, 2)]);
+    assert_eq!(story.actor.delivered[1].passed, 2);
+    assert_eq!(story.actor.reader.report(story.now).counts.duplicates, 5);
+}
+
+#[test]
+fn a_worker_that_leaves_records_out_is_named() {
+    let mut story = Story::begun(1);
+    story.bring(0, records(0, 5, false));
+    story.bring(0, records(6, 1, true));
+    let status = story.ended();
+    assert_eq!(status.code, Code::DataLoss);
+    for named in ["worker a", "split -3", "place 0", "records 6 to 7", "record 5 is next"] {
+        assert!(status.message.contains(named), "{named}: {status}");
+    }
+}
+
+#[test]
+fn a_split_that_ends_before_what_came_before_is_refused() {
+    let mut story = Story::begun(1);
+    story.bring(0, records(0, 5, false));
+    story.bring(0, records(0, 3, true));
+    assert_eq!(story.ended().code, Code::DataLoss);
+}
+
+#[test]
+fn an_error_in_the_data_ends_the_reader() {
+    let mut story = Story::begun(1);
+    let status = Status::new(Code::DataLoss, "x.parquet, byte 17: checksum");
+    story.answer(story.stream(0), Err(status));
+    let status = story.ended();
+    assert_eq!(status.code, Code::DataLoss);
+    assert!(status.message.contains("x.parquet, byte 17: checksum"), "{status}");
+    // It leaves, so that others learn of it sooner.
+    assert!(matches!(story.actor.asks[..], [(_, Request::Release { .. })]));
+}
+
+#[test]
+fn what_was_consumed_is_acknowledged_now_and_then() {
+    let mut story = Story::begun(8);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.wait(150);
+    story.actor.consume(story.now, 1);
+    assert_eq!(story.actor.asks, []);
+    story.wait(100);
+    let progress = SplitProgress { place: 0, records: 5, is_finished: false };
+    assert!(matches!(&story.actor.asks[..],
+        [(_, Request::HoldSplits { progress: told, .. })] if told[..] == [progress]));
+    story.answer_all();
+    story.wait(400);
+    let is_hold = |(_, request): &(RpcId, Request)| matches!(request, Request::HoldSplits { .. });
+    assert!(!story.actor.asks.iter().any(is_hold), "once: {:?}", story.actor.asks);
+}
+
+#[test]
+fn a_flush_waits_for_the_dispatcher() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
+    let (rpc, request) = story.actor.asks.remove(0);
+    assert!(matches!(request, Request::HoldSplits { .. }));
+    story.answer(rpc, Err(unavailable()));
+    assert_eq!(story.actor.flushed, []);
+    assert!(matches!(story.stall(), Some(Stall::Dispatcher { .. })));
+    story.wait(1000);
+    story.answer_all();
+    assert_eq!(story.actor.flushed, [(8, Ok(()))]);
+    assert_eq!(story.server.splits[0].records, 5);
+}
+
+#[test]
+fn the_end_comes_when_everybody_has_read() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 5, true));
+    assert_eq!(story.actor.ended, None);
+    story.actor.consume(story.now, 1);
+    story.answer_all();
+    assert_eq!(story.actor.ended, Some(Ok(())));
+    story.actor.step(story.now, Input::Flush { call: CallId::new(4) });
+    assert_eq!(story.actor.flushed, [(4, Ok(()))], "all is known already");
+    story.answer_all();
+    assert!(story.actor.reader.is_over());
+    assert!(story.server.clients.is_empty(), "it is released");
+    assert_eq!(story.actor.reader.deadline(), None);
+}
+
+#[test]
+fn what_waits_to_be_consumed_does_not_keep_others_from_coming() {
+    let mut story = Story::begun(9);
+    story.want(99);
+    for place in 0..8 {
+        story.bring(place, records(0, 1, true));
+        story.answer_all();
+        assert_eq!(story.actor.drained, 0);
+    }
+    story.bring(8, records(0, 1, true));
+    story.answer_all();
+    assert_eq!((story.actor.delivered.len(), story.actor.drained), (9, 1));
+    assert_eq!(story.stall(), Some(Stall::Unconsumed { records: 9 }));
+    story.actor.consume(story.now, 9);
+    story.answer_all();
+    assert_eq!(story.actor.ended, Some(Ok(())));
+}
+
+#[test]
+fn closing_acknowledges_and_releases() {
+    let mut story = Story::begun(2);
+    story.want(1);
+    story.bring(0, records(0, 5, false));
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Close);
+    assert!(story.actor.streams.is_empty(), "nothing is read any more");
+    story.answer_all();
+    assert!(story.actor.reader.is_over());
+    let split = &story.server.splits[0];
+    assert_eq!((split.records, split.holder), (5, None));
+}
+
+#[test]
+fn a_dispatcher_that_is_away_does_not_keep_a_reader_from_leaving() {
+    let mut story = Story::begun(2);
+    story.want(1);
+    story.bring(0, records(0, 5, false));
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Close);
+    for _ in 0..2 {
+        let due = story.actor.reader.deadline().expect("it waits");
+        story.now = due;
+        story.tick();
+    }
+    assert!(story.actor.reader.is_over());
+}
+
+#[test]
+fn a_reader_that_is_given_up_says_what_it_had_acknowledged() {
+    let mut story = Story::begun(2);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.actor.consume(story.now, 1);
+    story.wait(300);
+    story.answer_all();
+    let client = story.actor.clients[0];
+    story.server.forget(client);
+    story.wait(1000);
+    story.answer_all();
+    let status = story.ended();
+    assert_eq!(status.code, Code::NotFound);
+    for named in ["given this reader up", "0 up to record 5", "1 up to record 0"] {
+        assert!(status.message.contains(named), "{named}: {status}");
+    }
+    assert!(story.actor.reader.is_over(), "nobody is told: nobody knows it");
+}
+
+#[test]
+fn it_says_why_it_stalls() {
+    let mut story = Story::of(1, |config| config.buffer_deliveries_max = 2);
+    story.server.tasks.clear();
+    story.answer_all();
+    story.want(1);
+    assert_eq!(story.stall(), Some(Stall::NoWorkers { unsuited: 0 }));
+    story.server.tasks.insert("a".into(), TaskId::new(4000));
+    story.wait(1000);
+    story.answer_all();
+    assert_eq!(story.stall(), None);
+    for first in 0..3 {
+        story.bring(0, records(first, 1, false));
+    }
+    assert_eq!(story.stall(), Some(Stall::Application));
+    assert!(!story.actor.streams[&story.stream(0)].asked, "no more is asked for");
+    story.want(9);
+    story.bring(0, records(3, 1, true));
+    assert_eq!(story.stall(), Some(Stall::Unconsumed { records: 4 }));
+    story.actor.consume(story.now, 4);
+    story.server.splits.push(crate::server::Split::default());
+    story.server.splits[1].holder = Some(rondo_core::ids::ClientId::new(1));
+    story.answer_all();
+    assert_eq!(story.stall(), Some(Stall::NoSplits));
+}
+
+#[test]
+fn workers_out_of_reach_are_told_of_after_a_while() {
+    let mut story = Story::of(1, |config| config.worker_patience = Duration::from_secs(5));
+    story.answer_all();
+    for _ in 0..60 {
+        if !story.actor.streams.is_empty() {
+            story.answer(story.stream(0), Err(unavailable()));
+        }
+        if story.now < Time::from_millis(4000) {
+            assert_eq!(story.stall(), None);
+        }
+        story.wait(100);
+        story.answer_all();
+    }
+    assert!(matches!(story.stall(), Some(Stall::Workers { .. })), "{:?}", story.stall());
+    assert_eq!(story.actor.ended, None, "it waits for them");
+}
+
+#[test]
+fn streams_of_tasks_that_are_gone_are_read_elsewhere() {
+    let mut story = Story::begun(2);
+    story.server.tasks.remove("a");
+    story.wait(1000);
+    story.answer_all();
+    let addresses: Vec<_> = story.actor.streams.values().map(|it| &*it.address).collect();
+    assert_eq!(addresses, ["b/r", "b/r"]);
+}
+
+#[test]
+fn a_split_that_the_dispatcher_takes_away_ends_the_reader() {
+    let mut story = Story::begun(2);
+    story.server.splits[0].holder = None;
+    story.server.splits[0].is_finished = true;
+    story.actor.step(story.now, Input::Flush { call: CallId::new(1) });
+    story.answer_all();
+    let status = story.ended();
+    assert_eq!(status.code, Code::Aborted);
+    assert!(status.message.contains("place 0"), "{status}");
+}
+
+#[test]
+fn a_refused_job_ends_it_at_once() {
+    let mut story = Story::of(1, |_| {});
+    let (rpc, _) = story.actor.asks.remove(0);
+    let status = Status::new(Code::InvalidArgument, "another dataset");
+    story.answer(rpc, Err(status));
+    assert!(story.ended().message.contains("another dataset"));
+    assert!(story.actor.reader.is_over());
+}
+
+#[test]
+fn a_dispatcher_that_restarts_is_waited_for() {
+    let mut story = Story::of(1, |_| {});
+    for _ in 0..20 {
+        for (rpc, _) in std::mem::take(&mut story.actor.asks) {
+            story.answer(rpc, Err(unavailable()));
+        }
+        story.wait(1000);
+    }
+    assert!(matches!(story.stall(), Some(Stall::Dispatcher { .. })));
+    story.answer_all();
+    assert_eq!(story.actor.streams.len(), 1);
+}

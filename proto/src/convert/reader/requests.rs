@@ -1,0 +1,92 @@
+//! What a reader asks of the dispatcher.
+
+use bytes::Bytes;
+use prost::Message;
+use rondo_core::dispatcher::{GetOrCreateJob, TargetWorkers};
+use rondo_core::ids::ClientId;
+use rondo_core::reader::{Member, Request, SplitProgress};
+
+use crate::admin;
+use crate::convert::Method;
+use crate::convert::jobs::sharding;
+use crate::tf::data as wire;
+
+/// The path of `rondo.v1.Splits/HoldSplits`.
+const HOLD_SPLITS_PATH: &str = "/rondo.v1.Splits/HoldSplits";
+
+/// The path and the message of a request by a reader of this job.
+pub fn encode_reader_request(job: &GetOrCreateJob, request: &Request) -> (&'static str, Bytes) {
+    match request {
+        Request::CreateJob => (Method::GetOrCreateJob.path(), encode_job(job)),
+        Request::CreateIteration { job, repetition } => {
+            let (job_id, repetition) = (job.get(), *repetition);
+            let request = wire::GetOrCreateIterationRequest { job_id, repetition };
+            (Method::GetOrCreateIteration.path(), encoded(&request))
+        }
+        Request::Heartbeat { client, current_round, blocked_round } => {
+            let request = wire::ClientHeartbeatRequest {
+                iteration_client_id: client.get(),
+                current_round: *current_round,
+                blocked_round: *blocked_round,
+                ..Default::default()
+            };
+            (Method::ClientHeartbeat.path(), encoded(&request))
+        }
+        Request::HoldSplits { client, hold, progress, group } => {
+            (HOLD_SPLITS_PATH, encode_hold(*client, *hold, progress, *group))
+        }
+        Request::RemoveTask { task, consumer, round } => {
+            let (task_id, consumer_index, round) = (task.get(), *consumer, *round);
+            let request = wire::MaybeRemoveTaskRequest { task_id, consumer_index, round };
+            (Method::MaybeRemoveTask.path(), encoded(&request))
+        }
+        Request::Release { client } => {
+            let iteration_client_id = client.get();
+            let request = wire::ReleaseIterationClientRequest { iteration_client_id };
+            (Method::ReleaseIterationClient.path(), encoded(&request))
+        }
+    }
+}
+
+fn encoded(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}
+
+fn encode_job(job: &GetOrCreateJob) -> Bytes {
+    let target = match job.target_workers {
+        TargetWorkers::Unspecified => wire::TargetWorkers::Unspecified,
+        TargetWorkers::Auto => wire::TargetWorkers::Auto,
+        TargetWorkers::Any => wire::TargetWorkers::Any,
+        TargetWorkers::Local => wire::TargetWorkers::Local,
+    };
+    encoded(&wire::GetOrCreateJobRequest {
+        dataset_id: job.dataset.as_str().to_owned(),
+        processing_mode_def: Some(wire::ProcessingModeDef {
+            sharding_policy: sharding(job.sharding).into(),
+        }),
+        job_name: job.name.clone(),
+        num_consumers: job.consumers,
+        use_cross_trainer_cache: job.use_cross_trainer_cache,
+        target_workers: target.into(),
+    })
+}
+
+fn encode_hold(
+    client: ClientId,
+    hold: u32,
+    progress: &[SplitProgress],
+    group: Option<Member>,
+) -> Bytes {
+    let told = |told: &SplitProgress| admin::SplitProgress {
+        place: told.place,
+        records: told.records,
+        finished: told.is_finished,
+    };
+    encoded(&admin::HoldSplitsRequest {
+        client_id: client.get(),
+        hold,
+        progress: progress.iter().map(told).collect(),
+        group_index: group.map(|group| group.index),
+        group_size: group.map(|group| group.size),
+    })
+}

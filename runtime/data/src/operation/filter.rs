@@ -1,0 +1,105 @@
+//! Records of which something is true.
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Scalar};
+use arrow::compute::kernels::cmp;
+use arrow::compute::kernels::comparison::{contains, ends_with, starts_with};
+use arrow::compute::{and_kleene, cast, filter_record_batch, is_not_null, is_null, not, or_kleene};
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+
+use super::place;
+use super::value::of_type;
+use crate::error::DataError;
+use crate::pipeline::{Condition, Test, Value};
+
+pub(super) fn apply(
+    condition: &Condition,
+    records: &RecordBatch,
+) -> Result<RecordBatch, DataError> {
+    let truth = truth(condition, records)?;
+    // What is neither true nor false, because of a null, is left out.
+    let left = filter_record_batch(records, &truth);
+    left.map_err(|error| DataError::internal(error.to_string()))
+}
+
+/// For each record whether the condition is true of it, or null.
+fn truth(condition: &Condition, records: &RecordBatch) -> Result<BooleanArray, DataError> {
+    let internal = |error: ArrowError| DataError::internal(error.to_string());
+    let each = |of: &[Condition], start: bool, join: Join| {
+        let start = BooleanArray::from(vec![start; records.num_rows()]);
+        of.iter().try_fold(start, |so_far, condition| {
+            join(&so_far, &truth(condition, records)?).map_err(internal)
+        })
+    };
+    match condition {
+        Condition::All(of) => each(of, true, and_kleene),
+        Condition::Any(of) => each(of, false, or_kleene),
+        Condition::Not(of) => not(&truth(of, records)?).map_err(internal),
+        Condition::Column { column, test } => {
+            let values = records.column(place("filter", column, records)?);
+            passes(column, values, test)
+        }
+    }
+}
+
+type Join = fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>;
+
+fn passes(column: &str, values: &ArrayRef, test: &Test) -> Result<BooleanArray, DataError> {
+    let unfit = |error: ArrowError| DataError::column(column, error.to_string());
+    let compared = |value: &Value, how: Compare| {
+        let (values, value) = comparable(column, values, value)?;
+        how(&values, &Scalar::new(value)).map_err(unfit)
+    };
+    match test {
+        Test::Is(value) => compared(value, |left, right| cmp::eq(left, right)),
+        Test::IsNot(value) => compared(value, |left, right| cmp::neq(left, right)),
+        Test::Below(value) => compared(value, |left, right| cmp::lt(left, right)),
+        Test::AtMost(value) => compared(value, |left, right| cmp::lt_eq(left, right)),
+        Test::Above(value) => compared(value, |left, right| cmp::gt(left, right)),
+        Test::AtLeast(value) => compared(value, |left, right| cmp::gt_eq(left, right)),
+        Test::In(options) => {
+            // None of no options: false of whatever is there, as with some.
+            let none = not(&is_not_null(values).map_err(unfit)?).map_err(unfit)?;
+            let is = |value| compared(value, |left, right| cmp::eq(left, right));
+            options
+                .iter()
+                .try_fold(none, |so_far, value| or_kleene(&so_far, &is(value)?).map_err(unfit))
+        }
+        Test::IsNull(true) => is_null(values).map_err(unfit),
+        Test::IsNull(false) => is_not_null(values).map_err(unfit),
+        Test::StartsWith(text) => texts(column, values, text, |all, it| starts_with(all, it)),
+        Test::EndsWith(text) => texts(column, values, text, |all, it| ends_with(all, it)),
+        Test::Contains(text) => texts(column, values, text, |all, it| contains(all, it)),
+    }
+}
+
+type Compare = fn(&ArrayRef, &Scalar<ArrayRef>) -> Result<BooleanArray, ArrowError>;
+
+/// A column and a value so that they can be compared: numbers with a fraction, beside integers, as
+/// floating-point numbers.
+fn comparable(
+    column: &str,
+    values: &ArrayRef,
+    value: &Value,
+) -> Result<(ArrayRef, ArrayRef), DataError> {
+    let kind = values.data_type();
+    let is_fraction = matches!(value, Value::Number(number) if number.fract() != 0.0);
+    if kind.is_integer() && is_fraction {
+        let values = cast(values, &DataType::Float64);
+        let values = values.map_err(|error| DataError::column(column, error.to_string()))?;
+        return Ok((values, of_type(column, value, &DataType::Float64)?));
+    }
+    Ok((values.clone(), of_type(column, value, kind)?))
+}
+
+fn texts(
+    column: &str,
+    values: &ArrayRef,
+    text: &str,
+    how: Compare,
+) -> Result<BooleanArray, DataError> {
+    let value = of_type(column, &Value::from(text), values.data_type())?;
+    let passed = how(values, &Scalar::new(value));
+    passed.map_err(|error| DataError::column(column, error.to_string()))
+}

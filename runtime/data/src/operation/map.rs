@@ -1,0 +1,166 @@
+//! Columns made of others.
+
+use arrow::array::{Array, ArrayRef, Datum, Scalar};
+use arrow::compute::kernels::length::length;
+use arrow::compute::kernels::numeric;
+use arrow::compute::{cast, cast_with_options};
+use arrow::datatypes::{DataType, Field};
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+
+use super::fill::with_column;
+use super::place;
+use super::value::{arrow_type, first_unfit, natural, repeated, strict};
+use crate::error::DataError;
+use crate::pipeline::{Arithmetic, ColumnType, Made, Map, Operand, Value};
+
+pub(super) fn apply(map: &Map, records: &RecordBatch) -> Result<RecordBatch, DataError> {
+    let (values, is_nullable) = match &map.made {
+        Made::Rename(column) => return renamed(column, &map.column, records),
+        Made::Copy(column) => {
+            let at = place("map", column, records)?;
+            (records.column(at).clone(), is_nullable(records, at))
+        }
+        Made::Value(value) => (repeated(&natural(value), records.num_rows())?, false),
+        Made::Cast { column, to } => {
+            let at = place("map", column, records)?;
+            (converted(column, records.column(at), *to)?, is_nullable(records, at))
+        }
+        Made::Arithmetic { operator, left, right } => computed(*operator, left, right, records)?,
+        Made::Length(column) => {
+            let at = place("map", column, records)?;
+            (lengths(column, records.column(at))?, is_nullable(records, at))
+        }
+    };
+    let at = records.schema_ref().index_of(&map.column).unwrap_or(usize::MAX);
+    let field = Field::new(&map.column, values.data_type().clone(), is_nullable);
+    with_column(records, at, field, values)
+}
+
+fn is_nullable(records: &RecordBatch, at: usize) -> bool {
+    records.schema_ref().fields().get(at).is_none_or(|field| field.is_nullable())
+}
+
+fn renamed(from: &str, to: &str, records: &RecordBatch) -> Result<RecordBatch, DataError> {
+    let at = place("map", from, records)?;
+    if from != to && records.schema_ref().index_of(to).is_ok() {
+        return Err(DataError::column(to, "map renames another column to it, but it is there"));
+    }
+    let values = records.column(at).clone();
+    let field = Field::new(to, values.data_type().clone(), is_nullable(records, at));
+    with_column(records, at, field, values)
+}
+
+fn converted(column: &str, values: &ArrayRef, to: ColumnType) -> Result<ArrayRef, DataError> {
+    let to = arrow_type(to);
+    cast_with_options(values, &to, &strict()).map_err(|error| match first_unfit(values, &to) {
+        Some((row, what)) => DataError::Value { column: column.to_owned(), row, what },
+        None => DataError::column(column, error.to_string()),
+    })
+}
+
+fn lengths(column: &str, values: &ArrayRef) -> Result<ArrayRef, DataError> {
+    let unfit = |error: ArrowError| DataError::column(column, error.to_string());
+    let lengths = length(values.as_ref()).map_err(unfit)?;
+    cast(&lengths, &DataType::Int64).map_err(unfit)
+}
+
+/// A number or a column to compute with.
+struct Term {
+    name: String,
+    values: ArrayRef,
+    is_one: bool,
+    is_nullable: bool,
+}
+
+fn computed(
+    operator: Arithmetic,
+    left: &Operand,
+    right: &Operand,
+    records: &RecordBatch,
+) -> Result<(ArrayRef, bool), DataError> {
+    let (mut left, mut right) = (term(left, records)?, term(right, records)?);
+    let kind = common(&left, &right)?;
+    for term in [&mut left, &mut right] {
+        let values = cast_with_options(&term.values, &kind, &strict());
+        term.values = values.map_err(|it| DataError::column(&term.name, it.to_string()))?;
+    }
+    let how = match operator {
+        Arithmetic::Add => numeric::add,
+        Arithmetic::Subtract => numeric::sub,
+        Arithmetic::Multiply => numeric::mul,
+        Arithmetic::Divide => numeric::div,
+        Arithmetic::Remainder => numeric::rem,
+    };
+    let found = both(&left, &right, how);
+    let found = found.map_err(|error| unfit_row(&left, &right, how, &error))?;
+    let found =
+        if left.is_one && right.is_one { repeated(&found, records.num_rows())? } else { found };
+    Ok((found, left.is_nullable || right.is_nullable))
+}
+
+type Compute = fn(&dyn Datum, &dyn Datum) -> Result<ArrayRef, ArrowError>;
+
+fn both(left: &Term, right: &Term, how: Compute) -> Result<ArrayRef, ArrowError> {
+    let one = |term: &Term| Scalar::new(term.values.clone());
+    match (left.is_one, right.is_one) {
+        (false, true) => how(&left.values, &one(right)),
+        (true, false) => how(&one(left), &right.values),
+        (_, _) => how(&left.values, &right.values),
+    }
+}
+
+/// The error, with the row it comes from.
+fn unfit_row(left: &Term, right: &Term, how: Compute, error: &ArrowError) -> DataError {
+    let column = if left.is_one { &right.name } else { &left.name };
+    let rows = if left.is_one { right.values.len() } else { left.values.len() };
+    let at = |term: &Term, row: usize| Term {
+        name: String::new(),
+        values: if term.is_one { term.values.clone() } else { term.values.slice(row, 1) },
+        is_one: false,
+        is_nullable: term.is_nullable,
+    };
+    let fails = |row: &usize| both(&at(left, *row), &at(right, *row), how).is_err();
+    match (0..rows).find(fails) {
+        Some(row) => DataError::Value { column: column.clone(), row, what: error.to_string() },
+        None => DataError::column(column, error.to_string()),
+    }
+}
+
+fn term(operand: &Operand, records: &RecordBatch) -> Result<Term, DataError> {
+    let number = |value: Value| Term {
+        name: value.to_string(),
+        values: natural(&value),
+        is_one: true,
+        is_nullable: false,
+    };
+    Ok(match operand {
+        Operand::Integer(integer) => number(Value::Integer(*integer)),
+        Operand::Number(fraction) => number(Value::Number(*fraction)),
+        Operand::Column(column) => {
+            let at = place("map", column, records)?;
+            let values = records.column(at).clone();
+            let is_nullable = is_nullable(records, at);
+            Term { name: column.clone(), values, is_one: false, is_nullable }
+        }
+    })
+}
+
+/// The type in which two numbers are computed with: a column's own beside a number that fits it,
+/// else the widest of their kind.
+fn common(left: &Term, right: &Term) -> Result<DataType, DataError> {
+    for term in [left, right] {
+        let kind = term.values.data_type();
+        if !(kind.is_integer() || kind.is_floating()) {
+            return Err(DataError::column(&term.name, format!("{kind} is no type of numbers")));
+        }
+    }
+    let (one, other) = (left.values.data_type(), right.values.data_type());
+    Ok(match (left.is_one, right.is_one) {
+        _ if one == other => one.clone(),
+        (false, true) if one.is_floating() || other.is_integer() => one.clone(),
+        (true, false) if other.is_floating() || one.is_integer() => other.clone(),
+        _ if one.is_integer() && other.is_integer() => DataType::Int64,
+        _ => DataType::Float64,
+    })
+}

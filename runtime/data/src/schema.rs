@@ -1,0 +1,68 @@
+//! The columns of records: what they become, and whether those of two files are the same.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use crate::error::DataError;
+use crate::limits::COLUMNS_MAX;
+
+/// The columns as they are read: without what files say beside them, and dictionaries as their
+/// values.
+pub(crate) fn plain(schema: &Schema) -> Result<SchemaRef, DataError> {
+    let found = schema.fields().len();
+    if found > COLUMNS_MAX {
+        return Err(DataError::Bound {
+            what: "columns of a record".to_owned(),
+            found: found as u64,
+            bound: COLUMNS_MAX as u64,
+            setting: "COLUMNS_MAX",
+        });
+    }
+    let mut names = std::collections::BTreeSet::new();
+    if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
+        return Err(DataError::column(twice.name(), "there are two of this name"));
+    }
+    let field = |field: &Arc<Field>| {
+        let values = match field.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref(),
+            other => other,
+        };
+        Field::new(field.name(), values.clone(), field.is_nullable())
+    };
+    Ok(Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())))
+}
+
+/// The columns of two files together: the same names and types, null where one of them has it.
+///
+/// # Errors
+/// What is different.
+pub(crate) fn merged(first: &SchemaRef, other: &SchemaRef) -> Result<SchemaRef, String> {
+    if first == other {
+        return Ok(Arc::clone(first));
+    }
+    let (wanted, found) = (first.fields().len(), other.fields().len());
+    if wanted != found {
+        return Err(format!("{found} ({}) instead of {wanted} ({})", names(other), names(first)));
+    }
+    let both = |(field, other): (&Arc<Field>, &Arc<Field>)| {
+        let (name, found) = (field.name(), other.name());
+        if name != found {
+            return Err(format!("{found:?} stands where {name:?} stands there"));
+        }
+        let (wanted, found) = (field.data_type(), other.data_type());
+        if !wanted.equals_datatype(found) {
+            return Err(format!("{name:?} is of type {found}, there of type {wanted}"));
+        }
+        let is_nullable = field.is_nullable() || other.is_nullable();
+        Ok(field.as_ref().clone().with_nullable(is_nullable))
+    };
+    let fields = first.fields().iter().zip(other.fields()).map(both);
+    Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, String>>()?)))
+}
+
+/// The names of the columns, for people.
+pub(crate) fn names(schema: &Schema) -> String {
+    let names: Vec<String> = schema.fields().iter().map(|it| format!("{:?}", it.name())).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

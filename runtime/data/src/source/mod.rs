@@ -1,0 +1,136 @@
+//! Sources: what files hold, and how their records are read.
+
+mod parquet;
+mod range;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+
+use crate::error::DataError;
+use crate::manifest::Part;
+use crate::pipeline::{Pipeline, Source};
+use crate::stores::StoredFile;
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanned {
+    /// The columns of its records.
+    pub(crate) schema: SchemaRef,
+    /// Its records.
+    pub(crate) records: u64,
+    /// Pieces of it that can be read on their own, no larger than splits should be where it has
+    /// such pieces. Their `file` means nothing.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A piece of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// Where it is, as if all of it were read.
+    pub(crate) part: Part,
+    /// Bytes of the file that it takes, about.
+    pub(crate) bytes: u64,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    /// Successive records.
+    pub(crate) records: RecordBatch,
+    /// Places before or among them that could not be read.
+    pub(crate) skipped: Vec<String>,
+}
+
+/// What all readers of a dataset's parts share.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// The columns that records must have.
+    pub(crate) schema: SchemaRef,
+    pub(crate) stride: u64,
+    pub(crate) skip_corrupt: bool,
+    /// Records in a chunk at most; at least 1.
+    pub(crate) chunk_records: usize,
+}
+
+/// Looks into a file.
+pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scanned, DataError> {
+    match &pipeline.source {
+        Source::Parquet(_) => parquet::scan(pipeline, file).await,
+        Source::Range(_) => Err(DataError::internal("a range has no files")),
+        _ => Err(DataError::pipeline("this source is not there yet")),
+    }
+}
+
+pub(crate) use range::scan as scan_range;
+
+/// Reads one part.
+pub(crate) enum PartReader {
+    Range(range::RangeReader),
+    Parquet(Box<parquet::ParquetReader>),
+}
+
+impl PartReader {
+    /// Begins a part; of the records that are read of it, those before `skip` are passed over.
+    pub(crate) fn open(
+        source: &Source,
+        reading: &Reading,
+        file: StoredFile,
+        part: &Part,
+        skip: u64,
+    ) -> Result<Self, DataError> {
+        let (part, reading) = (rest(part, reading, skip), reading.clone());
+        Ok(match source {
+            Source::Parquet(_) => {
+                Self::Parquet(Box::new(parquet::ParquetReader::new(reading, file, part)))
+            }
+            _ => return Err(DataError::pipeline("this source is not there yet")),
+        })
+    }
+
+    /// Begins a part of a source that has no files.
+    pub(crate) fn without_file(
+        source: &Source,
+        reading: &Reading,
+        part: &Part,
+        skip: u64,
+    ) -> Result<Self, DataError> {
+        let (part, reading) = (rest(part, reading, skip), reading.clone());
+        match source {
+            Source::Range(range) => Ok(Self::Range(range::RangeReader::new(*range, reading, part))),
+            _ => Err(DataError::definition("a part of a file without a name")),
+        }
+    }
+
+    /// The next records; nothing at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, DataError> {
+        match self {
+            Self::Range(range) => range.next(),
+            Self::Parquet(parquet) => parquet.next().await,
+        }
+    }
+}
+
+/// What is left of a part behind so many of its chosen records.
+fn rest(part: &Part, reading: &Reading, skip: u64) -> Part {
+    let passed = skip.min(part.take);
+    let skip = part.skip.saturating_add(passed.saturating_mul(reading.stride));
+    Part { skip, take: part.take.saturating_sub(passed), ..*part }
+}
+
+/// Records with exactly these columns; dictionaries become their values.
+pub(crate) fn fitted(records: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, String> {
+    if records.schema_ref() == schema {
+        return Ok(records.clone());
+    }
+    let fields = schema.fields().iter();
+    let columns = fields.map(|field| {
+        let column = records.column_by_name(field.name());
+        let column = column.ok_or_else(|| format!("there is no column {:?}", field.name()))?;
+        if column.data_type() == field.data_type() {
+            return Ok(column.clone());
+        }
+        arrow::compute::cast(column, field.data_type()).map_err(|error| error.to_string())
+    });
+    let columns = columns.collect::<Result<Vec<_>, String>>()?;
+    RecordBatch::try_new(schema.clone(), columns).map_err(|error| error.to_string())
+}

@@ -1,0 +1,177 @@
+//! One file, in one version.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use object_store::{Error, GetOptions, GetRange, ObjectMeta};
+
+use super::{Place, Stores};
+use crate::error::DataError;
+
+/// A file that is read.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredFile {
+    stores: Stores,
+    place: Place,
+    /// As errors name it.
+    pub(crate) location: String,
+    /// As it was when its dataset was planned.
+    pub(crate) size: u64,
+    pub(crate) version: String,
+}
+
+/// What tells one version of a file from another. Of local files it is not their inode: copies on
+/// several machines are the same file.
+pub(super) fn version_of(meta: &ObjectMeta, is_local: bool) -> String {
+    match &meta.e_tag {
+        Some(tag) if !is_local => tag.clone(),
+        _ => meta.last_modified.to_rfc3339(),
+    }
+}
+
+impl Stores {
+    /// A file as it is now.
+    pub(crate) async fn look(&self, location: &str) -> Result<StoredFile, DataError> {
+        let place = self.place(location)?;
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let found = place.store.get_opts(&place.path, options).await;
+        let found = found.map_err(|error| self.refusal(location, &place.name, &error))?;
+        self.answered(&place.name);
+        let (size, version) = (found.meta.size, version_of(&found.meta, place.is_local));
+        let location = location.to_owned();
+        Ok(StoredFile { stores: self.clone(), place, location, size, version })
+    }
+
+    /// A file as it was.
+    pub(crate) fn known(
+        &self,
+        location: &str,
+        size: u64,
+        version: &str,
+    ) -> Result<StoredFile, DataError> {
+        let place = self.place(location)?;
+        let (location, version) = (location.to_owned(), version.to_owned());
+        Ok(StoredFile { stores: self.clone(), place, location, size, version })
+    }
+
+    /// What a store's failure means.
+    pub(super) fn refusal(&self, location: &str, store: &str, error: &Error) -> DataError {
+        let (file, what) = (location.to_owned(), chain(error));
+        match error {
+            Error::NotFound { .. } => DataError::Missing { file },
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+                DataError::Denied { file, what }
+            }
+            Error::Generic { .. } | Error::JoinError { .. } => {
+                if store != "file" && self.failed(store) {
+                    DataError::Unavailable { file, what }
+                } else {
+                    DataError::Store { file, what }
+                }
+            }
+            _ => DataError::Store { file, what },
+        }
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), std::error::Error::source(error));
+    while let Some(next) = cause {
+        let says = next.to_string();
+        if !text.contains(&says) {
+            text = format!("{text}: {says}");
+        }
+        cause = next.source();
+    }
+    text
+}
+
+impl StoredFile {
+    /// Bytes of the file; fewer only where it ends.
+    pub(crate) async fn range(&self, range: Range<u64>) -> Result<Bytes, DataError> {
+        let range = range.start..range.end.min(self.size);
+        if range.start >= range.end {
+            return Ok(Bytes::new());
+        }
+        let bound = self.stores.limits().memory_bytes;
+        let wanted = range.end.saturating_sub(range.start);
+        if wanted > bound {
+            return Err(DataError::Bound {
+                what: format!("{} has {wanted} bytes that are read at once", self.location),
+                found: wanted,
+                bound,
+                setting: "memory_bytes",
+            });
+        }
+        let (from, to) = (range.start, range.end);
+        let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
+        let found = self.place.store.get_opts(&self.place.path, options).await;
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return Err(self.why_not(&error).await),
+        };
+        self.unchanged(&found.meta)?;
+        let bytes = found.bytes().await;
+        let bytes =
+            bytes.map_err(|it| self.stores.refusal(&self.location, &self.place.name, &it))?;
+        self.stores.answered(&self.place.name);
+        if bytes.len() as u64 == to.saturating_sub(from) {
+            return Ok(bytes);
+        }
+        Err(self.changed(format!("one that ends within bytes {from} to {to}")))
+    }
+
+    /// Why a range was refused: perhaps the file has become shorter.
+    async fn why_not(&self, error: &Error) -> DataError {
+        if matches!(error, Error::NotFound { .. }) {
+            return DataError::Missing { file: self.location.clone() };
+        }
+        match self.stores.look(&self.location).await {
+            Ok(now) if now.size != self.size || now.version != self.version => {
+                self.changed(now.describe())
+            }
+            _ => self.stores.refusal(&self.location, &self.place.name, error),
+        }
+    }
+
+    fn unchanged(&self, meta: &ObjectMeta) -> Result<(), DataError> {
+        let version = version_of(meta, self.place.is_local);
+        if meta.size == self.size && version == self.version {
+            return Ok(());
+        }
+        Err(self.changed(describe(meta.size, &version)))
+    }
+
+    fn changed(&self, found: String) -> DataError {
+        let (file, planned) = (self.location.clone(), self.describe());
+        DataError::Changed { file, planned, found }
+    }
+
+    fn describe(&self) -> String {
+        describe(self.size, &self.version)
+    }
+
+    /// The error that something is wrong in the file.
+    pub(crate) fn corrupt(&self, offset: u64, what: impl Into<String>) -> DataError {
+        self.corrupt_in("byte", offset, what)
+    }
+
+    /// The error that something is wrong in the file, at a place that is counted in these.
+    pub(crate) fn corrupt_in(
+        &self,
+        unit: &'static str,
+        offset: u64,
+        what: impl Into<String>,
+    ) -> DataError {
+        DataError::Corrupt { file: self.location.clone(), unit, offset, what: what.into() }
+    }
+
+    pub(crate) fn limits(&self) -> &crate::limits::Limits {
+        self.stores.limits()
+    }
+}
+
+fn describe(size: u64, version: &str) -> String {
+    format!("version {version} of {size} bytes")
+}

@@ -1,0 +1,253 @@
+//! `rondo dataset`: registering datasets of Rondo's own, and what is registered.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{Subcommand, ValueEnum};
+use rondo_core::dispatcher::Compression;
+use rondo_core::element::{Component, Spec};
+use rondo_core::status::{Code, Status};
+use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
+use rondo_proto::admin::{GetStatusRequest, GetStatusResponse};
+use rondo_proto::convert::{
+    GET_STATUS_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
+    decode_registered, encode_get_definition, encode_get_metadata, encode_metadata,
+    encode_register,
+};
+use rondo_proto::element;
+
+use super::ask::{ServerArgs, run};
+use super::exit::{Exit, Failure};
+use super::journal::say;
+use super::table::Table;
+use crate::transport::{Client, Transport};
+
+/// How long the dispatcher may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What to do about datasets.
+#[derive(Subcommand, Clone, Debug)]
+pub(super) enum DatasetCommand {
+    /// Plan a pipeline and register it
+    ///
+    /// Its files are found and looked into here, and divided into splits. Workers read the same
+    /// files, so they must reach them by the same names.
+    Register {
+        /// The pipeline, in YAML or (*.json) JSON
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+
+        /// The id to register it under; else the dispatcher chooses one
+        #[arg(long, value_name = "NAME")]
+        id: Option<String>,
+
+        /// Whether elements travel compressed to TensorFlow's clients
+        #[arg(long, value_name = "HOW", default_value = "none")]
+        compression: CompressionArg,
+
+        /// The dispatcher
+        #[arg(
+            long,
+            env = "RONDO_DISPATCHER",
+            value_name = "HOST:PORT",
+            default_value = "127.0.0.1:5050"
+        )]
+        dispatcher: String,
+    },
+    /// Show a dataset: its pipeline, files, splits and columns
+    Show {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: String,
+
+        /// The dispatcher
+        #[arg(
+            long,
+            env = "RONDO_DISPATCHER",
+            value_name = "HOST:PORT",
+            default_value = "127.0.0.1:5050"
+        )]
+        dispatcher: String,
+    },
+    /// Show all datasets
+    List {
+        /// The dispatcher
+        #[arg(
+            long,
+            env = "RONDO_DISPATCHER",
+            value_name = "HOST:PORT",
+            default_value = "127.0.0.1:5050"
+        )]
+        dispatcher: String,
+    },
+}
+
+/// Whether elements travel compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CompressionArg {
+    /// As they are
+    None,
+    /// By snappy
+    Snappy,
+}
+
+/// Carries out a command about datasets.
+pub(super) fn dataset(command: &DatasetCommand) -> Result<(), Failure> {
+    say(run(carry_out(command))?.trim_end())
+}
+
+async fn carry_out(command: &DatasetCommand) -> Result<String, Failure> {
+    match command {
+        DatasetCommand::Register { file, id, compression, dispatcher } => {
+            let id = register(dispatcher, id.as_deref(), file, *compression).await?;
+            Ok(format!("dataset {id:?} registered"))
+        }
+        DatasetCommand::Show { id, dispatcher } => show(dispatcher, id).await,
+        DatasetCommand::List { dispatcher } => list(dispatcher).await,
+    }
+}
+
+/// Plans the pipeline in a file, and registers it. Without an id it gets one of its content, so that
+/// equal ones are the same dataset.
+pub(super) async fn register(
+    dispatcher: &str,
+    id: Option<&str>,
+    file: &Path,
+    compression: CompressionArg,
+) -> Result<String, Failure> {
+    let dataset =
+        plan(&read(file)?, &Stores::from_env()).await.map_err(|error| of(file, &error))?;
+    let definition = dataset.to_definition().map_err(|error| of(file, &error))?;
+    let digest = blake3::hash(&definition).to_hex();
+    let of_content: String = digest.chars().take(16).collect();
+    let spec = dataset.element_spec().map_err(|error| of(file, &error))?;
+    let metadata = encode_metadata(&RegisteredMetadata {
+        element_spec: element::encode_spec(&spec),
+        compression: match compression {
+            CompressionArg::None => Compression::Off,
+            CompressionArg::Snappy => Compression::Snappy,
+        },
+        cardinality: dataset.cardinality(),
+    });
+    let wished = id.unwrap_or(&of_content);
+    let answer = ask(dispatcher, encode_register(Some(wished), definition, metadata)).await?;
+    let registered = decode_registered(&answer).map_err(|status| refused(dispatcher, &status))?;
+    Ok(registered.as_str().to_owned())
+}
+
+fn read(file: &Path) -> Result<Pipeline, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot read {}: {error}", file.display()))
+    })?;
+    let is_json = file.extension().is_some_and(|extension| extension == "json");
+    let read = if is_json { Pipeline::from_json(&text) } else { Pipeline::from_yaml(&text) };
+    read.map_err(|error| Failure::new(Exit::Usage, format!("{}: {error}", file.display())))
+}
+
+fn of(file: &Path, error: &DataError) -> Failure {
+    Failure::new(Exit::Other, format!("{}: {error}", file.display()))
+}
+
+async fn ask(dispatcher: &str, call: (&'static str, Bytes)) -> Result<Bytes, Failure> {
+    let (path, message) = call;
+    let answer = Client::new().unary(dispatcher, path, message, PATIENCE).await;
+    answer.map_err(|status| refused(dispatcher, &status))
+}
+
+fn refused(dispatcher: &str, status: &Status) -> Failure {
+    let exit = match status.code {
+        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
+        _ => Exit::Other,
+    };
+    Failure::new(exit, format!("{dispatcher}: {}", status.message))
+}
+
+async fn show(dispatcher: &str, id: &str) -> Result<String, Failure> {
+    let refuse = |status: Status| refused(dispatcher, &status);
+    let metadata = ask(dispatcher, encode_get_metadata(id)).await?;
+    let metadata = decode_metadata_answer(&metadata).map_err(refuse)?;
+    let definition = ask(dispatcher, encode_get_definition(id)).await?;
+    let definition = decode_definition_answer(&definition).map_err(refuse)?;
+    let compression = match metadata.compression {
+        Compression::Unspecified => "unspecified",
+        Compression::Off => "none",
+        Compression::Snappy => "snappy",
+        Compression::ForcedSnappy => "snappy, always",
+    };
+    let mut lines = vec![
+        format!("dataset {id:?}"),
+        format!("  definition   {} bytes", definition.len()),
+        format!("  compression  {compression}"),
+        format!("  cardinality  {}", cardinality(metadata.cardinality)),
+    ];
+    let own = Dataset::from_definition(&definition)
+        .map_err(|error| Failure::new(Exit::Other, format!("{dispatcher}: {error}")))?;
+    match own {
+        Some(dataset) => own_lines(&dataset, &mut lines)?,
+        None => lines.push("  kind         a graph of TensorFlow's".to_owned()),
+    }
+    if let Ok(spec) = element::decode_spec(&metadata.element_spec) {
+        lines.extend(spec_lines(&spec));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn cardinality(count: i64) -> String {
+    match count {
+        -1 => "endless".to_owned(),
+        ..-1 => "unknown".to_owned(),
+        count => count.to_string(),
+    }
+}
+
+fn own_lines(dataset: &Dataset, lines: &mut Vec<String>) -> Result<(), Failure> {
+    let passes = match dataset.passes() {
+        0 => "endless".to_owned(),
+        passes => passes.to_string(),
+    };
+    let records = dataset.records_per_pass().map_or("unknown".to_owned(), |it| it.to_string());
+    lines.push("  kind         Rondo's own".to_owned());
+    lines.push(format!("  splits       {} a pass, {passes} passes", dataset.splits()));
+    lines.push(format!("  records      {records} a pass"));
+    if let Some(why) = dataset.unsplittable() {
+        lines.push(format!("  not to be split: {why}"));
+    }
+    lines.extend(dataset.files().map(|file| format!("  file         {}", file.escape_debug())));
+    let columns = dataset.schema();
+    let columns = columns.fields().iter();
+    lines.extend(columns.map(|it| format!("  column       {} ({})", it.name(), it.data_type())));
+    let json = dataset.pipeline().to_json();
+    let json = json.map_err(|error| Failure::new(Exit::Other, error))?;
+    lines.push(format!("  pipeline     {json}"));
+    Ok(())
+}
+
+fn spec_lines(spec: &Spec) -> Vec<String> {
+    let components = spec.components().into_iter();
+    let line = |component: Component<'_>| {
+        let tensor = match component.spec {
+            Spec::Tensor { tensor, .. } => format!("{} {:?}", tensor.dtype, tensor.shape),
+            other => format!("{other:?}"),
+        };
+        let path = if component.path.is_empty() { "(element)" } else { &component.path };
+        format!("  tensor       {} {tensor}", path.escape_debug())
+    };
+    components.map(line).collect()
+}
+
+async fn list(dispatcher: &str) -> Result<String, Failure> {
+    let server = ServerArgs { server: dispatcher.to_owned(), timeout_ms: 10_000 };
+    let status: GetStatusResponse = server.ask(GET_STATUS_PATH, &GetStatusRequest {}).await?;
+    let datasets = status.dispatcher.unwrap_or_default().datasets;
+    let row = |dataset: &rondo_proto::admin::DatasetStatus| {
+        vec![
+            dataset.id.clone(),
+            dataset.size_bytes.to_string(),
+            cardinality(dataset.cardinality),
+            dataset.split_sources.map_or("-".to_owned(), |sources| sources.to_string()),
+        ]
+    };
+    let columns = ["id", "bytes", "elements", "split sources"];
+    Ok(Table::new("Datasets", &columns, false).fill(&datasets, 0, row).to_string())
+}

@@ -1,0 +1,240 @@
+//! Deliveries on their way to the application: decoded, and made into batches as the dataset asks.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use arrow::record_batch::RecordBatch;
+use rondo_core::element::Element;
+use rondo_core::reader::{Batch, Delivery as Received};
+use rondo_core::status::{Code, Status};
+use rondo_data::{Dataset, Origin, Rebatched, Rebatcher, from_ipc};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::driver::{Ends, Happened, Told};
+
+/// Deliveries that the machine hands out ahead of the application.
+const AHEAD: u64 = 16;
+
+/// What a reader delivers.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The records or the element.
+    pub content: Content,
+    /// Where the records come from, in their order: what is delivered again after a crash has the
+    /// same. Nothing for elements.
+    pub identity: Vec<Origin>,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Records, when reading by split.
+    Records(RecordBatch),
+    /// An element, when reading by element.
+    Element(Element),
+}
+
+impl Delivery {
+    /// Records, or elements, in it.
+    pub fn records(&self) -> u64 {
+        match &self.content {
+            Content::Records(records) => records.num_rows() as u64,
+            Content::Element(_) => 1,
+        }
+    }
+
+    /// The first records of it, no more than so many.
+    #[must_use]
+    pub fn first(self, records: u64) -> Self {
+        let content = match self.content {
+            Content::Records(batch) => {
+                let rows = usize::try_from(records).unwrap_or(usize::MAX).min(batch.num_rows());
+                Content::Records(batch.slice(0, rows))
+            }
+            element @ Content::Element(_) => element,
+        };
+        let mut left = records;
+        let mut identity = Vec::new();
+        for origin in self.identity {
+            let count = origin.count.min(left);
+            left = left.saturating_sub(count);
+            if count > 0 {
+                identity.push(Origin { count, ..origin });
+            }
+        }
+        Self { content, identity }
+    }
+}
+
+/// Says that these records, and all before them of their splits, are consumed.
+pub(super) fn acknowledge(origins: &[Origin], to: &mpsc::UnboundedSender<Happened>) {
+    for origin in origins {
+        let (place, records) = (origin.place, origin.first.saturating_add(origin.count));
+        // A reader that has ended acknowledges nothing more.
+        let _ = to.send(Happened::Consumed { place, records });
+    }
+}
+
+/// The stream of deliveries.
+pub(super) struct Deliveries {
+    happened: mpsc::UnboundedSender<Happened>,
+    told: mpsc::UnboundedReceiver<Told>,
+    task: JoinHandle<()>,
+    dataset: Option<Dataset>,
+    rebatcher: Option<Rebatcher>,
+    ready: VecDeque<Delivery>,
+    /// The last one, until it counts as consumed.
+    last: Vec<Origin>,
+    acknowledges_by_hand: bool,
+    /// Taken since the machine was last told.
+    taken: u64,
+    has_ended: bool,
+}
+
+impl Deliveries {
+    pub(super) fn of(ends: Ends, dataset: Option<Dataset>, acknowledges_by_hand: bool) -> Self {
+        let Ends { happened, told, task, .. } = ends;
+        // The loop has only begun.
+        let _ = happened.send(Happened::Wanted(AHEAD));
+        Self {
+            happened,
+            told,
+            task,
+            rebatcher: dataset.as_ref().and_then(Dataset::rebatcher),
+            dataset,
+            ready: VecDeque::new(),
+            last: Vec::new(),
+            acknowledges_by_hand,
+            taken: 0,
+            has_ended: false,
+        }
+    }
+
+    /// What was delivered last counts as consumed, unless the application says so by hand.
+    pub(super) fn acknowledge_last(&mut self) {
+        let last = std::mem::take(&mut self.last);
+        if !self.acknowledges_by_hand {
+            acknowledge(&last, &self.happened);
+        }
+    }
+
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Delivery, Status>>> {
+        self.acknowledge_last();
+        loop {
+            if let Some(delivery) = self.ready.pop_front() {
+                self.last.clone_from(&delivery.identity);
+                return Poll::Ready(Some(Ok(delivery)));
+            }
+            if self.has_ended {
+                return Poll::Ready(None);
+            }
+            let Poll::Ready(told) = self.told.poll_recv(context) else {
+                return Poll::Pending;
+            };
+            if let Err(status) = self.take(told) {
+                self.has_ended = true;
+                // It leaves: nobody hears of what it would read.
+                let _ = self.happened.send(Happened::Close);
+                return Poll::Ready(Some(Err(status)));
+            }
+        }
+    }
+
+    fn take(&mut self, told: Option<Told>) -> Result<(), Status> {
+        match told {
+            Some(Told::Delivered(delivery)) => {
+                self.taken = self.taken.saturating_add(1);
+                if self.taken >= AHEAD / 2 {
+                    let taken = std::mem::take(&mut self.taken);
+                    // A reader that has ended delivers nothing more.
+                    let _ = self.happened.send(Happened::Wanted(taken));
+                }
+                self.received(delivery)
+            }
+            Some(Told::Drained) => self.end_batches(),
+            Some(Told::Ended(Ok(()))) => {
+                self.has_ended = true;
+                self.end_batches()
+            }
+            Some(Told::Ended(Err(status))) => Err(status),
+            None => Err(Status::new(Code::Cancelled, "the reader's loop has ended")),
+        }
+    }
+
+    fn received(&mut self, delivery: Received) -> Result<(), Status> {
+        match delivery {
+            Received::Element(element) => {
+                let content = Content::Element(element);
+                self.ready.push_back(Delivery { content, identity: Vec::new() });
+                Ok(())
+            }
+            Received::Batch(batch) => self.received_batch(&batch),
+        }
+    }
+
+    fn received_batch(&mut self, batch: &Batch) -> Result<(), Status> {
+        let (place, first, count) = (batch.place, batch.first, batch.count);
+        let records = decode(batch)?;
+        let (Some(dataset), Some(rebatcher)) = (&self.dataset, &mut self.rebatcher) else {
+            let identity = vec![Origin { place, first, count }];
+            self.ready.push_back(Delivery { content: Content::Records(records), identity });
+            return Ok(());
+        };
+        let pass = dataset.pass_of(batch.split);
+        let batch = rondo_data::Batch { first, records, skipped: Vec::new() };
+        rebatcher.push(place, pass, batch).map_err(|error| error.status())?;
+        self.take_batches();
+        Ok(())
+    }
+
+    /// No more records come to those that wait for a batch to be full.
+    fn end_batches(&mut self) -> Result<(), Status> {
+        if let Some(rebatcher) = &mut self.rebatcher {
+            rebatcher.end().map_err(|error| error.status())?;
+            self.take_batches();
+        }
+        Ok(())
+    }
+
+    fn take_batches(&mut self) {
+        let Some(rebatcher) = &mut self.rebatcher else {
+            return;
+        };
+        while let Some(Rebatched { records, origins }) = rebatcher.pop() {
+            let content = Content::Records(records);
+            self.ready.push_back(Delivery { content, identity: origins });
+        }
+        // They are read, too, though nobody is to see them.
+        acknowledge(&rebatcher.left_out(), &self.happened);
+    }
+
+    /// Leaves, and waits until that is done.
+    pub(super) async fn close(mut self) {
+        // A reader that has ended has left.
+        let _ = self.happened.send(Happened::Close);
+        self.told.close();
+        // A loop that panicked has said so.
+        let _ = (&mut self.task).await;
+    }
+}
+
+/// The records of a batch that were not delivered before.
+fn decode(batch: &Batch) -> Result<RecordBatch, Status> {
+    let records = from_ipc(&batch.records).map_err(|error| error.status())?;
+    let (found, passed) = (records.num_rows() as u64, batch.passed);
+    if found != passed.saturating_add(batch.count) {
+        let Batch { place, first, count, .. } = batch;
+        let text = format!(
+            "the split at place {place}: {found} records came where {count} from record {first} on \
+             and {passed} before them were announced"
+        );
+        return Err(Status::new(Code::Internal, text));
+    }
+    // Both are at most what there are.
+    let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(records.slice(at(passed), at(batch.count)))
+}
