@@ -2,8 +2,9 @@
 
 use std::error::Error;
 
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "tensorflow/tensor.proto",
+    "tensorflow/example.proto",
     "tensorflow/coordination.proto",
     "tensorflow/struct.proto",
     "tensorflow/grpc_payloads.proto",

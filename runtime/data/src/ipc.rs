@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
 use crate::error::DataError;
+use crate::guard::guarded;
 
 /// Records as they travel: an Arrow IPC stream with one batch.
 ///
@@ -34,7 +35,7 @@ pub fn from_ipc(bytes: &Bytes) -> Result<RecordBatch, DataError> {
     let mut rest = Buffer::from(bytes.clone());
     let mut found: Option<RecordBatch> = None;
     while !rest.is_empty() {
-        let next = decoder.decode(&mut rest).map_err(|error| wrong(error.to_string()))?;
+        let next = guarded(|| decoder.decode(&mut rest)).map_err(&wrong)?;
         match (&found, next) {
             (Some(_), Some(_)) => return Err(wrong("it has several batches".to_owned())),
             (None, Some(batch)) => found = Some(batch),
@@ -57,7 +58,7 @@ pub(crate) fn schema_from_ipc(bytes: &Bytes) -> Result<SchemaRef, DataError> {
     let wrong = |what: String| DataError::definition(format!("its schema: {what}"));
     let (mut decoder, mut rest) = (StreamDecoder::new(), Buffer::from(bytes.clone()));
     while !rest.is_empty() && decoder.schema().is_none() {
-        decoder.decode(&mut rest).map_err(|error| wrong(error.to_string()))?;
+        guarded(|| decoder.decode(&mut rest)).map_err(&wrong)?;
     }
     let schema = decoder.schema().ok_or_else(|| wrong("there is none".to_owned()))?;
     Ok(Arc::new(Schema::new(schema.fields().clone())))

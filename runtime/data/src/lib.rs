@@ -28,6 +28,7 @@
 mod choice;
 mod dataset;
 mod error;
+mod guard;
 mod ipc;
 mod limits;
 mod manifest;

@@ -8,8 +8,7 @@ use crate::error::DataError;
 use crate::limits::SPLITS_MAX;
 use crate::manifest::{FileEntry, Manifest, Part};
 use crate::pipeline::{Interleave, PIPELINE_VERSION, Pipeline, Source};
-use crate::schema::merged;
-use crate::source::{Piece, Scanned, scan, scan_range};
+use crate::source::{Piece, Scanned, scan, scan_range, together};
 use crate::steps::{Passes, Steps};
 use crate::stores::{StoredFile, Stores};
 
@@ -66,7 +65,7 @@ fn manifest_of(
     for (index, (file, scanned)) in found.into_iter().enumerate() {
         schema = Some(match schema {
             None => scanned.schema,
-            Some(schema) => merged(&schema, &scanned.schema)
+            Some(schema) => together(&pipeline.source, &schema, &scanned.schema)
                 .map_err(|what| mixed(&file, files.first(), what))?,
         });
         let index = u32::try_from(index).map_err(|_| DataError::internal("too many files"))?;

@@ -12,6 +12,7 @@ use crate::error::DataError;
 use crate::pipeline::Operation;
 use crate::schema::names;
 use crate::steps::Steps;
+pub(crate) use value::arrow_type;
 
 /// What is left of records after an operation on each of them.
 pub(crate) fn apply(operation: &Operation, records: RecordBatch) -> Result<RecordBatch, DataError> {

@@ -1,5 +1,7 @@
 //! Sources: what files hold, and how their records are read.
 
+mod arrow_file;
+mod bytes;
 mod parquet;
 mod range;
 
@@ -9,6 +11,7 @@ use arrow::record_batch::RecordBatch;
 use crate::error::DataError;
 use crate::manifest::Part;
 use crate::pipeline::{Pipeline, Source};
+use crate::schema::merged;
 use crate::stores::StoredFile;
 
 /// What a file holds.
@@ -57,16 +60,37 @@ pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scann
     match &pipeline.source {
         Source::Parquet(_) => parquet::scan(pipeline, file).await,
         Source::Range(_) => Err(DataError::internal("a range has no files")),
-        _ => Err(DataError::pipeline("this source is not there yet")),
+        Source::Arrow(_) => arrow_file::scan(pipeline, file).await,
+        _ => bytes::scan(pipeline, file).await,
     }
 }
 
 pub(crate) use range::scan as scan_range;
 
+/// The columns of the records of two files together.
+///
+/// # Errors
+/// What is different.
+pub(crate) fn together(
+    source: &Source,
+    first: &SchemaRef,
+    other: &SchemaRef,
+) -> Result<SchemaRef, String> {
+    let is_guessed = match source {
+        Source::Csv(csv) => csv.columns.is_empty(),
+        Source::JsonLines(json) => json.columns.is_empty(),
+        Source::Webdataset(_) => true,
+        _ => false,
+    };
+    if is_guessed { bytes::widened(source, first, other) } else { merged(first, other) }
+}
+
 /// Reads one part.
 pub(crate) enum PartReader {
     Range(range::RangeReader),
     Parquet(Box<parquet::ParquetReader>),
+    Arrow(Box<arrow_file::ArrowReader>),
+    Bytes(Box<bytes::BytesReader>),
 }
 
 impl PartReader {
@@ -83,7 +107,10 @@ impl PartReader {
             Source::Parquet(_) => {
                 Self::Parquet(Box::new(parquet::ParquetReader::new(reading, file, part)))
             }
-            _ => return Err(DataError::pipeline("this source is not there yet")),
+            Source::Arrow(_) => {
+                Self::Arrow(Box::new(arrow_file::ArrowReader::new(reading, file, part)))
+            }
+            source => Self::Bytes(Box::new(bytes::BytesReader::new(source, reading, file, part)?)),
         })
     }
 
@@ -106,6 +133,8 @@ impl PartReader {
         match self {
             Self::Range(range) => range.next(),
             Self::Parquet(parquet) => parquet.next().await,
+            Self::Arrow(arrow) => arrow.next().await,
+            Self::Bytes(bytes) => bytes.next().await,
         }
     }
 }
@@ -115,6 +144,20 @@ fn rest(part: &Part, reading: &Reading, skip: u64) -> Part {
     let passed = skip.min(part.take);
     let skip = part.skip.saturating_add(passed.saturating_mul(reading.stride));
     Part { skip, take: part.take.saturating_sub(passed), ..*part }
+}
+
+/// A row group, or a batch, as a whole; in pieces only if the pipeline asks for smaller splits, since
+/// what is fetched for some of its rows is often as much as for all.
+fn cut(whole: &Part, bytes: u64, records: Option<u64>) -> Vec<Piece> {
+    let rows = whole.records;
+    let of_piece = records.unwrap_or(rows).clamp(1, rows.max(1));
+    let pieces = rows.div_ceil(of_piece);
+    let piece = |index: u64| {
+        let skip = index.saturating_mul(of_piece);
+        let take = rows.saturating_sub(skip).min(of_piece);
+        Piece { part: Part { skip, take, ..*whole }, bytes: bytes.div_ceil(pieces.max(1)) }
+    };
+    (0..pieces).map(piece).collect()
 }
 
 /// Records with exactly these columns; dictionaries become their values.

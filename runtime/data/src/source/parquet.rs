@@ -13,8 +13,9 @@ use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 
-use super::{Chunk, Piece, Reading, Scanned, fitted};
+use super::{Chunk, Reading, Scanned, cut, fitted};
 use crate::error::DataError;
+use crate::guard::guarded;
 use crate::manifest::Part;
 use crate::pipeline::Pipeline;
 use crate::schema::plain;
@@ -45,39 +46,27 @@ pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scann
     Ok(Scanned { schema: plain(metadata.schema())?, records: first, pieces })
 }
 
-/// A row group as a whole; in pieces only if the pipeline asks for smaller splits, since what is
-/// fetched of a row group is often more than the rows that are wanted of it.
-fn cut(whole: &Part, bytes: u64, records: Option<u64>) -> Vec<Piece> {
-    let rows = whole.records;
-    let of_piece = records.unwrap_or(rows).clamp(1, rows.max(1));
-    let pieces = rows.div_ceil(of_piece);
-    let piece = |index: u64| {
-        let skip = index.saturating_mul(of_piece);
-        let take = rows.saturating_sub(skip).min(of_piece);
-        Piece { part: Part { skip, take, ..*whole }, bytes: bytes.div_ceil(pieces.max(1)) }
-    };
-    (0..pieces).map(piece).collect()
-}
-
 /// The footer of a file.
 async fn footer(
     file: &StoredFile,
     page_index: PageIndexPolicy,
 ) -> Result<ArrowReaderMetadata, DataError> {
     let size = file.size;
-    let wrong = |error: ParquetError| file.corrupt(size.saturating_sub(8), why(&error));
-    let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
+    let wrong = |what: String| file.corrupt(size.saturating_sub(8), what);
+    let decoder = guarded(|| ParquetMetaDataPushDecoder::try_new(size)).map_err(wrong)?;
     let mut decoder = decoder.with_page_index_policy(page_index);
     let tail = size.saturating_sub(FOOTER_BYTES)..size;
     let bytes = file.range(tail.clone()).await?;
-    decoder.push_range(tail, bytes).map_err(wrong)?;
+    guarded(|| decoder.push_range(tail, bytes)).map_err(wrong)?;
     loop {
-        match decoder.try_decode().map_err(wrong)? {
+        match guarded(|| decoder.try_decode()).map_err(wrong)? {
             DecodeResult::NeedsData(ranges) => {
                 let data = fetch(file, &ranges).await?;
-                decoder.push_ranges(ranges, data).map_err(wrong)?;
+                guarded(|| decoder.push_ranges(ranges, data)).map_err(wrong)?;
             }
-            DecodeResult::Data(metadata) => return checked(file, metadata).map_err(wrong),
+            DecodeResult::Data(metadata) => {
+                return guarded(|| checked(file, metadata)).map_err(wrong);
+            }
             DecodeResult::Finished => {
                 return Err(file.corrupt(size.saturating_sub(8), "it has no footer"));
             }
@@ -111,13 +100,6 @@ async fn fetch(file: &StoredFile, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, D
         data.push(file.range(range.clone()).await?);
     }
     Ok(data)
-}
-
-fn why(error: &ParquetError) -> String {
-    match error {
-        ParquetError::General(what) | ParquetError::EOF(what) => what.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// Reads rows.
@@ -166,15 +148,15 @@ impl ParquetReader {
             self.decoder = Some(self.decoder_of(metadata)?);
         }
         let (file, row) = (&self.file, self.row());
-        let wrong = |error: ParquetError| file.corrupt_in("row", row, why(&error));
+        let wrong = |what: String| file.corrupt_in("row", row, what);
         let Some(decoder) = self.decoder.as_mut() else {
             return Ok(None);
         };
         loop {
-            match decoder.try_decode().map_err(wrong)? {
+            match guarded(|| decoder.try_decode()).map_err(wrong)? {
                 DecodeResult::NeedsData(ranges) => {
                     let data = fetch(file, &ranges).await?;
-                    decoder.push_ranges(ranges, data).map_err(wrong)?;
+                    guarded(|| decoder.push_ranges(ranges, data)).map_err(wrong)?;
                 }
                 DecodeResult::Data(records) => {
                     let records = fitted(&records, &self.reading.schema);
@@ -186,7 +168,7 @@ impl ParquetReader {
     }
 
     fn decoder_of(&self, metadata: ArrowReaderMetadata) -> Result<ParquetPushDecoder, DataError> {
-        let wrong = |error: ParquetError| self.file.corrupt_in("row", self.row(), why(&error));
+        let wrong = |what: String| self.file.corrupt_in("row", self.row(), what);
         let groups = self.part.offset..self.part.offset.saturating_add(self.part.length);
         if groups.end > metadata.metadata().num_row_groups() as u64 {
             let what = format!("there is no row group {}", groups.end.saturating_sub(1));
@@ -199,7 +181,7 @@ impl ParquetReader {
             .with_offset(usize::try_from(self.part.skip).unwrap_or(usize::MAX))
             .with_limit(usize::try_from(span).unwrap_or(usize::MAX))
             .with_batch_size(rows_at_once);
-        decoder.build().map_err(wrong)
+        guarded(|| decoder.build()).map_err(wrong)
     }
 
     /// As many rows as fit a chunk, by what they take when they are decoded.

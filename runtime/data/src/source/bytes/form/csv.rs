@@ -1,0 +1,99 @@
+//! CSV records.
+
+use std::sync::Arc;
+
+use arrow::csv::ReaderBuilder;
+use arrow::csv::reader::Format;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+
+use crate::error::DataError;
+use crate::pipeline::{Column, CsvSource};
+
+pub(super) fn read(
+    csv: &CsvSource,
+    records: &[Bytes],
+    schema: &SchemaRef,
+) -> Result<RecordBatch, String> {
+    let mut decoder = ReaderBuilder::new(schema.clone())
+        .with_delimiter(delimiter(csv))
+        .with_batch_size(records.len().max(1))
+        .build_decoder();
+    for record in records {
+        decoder.decode(record).map_err(|error| why(&error))?;
+        // The last record of a file may lack the end of its line; a second end does no harm.
+        decoder.decode(b"\n").map_err(|error| why(&error))?;
+    }
+    let found = decoder.flush().map_err(|error| why(&error))?;
+    let found = found.unwrap_or_else(|| RecordBatch::new_empty(schema.clone()));
+    if found.num_rows() == records.len() {
+        return Ok(found);
+    }
+    Err(format!("{} records were found where {} should be", found.num_rows(), records.len()))
+}
+
+/// The error without the line, which is counted from where one begins to read.
+fn why(error: &arrow::error::ArrowError) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("Csv error: ").or(text.strip_prefix("Parser error: "));
+    let text = text.map_or_else(|| error.to_string(), ToOwned::to_owned);
+    let end = [" at line ", " on line ", ". Row data", " for line "]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min();
+    let text = end.and_then(|end| text.get(..end)).unwrap_or(&text);
+    format!("{text}; if its type is another one, give the source `columns`")
+}
+
+fn delimiter(csv: &CsvSource) -> u8 {
+    u8::try_from(csv.delimiter).unwrap_or(b',')
+}
+
+/// A column has single values: that is all that fits a field.
+pub(super) fn check(column: &Column) -> Result<(), DataError> {
+    if column.shape.is_empty() && !column.list {
+        return Ok(());
+    }
+    Err(DataError::column(&column.name, "a field of CSV is a single value: no shape, no list"))
+}
+
+/// What the columns are, by some records.
+pub(in super::super) fn guess(
+    csv: &CsvSource,
+    names: &[String],
+    sample: &[Bytes],
+) -> Result<SchemaRef, String> {
+    let format = Format::default().with_header(false).with_delimiter(delimiter(csv));
+    let (mut text, mut count) = (Vec::new(), 0);
+    for record in sample {
+        text.extend_from_slice(record);
+        text.push(b'\n');
+        count = count.max(super::super::framing::fields(csv, record).len());
+    }
+    let found = format.infer_schema(text.as_slice(), None);
+    let (schema, _) = found.map_err(|error| error.to_string())?;
+    if !names.is_empty() && count > names.len() {
+        return Err(format!("a record has {count} fields, the header has {}", names.len()));
+    }
+    // Without records nothing is known of their types.
+    let field = |(place, name): (usize, &String)| {
+        let found = schema.fields().get(place);
+        let kind = found.map_or(arrow::datatypes::DataType::Utf8, |it| it.data_type().clone());
+        let kind = if kind.is_null() { arrow::datatypes::DataType::Utf8 } else { kind };
+        Field::new(name, kind, true)
+    };
+    let own: Vec<String> = (1..=count).map(|place| format!("column_{place}")).collect();
+    let names = if names.is_empty() { &own } else { names };
+    let fields: Vec<Field> = names.iter().enumerate().map(field).collect();
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Whether a header names the columns of the pipeline.
+pub(in super::super) fn named(csv: &CsvSource, names: &[String]) -> Result<(), String> {
+    let wanted: Vec<&str> = csv.columns.iter().map(|column| column.name.as_str()).collect();
+    if wanted.is_empty() || wanted == names {
+        return Ok(());
+    }
+    Err(format!("its header names {names:?}, the pipeline {wanted:?}"))
+}
