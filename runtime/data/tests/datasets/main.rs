@@ -9,5 +9,7 @@
 )]
 
 mod definitions;
+mod errors;
+mod formats;
 mod splits;
 mod world;
