@@ -11,5 +11,6 @@
 mod definitions;
 mod errors;
 mod formats;
+mod properties;
 mod splits;
 mod world;
