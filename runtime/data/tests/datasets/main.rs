@@ -9,6 +9,7 @@
 )]
 
 mod definitions;
+mod demo;
 mod errors;
 mod formats;
 mod properties;
