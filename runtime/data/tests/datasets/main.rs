@@ -14,4 +14,5 @@ mod errors;
 mod formats;
 mod properties;
 mod splits;
+mod texts;
 mod world;

@@ -228,7 +228,7 @@ proptest! {
         let split_up = |batches: Vec<Vec<i64>>| -> Vec<Vec<i64>> {
             if batch.is_some() { batches } else { batches.concat().into_iter().map(|it| vec![it]).collect() }
         };
-        prop_assert_eq!(split_up(read_all(&dataset, Shard::Off)), wanted.clone());
+        prop_assert_eq!(&split_up(read_all(&dataset, Shard::Off)), &wanted);
         let mut dealt: Vec<_> = (0..workers)
             .map(|index| split_up(read_all(&dataset, Shard::Data { index, count: workers })).into_iter())
             .collect();
@@ -248,7 +248,7 @@ proptest! {
         shuffle in prop::option::of((any::<u64>(), 1_u64..60)),
         count in 1_u64..5,
     ) {
-        let mut pipeline = source.clone();
+        let mut pipeline = source;
         if let Some((seed, buffer)) = shuffle {
             pipeline = pipeline.shuffle(seed, buffer);
         }
@@ -278,7 +278,7 @@ proptest! {
         ends_with_passes in any::<bool>(),
         step in 1_usize..20,
     ) {
-        let dataset = planned(&source.clone().repeat(2));
+        let dataset = planned(&source.repeat(2));
         let mut rebatcher = Rebatcher::new(size, drop_remainder, ends_with_passes);
         let (mut found, mut origins) = (Vec::new(), Vec::new());
         let splits = dataset.splits() * 2;
