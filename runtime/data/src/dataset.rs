@@ -16,6 +16,7 @@ use crate::manifest::{FileEntry, Manifest};
 use crate::operation::schema_after;
 use crate::pipeline::{Operation, Pipeline, Repeat};
 use crate::random::Random;
+use crate::source::Footers;
 use crate::steps::{Passes, Steps};
 use crate::tensor::spec_of;
 
@@ -37,6 +38,7 @@ struct Inner {
     schema: SchemaRef,
     /// The order of the splits in the pass that was last asked for.
     order: Mutex<Option<(u64, Arc<[u32]>)>>,
+    footers: Arc<Footers>,
 }
 
 impl fmt::Debug for Dataset {
@@ -62,8 +64,8 @@ impl Dataset {
         manifest: Manifest,
     ) -> Result<Self, DataError> {
         let schema = schema_after(&steps, &manifest.schema)?;
-        let order = Mutex::new(None);
-        Ok(Self { inner: Arc::new(Inner { pipeline, steps, manifest, schema, order }) })
+        let (order, footers) = (Mutex::new(None), Arc::default());
+        Ok(Self { inner: Arc::new(Inner { pipeline, steps, manifest, schema, order, footers }) })
     }
 
     /// The dataset as a serialized `tensorflow.data.DatasetDef`, as it is registered.
@@ -100,7 +102,7 @@ impl Dataset {
     /// When the bytes are not those of a dataset, or of a newer version's.
     pub fn from_definition(definition: &Bytes) -> Result<Option<Self>, DataError> {
         let decoded = decode_definition(definition);
-        let decoded = decoded.map_err(|status| DataError::definition(status.message))?;
+        let decoded = decoded.map_err(|status| not_ours(definition, status.message))?;
         let Some(dataset) = decoded else {
             return Ok(None);
         };
@@ -205,6 +207,10 @@ impl Dataset {
         spec_of(&self.inner.schema, self.batch())
     }
 
+    pub(crate) fn footers(&self) -> Arc<Footers> {
+        Arc::clone(&self.inner.footers)
+    }
+
     pub(crate) fn steps(&self) -> &Steps {
         &self.inner.steps
     }
@@ -233,6 +239,15 @@ impl Dataset {
         };
         order.get(usize::try_from(place).ok()?).map(|split| u64::from(*split))
     }
+}
+
+/// Why a definition is not understood.
+fn not_ours(definition: &Bytes, what: String) -> DataError {
+    // What is newer may be right; what is damaged is not.
+    if what.contains("this Rondo knows versions") {
+        return DataError::Unfit { what };
+    }
+    DataError::definition(format!("{what} ({} bytes)", definition.len()))
 }
 
 /// What an operation leaves of so many elements.

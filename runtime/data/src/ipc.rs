@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::error::DataError;
 use crate::guard::guarded;
+use crate::size::own_bytes;
 
 /// Records as they travel: an Arrow IPC stream with one batch.
 ///
@@ -18,8 +19,8 @@ use crate::guard::guarded;
 /// When a column is of a type that has no such form.
 pub fn to_ipc(records: &RecordBatch) -> Result<Bytes, DataError> {
     let unfit = |error: arrow::error::ArrowError| DataError::internal(format!("IPC: {error}"));
-    let room = records.get_array_memory_size().saturating_add(1024);
-    let stream = Vec::with_capacity(room.min(64 << 20));
+    let room = usize::try_from(own_bytes(records)).unwrap_or(0).saturating_add(4096);
+    let stream = Vec::with_capacity(room);
     let mut writer = StreamWriter::try_new(stream, records.schema_ref()).map_err(unfit)?;
     writer.write(records).map_err(unfit)?;
     writer.into_inner().map_err(unfit).map(Bytes::from)

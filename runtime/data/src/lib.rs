@@ -39,6 +39,7 @@ mod random;
 mod read;
 mod rebatch;
 mod schema;
+mod size;
 mod source;
 mod steps;
 mod stores;

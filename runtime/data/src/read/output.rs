@@ -6,6 +6,7 @@ use arrow::record_batch::RecordBatch;
 use super::Batch;
 use crate::error::DataError;
 use crate::limits::SKIPPED_PLACES_MAX;
+use crate::size::own_bytes;
 
 /// Gathers records until they make a batch. A batch has at least half the wished records, or bytes,
 /// unless it is the last one: so few copies are made.
@@ -71,8 +72,7 @@ impl Output {
 
     fn wait(&mut self, records: RecordBatch) {
         self.waiting_rows = self.waiting_rows.saturating_add(records.num_rows());
-        let bytes = records.get_array_memory_size() as u64;
-        self.waiting_bytes = self.waiting_bytes.saturating_add(bytes);
+        self.waiting_bytes = self.waiting_bytes.saturating_add(own_bytes(&records));
         self.waiting.push(records);
     }
 

@@ -5,6 +5,7 @@ use arrow::record_batch::RecordBatch;
 
 use crate::error::DataError;
 use crate::random::Random;
+use crate::size::held_bytes;
 
 /// Batches that are kept until the records that are left of them are put into one.
 const BATCHES_MAX: usize = 64;
@@ -86,8 +87,7 @@ impl Shuffler {
     }
 
     fn check_size(&self) -> Result<(), DataError> {
-        let sizes = self.batches.iter().map(|batch| batch.get_array_memory_size() as u64);
-        let (found, bound) = (sizes.fold(0, u64::saturating_add), self.memory_bytes);
+        let (found, bound) = (held_bytes(&self.batches), self.memory_bytes);
         if found <= bound {
             return Ok(());
         }

@@ -124,6 +124,7 @@ impl Open {
             stride: dataset.manifest().stride,
             skip_corrupt,
             chunk_records: batch_records,
+            footers: dataset.footers(),
         };
         let limits = stores.limits();
         let shuffler = steps.shuffle.map(|it| {

@@ -212,8 +212,8 @@ impl Reading {
         if self.pass_tail.is_over() {
             self.open = None;
         }
-        if self.tail.is_over() {
-            self.is_over = true;
+        if self.tail.is_over() && !self.is_over {
+            self.end()?;
         }
         Ok(())
     }
@@ -236,10 +236,7 @@ impl Reading {
         self.give(found)?;
         let (pass, passes) = (self.pass.saturating_add(1), dataset.passes());
         if passes > 0 && pass >= passes {
-            let found = self.tail.end()?;
-            self.give_out(found);
-            self.is_over = true;
-            return Ok(());
+            return self.end();
         }
         if !self.has_yielded {
             let what = format!("pass {} has no records, and neither would others", self.pass);
@@ -247,6 +244,14 @@ impl Reading {
         }
         (self.pass, self.place, self.has_yielded) = (pass, 0, false);
         self.pass_tail = Tail::of(before_repeat(&dataset.steps().tail), false);
+        Ok(())
+    }
+
+    /// Nothing comes any more but what waits for more.
+    fn end(&mut self) -> Result<(), DataError> {
+        let found = self.tail.end()?;
+        self.give_out(found);
+        self.is_over = true;
         Ok(())
     }
 

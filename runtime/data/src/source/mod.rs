@@ -5,6 +5,8 @@ mod bytes;
 mod parquet;
 mod range;
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
@@ -53,6 +55,8 @@ pub(crate) struct Reading {
     pub(crate) skip_corrupt: bool,
     /// Records in a chunk at most; at least 1.
     pub(crate) chunk_records: usize,
+    /// Footers that were read.
+    pub(crate) footers: Arc<Footers>,
 }
 
 /// Looks into a file.
@@ -65,6 +69,7 @@ pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scann
     }
 }
 
+pub(crate) use parquet::Footers;
 pub(crate) use range::scan as scan_range;
 
 /// The columns of the records of two files together.

@@ -1,7 +1,8 @@
 //! Parquet files: pieces are row groups, or rows of one.
 
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
@@ -23,6 +24,35 @@ use crate::stores::StoredFile;
 
 /// Bytes of the end of a file, where its footer is, that are fetched at once.
 const FOOTER_BYTES: u64 = 64 << 10;
+
+/// Footers that are kept.
+const FOOTERS_MAX: usize = 16;
+
+/// Footers of the files that were last read: each split of a file needs its footer.
+#[derive(Debug, Default)]
+pub(crate) struct Footers {
+    kept: Mutex<VecDeque<(String, ArrowReaderMetadata)>>,
+}
+
+impl Footers {
+    /// The footer of a file, read if it is not there. A file that changed since shows when the rest
+    /// of it is read.
+    async fn of(&self, file: &StoredFile) -> Result<ArrowReaderMetadata, DataError> {
+        if let Some(found) = self.find(&file.location) {
+            return Ok(found);
+        }
+        let found = footer(file, PageIndexPolicy::Optional).await?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_front((file.location.clone(), found.clone()));
+        kept.truncate(FOOTERS_MAX);
+        Ok(found)
+    }
+
+    fn find(&self, location: &str) -> Option<ArrowReaderMetadata> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|(of, _)| of == location).map(|(_, footer)| footer.clone())
+    }
+}
 
 /// Looks at the footer of a file.
 pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scanned, DataError> {
@@ -144,7 +174,7 @@ impl ParquetReader {
     /// Rows that the decoder gives; nothing at its end.
     async fn decode(&mut self) -> Result<Option<RecordBatch>, DataError> {
         if self.decoder.is_none() {
-            let metadata = footer(&self.file, PageIndexPolicy::Optional).await?;
+            let metadata = self.reading.footers.of(&self.file).await?;
             self.decoder = Some(self.decoder_of(metadata)?);
         }
         let (file, row) = (&self.file, self.row());

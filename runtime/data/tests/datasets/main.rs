@@ -14,5 +14,6 @@ mod errors;
 mod formats;
 mod properties;
 mod splits;
+mod stores;
 mod texts;
 mod world;

@@ -7,7 +7,7 @@ mod tar;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, StringArray};
+use arrow::array::{ArrayRef, BinaryBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
@@ -60,9 +60,17 @@ impl Form {
                 let lines = records.iter().map(|it| std::str::from_utf8(it));
                 let lines = lines.collect::<Result<Vec<&str>, _>>();
                 let lines = lines.map_err(|error| format!("the line is no UTF-8: {error}"))?;
-                one(schema, Arc::new(StringArray::from_iter_values(lines)))
+                let bytes = lines.iter().map(|line| line.len()).sum();
+                let mut column = StringBuilder::with_capacity(lines.len(), bytes);
+                lines.iter().for_each(|line| column.append_value(line));
+                one(schema, Arc::new(column.finish()))
             }
-            Self::Bytes => one(schema, Arc::new(BinaryArray::from_iter_values(records))),
+            Self::Bytes => {
+                let bytes = records.iter().map(Bytes::len).sum();
+                let mut column = BinaryBuilder::with_capacity(records.len(), bytes);
+                records.iter().for_each(|record| column.append_value(record));
+                one(schema, Arc::new(column.finish()))
+            }
             Self::Csv(csv) => csv::read(csv, records, schema),
             Self::JsonLines { is_strict } => json::read(records, schema, *is_strict),
             Self::Example(columns) => example::read(columns, records, schema),
