@@ -67,7 +67,7 @@ async fn definitions_of_newer_versions_and_damaged_ones() {
     assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");
 
-    let mut damaged = good.clone();
+    let mut damaged = good;
     damaged.manifest = Bytes::from_static(b"\xFF\xFFno manifest");
     let error = refused(damaged);
     assert_eq!(error.code(), Code::DataLoss, "{error}");
