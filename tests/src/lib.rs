@@ -23,6 +23,7 @@ pub mod neighbour;
 pub mod process;
 pub mod python;
 pub mod random;
+pub mod records;
 pub mod relay;
 pub mod server;
 pub mod tensorflow;

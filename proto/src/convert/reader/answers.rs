@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rondo_core::dispatcher;
 use rondo_core::ids::{ClientId, JobId, TaskId};
 use rondo_core::limits::HEARTBEAT_ITEMS_MAX;
 use rondo_core::reader::{Answer, HeartbeatAnswer, HeldSplit, Request, SplitsAnswer, Task};
 use rondo_core::status::Status;
 
 use super::malformed::{answer, bounded, malformed, name};
-use crate::admin;
+use crate::convert::decode_held;
 use crate::tf::data as wire;
-
-/// Splits that a reader holds at most.
-const SPLITS_MAX: usize = 1024;
 
 /// Decodes the dispatcher's answer to a request of a reader.
 ///
@@ -67,17 +65,13 @@ fn task(info: wire::TaskInfo) -> Result<Task, Status> {
 }
 
 fn splits(bytes: &Bytes) -> Result<SplitsAnswer, Status> {
-    const NAME: &str = "HoldSplitsResponse";
-    let told: admin::HoldSplitsResponse = answer(NAME, bytes)?;
-    let splits = bounded(NAME, "splits", told.splits, SPLITS_MAX)?;
-    if !splits.is_sorted_by(|a, b| a.place < b.place) {
-        return Err(malformed(NAME, "splits are not in the order of their places, each once"));
-    }
-    let held = |split: admin::HeldSplit| HeldSplit {
+    let told = decode_held(bytes)
+        .map_err(|status| malformed("HoldSplitsResponse", format_args!("{}", status.message)))?;
+    let held = |split: dispatcher::HeldSplit| HeldSplit {
         place: split.place,
         split: split.split,
         records: split.records,
     };
-    let splits = splits.into_iter().map(held).collect();
+    let splits = told.splits.into_iter().map(held).collect();
     Ok(SplitsAnswer { splits, is_finished: told.finished })
 }

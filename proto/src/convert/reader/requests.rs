@@ -2,17 +2,12 @@
 
 use bytes::Bytes;
 use prost::Message;
-use rondo_core::dispatcher::{GetOrCreateJob, TargetWorkers};
-use rondo_core::ids::ClientId;
-use rondo_core::reader::{Member, Request, SplitProgress};
+use rondo_core::dispatcher::{GetOrCreateJob, Group, HoldSplits, SplitProgress, TargetWorkers};
+use rondo_core::reader::{self, Request};
 
-use crate::admin;
-use crate::convert::Method;
 use crate::convert::jobs::sharding;
+use crate::convert::{HOLD_SPLITS_PATH, Method, encode_hold};
 use crate::tf::data as wire;
-
-/// The path of `rondo.v1.Splits/HoldSplits`.
-const HOLD_SPLITS_PATH: &str = "/rondo.v1.Splits/HoldSplits";
 
 /// The path and the message of a request by a reader of this job.
 pub fn encode_reader_request(job: &GetOrCreateJob, request: &Request) -> (&'static str, Bytes) {
@@ -33,7 +28,19 @@ pub fn encode_reader_request(job: &GetOrCreateJob, request: &Request) -> (&'stat
             (Method::ClientHeartbeat.path(), encoded(&request))
         }
         Request::HoldSplits { client, hold, progress, group } => {
-            (HOLD_SPLITS_PATH, encode_hold(*client, *hold, progress, *group))
+            let told = |told: &reader::SplitProgress| SplitProgress {
+                place: told.place,
+                records: told.records,
+                finished: told.is_finished,
+            };
+            let request = HoldSplits {
+                client: *client,
+                hold: usize::try_from(*hold).unwrap_or(usize::MAX),
+                progress: progress.iter().map(told).collect(),
+                group: group
+                    .map_or(Group::ALL, |member| Group { index: member.index, size: member.size }),
+            };
+            (HOLD_SPLITS_PATH, encode_hold(&request))
         }
         Request::RemoveTask { task, consumer, round } => {
             let (task_id, consumer_index, round) = (task.get(), *consumer, *round);
@@ -68,25 +75,5 @@ fn encode_job(job: &GetOrCreateJob) -> Bytes {
         num_consumers: job.consumers,
         use_cross_trainer_cache: job.use_cross_trainer_cache,
         target_workers: target.into(),
-    })
-}
-
-fn encode_hold(
-    client: ClientId,
-    hold: u32,
-    progress: &[SplitProgress],
-    group: Option<Member>,
-) -> Bytes {
-    let told = |told: &SplitProgress| admin::SplitProgress {
-        place: told.place,
-        records: told.records,
-        finished: told.is_finished,
-    };
-    encoded(&admin::HoldSplitsRequest {
-        client_id: client.get(),
-        hold,
-        progress: progress.iter().map(told).collect(),
-        group_index: group.map(|group| group.index),
-        group_size: group.map(|group| group.size),
     })
 }

@@ -1,0 +1,276 @@
+//! Rust readers read a dataset of Rondo's own by split: every record once and in order, whatever
+//! happens to workers, readers and the server, and from a position exactly on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap is a failed test"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use rondo::reader::{Builder, Content, Delivery, Reader};
+use rondo_data::{Dataset, Pipeline, Stores, plan};
+use rondo_tests::binary;
+use rondo_tests::process::Process;
+use rondo_tests::records::RecordsWorker;
+use rondo_tests::server::{Options, Server, run};
+use tempfile::TempDir;
+use tokio::task::block_in_place;
+
+const RECORDS: i64 = 1000;
+/// A read that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with a dataset.
+struct Bed {
+    server: Server,
+    dataset: Dataset,
+    folder: TempDir,
+}
+
+/// Plans the pipeline, and registers it by the command.
+async fn bed(pipeline: Pipeline, options: &Options) -> Bed {
+    let pipeline = Pipeline { split_records: Some(64), ..pipeline };
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("pipeline.json");
+    std::fs::write(&file, pipeline.to_json().unwrap()).unwrap();
+    let server = block_in_place(|| Server::start(options));
+    let dispatcher = format!("--dispatcher={}", server.address());
+    let file = file.to_str().unwrap();
+    let ended = block_in_place(|| run(&["dataset", "register", file, "--id=numbers", &dispatcher]));
+    assert!(ended.status.success(), "{}", ended.log);
+    let dataset = plan(&pipeline, &Stores::from_env()).await.unwrap();
+    Bed { server, dataset, folder }
+}
+
+fn numbers() -> Pipeline {
+    Pipeline::range(0, RECORDS)
+}
+
+impl Bed {
+    async fn worker(&self, pause_ms: u64) -> RecordsWorker {
+        let pause = Duration::from_millis(pause_ms);
+        RecordsWorker::start(&self.server.address(), &self.dataset, 10, pause).await
+    }
+
+    fn reader(&self, job: &str) -> Builder {
+        Reader::builder(&self.server.address()).dataset("numbers").job(job)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn end(self) {
+        block_in_place(|| drop(self));
+    }
+}
+
+async fn next(reader: &mut Reader) -> Option<Delivery> {
+    let next = tokio::time::timeout(PATIENCE, reader.next()).await;
+    let Ok(next) = next else {
+        panic!("it hangs: {:?}", reader.progress().await);
+    };
+    next.map(|delivery| delivery.unwrap_or_else(|status| panic!("{status}")))
+}
+
+fn values(delivery: &Delivery) -> Vec<i64> {
+    let Content::Records(records) = &delivery.content else {
+        panic!("{delivery:?}");
+    };
+    records.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// Reads at least so many records, or to the end.
+async fn read(reader: &mut Reader, at_least: usize) -> Vec<i64> {
+    let mut read = Vec::new();
+    while read.len() < at_least
+        && let Some(delivery) = next(reader).await
+    {
+        let counted: u64 = delivery.identity.iter().map(|origin| origin.count).sum();
+        assert_eq!(counted, delivery.records());
+        read.extend(values(&delivery));
+    }
+    read
+}
+
+fn all() -> Vec<i64> {
+    (0..RECORDS).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_order_from_any_number_of_workers_and_in_batches() {
+    let bed = bed(numbers().batch(7, false), &Options::store("segment")).await;
+    let (_first, _second) = (bed.worker(0).await, bed.worker(0).await);
+    let mut reader = bed.reader("batches").open().await.unwrap();
+    assert!(reader.is_by_split());
+    let mut sizes = Vec::new();
+    let mut read = Vec::new();
+    while let Some(delivery) = next(&mut reader).await {
+        sizes.push(delivery.records());
+        read.extend(values(&delivery));
+    }
+    assert_eq!(read, all());
+    let (full, last) = (RECORDS.unsigned_abs() / 7, RECORDS.unsigned_abs() % 7);
+    assert_eq!(sizes.len() as u64, full + 1);
+    assert!(sizes.iter().rev().skip(1).all(|size| *size == 7) && sizes.ends_with(&[last]));
+    reader.checkpoint("all").await.unwrap();
+    reader.close().await;
+    // Finished is finished: nobody reads this repetition again.
+    let mut late = bed.reader("batches").open().await.unwrap();
+    assert_eq!(read_rest(&mut late).await, []);
+    bed.end();
+}
+
+async fn read_rest(reader: &mut Reader) -> Vec<i64> {
+    read(reader, usize::MAX).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_and_the_server_may_die() {
+    let mut bed = bed(numbers(), &Options::store("sled")).await;
+    let (first, second) = (bed.worker(3).await, bed.worker(3).await);
+    let mut reader = bed.reader("deaths").open().await.unwrap();
+    let mut seen = read(&mut reader, 200).await;
+    first.kill().await;
+    seen.extend(read(&mut reader, 200).await);
+    block_in_place(|| {
+        bed.server.kill();
+        bed.server.start_again();
+    });
+    let third = bed.worker(0).await;
+    seen.extend(read(&mut reader, 200).await);
+    second.kill().await;
+    seen.extend(read_rest(&mut reader).await);
+    assert_eq!(seen, all());
+    assert!(third.served() > 0, "who came later is read from too");
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_share_and_a_group_does_not_depend_on_timing() {
+    let bed = bed(numbers(), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let opened = || async { bed.reader("shared").open().await.unwrap() };
+    let (mut one, mut other) = (opened().await, opened().await);
+    let (mut read, more) = tokio::join!(read_rest(&mut one), read_rest(&mut other));
+    assert!(read.is_sorted() && more.is_sorted());
+    read.extend(more);
+    read.sort_unstable();
+    assert_eq!(read, all());
+    // Of two, each gets every other split, in order.
+    let member = |index| bed.reader("group").group(index, 2).open();
+    let (one, other) = tokio::join!(member(0), member(1));
+    let (mut one, mut other) = (one.unwrap(), other.unwrap());
+    let of = |index| all().into_iter().filter(move |it| it / 64 % 2 == index).collect::<Vec<_>>();
+    let (read, more) = tokio::join!(read_rest(&mut one), read_rest(&mut other));
+    assert_eq!((read, more), (of(0), of(1)));
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_position_is_exact() {
+    let bed = bed(numbers().shuffle(7, 64), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let mut reader = bed.reader("train").open().await.unwrap();
+    let before = read(&mut reader, 333).await;
+    reader.checkpoint("step").await.unwrap();
+    let after = read(&mut reader, 400).await;
+    assert_eq!(after.len(), 400, "batches of ten");
+    reader.close().await;
+    // With more workers, and as another job.
+    let _more = bed.worker(0).await;
+    for job in ["train", "train-again"] {
+        let mut reader = bed.reader(job).resume("step").open().await.unwrap();
+        let rest = read_rest(&mut reader).await;
+        assert_eq!(rest[..after.len()], after[..], "{job} goes on where it was, in the same order");
+        let mut whole = [before.clone(), rest].concat();
+        whole.sort_unstable();
+        assert_eq!(whole, all(), "{job}");
+    }
+    bed.end();
+}
+
+fn command(bed: &Bed, job: &str, more: &[&str], file: &Path) -> Command {
+    let mut command = Command::new(binary::rondo());
+    command.arg("read").arg(format!("--dispatcher={}", bed.server.address()));
+    command.arg(format!("--job={job}")).arg("--output=jsonl").arg("-o").arg(file).args(more);
+    command
+}
+
+fn lines(file: &Path) -> Vec<i64> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let value = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        row.as_object().unwrap().values().next().unwrap().as_i64().unwrap()
+    };
+    whole.lines().map(value).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_command_loses_nothing_and_writes_little_twice() {
+    let options = Options::store("segment").flag("--reader-timeout-ms=1000");
+    let bed = bed(numbers(), &options).await;
+    let _worker = bed.worker(10).await;
+    let (first, second) = (bed.file("first"), bed.file("second"));
+    let mut started = command(&bed, "files", &["--dataset=numbers"], &first);
+    let mut killed = block_in_place(|| Process::start("rondo read", &mut started));
+    let began = Instant::now();
+    while lines(&first).len() < 150 {
+        assert!(began.elapsed() < PATIENCE, "{}", killed.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    block_in_place(|| killed.kill());
+    // The job knows its dataset.
+    let mut started = command(&bed, "files", &["--save-position=end"], &second);
+    let ended = block_in_place(|| Process::start("rondo read", &mut started).wait(PATIENCE));
+    assert!(ended.status.success(), "{}", ended.log);
+    let (before, after) = (lines(&first), lines(&second));
+    let mut whole = [before.clone(), after.clone()].concat();
+    whole.sort_unstable();
+    let twice = whole.len() as i64 - RECORDS;
+    whole.dedup();
+    assert_eq!(whole, all());
+    // What was written in the time between two acknowledgements.
+    assert!((0..300).contains(&twice), "{twice} records twice");
+    assert!(ended.log.contains("records/s"), "{}", ended.log);
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_is_quick_and_says_what_is_wrong() {
+    let bed = bed(numbers(), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let dispatcher = format!("--dispatcher={}", bed.server.address());
+    let read = |arguments: &[&str]| {
+        let all = [&["read", &dispatcher][..], arguments].concat();
+        block_in_place(|| run(&all))
+    };
+    let began = Instant::now();
+    let ended = read(&["--job=quick", "--dataset=numbers", "--max-records=5"]);
+    let took = began.elapsed();
+    assert!(ended.status.success() && ended.log.contains("read 5 records"), "{}", ended.log);
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let ended = read(&["--job=nowhere"]);
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.log);
+    assert!(ended.log.contains("there is no job \"nowhere\""), "{}", ended.log);
+    let ended = read(&["--job=unknown", "--dataset=letters"]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+    assert!(ended.log.contains("letters"), "{}", ended.log);
+    let ended = run_elsewhere();
+    assert_eq!(ended.status.code(), Some(7), "{}", ended.log);
+    bed.end();
+}
+
+/// Nobody listens there.
+fn run_elsewhere() -> rondo_tests::process::Ended {
+    block_in_place(|| run(&["read", "--dispatcher=127.0.0.1:1", "--job=a", "--dataset=b"]))
+}
