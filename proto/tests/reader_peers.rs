@@ -177,7 +177,7 @@ fn records(change: impl FnOnce(&mut admin::ReadSplitResponse)) -> Result<u64, St
         ..Default::default()
     };
     change(&mut message);
-    let decoded = decode_records(&message.encode_to_vec().into(), 1000);
+    let decoded = decode_records(&message.encode_to_vec().into(), 20_000);
     decoded.map(|records| records.count).map_err(|status| status.message)
 }
 
@@ -188,8 +188,8 @@ fn records_that_contradict_themselves_are_refused() {
         (records(|it| it.first = u64::MAX), "2 records from 18446744073709551615 on"),
         (records(|it| it.records = Bytes::new()), "2 records take 0 bytes"),
         (records(|it| it.count = 0), "0 records take 2 bytes"),
-        (records(|it| it.records = vec![0; 1000].into()), "at most 1000 are allowed"),
-        (records(|it| it.skipped = vec![admin::Skipped::default(); 5000]), "5000"),
+        (records(|it| it.records = vec![0; 20_000].into()), "at most 20000 are allowed"),
+        (records(|it| it.skipped = vec![admin::Skipped::default(); 5000]), "5000 items"),
     ] {
         let refusal = wrong.unwrap_err();
         assert!(refusal.contains(said), "{said}: {refusal}");

@@ -13,8 +13,12 @@ use tokio::task::JoinHandle;
 
 use super::driver::{Ends, Happened, Told};
 
-/// Deliveries that the machine hands out ahead of the application.
-const AHEAD: u64 = 16;
+/// Deliveries that the machine hands out ahead of the application: a few, and more if they are small.
+const AHEAD_MIN: u64 = 2;
+/// See [`AHEAD_MIN`].
+const AHEAD_MAX: u64 = 64;
+/// Their bytes, if they are more than a few.
+const AHEAD_BYTES: u64 = 1 << 20;
 
 /// What a reader delivers.
 #[derive(Clone, Debug)]
@@ -87,7 +91,8 @@ pub(super) struct Deliveries {
     /// The last one, until it counts as consumed.
     last: Vec<Origin>,
     acknowledges_by_hand: bool,
-    /// Taken since the machine was last told.
+    /// Deliveries that the machine may hand out, and those of them that were taken.
+    wanted: u64,
     taken: u64,
     has_ended: bool,
 }
@@ -96,7 +101,7 @@ impl Deliveries {
     pub(super) fn of(ends: Ends, dataset: Option<Dataset>, acknowledges_by_hand: bool) -> Self {
         let Ends { happened, told, task, .. } = ends;
         // The loop has only begun.
-        let _ = happened.send(Happened::Wanted(AHEAD));
+        let _ = happened.send(Happened::Wanted(AHEAD_MIN));
         Self {
             happened,
             told,
@@ -106,6 +111,7 @@ impl Deliveries {
             ready: VecDeque::new(),
             last: Vec::new(),
             acknowledges_by_hand,
+            wanted: AHEAD_MIN,
             taken: 0,
             has_ended: false,
         }
@@ -147,12 +153,7 @@ impl Deliveries {
     fn take(&mut self, told: Option<Told>) -> Result<(), Status> {
         match told {
             Some(Told::Delivered(delivery)) => {
-                self.taken = self.taken.saturating_add(1);
-                if self.taken >= AHEAD / 2 {
-                    let taken = std::mem::take(&mut self.taken);
-                    // A reader that has ended delivers nothing more.
-                    let _ = self.happened.send(Happened::Wanted(taken));
-                }
+                self.want_more(&delivery);
                 self.received(delivery)
             }
             Some(Told::Drained) => self.end_batches(),
@@ -163,6 +164,23 @@ impl Deliveries {
             Some(Told::Ended(Err(status))) => Err(status),
             None => Err(Status::new(Code::Cancelled, "the reader's loop has ended")),
         }
+    }
+
+    /// Something was taken: more of its size may be handed out.
+    fn want_more(&mut self, taken: &Received) {
+        let size = match taken {
+            Received::Batch(batch) => batch.records.len() as u64,
+            Received::Element(element) => element.size_bytes(),
+        };
+        self.taken = self.taken.saturating_add(1);
+        if self.taken < self.wanted / 2 {
+            return;
+        }
+        let left = self.wanted.saturating_sub(self.taken);
+        let more = (AHEAD_BYTES / size.max(1)).clamp(AHEAD_MIN, AHEAD_MAX).saturating_sub(left);
+        (self.wanted, self.taken) = (left.saturating_add(more), 0);
+        // A reader that has ended delivers nothing more.
+        let _ = self.happened.send(Happened::Wanted(more));
     }
 
     fn received(&mut self, delivery: Received) -> Result<(), Status> {

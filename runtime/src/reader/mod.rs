@@ -34,3 +34,8 @@ pub use rondo_data::Origin;
 pub use self::deliveries::{Content, Delivery};
 pub use self::interface::{Handle, OpenError, Progress, Reader};
 pub use self::settings::{Builder, Mode};
+
+/// The examples of the page about reading compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reading.md")]
+struct Examples;

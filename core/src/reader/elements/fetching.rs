@@ -62,7 +62,12 @@ impl Progress {
         self.at().is_none_or(|at| at <= now)
     }
 
-    fn skipped(&mut self, now: Time) {
+    /// It has nothing ready. In a round, all others go on without it.
+    fn skipped(&mut self, now: Time, round: Option<i64>) {
+        self.skipped_previous = true;
+        if round.is_some() {
+            return;
+        }
         let pause = self.skip.map_or(SKIP_PAUSE_MIN, |(_, pause)| {
             Duration::from_nanos(pause.as_nanos().saturating_mul(2)).min(SKIP_PAUSE_MAX)
         });
@@ -134,10 +139,7 @@ impl Elements {
             }
             Ok(Fetched::Skip) => {
                 progress.succeeded();
-                progress.skipped_previous = true;
-                if round.is_none() {
-                    progress.skipped(now);
-                }
+                progress.skipped(now, round);
                 self.pass(task, round);
             }
             Err(status) if is_soft(status.code) => {

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Splits;
+use super::holding::HOLD_MAX;
 use crate::reader::shared::Shared;
 use crate::reader::types::{Delivery, Effect};
 
@@ -28,7 +29,8 @@ impl Splits {
     /// Tells the application, once, that it has all it can have now, and that it must say what it has
     /// consumed for more to come, or the end.
     pub(super) fn tell_if_drained(&mut self, out: &mut Vec<Effect>) {
-        let is_drained = self.holding.is_dry && self.held.values().all(|held| held.is_delivered());
+        let is_all = self.holding.is_dry || self.held.len() >= HOLD_MAX as usize;
+        let is_drained = is_all && self.held.values().all(|held| held.is_delivered());
         if is_drained && self.unconsumed() > 0 && !self.holding.has_told {
             self.holding.has_told = true;
             out.push(Effect::Drained);

@@ -19,7 +19,7 @@ use crate::time::{Duration, Time};
 const NAMED_MAX: usize = 16;
 
 /// Splits that a reader can hold.
-const HOLD_MAX: u32 = 1024;
+pub(super) const HOLD_MAX: u32 = 1024;
 
 /// A request for splits.
 #[derive(Clone, Debug)]
