@@ -125,7 +125,7 @@ async fn in_order_from_any_number_of_workers_and_in_batches() {
     reader.close().await;
     // Finished is finished: nobody reads this repetition again.
     let mut late = bed.reader("batches").open().await.unwrap();
-    assert_eq!(read_rest(&mut late).await, []);
+    assert_eq!(read_rest(&mut late).await, Vec::<i64>::new());
     bed.end();
 }
 
