@@ -1,9 +1,9 @@
 //! Numbered invariants: what holds of every state between two steps, whatever the inputs were.
 //!
 //! `D` numbers speak of the dispatcher, `C` numbers of the coordination service, `N` numbers of the
-//! node around them, `R` numbers of a relay. Each machine keeps its own list; here they are checked
-//! together. A check looks at the whole state, so it is for tests, simulation and debug builds, not
-//! for every step in production.
+//! node around them, `R` numbers of a relay, `W` numbers of a worker. Each machine keeps its own
+//! list; here they are checked together. A check looks at the whole state, so it is for tests,
+//! simulation and debug builds, not for every step in production.
 
 use alloc::string::String;
 use core::fmt;
@@ -12,6 +12,7 @@ use crate::control::{self, Node};
 use crate::coordination::{self, Coordination};
 use crate::dispatcher::{self, Dispatcher, State};
 use crate::relay::{self, Relay};
+use crate::worker::{self, Worker};
 
 /// Something that must always hold of an `S`.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,8 @@ pub const OF_COORDINATION: &[Invariant<Coordination>] = coordination::COORDINATI
 pub const OF_NODE: &[Invariant<Node>] = control::NODE_INVARIANTS;
 /// The invariants of a relay.
 pub const OF_RELAY: &[Invariant<Relay>] = relay::RELAY_INVARIANTS;
+/// The invariants of a worker.
+pub const OF_WORKER: &[Invariant<Worker>] = worker::WORKER_INVARIANTS;
 
 /// Checks the dispatcher's durable state.
 ///
@@ -109,6 +112,14 @@ pub fn check_relay(relay: &Relay) -> Result<(), Violation> {
     check(OF_RELAY, relay)
 }
 
+/// Checks a worker.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn check_worker(worker: &Worker) -> Result<(), Violation> {
+    check(OF_WORKER, worker)
+}
+
 fn check<S>(invariants: &[Invariant<S>], of: &S) -> Result<(), Violation> {
     invariants.iter().try_for_each(|invariant| {
         (invariant.check)(of).map_err(|text| Violation {
@@ -134,6 +145,7 @@ mod tests {
             .chain(OF_COORDINATION.iter().map(|i| i.number))
             .chain(OF_NODE.iter().map(|i| i.number))
             .chain(OF_RELAY.iter().map(|i| i.number))
+            .chain(OF_WORKER.iter().map(|i| i.number))
             .collect();
         let distinct: BTreeSet<_> = numbers.iter().collect();
         assert_eq!(distinct.len(), numbers.len());

@@ -25,3 +25,4 @@ pub mod relay;
 pub mod stamp;
 pub mod status;
 pub mod time;
+pub mod worker;

@@ -127,6 +127,13 @@ pub const RELAY_CALLS_PER_STEP_MAX: usize = 256;
 /// When this much later than due the coordination service finds that a time is over, the service
 /// itself was held up and could hear nobody; less where heartbeat timeouts are short.
 pub const HELD_UP_AFTER: Duration = Duration::from_secs(1);
+/// Tasks of one worker: its heartbeats name them all.
+pub const WORKER_TASKS_MAX: usize = HEARTBEAT_ITEMS_MAX;
+/// Tasks that a worker remembers to be over after it let go of them; of more, the first ones are
+/// forgotten.
+pub const TASKS_REMEMBERED_MAX: usize = 1 << 20;
+/// Trainers that share one task.
+pub const TRAINERS_MAX: usize = 1 << 12;
 
 const _: () = assert!(0 < KEY_WAITS_MAX && KEY_WAITS_MAX < PARKED_CALLS_MAX);
 const _: () = assert!(VALUE_INLINE_BYTES_MAX < VALUE_BYTES_MAX);

@@ -1,0 +1,209 @@
+//! What consumers ask, and what becomes of the answers.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use bytes::Bytes;
+
+use super::machine::{Stage, Worker};
+use super::refusal;
+use super::runner::{Back, Given, Handed};
+use super::task::{Over, Task};
+use super::types::{Answer, Ask, Effect, ElementAsk};
+use crate::ids::{CallId, TaskId};
+use crate::limits::PARKED_CALLS_MAX;
+use crate::status::Status;
+use crate::time::Time;
+
+/// A call that is under way.
+#[derive(Clone, Debug)]
+pub(super) enum Call {
+    /// It waits for something of a task.
+    Waiting(TaskId),
+    /// Its element is on its way.
+    Leaving(TaskId, Bytes, Back),
+}
+
+impl Worker {
+    pub(super) fn asked(
+        &mut self,
+        now: Time,
+        call: CallId,
+        ask: Ask,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        match ask {
+            Ask::Element(ask) => self.element(now, call, ask, out),
+            Ask::Dataset { task } => self.dataset(now, call, task, out),
+            Ask::Process(def) => {
+                self.add_task(def, out)?;
+                out.push(Effect::Answer { call, result: Ok(Answer::Done) });
+                Ok(())
+            }
+            Ask::Tasks => {
+                let held = self.tasks.values().map(|task| (task.def.task, task.def.iteration));
+                let answer = Answer::Tasks(held.collect());
+                out.push(Effect::Answer { call, result: Ok(answer) });
+                Ok(())
+            }
+        }
+    }
+
+    fn element(
+        &mut self,
+        now: Time,
+        call: CallId,
+        ask: ElementAsk,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        let id = ask.task;
+        if self.is_told_off(id)? {
+            out.push(Effect::Answer { call, result: Ok(Answer::End) });
+            return Ok(());
+        }
+        let is_alone = self.tasks.values().filter(|task| task.over == Over::No).nth(1).is_none();
+        let is_draining = self.is_draining();
+        let task = self.tasks.get_mut(&id).ok_or_else(|| refusal::not_found(id))?;
+        if is_draining && !task.owes() && task.ready.end.is_none() {
+            return Err(refusal::shutting_down());
+        }
+        task.runner.ask(now, call, ask, is_alone)?;
+        self.calls.insert(call, Call::Waiting(id));
+        self.with_task(now, id, out, |_| {});
+        Ok(())
+    }
+
+    fn dataset(
+        &mut self,
+        now: Time,
+        call: CallId,
+        id: TaskId,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        if self.is_draining() {
+            return Err(refusal::leaving());
+        }
+        if self.is_told_off(id)? {
+            return Err(refusal::not_found(id));
+        }
+        let task = self.tasks.get_mut(&id).ok_or_else(|| refusal::not_found(id))?;
+        task.readers.push(call);
+        self.calls.insert(call, Call::Waiting(id));
+        self.with_task(now, id, out, |_| {});
+        Ok(())
+    }
+
+    /// Whether the dispatcher has deleted a task: it is over for ever.
+    fn is_told_off(&self, id: TaskId) -> Result<bool, Status> {
+        if self.stage == Stage::Stopped {
+            return Err(refusal::shutting_down());
+        }
+        if self.stage != Stage::Registered {
+            return Err(refusal::not_registered());
+        }
+        if self.calls.len() >= PARKED_CALLS_MAX {
+            return Err(refusal::too_many_calls());
+        }
+        let Some(task) = self.tasks.get(&id) else {
+            return Ok(self.deleted.contains(&id));
+        };
+        if task.def.worker_address != self.config.address {
+            let (theirs, own) = (&task.def.worker_address, &self.config.address);
+            return Err(refusal::wrong_address(theirs, own));
+        }
+        Ok(false)
+    }
+
+    /// Changes a task, and does what follows: opens it, answers whom it can, and has more made.
+    pub(super) fn with_task(
+        &mut self,
+        now: Time,
+        id: TaskId,
+        out: &mut Vec<Effect>,
+        change: impl FnOnce(&mut Task),
+    ) {
+        let Some(mut task) = self.tasks.remove(&id) else { return };
+        let before = task.ready.bytes();
+        change(&mut task);
+        self.open(now, &mut task, out);
+        let mut handed = Vec::new();
+        task.runner.hand_out(now, &mut task.ready, task.over == Over::Told, &mut handed);
+        handed.into_iter().for_each(|handed| self.hand(&mut task, handed, out));
+        self.ready_bytes = self.ready_bytes.saturating_sub(before);
+        self.ready_bytes = self.ready_bytes.saturating_add(task.ready.bytes());
+        self.complete_if_over(now, &mut task, out);
+        self.supply(now, &mut task, out);
+        self.set_alarm(&task);
+        self.tasks.insert(id, task);
+    }
+
+    /// The task is to be woken when it wants to be.
+    pub(super) fn set_alarm(&mut self, task: &Task) {
+        match task.deadline() {
+            Some(at) => self.alarms.insert(task.def.task, at),
+            None => self.alarms.remove(&task.def.task),
+        };
+    }
+
+    fn hand(&mut self, task: &mut Task, (call, given): Handed, out: &mut Vec<Effect>) {
+        self.calls.remove(&call);
+        let answer = given.map(|given| match given {
+            Given::Element(element, back) => {
+                task.leaving = task.leaving.saturating_add(1);
+                let leaving = Call::Leaving(task.def.task, element.clone(), back);
+                self.calls.insert(call, leaving);
+                Answer::Element(element)
+            }
+            Given::End => Answer::End,
+            Given::Skip => Answer::Skip,
+        });
+        out.push(Effect::Answer { call, result: answer });
+    }
+
+    /// An element has left.
+    pub(super) fn left(&mut self, now: Time, call: CallId, out: &mut Vec<Effect>) {
+        if let Some(Call::Leaving(id, ..)) = self.calls.remove(&call) {
+            self.with_task(now, id, out, |task| task.leaving = task.leaving.saturating_sub(1));
+        }
+    }
+
+    /// Nobody waits for a call any more, and its element, if it had one, has not left.
+    pub(super) fn cancel(&mut self, now: Time, call: CallId, out: &mut Vec<Effect>) {
+        match self.calls.remove(&call) {
+            Some(Call::Waiting(id)) => self.with_task(now, id, out, |task| {
+                task.runner.cancel(call);
+                task.readers.retain(|reader| *reader != call);
+            }),
+            Some(Call::Leaving(id, element, back)) => self.with_task(now, id, out, |task| {
+                task.leaving = task.leaving.saturating_sub(1);
+                task.runner.put_back(back, element, &mut task.ready);
+            }),
+            None => {}
+        }
+    }
+
+    /// Answers a task's calls that it is no more.
+    pub(super) fn part_with(&mut self, mut task: Box<Task>, out: &mut Vec<Effect>) {
+        let status = refusal::deleted(task.def.task);
+        let mut waiting = task.runner.take_waiting();
+        // A reader of its splits looks for another worker.
+        waiting.append(&mut task.readers);
+        for call in waiting {
+            self.calls.remove(&call);
+            out.push(Effect::Answer { call, result: Err(status.clone()) });
+        }
+        if let Some(run) = task.run() {
+            self.runs.remove(&run);
+            out.push(Effect::Close { run });
+        }
+        self.ready_bytes = self.ready_bytes.saturating_sub(task.ready.bytes());
+        let id = task.def.task;
+        self.alarms.remove(&id);
+        // What has not left has nowhere to go back to.
+        self.calls.retain(|_, call| !matches!(call, Call::Leaving(of, ..) if *of == id));
+    }
+
+    /// The bytes that are ready in all tasks.
+    pub(super) const fn ready_bytes(&self) -> u64 {
+        self.ready_bytes
+    }
+}

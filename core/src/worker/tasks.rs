@@ -1,0 +1,59 @@
+//! Tasks come and go as the dispatcher says.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::machine::Worker;
+use super::refusal;
+use super::task::Task;
+use super::types::{Effect, TaskDef};
+use crate::ids::TaskId;
+use crate::limits::{TASKS_REMEMBERED_MAX, WORKER_TASKS_MAX};
+use crate::status::Status;
+
+impl Worker {
+    /// Adds a task unless it is there. Nothing is done for it before somebody asks.
+    pub(super) fn add_task(&mut self, def: TaskDef, out: &mut Vec<Effect>) -> Result<(), Status> {
+        let id = def.task;
+        if let Some(known) = self.tasks.get(&id) {
+            let is_same = known.def.iteration == def.iteration && known.def.dataset == def.dataset;
+            if is_same {
+                return Ok(());
+            }
+            // A dispatcher that has forgotten everything counts anew.
+            self.drop_task(id, out);
+        } else if self.tasks.len() >= WORKER_TASKS_MAX {
+            return Err(refusal::too_many_tasks());
+        }
+        self.deleted.remove(&id);
+        self.tasks.insert(id, Box::new(Task::new(def, self.config.cache_bytes)));
+        Ok(())
+    }
+
+    /// Does what the answer to a heartbeat says.
+    pub(super) fn take_orders(
+        &mut self,
+        new: Vec<TaskDef>,
+        deleted: Vec<TaskId>,
+        out: &mut Vec<Effect>,
+    ) {
+        for id in deleted {
+            self.drop_task(id, out);
+            if self.deleted.len() >= TASKS_REMEMBERED_MAX {
+                self.deleted.pop_first();
+            }
+            self.deleted.insert(id);
+        }
+        for def in new {
+            // One that finds no place comes again with the next heartbeat.
+            let _ = self.add_task(def, out);
+        }
+    }
+
+    fn drop_task(&mut self, id: TaskId, out: &mut Vec<Effect>) {
+        self.completions.forget(id);
+        if let Some(task) = self.tasks.remove(&id) {
+            self.part_with(task, out);
+        }
+    }
+}

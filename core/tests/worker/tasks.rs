@@ -1,0 +1,231 @@
+//! Tasks, their datasets, and the dispatcher's word about them.
+
+use rondo_core::ids::{CallId, IterationId, TaskId};
+use rondo_core::limits::STATUS_TEXT_BYTES_MAX;
+use rondo_core::status::{Code, Status};
+use rondo_core::worker::{Answer, Ask, From, Input, Part, Reply, Request, TaskDef, Then};
+
+use crate::world::{World, ask, element, soft, task};
+
+fn heartbeat(world: &mut World, new: Vec<TaskDef>, deleted: &[i64]) {
+    world.sleep(5_000);
+    let (rpc, request) = world.sent[0].clone();
+    assert!(matches!(request, Request::Heartbeat { .. }), "{request:?}");
+    let deleted = deleted.iter().copied().map(TaskId::new).collect();
+    world.answer(rpc, Ok(Reply::Tasks { new, deleted }));
+}
+
+#[test]
+fn an_unknown_task_may_be_on_its_way() {
+    let mut world = World::registered();
+    let call = world.get(ask(5));
+    assert_eq!(world.code_of(call), Code::Unavailable);
+    heartbeat(&mut world, vec![task(5, Part::Whole)], &[]);
+    world.get(ask(5));
+    assert_eq!(world.answers.len(), 0, "it waits");
+}
+
+#[test]
+fn a_task_of_another_worker_is_an_error() {
+    let other = TaskDef { worker_address: "other:1".into(), ..task(5, Part::Whole) };
+    let mut world = World::with_tasks([other]);
+    let call = world.get(ask(5));
+    assert_eq!(world.code_of(call), Code::Internal);
+}
+
+#[test]
+fn a_deleted_task_is_over_for_ever() {
+    let mut world = World::with_tasks([task(5, Part::Whole), task(6, Part::Whole)]);
+    let (waiting, reader) = (world.get(ask(5)), world.call(Ask::Dataset { task: TaskId::new(6) }));
+    assert_eq!(world.answers.remove(&reader), Some(Ok(Answer::Dataset("definition".into()))));
+    world.dispatch();
+    heartbeat(&mut world, vec![], &[5]);
+    assert_eq!(world.code_of(waiting), Code::Cancelled);
+    assert_eq!(world.closed.len(), 1);
+    for _ in 0..3 {
+        let call = world.get(ask(5));
+        assert_eq!(world.answers.remove(&call), Some(Ok(Answer::End)));
+    }
+    let reader = world.call(Ask::Dataset { task: TaskId::new(5) });
+    assert_eq!(world.code_of(reader), Code::Unavailable);
+    let held = world.call(Ask::Tasks);
+    let held = world.answers.remove(&held);
+    assert_eq!(held, Some(Ok(Answer::Tasks(vec![(TaskId::new(6), IterationId::new(7))]))));
+}
+
+#[test]
+fn a_dispatcher_that_counts_anew_gets_new_tasks() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    heartbeat(&mut world, vec![], &[5]);
+    let again = TaskDef { iteration: IterationId::new(8), ..task(5, Part::Whole) };
+    heartbeat(&mut world, vec![again.clone()], &[]);
+    let call = world.get(ask(5));
+    assert_eq!(world.answers.get(&call), None, "it is not over");
+    // The same again changes nothing, and another one takes its place.
+    world.add([again]);
+    assert_eq!(world.answers.get(&call), None);
+    world.add([TaskDef { iteration: IterationId::new(9), ..task(5, Part::Whole) }]);
+    assert_eq!(world.code_of(call), Code::Cancelled);
+}
+
+#[test]
+fn the_dispatcher_is_asked_for_what_the_task_does_not_say() {
+    let mut world = World::with_tasks([TaskDef { definition: None, ..task(5, Part::Whole) }]);
+    assert!(world.sent.is_empty(), "nothing before somebody asks");
+    let call = world.get(ask(5));
+    let (rpc, request) = world.sent[0].clone();
+    assert!(matches!(request, Request::Definition { .. }), "{request:?}");
+    world.answer(rpc, Err(Status::new(Code::NotFound, "no such dataset")));
+    assert_eq!(world.code_of(call), Code::NotFound);
+    // The next request tries again.
+    world.get(ask(5));
+    let (rpc, _) = world.sent[0].clone();
+    world.answer(rpc, Ok(Reply::Definition("definition".into())));
+    let (rpc, request) = world.sent[0].clone();
+    assert!(matches!(request, Request::Compression { .. }), "{request:?}");
+    world.answer(rpc, Err(soft()));
+    assert!(world.sent.is_empty() && world.opening.is_empty());
+    world.sleep(1_000);
+    let (rpc, _) = world.sent[0].clone();
+    world.answer(rpc, Ok(Reply::Compression(true)));
+    assert!(world.opening[0].2, "compressed");
+}
+
+#[test]
+fn what_cannot_be_opened_is_tried_again_at_the_next_request() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    for _ in 0..3 {
+        let call = world.get(ask(5));
+        if let Some((rpc, _)) = world.sent.first().cloned() {
+            world.answer(rpc, Ok(Reply::Compression(false)));
+        }
+        let (run, ..) = world.opening.remove(0);
+        let result = Err(Status::new(Code::FailedPrecondition, "TensorFlow's"));
+        world.step(Input::Opened { run, result });
+        assert_eq!(world.code_of(call), Code::FailedPrecondition);
+    }
+}
+
+#[test]
+fn an_error_of_the_data_is_everybodys_from_then_on() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    let first = world.get(ask(5));
+    world.dispatch();
+    let text = "part-1.parquet is corrupt at byte 17: ".to_owned() + &"é".repeat(3000);
+    let status = Status::new(Code::Unavailable, text);
+    world.made([0], Then::Failed(status));
+    assert_eq!(world.element_of(first), 0, "what was made before is good");
+    world.left(first);
+    for _ in 0..3 {
+        let call = world.get(ask(5));
+        let status = world.answers.remove(&call).unwrap().unwrap_err();
+        assert_eq!(status.code, Code::Internal, "nobody asks again for ever");
+        assert!(status.message.starts_with("part-1.parquet is corrupt at byte 17"), "{status}");
+        assert!((3_000..=STATUS_TEXT_BYTES_MAX).contains(&status.message.len()));
+    }
+    world.sleep(100_000);
+    assert_eq!(world.completed, [], "it is no end");
+}
+
+#[test]
+fn no_more_is_made_than_there_is_room_for() {
+    let mut world = World::registered_with(|config| config.buffer_bytes = 100);
+    world.add([task(5, Part::Whole), task(6, Part::Whole)]);
+    let calls = [world.get(ask(5)), world.get(ask(6))];
+    world.dispatch();
+    let rooms: Vec<u64> = world.wanted.iter().map(|(.., room)| *room).collect();
+    assert_eq!(rooms, [50, 50], "each has its share");
+    let (run, ..) = world.wanted.remove(0);
+    let elements = (0..6).map(|number| element(number, 2)).collect();
+    world.step(Input::Produced { run, elements, then: Then::More });
+    assert_eq!(world.worker.buffered_bytes(), 50);
+    assert_eq!(world.wanted.len(), 1, "only the other one has room");
+    let other = if world.answers.contains_key(&calls[0]) { 6 } else { 5 };
+    let full = world.get(ask(11 - other));
+    world.element_of(full);
+    assert_eq!(world.wanted.len(), 2);
+}
+
+#[test]
+fn splits_come_one_after_another_when_there_is_room() {
+    let mut world = World::with_tasks([task(5, Part::Splits)]);
+    world.splits = [40, 41].into();
+    let call = world.get(ask(5));
+    world.dispatch();
+    assert_eq!(world.wanted[0].1, From::Split(40));
+    world.made([0, 1], Then::More);
+    assert_eq!(world.wanted[0].1, From::Split(40), "the same goes on");
+    world.made([], Then::End);
+    world.dispatch();
+    assert_eq!(world.wanted[0].1, From::Split(41));
+    world.made([2], Then::End);
+    world.dispatch();
+    assert_eq!(world.wanted[0].1, From::Rest, "what is left behind the last");
+    world.made([3], Then::End);
+    assert_eq!(world.element_of(call), 0);
+    world.left(call);
+    for number in 1..4 {
+        let call = world.get(ask(5));
+        assert_eq!(world.element_of(call), number);
+        assert!(world.completed.is_empty());
+        world.left(call);
+    }
+    world.dispatch();
+    assert_eq!(world.completed, [TaskId::new(5)]);
+}
+
+#[test]
+fn a_split_is_asked_for_until_the_dispatcher_is_back() {
+    let mut world = World::registered_with(|config| {
+        config.dispatcher_timeout = rondo_core::time::Duration::from_secs(60);
+        config.heartbeat_interval = rondo_core::time::Duration::from_secs(3600);
+    });
+    world.add([task(5, Part::Splits), task(6, Part::Splits)]);
+    let calls = [world.get(ask(5)), world.get(ask(6))];
+    let (rpc, _) = world.sent[0].clone();
+    world.answer(rpc, Ok(Reply::Compression(false)));
+    let (rpc, _) = world.sent[0].clone();
+    world.answer(rpc, Ok(Reply::Compression(false)));
+    for (run, ..) in std::mem::take(&mut world.opening) {
+        world.step(Input::Opened { run, result: Ok(-2) });
+    }
+    for _ in 0..10 {
+        assert_eq!(world.sent.len(), 2);
+        world.refuse(&soft());
+        world.sleep(2_000);
+    }
+    let (rpc, _) = world.sent[0].clone();
+    world.answer(rpc, Ok(Reply::Split(Some(1))));
+    assert_eq!(world.wanted.len(), 1);
+    for _ in 0..40 {
+        world.refuse(&soft());
+        world.sleep(2_000);
+    }
+    let failed: Vec<_> = world.answers.keys().copied().collect();
+    assert_eq!(failed.len(), 1, "the other has its split");
+    assert!(calls.contains(&failed[0]));
+    assert_eq!(world.code_of(failed[0]), Code::Internal);
+}
+
+#[test]
+fn an_answer_of_before_is_not_taken_for_one_of_now() {
+    let mut world = World::with_tasks([task(5, Part::Splits)]);
+    world.get(ask(5));
+    let (rpc, _) = world.sent.remove(0);
+    world.add([TaskDef { iteration: IterationId::new(8), ..task(5, Part::Splits) }]);
+    world.step(Input::Answered { rpc, result: Ok(Reply::Compression(true)), entropy: 0 });
+    assert!(world.opening.is_empty());
+    world.step(Input::Left { call: CallId::new(99) });
+    world.step(Input::Cancel { call: CallId::new(99) });
+}
+
+#[test]
+fn readers_of_splits_get_the_definition_and_open_nothing() {
+    let mut world = World::with_tasks([TaskDef { definition: None, ..task(5, Part::Splits) }]);
+    let calls = [1, 2].map(|_| world.call(Ask::Dataset { task: TaskId::new(5) }));
+    world.cancel(calls[0]);
+    world.dispatch();
+    assert_eq!(world.answers.remove(&calls[0]), None);
+    assert_eq!(world.answers.remove(&calls[1]), Some(Ok(Answer::Dataset("definition".into()))));
+    assert!(world.opening.is_empty() && world.wanted.is_empty() && world.sent.is_empty());
+}
