@@ -60,9 +60,11 @@ pub use relay::{
     encode_hello_reply, relayed_kind, told_life,
 };
 pub use worker::{
-    ConsumerRound, ElementAnswer, GetElement, HeldTask, TaskDefinition, WorkerMethod,
-    WorkerRequest, WorkerTask, decode_element_answer, decode_worker_request, decode_worker_tasks,
-    encode_end, encode_nothing, encode_skip, encode_worker_request, encode_worker_tasks,
+    ConsumerRound, ElementAnswer, GetElement, HeldTask, ReadSplit, SERVICE_RECORDS, SplitRecords,
+    TaskDefinition, WorkerIdentity, WorkerMethod, WorkerRequest, WorkerTask, decode_element_answer,
+    decode_read_split, decode_reply_of_dispatcher, decode_worker_request, decode_worker_tasks,
+    encode_end, encode_nothing, encode_request_to_dispatcher, encode_skip, encode_split_records,
+    encode_worker_request, encode_worker_tasks,
 };
 pub use workers::encode_process_task;
 

@@ -1,8 +1,11 @@
-//! `tensorflow.data.WorkerService`: what workers are told and asked, for both sides.
+//! `tensorflow.data.WorkerService`: what workers are told and asked, for both sides; what they ask
+//! their dispatcher; and `rondo.v1.Records`, what they send to readers of splits.
 
 mod answers;
+mod dispatcher;
 mod element;
 mod method;
+mod records;
 mod requests;
 mod task;
 
@@ -11,8 +14,12 @@ use rondo_core::dispatcher::ShardingPolicy;
 use rondo_core::ids::{DatasetId, IterationId, TaskId};
 
 pub use answers::{decode_worker_tasks, encode_nothing, encode_worker_tasks};
+pub use dispatcher::{WorkerIdentity, decode_reply_of_dispatcher, encode_request_to_dispatcher};
 pub use element::{ElementAnswer, decode_element_answer, encode_end, encode_skip};
 pub use method::WorkerMethod;
+pub use records::{
+    ReadSplit, SERVICE_RECORDS, SplitRecords, decode_read_split, encode_split_records,
+};
 pub use requests::{decode_worker_request, encode_worker_request};
 
 /// A request to a worker, decoded and checked.
