@@ -17,3 +17,4 @@ pub mod service;
 pub mod store;
 pub mod transport;
 mod watching;
+pub mod worker;

@@ -26,6 +26,7 @@ mod status_tables;
 mod table;
 mod threads;
 mod why;
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ use relay::RelayArgs;
 use serve_args::ServeArgs;
 use status::StatusArgs;
 use why::WhyArgs;
+use worker::WorkerArgs;
 
 /// The control plane of a distributed machine-learning job in one binary.
 ///
@@ -76,6 +78,12 @@ enum Command {
     /// jax.distributed.initialize in every process of this machine, and set
     /// JAX_COORDINATOR_BIND_ADDRESS=127.0.0.1:0, so that process 0 leaves the address alone.
     Relay(Box<RelayArgs>),
+    /// Read datasets of Rondo's own for consumers, TensorFlow's among them
+    ///
+    /// Registers at a dispatcher, reads the files of the datasets it is given tasks of, and serves
+    /// their elements. SIGTERM or SIGINT stops it once what it has taken is handed out; a second one
+    /// stops it at once. Settings are taken as `rondo serve` takes them.
+    Worker(Box<WorkerArgs>),
     /// Show what a running server does
     Status(StatusArgs),
     /// Say why a job is not moving: who is missing, since when, where, and who waits
@@ -112,6 +120,7 @@ pub fn main() -> ExitCode {
     let ended = match parse(std::env::args_os().collect()) {
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
         Ok((Cli { command: Command::Relay(args) }, _)) => relay::relay(&args),
+        Ok((Cli { command: Command::Worker(args) }, _)) => worker::worker(&args),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),
@@ -141,16 +150,16 @@ impl From<clap::Error> for Refusal {
     }
 }
 
-/// Reads the command line, the environment and the configuration file; for `serve`, with where each
-/// setting comes from.
+/// Reads the command line, the environment and the configuration file; for what takes one, with where
+/// each setting comes from.
 fn parse(mut arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
     let mut command = Cli::command();
     let mut matched = command.try_get_matches_from_mut(&arguments)?;
     let mut settings = Settings::new();
-    if let Some(("serve", serve)) = matched.subcommand() {
-        let known = command.find_subcommand("serve").unwrap_or(&command);
-        settings = layers::settings(known, serve);
-        if let Some(path) = serve.get_one::<String>("config").cloned() {
+    if let Some((name @ ("serve" | "worker"), given)) = matched.subcommand() {
+        let known = command.find_subcommand(name).unwrap_or(&command);
+        settings = layers::settings(known, given);
+        if let Some(path) = given.get_one::<String>("config").cloned() {
             let added = layers::add_file(&mut settings, &path).map_err(Refusal::Failure)?;
             arguments.extend(added);
             matched = reread(command, &arguments, &path)?;

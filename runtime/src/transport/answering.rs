@@ -90,7 +90,7 @@ pub(super) async fn until_cut<T>(
 
 /// Turns a panic in a handler into a refusal, so that neither the process nor the other calls of
 /// the connection suffer.
-pub(super) async fn contain_panic<T>(
+pub(crate) async fn contain_panic<T>(
     path: &str,
     mut call: Pin<&mut impl Future<Output = Result<T, Status>>>,
 ) -> Result<T, Status> {

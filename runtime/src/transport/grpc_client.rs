@@ -10,9 +10,10 @@ use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
 use rondo_core::status::{Code, Detail, Status};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{BoxFuture, MessageStream, MessageWriter, Transport};
+use super::{BoxFuture, MessageStream, MessageWriter, Transport, WORKER_METADATA};
 
 /// Channels of a kind kept; above it, the one not used for longest is dropped.
 const CHANNELS_MAX: usize = 4096;
@@ -31,6 +32,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 #[derive(Clone, Default)]
 pub struct GrpcClient {
     channels: Arc<Mutex<Channels>>,
+    /// The worker that calls.
+    worker: Option<AsciiMetadataValue>,
 }
 
 /// What a channel carries.
@@ -54,9 +57,22 @@ impl GrpcClient {
         Self::default()
     }
 
+    /// A client of the worker at this address, which each of its calls names.
+    pub fn of_worker(address: &str) -> Self {
+        Self { worker: address.parse().ok(), ..Self::default() }
+    }
+
     fn channel(&self, address: &str, load: Load) -> Result<Channel, Status> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.get(address, load)
+    }
+
+    fn request(&self, message: Bytes) -> tonic::Request<Bytes> {
+        let mut request = tonic::Request::new(message);
+        if let Some(worker) = &self.worker {
+            request.metadata_mut().insert(WORKER_METADATA, worker.clone());
+        }
+        request
     }
 }
 
@@ -121,6 +137,7 @@ impl Transport for GrpcClient {
     ) -> BoxFuture<'static, Result<Bytes, Status>> {
         let address = address.to_owned();
         let channel = self.channel(&address, Load::Calls);
+        let message = self.request(message);
         Box::pin(async move {
             let call = call(channel?, &address, path, message, deadline);
             let outcome = tokio::time::timeout(deadline, call).await;
@@ -137,6 +154,7 @@ impl Transport for GrpcClient {
     fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
         let address = address.to_owned();
         let channel = self.channel(&address, Load::Streams);
+        let message = self.request(message);
         MessageStream::written(|writer| async move {
             let taken = stream(channel?, &address, path, message, writer).await;
             taken.map_err(|failure| match failure {
@@ -187,11 +205,10 @@ async fn call(
     channel: Channel,
     address: &str,
     path: &'static str,
-    message: Bytes,
+    mut request: tonic::Request<Bytes>,
     deadline: Duration,
 ) -> Result<Bytes, Failure> {
     let (mut grpc, path) = ready(channel, address, path).await?;
-    let mut request = tonic::Request::new(message);
     request.set_timeout(deadline);
     let response = grpc.unary(request, path, BytesCodec).await;
     let response = response.map_err(|status| Failure::of(address, &status))?;
@@ -202,11 +219,11 @@ async fn stream(
     channel: Channel,
     address: &str,
     path: &'static str,
-    message: Bytes,
+    request: tonic::Request<Bytes>,
     mut writer: MessageWriter,
 ) -> Result<(), Failure> {
     let (mut grpc, path) = ready(channel, address, path).await?;
-    let response = grpc.server_streaming(tonic::Request::new(message), path, BytesCodec).await;
+    let response = grpc.server_streaming(request, path, BytesCodec).await;
     let response = response.map_err(|status| Failure::of(address, &status))?;
     let mut messages = response.into_inner();
     let failed = |status| Failure::of(address, &status);

@@ -46,6 +46,7 @@ use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 
 pub use self::answering::ServerConfig;
+pub(crate) use self::answering::contain_panic;
 #[cfg(not(madsim))]
 pub use self::grpc_client::GrpcClient as Client;
 pub use self::messages::{MessageStream, MessageWriter};

@@ -17,12 +17,19 @@ const STREAM_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
 #[derive(Clone, Default)]
 pub struct SimClient {
     connections: Arc<Mutex<BTreeMap<String, Connection>>>,
+    /// The worker that calls.
+    worker: Option<String>,
 }
 
 impl SimClient {
     /// A client without connections.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A client of the worker at this address, which each of its calls names.
+    pub fn of_worker(address: &str) -> Self {
+        Self { worker: Some(address.to_owned()), ..Self::default() }
     }
 
     fn connection(&self, address: &str) -> Result<Connection, Status> {
@@ -46,17 +53,17 @@ impl Transport for SimClient {
         message: Bytes,
         deadline: Duration,
     ) -> BoxFuture<'static, Result<Bytes, Status>> {
-        let connection = self.connection(address);
+        let (connection, worker) = (self.connection(address), self.worker.clone());
         Box::pin(async move {
-            let call = Outgoing { path, worker: None, tag: 0, message, deadline };
+            let call = Outgoing { path, worker, tag: 0, message, deadline };
             connection?.call(call).await
         })
     }
 
     fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
-        let connection = self.connection(address);
+        let (connection, worker) = (self.connection(address), self.worker.clone());
         MessageStream::written(|to| async move {
-            let call = Outgoing { path, worker: None, tag: 0, message, deadline: STREAM_MAX };
+            let call = Outgoing { path, worker, tag: 0, message, deadline: STREAM_MAX };
             connection?.stream(call, to).await
         })
     }

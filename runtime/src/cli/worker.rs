@@ -1,0 +1,186 @@
+//! `rondo worker`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use rondo_core::time::Duration as Span;
+use rondo_core::worker as core_worker;
+
+use super::exit::{Exit, Failure};
+use super::serve::exit_of;
+use super::serve_args::LogArgs;
+use super::{log, threads};
+use crate::config::Listen;
+use crate::transport::ServerConfig;
+use crate::worker::{Config, Pipelines, WorkerError, machine, run};
+
+/// Threads that make elements, unless their number is said.
+const THREADS_MAX: usize = 16;
+
+/// Settings of workers. Each can also stand in the environment (see `env`), or in a YAML file as
+/// `key: value`, the key being the flag's name with underscores.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct WorkerArgs {
+    /// Read settings from this YAML file; flags and environment come before it
+    #[arg(long, env = "RONDO_WORKER_CONFIG", value_name = "FILE")]
+    config: Option<String>,
+
+    /// The dispatcher
+    #[arg(long, env = "RONDO_DISPATCHER", value_name = "HOST:PORT")]
+    dispatcher: Option<Listen>,
+
+    /// Address to listen on; port 0 lets the system choose. Further slots listen on the ports behind
+    /// it
+    #[arg(
+        long,
+        env = "RONDO_WORKER_LISTEN",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:0"
+    )]
+    listen: Listen,
+
+    /// What consumers and the dispatcher call this worker; %port% stands for its port [default: the
+    /// host of --listen, and the port]
+    #[arg(long, env = "RONDO_WORKER_ADDRESS", value_name = "HOST:PORT")]
+    address: Option<String>,
+
+    /// Allow an address that other machines can reach without TLS
+    #[arg(long, env = "RONDO_INSECURE", value_name = "BOOL", action = ArgAction::Set,
+          num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    insecure: bool,
+
+    /// Tags that the dispatcher shows to consumers
+    #[arg(long = "tag", id = "tag", env = "RONDO_WORKER_TAGS", value_name = "TAG",
+          value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    tags: Vec<String>,
+
+    /// Workers in this process, each with a port and an address of its own
+    #[arg(long, env = "RONDO_WORKER_SLOTS", value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    slots: u16,
+
+    /// Time between two heartbeats, in ms
+    #[arg(long, env = "RONDO_WORKER_HEARTBEAT_INTERVAL_MS", value_name = "MS",
+          default_value_t = 5000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    heartbeat_interval_ms: u64,
+
+    /// How long the dispatcher may be away until a task that needs it fails, in ms
+    #[arg(
+        long,
+        env = "RONDO_WORKER_DISPATCHER_TIMEOUT_MS",
+        value_name = "MS",
+        default_value_t = 3_600_000
+    )]
+    dispatcher_timeout_ms: u64,
+
+    /// Elements that are ready before anybody asks, of all tasks of a slot together, in bytes
+    #[arg(long, env = "RONDO_WORKER_BUFFER_BYTES", value_name = "BYTES",
+          default_value_t = 256 << 20)]
+    buffer_bytes: u64,
+
+    /// Elements that a task keeps for trainers that share it, in bytes
+    #[arg(long, env = "RONDO_WORKER_CACHE_BYTES", value_name = "BYTES", default_value_t = 1 << 30)]
+    cache_bytes: u64,
+
+    /// How long consumers may take to fetch the elements of splits that were taken, once the worker
+    /// was asked to stop, in ms
+    #[arg(
+        long,
+        env = "RONDO_WORKER_DRAIN_TIMEOUT_MS",
+        value_name = "MS",
+        default_value_t = 20_000
+    )]
+    drain_timeout_ms: u64,
+
+    /// How long to serve on after the last element has left, in ms
+    #[arg(
+        long,
+        env = "RONDO_WORKER_SHUTDOWN_QUIET_PERIOD_MS",
+        value_name = "MS",
+        default_value_t = 0
+    )]
+    shutdown_quiet_period_ms: u64,
+
+    /// Threads [default: one for each processor, 2 to 16]
+    #[arg(long, env = "RONDO_WORKER_THREADS", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: Option<u32>,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+impl WorkerArgs {
+    fn resolve(&self) -> Result<Config, Failure> {
+        let span = |ms| Span::from_millis(ms);
+        // The file may name it, so that clap cannot ask for it.
+        let dispatcher = self.dispatcher.as_ref().ok_or_else(|| {
+            let text = "--dispatcher HOST:PORT is missing: the server that this worker works for";
+            Failure::new(Exit::Usage, text)
+        })?;
+        Ok(Config {
+            dispatcher: dispatcher.to_string(),
+            listen: self.listen.clone(),
+            address: self.named_address()?,
+            insecure: self.insecure,
+            tags: self.tags.clone(),
+            slots: self.slots,
+            worker: core_worker::Config {
+                heartbeat_interval: span(self.heartbeat_interval_ms),
+                dispatcher_timeout: span(self.dispatcher_timeout_ms),
+                buffer_bytes: self.buffer_bytes,
+                cache_bytes: self.cache_bytes,
+                drain_timeout: span(self.drain_timeout_ms),
+                ..machine()
+            },
+            quiet_period: Duration::from_millis(self.shutdown_quiet_period_ms),
+            server: ServerConfig::default(),
+        })
+    }
+
+    /// The address with `%port%` in it, where each slot has one of its own.
+    fn named_address(&self) -> Result<String, Failure> {
+        let usage = |text| Err(Failure::new(Exit::Usage, text));
+        let host = self.listen.host.as_str();
+        let Some(address) = &self.address else {
+            if ["0.0.0.0", "::"].contains(&host) {
+                return usage(format!(
+                    "--listen {} says no name by which others reach this worker: give one, such as \
+                     --address {}:%port%",
+                    self.listen, "worker-0.example"
+                ));
+            }
+            let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+            return Ok(format!("{host}:%port%"));
+        };
+        let has_port = address.contains("%port%");
+        if self.slots > 1 && !has_port {
+            return usage(format!(
+                "--address {address:?} names one worker, and --slots {} are to run: let %port% \
+                 stand for the port",
+                self.slots
+            ));
+        }
+        let named = address.replacen("%port%", "1", 1);
+        if let Err(error) = named.parse::<Listen>() {
+            return usage(format!("--address {address:?}: {error}"));
+        }
+        Ok(address.clone())
+    }
+}
+
+/// Works until it is asked to stop.
+pub(super) fn worker(args: &WorkerArgs) -> Result<(), Failure> {
+    let config = args.resolve()?;
+    log::start(&args.log)?;
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let fitting = u32::try_from(processors.clamp(2, THREADS_MAX)).ok();
+    let runtime = threads::pool(args.threads.or(fitting))?;
+    let datasets = Arc::new(Pipelines::from_environment());
+    let outcome = runtime.block_on(run(config, datasets));
+    outcome.map_err(|error| match &error {
+        WorkerError::Serve(serve) => Failure::new(exit_of(serve), error),
+        WorkerError::Refused { .. } => Failure::new(Exit::Other, error),
+    })
+}
