@@ -13,6 +13,7 @@
 
 pub mod bed;
 pub mod binary;
+pub mod datasets;
 pub mod dispatcher;
 pub mod graph;
 pub mod host;
@@ -28,3 +29,4 @@ pub mod relay;
 pub mod server;
 pub mod tensorflow;
 pub mod tidy;
+pub mod worker;

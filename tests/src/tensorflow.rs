@@ -87,9 +87,24 @@ pub struct Reader {
 impl Reader {
     /// Starts reading `0..elements` with a pause after each element; readers of one job share it.
     pub fn start(python: &Path, dispatcher: &str, elements: u64, pause_ms: u64, job: &str) -> Self {
+        Self::reading(python, dispatcher, &format!("--elements={elements}"), pause_ms, job)
+    }
+
+    /// Starts reading a registered dataset with a column `value`, likewise.
+    pub fn of_dataset(
+        python: &Path,
+        dispatcher: &str,
+        dataset: &str,
+        pause_ms: u64,
+        job: &str,
+    ) -> Self {
+        Self::reading(python, dispatcher, &format!("--dataset={dataset}"), pause_ms, job)
+    }
+
+    fn reading(python: &Path, dispatcher: &str, what: &str, pause_ms: u64, job: &str) -> Self {
         let arguments = [
             format!("--dispatcher={dispatcher}"),
-            format!("--elements={elements}"),
+            what.to_owned(),
             format!("--pause-ms={pause_ms}"),
             format!("--job={job}"),
         ];
