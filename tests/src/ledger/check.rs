@@ -245,7 +245,7 @@ mod tests {
                 ..Default::default()
             }],
             tasks: vec![task(4000, "finished"), task(4001, "running")],
-            clients: vec![ClientStatus { id: 3000, iteration: 2000, silent_ms: None }],
+            clients: vec![ClientStatus { id: 3000, iteration: 2000, ..ClientStatus::default() }],
         }
     }
 

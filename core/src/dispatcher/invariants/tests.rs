@@ -332,7 +332,11 @@ fn d19_sees_a_job_that_waits_at_no_position() {
             job: "dynamic".into(),
             at: AT,
             finished: Repetitions::default(),
-            reading: vec![SavedRepetition { repetition: 0, sources: Vec::new() }],
+            reading: vec![SavedRepetition {
+                repetition: 0,
+                sources: Vec::new(),
+                splits: Vec::new(),
+            }],
         };
         let restore = Record::RestorePosition { name: "p".into(), job: "elsewhere".into(), at: AT };
         state.apply(Lsn::new(99), &save).unwrap();
