@@ -234,7 +234,7 @@ async fn a_killed_command_loses_nothing_and_writes_little_twice() {
     let ended = block_in_place(|| Process::start("rondo read", &mut started).wait(PATIENCE));
     assert!(ended.status.success(), "{}", ended.log);
     let (before, after) = (lines(&first), lines(&second));
-    let mut whole = [before.clone(), after.clone()].concat();
+    let mut whole = [before, after].concat();
     whole.sort_unstable();
     let twice = whole.len() as i64 - RECORDS;
     whole.dedup();

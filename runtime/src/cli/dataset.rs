@@ -118,10 +118,23 @@ pub(super) async fn register(
 ) -> Result<String, Failure> {
     let dataset =
         plan(&read(file)?, &Stores::from_env()).await.map_err(|error| of(file, &error))?;
-    let definition = dataset.to_definition().map_err(|error| of(file, &error))?;
+    let registered = register_planned(dispatcher, id, &dataset, compression).await;
+    registered
+        .map_err(|Failure { exit, text }| Failure::new(exit, format!("{}: {text}", file.display())))
+}
+
+/// Registers a dataset. Without an id it gets one of its content, so that equal ones are the same.
+pub(super) async fn register_planned(
+    dispatcher: &str,
+    id: Option<&str>,
+    dataset: &Dataset,
+    compression: CompressionArg,
+) -> Result<String, Failure> {
+    let broken = |error: DataError| Failure::new(Exit::Other, error);
+    let definition = dataset.to_definition().map_err(broken)?;
     let digest = blake3::hash(&definition).to_hex();
     let of_content: String = digest.chars().take(16).collect();
-    let spec = dataset.element_spec().map_err(|error| of(file, &error))?;
+    let spec = dataset.element_spec().map_err(broken)?;
     let metadata = encode_metadata(&RegisteredMetadata {
         element_spec: element::encode_spec(&spec),
         compression: match compression {

@@ -161,7 +161,7 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
     let reader = builder.open().await.map_err(|error| not_opened(args, &error))?;
     let display = Display::new(args.plain);
     let mut reading = Reading { args, reader, output, display, records: 0, unacknowledged: vec![] };
-    let ended = reading.to_the_end().await;
+    let ended = reading.read_all().await;
     // What was written is good whatever came behind it.
     let kept = reading.finish();
     let saved = match (&args.save_position, &ended) {
@@ -278,7 +278,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn to_the_end(&mut self) -> Result<(), Failure> {
+    async fn read_all(&mut self) -> Result<(), Failure> {
         let spec = self.reader.element_spec();
         self.output.expect(spec.map_err(|status| failure(&status))?);
         let (mut synced, mut shown) = (Instant::now(), Instant::now());
