@@ -12,6 +12,11 @@ mod graph;
 mod load;
 mod output;
 mod process;
+mod read;
+mod read_figures;
+mod read_files;
+mod read_loopback;
+mod read_tensorflow;
 mod rounds;
 mod rpc;
 mod target;
@@ -21,6 +26,7 @@ use clap::Subcommand;
 
 use self::coordination::CoordinationArgs;
 use self::dispatcher::DispatcherArgs;
+use self::read::ReadArgs;
 use super::exit::Failure;
 
 /// What to measure.
@@ -40,6 +46,13 @@ pub(super) enum BenchCommand {
     /// keys: use servers that were started for this purpose, with --tasks tasks and a heartbeat
     /// timeout longer than the run.
     Coordination(CoordinationArgs),
+
+    /// Measure how fast records come from files to a consumer
+    ///
+    /// Starts a server and two workers on this machine, and reads TFRecord files of its own through
+    /// them; in the same rounds, the same files by a plain loop, bytes over a bare connection, and,
+    /// if a Python with TensorFlow is named, the same files through TensorFlow's own service.
+    Read(ReadArgs),
 }
 
 /// Measures, and prints what was found.
@@ -47,5 +60,6 @@ pub(super) fn bench(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Dispatcher(args) => dispatcher::run(args),
         BenchCommand::Coordination(args) => coordination::run(args),
+        BenchCommand::Read(args) => read::run(args),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::ValueEnum;
+use serde::Serialize;
 
 use super::super::exit::{Exit, Failure};
 use super::figures::Figures;
@@ -32,13 +33,32 @@ impl Output {
         printed.map_err(|error| Failure::new(Exit::Other, error))
     }
 
+    /// Prints figures of another kind, which `table` makes a table of.
+    ///
+    /// # Errors
+    /// When nobody takes them.
+    pub(super) fn print_rounds<R: Serialize>(
+        self,
+        rounds: &R,
+        table: impl FnOnce(&R) -> String,
+    ) -> Result<(), Failure> {
+        let text = match self {
+            Self::Table => table(rounds),
+            Self::Json => json(rounds)?,
+        };
+        let printed = std::io::stdout().write_all(text.as_bytes());
+        printed.map_err(|error| Failure::new(Exit::Other, error))
+    }
+
     fn text(self, figures: &Figures) -> Result<String, Failure> {
         match self {
             Self::Table => Ok(figures.tables()),
-            Self::Json => {
-                let text = serde_json::to_string_pretty(figures);
-                Ok(text.map_err(|error| Failure::new(Exit::Other, error))? + "\n")
-            }
+            Self::Json => json(figures),
         }
     }
+}
+
+fn json(figures: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(figures);
+    Ok(text.map_err(|error| Failure::new(Exit::Other, error))? + "\n")
 }
