@@ -88,7 +88,7 @@ impl Reader {
 
     pub(super) async fn open(builder: Builder) -> Result<Self, OpenError> {
         builder.check()?;
-        let made = || Arc::new(Client::new()) as Arc<dyn Transport>;
+        let made = || Arc::new(Client::of_reader()) as Arc<dyn Transport>;
         let transport = builder.transport.clone().unwrap_or_else(made);
         let asked = Asked { transport: Arc::clone(&transport), dispatcher: &builder.dispatcher };
         if let (Some(name), Some(job)) = (&builder.position, &builder.job) {

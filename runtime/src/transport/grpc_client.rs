@@ -23,6 +23,11 @@ const WINDOW_BYTES: u32 = 16 << 20;
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// Unread data of all streams of one channel, in bytes: so many may be full and hold up no other.
 const STREAMS_WINDOW_BYTES: u32 = 1024 * STREAM_WINDOW_BYTES;
+/// Unread data of one stream of records, in bytes: they are taken as fast as they come, or their
+/// reader is slow and has a buffer full of them.
+const RECORDS_WINDOW_BYTES: u32 = 4 << 20;
+/// Unread data of all streams of records of one channel, in bytes.
+const RECORDS_CHANNEL_WINDOW_BYTES: u32 = 32 << 20;
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a channel with calls under way is asked whether it is alive.
@@ -34,6 +39,8 @@ pub struct GrpcClient {
     channels: Arc<Mutex<Channels>>,
     /// The worker that calls.
     worker: Option<AsciiMetadataValue>,
+    /// Whether its streams carry records.
+    takes_records: bool,
 }
 
 /// What a channel carries.
@@ -41,6 +48,7 @@ pub struct GrpcClient {
 enum Load {
     Calls,
     Streams,
+    Records,
 }
 
 /// Channels by address and load, with when each was last used.
@@ -62,6 +70,11 @@ impl GrpcClient {
         Self { worker: address.parse().ok(), ..Self::default() }
     }
 
+    /// A client whose streams carry records of workers, in bulk.
+    pub fn of_reader() -> Self {
+        Self { takes_records: true, ..Self::default() }
+    }
+
     fn channel(&self, address: &str, load: Load) -> Result<Channel, Status> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.get(address, load)
@@ -81,7 +94,7 @@ impl Channels {
         self.uses = self.uses.saturating_add(1);
         let by_address = match load {
             Load::Calls => &mut self.calls,
-            Load::Streams => &mut self.streams,
+            Load::Streams | Load::Records => &mut self.streams,
         };
         if let Some((used, channel)) = by_address.get_mut(address) {
             *used = self.uses;
@@ -113,6 +126,7 @@ fn open(address: &str, load: Load) -> Result<Channel, Status> {
     let (of_each, of_all) = match load {
         Load::Calls => (WINDOW_BYTES, WINDOW_BYTES),
         Load::Streams => (STREAM_WINDOW_BYTES, STREAMS_WINDOW_BYTES),
+        Load::Records => (RECORDS_WINDOW_BYTES, RECORDS_CHANNEL_WINDOW_BYTES),
     };
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
@@ -153,7 +167,8 @@ impl Transport for GrpcClient {
 
     fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
         let address = address.to_owned();
-        let channel = self.channel(&address, Load::Streams);
+        let load = if self.takes_records { Load::Records } else { Load::Streams };
+        let channel = self.channel(&address, load);
         let message = self.request(message);
         MessageStream::written(|writer| async move {
             let taken = stream(channel?, &address, path, message, writer).await;

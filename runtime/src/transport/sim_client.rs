@@ -32,6 +32,11 @@ impl SimClient {
         Self { worker: Some(address.to_owned()), ..Self::default() }
     }
 
+    /// A client whose streams carry records of workers: here as all others.
+    pub fn of_reader() -> Self {
+        Self::default()
+    }
+
     fn connection(&self, address: &str) -> Result<Connection, Status> {
         let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
         if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
