@@ -114,6 +114,12 @@ named! {
         IterationResumed = "iteration-resumed",
         /// A client learnt that its iteration was ended.
         IterationEndedUnder = "iteration-ended-under",
+        /// Splits that a reader held went to others.
+        SplitsGivenUp = "splits-given-up",
+        /// Readers read an iteration to its end.
+        ReadToTheEnd = "read-to-the-end",
+        /// A split that somebody had begun was gone on with.
+        SplitGoneOnWith = "split-gone-on-with",
         /// A compression switch was decided twice.
         CompressionAskedAgain = "compression-asked-again",
         /// A definition was a blob, and forgotten.

@@ -208,6 +208,17 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
             return;
         }
         R::FinishTask { .. } => Mark::IterationFinished,
+        R::FinishIteration { .. } => Mark::ReadToTheEnd,
+        R::HoldSplits { client, taken, .. } => {
+            let of = state.clients().get(client).map(|client| client.iteration);
+            let of = of.and_then(|of| state.iterations().get(&of));
+            let begun = |place: &u64| {
+                let waiting = of.and_then(|of| of.by_split.waiting.get(place));
+                waiting.is_some_and(|records| *records > 0)
+            };
+            mark_if(taken.iter().any(begun), Mark::SplitGoneOnWith, tally);
+            return;
+        }
         R::CollectIteration { .. } => Mark::IterationCollected,
         R::FreeIteration { .. } => Mark::IterationFreed,
         R::FreeJob { .. } => Mark::JobFreed,
@@ -271,6 +282,7 @@ pub fn of_event(event: &Event, tally: &mut Tally) {
         Event::TaskPromoted { .. } => Mark::TaskPromoted,
         Event::TaskRemoved { .. } => Mark::TaskRemoved,
         Event::SplitsLost { .. } => Mark::SplitsLost,
+        Event::SplitsGivenUp { .. } => Mark::SplitsGivenUp,
         _ => return,
     };
     tally.mark(mark);

@@ -64,6 +64,12 @@ impl Collection {
                 }
                 return;
             }
+            Request::HoldSplits(request) => {
+                if let Some(heard) = self.heard.get_mut(&request.client) {
+                    *heard = now;
+                }
+                return;
+            }
             _ => return,
         };
         self.asked.insert(call, (uses, now));
@@ -102,7 +108,7 @@ impl Collection {
             dispatcher::Record::ReleaseClient { id, .. } => {
                 let client = shadow.state().clients().get(id);
                 self.last_release.extend(client.map(|client| (client.iteration, now)));
-                return self.released(now, *id, asked_for);
+                return self.released(now, *id, asked_for, shadow);
             }
             dispatcher::Record::LoseWorker { id, .. } => return self.lost(now, *id, shadow),
             dispatcher::Record::CollectIteration { id, .. } => {
@@ -123,10 +129,14 @@ impl Collection {
         Ok(())
     }
 
-    fn released(&mut self, now: Time, id: ClientId, asked_for: bool) -> Verdict {
+    fn released(&mut self, now: Time, id: ClientId, asked_for: bool, shadow: &Shadow) -> Verdict {
         let heard = self.heard.remove(&id).unwrap_or(self.began);
         let silent = now.since(heard.max(self.began));
-        let patience = self.config.client_timeout.min(self.config.client_first_heartbeat_timeout);
+        let holds = shadow.state().clients().get(&id).is_some_and(|of| !of.splits.is_empty());
+        let patience = match holds {
+            true => self.config.reader_timeout,
+            false => self.config.client_timeout.min(self.config.client_first_heartbeat_timeout),
+        };
         refuse(!asked_for && silent <= patience, || {
             format!("client {id} was released after {} ms of silence", silent.as_millis())
         })

@@ -31,7 +31,7 @@ pub(super) struct ExactlyOnce {
     passes: BTreeMap<Pass, Progress>,
     /// The latest pass anybody asked for, by iteration and source.
     asked: BTreeMap<(IterationId, i64), i64>,
-    /// Iterations that began in the middle.
+    /// Iterations that began in the middle, or of which clients hold splits.
     resumed: BTreeSet<IterationId>,
     /// A call that was refused, and for which there was a split.
     refused: Option<CallId>,
@@ -66,6 +66,11 @@ impl ExactlyOnce {
                 }
             }
             dispatcher::Record::ResumeIteration { id, .. } => drop(self.resumed.insert(*id)),
+            // What clients have is another promise.
+            dispatcher::Record::HoldSplits { client, .. } => {
+                let client = shadow.state().clients().get(client);
+                self.resumed.extend(client.map(|client| client.iteration));
+            }
             dispatcher::Record::SavePosition { job, reading, .. } => {
                 return reading.iter().try_for_each(|saved| self.saved(job, saved, shadow));
             }

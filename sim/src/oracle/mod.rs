@@ -20,6 +20,7 @@ mod leftover;
 mod liveness;
 mod patience;
 mod punctual;
+mod reading;
 mod relays;
 mod repetitions;
 mod replay;
@@ -40,7 +41,7 @@ pub use self::patience::Patience;
 pub use self::seen::{Caller, Relayed, Seen, Waiting};
 use self::shadow::Shadow;
 use crate::fault::Faults;
-use crate::swarm::{CoordinationShape, Swarm};
+use crate::swarm::{CoordinationShape, ReadingShape, Swarm};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,7 @@ pub trait Oracle: Send {
 pub struct Oracles {
     shadow: Shadow,
     coordination: Option<CoordinationShape>,
+    reading: Option<ReadingShape>,
     faults: Faults,
     all: Vec<Box<dyn Oracle>>,
 }
@@ -88,20 +90,27 @@ pub struct Oracles {
 impl Oracles {
     /// All that watch a run of this configuration.
     pub fn new(swarm: &Swarm) -> Self {
-        Self::with(&swarm.settings, swarm.coordination.clone(), swarm.faults.clone())
+        let coordination = (swarm.coordination.clone(), swarm.reading);
+        Self::with(&swarm.settings, coordination, swarm.faults.clone())
     }
 
-    fn with(settings: &Config, coordination: Option<CoordinationShape>, faults: Faults) -> Self {
+    fn with(
+        settings: &Config,
+        (coordination, reading): (Option<CoordinationShape>, Option<ReadingShape>),
+        faults: Faults,
+    ) -> Self {
         let mut all = all(settings, coordination.as_ref());
         all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
-        Self { shadow: Shadow::default(), coordination, faults, all }
+        all.push(Box::new(reading::Reading::new(reading)));
+        Self { shadow: Shadow::default(), coordination, reading, faults, all }
     }
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
     pub fn begin_anew(&mut self, settings: &Config) {
         let kept = std::mem::take(&mut self.all).into_iter().filter(|of| of.outlives_disk());
         let kept: Vec<_> = kept.collect();
-        *self = Self::with(settings, self.coordination.take(), self.faults.clone());
+        let shapes = (self.coordination.take(), self.reading);
+        *self = Self::with(settings, shapes, self.faults.clone());
         self.all.retain(|of| !of.outlives_disk());
         self.all.extend(kept);
     }

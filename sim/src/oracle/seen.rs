@@ -3,10 +3,12 @@
 use rondo_core::control::{Node, Record, Recovered};
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Config, Reply, Request, TaskDef};
-use rondo_core::ids::{CallId, IterationId, Lsn, TaskId};
+use rondo_core::ids::{CallId, ClientId, IterationId, Lsn, TaskId};
 use rondo_core::relay;
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
+
+use crate::workload::Delivered;
 
 /// Who makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +186,15 @@ pub enum Seen<'a> {
         round: i64,
         /// What it read, in order.
         tasks: &'a [TaskId],
+    },
+    /// A reader hands records to its application.
+    Delivered(&'a Delivered),
+    /// A reader has nothing more to hand on.
+    ReadEnded {
+        /// By which number the dispatcher knows it, if it does.
+        client: Option<ClientId>,
+        /// Whether all was read, or why not.
+        result: &'a Result<(), Status>,
     },
     /// Long after everything healed: who has still not got on, of those who should.
     HealedLongAgo {

@@ -107,7 +107,9 @@ fn waiting(world: &World) -> Vec<Waiting> {
         let must = match player.role() {
             Role::Worker => is_served(world, player),
             Role::Consumer => served && !player.gone && settings.worker_timeout.is_some(),
-            Role::Task | Role::Rogue | Role::Operator => false,
+            // There are none in this world.
+            Role::Task | Role::Reader => false,
+            Role::Rogue | Role::Operator => false,
         };
         let who = format!("actor {number} ({:?})", player.role());
         let stuck = must && player.got_on_at() <= player.healed_at;

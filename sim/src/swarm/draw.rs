@@ -1,9 +1,11 @@
 //! A configuration from decisions. Edges are met in seconds when limits are small.
 
 use rondo_core::dispatcher::Config;
+use rondo_core::time::Duration;
 
 use super::{
-    CoordinationShape, DatasetShape, Ending, JournalShape, NetShape, Pace, Swarm, settings,
+    CoordinationShape, DatasetShape, Ending, JournalShape, NetShape, Pace, ReadingShape, Swarm,
+    settings,
 };
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
@@ -53,6 +55,7 @@ impl Swarm {
             job_names: small(s.between(1, 4)),
             look_every: s.pick(&[256, 64, 1000]).copied().unwrap_or(256),
             coordination: None,
+            reading: None,
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
@@ -62,6 +65,8 @@ impl Swarm {
         if let Some(coordination) = &mut swarm.coordination {
             coordination.draw_relays(relays);
         }
+        // From the stream that was added last, so that older seeds draw all else as they did.
+        swarm.read_by_split(ReadingShape::draw(relays));
         swarm
     }
 
@@ -79,6 +84,17 @@ impl Swarm {
             (self.workers, self.consumers, self.together) = (0, 0, 0);
             (self.rogues, self.operators) = (0, 0);
         }
+    }
+
+    /// Readers by split take part beside those who use the dispatcher as TensorFlow does, but for those
+    /// who would take splits from an iteration that is none of theirs.
+    fn read_by_split(&mut self, reading: Option<ReadingShape>) {
+        let Some(shape) = reading.filter(|_| self.workers > 0) else {
+            return;
+        };
+        self.rogues = 0;
+        self.settings.reader_timeout = Duration::from_millis(shape.timeout_ms);
+        self.reading = Some(shape);
     }
 
     /// Where consumers read together, workers come and go more often: only then have they to agree on
@@ -125,6 +141,7 @@ impl Swarm {
     /// The same with the dispatcher alone, for a world where nobody asks the coordination service.
     #[must_use]
     pub fn for_dispatcher(mut self) -> Self {
+        self.reading = None;
         if self.coordination.take().is_some() && self.workers == 0 {
             // Where the settings list who may register, those are all that come.
             let listed = u32::try_from(self.settings.worker_addresses.len()).unwrap_or(0);
@@ -143,7 +160,7 @@ impl Swarm {
             (swarm.workers, swarm.consumers) = (2, 2);
             swarm.together = swarm.together.min(2);
         }
-        (swarm.rogues, swarm.operators) = (0, 0);
+        (swarm.rogues, swarm.operators, swarm.reading) = (0, 0, None);
         if let Some(coordination) = &mut swarm.coordination {
             coordination.meet_standard();
         }
@@ -155,7 +172,9 @@ impl Swarm {
     pub fn other_settings(&self, s: &mut Stream) -> (Config, JournalShape) {
         let worker_addresses = self.settings.worker_addresses.clone();
         let bounds = settings::bounds(s, self.ending);
-        let settings = Config { worker_addresses, bounds, ..settings::draw(s, self.workers) };
+        let reader_timeout = self.settings.reader_timeout;
+        let drawn = settings::draw(s, self.workers);
+        let settings = Config { worker_addresses, bounds, reader_timeout, ..drawn };
         (settings, JournalShape::draw(s))
     }
 }
@@ -170,7 +189,7 @@ fn span_ms(s: &mut Stream) -> u64 {
     secs * 1000
 }
 
-fn small(number: u64) -> u32 {
+pub(super) fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 

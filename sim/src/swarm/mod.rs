@@ -3,6 +3,7 @@
 mod coordination;
 mod draw;
 mod print;
+mod reading;
 mod relays;
 mod settings;
 mod stored;
@@ -11,6 +12,7 @@ use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
 
 pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
+pub use self::reading::ReadingShape;
 pub use self::relays::{RelaySettings, RelayShape};
 use crate::fault::Faults;
 use crate::workload::kind::Weights;
@@ -55,6 +57,9 @@ pub struct Swarm {
     /// The coordination service's part, if it has one.
     #[serde(default)]
     pub coordination: Option<CoordinationShape>,
+    /// Readers of records by split, if there are any.
+    #[serde(default)]
+    pub reading: Option<ReadingShape>,
 }
 
 /// What a run does when things have gone wrong long enough.

@@ -35,6 +35,9 @@ impl fmt::Display for Swarm {
                 writeln!(out, "relay {number} {relay:?}")?;
             }
         }
+        if let Some(reading) = &self.reading {
+            writeln!(out, "reading   {reading:?}")?;
+        }
         writeln!(out, "jobs      {} names; looks every {} steps", self.job_names, self.look_every)
     }
 }

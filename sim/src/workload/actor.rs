@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, TaskDef};
-use rondo_core::ids::{IterationId, TaskId};
+use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
@@ -26,13 +26,15 @@ pub enum Role {
     Consumer,
     /// A client that does not.
     Rogue,
+    /// A reader of records by split.
+    Reader,
     /// Somebody at the command line.
     Operator,
     /// A process of a job that the coordination service holds together.
     Task,
 }
 
-/// What a consumer asks of a worker: an element of a task in a round.
+/// What a consumer asks of a worker: an element of a task in a round, or records of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
     /// The task.
@@ -41,6 +43,17 @@ pub struct Read {
     pub consumer: i64,
     /// The round.
     pub round: i64,
+    /// The records of a split, if those are wanted.
+    pub split: Option<WantedRecords>,
+}
+
+/// Records that a reader wants of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedRecords {
+    /// The split.
+    pub split: i64,
+    /// Records to pass over.
+    pub skip: u64,
 }
 
 /// What a worker answers.
@@ -50,6 +63,15 @@ pub enum ReadAnswer {
     Element,
     /// It does not have the task (yet).
     NoTask,
+    /// Successive records of a split.
+    Records {
+        /// The place of the first of them in the split.
+        first: u64,
+        /// How many.
+        count: u64,
+        /// Whether the split ends behind them.
+        last: bool,
+    },
 }
 
 /// What happens to an actor.
@@ -138,6 +160,15 @@ pub enum Act {
         /// The answer.
         answer: ReadAnswer,
     },
+    /// Hands records to its application (for the oracles).
+    Delivered(Delivered),
+    /// Has nothing more to hand on: all was read, or the reader was refused (for the oracles).
+    ReadEnded {
+        /// By which number the dispatcher knows it, if it does.
+        client: Option<ClientId>,
+        /// Which of the two.
+        result: Result<(), Status>,
+    },
     /// Has read a round to its end (for the oracles).
     RoundRead {
         /// The iteration.
@@ -149,6 +180,19 @@ pub enum Act {
         /// The tasks it read, in order.
         tasks: Vec<TaskId>,
     },
+}
+
+/// Records that a reader hands to its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The reader.
+    pub client: ClientId,
+    /// The split's place.
+    pub place: u64,
+    /// The place of the first of the records in the split.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
 }
 
 /// What an actor has at hand when something happens.

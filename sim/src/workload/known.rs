@@ -23,6 +23,8 @@ pub struct Known {
     pub tasks: Newest<TaskId>,
     /// How many coordinated reads the consumers have gone through together.
     pub generation: u64,
+    /// How many iterations have been read by split.
+    pub read_by_split: u64,
 }
 
 impl Known {

@@ -10,4 +10,6 @@ pub mod kind;
 pub mod known;
 mod outstanding;
 
-pub use self::actor::{Act, Actor, ActorId, Happening, Read, ReadAnswer, Role, With};
+pub use self::actor::{
+    Act, Actor, ActorId, Delivered, Happening, Read, ReadAnswer, Role, WantedRecords, With,
+};

@@ -31,6 +31,12 @@ impl<W> Outstanding<W> {
         Some(self.calls.remove(at).2)
     }
 
+    /// Takes the first call out that is for this, and says which it was.
+    pub(super) fn take_one(&mut self, is: impl Fn(&W) -> bool) -> Option<u64> {
+        let at = self.calls.iter().position(|(.., what)| is(what))?;
+        Some(self.calls.remove(at).0)
+    }
+
     /// Takes a call out that has been waited for long enough.
     pub(super) fn take_overdue(&mut self, now: Time) -> Option<(u64, W)> {
         let at = self.calls.iter().position(|(_, until, _)| *until <= now)?;

@@ -16,7 +16,7 @@ use crate::mark::Mark;
 use crate::oracle::Seen;
 use crate::trace::LineKind;
 use crate::workload::kind::Kind;
-use crate::workload::{Act, Happening, Read, ReadAnswer, Role, With};
+use crate::workload::{Act, Delivered, Happening, Read, ReadAnswer, Role, With};
 
 /// No fault at all.
 const CALM: Faults = Faults::none();
@@ -282,6 +282,17 @@ impl World {
                 let of = CallOf { actor: to.0, life, token };
                 self.post(actor + 1, to.0 + 1, Letter::Tell { of, answer: Some(answer) });
             }
+            Act::Delivered(what) => self.delivered(actor, &what),
+            Act::ReadEnded { client, result } => {
+                let (now_ns, lane) = (self.now_ns, actor + 1);
+                self.trace.hash(now_ns, 0x0f, u64::from(result.is_ok()));
+                self.trace.line(now_ns, lane, LineKind::Note, || {
+                    format!("reader {client:?} has read all: {result:?}")
+                });
+                if self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks) {
+                    self.see(&Seen::ReadEnded { client, result: &result });
+                }
+            }
             Act::RoundRead { iteration, consumer, round, tasks } => {
                 let paused = self.actors.iter().any(|machine| machine.being == Being::Paused);
                 if paused {
@@ -297,6 +308,16 @@ impl World {
                     self.see(&Seen::RoundRead { actor, iteration, consumer, round, tasks: &tasks });
                 }
             }
+        }
+    }
+
+    fn delivered(&mut self, actor: u32, what: &Delivered) {
+        let (now_ns, lane) = (self.now_ns, actor + 1);
+        self.trace.hash(now_ns, 0x0e, what.place.rotate_left(32) ^ what.first);
+        self.trace.line(now_ns, lane, LineKind::Note, || format!("{what:?}"));
+        // As below.
+        if self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks) {
+            self.see(&Seen::Delivered(what));
         }
     }
 

@@ -59,7 +59,7 @@ impl World {
             };
             machine.slow_until_ns = 0;
             // Whoever began before the disk was replaced is started anew, as operators are told to.
-            let is_told = matches!(machine.role, Role::Consumer | Role::Worker);
+            let is_told = { matches!(machine.role, Role::Consumer | Role::Worker | Role::Reader) };
             if is_told && machine.disk != self.node.disks {
                 self.kill_actor(actor);
             }
@@ -139,6 +139,7 @@ impl World {
             let must = match machine.role {
                 Role::Worker => self.is_served(machine),
                 Role::Consumer => served && gives_up,
+                Role::Reader => served && gives_up && self.reads_whole(),
                 Role::Task => self.is_whole(machine.actor.job()),
                 Role::Rogue | Role::Operator => false,
             };
@@ -154,6 +155,13 @@ impl World {
         let mut tasks = self.actors.iter().filter(|machine| machine.actor.job() == job);
         let mut relays = self.relays.all.iter().filter(|it| Some(it.shape.namespace) == job);
         job.is_some() && tasks.all(|machine| machine.core) && relays.all(|relay| relay.core)
+    }
+
+    /// Whether no reader of a group is missing.
+    fn reads_whole(&self) -> bool {
+        let grouped = self.swarm.reading.is_some_and(|reading| reading.grouped);
+        let mut readers = self.actors.iter().filter(|machine| machine.role == Role::Reader);
+        !grouped || readers.all(|machine| machine.core)
     }
 
     /// Whether a machine is a worker of the core that may register.

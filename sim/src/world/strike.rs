@@ -296,10 +296,9 @@ impl World {
 
     fn restart_worker(&mut self, fault: Fault, s: &mut Stream) {
         let actor = self.some_actor(s);
-        let restarts = self
-            .actors
-            .get(actor as usize)
-            .is_some_and(|machine| matches!(machine.role, Role::Worker | Role::Task));
+        let restarts = self.actors.get(actor as usize).is_some_and(|machine| {
+            matches!(machine.role, Role::Worker | Role::Task | Role::Reader)
+        });
         if !restarts {
             return;
         }

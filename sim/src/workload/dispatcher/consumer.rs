@@ -297,7 +297,7 @@ impl Consumer {
             match what {
                 For::Read(task) => {
                     let token = self.calls.add(patience(now, with), what);
-                    let read = Read { task, consumer, round };
+                    let read = Read { task, consumer, round, split: None };
                     with.acts.push(Act::Ask { address, token, read });
                 }
                 For::Removal(task) => {
@@ -333,7 +333,7 @@ impl Consumer {
         {
             match answer {
                 Some(ReadAnswer::Element) => read.state = ReadState::Read,
-                Some(ReadAnswer::NoTask) | None => read.failed(now.after(ms(RETRY_MS))),
+                Some(_) | None => read.failed(now.after(ms(RETRY_MS))),
             }
         }
         self.wake(now, with);

@@ -5,6 +5,8 @@ pub mod dataset;
 mod operator;
 mod plan;
 mod reader;
+mod record_bytes;
+mod records;
 mod rogue;
 mod running;
 mod worker;
@@ -16,6 +18,7 @@ use rondo_core::time::{Duration, Time};
 
 pub use self::consumer::Consumer;
 pub use self::operator::Operator;
+pub use self::records::RecordReader;
 pub use self::rogue::Rogue;
 pub use self::worker::Worker;
 use super::actor::{Actor, With};
@@ -36,6 +39,9 @@ pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
     }
     for number in 0..swarm.operators {
         cast.push(Box::new(Operator::new(number)));
+    }
+    for number in 0..swarm.reading.map_or(0, |reading| reading.readers) {
+        cast.push(Box::new(RecordReader::new(number)));
     }
     cast
 }

@@ -4,6 +4,8 @@ use rondo_core::dispatcher::{ShardingPolicy, TaskDef};
 use rondo_core::ids::IterationId;
 use rondo_core::time::Time;
 
+use super::record_bytes::READ_BY_SPLIT;
+
 /// Elements of a task that asks for no splits.
 const ELEMENTS: u64 = 4;
 
@@ -27,6 +29,8 @@ enum Work {
     Elements(u64),
     /// It makes elements for ever (coordinated reads).
     Endless,
+    /// It reads the splits that it is asked for.
+    Served,
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +59,9 @@ impl Running {
     /// the same.
     pub(super) fn new(task: &TaskDef, now: Time) -> Self {
         let work = match (task.consumers, task.sharding) {
+            (None, ShardingPolicy::Dynamic) if task.dataset.as_str() == READ_BY_SPLIT => {
+                Work::Served
+            }
             (Some(_), _) => Work::Endless,
             (None, ShardingPolicy::Dynamic) => {
                 let number = task.iteration.get();
@@ -74,7 +81,7 @@ impl Running {
     /// Goes on.
     pub(super) fn step(&mut self) -> Step {
         match &mut self.work {
-            Work::Endless => Step::Rest,
+            Work::Endless | Work::Served => Step::Rest,
             Work::Elements(0) => Step::End,
             Work::Elements(left) => {
                 *left = left.saturating_sub(1);
@@ -87,7 +94,12 @@ impl Running {
 
     /// Whether it never needs to go on by itself.
     pub(super) const fn is_endless(&self) -> bool {
-        matches!(self.work, Work::Endless)
+        matches!(self.work, Work::Endless | Work::Served)
+    }
+
+    /// Whether it reads the splits that it is asked for.
+    pub(super) const fn is_served(&self) -> bool {
+        matches!(self.work, Work::Served)
     }
 
     /// Takes a split, or the end of the pass.

@@ -11,7 +11,7 @@ use rondo_core::status::Status;
 use rondo_core::time::Time;
 
 use super::running::{Running, Step};
-use super::{address, is_passing, ms, patience};
+use super::{address, is_passing, ms, patience, record_bytes};
 use crate::workload::actor::{Act, Actor, Happening, Read, ReadAnswer, Role, With};
 use crate::workload::kind::Kind;
 use crate::workload::outstanding::Outstanding;
@@ -78,7 +78,7 @@ impl Worker {
         let beats = self.calls.all().any(|what| *what == For::Heartbeat);
         if now >= self.heartbeat_at && !beats {
             self.heartbeat_at = now.after(ms(with.swarm.pace.worker_heartbeat_ms));
-            let request = Request::WorkerHeartbeat(self.heartbeat());
+            let request = Request::WorkerHeartbeat(self.heartbeat(with));
             self.call(now, For::Heartbeat, request, with);
         }
         let due: Vec<TaskId> = self.due(now);
@@ -93,19 +93,25 @@ impl Worker {
         self.tasks.iter().filter(|(_, task)| due(task)).map(|(id, _)| *id).collect()
     }
 
-    fn heartbeat(&self) -> WorkerHeartbeat {
+    fn heartbeat(&self, with: &With<'_>) -> WorkerHeartbeat {
+        let mut protocols = vec!["grpc"];
+        protocols.extend(with.swarm.reading.map(|_| "rondo"));
         WorkerHeartbeat {
             address: self.address.to_string(),
             current_tasks: self.tasks.keys().copied().collect(),
             tags: Vec::new(),
             uid: self.uid,
-            transfer_servers: vec![TransferServer {
-                protocol: "grpc".into(),
-                address: self.address.to_string(),
-                compatibility_info: bytes::Bytes::new(),
-                fall_back_to_grpc_at_client_creation_time: false,
-                fall_back_to_grpc_at_get_element_time: false,
-            }],
+            transfer_servers: protocols.into_iter().map(|name| self.server(name)).collect(),
+        }
+    }
+
+    fn server(&self, protocol: &str) -> TransferServer {
+        TransferServer {
+            protocol: protocol.into(),
+            address: self.address.to_string(),
+            compatibility_info: bytes::Bytes::new(),
+            fall_back_to_grpc_at_client_creation_time: false,
+            fall_back_to_grpc_at_get_element_time: false,
         }
     }
 
@@ -237,10 +243,13 @@ impl Worker {
         self.heartbeat_at = now;
     }
 
-    fn tell(&self, read: &Read) -> ReadAnswer {
-        match self.tasks.contains_key(&read.task) {
-            true => ReadAnswer::Element,
-            false => ReadAnswer::NoTask,
+    fn tell(&self, read: &Read, with: &With<'_>) -> ReadAnswer {
+        match (self.tasks.get(&read.task), read.split, &with.swarm.reading) {
+            (Some(task), Some(wanted), Some(shape)) if task.is_served() => {
+                record_bytes::answer(shape, wanted)
+            }
+            (Some(_), None, _) => ReadAnswer::Element,
+            _ => ReadAnswer::NoTask,
         }
     }
 }
@@ -274,7 +283,7 @@ impl Actor for Worker {
                 self.wake(now, with);
             }
             Happening::Asked { from, token, read } => {
-                with.acts.push(Act::Tell { to: from, token, answer: self.tell(&read) });
+                with.acts.push(Act::Tell { to: from, token, answer: self.tell(&read, with) });
             }
             Happening::Told { .. } | Happening::Coordinated { .. } => {}
             Happening::Reborn { fresh } => {

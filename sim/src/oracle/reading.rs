@@ -1,0 +1,340 @@
+//! Records read by split: each is delivered once in each life of a reader, in order; each is
+//! acknowledged once, and what was acknowledged is nobody's to read again; a reader that is told that
+//! all was read has been told the truth; and a restored position is where it was saved, to the record.
+//!
+//! What is acknowledged is what the records in the journal say, and no less than what was answered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rondo_core::control::{Record, Recovered};
+use rondo_core::dispatcher::{self, HoldSplits, Reply, Request, SplitProgress, SplitsHeld};
+use rondo_core::ids::{CallId, ClientId, IterationId, Lsn};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+use crate::swarm::ReadingShape;
+use crate::workload::Delivered;
+
+/// Records of splits by place, and whether those are all.
+type Places = BTreeMap<u64, (u64, bool)>;
+
+/// What follows from the records in the journal.
+#[derive(Clone, Default)]
+struct Journaled {
+    of: BTreeMap<ClientId, IterationId>,
+    acknowledged: BTreeMap<IterationId, Places>,
+    /// What it was when the iteration began.
+    began: BTreeMap<IterationId, Places>,
+    holders: BTreeMap<(IterationId, u64), ClientId>,
+    /// Iterations of repetitions that were finished before.
+    known_finished: BTreeMap<IterationId, ()>,
+    saved: BTreeMap<Arc<str>, Places>,
+    /// By the job's name.
+    restored: BTreeMap<Arc<str>, Places>,
+}
+
+/// One life of a reader.
+#[derive(Default)]
+struct Life {
+    /// From which record on it was told to read each split.
+    told: BTreeMap<u64, u64>,
+    /// The next record of each split.
+    next: BTreeMap<u64, u64>,
+    current: Option<u64>,
+}
+
+pub(super) struct Reading {
+    shape: Option<ReadingShape>,
+    now: Journaled,
+    /// What it was before each record that may yet be lost.
+    before: Vec<(Lsn, Journaled)>,
+    /// What readers were told is acknowledged.
+    promised: BTreeMap<IterationId, Places>,
+    lives: BTreeMap<ClientId, Life>,
+    asking: BTreeMap<CallId, HoldSplits>,
+}
+
+impl Reading {
+    pub(super) fn new(shape: Option<ReadingShape>) -> Self {
+        Self {
+            shape,
+            now: Journaled::default(),
+            before: Vec::new(),
+            promised: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            asking: BTreeMap::new(),
+        }
+    }
+
+    fn records_of(&self, place: u64) -> u64 {
+        // One source counts the splits of all passes: a split's value is its place.
+        self.shape.map_or(0, |shape| shape.records_of(place))
+    }
+
+    fn record(&mut self, lsn: Lsn, record: &dispatcher::Record, shadow: &Shadow) -> Verdict {
+        use dispatcher::Record as R;
+        let known = matches!(
+            record,
+            R::AcquireClient { .. }
+                | R::HoldSplits { .. }
+                | R::CreateFinishedIteration { .. }
+                | R::SavePosition { .. }
+                | R::RestorePosition { .. }
+                | R::ResumeIteration { .. }
+        );
+        if !known {
+            return Ok(());
+        }
+        self.before.push((lsn, self.now.clone()));
+        match record {
+            R::AcquireClient { id, iteration, .. } => {
+                self.now.of.insert(*id, *iteration);
+                self.lives.remove(id);
+            }
+            R::HoldSplits { client, progress, taken, .. } => {
+                return self.held(*client, progress, taken, shadow);
+            }
+            R::CreateFinishedIteration { id, .. } => drop(self.now.known_finished.insert(*id, ())),
+            R::SavePosition { name, job, .. } => self.saved(name, job, shadow),
+            R::RestorePosition { name, job, .. } => {
+                let saved = self.now.saved.get(name).cloned().unwrap_or_default();
+                self.now.restored.insert(job.clone(), saved);
+            }
+            R::ResumeIteration { id, job, .. } => {
+                let name = shadow.state().jobs().get(job).map(|job| job.name.clone());
+                let began = name.and_then(|name| self.now.restored.remove(&name));
+                let began = began.unwrap_or_default();
+                self.now.began.insert(*id, began.clone());
+                self.now.acknowledged.insert(*id, began);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn held(
+        &mut self,
+        client: ClientId,
+        progress: &[SplitProgress],
+        taken: &[u64],
+        shadow: &Shadow,
+    ) -> Verdict {
+        let Some(id) = self.now.of.get(&client).copied() else {
+            return Ok(());
+        };
+        for told in progress {
+            let all = self.records_of(told.place);
+            let places = self.now.acknowledged.entry(id).or_default();
+            let (records, finished) = places.entry(told.place).or_default();
+            if *finished || told.records < *records {
+                return Err(format!("{told:?} of {client}, but {records} were acknowledged"));
+            }
+            if told.records > all || told.finished && told.records < all {
+                return Err(format!("{told:?} of {client}, of {all} records"));
+            }
+            (*records, *finished) = (told.records, told.finished);
+        }
+        for place in taken {
+            let places = self.now.acknowledged.get(&id);
+            if places.and_then(|places| places.get(place)).is_some_and(|(_, finished)| *finished) {
+                return Err(format!("client {client} is to read split {place} of {id} again"));
+            }
+            let before = self.now.holders.insert((id, *place), client);
+            let holds = |of: &ClientId| {
+                let of = shadow.state().clients().get(of);
+                of.is_some_and(|of| of.splits.contains_key(place))
+            };
+            if let Some(before) = before.filter(holds) {
+                return Err(format!("clients {before} and {client} hold split {place} of {id}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn saved(&mut self, name: &Arc<str>, job: &Arc<str>, shadow: &Shadow) {
+        let state = shadow.state();
+        let mut iterations = state.job_named(job).into_iter().flat_map(|job| {
+            let newest = state.newest_iterations_of(job.id);
+            newest.filter(|of| of.repetition == 0 && !of.collected)
+        });
+        let places = match iterations.next() {
+            Some(of) => self.now.acknowledged.get(&of.id).cloned(),
+            None => self.now.restored.get(job).cloned(),
+        };
+        self.now.saved.insert(name.clone(), places.unwrap_or_default());
+    }
+
+    /// A reader says how far it has come: no further than it was handed records.
+    fn taken(&mut self, call: CallId, request: &HoldSplits) -> Verdict {
+        self.asking.insert(call, request.clone());
+        let Some(life) = self.lives.get(&request.client) else {
+            return Ok(());
+        };
+        let next = |place| life.next.get(place).or_else(|| life.told.get(place)).copied();
+        let ahead = request.progress.iter().find(|told| next(&told.place) < Some(told.records));
+        match ahead {
+            Some(told) => {
+                let client = request.client;
+                Err(format!("client {client} acknowledges what it was never handed: {told:?}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn answered(&mut self, asked: &HoldSplits, held: &SplitsHeld) -> Verdict {
+        let client = asked.client;
+        let Some(id) = self.now.of.get(&client).copied() else {
+            return Ok(());
+        };
+        let life = self.lives.entry(client).or_default();
+        let now = self.now.acknowledged.get(&id).cloned().unwrap_or_default();
+        let promised = self.promised.entry(id).or_default();
+        for told in asked.progress.iter().filter(|told| life.told.contains_key(&told.place)) {
+            let (records, finished) = now.get(&told.place).copied().unwrap_or_default();
+            if records < told.records || told.finished && !finished {
+                return Err(format!("{told:?} of {client} was taken, and {records} are known"));
+            }
+            let (least, over) = promised.entry(told.place).or_default();
+            (*least, *over) = ((*least).max(told.records), *over || told.finished);
+        }
+        for split in &held.splits {
+            let (records, _) = now.get(&split.place).copied().unwrap_or_default();
+            let began = self.now.began.get(&id).and_then(|began| began.get(&split.place));
+            let (promised, _) = promised.get(&split.place).copied().unwrap_or_default();
+            let least = began.map_or(promised, |(records, _)| promised.max(*records));
+            let new = !life.told.contains_key(&split.place);
+            if split.records > records || new && split.records < least {
+                return Err(format!(
+                    "{split:?} of client {client}, of which {least} to {records} are acknowledged"
+                ));
+            }
+            life.told.entry(split.place).or_insert(split.records);
+        }
+        if held.finished { self.all_read(id) } else { Ok(()) }
+    }
+
+    /// Somebody was told that all of an iteration was read.
+    fn all_read(&self, id: IterationId) -> Verdict {
+        if self.now.known_finished.contains_key(&id) {
+            return Ok(());
+        }
+        let places = self.now.acknowledged.get(&id);
+        let is_read = |place: &u64| {
+            let read = places.and_then(|places| places.get(place));
+            read.is_some_and(|(records, over)| *over && *records == self.records_of(*place))
+        };
+        let all = self.shape.map_or(0, |shape| shape.places());
+        match (0..all).find(|place| !is_read(place)) {
+            Some(place) => Err(format!("iteration {id} is over, and split {place} was not read")),
+            None => Ok(()),
+        }
+    }
+
+    fn delivered(&mut self, what: &Delivered, shadow: &Shadow) -> Verdict {
+        let Delivered { client, place, first, count } = *what;
+        let all = self.records_of(place);
+        let end = first.saturating_add(count);
+        let life = self.lives.entry(client).or_default();
+        let Some(begins) = life.told.get(&place).copied() else {
+            return Err(format!("client {client} delivers {what:?}, which it was not given"));
+        };
+        if let Some(current) = life.current.replace(place).filter(|current| *current != place) {
+            let next = life.next.get(&current).copied().unwrap_or_default();
+            if next < self.shape.map_or(0, |shape| shape.records_of(current)) {
+                return Err(format!("{what:?}, with split {current} at record {next}"));
+            }
+        }
+        let next = life.next.entry(place).or_insert(begins);
+        if *next != first || end > all || count == 0 {
+            return Err(format!("{what:?}, where record {next} of {all} was next"));
+        }
+        *next = end;
+        // Whoever was given up without knowing it delivers for nobody.
+        let holds = shadow.state().clients().get(&client);
+        let holds = holds.is_some_and(|client| client.splits.contains_key(&place));
+        let of = self.now.of.get(&client).and_then(|id| self.now.acknowledged.get(id));
+        let (records, _) = of.and_then(|of| of.get(&place)).copied().unwrap_or_default();
+        if holds && first < records {
+            return Err(format!("{what:?}, of which {records} records were acknowledged"));
+        }
+        Ok(())
+    }
+
+    fn ended(&self, client: Option<ClientId>, result: &Result<(), Status>) -> Verdict {
+        let id = client.and_then(|client| self.now.of.get(&client)).copied();
+        match (result, id) {
+            (Ok(()), Some(id)) => self.all_read(id),
+            (Err(status), _)
+                if matches!(
+                    status.code,
+                    Code::DataLoss | Code::Internal | Code::InvalidArgument | Code::Unknown
+                ) =>
+            {
+                Err(format!("client {client:?} was told {status}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was not kept was never so.
+    fn recovered(&mut self, state: &Recovered, disk_lied: bool) {
+        self.asking.clear();
+        if let Some(at) = self.before.iter().position(|(lsn, _)| *lsn > state.applied) {
+            let lost = self.before.split_off(at);
+            if let Some((_, before)) = lost.into_iter().next() {
+                self.now = before;
+            }
+        }
+        self.before.clear();
+        if disk_lied {
+            // What was acknowledged may be gone, and nobody knows what.
+            self.shape = None;
+        }
+    }
+}
+
+impl Oracle for Reading {
+    fn name(&self) -> &'static str {
+        "reading"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        if self.shape.is_none() {
+            return Ok(());
+        }
+        match seen {
+            Seen::Taken { by, request: Request::HoldSplits(_), .. } if !by.honest => {
+                // It speaks for another that has its number on this disk.
+                self.shape = None;
+                Ok(())
+            }
+            Seen::Taken { call, request: Request::HoldSplits(request), .. } => {
+                self.taken(*call, request)
+            }
+            Seen::Recorded { lsn, record: Record::Dispatcher(record), .. } => {
+                self.record(*lsn, record, shadow)
+            }
+            Seen::Answered { call, answer, .. } => match (self.asking.remove(call), answer) {
+                (Some(asked), Ok(Reply::SplitsHeld(held))) => self.answered(&asked, held),
+                _ => Ok(()),
+            },
+            Seen::GivenUp { call } => {
+                self.asking.remove(call);
+                Ok(())
+            }
+            Seen::Durable(upto) => {
+                self.before.retain(|(lsn, _)| lsn > upto);
+                Ok(())
+            }
+            Seen::Delivered(what) => self.delivered(what, shadow),
+            Seen::ReadEnded { client, result } => self.ended(*client, result),
+            Seen::Recovered { state, disk_lied } => {
+                self.recovered(state, *disk_lied);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

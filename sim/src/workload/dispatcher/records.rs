@@ -1,0 +1,398 @@
+//! A reader of records by split: the product's own machine, driven over the world's network, with
+//! every request and answer as bytes. Its application consumes what it is handed, in its own time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, TargetWorkers};
+use rondo_core::ids::{CallId, ClientId, DatasetId};
+use rondo_core::reader::{
+    self, BySplit, Config, Delivery, Effect, Input, Member, ReadSplit, Reader, RpcId, Way,
+};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::{Duration, Time};
+use rondo_proto::convert;
+
+use super::record_bytes::{READ_BY_SPLIT, message, received, registration, told};
+use super::{is_passing, ms, patience, pause};
+use crate::swarm::ReadingShape;
+use crate::workload::actor::{
+    Act, Actor, Delivered, Happening, Read, ReadAnswer, Role, WantedRecords, With,
+};
+use crate::workload::outstanding::Outstanding;
+
+/// The position that readers save and restore.
+const POSITION: &str = "read-by-split";
+/// Wait before something is tried again, in ms.
+const RETRY_MS: u64 = 150;
+/// Batches that the application takes ahead.
+const AHEAD: u64 = 2;
+
+/// A reader and its application.
+#[derive(Clone, Debug)]
+pub struct RecordReader {
+    number: u32,
+    reader: Option<Reader>,
+    /// Which of the jobs that are read one after the other.
+    generation: u64,
+    calls: Outstanding<For>,
+    streams: BTreeMap<RpcId, Open>,
+    consuming: VecDeque<Batch>,
+    /// When it goes on, while there is no reader.
+    at: Time,
+    /// Whether a position was saved that may be restored.
+    saved: bool,
+    got_on_at: Time,
+}
+
+/// What a call is for.
+#[derive(Clone, Debug, PartialEq)]
+enum For {
+    Register,
+    Position,
+    /// The reader's machine asks the dispatcher.
+    Ask(RpcId, reader::Request),
+    /// It takes a message of a worker's stream.
+    Take(RpcId),
+}
+
+/// An open stream.
+#[derive(Clone, Debug)]
+struct Open {
+    address: Arc<str>,
+    /// What is to be read from here on.
+    read: ReadSplit,
+}
+
+/// Records that the application has and has not consumed.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    consumed_at: Time,
+    place: u64,
+    upto: u64,
+}
+
+impl RecordReader {
+    /// The reader of this number, not yet begun.
+    pub fn new(number: u32) -> Self {
+        Self {
+            number,
+            reader: None,
+            generation: 0,
+            calls: Outstanding::new(1),
+            streams: BTreeMap::new(),
+            consuming: VecDeque::new(),
+            at: Time::ZERO,
+            saved: false,
+            got_on_at: Time::ZERO,
+        }
+    }
+
+    fn wake(&mut self, now: Time, with: &mut With<'_>) {
+        while let Some((token, what)) = self.calls.take_overdue(now) {
+            with.acts.push(Act::GiveUp { token });
+            let late = Status::new(Code::DeadlineExceeded, "no answer in time");
+            self.failed(now, what, late, with);
+        }
+        while let Some(batch) = self.consuming.front().copied().filter(|of| of.consumed_at <= now) {
+            self.consuming.pop_front();
+            self.consumed(now, batch, with);
+        }
+        if self.reader.as_ref().is_some_and(|of| of.deadline().is_some_and(|at| at <= now)) {
+            self.step(now, Input::Tick, with);
+        }
+        if self.reader.as_ref().is_some_and(Reader::is_over) {
+            self.rest(now, with);
+        }
+        if self.reader.is_none() && now >= self.at && self.calls.is_empty() {
+            self.register(now, with);
+        }
+    }
+
+    fn rest(&mut self, now: Time, with: &mut With<'_>) {
+        self.forget();
+        self.at = now.after(pause(with.stream, with.swarm.pace.pause_ms));
+    }
+
+    fn forget(&mut self) {
+        (self.reader, self.saved) = (None, false);
+        self.calls.clear();
+        self.streams.clear();
+        self.consuming.clear();
+    }
+
+    fn call(&mut self, now: Time, what: For, request: Request, with: &mut With<'_>) {
+        let token = self.calls.add(patience(now, with), what);
+        with.acts.push(Act::Call { token, request });
+    }
+
+    fn register(&mut self, now: Time, with: &mut With<'_>) {
+        self.at = Time::NEVER;
+        if let Some(request) = with.swarm.reading.as_ref().and_then(registration) {
+            self.call(now, For::Register, Request::RegisterDataset(request), with);
+        }
+    }
+
+    /// Begins to read the job that is read at present.
+    fn begin(&mut self, now: Time, with: &mut With<'_>) {
+        let Some(shape) = with.swarm.reading else {
+            return;
+        };
+        self.generation = with.known.read_by_split;
+        let entropy = with.stream.below(u64::MAX);
+        self.reader = Some(Reader::new(self.config(&shape, with), entropy));
+        self.step(now, Input::Wanted { deliveries: AHEAD }, with);
+        self.step(now, Input::Tick, with);
+    }
+
+    fn config(&self, shape: &ReadingShape, with: &With<'_>) -> Config {
+        let member = Member { index: self.number, size: shape.readers };
+        let way = BySplit {
+            hold: shape.hold,
+            streams: 2,
+            batch_records: u32::try_from(shape.batch).unwrap_or(1),
+            group: shape.grouped.then_some(member),
+            ..BySplit::default()
+        };
+        let beat = with.swarm.pace.client_heartbeat_ms.min(shape.timeout_ms / 3);
+        Config {
+            heartbeat_interval: ms(beat),
+            heartbeat_interval_min: ms(beat.min(50)),
+            buffer_deliveries_max: 4,
+            ..Config::of(Way::BySplit(way))
+        }
+    }
+
+    fn job(&self) -> GetOrCreateJob {
+        GetOrCreateJob {
+            dataset: DatasetId::new(READ_BY_SPLIT),
+            sharding: ShardingPolicy::Dynamic,
+            name: Some(self.job_name()),
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Auto,
+        }
+    }
+
+    fn job_name(&self) -> String {
+        format!("read-by-split{}", self.generation)
+    }
+
+    fn step(&mut self, now: Time, input: Input, with: &mut With<'_>) {
+        let mut out = Vec::new();
+        if let Some(reader) = &mut self.reader {
+            reader.step(now, input, &mut out);
+        }
+        for effect in out {
+            self.perform(now, effect, with);
+        }
+    }
+
+    fn client(&self) -> Option<ClientId> {
+        self.reader.as_ref().and_then(Reader::client)
+    }
+
+    fn perform(&mut self, now: Time, effect: Effect, with: &mut With<'_>) {
+        match effect {
+            Effect::Ask { rpc, request, deadline } => self.ask(now, (rpc, request), deadline, with),
+            Effect::Open { rpc, address, read } => {
+                self.streams.insert(rpc, Open { address, read });
+                self.take(now, rpc, with);
+            }
+            Effect::Take { rpc } => self.take(now, rpc, with),
+            Effect::Withdraw { rpc } => {
+                self.streams.remove(&rpc);
+                let of = |what: &For| matches!(what, For::Ask(of, _) | For::Take(of) if *of == rpc);
+                if let Some(token) = self.calls.take_one(of) {
+                    with.acts.push(Act::GiveUp { token });
+                }
+            }
+            Effect::Deliver(Delivery::Batch(batch)) => {
+                let upto = batch.first.saturating_add(batch.count);
+                let consumed_at = now.after(ms(consume_ms(with)));
+                let (place, first, count) = (batch.place, batch.first, batch.count);
+                self.consuming.push_back(Batch { consumed_at, place, upto });
+                if let Some(client) = self.client() {
+                    with.acts.push(Act::Delivered(Delivered { client, place, first, count }));
+                }
+            }
+            Effect::Flushed { result: Ok(()), .. } => {
+                let (name, job) = (POSITION.to_owned(), self.job_name());
+                self.saved = true;
+                self.call(now, For::Position, Request::SavePosition { name, job }, with);
+            }
+            Effect::Ended { result } => self.ended(now, result, with),
+            // Nobody reads by element here; and what is consumed does not depend on what is asked for.
+            Effect::Deliver(_)
+            | Effect::Fetch { .. }
+            | Effect::Flushed { .. }
+            | Effect::Drained => {}
+        }
+    }
+
+    fn ask(
+        &mut self,
+        now: Time,
+        (rpc, request): (RpcId, reader::Request),
+        deadline: Duration,
+        with: &mut With<'_>,
+    ) {
+        let (path, message) = convert::encode_reader_request(&self.job(), &request);
+        let until = patience(now, with).min(now.after(deadline));
+        let token = self.calls.add(until, For::Ask(rpc, request));
+        if let Some(request) = received(path, &message) {
+            with.acts.push(Act::Call { token, request });
+        }
+    }
+
+    fn take(&mut self, now: Time, rpc: RpcId, with: &mut With<'_>) {
+        let Some(stream) = self.streams.get(&rpc) else {
+            return;
+        };
+        let ReadSplit { task, split, skip, .. } = stream.read;
+        let split = Some(WantedRecords { split, skip });
+        let read = Read { task, consumer: i64::from(self.number), round: 0, split };
+        let address = stream.address.clone();
+        let token = self.calls.add(patience(now, with), For::Take(rpc));
+        with.acts.push(Act::Ask { address, token, read });
+    }
+
+    fn consumed(&mut self, now: Time, batch: Batch, with: &mut With<'_>) {
+        self.step(now, Input::Consumed { place: batch.place, records: batch.upto }, with);
+        self.step(now, Input::Wanted { deliveries: 1 }, with);
+        let positions = with.swarm.reading.map_or(0, |reading| reading.positions);
+        if with.calm || !with.stream.chance(positions) {
+            return;
+        }
+        if self.saved && with.stream.chance(500) {
+            let (name, job) = (POSITION.to_owned(), self.job_name());
+            self.call(now, For::Position, Request::RestorePosition { name, job }, with);
+        } else {
+            self.step(now, Input::Flush { call: CallId::new(1) }, with);
+        }
+    }
+
+    fn ended(&mut self, now: Time, result: Result<(), Status>, with: &mut With<'_>) {
+        let full = result.as_ref().is_err_and(|status| status.code == Code::ResourceExhausted);
+        if result.is_ok() || full {
+            self.got_on_at = now;
+        }
+        if result.is_ok() {
+            let next = self.generation.saturating_add(1);
+            with.known.read_by_split = with.known.read_by_split.max(next);
+        }
+        with.acts.push(Act::ReadEnded { client: self.client(), result });
+    }
+
+    fn answered(
+        &mut self,
+        now: Time,
+        token: u64,
+        answer: Result<Reply, Status>,
+        with: &mut With<'_>,
+    ) {
+        match (self.calls.take(token), answer) {
+            (Some(For::Ask(rpc, request)), Ok(reply)) => {
+                let result = told(&request, reply);
+                let entropy = with.stream.below(u64::MAX);
+                self.step(now, Input::Answered { rpc, result, entropy }, with);
+            }
+            (Some(For::Register), Ok(_)) => self.begin(now, with),
+            (Some(what), Err(status)) => self.failed(now, what, status, with),
+            _ => {}
+        }
+        self.wake(now, with);
+    }
+
+    fn failed(&mut self, now: Time, what: For, status: Status, with: &mut With<'_>) {
+        match what {
+            For::Register => {
+                if !is_passing(&status) && status.code != Code::DeadlineExceeded {
+                    self.got_on_at = now;
+                }
+                self.at = now.after(ms(RETRY_MS));
+            }
+            For::Position => {}
+            For::Ask(rpc, _) => self.broken(now, rpc, status, with),
+            For::Take(rpc) => {
+                self.streams.remove(&rpc);
+                let status = Status::new(Code::Unavailable, status.message);
+                self.broken(now, rpc, status, with);
+            }
+        }
+    }
+
+    fn broken(&mut self, now: Time, rpc: RpcId, status: Status, with: &mut With<'_>) {
+        let entropy = with.stream.below(u64::MAX);
+        self.step(now, Input::Answered { rpc, result: Err(status), entropy }, with);
+    }
+
+    fn told(&mut self, now: Time, token: u64, answer: Option<ReadAnswer>, with: &mut With<'_>) {
+        let Some(For::Take(rpc)) = self.calls.take(token) else {
+            return;
+        };
+        match answer {
+            Some(ReadAnswer::Records { first, count, last }) => {
+                if let Some(stream) = self.streams.get_mut(&rpc) {
+                    stream.read.skip = first.saturating_add(count);
+                }
+                let result = message(first, count, last);
+                let entropy = with.stream.below(u64::MAX);
+                self.step(now, Input::Answered { rpc, result, entropy }, with);
+            }
+            _ => {
+                let status = Status::new(Code::Unavailable, "the worker has no such task");
+                self.failed(now, For::Take(rpc), status, with);
+            }
+        }
+        self.wake(now, with);
+    }
+}
+
+/// When nothing goes wrong any more there is no need to take long.
+fn consume_ms(with: &With<'_>) -> u64 {
+    let consume_ms = with.swarm.reading.map_or(0, |reading| reading.consume_ms);
+    if with.calm { consume_ms.min(10) } else { consume_ms }
+}
+
+impl Actor for RecordReader {
+    fn role(&self) -> Role {
+        Role::Reader
+    }
+
+    fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
+        match what {
+            Happening::Wake => self.wake(now, with),
+            Happening::Answered { token, answer } => self.answered(now, token, answer, with),
+            Happening::Told { token, answer } => self.told(now, token, answer, with),
+            Happening::Reborn { .. } => {
+                self.forget();
+                self.at = now;
+                self.wake(now, with);
+            }
+            Happening::Coordinated { .. } | Happening::Pushed(_) | Happening::Asked { .. } => {}
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        let reads = match &self.reader {
+            Some(reader) => reader.deadline().unwrap_or(Time::NEVER),
+            None if self.calls.is_empty() => self.at,
+            None => Time::NEVER,
+        };
+        let consumes = self.consuming.front().map_or(Time::NEVER, |batch| batch.consumed_at);
+        reads.min(consumes).min(self.calls.deadline())
+    }
+
+    fn got_on_at(&self) -> Time {
+        self.got_on_at
+    }
+
+    fn state(&self) -> String {
+        let Self { generation, calls, consuming, .. } = self;
+        format!(
+            "reads {generation} as {:?}, waits for {calls:?}, consumes {consuming:?}",
+            self.client()
+        )
+    }
+}
