@@ -107,9 +107,7 @@ fn waiting(world: &World) -> Vec<Waiting> {
         let must = match player.role() {
             Role::Worker => is_served(world, player),
             Role::Consumer => served && !player.gone && settings.worker_timeout.is_some(),
-            // There are none in this world.
-            Role::Task | Role::Reader => false,
-            Role::Rogue | Role::Operator => false,
+            Role::Task | Role::Reader | Role::Rogue | Role::Operator => false,
         };
         let who = format!("actor {number} ({:?})", player.role());
         let stuck = must && player.got_on_at() <= player.healed_at;

@@ -27,14 +27,15 @@ pub(super) fn decode_read(bytes: &Bytes) -> Option<(ActorId, u64, Read)> {
     let task = TaskId::new(bytes.try_get_i64().ok()?);
     let consumer = bytes.try_get_i64().ok()?;
     let round = bytes.try_get_i64().ok()?;
-    Some((from, token, Read { task, consumer, round }))
+    // Nobody reads by split in this world.
+    Some((from, token, Read { task, consumer, round, split: None }))
 }
 
 /// A worker's answer.
 pub(super) fn encode_answer(answer: ReadAnswer) -> Bytes {
     match answer {
         ReadAnswer::Element => Bytes::from_static(&[1]),
-        ReadAnswer::NoTask => Bytes::from_static(&[0]),
+        ReadAnswer::NoTask | ReadAnswer::Records { .. } => Bytes::from_static(&[0]),
     }
 }
 
