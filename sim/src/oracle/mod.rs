@@ -15,6 +15,7 @@ mod identity;
 mod invariants;
 mod invented;
 mod isolation;
+mod journaled;
 mod keys;
 mod leftover;
 mod liveness;

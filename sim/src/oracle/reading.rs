@@ -13,27 +13,10 @@ use rondo_core::ids::{CallId, ClientId, IterationId, Lsn};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
+use super::journaled::{Change, Journal, Places};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
-
-/// Records of splits by place, and whether those are all.
-type Places = BTreeMap<u64, (u64, bool)>;
-
-/// What follows from the records in the journal.
-#[derive(Clone, Default)]
-struct Journaled {
-    of: BTreeMap<ClientId, IterationId>,
-    acknowledged: BTreeMap<IterationId, Places>,
-    /// What it was when the iteration began.
-    began: BTreeMap<IterationId, Places>,
-    holders: BTreeMap<(IterationId, u64), ClientId>,
-    /// Iterations of repetitions that were finished before.
-    known_finished: BTreeMap<IterationId, ()>,
-    saved: BTreeMap<Arc<str>, Places>,
-    /// By the job's name.
-    restored: BTreeMap<Arc<str>, Places>,
-}
 
 /// One life of a reader.
 #[derive(Default)]
@@ -47,9 +30,7 @@ struct Life {
 
 pub(super) struct Reading {
     shape: Option<ReadingShape>,
-    now: Journaled,
-    /// What it was before each record that may yet be lost.
-    before: Vec<(Lsn, Journaled)>,
+    journal: Journal,
     /// What readers were told is acknowledged.
     promised: BTreeMap<IterationId, Places>,
     lives: BTreeMap<ClientId, Life>,
@@ -60,8 +41,7 @@ impl Reading {
     pub(super) fn new(shape: Option<ReadingShape>) -> Self {
         Self {
             shape,
-            now: Journaled::default(),
-            before: Vec::new(),
+            journal: Journal::default(),
             promised: BTreeMap::new(),
             lives: BTreeMap::new(),
             asking: BTreeMap::new(),
@@ -75,73 +55,53 @@ impl Reading {
 
     fn record(&mut self, lsn: Lsn, record: &dispatcher::Record, shadow: &Shadow) -> Verdict {
         use dispatcher::Record as R;
-        let known = matches!(
-            record,
-            R::AcquireClient { .. }
-                | R::HoldSplits { .. }
-                | R::CreateFinishedIteration { .. }
-                | R::SavePosition { .. }
-                | R::RestorePosition { .. }
-                | R::ResumeIteration { .. }
-        );
-        if !known {
-            return Ok(());
-        }
-        self.before.push((lsn, self.now.clone()));
-        match record {
+        let change = match record {
             R::AcquireClient { id, iteration, .. } => {
-                self.now.of.insert(*id, *iteration);
                 self.lives.remove(id);
+                Change::Joined(*id, *iteration)
             }
             R::HoldSplits { client, progress, taken, .. } => {
-                return self.held(*client, progress, taken, shadow);
+                return self.held(lsn, *client, (progress, taken), shadow);
             }
-            R::CreateFinishedIteration { id, .. } => drop(self.now.known_finished.insert(*id, ())),
+            R::CreateFinishedIteration { id, .. } => Change::KnownFinished(*id),
             R::SavePosition { name, job, .. } => self.saved(name, job, shadow),
-            R::RestorePosition { name, job, .. } => {
-                let saved = self.now.saved.get(name).cloned().unwrap_or_default();
-                self.now.restored.insert(job.clone(), saved);
-            }
+            R::RestorePosition { name, job, .. } => Change::Restored(job.clone(), name.clone()),
             R::ResumeIteration { id, job, .. } => {
-                let name = shadow.state().jobs().get(job).map(|job| job.name.clone());
-                let began = name.and_then(|name| self.now.restored.remove(&name));
-                let began = began.unwrap_or_default();
-                self.now.began.insert(*id, began.clone());
-                self.now.acknowledged.insert(*id, began);
+                let job = shadow.state().jobs().get(job);
+                Change::Resumed(*id, job.map(|job| job.name.clone()))
             }
-            _ => {}
-        }
+            _ => return Ok(()),
+        };
+        self.journal.change(lsn, change);
         Ok(())
     }
 
     fn held(
         &mut self,
+        lsn: Lsn,
         client: ClientId,
-        progress: &[SplitProgress],
-        taken: &[u64],
+        (progress, taken): (&[SplitProgress], &[u64]),
         shadow: &Shadow,
     ) -> Verdict {
-        let Some(id) = self.now.of.get(&client).copied() else {
+        let Some(id) = self.journal.now().of.get(&client).copied() else {
             return Ok(());
         };
         for told in progress {
-            let all = self.records_of(told.place);
-            let places = self.now.acknowledged.entry(id).or_default();
-            let (records, finished) = places.entry(told.place).or_default();
-            if *finished || told.records < *records {
+            let (all, (records, finished)) =
+                (self.records_of(told.place), self.known(id, told.place));
+            if finished || told.records < records {
                 return Err(format!("{told:?} of {client}, but {records} were acknowledged"));
             }
             if told.records > all || told.finished && told.records < all {
                 return Err(format!("{told:?} of {client}, of {all} records"));
             }
-            (*records, *finished) = (told.records, told.finished);
+            self.journal.change(lsn, Change::Read(id, *told));
         }
         for place in taken {
-            let places = self.now.acknowledged.get(&id);
-            if places.and_then(|places| places.get(place)).is_some_and(|(_, finished)| *finished) {
+            if self.known(id, *place).1 {
                 return Err(format!("client {client} is to read split {place} of {id} again"));
             }
-            let before = self.now.holders.insert((id, *place), client);
+            let before = self.journal.now().holders.get(&(id, *place)).copied();
             let holds = |of: &ClientId| {
                 let of = shadow.state().clients().get(of);
                 of.is_some_and(|of| of.splits.contains_key(place))
@@ -149,21 +109,29 @@ impl Reading {
             if let Some(before) = before.filter(holds) {
                 return Err(format!("clients {before} and {client} hold split {place} of {id}"));
             }
+            self.journal.change(lsn, Change::Held(id, *place, client));
         }
         Ok(())
     }
 
-    fn saved(&mut self, name: &Arc<str>, job: &Arc<str>, shadow: &Shadow) {
+    /// Records of a split that are acknowledged, and whether those are all.
+    fn known(&self, id: IterationId, place: u64) -> (u64, bool) {
+        let places = self.journal.now().acknowledged.get(&id);
+        places.and_then(|places| places.get(&place)).copied().unwrap_or_default()
+    }
+
+    fn saved(&self, name: &Arc<str>, job: &Arc<str>, shadow: &Shadow) -> Change {
         let state = shadow.state();
         let mut iterations = state.job_named(job).into_iter().flat_map(|job| {
             let newest = state.newest_iterations_of(job.id);
             newest.filter(|of| of.repetition == 0 && !of.collected)
         });
+        let now = self.journal.now();
         let places = match iterations.next() {
-            Some(of) => self.now.acknowledged.get(&of.id).cloned(),
-            None => self.now.restored.get(job).cloned(),
+            Some(of) => now.acknowledged.get(&of.id).cloned(),
+            None => now.restored.get(job).cloned(),
         };
-        self.now.saved.insert(name.clone(), places.unwrap_or_default());
+        Change::Saved(name.clone(), places.unwrap_or_default())
     }
 
     /// A reader says how far it has come: no further than it was handed records.
@@ -185,14 +153,18 @@ impl Reading {
 
     fn answered(&mut self, asked: &HoldSplits, held: &SplitsHeld) -> Verdict {
         let client = asked.client;
-        let Some(id) = self.now.of.get(&client).copied() else {
+        let now = self.journal.now();
+        let Some(id) = now.of.get(&client).copied() else {
             return Ok(());
         };
+        let acknowledged = now.acknowledged.get(&id);
+        let known = |place: &u64| {
+            acknowledged.and_then(|places| places.get(place)).copied().unwrap_or_default()
+        };
         let life = self.lives.entry(client).or_default();
-        let now = self.now.acknowledged.get(&id).cloned().unwrap_or_default();
         let promised = self.promised.entry(id).or_default();
         for told in asked.progress.iter().filter(|told| life.told.contains_key(&told.place)) {
-            let (records, finished) = now.get(&told.place).copied().unwrap_or_default();
+            let (records, finished) = known(&told.place);
             if records < told.records || told.finished && !finished {
                 return Err(format!("{told:?} of {client} was taken, and {records} are known"));
             }
@@ -200,8 +172,8 @@ impl Reading {
             (*least, *over) = ((*least).max(told.records), *over || told.finished);
         }
         for split in &held.splits {
-            let (records, _) = now.get(&split.place).copied().unwrap_or_default();
-            let began = self.now.began.get(&id).and_then(|began| began.get(&split.place));
+            let (records, _) = known(&split.place);
+            let began = now.began.get(&id).and_then(|began| began.get(&split.place));
             let (promised, _) = promised.get(&split.place).copied().unwrap_or_default();
             let least = began.map_or(promised, |(records, _)| promised.max(*records));
             let new = !life.told.contains_key(&split.place);
@@ -217,10 +189,10 @@ impl Reading {
 
     /// Somebody was told that all of an iteration was read.
     fn all_read(&self, id: IterationId) -> Verdict {
-        if self.now.known_finished.contains_key(&id) {
+        if self.journal.now().known_finished.contains_key(&id) {
             return Ok(());
         }
-        let places = self.now.acknowledged.get(&id);
+        let places = self.journal.now().acknowledged.get(&id);
         let is_read = |place: &u64| {
             let read = places.and_then(|places| places.get(place));
             read.is_some_and(|(records, over)| *over && *records == self.records_of(*place))
@@ -254,8 +226,8 @@ impl Reading {
         // Whoever was given up without knowing it delivers for nobody.
         let holds = shadow.state().clients().get(&client);
         let holds = holds.is_some_and(|client| client.splits.contains_key(&place));
-        let of = self.now.of.get(&client).and_then(|id| self.now.acknowledged.get(id));
-        let (records, _) = of.and_then(|of| of.get(&place)).copied().unwrap_or_default();
+        let of = self.journal.now().of.get(&client).copied();
+        let (records, _) = of.map(|id| self.known(id, place)).unwrap_or_default();
         if holds && first < records {
             return Err(format!("{what:?}, of which {records} records were acknowledged"));
         }
@@ -263,7 +235,7 @@ impl Reading {
     }
 
     fn ended(&self, client: Option<ClientId>, result: &Result<(), Status>) -> Verdict {
-        let id = client.and_then(|client| self.now.of.get(&client)).copied();
+        let id = client.and_then(|client| self.journal.now().of.get(&client)).copied();
         match (result, id) {
             (Ok(()), Some(id)) => self.all_read(id),
             (Err(status), _)
@@ -281,13 +253,7 @@ impl Reading {
     /// What was not kept was never so.
     fn recovered(&mut self, state: &Recovered, disk_lied: bool) {
         self.asking.clear();
-        if let Some(at) = self.before.iter().position(|(lsn, _)| *lsn > state.applied) {
-            let lost = self.before.split_off(at);
-            if let Some((_, before)) = lost.into_iter().next() {
-                self.now = before;
-            }
-        }
-        self.before.clear();
+        self.journal.recovered(state.applied);
         if disk_lied {
             // What was acknowledged may be gone, and nobody knows what.
             self.shape = None;
@@ -325,7 +291,7 @@ impl Oracle for Reading {
                 Ok(())
             }
             Seen::Durable(upto) => {
-                self.before.retain(|(lsn, _)| lsn > upto);
+                self.journal.durable(*upto);
                 Ok(())
             }
             Seen::Delivered(what) => self.delivered(what, shadow),

@@ -200,10 +200,7 @@ impl World {
         match act {
             Act::Call { token, request } => self.call(id, token, request),
             // In this world nobody asks the coordination service, nor reads by split.
-            Act::Coordinate { .. }
-            | Act::End
-            | Act::Delivered(_)
-            | Act::ReadEnded { .. } => {}
+            Act::Coordinate { .. } | Act::End | Act::Delivered(_) | Act::ReadEnded { .. } => {}
             Act::GiveUp { token } => {
                 let call = self.cast().player(id).and_then(|player| player.calls.remove(&token));
                 if let Some((tag, call)) = call {
