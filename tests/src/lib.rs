@@ -28,5 +28,6 @@ pub mod records;
 pub mod relay;
 pub mod server;
 pub mod tensorflow;
+pub mod tfrecord;
 pub mod tidy;
 pub mod worker;

@@ -9,8 +9,9 @@
     reason = "a failed unwrap is a failed test"
 )]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow::array::AsArray;
@@ -267,6 +268,35 @@ async fn the_command_is_quick_and_says_what_is_wrong() {
     assert!(ended.log.contains("letters"), "{}", ended.log);
     let ended = run_elsewhere();
     assert_eq!(ended.status.code(), Some(7), "{}", ended.log);
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_ends_in_order_when_nobody_takes_its_output() {
+    // More lines than fit into a pipe.
+    const LINES: i64 = 20_000;
+    let bed = bed(Pipeline::range(0, LINES), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let arguments = ["--job=piped", "--dataset=numbers", "--output=jsonl"];
+    let mut command = Command::new(binary::rondo());
+    command.arg("read").arg(format!("--dispatcher={}", bed.server.address())).args(arguments);
+    let (status, log) = block_in_place(|| {
+        let mut head = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        // The pipe is closed behind the first line.
+        BufReader::new(head.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "{\"value\":0}\n");
+        let ended = head.wait_with_output().unwrap();
+        (ended.status, String::from_utf8(ended.stderr).unwrap())
+    });
+    assert!(status.success() && log.contains("records/s"), "{log}");
+    // What went into the pipe and no further is there for who comes next, but for what was
+    // acknowledged in the meantime.
+    let mut reader = bed.reader("piped").open().await.unwrap();
+    let rest = read_rest(&mut reader).await;
+    let taken = LINES - i64::try_from(rest.len()).unwrap();
+    assert!(taken < 8192, "{taken} lines do not fit into a pipe");
+    assert_eq!(rest, (taken..LINES).collect::<Vec<_>>());
     bed.end();
 }
 

@@ -17,6 +17,7 @@ use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_tests::datasets::register;
 use rondo_tests::server::{Options, Server};
 use rondo_tests::tensorflow;
+use rondo_tests::tfrecord;
 use rondo_tests::worker::Worker;
 
 const WORKERS: usize = 2;
@@ -54,28 +55,9 @@ fn every_way_of_reading_works() {
 /// Records of which the last one's bytes are not those that its checksum is of.
 fn damaged(folder: &Path) -> Pipeline {
     let path = folder.join("damaged.tfrecord");
-    let mut bytes = Vec::new();
-    for record in [b"first".as_slice(), b"second", b"third"] {
-        let length = (record.len() as u64).to_le_bytes();
-        bytes.extend_from_slice(&length);
-        bytes.extend_from_slice(&masked(&length));
-        bytes.extend_from_slice(record);
-        bytes.extend_from_slice(&masked(record));
-    }
+    let mut bytes = tfrecord::file(&[b"first".as_slice(), b"second", b"third"]);
     let last = bytes.len() - 5;
     bytes[last] ^= 1;
     fs::write(&path, bytes).unwrap();
     Pipeline::tfrecord([path.to_str().unwrap()])
-}
-
-/// The checksum of TFRecord files: CRC-32C, turned and shifted.
-fn masked(bytes: &[u8]) -> [u8; 4] {
-    let mut crc = !0_u32;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
-        }
-    }
-    (!crc).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }

@@ -46,6 +46,10 @@ pub(super) enum DatasetCommand {
         #[arg(long, value_name = "HOW", default_value = "none")]
         compression: CompressionArg,
 
+        /// Pass over records that cannot be read, and count them, as `skip_corrupt: true` in the pipeline
+        #[arg(long)]
+        skip_corrupt: bool,
+
         /// The dispatcher
         #[arg(
             long,
@@ -99,13 +103,22 @@ pub(super) fn dataset(command: &DatasetCommand) -> Result<(), Failure> {
 
 async fn carry_out(command: &DatasetCommand) -> Result<String, Failure> {
     match command {
-        DatasetCommand::Register { file, id, compression, dispatcher } => {
-            let id = register(dispatcher, id.as_deref(), file, *compression).await?;
+        DatasetCommand::Register { file, id, compression, skip_corrupt, dispatcher } => {
+            let how = How { compression: *compression, skip_corrupt: *skip_corrupt };
+            let id = register(dispatcher, id.as_deref(), file, how).await?;
             Ok(format!("dataset {id:?} registered"))
         }
         DatasetCommand::Show { id, dispatcher } => show(dispatcher, id).await,
         DatasetCommand::List { dispatcher } => list(dispatcher).await,
     }
+}
+
+/// How to register what a file says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    pub(super) compression: CompressionArg,
+    /// Also when the pipeline does not say so.
+    pub(super) skip_corrupt: bool,
 }
 
 /// Plans the pipeline in a file, and registers it. Without an id it gets one of its content, so that
@@ -114,11 +127,12 @@ pub(super) async fn register(
     dispatcher: &str,
     id: Option<&str>,
     file: &Path,
-    compression: CompressionArg,
+    how: How,
 ) -> Result<String, Failure> {
-    let dataset =
-        plan(&read(file)?, &Stores::from_env()).await.map_err(|error| of(file, &error))?;
-    let registered = register_planned(dispatcher, id, &dataset, compression).await;
+    let mut pipeline = read(file)?;
+    pipeline.skip_corrupt |= how.skip_corrupt;
+    let dataset = plan(&pipeline, &Stores::from_env()).await.map_err(|error| of(file, &error))?;
+    let registered = register_planned(dispatcher, id, &dataset, how.compression).await;
     registered
         .map_err(|Failure { exit, text }| Failure::new(exit, format!("{}: {text}", file.display())))
 }
@@ -262,5 +276,5 @@ async fn list(dispatcher: &str) -> Result<String, Failure> {
         ]
     };
     let columns = ["id", "bytes", "elements", "split sources"];
-    Ok(Table::new("Datasets", &columns, false).fill(&datasets, 0, row).to_string())
+    Ok(Table::new("Datasets", &columns, false).fill(&datasets, usize::MAX, row).to_string())
 }

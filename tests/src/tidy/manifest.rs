@@ -11,7 +11,7 @@ const DIRECTIONS: [(&str, &[&str]); 7] = [
     ("runtime/data", &["rondo-core", "rondo-proto"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
     ("tests", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
-    ("fuzz", &["rondo-core", "rondo-proto", "rondo"]),
+    ("fuzz", &["rondo-core", "rondo-data", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
 const HOUSE: [&str; 7] =

@@ -99,7 +99,9 @@ pub(super) fn summary(progress: &Progress, records: u64, is_by_split: bool) -> S
     );
     for skipped in &progress.report.skipped {
         text.push_str("\n  skipped: ");
-        text.push_str(&skipped.escape_debug().to_string());
+        // A file's name may hold anything; none of it may steer the terminal.
+        let plain = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
+        text.extend(skipped.chars().map(plain));
     }
     text
 }
@@ -138,5 +140,8 @@ mod tests {
         let line = summary(&progress, 500, true);
         assert!(line.starts_with("read 500 records (3 MiB) in 0.50 s: 1000 records/s, 6 MiB/s"));
         assert!(line.contains("skipped 1"), "{line}");
+        let report = Report { skipped: vec!["a\u{1b}[2J's end".into()], ..Report::default() };
+        let progress = Progress { report, elapsed: Duration::from_millis(500) };
+        assert!(summary(&progress, 0, true).ends_with("\n  skipped: a\u{fffd}[2J's end"));
     }
 }

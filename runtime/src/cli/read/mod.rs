@@ -14,7 +14,7 @@ use rondo_proto::convert::GET_STATUS_PATH;
 use tokio::time::Instant;
 
 use super::ask::ServerArgs;
-use super::dataset::{self, CompressionArg};
+use super::dataset::{self, CompressionArg, How};
 use super::exit::{Exit, Failure};
 use super::journal::say;
 use crate::reader::{Builder, Delivery, Mode, OpenError, Origin, Reader, ShardingPolicy};
@@ -51,6 +51,10 @@ pub(super) struct ReadArgs {
     /// A pipeline in YAML or JSON to register and read
     #[arg(long, value_name = "FILE")]
     pipeline: Option<PathBuf>,
+
+    /// Pass over records of the pipeline's files that cannot be read, and count them
+    #[arg(long, requires = "pipeline")]
+    skip_corrupt: bool,
 
     /// How to read: by split (every record once, of Rondo's workers) or by element
     #[arg(long, value_name = "MODE", default_value = "auto")]
@@ -201,7 +205,8 @@ async fn builder(args: &ReadArgs) -> Result<Builder, Failure> {
     let (dataset, sharding) = match (&args.dataset, &args.pipeline) {
         (Some(id), _) => (id.clone(), None),
         (None, Some(file)) => {
-            let id = dataset::register(&args.dispatcher, None, file, CompressionArg::None).await?;
+            let how = How { compression: CompressionArg::None, skip_corrupt: args.skip_corrupt };
+            let id = dataset::register(&args.dispatcher, None, file, how).await?;
             (id, None)
         }
         (None, None) => of_job(args).await?,
@@ -286,7 +291,8 @@ impl Reading<'_> {
         let stop = tokio::signal::ctrl_c();
         tokio::pin!(stop);
         loop {
-            if self.args.max_records.is_some_and(|max| self.records >= max) {
+            let enough = self.args.max_records.is_some_and(|max| self.records >= max);
+            if enough || self.output.is_closed() {
                 return Ok(());
             }
             tokio::select! {
@@ -323,9 +329,12 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// What is acknowledged is on the disk.
+    /// What is acknowledged is on the disk, or was taken by whoever reads standard output.
     fn sync_and_acknowledge(&mut self) -> Result<(), Failure> {
         self.output.sync()?;
+        if self.output.is_closed() {
+            self.unacknowledged.clear();
+        }
         self.reader.acknowledge_records(&self.unacknowledged);
         self.unacknowledged.clear();
         Ok(())

@@ -1,7 +1,7 @@
 //! Where `rondo read` puts what it reads.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use arrow::error::ArrowError;
@@ -23,6 +23,8 @@ pub(super) struct Output {
     spec: Option<Spec>,
     /// Once the first records have told their columns.
     arrow: Option<StreamWriter<Vec<u8>>>,
+    /// Whoever took standard output has gone.
+    closed: bool,
 }
 
 /// Where it goes.
@@ -43,7 +45,7 @@ impl Output {
                 To::File(BufWriter::new(file))
             }
         };
-        Ok(Self { form, to, spec: None, arrow: None })
+        Ok(Self { form, to, spec: None, arrow: None, closed: false })
     }
 
     /// The elements have this structure, as far as one knows.
@@ -63,11 +65,32 @@ impl Output {
                 return Err(Failure::new(Exit::Usage, text));
             }
         };
+        self.put(&bytes)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = match &mut self.to {
-            To::Standard => std::io::stdout().write_all(&bytes),
-            To::File(file) => file.write_all(&bytes),
+            To::Standard => std::io::stdout().write_all(bytes),
+            To::File(file) => file.write_all(bytes),
         };
-        written.map_err(failed)
+        self.noted(written)
+    }
+
+    /// Whether what takes standard output, such as `head`, wants no more. What was written and not
+    /// synced before may not have reached it.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// That nobody wants any more is an end, not a failure.
+    fn noted(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            written => written.map_err(failed),
+        }
     }
 
     fn element(&self, element: &Element) -> Vec<u8> {
@@ -88,13 +111,11 @@ impl Output {
 
     /// What was written is on the disk, if it is in a file.
     pub(super) fn sync(&mut self) -> Result<(), Failure> {
-        match &mut self.to {
-            To::Standard => std::io::stdout().flush().map_err(failed),
-            To::File(file) => {
-                file.flush().map_err(failed)?;
-                file.get_ref().sync_data().map_err(failed)
-            }
-        }
+        let synced = match &mut self.to {
+            To::Standard => std::io::stdout().flush(),
+            To::File(file) => file.flush().and_then(|()| file.get_ref().sync_data()),
+        };
+        self.noted(synced)
     }
 
     /// Ends the stream.
@@ -102,11 +123,7 @@ impl Output {
         if let Some(mut writer) = self.arrow.take() {
             writer.finish().map_err(failed)?;
             let bytes = std::mem::take(writer.get_mut());
-            let written = match &mut self.to {
-                To::Standard => std::io::stdout().write_all(&bytes),
-                To::File(file) => file.write_all(&bytes),
-            };
-            written.map_err(failed)?;
+            self.put(&bytes)?;
         }
         self.sync()
     }
