@@ -75,6 +75,11 @@ pub enum GraphError {
 
 impl From<GraphError> for Status {
     fn from(error: GraphError) -> Self {
-        Self::new(Code::InvalidArgument, error.to_string())
+        let code = match &error {
+            // What is newer may be right; what is damaged is not.
+            GraphError::DatasetVersion { .. } => Code::FailedPrecondition,
+            _ => Code::InvalidArgument,
+        };
+        Self::new(code, error.to_string())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use rondo_core::element::Spec;
+use rondo_core::status::{Code, Status};
 use rondo_proto::admin as wire;
 use rondo_proto::dataset::{DATASET_VERSION, decode_definition, encode_definition};
 
@@ -102,7 +103,7 @@ impl Dataset {
     /// When the bytes are not those of a dataset, or of a newer version's.
     pub fn from_definition(definition: &Bytes) -> Result<Option<Self>, DataError> {
         let decoded = decode_definition(definition);
-        let decoded = decoded.map_err(|status| not_ours(definition, status.message))?;
+        let decoded = decoded.map_err(|status| not_ours(definition, status))?;
         let Some(dataset) = decoded else {
             return Ok(None);
         };
@@ -242,12 +243,12 @@ impl Dataset {
 }
 
 /// Why a definition is not understood.
-fn not_ours(definition: &Bytes, what: String) -> DataError {
-    // What is newer may be right; what is damaged is not.
-    if what.contains("this Rondo knows versions") {
-        return DataError::Unfit { what };
+fn not_ours(definition: &Bytes, status: Status) -> DataError {
+    let what = status.message;
+    match status.code {
+        Code::FailedPrecondition => DataError::Unfit { what },
+        _ => DataError::definition(format!("{what} ({} bytes)", definition.len())),
     }
-    DataError::definition(format!("{what} ({} bytes)", definition.len()))
 }
 
 /// What an operation leaves of so many elements.

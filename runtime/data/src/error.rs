@@ -201,6 +201,19 @@ impl DataError {
         }
     }
 
+    /// What is wrong with a file's columns, said of the file.
+    pub(crate) fn of(self, file: &str) -> Self {
+        match self {
+            Self::Type { column, what } => {
+                Self::Type { column, what: format!("{what}, in {file}") }
+            }
+            Self::Bound { what, found, bound, setting } if !what.contains(file) => {
+                Self::Bound { what: format!("{file}: {what}"), found, bound, setting }
+            }
+            other => other,
+        }
+    }
+
     /// The refusal with which it is answered.
     pub fn status(&self) -> Status {
         Status::new(self.code(), self.to_string())

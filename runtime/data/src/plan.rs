@@ -45,7 +45,7 @@ async fn scan_all(
     at_once: usize,
 ) -> Result<Vec<(FileEntry, Scanned)>, DataError> {
     let scans = files.into_iter().map(|file| async move {
-        let scanned = scan(pipeline, &file).await?;
+        let scanned = scan(pipeline, &file).await.map_err(|error| error.of(&file.location))?;
         let records = scanned.records;
         let (location, size, version) = (file.location, file.size, file.version);
         Ok::<_, DataError>((FileEntry { location, size, version, records }, scanned))

@@ -45,7 +45,7 @@ pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scann
             skip: 0,
             take: rows,
         };
-        pieces.extend(cut(&whole, length, pipeline.split_records));
+        pieces.extend(cut(file, &whole, length, pipeline.split_records)?);
         first = first.saturating_add(rows);
     }
     Ok(Scanned { schema: plain(&footer.schema)?, records: first, pieces })

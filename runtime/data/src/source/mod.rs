@@ -11,6 +11,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
 use crate::error::DataError;
+use crate::limits::SPLITS_MAX;
 use crate::manifest::Part;
 use crate::pipeline::{Pipeline, Source};
 use crate::schema::merged;
@@ -153,16 +154,27 @@ fn rest(part: &Part, reading: &Reading, skip: u64) -> Part {
 
 /// A row group, or a batch, as a whole; in pieces only if the pipeline asks for smaller splits, since
 /// what is fetched for some of its rows is often as much as for all.
-fn cut(whole: &Part, bytes: u64, records: Option<u64>) -> Vec<Piece> {
+fn cut(
+    file: &StoredFile,
+    whole: &Part,
+    bytes: u64,
+    records: Option<u64>,
+) -> Result<Vec<Piece>, DataError> {
     let rows = whole.records;
     let of_piece = records.unwrap_or(rows).clamp(1, rows.max(1));
     let pieces = rows.div_ceil(of_piece);
+    // A header may speak of any number of rows.
+    if pieces > SPLITS_MAX {
+        let what = format!("{}: splits of {of_piece} of {rows} rows", file.location);
+        let setting = "SPLITS_MAX; see split_records";
+        return Err(DataError::Bound { what, found: pieces, bound: SPLITS_MAX, setting });
+    }
     let piece = |index: u64| {
         let skip = index.saturating_mul(of_piece);
         let take = rows.saturating_sub(skip).min(of_piece);
         Piece { part: Part { skip, take, ..*whole }, bytes: bytes.div_ceil(pieces.max(1)) }
     };
-    (0..pieces).map(piece).collect()
+    Ok((0..pieces).map(piece).collect())
 }
 
 /// Records with exactly these columns; dictionaries become their values.

@@ -70,7 +70,7 @@ pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scann
             skip: 0,
             take: rows,
         };
-        pieces.extend(cut(&whole, bytes, pipeline.split_records));
+        pieces.extend(cut(file, &whole, bytes, pipeline.split_records)?);
         first = first.saturating_add(rows);
     }
     Ok(Scanned { schema: plain(metadata.schema())?, records: first, pieces })

@@ -13,6 +13,7 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
 use crate::error::DataError;
+use crate::guard::guarded;
 use crate::operation::arrow_type;
 use crate::pipeline::{Column, CsvSource, Source};
 
@@ -71,10 +72,10 @@ impl Form {
                 records.iter().for_each(|record| column.append_value(record));
                 one(schema, Arc::new(column.finish()))
             }
-            Self::Csv(csv) => csv::read(csv, records, schema),
-            Self::JsonLines { is_strict } => json::read(records, schema, *is_strict),
+            Self::Csv(csv) => guarded(|| csv::read(csv, records, schema)),
+            Self::JsonLines { is_strict } => guarded(|| json::read(records, schema, *is_strict)),
             Self::Example(columns) => example::read(columns, records, schema),
-            Self::Tar => tar::read(records, schema),
+            Self::Tar => guarded(|| tar::read(records, schema)),
         }
     }
 }
