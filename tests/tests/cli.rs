@@ -11,6 +11,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -252,12 +253,16 @@ fn the_log_is_json_on_request_and_the_ready_line_is_not() {
 fn serve_needs_no_flag_at_all() {
     let folder = TempDir::new().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // A new user's home has none of these folders.
+    let state = folder.path().join("home/.local/state");
     let mut command = Command::new(binary::rondo());
     // The port by its variable: the default one may be taken on this machine.
-    command.arg("serve").env("XDG_STATE_HOME", folder.path()).env("RONDO_PORT", port.to_string());
+    command.arg("serve").env("XDG_STATE_HOME", &state).env("RONDO_PORT", port.to_string());
     let mut process = Process::start("rondo", &mut command);
     process.line_with(&format!(" ready on 127.0.0.1:{port}"), PATIENCE).unwrap();
     process.signal("TERM");
     assert_ended(&process.wait(PATIENCE), 0, &[]);
-    assert!(folder.path().join("rondo").is_dir());
+    assert!(state.join("rondo").is_dir());
+    // What holds a journal is its owner's.
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o700);
 }

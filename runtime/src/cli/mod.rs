@@ -22,6 +22,7 @@ mod relay;
 mod resolve;
 mod serve;
 mod serve_args;
+mod state_home;
 mod status;
 mod status_coordination;
 mod status_tables;

@@ -6,7 +6,8 @@ use super::exit::{self, Exit, Failure};
 use super::layers::Settings;
 use super::resolve::{Home, resolve};
 use super::serve_args::ServeArgs;
-use super::{log, print_config, threads};
+use super::{log, print_config, state_home, threads};
+use crate::config::Storage;
 use crate::serve::{Machine, ServeError, StartError, run, start_node};
 
 /// Runs a server until it is asked to stop.
@@ -17,6 +18,10 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
         let text = print_config::render(settings);
         let printed = std::io::stdout().write_all(text.as_bytes());
         return printed.map_err(|error| Failure::new(Exit::Other, error));
+    }
+    // A directory that is named must have its place: a wrong name would make a new, empty one.
+    if let (None, Storage::Directory { path, .. }) = (&args.data, &config.storage) {
+        state_home::create_above(path)?;
     }
     log::start(&args.log)?;
     let runtime = threads::pool(args.threads)?;
