@@ -10,5 +10,6 @@ pub mod element;
 pub mod frame;
 pub mod graph;
 mod messages;
+pub mod pieces;
 
 pub use messages::{admin, health, journal, tf, xla};

@@ -177,7 +177,7 @@ fn records(change: impl FnOnce(&mut admin::ReadSplitResponse)) -> Result<u64, St
         ..Default::default()
     };
     change(&mut message);
-    let decoded = decode_records(&message.encode_to_vec().into(), 20_000);
+    let decoded = decode_records(message.encode_to_vec(), 20_000);
     decoded.map(|records| records.count).map_err(|status| status.message)
 }
 

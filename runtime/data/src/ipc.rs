@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::reader::StreamDecoder;
-use arrow::ipc::writer::StreamWriter;
+use arrow::ipc::writer::{StreamEncoder, StreamWriter};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
@@ -24,6 +24,28 @@ pub fn to_ipc(records: &RecordBatch) -> Result<Bytes, DataError> {
     let mut writer = StreamWriter::try_new(stream, records.schema_ref()).map_err(unfit)?;
     writer.write(records).map_err(unfit)?;
     writer.into_inner().map_err(unfit).map(Bytes::from)
+}
+
+/// The form of [`to_ipc`] in pieces: those of the columns' values are the values themselves, not
+/// copied, as far as the records are not a part of others.
+///
+/// # Errors
+/// As [`to_ipc`].
+pub fn to_ipc_pieces(records: &RecordBatch) -> Result<Vec<Bytes>, DataError> {
+    let unfit = |error: arrow::error::ArrowError| DataError::internal(format!("IPC: {error}"));
+    let mut encoder = StreamEncoder::try_new(records.schema_ref()).map_err(unfit)?;
+    let mut pieces = encoder.encode(records).map_err(unfit)?;
+    pieces.extend(encoder.finish().map_err(unfit)?);
+    Ok(pieces.into_iter().map(|piece| Bytes::from_owner(Values(piece))).collect())
+}
+
+/// Memory of a column.
+struct Values(Buffer);
+
+impl AsRef<[u8]> for Values {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
 }
 
 /// Records from the form of [`to_ipc`]. Their values stay in these bytes where alignment allows it.
@@ -85,6 +107,8 @@ mod tests {
         for (from, length) in [(0, 100), (13, 7), (99, 1), (5, 0)] {
             let part = whole.slice(from, length);
             assert_eq!(from_ipc(&to_ipc(&part).unwrap()).unwrap(), part, "{from} {length}");
+            let pieces = Bytes::from(to_ipc_pieces(&part).unwrap().concat());
+            assert_eq!(from_ipc(&pieces).unwrap(), part, "{from} {length}");
         }
     }
 

@@ -276,8 +276,8 @@ async fn take_all(
 ) {
     while let Ok(permit) = asked.acquire().await {
         permit.forget();
-        let result = match stream.next().await {
-            Ok(Some(message)) => decode_records(&message, bytes_max).map(Answer::Records),
+        let result = match stream.next_pieces().await {
+            Ok(Some(message)) => decode_records(message, bytes_max).map(Answer::Records),
             Ok(None) => {
                 let text = "the worker's stream ended before the split did";
                 Err(Status::new(Code::Unavailable, text))

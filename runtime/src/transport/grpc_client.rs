@@ -13,6 +13,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
+use super::grpc_messages::{self, NoMessages};
 use super::{BoxFuture, MessageStream, MessageWriter, Transport, WORKER_METADATA};
 
 /// Channels of a kind kept; above it, the one not used for longest is dropped.
@@ -28,6 +29,9 @@ const STREAMS_WINDOW_BYTES: u32 = 1024 * STREAM_WINDOW_BYTES;
 const RECORDS_WINDOW_BYTES: u32 = 4 << 20;
 /// Unread data of all streams of records of one channel, in bytes.
 const RECORDS_CHANNEL_WINDOW_BYTES: u32 = 32 << 20;
+/// Longest HTTP/2 frame of records, in bytes: most messages come in one, and then need not be put
+/// together.
+const RECORDS_FRAME_BYTES_MAX: u32 = RECORDS_WINDOW_BYTES;
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a channel with calls under way is asked whether it is alive.
@@ -123,16 +127,20 @@ fn open(address: &str, load: Load) -> Result<Channel, Status> {
         let text = format!("{address:?} is not an address of the form host:port");
         Status::new(Code::InvalidArgument, text)
     })?;
-    let (of_each, of_all) = match load {
-        Load::Calls => (WINDOW_BYTES, WINDOW_BYTES),
-        Load::Streams => (STREAM_WINDOW_BYTES, STREAMS_WINDOW_BYTES),
-        Load::Records => (RECORDS_WINDOW_BYTES, RECORDS_CHANNEL_WINDOW_BYTES),
+    let (of_each, of_all, frame) = match load {
+        Load::Calls => (WINDOW_BYTES, WINDOW_BYTES, None),
+        Load::Streams => (STREAM_WINDOW_BYTES, STREAMS_WINDOW_BYTES, None),
+        Load::Records => {
+            let frame = Some(RECORDS_FRAME_BYTES_MAX);
+            (RECORDS_WINDOW_BYTES, RECORDS_CHANNEL_WINDOW_BYTES, frame)
+        }
     };
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .initial_stream_window_size(of_each)
         .initial_connection_window_size(of_all)
+        .max_frame_size(frame)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .connect_lazy())
 }
@@ -199,21 +207,12 @@ impl Failure {
     }
 }
 
-/// A channel that takes calls, and what the path is to it.
-async fn ready(
-    channel: Channel,
-    address: &str,
-    path: &'static str,
-) -> Result<(tonic::client::Grpc<Channel>, PathAndQuery), Failure> {
-    let path = PathAndQuery::try_from(path).map_err(|error| {
+/// What a path is to a channel.
+fn path_of(path: &'static str) -> Result<PathAndQuery, Failure> {
+    PathAndQuery::try_from(path).map_err(|error| {
         let text = format!("method {path:?}: {error}");
         Failure::Refused(Status::new(Code::InvalidArgument, text))
-    })?;
-    let mut grpc = tonic::client::Grpc::new(channel)
-        .max_decoding_message_size(usize::MAX)
-        .max_encoding_message_size(usize::MAX);
-    grpc.ready().await.map_err(|error| broken(address, &error))?;
-    Ok((grpc, path))
+    })
 }
 
 async fn call(
@@ -223,7 +222,11 @@ async fn call(
     mut request: tonic::Request<Bytes>,
     deadline: Duration,
 ) -> Result<Bytes, Failure> {
-    let (mut grpc, path) = ready(channel, address, path).await?;
+    let path = path_of(path)?;
+    let mut grpc = tonic::client::Grpc::new(channel)
+        .max_decoding_message_size(usize::MAX)
+        .max_encoding_message_size(usize::MAX);
+    grpc.ready().await.map_err(|error| broken(address, &error))?;
     request.set_timeout(deadline);
     let response = grpc.unary(request, path, BytesCodec).await;
     let response = response.map_err(|status| Failure::of(address, &status))?;
@@ -237,12 +240,13 @@ async fn stream(
     request: tonic::Request<Bytes>,
     mut writer: MessageWriter,
 ) -> Result<(), Failure> {
-    let (mut grpc, path) = ready(channel, address, path).await?;
-    let response = grpc.server_streaming(request, path, BytesCodec).await;
-    let response = response.map_err(|status| Failure::of(address, &status))?;
-    let mut messages = response.into_inner();
+    let messages = grpc_messages::call(channel, path_of(path)?, request).await;
+    let mut messages = messages.map_err(|none| match none {
+        NoMessages::Broken(error) => broken(address, &error),
+        NoMessages::Refused(status) => Failure::of(address, &status),
+    })?;
     let failed = |status| Failure::of(address, &status);
-    while let Some(message) = messages.message().await.map_err(failed)? {
+    while let Some(message) = messages.next().await.map_err(failed)? {
         writer.write(message).await;
     }
     Ok(())

@@ -7,20 +7,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
 use rondo_core::status::{Code, Detail, Status};
+use rondo_proto::pieces::Pieces;
 
 use super::answering::check_length;
 use super::budget::Share;
 use super::{MessageStream, ServerConfig};
 
 /// Flag byte and length.
-const PREFIX_BYTES: usize = 5;
-
-/// Messages of answers up to this length are copied behind their prefix, in bytes.
-const COPIED_BYTES_MAX: usize = 4 << 10;
+pub(super) const PREFIX_BYTES: usize = 5;
 
 /// How much larger than its compressed form deflate's output can be at most.
 const DEFLATE_RATIO_MAX: u64 = 1032;
@@ -158,46 +156,25 @@ fn inflate(message: &[u8], bound: u64) -> Result<Bytes, Status> {
     Ok(plain.into())
 }
 
-/// A message on its way out: behind its prefix, and not copied unless it is short.
-#[derive(Debug, Default)]
-struct Framed {
-    /// The prefix, with a short message behind it.
-    start: Option<Bytes>,
-    /// A long message.
-    message: Option<Bytes>,
-}
-
-impl Framed {
-    fn of(message: Bytes) -> Result<Self, Status> {
-        let length = u32::try_from(message.len()).map_err(|_| {
-            let text = format!("the answer has {} bytes, gRPC carries 4 GiB", message.len());
-            Status::new(Code::ResourceExhausted, text)
-        })?;
-        // Copying a short message costs less than a frame of its own.
-        let short = if message.len() <= COPIED_BYTES_MAX { message.len() } else { 0 };
-        let mut start = BytesMut::with_capacity(PREFIX_BYTES.saturating_add(short));
-        start.put_u8(0);
-        start.put_u32(length);
-        let message = if short == message.len() {
-            start.put_slice(&message);
-            None
-        } else {
-            Some(message)
-        };
-        Ok(Self { start: Some(start.freeze()), message })
-    }
-
-    /// What goes out next of it.
-    fn take(&mut self) -> Option<Bytes> {
-        self.start.take().or_else(|| self.message.take())
-    }
+/// A message on its way out, behind its prefix. What is long in it is not copied.
+pub(super) fn framed(message: Pieces) -> Result<Pieces, Status> {
+    let length = u32::try_from(message.len()).map_err(|_| {
+        let text = format!("the answer has {} bytes, gRPC carries 4 GiB", message.len());
+        Status::new(Code::ResourceExhausted, text)
+    })?;
+    let mut framed = Pieces::with_capacity(PREFIX_BYTES.saturating_add(message.short()));
+    framed.push_slice(&[0]);
+    framed.push_slice(&length.to_be_bytes());
+    framed.append(message);
+    Ok(framed)
 }
 
 /// The body of an answer: a message or a stream of them, and the trailer that says how it went. An
 /// empty body is that of a refusal, whose status stands in the headers.
 #[derive(Default)]
 pub(super) struct ReplyBody {
-    framed: Framed,
+    /// What goes out next.
+    framed: Option<Pieces>,
     /// What comes behind, which has the trailers with it.
     messages: Option<Box<MessageStream>>,
     trailers: Option<HeaderMap>,
@@ -209,7 +186,7 @@ impl ReplyBody {
     /// # Errors
     /// When gRPC cannot frame a message that long.
     pub(super) fn of(message: Bytes) -> Result<Self, Status> {
-        let framed = Framed::of(message)?;
+        let framed = Some(framed(message.into())?);
         Ok(Self { framed, messages: None, trailers: Some(success()) })
     }
 
@@ -219,10 +196,10 @@ impl ReplyBody {
     }
 
     /// Takes the next message of a stream, or its end.
-    fn go_on(&mut self, next: Result<Option<Bytes>, Status>) {
-        let next = next.and_then(|message| message.map(Framed::of).transpose());
+    fn go_on(&mut self, next: Result<Option<Pieces>, Status>) {
+        let next = next.and_then(|message| message.map(framed).transpose());
         match next {
-            Ok(Some(framed)) => self.framed = framed,
+            Ok(Some(framed)) => self.framed = Some(framed),
             Ok(None) => self.end(success()),
             Err(status) => self.end(failure(&status)),
         }
@@ -258,13 +235,13 @@ fn failure(status: &Status) -> HeaderMap {
 }
 
 impl Body for ReplyBody {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Pieces>, Infallible>>> {
         loop {
             if let Some(data) = self.framed.take() {
                 return Poll::Ready(Some(Ok(Frame::data(data))));

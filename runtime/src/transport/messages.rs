@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use rondo_core::status::Status;
+use rondo_proto::pieces::Pieces;
 
 use super::BoxFuture;
 
 /// Where a message lies between its writer and its taker, who never run at once.
-type Slot = Arc<Mutex<Option<Bytes>>>;
+type Slot = Arc<Mutex<Option<Pieces>>>;
 
 /// A stream of messages to its taker. Dropping it ends the writing.
 pub struct MessageStream {
@@ -40,13 +41,21 @@ impl MessageStream {
     /// # Errors
     /// Why the stream ends early; nothing comes after it.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        Ok(self.next_pieces().await?.map(Pieces::join))
+    }
+
+    /// As [`MessageStream::next`], without a copy that puts what came in pieces together.
+    ///
+    /// # Errors
+    /// As [`MessageStream::next`].
+    pub async fn next_pieces(&mut self) -> Result<Option<Pieces>, Status> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Status>> {
+    ) -> Poll<Result<Option<Pieces>, Status>> {
         let Some(writing) = &mut self.writing else {
             return Poll::Ready(Ok(None));
         };
@@ -61,8 +70,8 @@ impl MessageStream {
 
 impl MessageWriter {
     /// Writes a message, and waits until it has been taken and one more is asked for.
-    pub async fn write(&mut self, message: Bytes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
+    pub async fn write(&mut self, message: impl Into<Pieces>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.into());
         // Asking for one more is what runs the writer again: nobody needs to be woken.
         poll_fn(|_| match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(_) => Poll::Pending,

@@ -9,6 +9,8 @@ pub mod grpc_client;
 mod grpc_frame;
 #[cfg(not(madsim))]
 mod grpc_head;
+#[cfg(not(madsim))]
+mod grpc_messages;
 #[cfg(test)]
 #[cfg(not(madsim))]
 mod grpc_running;

@@ -10,6 +10,7 @@ use rondo_proto::convert::{
     self, GetElement, HeldTask, READ_SPLIT_PATH, ReadSplit, WorkerMethod, WorkerRequest,
     decode_read_split, decode_worker_request, encode_split_records,
 };
+use rondo_proto::pieces::Pieces;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -88,7 +89,7 @@ impl Drop for Ahead {
 async fn read_ahead(
     mut records: Box<dyn Records>,
     request: ReadSplit,
-    to: mpsc::Sender<Result<Bytes, Status>>,
+    to: mpsc::Sender<Result<Pieces, Status>>,
 ) {
     let what = format!("reading split {}", request.split);
     loop {

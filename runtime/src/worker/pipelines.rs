@@ -58,7 +58,7 @@ impl Datasets for Pipelines {
             let dataset = dataset_of(definition).await?;
             let records = usize::try_from(split.batch_records).unwrap_or(usize::MAX);
             let reader = dataset.read_split(&stores, split.split, split.skip, records);
-            Ok(Box::new(SplitBatches::new(reader, split.split, split.skip)) as Box<dyn Records>)
+            Ok(Box::new(SplitBatches::new(reader, split.skip)) as Box<dyn Records>)
         })
     }
 }
@@ -75,7 +75,7 @@ async fn dataset_of(definition: Bytes) -> Result<Dataset, Status> {
 }
 
 /// Does something that takes long, with what is named, on a thread that may.
-pub(super) async fn apart<T: Send + 'static>(
+async fn apart<T: Send + 'static>(
     what: String,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {

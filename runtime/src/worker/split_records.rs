@@ -2,19 +2,17 @@
 
 use std::mem::take;
 
-use bytes::Bytes;
 use rondo_core::status::Status;
-use rondo_data::{SplitReader, to_ipc};
+use rondo_data::{SplitReader, to_ipc_pieces};
 use rondo_proto::convert::SplitRecords;
+use rondo_proto::pieces::Pieces;
 
 use super::datasets::Records;
-use super::pipelines::apart;
 use crate::transport::BoxFuture;
 
 /// A split that is read for its records.
 pub(super) struct SplitBatches {
     reader: SplitReader,
-    split: i64,
     /// The place of the next record.
     next: u64,
     /// What was passed over since the last batch.
@@ -24,8 +22,8 @@ pub(super) struct SplitBatches {
 
 impl SplitBatches {
     /// The records of a split behind the first `skip`.
-    pub(super) const fn new(reader: SplitReader, split: i64, skip: u64) -> Self {
-        Self { reader, split, next: skip, skipped: Vec::new(), is_over: false }
+    pub(super) const fn new(reader: SplitReader, skip: u64) -> Self {
+        Self { reader, next: skip, skipped: Vec::new(), is_over: false }
     }
 
     async fn batch(&mut self) -> Result<Option<SplitRecords>, Status> {
@@ -37,7 +35,7 @@ impl SplitBatches {
             let Some(batch) = read else {
                 self.is_over = true;
                 let (first, skipped) = (self.next, take(&mut self.skipped));
-                let records = Bytes::new();
+                let records = Pieces::default();
                 return Ok(Some(SplitRecords { first, count: 0, records, last: true, skipped }));
             };
             self.skipped.extend(batch.skipped);
@@ -46,9 +44,9 @@ impl SplitBatches {
                 continue;
             }
             self.next = batch.first.saturating_add(count);
-            let what = format!("records of split {}", self.split);
-            let encoded = apart(what, move || to_ipc(&batch.records)).await?;
-            let records = encoded.map_err(|error| error.status())?;
+            // The columns' values stay where they are: there is little to do.
+            let records = to_ipc_pieces(&batch.records).map_err(|error| error.status())?;
+            let records = records.into_iter().collect();
             let (first, skipped) = (batch.first, take(&mut self.skipped));
             return Ok(Some(SplitRecords { first, count, records, last: false, skipped }));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use prost::Message;
 use rondo_core::limits::NAME_BYTES_MAX;
 use rondo_core::status::{Code, Status};
@@ -14,7 +14,12 @@ pub(super) fn malformed(name: &str, what: impl Display) -> Status {
 
 /// Decodes the answer called `name`.
 pub(super) fn answer<M: Message + Default>(name: &str, bytes: &Bytes) -> Result<M, Status> {
-    M::decode(bytes.clone()).map_err(|error| malformed(name, error))
+    taken(name, bytes.clone())
+}
+
+/// Decodes the answer called `name`, however its bytes lie.
+pub(super) fn taken<M: Message + Default>(name: &str, bytes: impl Buf) -> Result<M, Status> {
+    M::decode(bytes).map_err(|error| malformed(name, error))
 }
 
 /// A list of no more than so many.

@@ -6,9 +6,10 @@ use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::reader::{FetchElement, ReadSplit, Records};
 use rondo_core::status::{Code, Status};
 
-use super::malformed::{answer, bounded, malformed};
+use super::malformed::{bounded, malformed, taken};
 use crate::admin;
 use crate::convert::{ConsumerRound, GetElement, WorkerRequest, encode_worker_request};
+use crate::pieces::Pieces;
 
 /// The path of `rondo.v1.Records/ReadSplit`, which is answered with a stream.
 pub const READ_SPLIT_PATH: &str = "/rondo.v1.Records/ReadSplit";
@@ -39,18 +40,20 @@ pub fn encode_fetch(fetch: &FetchElement) -> (&'static str, Bytes) {
     }))
 }
 
-/// Decodes a message of a stream of records. The records are a slice of `bytes`.
+/// Decodes a message of a stream of records. The records are copied, once, unless they lie in one
+/// piece of `message`: then they are a slice of it.
 ///
 /// # Errors
 /// INTERNAL for bytes that are no such message, and for records without bytes or without end;
 /// RESOURCE_EXHAUSTED for a message of more than `bytes_max` bytes.
-pub fn decode_records(bytes: &Bytes, bytes_max: u64) -> Result<Records, Status> {
-    let (size, max) = (bytes.len() as u64, bytes_max.min(ELEMENT_BYTES_MAX));
+pub fn decode_records(message: impl Into<Pieces>, bytes_max: u64) -> Result<Records, Status> {
+    let message = message.into();
+    let (size, max) = (message.len() as u64, bytes_max.min(ELEMENT_BYTES_MAX));
     if size > max {
         let text = format!("{NAME} is {size} bytes long; at most {max} are allowed");
         return Err(Status::new(Code::ResourceExhausted, text));
     }
-    let told: admin::ReadSplitResponse = answer(NAME, bytes)?;
+    let told: admin::ReadSplitResponse = taken(NAME, message)?;
     let (first, count) = (told.first, told.count);
     if first.checked_add(count).is_none() {
         return Err(malformed(NAME, format_args!("{count} records from {first} on")));
