@@ -1,9 +1,11 @@
 //! One file, in one version.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use bytes::Bytes;
-use object_store::{Error, GetOptions, GetRange, ObjectMeta};
+use object_store::{Error, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta};
 
 use super::{Place, Stores};
 use crate::error::DataError;
@@ -112,14 +114,27 @@ impl StoredFile {
             Err(error) => return Err(self.why_not(&error).await),
         };
         self.unchanged(&found.meta)?;
-        let bytes = found.bytes().await;
-        let bytes =
-            bytes.map_err(|it| self.stores.refusal(&self.location, &self.place.name, &it))?;
+        let bytes = self.content(found, from..to).await?;
         self.stores.answered(&self.place.name);
         if bytes.len() as u64 == to.saturating_sub(from) {
             return Ok(bytes);
         }
         Err(self.changed(format!("one that ends within bytes {from} to {to}")))
+    }
+
+    /// What was found.
+    async fn content(&self, found: GetResult, range: Range<u64>) -> Result<Bytes, DataError> {
+        let GetResultPayload::File(file, _) = found.payload else {
+            let bytes = found.bytes().await;
+            return bytes.map_err(|it| self.stores.refusal(&self.location, &self.place.name, &it));
+        };
+        // The store's own way fills the memory with zeros first.
+        let read = tokio::task::spawn_blocking(move || part_of(file, range)).await;
+        let bytes = read.map_err(std::io::Error::from).and_then(|read| read);
+        bytes.map_err(|error| DataError::Store {
+            file: self.location.clone(),
+            what: error.to_string(),
+        })
     }
 
     /// Why a range was refused: perhaps the file has become shorter.
@@ -170,6 +185,15 @@ impl StoredFile {
     pub(crate) fn limits(&self) -> &crate::limits::Limits {
         self.stores.limits()
     }
+}
+
+/// Bytes of an open file; fewer only where it ends.
+fn part_of(mut file: File, range: Range<u64>) -> std::io::Result<Bytes> {
+    let length = range.end.saturating_sub(range.start);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.seek(SeekFrom::Start(range.start))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
 }
 
 fn describe(size: u64, version: &str) -> String {

@@ -29,6 +29,8 @@ pub(super) struct Feed {
     /// Where to stop, in the decompressed file.
     end: u64,
     is_at_end: bool,
+    /// The longest record that was asked for, in bytes.
+    longest: u64,
     packed: Option<Packed>,
 }
 
@@ -63,7 +65,8 @@ impl Feed {
             None => to.unwrap_or(file.size).min(file.size),
         };
         let buffer = Bytes::new();
-        Ok(Self { file, buffer, position, end, is_at_end: position >= end, packed })
+        let (longest, is_at_end) = (1, position >= end);
+        Ok(Self { file, buffer, position, end, is_at_end, longest, packed })
     }
 
     pub(super) const fn file(&self) -> &StoredFile {
@@ -114,7 +117,11 @@ impl Feed {
                 setting: "record_bytes",
             });
         }
-        let wanted = wanted.max(self.file.limits().chunk_bytes);
+        self.longest = self.longest.max(wanted);
+        // Of long records as many as fit, if the next ones are as long: their rests are fetched again.
+        let chunk = self.file.limits().chunk_bytes;
+        let rest = chunk.checked_rem(self.longest).filter(|rest| *rest < chunk).unwrap_or(0);
+        let wanted = wanted.max(chunk.saturating_sub(rest));
         if self.packed.is_some() {
             return self.unpack(wanted).await;
         }
