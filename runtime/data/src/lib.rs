@@ -61,6 +61,7 @@ pub use pipeline::{
 pub use plan::plan;
 pub use read::{BATCH_RECORDS, Batch, Shard, SplitReader, WholeReader};
 pub use rebatch::{Origin, Rebatched, Rebatcher};
+pub use size::in_parts;
 pub use stores::{Patience, Stores};
 pub use tensor::elements;
 
