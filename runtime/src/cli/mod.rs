@@ -13,6 +13,7 @@ mod journal_verify;
 mod layers;
 mod local;
 mod log;
+mod memory;
 mod namespace;
 mod position;
 mod print_config;

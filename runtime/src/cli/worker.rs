@@ -10,7 +10,7 @@ use rondo_core::worker as core_worker;
 use super::exit::{Exit, Failure};
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
-use super::{log, threads};
+use super::{log, memory, threads};
 use crate::config::Listen;
 use crate::transport::ServerConfig;
 use crate::worker::{Config, Pipelines, WorkerError, machine, run};
@@ -174,6 +174,7 @@ impl WorkerArgs {
 pub(super) fn worker(args: &WorkerArgs) -> Result<(), Failure> {
     let config = args.resolve()?;
     log::start(&args.log)?;
+    memory::keep_for_batches();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let fitting = u32::try_from(processors.clamp(2, THREADS_MAX)).ok();
     let runtime = threads::pool(args.threads.or(fitting))?;

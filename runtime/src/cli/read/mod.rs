@@ -150,6 +150,7 @@ fn part(text: &str) -> Result<(u32, u32), String> {
 
 /// Reads as the arguments say.
 pub(super) fn read(args: &ReadArgs) -> Result<(), Failure> {
+    super::memory::keep_for_batches();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
