@@ -56,7 +56,7 @@ impl Service for Feed {
             match call.path.as_str() {
                 "/test/Count" => loop {
                     let number = self.made.fetch_add(1, Ordering::SeqCst);
-                    to.write(vec![u8::try_from(number % 251).unwrap(); COUNTED_BYTES].into()).await;
+                    to.write(vec![u8::try_from(number % 251).unwrap(); COUNTED_BYTES]).await;
                 },
                 "/test/Pieces" => {
                     for length in [0, 1, 5000, call.message.len()] {
