@@ -214,7 +214,7 @@ fn records_of_a_split_are_asked_for_and_told() {
     let told = encode_split_records(SplitRecords {
         first: 4,
         count: 2,
-        records: Bytes::from_static(b"arrow"),
+        records: Bytes::from_static(b"arrow").into(),
         last: true,
         skipped: vec!["a.csv at byte 7".into()],
     });

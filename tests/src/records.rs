@@ -126,10 +126,10 @@ impl Records {
             let message =
                 ReadSplitResponse { first: batch.first, count, records, ..Default::default() };
             self.served.fetch_add(count, Ordering::Relaxed);
-            to.write(message.encode_to_vec().into()).await;
+            to.write(message.encode_to_vec()).await;
         }
         let last = ReadSplitResponse { first: next, last: true, ..Default::default() };
-        to.write(last.encode_to_vec().into()).await;
+        to.write(last.encode_to_vec()).await;
         Ok(())
     }
 }

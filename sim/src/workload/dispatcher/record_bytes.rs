@@ -32,8 +32,7 @@ pub(super) fn answer(shape: &ReadingShape, wanted: WantedRecords) -> ReadAnswer 
 pub(super) fn message(first: u64, count: u64, last: bool) -> Result<Answer, Status> {
     let records = Bytes::from(vec![b'r'; usize::try_from(count).unwrap_or(0)]);
     let message = admin::ReadSplitResponse { first, count, records, last, skipped: Vec::new() };
-    let bytes = message.encode_to_vec().into();
-    convert::decode_records(&bytes, u64::MAX).map(Answer::Records)
+    convert::decode_records(message.encode_to_vec(), u64::MAX).map(Answer::Records)
 }
 
 /// A request as the dispatcher reads it from its bytes.

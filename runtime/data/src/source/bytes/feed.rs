@@ -1,6 +1,6 @@
 //! The bytes of a file, decompressed, from a place on.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::decompress::Decompressor;
 use crate::error::DataError;
@@ -96,7 +96,7 @@ impl Feed {
     /// Takes bytes from the front of the buffer.
     pub(super) fn consume(&mut self, count: usize) {
         let count = count.min(self.buffer.len());
-        self.buffer = self.buffer.slice(count..);
+        self.buffer.advance(count);
         self.position = self.position.saturating_add(count as u64);
     }
 

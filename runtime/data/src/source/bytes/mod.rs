@@ -36,10 +36,12 @@ pub(crate) struct BytesReader {
     broken: Option<DataError>,
 }
 
-/// A record as it stands in the file.
-struct Frame {
-    offset: u64,
-    content: Bytes,
+/// Records as they stand in the file.
+#[derive(Default)]
+struct Frames {
+    contents: Vec<Bytes>,
+    /// Where each of them is.
+    offsets: Vec<u64>,
 }
 
 impl BytesReader {
@@ -75,33 +77,33 @@ impl BytesReader {
             Ok(frames) => frames,
             Err(error) => {
                 self.lost(error)?;
-                Vec::new()
+                Frames::default()
             }
         };
         let records = self.read(&frames)?;
         let skipped = std::mem::take(&mut self.skipped);
-        let is_over = frames.is_empty() && skipped.is_empty();
+        let is_over = frames.contents.is_empty() && skipped.is_empty();
         Ok((!is_over).then_some(Chunk { records, skipped }))
     }
 
     /// As many records as make a chunk.
-    async fn gather(&mut self) -> Result<Vec<Frame>, DataError> {
-        let (mut frames, mut bytes) = (Vec::new(), 0_u64);
+    async fn gather(&mut self) -> Result<Frames, DataError> {
+        let (mut frames, mut bytes) = (Frames::default(), 0_u64);
         let bytes_max = self.feed.file().limits().chunk_bytes;
-        while self.part.take > 0 && frames.len() < self.reading.chunk_records && bytes < bytes_max {
+        let records_max = self.reading.chunk_records;
+        while self.part.take > 0 && frames.contents.len() < records_max && bytes < bytes_max {
             match self.framing.cut(self.feed.buffer(), self.feed.is_at_end()) {
                 Cut::Record { length, content } => {
                     if self.is_wanted() {
                         bytes = bytes.saturating_add(content.len() as u64);
-                        let offset = self.feed.position();
-                        let content = self.feed.buffer().slice(content);
-                        frames.push(Frame { offset, content });
+                        frames.offsets.push(self.feed.position());
+                        frames.contents.push(self.feed.buffer().slice(content));
                     }
                     self.feed.consume(length);
                 }
                 Cut::Pass { length } => self.feed.consume(length),
                 Cut::More { wanted } => match self.feed.refill(wanted).await {
-                    Err(error) if !frames.is_empty() => {
+                    Err(error) if !frames.contents.is_empty() => {
                         self.keep_back(error)?;
                         break;
                     }
@@ -112,7 +114,7 @@ impl BytesReader {
                     return Err(self.corrupt(self.feed.position(), &what));
                 }
                 Cut::Corrupt { at, what, next } => {
-                    if !self.corrupt_record(at, &what, next, frames.is_empty())? {
+                    if !self.corrupt_record(at, &what, next, frames.contents.is_empty())? {
                         break;
                     }
                 }
@@ -184,18 +186,17 @@ impl BytesReader {
     }
 
     /// The columns of records; of those that say what does not fit, none or an error.
-    fn read(&mut self, frames: &[Frame]) -> Result<RecordBatch, DataError> {
+    fn read(&mut self, frames: &Frames) -> Result<RecordBatch, DataError> {
         let schema = &self.reading.schema;
-        let contents: Vec<Bytes> = frames.iter().map(|frame| frame.content.clone()).collect();
-        if let Ok(records) = self.form.read(&contents, schema) {
+        if let Ok(records) = self.form.read(&frames.contents, schema) {
             return Ok(records);
         }
-        let mut good = Vec::with_capacity(frames.len());
-        for frame in frames {
-            match self.form.read(std::slice::from_ref(&frame.content), schema) {
+        let mut good = Vec::with_capacity(frames.contents.len());
+        for (content, offset) in frames.contents.iter().zip(&frames.offsets) {
+            match self.form.read(std::slice::from_ref(content), schema) {
                 Ok(record) => good.push(record),
                 Err(what) => {
-                    let error = self.corrupt(frame.offset, &what);
+                    let error = self.corrupt(*offset, &what);
                     if !self.reading.skip_corrupt {
                         return Err(error);
                     }
