@@ -142,3 +142,84 @@ impl http_body::Body for Once {
         self.0.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    /// A body that comes in these frames.
+    struct Frames(VecDeque<Frame<Bytes>>);
+
+    impl http_body::Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop_front().map(Ok))
+        }
+    }
+
+    fn answer(data: &[Bytes], trailers: Option<&'static str>, http: StatusCode) -> Messages {
+        let mut frames: VecDeque<_> = data.iter().cloned().map(Frame::data).collect();
+        frames.extend(trailers.map(|status| {
+            let status = http::HeaderValue::from_static(status);
+            Frame::trailers(
+                [(http::HeaderName::from_static("grpc-status"), status)].into_iter().collect(),
+            )
+        }));
+        let body = Body::new(Frames(frames));
+        Messages { body, http, waiting: Pieces::default(), wanted: None }
+    }
+
+    fn on_the_wire(messages: &[Bytes]) -> Bytes {
+        messages.iter().flat_map(|it| framed(it.into()).unwrap().join()).collect()
+    }
+
+    #[tokio::test]
+    async fn messages_come_as_they_were_sent_wherever_their_bytes_are_cut() {
+        let sent =
+            [Bytes::new(), Bytes::from_static(b"one"), Bytes::from(vec![3; 10_000]), Bytes::new()];
+        let wire = on_the_wire(&sent);
+        for length in [1, 2, 5, 7, 4097, 6000, wire.len()] {
+            let pieces: Vec<Bytes> = wire.chunks(length).map(Bytes::copy_from_slice).collect();
+            let mut messages = answer(&pieces, Some("0"), StatusCode::OK);
+            for message in &sent {
+                assert!(messages.next().await.unwrap().unwrap().join() == message, "{length}");
+            }
+            assert!(messages.next().await.unwrap().is_none(), "{length}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_comes_in_one_frame_is_not_copied() {
+        let wire = on_the_wire(&[Bytes::from(vec![3; 10_000])]);
+        let mut messages = answer(std::slice::from_ref(&wire), Some("0"), StatusCode::OK);
+        let message = messages.next().await.unwrap().unwrap().join();
+        assert_eq!(message.as_ptr(), wire[PREFIX_BYTES..].as_ptr());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_whole_or_says_so_is_refused() {
+        let whole = on_the_wire(&[Bytes::from_static(b"whole")]);
+        let compressed = Bytes::from_static(b"\x01\0\0\0\x01x");
+        let ok = StatusCode::OK;
+        let cases = [
+            (whole.slice(..7), Some("0"), ok, tonic::Code::Internal),
+            (whole.slice(..3), None, ok, tonic::Code::Internal),
+            (compressed, Some("0"), ok, tonic::Code::Internal),
+            (Bytes::new(), Some("5"), ok, tonic::Code::NotFound),
+            (Bytes::new(), None, StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable),
+        ];
+        for (data, trailers, http, code) in cases {
+            let refused = answer(&[data], trailers, http).next().await.map(|_| ()).unwrap_err();
+            assert_eq!(refused.code(), code, "{refused}");
+        }
+    }
+}

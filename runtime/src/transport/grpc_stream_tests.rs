@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use rondo_core::status::{Code, Status};
+use rondo_proto::pieces::Pieces;
 use tonic::codec::CompressionEncoding;
 
 use super::grpc_client::{BytesCodec, GrpcClient};
@@ -47,7 +48,14 @@ impl Service for Feed {
     }
 
     fn streaming_paths(&self) -> Vec<&'static str> {
-        vec!["/test/Count", "/test/Pieces", "/test/Refuse", "/test/Panic", "/test/Wait"]
+        vec![
+            "/test/Count",
+            "/test/Pieces",
+            "/test/Mixed",
+            "/test/Refuse",
+            "/test/Panic",
+            "/test/Wait",
+        ]
     }
 
     fn streaming(&self, call: Call, mut to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
@@ -64,6 +72,11 @@ impl Service for Feed {
                     }
                     Ok(())
                 }
+                "/test/Mixed" => {
+                    to.write(mixed(&call.message)).await;
+                    to.write(mixed(&Bytes::from_static(b"short"))).await;
+                    Ok(())
+                }
                 "/test/Refuse" => {
                     to.write(call.message).await;
                     Err(Status::new(Code::NotFound, "key – not found"))
@@ -76,6 +89,14 @@ impl Service for Feed {
             }
         })
     }
+}
+
+/// A message thrice, in pieces.
+fn mixed(message: &Bytes) -> Pieces {
+    let between = Bytes::from_static(b"between");
+    [message.clone(), between.clone(), message.clone(), between, message.clone()]
+        .into_iter()
+        .collect()
 }
 
 type Running = super::grpc_running::Running<Feed>;
@@ -108,6 +129,31 @@ async fn messages_of_any_size_come_in_order_before_the_end() {
     }
     assert_eq!(next(&mut stream).await, Ok(None));
     server.until_open(0).await;
+}
+
+#[tokio::test]
+async fn a_message_in_pieces_is_one_to_any_client() {
+    let server = Running::start(ServerConfig::default());
+    let long = Bytes::from((0..200_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    let wanted = [mixed(&long).join(), mixed(&Bytes::from_static(b"short")).join()];
+    for client in [GrpcClient::new(), GrpcClient::of_reader()] {
+        let mut stream = client.streaming(&server.address, "/test/Mixed", long.clone());
+        for message in &wanted {
+            assert!(next(&mut stream).await.unwrap().unwrap() == message);
+        }
+        assert_eq!(next(&mut stream).await, Ok(None));
+    }
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{}", server.address));
+    let mut client = tonic::client::Grpc::new(channel.unwrap().connect().await.unwrap())
+        .max_decoding_message_size(usize::MAX);
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/test/Mixed");
+    let answer = client.server_streaming(tonic::Request::new(long), path, BytesCodec).await;
+    let mut messages = answer.unwrap().into_inner();
+    for message in &wanted {
+        assert!(messages.message().await.unwrap().unwrap() == message);
+    }
+    assert!(messages.message().await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
