@@ -76,6 +76,7 @@ fn nobody_is_waited_for_for_ever() {
     let at = world.wanted.iter().position(|(_, from, _)| *from == From::Split(40)).unwrap();
     world.wanted.swap(0, at);
     world.made([0, 1, 2], Then::More);
+    assert_eq!(world.element_of(first), 0);
     world.left(first);
     world.step(Input::Drain);
     world.sleep(19_999);
