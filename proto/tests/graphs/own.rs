@@ -29,10 +29,10 @@ fn plan(dataset: &Dataset) -> SplitPlan {
     prepare(&encode_definition(dataset)).unwrap().plan
 }
 
-fn refusal(definition: &Bytes) -> String {
+fn refusal(definition: &Bytes, code: Code) -> String {
     let error = prepare(definition).unwrap_err();
     let status = Status::from(error);
-    assert_eq!(status.code, Code::InvalidArgument);
+    assert_eq!(status.code, code);
     assert_eq!(decode_definition(definition).unwrap_err(), status);
     status.message
 }
@@ -100,7 +100,9 @@ fn a_definition_is_kept_byte_for_byte() {
 #[test]
 fn another_version_is_refused_with_its_number() {
     for version in [0, 2, u32::MAX] {
-        let text = refusal(&encode_definition(&Dataset { version, ..dataset(7, 1) }));
+        // It may be right, for another Rondo.
+        let definition = encode_definition(&Dataset { version, ..dataset(7, 1) });
+        let text = refusal(&definition, Code::FailedPrecondition);
         assert!(text.contains(&format!("version {version};")), "{text}");
     }
 }
@@ -121,7 +123,7 @@ fn what_is_malformed_is_refused_with_what_is_wrong() {
         ),
     ];
     for (definition, problem) in cases {
-        let text = refusal(&definition);
+        let text = refusal(&definition, Code::InvalidArgument);
         assert!(text.contains(problem), "{text}");
     }
 }
