@@ -162,7 +162,7 @@ impl World {
         let config = Config { address: ADDRESS.into(), buffer_bytes: 256, ..machine() };
         let upstream = Upstream {
             address: "dispatcher:1".into(),
-            identity: Arc::new(identity(ADDRESS, &[])),
+            identity: Arc::new(identity(ADDRESS, &[], -1)),
             transport: Arc::new(Dispatcher { next: AtomicU64::new(0), splits }),
         };
         let datasets = Arc::new(Numbers::default());

@@ -156,6 +156,23 @@ fn read_all(task: &TaskInfo) -> Vec<i64> {
 }
 
 #[test]
+fn splits_of_a_worker_that_is_back_at_once_are_not_forgotten() {
+    let server = Server::start(&Options::store("segment").flag("--reissue-lost-splits"));
+    let mut worker = Worker::start(&server.address(), &[]);
+    let task = tasks(&server, ShardingPolicy::Dynamic).remove(0);
+    let consumer = Dispatcher::connect(&task.worker_address);
+    let request = GetElementRequest { task_id: task.task_id, ..Default::default() };
+    // By now it has taken splits, of which others know nothing.
+    let answer: GetElementResponse = consumer.method(GET_ELEMENT, &request).unwrap();
+    assert!(answer.element.is_some());
+    worker.kill();
+    worker.start_again();
+    let mut values = read_all(&task);
+    values.sort_unstable();
+    assert_eq!(values, (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
 fn workers_in_a_list_divide_the_elements() {
     let places = "--worker-addresses=127.0.0.1:%port%,127.0.0.1:%port%";
     let server = Server::start(&Options::store("segment").flag(places));

@@ -125,14 +125,14 @@ impl Slot {
         let (listener, port) = open(config, slot).await?;
         let address: Arc<str> = config.address.replacen(PORT, &port.to_string(), 1).into();
         let machine = worker::Config { address: Arc::clone(&address), ..config.worker.clone() };
-        let upstream = Upstream {
-            address: config.dispatcher.as_str().into(),
-            identity: Arc::new(identity(&address, &config.tags)),
-            transport: Arc::new(Client::of_worker(&address)),
-        };
-        let entropy = Entropy::from_system().map_err(|error| {
+        let mut entropy = Entropy::from_system().map_err(|error| {
             ServeError::Halted(format!("the operating system gives no randomness: {error}"))
         })?;
+        let upstream = Upstream {
+            address: config.dispatcher.as_str().into(),
+            identity: Arc::new(identity(&address, &config.tags, uid(&mut entropy))),
+            transport: Arc::new(Client::of_worker(&address)),
+        };
         let surroundings = (Clock::start(), entropy);
         let (handle, told) = start(machine, upstream, Arc::clone(&datasets), surroundings);
         let front = Arc::new(Front::new(handle.clone(), datasets, Arc::clone(&address)));
@@ -175,8 +175,14 @@ async fn until_stopped(
     tokio::time::sleep(quiet_period).await;
 }
 
-/// What a worker tells the dispatcher of itself.
-pub fn identity(address: &str, tags: &[String]) -> WorkerIdentity {
+/// What tells a process from the one before it at the same address: the dispatcher then knows that
+/// what the former one had taken is lost. Not negative, as -1 is no uid.
+fn uid(entropy: &mut Entropy) -> i64 {
+    i64::try_from(entropy.next() >> 1).unwrap_or(0)
+}
+
+/// What a worker tells the dispatcher of itself; a uid of -1 tells nothing.
+pub fn identity(address: &str, tags: &[String], uid: i64) -> WorkerIdentity {
     let transfer_server = |protocol: &str, version: &'static [u8]| TransferServer {
         protocol: protocol.to_owned(),
         address: address.to_owned(),
@@ -187,7 +193,7 @@ pub fn identity(address: &str, tags: &[String]) -> WorkerIdentity {
     WorkerIdentity {
         address: address.to_owned(),
         tags: tags.to_vec(),
-        uid: -1,
+        uid,
         transfer_servers: vec![
             transfer_server("grpc", b""),
             transfer_server(RECORDS_PROTOCOL, RECORDS_VERSION),
