@@ -1,9 +1,9 @@
 //! Numbered invariants: what holds of every state between two steps, whatever the inputs were.
 //!
 //! `D` numbers speak of the dispatcher, `C` numbers of the coordination service, `N` numbers of the
-//! node around them, `R` numbers of a relay, `W` numbers of a worker. Each machine keeps its own
-//! list; here they are checked together. A check looks at the whole state, so it is for tests,
-//! simulation and debug builds, not for every step in production.
+//! node around them, `R` numbers of a relay, `W` numbers of a worker, `E` numbers of a reader by
+//! element. Each machine keeps its own list; here they are checked together. A check looks at the
+//! whole state, so it is for tests, simulation and debug builds, not for every step in production.
 
 use alloc::string::String;
 use core::fmt;
@@ -11,6 +11,7 @@ use core::fmt;
 use crate::control::{self, Node};
 use crate::coordination::{self, Coordination};
 use crate::dispatcher::{self, Dispatcher, State};
+use crate::reader::{self, Reader};
 use crate::relay::{self, Relay};
 use crate::worker::{self, Worker};
 
@@ -57,6 +58,8 @@ pub const OF_COORDINATION: &[Invariant<Coordination>] = coordination::COORDINATI
 pub const OF_NODE: &[Invariant<Node>] = control::NODE_INVARIANTS;
 /// The invariants of a relay.
 pub const OF_RELAY: &[Invariant<Relay>] = relay::RELAY_INVARIANTS;
+/// The invariants of a reader.
+pub const OF_READER: &[Invariant<Reader>] = reader::READER_INVARIANTS;
 /// The invariants of a worker.
 pub const OF_WORKER: &[Invariant<Worker>] = worker::WORKER_INVARIANTS;
 
@@ -110,6 +113,14 @@ pub fn check_all(node: &Node) -> Result<(), Violation> {
 /// The first invariant that does not hold.
 pub fn check_relay(relay: &Relay) -> Result<(), Violation> {
     check(OF_RELAY, relay)
+}
+
+/// Checks a reader.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn check_reader(reader: &Reader) -> Result<(), Violation> {
+    check(OF_READER, reader)
 }
 
 /// Checks a worker.

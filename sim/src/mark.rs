@@ -170,6 +170,19 @@ named! {
         RelayFull = "relay-full",
         /// A relay died with calls under way.
         RelayDiedWithCalls = "relay-died-with-calls",
+        // Reading by element.
+        /// A reader by element has read all there was.
+        ReadByElement = "read-by-element",
+        /// A coordinated read by element came to its last round.
+        ReadInRounds = "read-in-rounds",
+        /// An element went back since nobody waited for it any more.
+        ElementPutBack = "element-put-back",
+        /// An element was lost on its way to a reader.
+        ElementLost = "element-lost",
+        /// A worker stopped in order.
+        WorkerStoppedInOrder = "worker-stopped-in-order",
+        /// A worker stopped with elements that nobody fetched.
+        ElementsLeftBehind = "elements-left-behind",
         // Several things at once.
         /// Two partitions overlapped.
         PartitionsOverlapped = "partitions-overlapped",

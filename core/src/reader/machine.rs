@@ -1,5 +1,6 @@
 //! The reader's machine: takes what happens, and says what to do.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::config::{Config, Way};
@@ -233,6 +234,17 @@ impl Reader {
             Room::Elements(room) => room.deadline(&self.shared),
         });
         joins.into_iter().chain(reads).min()
+    }
+
+    /// Looks at what reads by element, unless it leaves or reads otherwise.
+    pub(super) fn of_elements(
+        &self,
+        look: impl FnOnce(&Elements, &Shared) -> Result<(), String>,
+    ) -> Result<(), String> {
+        match (&self.room, &self.leaving) {
+            (Room::Elements(room), None) => look(room, &self.shared),
+            _ => Ok(()),
+        }
     }
 
     /// How it stands, for people.

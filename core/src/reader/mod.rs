@@ -18,6 +18,7 @@
 
 mod config;
 mod elements;
+mod invariants;
 mod leaving;
 mod machine;
 mod membership;
@@ -28,6 +29,7 @@ mod splits;
 mod types;
 
 pub use config::{ByElement, BySplit, Config, Way};
+pub(crate) use invariants::READER_INVARIANTS;
 pub use machine::Reader;
 pub use report::{Counts, Report, Stall, WorkerCounts, WorkerReport};
 pub use types::{

@@ -26,6 +26,7 @@ impl Oracle for Invariants {
             Seen::Relay { what: Relayed::Looked(relay), .. } => {
                 invariant::check_relay(relay).map_err(|violation| violation.to_string())
             }
+            Seen::Violated(text) => Err((*text).to_owned()),
             _ => Ok(()),
         }
     }

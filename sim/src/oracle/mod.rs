@@ -9,6 +9,8 @@ mod agreement;
 mod answers;
 mod barriers;
 mod collection;
+mod coordinated;
+mod elements;
 mod errors;
 mod exactly_once;
 mod identity;
@@ -42,7 +44,7 @@ pub use self::patience::Patience;
 pub use self::seen::{Caller, Relayed, Seen, Waiting};
 use self::shadow::Shadow;
 use crate::fault::Faults;
-use crate::swarm::{CoordinationShape, ReadingShape, Swarm};
+use crate::swarm::{CoordinationShape, ElementsShape, ReadingShape, Swarm};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,33 +86,39 @@ pub struct Oracles {
     shadow: Shadow,
     coordination: Option<CoordinationShape>,
     reading: Option<ReadingShape>,
+    elements: Option<ElementsShape>,
     faults: Faults,
     all: Vec<Box<dyn Oracle>>,
 }
 
+/// What takes part in a run beside the dispatcher's clients.
+type Shapes = (Option<CoordinationShape>, Option<ReadingShape>, Option<ElementsShape>);
+
 impl Oracles {
     /// All that watch a run of this configuration.
     pub fn new(swarm: &Swarm) -> Self {
-        let coordination = (swarm.coordination.clone(), swarm.reading);
-        Self::with(&swarm.settings, coordination, swarm.faults.clone())
+        let shapes = (swarm.coordination.clone(), swarm.reading, swarm.elements);
+        Self::with(&swarm.settings, shapes, swarm.faults.clone())
     }
 
     fn with(
         settings: &Config,
-        (coordination, reading): (Option<CoordinationShape>, Option<ReadingShape>),
+        (coordination, reading, elements): Shapes,
         faults: Faults,
     ) -> Self {
         let mut all = all(settings, coordination.as_ref());
         all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
         all.push(Box::new(reading::Reading::new(reading)));
-        Self { shadow: Shadow::default(), coordination, reading, faults, all }
+        all.push(Box::new(elements::Elements::new(elements)));
+        all.push(Box::new(coordinated::Coordinated::new(elements)));
+        Self { shadow: Shadow::default(), coordination, reading, elements, faults, all }
     }
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
     pub fn begin_anew(&mut self, settings: &Config) {
         let kept = std::mem::take(&mut self.all).into_iter().filter(|of| of.outlives_disk());
         let kept: Vec<_> = kept.collect();
-        let shapes = (self.coordination.take(), self.reading);
+        let shapes = (self.coordination.take(), self.reading, self.elements);
         *self = Self::with(settings, shapes, self.faults.clone());
         self.all.retain(|of| !of.outlives_disk());
         self.all.extend(kept);

@@ -9,6 +9,7 @@ use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
 use crate::workload::Delivered;
+use crate::workload::elements::OfElements;
 
 /// Who makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,10 @@ pub enum Seen<'a> {
         /// What it read, in order.
         tasks: &'a [TaskId],
     },
+    /// Something happens to elements.
+    Elements(&'a OfElements),
+    /// An invariant of an actor's machine does not hold.
+    Violated(&'a str),
     /// A reader hands records to its application.
     Delivered(&'a Delivered),
     /// A reader has nothing more to hand on.

@@ -4,7 +4,7 @@ use rondo_core::dispatcher::Config;
 use rondo_core::time::Duration;
 
 use super::{
-    CoordinationShape, DatasetShape, Ending, JournalShape, NetShape, Pace, ReadingShape, Swarm,
+    CoordinationShape, DatasetShape, ElementsShape, Ending, JournalShape, NetShape, Pace, ReadingShape, Swarm,
     settings,
 };
 use crate::fault::{Fault, Faults};
@@ -25,13 +25,18 @@ const POWER_SPAN_MS_MAX: u64 = 30_000;
 
 impl Swarm {
     /// The configuration of a run, drawn unless a tape says it, and the streams it was drawn from.
-    pub fn draw(source: &Source) -> (Self, [Stream; 2]) {
+    pub fn draw(source: &Source) -> (Self, [Stream; 3]) {
         let (mut stream, mut relays) = (source.stream("swarm", 0), source.stream("relays", 0));
+        let mut elements = source.stream("elements", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
-            None => Self::drawn(&mut stream, &mut relays),
+            None => {
+                let mut swarm = Self::drawn(&mut stream, &mut relays);
+                swarm.read_by_element(ElementsShape::draw(&mut elements));
+                swarm
+            }
         };
-        (swarm, [stream, relays])
+        (swarm, [stream, relays, elements])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {
@@ -56,6 +61,7 @@ impl Swarm {
             look_every: s.pick(&[256, 64, 1000]).copied().unwrap_or(256),
             coordination: None,
             reading: None,
+            elements: None,
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
@@ -95,6 +101,16 @@ impl Swarm {
         self.rogues = 0;
         self.settings.reader_timeout = Duration::from_millis(shape.timeout_ms);
         self.reading = Some(shape);
+    }
+
+    /// Where some read by element, workers are as Rondo has them, which make nothing before somebody
+    /// asks: so all of them do, and nobody reads as models of readers do.
+    fn read_by_element(&mut self, elements: Option<ElementsShape>) {
+        if elements.is_none() || self.workers == 0 {
+            return;
+        }
+        (self.consumers, self.together, self.rogues, self.reading) = (0, 0, 0, None);
+        self.elements = elements;
     }
 
     /// Where consumers read together, workers come and go more often: only then have they to agree on
@@ -142,6 +158,9 @@ impl Swarm {
     #[must_use]
     pub fn for_dispatcher(mut self) -> Self {
         self.reading = None;
+        if self.elements.take().is_some() {
+            self.consumers = 2;
+        }
         if self.coordination.take().is_some() && self.workers == 0 {
             // Where the settings list who may register, those are all that come.
             let listed = u32::try_from(self.settings.worker_addresses.len()).unwrap_or(0);
@@ -152,7 +171,7 @@ impl Swarm {
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.
-    pub fn standard(source: &Source) -> (Self, [Stream; 2]) {
+    pub fn standard(source: &Source) -> (Self, [Stream; 3]) {
         let (mut swarm, streams) = Self::draw(source);
         swarm.span_ms = 60_000;
         swarm.ending = Ending::Cut;
@@ -161,6 +180,7 @@ impl Swarm {
             swarm.together = swarm.together.min(2);
         }
         (swarm.rogues, swarm.operators, swarm.reading) = (0, 0, None);
+        swarm.elements = None;
         if let Some(coordination) = &mut swarm.coordination {
             coordination.meet_standard();
         }

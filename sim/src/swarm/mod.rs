@@ -2,6 +2,7 @@
 
 mod coordination;
 mod draw;
+mod elements;
 mod print;
 mod reading;
 mod relays;
@@ -12,6 +13,7 @@ use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
 
 pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
+pub use self::elements::ElementsShape;
 pub use self::reading::ReadingShape;
 pub use self::relays::{RelaySettings, RelayShape};
 use crate::fault::Faults;
@@ -60,6 +62,9 @@ pub struct Swarm {
     /// Readers of records by split, if there are any.
     #[serde(default)]
     pub reading: Option<ReadingShape>,
+    /// Readers by element, if there are any: then workers are as Rondo has them.
+    #[serde(default)]
+    pub elements: Option<ElementsShape>,
 }
 
 /// What a run does when things have gone wrong long enough.

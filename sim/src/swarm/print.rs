@@ -38,6 +38,9 @@ impl fmt::Display for Swarm {
         if let Some(reading) = &self.reading {
             writeln!(out, "reading   {reading:?}")?;
         }
+        if let Some(elements) = &self.elements {
+            writeln!(out, "elements  {elements:?}")?;
+        }
         writeln!(out, "jobs      {} names; looks every {} steps", self.job_names, self.look_every)
     }
 }

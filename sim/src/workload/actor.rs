@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, TaskDef};
 use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
+use super::elements::OfElements;
 use super::known::Known;
 use crate::mark::Tally;
 use crate::rng::Stream;
@@ -111,10 +113,40 @@ pub enum Happening {
         /// The answer.
         answer: Option<ReadAnswer>,
     },
+    /// Something comes over a connection between a reader by element and a worker.
+    Element(Carried),
     /// Its process is another one from here on; at another address with `fresh`.
     Reborn {
         /// Whether the address is another one.
         fresh: bool,
+    },
+}
+
+/// What comes over a connection between a reader by element and a worker.
+#[derive(Clone, Debug)]
+pub enum Carried {
+    /// A reader asks a worker for an element (`GetElement`).
+    Requested {
+        /// Who asks.
+        from: ActorId,
+        /// Its call.
+        token: u64,
+        /// The encoded request.
+        message: Bytes,
+    },
+    /// A reader does not wait for an element any more, or its connection is broken.
+    Withdrawn {
+        /// Who asked.
+        from: ActorId,
+        /// Its call.
+        token: u64,
+    },
+    /// A worker answered a reader, or cannot be reached.
+    Fetched {
+        /// The reader's call.
+        token: u64,
+        /// The encoded answer.
+        answer: Result<Bytes, Status>,
     },
 }
 
@@ -160,6 +192,33 @@ pub enum Act {
         /// The answer.
         answer: ReadAnswer,
     },
+    /// Asks a worker for an element (`GetElement`), as long as the connection holds.
+    Fetch {
+        /// The worker's address.
+        address: Arc<str>,
+        /// The actor's own number for the call.
+        token: u64,
+        /// The encoded request.
+        message: Bytes,
+    },
+    /// Waits no longer for an element.
+    Withdraw {
+        /// The call.
+        token: u64,
+    },
+    /// Answers whoever asked for an element.
+    Serve {
+        /// Who asked.
+        to: ActorId,
+        /// Its call.
+        token: u64,
+        /// The encoded answer.
+        answer: Result<Bytes, Status>,
+    },
+    /// Something happens to elements (for the oracles).
+    Elements(OfElements),
+    /// An invariant of a machine does not hold (for the oracles).
+    Violated(String),
     /// Hands records to its application (for the oracles).
     Delivered(Delivered),
     /// Has nothing more to hand on: all was read, or the reader was refused (for the oracles).
@@ -233,6 +292,10 @@ pub trait Actor {
     }
     /// The relay that it talks to in the node's place, by number.
     fn relay(&self) -> Option<u32> {
+        None
+    }
+    /// What its sudden end would be for elements, if it has to do with them.
+    fn lost(&self) -> Option<OfElements> {
         None
     }
     /// The address where others reach it, if it serves.

@@ -25,6 +25,8 @@ pub struct Known {
     pub generation: u64,
     /// How many iterations have been read by split.
     pub read_by_split: u64,
+    /// How many iterations have been read by element.
+    pub read_by_element: u64,
 }
 
 impl Known {

@@ -6,10 +6,11 @@
 pub mod actor;
 pub mod coordination;
 pub mod dispatcher;
+pub mod elements;
 pub mod kind;
 pub mod known;
 mod outstanding;
 
 pub use self::actor::{
-    Act, Actor, ActorId, Delivered, Happening, Read, ReadAnswer, Role, WantedRecords, With,
+    Act, Actor, ActorId, Carried, Delivered, Happening, Read, ReadAnswer, Role, WantedRecords, With,
 };

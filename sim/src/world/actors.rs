@@ -27,7 +27,8 @@ const SLOW_NS: u64 = 300_000_000;
 
 impl World {
     /// Sends a message on its way, as the network will have it.
-    pub(super) fn post(&mut self, from: u32, to: u32, letter: Letter) {
+    /// Says whether it arrives.
+    pub(super) fn post(&mut self, from: u32, to: u32, letter: Letter) -> bool {
         let copies = matches!(letter, Letter::Request { .. } | Letter::Push { .. });
         let faults = match self.phase {
             Phase::Struck => &self.swarm.faults,
@@ -41,6 +42,7 @@ impl World {
         if let Some(at_ns) = fate.arrives_ns {
             self.plan_letter(at_ns, from, to, letter);
         }
+        fate.arrives_ns.is_some()
     }
 
     pub(super) fn plan_letter(&mut self, at_ns: u64, from: u32, to: u32, letter: Letter) {
@@ -77,6 +79,7 @@ impl World {
             Letter::Tell { of, answer } => {
                 self.tell_call(of, Happening::Told { token: of.token, answer });
             }
+            Letter::OfFetch { of, what } => self.carried(of, to, what),
             Letter::ToRelay(letter) => self.at_relay(letter),
             Letter::ToNode(wire, what) => self.wire_to_node(wire, what),
             Letter::FromNode(wire, what) => self.wire_to_relay(wire, what),
@@ -173,7 +176,8 @@ impl World {
     /// A consumer's question arrives at a worker's machine.
     fn asked(&mut self, of: CallOf, worker: u32, read: Read) {
         if self.being(worker) == Being::Down {
-            return self.post(worker + 1, of.actor + 1, Letter::Tell { of, answer: None });
+            self.post(worker + 1, of.actor + 1, Letter::Tell { of, answer: None });
+            return;
         }
         let from = crate::workload::ActorId(of.actor);
         // The worker's answer names the call by the asker's token; its life is the one it has now.
@@ -282,6 +286,11 @@ impl World {
                 let of = CallOf { actor: to.0, life, token };
                 self.post(actor + 1, to.0 + 1, Letter::Tell { of, answer: Some(answer) });
             }
+            Act::Fetch { address, token, message } => self.fetch(of(token), &address, message),
+            Act::Withdraw { token } => self.withdraw(of(token)),
+            Act::Serve { to, token, answer } => self.served(actor, (to.0, token), answer),
+            Act::Elements(what) => self.elements(actor, &what),
+            Act::Violated(text) => self.see(&Seen::Violated(&text)),
             Act::Delivered(what) => self.delivered(actor, &what),
             Act::ReadEnded { client, result } => {
                 let (now_ns, lane) = (self.now_ns, actor + 1);
@@ -346,7 +355,7 @@ impl World {
             self.outcomes.count::<Reply>(kind, None);
             match self.relay_of(of.actor) {
                 Some(relay) => self.let_go(relay, of),
-                None => self.post(of.actor + 1, NODE, Letter::Cancel(of)),
+                None => drop(self.post(of.actor + 1, NODE, Letter::Cancel(of))),
             }
         }
     }
@@ -394,6 +403,14 @@ impl World {
         };
         machine.being = Being::Down;
         machine.held.clear();
+        let lost = machine.actor.lost();
+        self.break_fetches(actor);
+        if let Some(lost) = lost {
+            self.elements(actor, &lost);
+        }
+        let Some(machine) = self.actors.get_mut(actor as usize) else {
+            return;
+        };
         if let Some(relay) = machine.actor.relay() {
             return self.part(relay, actor);
         }

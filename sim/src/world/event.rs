@@ -36,6 +36,8 @@ pub(super) enum Event {
     Check,
     /// Time to see which connections show no sign of life.
     Keepalive,
+    /// Time to see whether a reader's connection to a worker still holds: the reader, its call.
+    Probe(u32, u64),
     /// A relay wished to be woken.
     RelayTick(u32),
     /// Time for something to go wrong with a relay.

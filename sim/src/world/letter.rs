@@ -5,7 +5,7 @@ use rondo_core::dispatcher::TaskDef;
 use rondo_core::status::Status;
 
 use super::relay::{Down, ToRelay, Up, Wire};
-use crate::workload::{Read, ReadAnswer};
+use crate::workload::{Carried, Read, ReadAnswer};
 
 /// The node's place among the machines; actors follow.
 pub(super) const NODE: u32 = 0;
@@ -33,6 +33,8 @@ pub(super) enum Letter {
     Ask { of: CallOf, worker: u32, read: Read },
     /// From a worker to a consumer; `None` when the worker cannot be reached.
     Tell { of: CallOf, answer: Option<ReadAnswer> },
+    /// Between a reader by element and a worker, on the connection of this call.
+    OfFetch { of: CallOf, what: Carried },
     /// From a task to its relay.
     ToRelay(ToRelay),
     /// From a relay to the node.

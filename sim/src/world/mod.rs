@@ -4,6 +4,7 @@ mod actors;
 mod changed;
 mod ending;
 mod event;
+mod fetches;
 mod keepalive;
 mod letter;
 mod lives;
@@ -16,6 +17,7 @@ use rondo_core::control::Effects;
 use rondo_core::time::Time;
 
 use self::event::{Event, Queue};
+use self::fetches::Fetches;
 use self::letter::Letters;
 use self::machine::{ActorMachine, NodeMachine};
 use self::relay::Relays;
@@ -90,13 +92,14 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 2],
+    swarm_streams: [Stream; 3],
     ending_stream: Stream,
     options: RunOptions,
     now_ns: u64,
     phase: Phase,
     queue: Queue,
     letters: Letters,
+    fetches: Fetches,
     node: NodeMachine,
     actors: Vec<ActorMachine>,
     relays: Relays,
@@ -157,6 +160,7 @@ impl World {
             phase: Phase::Struck,
             queue: Queue::default(),
             letters: Letters::default(),
+            fetches: Fetches::default(),
             actors,
             relays,
             net,
@@ -220,6 +224,7 @@ impl World {
             Event::End => self.end(),
             Event::Check => self.check(),
             Event::Keepalive => self.keepalive(),
+            Event::Probe(reader, token) => self.probe(reader, token),
             relays => self.happen_to_relays(relays),
         }
     }

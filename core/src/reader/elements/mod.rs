@@ -2,6 +2,7 @@
 
 mod fetching;
 mod free;
+mod invariants;
 mod rounds;
 
 use alloc::collections::{BTreeMap, VecDeque};

@@ -134,7 +134,8 @@ impl Actor for Meddler {
             Happening::Answered { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }
-            | Happening::Told { .. } => {}
+            | Happening::Told { .. }
+            | Happening::Element(_) => {}
         }
     }
 

@@ -58,7 +58,8 @@ impl Actor for Resetter {
             Happening::Answered { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }
-            | Happening::Told { .. } => {}
+            | Happening::Told { .. }
+            | Happening::Element(_) => {}
         }
     }
 

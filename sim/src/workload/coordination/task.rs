@@ -424,7 +424,8 @@ impl Actor for Task {
             Happening::Answered { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }
-            | Happening::Told { .. } => {}
+            | Happening::Told { .. }
+            | Happening::Element(_) => {}
         }
     }
 

@@ -418,7 +418,10 @@ impl Actor for Consumer {
                 self.calls.clear();
                 self.rest(now, with);
             }
-            Happening::Coordinated { .. } | Happening::Pushed(_) | Happening::Asked { .. } => {}
+            Happening::Coordinated { .. }
+            | Happening::Pushed(_)
+            | Happening::Asked { .. }
+            | Happening::Element(_) => {}
         }
     }
 

@@ -1,9 +1,13 @@
 //! Those who use the dispatcher: workers, consumers, clients that misbehave, operators.
 
 mod consumer;
+mod data_worker;
 pub mod dataset;
+mod element_bytes;
+mod element_reader;
 mod operator;
 mod plan;
+mod production;
 mod reader;
 mod record_bytes;
 mod records;
@@ -17,6 +21,8 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 
 pub use self::consumer::Consumer;
+pub use self::data_worker::DataWorker;
+pub use self::element_reader::ElementReader;
 pub use self::operator::Operator;
 pub use self::records::RecordReader;
 pub use self::rogue::Rogue;
@@ -29,7 +35,10 @@ use crate::swarm::Swarm;
 pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
     let mut cast: Vec<Box<dyn Actor + Send>> = Vec::new();
     for number in 0..swarm.workers {
-        cast.push(Box::new(Worker::new(number)));
+        cast.push(match swarm.elements {
+            Some(_) => Box::new(DataWorker::new(number)),
+            None => Box::new(Worker::new(number)),
+        });
     }
     for number in 0..swarm.consumers {
         cast.push(Box::new(Consumer::new(number, number < swarm.together)));
@@ -42,6 +51,9 @@ pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
     }
     for number in 0..swarm.reading.map_or(0, |reading| reading.readers) {
         cast.push(Box::new(RecordReader::new(number)));
+    }
+    for number in 0..swarm.elements.map_or(0, |elements| elements.readers) {
+        cast.push(Box::new(ElementReader::new(number)));
     }
     cast
 }

@@ -95,7 +95,8 @@ impl Actor for Operator {
             Happening::Coordinated { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }
-            | Happening::Told { .. } => {}
+            | Happening::Told { .. }
+            | Happening::Element(_) => {}
         }
     }
 

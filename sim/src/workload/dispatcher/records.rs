@@ -370,7 +370,10 @@ impl Actor for RecordReader {
                 self.at = now;
                 self.wake(now, with);
             }
-            Happening::Coordinated { .. } | Happening::Pushed(_) | Happening::Asked { .. } => {}
+            Happening::Coordinated { .. }
+            | Happening::Pushed(_)
+            | Happening::Asked { .. }
+            | Happening::Element(_) => {}
         }
     }
 

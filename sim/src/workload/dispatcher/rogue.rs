@@ -261,7 +261,8 @@ impl Actor for Rogue {
             Happening::Coordinated { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }
-            | Happening::Told { .. } => {}
+            | Happening::Told { .. }
+            | Happening::Element(_) => {}
         }
     }
 

@@ -285,7 +285,7 @@ impl Actor for Worker {
             Happening::Asked { from, token, read } => {
                 with.acts.push(Act::Tell { to: from, token, answer: self.tell(&read, with) });
             }
-            Happening::Told { .. } | Happening::Coordinated { .. } => {}
+            Happening::Told { .. } | Happening::Coordinated { .. } | Happening::Element(_) => {}
             Happening::Reborn { fresh } => {
                 self.reborn(now, fresh);
                 self.wake(now, with);

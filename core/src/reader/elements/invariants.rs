@@ -1,0 +1,78 @@
+//! What holds of reading by element between two steps.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::{Elements, Slot};
+use crate::ids::TaskId;
+use crate::reader::shared::{Purpose, Shared};
+
+impl Elements {
+    /// Calls under way are counted with the tasks they are to.
+    pub(in crate::reader) fn calls_are_counted(&self, shared: &Shared) -> Result<(), String> {
+        let mut found: BTreeMap<TaskId, usize> = BTreeMap::new();
+        let votes = shared.purposes.values().filter_map(|purpose| match purpose {
+            Purpose::Remove(task) => Some(*task),
+            _ => None,
+        });
+        for task in self.calls.values().map(|call| call.task).chain(votes) {
+            let count = found.entry(task).or_default();
+            *count = count.saturating_add(1);
+        }
+        let counted = self.tasks.iter().filter(|(_, progress)| progress.calls > 0);
+        let counted: BTreeMap<TaskId, usize> =
+            counted.map(|(task, progress)| (*task, progress.calls)).collect();
+        match found == counted {
+            true => Ok(()),
+            false => Err(format!("{found:?} calls are under way, {counted:?} are counted")),
+        }
+    }
+
+    /// What is counted of elements that have come is what there is.
+    pub(in crate::reader) fn bytes_are_counted(&self, _: &Shared) -> Result<(), String> {
+        let sizes = self.slots.iter().map(|slot| match slot {
+            Slot::Ready(element) => element.size_bytes(),
+            Slot::Waiting(..) | Slot::Passed => 0,
+        });
+        let found = sizes.fold(0, u64::saturating_add);
+        match found == self.buffered_bytes {
+            true => Ok(()),
+            false => Err(format!("{found} bytes wait, {} are counted", self.buffered_bytes)),
+        }
+    }
+
+    /// Each place that waits for an element of a round waits for one that is asked for, once.
+    pub(in crate::reader) fn slots_are_asked_for(&self, _: &Shared) -> Result<(), String> {
+        let waits = |slot: &Slot| match slot {
+            Slot::Waiting(task, round) => Some((*task, *round)),
+            Slot::Ready(_) | Slot::Passed => None,
+        };
+        let count = self.slots.iter().filter_map(waits).count();
+        let waiting: BTreeSet<(TaskId, i64)> = self.slots.iter().filter_map(waits).collect();
+        let asked = self.tasks.iter();
+        let asked = asked.filter_map(|(task, progress)| Some((*task, progress.round?)));
+        let asked: BTreeSet<(TaskId, i64)> = asked.collect();
+        match waiting == asked && count == waiting.len() {
+            true => Ok(()),
+            false => Err(format!("{count} places wait for {waiting:?}, asked for is {asked:?}")),
+        }
+    }
+
+    /// Workers have the load of the calls that they have.
+    pub(in crate::reader) fn loads_are_counted(&self, shared: &Shared) -> Result<(), String> {
+        let mut found: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
+        for call in self.calls.values() {
+            let count = found.entry(&call.worker).or_default();
+            *count = count.saturating_add(1);
+        }
+        let loaded = shared.workers.iter().filter(|(_, worker)| worker.load > 0);
+        let counted: BTreeMap<&Arc<str>, usize> =
+            loaded.map(|(name, worker)| (name, worker.load)).collect();
+        match found == counted {
+            true => Ok(()),
+            false => Err(format!("workers have {found:?} calls, {counted:?} are counted")),
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Elements read from workers as Rondo has them.
+//!
+//! What a worker is handed and makes it hands out, each element once and in order; what it says is
+//! over has left to the last element, and so has what it took when it stops in time. A reader hands on
+//! what it has received: each once, and all of it before it says that all was read. Where splits are
+//! handed out, then, each record is delivered once, unless something is at fault that the protocol of
+//! TensorFlow's workers cannot make good: who has a record and dies, or is given up, has it no more; an
+//! answer that is lost on its way is lost, be it the dispatcher's with a split or a worker's with an
+//! element. A reader that is told the end has been told the truth.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher;
+use rondo_core::ids::{ClientId, IterationId, Lsn, TaskId};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+use crate::swarm::ElementsShape;
+use crate::workload::elements::{Counted, ElementId, MadeBy, OfElements, ReaderLife, WorkerLife};
+
+/// What became of an element.
+#[derive(Clone, Debug)]
+struct Element {
+    id: ElementId,
+    was_put_back: bool,
+    has_left: bool,
+    received: Option<ReaderLife>,
+    is_delivered: bool,
+}
+
+/// A production.
+#[derive(Default)]
+struct Run {
+    elements: BTreeMap<u64, Element>,
+    /// The place of the element that leaves next, if none was put back.
+    next: u64,
+}
+
+/// A task in a worker's process.
+struct Task {
+    iteration: IterationId,
+    /// Splits it was handed, each as often as it was.
+    took: Vec<u64>,
+    is_whole: bool,
+    is_dropped: bool,
+    is_over: bool,
+    runs: Vec<MadeBy>,
+}
+
+/// A life of a reader.
+#[derive(Default)]
+struct Reader {
+    received: u64,
+    /// Received, and not handed on.
+    waiting: VecDeque<ElementId>,
+    is_gone: bool,
+}
+
+pub(super) struct Elements {
+    shape: Option<ElementsShape>,
+    ended: BTreeSet<WorkerLife>,
+    runs: BTreeMap<MadeBy, Run>,
+    tasks: BTreeMap<(WorkerLife, TaskId), Task>,
+    readers: BTreeMap<ReaderLife, Reader>,
+    clients: BTreeMap<ClientId, IterationId>,
+}
+
+impl Elements {
+    pub(super) const fn new(shape: Option<ElementsShape>) -> Self {
+        Self {
+            shape,
+            ended: BTreeSet::new(),
+            runs: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            clients: BTreeMap::new(),
+        }
+    }
+
+    fn element(&mut self, id: &ElementId) -> Result<&mut Element, String> {
+        let run = self.runs.get_mut(&id.made);
+        let element = run.and_then(|run| run.elements.get_mut(&id.place));
+        element.filter(|of| of.id == *id).ok_or_else(|| format!("nobody has made {id:?}"))
+    }
+
+    fn happened(&mut self, shape: &ElementsShape, what: &OfElements, shadow: &Shadow) -> Verdict {
+        match what {
+            OfElements::Began(_) | OfElements::Joined(..) | OfElements::Fetching(..) => Ok(()),
+            OfElements::Ended(by) => {
+                self.ended.insert(*by);
+                Ok(())
+            }
+            OfElements::Took(by, task, iteration, split) => {
+                self.task(*by, *task, *iteration, false).took.push(*split);
+                Ok(())
+            }
+            OfElements::Dropped(by, task) => {
+                if let Some(task) = self.tasks.get_mut(&(*by, *task)) {
+                    task.is_dropped = true;
+                }
+                Ok(())
+            }
+            OfElements::Opened(made, task, iteration, is_whole) => {
+                self.task(made.by, *task, *iteration, *is_whole).runs.push(*made);
+                self.runs.insert(*made, Run::default());
+                Ok(())
+            }
+            OfElements::Made(ids) => {
+                self.made(ids);
+                Ok(())
+            }
+            OfElements::Left(id, _) => self.left(shape, id),
+            OfElements::PutBack(id) => {
+                self.element(id)?.was_put_back = true;
+                Ok(())
+            }
+            OfElements::Over(by, task) => self.over(shape, *by, *task),
+            OfElements::Stopped(by, early, left) => self.stopped(shape, *by, *early, *left),
+            OfElements::Received(by, id, _) => self.received(*by, id),
+            OfElements::Delivered(by, id) => self.delivered(shape, *by, id),
+            OfElements::Counts(by, counted) => self.counted(*by, *counted),
+            OfElements::ReadEnded(by, client, result) => {
+                self.read_ended(shape, *by, (*client, result), shadow)
+            }
+            OfElements::Gone(by) => {
+                self.readers.entry(*by).or_default().is_gone = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn task(
+        &mut self,
+        by: WorkerLife,
+        task: TaskId,
+        iteration: IterationId,
+        is_whole: bool,
+    ) -> &mut Task {
+        let new = Task {
+            iteration,
+            took: Vec::new(),
+            is_whole,
+            is_dropped: false,
+            is_over: false,
+            runs: Vec::new(),
+        };
+        let task = self.tasks.entry((by, task)).or_insert(new);
+        task.is_whole |= is_whole;
+        task
+    }
+
+    fn made(&mut self, ids: &[ElementId]) {
+        for id in ids {
+            let element = Element {
+                id: *id,
+                was_put_back: false,
+                has_left: false,
+                received: None,
+                is_delivered: false,
+            };
+            self.runs.entry(id.made).or_default().elements.insert(id.place, element);
+        }
+    }
+
+    fn left(&mut self, shape: &ElementsShape, id: &ElementId) -> Verdict {
+        let element = self.element(id)?;
+        let (again, was_put_back) = (element.has_left, element.was_put_back);
+        element.has_left = true;
+        // In a round whoever has not got the answer asks again.
+        if again && !shape.rounds {
+            return Err(format!("{id:?} leaves a second time"));
+        }
+        let Some(run) = self.runs.get_mut(&id.made).filter(|_| !shape.rounds) else {
+            return Ok(());
+        };
+        if id.place < run.next && !was_put_back {
+            return Err(format!("{id:?} leaves behind that of place {}", run.next));
+        }
+        run.next = run.next.max(id.place.saturating_add(1));
+        Ok(())
+    }
+
+    fn received(&mut self, by: ReaderLife, id: &ElementId) -> Verdict {
+        let element = self.element(id)?;
+        if !element.has_left {
+            return Err(format!("{by:?} has {id:?}, which has not left"));
+        }
+        if let Some(other) = element.received.replace(by) {
+            return Err(format!("{by:?} has {id:?}, as {other:?} has"));
+        }
+        let reader = self.readers.entry(by).or_default();
+        reader.received = reader.received.saturating_add(1);
+        reader.waiting.push_back(*id);
+        Ok(())
+    }
+
+    fn delivered(&mut self, shape: &ElementsShape, by: ReaderLife, id: &ElementId) -> Verdict {
+        let element = self.element(id)?;
+        if element.received != Some(by) || std::mem::replace(&mut element.is_delivered, true) {
+            return Err(format!("{by:?} hands on {element:?}"));
+        }
+        let reader = self.readers.entry(by).or_default();
+        let at = reader.waiting.iter().position(|waiting| waiting == id);
+        // In rounds the order is another.
+        if at.is_some_and(|at| at > 0 && !shape.rounds) {
+            return Err(format!("{by:?} hands {id:?} on before {:?}", reader.waiting.front()));
+        }
+        if let Some(at) = at {
+            reader.waiting.remove(at);
+        }
+        self.delivered_once(shape, id)
+    }
+
+    /// Where splits are handed out, nothing else has brought the same record, unless the split was
+    /// handed out again because somebody was given up.
+    fn delivered_once(&self, shape: &ElementsShape, id: &ElementId) -> Verdict {
+        let Some(iteration) = self.iteration_of(id) else {
+            return Ok(());
+        };
+        if shape.rounds || shape.whole {
+            return Ok(());
+        }
+        let others = self.makers(iteration, id.split).filter(|(key, _)| *key != key_of(id));
+        let mut rivals = others.filter(|((by, _), task)| {
+            !self.ended.contains(by) && !task.is_dropped && !self.ended.contains(&id.made.by)
+        });
+        let twice = rivals.find(|(_, task)| {
+            self.elements_of(task).any(|other| {
+                other.is_delivered && (other.id.split, other.id.offset) == (id.split, id.offset)
+            })
+        });
+        match twice {
+            // A worker that was given up for its silence may still hand out what it had.
+            Some((key, task)) if !self.is_given_up(iteration) => {
+                Err(format!("{id:?} is also delivered by {key:?} of {}", task.iteration))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn iteration_of(&self, id: &ElementId) -> Option<IterationId> {
+        self.tasks.get(&key_of(id)).map(|task| task.iteration)
+    }
+
+    /// Whether a worker with a task of an iteration was given up, and its task with it.
+    fn is_given_up(&self, iteration: IterationId) -> bool {
+        self.tasks.values().any(|task| task.iteration == iteration && task.is_dropped)
+    }
+
+    /// The tasks that were handed a split.
+    fn makers(
+        &self,
+        iteration: IterationId,
+        split: u64,
+    ) -> impl Iterator<Item = ((WorkerLife, TaskId), &Task)> {
+        let of = move |task: &Task| task.iteration == iteration && task.took.contains(&split);
+        self.tasks.iter().filter(move |(_, task)| of(task)).map(|(key, task)| (*key, task))
+    }
+
+    fn elements_of<'a>(&'a self, task: &'a Task) -> impl Iterator<Item = &'a Element> {
+        let runs = task.runs.iter().filter_map(|made| self.runs.get(made));
+        runs.flat_map(|run| run.elements.values())
+    }
+
+    fn counted(&self, by: ReaderLife, counted: Counted) -> Verdict {
+        let Some(reader) = self.readers.get(&by) else {
+            return match counted == Counted::default() {
+                true => Ok(()),
+                false => Err(format!("{by:?} counts {counted:?}, and has received nothing")),
+            };
+        };
+        let found =
+            Counted { records: reader.received, buffered: reader.waiting.len() as u64 };
+        match found == counted {
+            true => Ok(()),
+            false => Err(format!("{by:?} counts {counted:?}, and has {found:?}")),
+        }
+    }
+
+    /// What a task was handed has left, to the last element.
+    fn is_whole(&self, shape: &ElementsShape, by: WorkerLife, id: TaskId) -> Verdict {
+        let Some(task) = self.tasks.get(&(by, id)) else {
+            return Ok(());
+        };
+        let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+        let whole = (0..shape.splits).filter(|_| task.is_whole);
+        for split in whole.chain(task.took.iter().copied()) {
+            let count = wanted.entry(split).or_default();
+            *count = count.saturating_add(shape.elements_of(split));
+        }
+        for element in self.elements_of(task) {
+            if !element.has_left {
+                return Err(format!("{element:?} has not left"));
+            }
+            if let Some(count) = wanted.get_mut(&element.id.split) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        match wanted.into_iter().find(|(_, count)| *count > 0) {
+            None => Ok(()),
+            Some((split, count)) => Err(format!("{count} elements of split {split} are missing")),
+        }
+    }
+
+    fn over(&mut self, shape: &ElementsShape, by: WorkerLife, id: TaskId) -> Verdict {
+        if let Some(task) = self.tasks.get_mut(&(by, id)) {
+            task.is_over = true;
+            if !task.is_dropped {
+                let whole = self.is_whole(shape, by, id);
+                return whole.map_err(|text| format!("{by:?} ends task {id}, and {text}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn stopped(&self, shape: &ElementsShape, by: WorkerLife, early: bool, left: u64) -> Verdict {
+        let owes = |task: &&Task| !task.is_whole && !task.is_dropped;
+        let of = || self.tasks.iter().filter(|((of, _), task)| *of == by && owes(task));
+        let found = of().flat_map(|(_, task)| self.elements_of(task));
+        let found = found.filter(|element| !element.has_left).count() as u64;
+        if left > found {
+            return Err(format!("{by:?} leaves {left} elements behind, of {found}"));
+        }
+        if !early || shape.rounds {
+            return Ok(());
+        }
+        of().try_for_each(|((_, id), _)| self.is_whole(shape, by, *id))
+            .map_err(|text| format!("{by:?} stops in time, and {text}"))
+    }
+
+    fn read_ended(
+        &self,
+        shape: &ElementsShape,
+        by: ReaderLife,
+        (client, result): (Option<ClientId>, &Result<(), Status>),
+        shadow: &Shadow,
+    ) -> Verdict {
+        if let Err(status) = result {
+            let is_bad = matches!(
+                status.code,
+                Code::DataLoss
+                    | Code::FailedPrecondition
+                    | Code::Internal
+                    | Code::InvalidArgument
+                    | Code::Unknown
+            );
+            return if is_bad { Err(format!("{by:?} was told {status}")) } else { Ok(()) };
+        }
+        if let Some(waiting) = self.readers.get(&by).and_then(|of| of.waiting.front()) {
+            return Err(format!("{by:?} has read all, and has yet to hand on {waiting:?}"));
+        }
+        let Some(iteration) = client.and_then(|client| self.clients.get(&client)).copied() else {
+            return Ok(());
+        };
+        let of = shadow.state().iterations().get(&iteration);
+        if of.is_some_and(|of| !of.finished) {
+            return Err(format!("{by:?} has read all of {iteration}, which is not over"));
+        }
+        match shape.rounds || shape.whole {
+            true => Ok(()),
+            false => (0..shape.splits).try_for_each(|split| {
+                self.all_delivered(shape, (iteration, split), shadow)
+                    .map_err(|text| format!("{by:?} has read all of {iteration}, and {text}"))
+            }),
+        }
+    }
+
+    /// Each record of a split was delivered, or is with a reader, or it is known why not.
+    fn all_delivered(
+        &self,
+        shape: &ElementsShape,
+        (iteration, split): (IterationId, u64),
+        shadow: &Shadow,
+    ) -> Verdict {
+        let gone = |(by, id): &(WorkerLife, TaskId), task: &Task| {
+            self.ended.contains(by)
+                || task.is_dropped
+                || !shadow.state().tasks().contains_key(id)
+                || self.has_another_life(*by, *id)
+        };
+        for offset in 0..shape.elements_of(split) {
+            let mut lost = self.makers(iteration, split).filter(|(key, task)| {
+                let mut elements = self.elements_of(task);
+                let found = elements.find(|of| (of.id.split, of.id.offset) == (split, offset));
+                !found.is_some_and(|of| of.has_left) && !gone(key, task)
+            });
+            if let Some((key, _)) = lost.next() {
+                return Err(format!("record {offset} of split {split} is still with {key:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether another process of the worker had the task as well.
+    fn has_another_life(&self, by: WorkerLife, id: TaskId) -> bool {
+        self.tasks.keys().any(|(of, task)| *task == id && of.worker == by.worker && *of != by)
+    }
+
+    fn recovered(&mut self, applied: Lsn) {
+        if applied == Lsn::NONE {
+            // Another disk: ids stand for something else from here on.
+            self.clients.clear();
+            self.tasks.values_mut().for_each(|task| task.is_dropped = true);
+        }
+    }
+}
+
+const fn key_of(id: &ElementId) -> (WorkerLife, TaskId) {
+    (id.made.by, id.task)
+}
+
+impl Oracle for Elements {
+    fn name(&self) -> &'static str {
+        "elements"
+    }
+
+    fn outlives_disk(&self) -> bool {
+        true
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        let Some(shape) = self.shape else {
+            return Ok(());
+        };
+        match seen {
+            Seen::Elements(what) => self.happened(&shape, what, shadow),
+            Seen::Recorded { record: Record::Dispatcher(record), .. } => {
+                if let dispatcher::Record::AcquireClient { id, iteration, .. } = record {
+                    self.clients.insert(*id, *iteration);
+                }
+                Ok(())
+            }
+            Seen::Recovered { state, .. } => {
+                self.recovered(state.applied);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

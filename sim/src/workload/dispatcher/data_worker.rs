@@ -1,0 +1,548 @@
+//! A worker as Rondo has it: the product's own machine, driven over the world's network, with every
+//! request and answer as bytes. Its elements are numbers that tell who they are.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rondo_core::dispatcher::{Reply, TransferServer};
+use rondo_core::ids::{CallId, IterationId, TaskId};
+use rondo_core::invariant::check_worker;
+use rondo_core::reader::Fetched;
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
+use rondo_core::worker::{
+    self, Answer, Ask, Config, Effect, Input, Part, Request, RpcId, RunId, TaskDef,
+};
+use rondo_proto::convert::{self, PROTOCOL_VERSION, WorkerIdentity};
+
+use super::element_bytes::{asked, cardinality, fetched, identified, pushed, received, told};
+use super::production::{Production, Work};
+use super::{address, ms, patience, pause};
+use crate::mark::Mark;
+use crate::swarm::ElementsShape;
+use crate::workload::actor::{Act, Actor, ActorId, Carried, Happening, Role, With};
+use crate::workload::elements::{ElementId, MadeBy, OfElements, WorkerLife};
+use crate::workload::outstanding::Outstanding;
+
+/// How long elements may take to be fetched once a worker is asked to stop, in ms.
+const DRAIN_MS: u64 = 3000;
+/// A split that is handed out in vain is lost: its call waits so many times longer.
+const SPLIT_PATIENCE: u64 = 5;
+
+/// A worker.
+pub struct DataWorker {
+    number: u32,
+    /// How many processes there were before.
+    life: u32,
+    /// How many addresses there were before.
+    moves: u32,
+    address: Arc<str>,
+    machine: Option<worker::Worker>,
+    calls: Outstanding<(RpcId, Request)>,
+    runs: BTreeMap<RunId, Production>,
+    asks: BTreeMap<CallId, Asker>,
+    next_call: u64,
+    /// Elements that are about to leave, in order.
+    leaving: VecDeque<Leaving>,
+    /// Until when it may take to stop.
+    drained_by: Option<Time>,
+    /// When it begins again, while it has stopped.
+    at: Time,
+    got_on_at: Time,
+    iterations: BTreeMap<TaskId, IterationId>,
+    /// Bytes of the longest element so far.
+    longest: u64,
+}
+
+/// Who waits for an element.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    from: ActorId,
+    token: u64,
+    round: Option<(i64, i64)>,
+}
+
+/// An element that is about to leave.
+#[derive(Clone, Debug)]
+struct Leaving {
+    at: Time,
+    call: CallId,
+    element: Bytes,
+}
+
+impl DataWorker {
+    /// The worker of this number, not yet begun.
+    pub fn new(number: u32) -> Self {
+        Self {
+            number,
+            life: 0,
+            moves: 0,
+            address: address(number, 0),
+            machine: None,
+            calls: Outstanding::new(1),
+            runs: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            next_call: 1,
+            leaving: VecDeque::new(),
+            drained_by: None,
+            at: Time::ZERO,
+            got_on_at: Time::ZERO,
+            iterations: BTreeMap::new(),
+            longest: 0,
+        }
+    }
+
+    const fn now_living(&self) -> WorkerLife {
+        WorkerLife { worker: self.number, life: self.life }
+    }
+
+    fn begin(&mut self, now: Time, shape: &ElementsShape, with: &mut With<'_>) {
+        self.at = Time::NEVER;
+        let config = Config {
+            heartbeat_interval: ms(with.swarm.pace.worker_heartbeat_ms),
+            buffer_bytes: shape.buffer_bytes,
+            drain_timeout: ms(DRAIN_MS),
+            ..Config::of(self.address.clone(), PROTOCOL_VERSION)
+        };
+        self.machine = Some(worker::Worker::new(config));
+        with.acts.push(Act::Elements(OfElements::Began(self.now_living())));
+        self.step(now, Input::Start, with);
+    }
+
+    /// Its process is gone; the next one is another.
+    fn end(&mut self, with: &mut With<'_>) {
+        if self.machine.take().is_some() {
+            with.acts.push(Act::Elements(OfElements::Ended(self.now_living())));
+        }
+        self.life = self.life.saturating_add(1);
+        self.calls.clear();
+        self.runs.clear();
+        self.leaving.clear();
+        self.iterations.clear();
+        self.drained_by = None;
+        let gone = Status::new(Code::Unavailable, "the worker has gone");
+        for (_, asker) in std::mem::take(&mut self.asks) {
+            serve(asker, Err(gone.clone()), with);
+        }
+    }
+
+    fn identity(&self) -> WorkerIdentity {
+        WorkerIdentity {
+            address: self.address.to_string(),
+            tags: Vec::new(),
+            // Stock workers have none; it need not be the same in all.
+            uid: match self.number.is_multiple_of(2) {
+                true => -1,
+                false => i64::from(self.life).saturating_add(1),
+            },
+            transfer_servers: vec![TransferServer {
+                protocol: "grpc".into(),
+                address: self.address.to_string(),
+                compatibility_info: Bytes::new(),
+                fall_back_to_grpc_at_client_creation_time: true,
+                fall_back_to_grpc_at_get_element_time: true,
+            }],
+        }
+    }
+
+    fn wake(&mut self, now: Time, with: &mut With<'_>) {
+        let Some(shape) = with.swarm.elements else {
+            return;
+        };
+        if self.machine.is_none() && now >= self.at {
+            self.begin(now, &shape, with);
+        }
+        while let Some((token, (rpc, _))) = self.calls.take_overdue(now) {
+            with.acts.push(Act::GiveUp { token });
+            let late = Status::new(Code::DeadlineExceeded, "no answer in time");
+            self.told(now, rpc, Err(late), with);
+        }
+        let due: Vec<RunId> = self.runs.keys().copied().collect();
+        for run in due {
+            self.work(now, run, &shape, with);
+        }
+        self.let_leave(now, with);
+        let deadline = self.machine.as_ref().and_then(worker::Worker::deadline);
+        if deadline.is_some_and(|(at, _)| at <= now) {
+            self.step(now, Input::Tick, with);
+        }
+    }
+
+    /// Does for a production what is due.
+    fn work(&mut self, now: Time, run: RunId, shape: &ElementsShape, with: &mut With<'_>) {
+        let Some(production) = self.runs.get_mut(&run) else {
+            return;
+        };
+        match production.take_due(now) {
+            None => {}
+            Some(Work::Open) if !with.calm && with.stream.chance(30) => {
+                let result = Err(Status::new(Code::Unavailable, "the files are out of reach"));
+                self.step(now, Input::Opened { run, result }, with);
+            }
+            Some(Work::Open) => {
+                self.step(now, Input::Opened { run, result: Ok(cardinality(shape)) }, with);
+            }
+            Some(Work::Make(from, room_bytes)) => {
+                let most = with.stream.below(shape.batch).saturating_add(1);
+                let ends_early = with.stream.chance(500);
+                let (made, then) = production.make(shape, (from, room_bytes), most, ends_early);
+                let (ids, elements): (Vec<ElementId>, Vec<Bytes>) = made.into_iter().unzip();
+                let longest = elements.iter().map(|element| element.len() as u64).max();
+                self.longest = self.longest.max(longest.unwrap_or(0));
+                with.acts.push(Act::Elements(OfElements::Made(ids)));
+                self.step(now, Input::Produced { run, elements, then }, with);
+            }
+        }
+    }
+
+    /// Elements leave whose time has come.
+    fn let_leave(&mut self, now: Time, with: &mut With<'_>) {
+        while let Some(leaving) = self.leaving.pop_front_if(|leaving| leaving.at <= now) {
+            let Leaving { call, element, .. } = leaving;
+            if let Some(asker) = self.asks.remove(&call) {
+                if let Some(id) = id_of(&element) {
+                    with.acts.push(Act::Elements(OfElements::Left(id, asker.round)));
+                }
+                serve(asker, Ok(element), with);
+            }
+            self.step(now, Input::Left { call }, with);
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input, with: &mut With<'_>) {
+        let mut out = Vec::new();
+        if let Some(machine) = &mut self.machine {
+            machine.step(now, input, &mut out);
+        }
+        for effect in out {
+            self.perform(now, effect, with);
+        }
+        if let Err(text) = self.look() {
+            with.acts.push(Act::Violated(text));
+        }
+    }
+
+    /// What does not hold of the machine, if anything.
+    fn look(&self) -> Result<(), String> {
+        let Some(machine) = &self.machine else {
+            return Ok(());
+        };
+        check_worker(machine).map_err(|violation| violation.to_string())?;
+        // Each production may be given the share of fewer at once, and one element in any case; in
+        // rounds one for each consumer. What did not leave goes back besides.
+        let tasks = machine.tasks_held() as u64;
+        let elements = tasks.saturating_mul(4).saturating_add(self.asks.len() as u64);
+        let most = machine.config().buffer_bytes.saturating_mul(3);
+        let most = most.saturating_add(elements.saturating_mul(self.longest));
+        let ready = machine.buffered_bytes();
+        if ready > most {
+            return Err(format!("W2: {ready} bytes are ready, {most} would be many"));
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, now: Time, effect: Effect, with: &mut With<'_>) {
+        match effect {
+            Effect::Send { rpc, request } => self.send(now, rpc, request, with),
+            Effect::Answer { call, result } => self.answer(now, call, result, with),
+            Effect::Open { run, definition, part, compressed } => {
+                self.open(now, run, &definition, (part, compressed), with);
+            }
+            Effect::Produce { run, from, room_bytes } => {
+                let at = now.after(ms(make_ms(with)));
+                if let Some(production) = self.runs.get_mut(&run) {
+                    production.work = Some((at, Work::Make(from, room_bytes)));
+                }
+            }
+            Effect::Close { run } => drop(self.runs.remove(&run)),
+            Effect::Registered => self.got_on_at = now,
+            Effect::Failed { .. } => {
+                // Whoever started it starts it again.
+                self.end(with);
+                self.at = now.after(pause(with.stream, with.swarm.pace.pause_ms));
+            }
+            Effect::Drained { left_behind } => self.stopped(now, left_behind, with),
+        }
+    }
+
+    fn stopped(&mut self, now: Time, left_behind: u64, with: &mut With<'_>) {
+        let is_early = self.drained_by.is_some_and(|by| now < by);
+        with.tally.mark(Mark::WorkerStoppedInOrder);
+        if left_behind > 0 {
+            with.tally.mark(Mark::ElementsLeftBehind);
+        }
+        let stopped = OfElements::Stopped(self.now_living(), is_early, left_behind);
+        with.acts.push(Act::Elements(stopped));
+        // What is on its way out still leaves.
+        for leaving in &mut self.leaving {
+            leaving.at = now;
+        }
+        self.let_leave(now, with);
+        self.end(with);
+        self.at = now.after(pause(with.stream, with.swarm.pace.down_ms));
+    }
+
+    fn send(&mut self, now: Time, rpc: RpcId, request: Request, with: &mut With<'_>) {
+        if let Request::Update { completed } = &request {
+            for task in completed {
+                with.acts.push(Act::Elements(OfElements::Over(self.now_living(), *task)));
+            }
+        }
+        let until = match request {
+            Request::Split { .. } => {
+                now.after(ms(with.swarm.net.patience_ms.saturating_mul(SPLIT_PATIENCE)))
+            }
+            _ => patience(now, with),
+        };
+        let asked = received(&self.identity(), &request);
+        let token = self.calls.add(until, (rpc, request));
+        if let Some(request) = asked {
+            with.acts.push(Act::Call { token, request });
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now: Time,
+        call: CallId,
+        result: Result<Answer, Status>,
+        with: &mut With<'_>,
+    ) {
+        let bytes = match result {
+            Ok(Answer::Element(element)) => {
+                let leave_ms = with.swarm.elements.map_or(0, |shape| shape.leave_ms);
+                let at = now.after(ms(with.stream.below(leave_ms.saturating_add(1))));
+                let at = self.leaving.back().map_or(at, |last| last.at.max(at));
+                self.leaving.push_back(Leaving { at, call, element });
+                return;
+            }
+            Ok(Answer::End) => Ok(convert::encode_end()),
+            Ok(Answer::Skip) => Ok(convert::encode_skip()),
+            Ok(_) => Ok(convert::encode_nothing()),
+            Err(status) => Err(status),
+        };
+        if let Some(asker) = self.asks.remove(&call) {
+            serve(asker, bytes, with);
+        }
+    }
+
+    fn open(
+        &mut self,
+        now: Time,
+        run: RunId,
+        definition: &Bytes,
+        (part, compressed): (Part, bool),
+        with: &mut With<'_>,
+    ) {
+        let Some(task) = tag_of(definition) else {
+            return;
+        };
+        let made = MadeBy { by: self.now_living(), run: run.0 };
+        let mut production = Production::new(made, task, compressed);
+        production.work = Some((now.after(ms(make_ms(with))), Work::Open));
+        self.runs.insert(run, production);
+        let iteration = self.iterations.get(&task).copied().unwrap_or(IterationId::new(-1));
+        let opened = OfElements::Opened(made, task, iteration, part == Part::Whole);
+        with.acts.push(Act::Elements(opened));
+    }
+
+    /// Knows a task from now on. Its definition says from here on which it is: whoever opens it is not
+    /// told otherwise.
+    fn know(&mut self, task: &mut TaskDef) {
+        self.iterations.insert(task.task, task.iteration);
+        if let Some(definition) = &task.definition {
+            let tag = task.task.get().to_le_bytes();
+            task.definition = Some([definition.as_ref(), tag.as_slice()].concat().into());
+        }
+    }
+
+    fn answered(
+        &mut self,
+        now: Time,
+        token: u64,
+        answer: Result<Reply, Status>,
+        with: &mut With<'_>,
+    ) {
+        if let Some((rpc, request)) = self.calls.take(token) {
+            let mut result = answer.and_then(|reply| told(&request, reply));
+            let by = self.now_living();
+            match (&request, &mut result) {
+                (Request::Heartbeat { .. }, Ok(worker::Reply::Tasks { new, deleted })) => {
+                    self.got_on_at = now;
+                    for task in deleted {
+                        with.acts.push(Act::Elements(OfElements::Dropped(by, *task)));
+                    }
+                    new.iter_mut().for_each(|task| self.know(task));
+                }
+                (Request::Split { iteration }, Ok(worker::Reply::Split(Some(split)))) => {
+                    let mut tasks = self.iterations.iter();
+                    if let Some((task, _)) = tasks.find(|(_, of)| *of == iteration) {
+                        let split = split.cast_unsigned();
+                        let took = OfElements::Took(by, *task, *iteration, split);
+                        with.acts.push(Act::Elements(took));
+                    }
+                }
+                _ => {}
+            }
+            let is_beat = matches!(request, Request::Heartbeat { .. }) && result.is_ok();
+            self.told(now, rpc, result, with);
+            if is_beat {
+                self.maybe_stop(now, with);
+            }
+        }
+        self.wake(now, with);
+    }
+
+    fn told(
+        &mut self,
+        now: Time,
+        rpc: RpcId,
+        result: Result<worker::Reply, Status>,
+        with: &mut With<'_>,
+    ) {
+        let entropy = with.stream.below(u64::MAX);
+        self.step(now, Input::Answered { rpc, result, entropy }, with);
+    }
+
+    /// Somebody asks it to stop, now and then.
+    fn maybe_stop(&mut self, now: Time, with: &mut With<'_>) {
+        let leaves = with.swarm.elements.map_or(0, |shape| shape.leaves);
+        if !with.calm && self.drained_by.is_none() && with.stream.chance(leaves) {
+            self.drained_by = Some(now.after(ms(DRAIN_MS)));
+            self.step(now, Input::Drain, with);
+        }
+    }
+
+    fn asked(
+        &mut self,
+        now: Time,
+        (from, token): (ActorId, u64),
+        message: &Bytes,
+        with: &mut With<'_>,
+    ) {
+        let refused = match (asked(message), &self.machine) {
+            (_, None) => Status::new(Code::Unavailable, "connection refused"),
+            (Err(status), _) => status,
+            (Ok(ask), Some(_)) => {
+                let round = match &ask {
+                    Ask::Element(ask) => ask.round,
+                    _ => None,
+                };
+                let call = CallId::new(self.next_call);
+                self.next_call = self.next_call.saturating_add(1);
+                self.asks.insert(call, Asker { from, token, round });
+                return self.step(now, Input::Asked { call, ask }, with);
+            }
+        };
+        serve(Asker { from, token, round: None }, Err(refused), with);
+    }
+
+    /// Nobody waits for an element any more.
+    fn withdrawn(&mut self, now: Time, (from, token): (ActorId, u64), with: &mut With<'_>) {
+        let mut asks = self.asks.iter();
+        let of = asks.find(|(_, asker)| (asker.from, asker.token) == (from, token));
+        let Some(call) = of.map(|(call, _)| *call) else {
+            return;
+        };
+        self.asks.remove(&call);
+        if let Some(at) = self.leaving.iter().position(|leaving| leaving.call == call)
+            && let Some(leaving) = self.leaving.remove(at)
+        {
+            with.tally.mark(Mark::ElementPutBack);
+            if let Some(id) = id_of(&leaving.element) {
+                with.acts.push(Act::Elements(OfElements::PutBack(id)));
+            }
+        }
+        self.step(now, Input::Cancel { call }, with);
+    }
+}
+
+fn serve(asker: Asker, answer: Result<Bytes, Status>, with: &mut With<'_>) {
+    with.acts.push(Act::Serve { to: asker.from, token: asker.token, answer });
+}
+
+/// Who an encoded element is.
+fn id_of(element: &Bytes) -> Option<ElementId> {
+    match fetched(element).ok()? {
+        Fetched::Element(element) => identified(&element),
+        Fetched::End | Fetched::Skip => None,
+    }
+}
+
+/// The task that a definition was marked with.
+fn tag_of(definition: &Bytes) -> Option<TaskId> {
+    let tag: &[u8; 8] = definition.last_chunk()?;
+    Some(TaskId::new(i64::from_le_bytes(*tag)))
+}
+
+/// When nothing goes wrong any more there is no need to take long.
+fn make_ms(with: &With<'_>) -> u64 {
+    let make_ms = with.swarm.elements.map_or(0, |shape| shape.make_ms);
+    if with.calm { make_ms.min(5) } else { make_ms }
+}
+
+impl Actor for DataWorker {
+    fn role(&self) -> Role {
+        Role::Worker
+    }
+
+    fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
+        match what {
+            Happening::Wake => {}
+            Happening::Answered { token, answer } => self.answered(now, token, answer, with),
+            Happening::Pushed(task) => {
+                if let Some(Ask::Process(mut task)) = pushed(&task) {
+                    self.know(&mut task);
+                    let call = CallId::new(self.next_call);
+                    self.next_call = self.next_call.saturating_add(1);
+                    self.step(now, Input::Asked { call, ask: Ask::Process(task) }, with);
+                }
+            }
+            Happening::Element(Carried::Requested { from, token, message }) => {
+                self.asked(now, (from, token), &message, with);
+            }
+            Happening::Element(Carried::Withdrawn { from, token }) => {
+                self.withdrawn(now, (from, token), with);
+            }
+            Happening::Reborn { fresh } => {
+                self.end(with);
+                if fresh {
+                    self.moves = self.moves.saturating_add(1);
+                    self.address = address(self.number, self.moves);
+                }
+                self.at = now;
+            }
+            Happening::Asked { .. }
+            | Happening::Told { .. }
+            | Happening::Element(Carried::Fetched { .. })
+            | Happening::Coordinated { .. } => {}
+        }
+        self.wake(now, with);
+    }
+
+    fn wake_at(&self) -> Time {
+        let deadline = self.machine.as_ref().and_then(worker::Worker::deadline);
+        let works = self.runs.values().filter_map(|run| run.work.map(|(at, _)| at));
+        let leaves = self.leaving.front().map_or(Time::NEVER, |leaving| leaving.at);
+        let own = deadline.map_or(Time::NEVER, |(at, _)| at).min(leaves).min(self.at);
+        works.fold(own, Time::min).min(self.calls.deadline())
+    }
+
+    fn got_on_at(&self) -> Time {
+        self.got_on_at
+    }
+
+    fn state(&self) -> String {
+        let Self { calls, runs, asks, .. } = self;
+        format!("waits for {calls:?}, makes {runs:?}, is asked {asks:?}")
+    }
+
+    fn address(&self) -> Option<Arc<str>> {
+        Some(self.address.clone())
+    }
+
+    fn lost(&self) -> Option<OfElements> {
+        self.machine.as_ref().map(|_| OfElements::Ended(self.now_living()))
+    }
+}
