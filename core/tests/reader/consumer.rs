@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rondo_core::element::{Dtype, Element, Shape, Tensor, Values};
+use rondo_core::invariant::check_reader;
 use rondo_core::reader::{
     Answer, Config, Delivery, Effect, FetchElement, Input, Reader, Request, RpcId,
 };
@@ -41,6 +42,7 @@ impl Consumer {
     pub(crate) fn step(&mut self, now: Time, input: Input) {
         let mut out = Vec::new();
         self.reader.step(now, input, &mut out);
+        assert_eq!(check_reader(&self.reader), Ok(()));
         for effect in out {
             match effect {
                 Effect::Ask { rpc, request, .. } => self.asks.push((rpc, request)),

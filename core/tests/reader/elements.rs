@@ -300,3 +300,27 @@ fn it_says_that_there_are_no_workers() {
     let stall = world.readers[0].reader.report(world.now).stall;
     assert!(matches!(stall, Some(Stall::Workers { .. })), "{stall:?}");
 }
+
+/// A task that is gone under one call is not forgotten while another is under way: it would be asked
+/// more often at once than may be, and its end not be known, once the dispatcher names it again.
+#[test]
+fn a_task_that_comes_back_has_the_calls_it_had() {
+    let mut world = begun(&config(2, 8), &[9]);
+    let reader = &mut world.readers[0];
+    reader.want(world.now, 8);
+    assert_eq!(reader.fetches.len(), 2);
+    let gone = std::mem::take(&mut world.tasks);
+    let beat = |world: &mut World| {
+        world.wait(1000);
+        while !world.readers[0].asks.is_empty() {
+            world.ask(0, 0);
+        }
+    };
+    beat(&mut world);
+    let reader = &mut world.readers[0];
+    let (rpc, _) = reader.fetches.remove(0);
+    reader.answer(world.now, rpc, Err(unavailable()));
+    world.tasks = gone;
+    beat(&mut world);
+    assert_eq!(world.readers[0].fetches.len(), 2, "one is there still, and one more");
+}

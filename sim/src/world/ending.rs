@@ -157,9 +157,10 @@ impl World {
         job.is_some() && tasks.all(|machine| machine.core) && relays.all(|relay| relay.core)
     }
 
-    /// Whether no reader of a group is missing.
+    /// Whether no reader is missing of those that read together.
     fn reads_whole(&self) -> bool {
-        let grouped = self.swarm.reading.is_some_and(|reading| reading.grouped);
+        let grouped = self.swarm.reading.is_some_and(|reading| reading.grouped)
+            || self.swarm.elements.is_some_and(|elements| elements.rounds);
         let mut readers = self.actors.iter().filter(|machine| machine.role == Role::Reader);
         !grouped || readers.all(|machine| machine.core)
     }

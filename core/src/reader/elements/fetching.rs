@@ -185,8 +185,10 @@ impl Elements {
     ) {
         shared.count_retry();
         if shared.tasks.iter().all(|it| it.id != task) {
-            // It is gone, and so is what it had.
-            self.tasks.remove(&task);
+            // It is gone, and so is what it had; but for what is still under way.
+            if self.tasks.get(&task).is_some_and(|progress| progress.calls == 0) {
+                self.tasks.remove(&task);
+            }
             return self.pass(task, round);
         }
         shared.worker(worker).retry.failed(now, status.clone(), entropy, PAUSE_MAX);
