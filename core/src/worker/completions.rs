@@ -91,10 +91,9 @@ impl Worker {
         };
         if is_told {
             completed.iter().for_each(|id| self.completions.forget(*id));
-        }
-        for id in completed {
-            // Without the dispatcher nobody's epoch ends anyway.
-            self.with_task(now, id, out, |task| task.over = Over::Told);
+            for id in completed {
+                self.with_task(now, id, out, |task| task.over = Over::Told);
+            }
         }
         if self.completions.retry_at.is_none() {
             self.update(out);

@@ -33,7 +33,8 @@ pub(super) enum Over {
     No,
     /// It is being told.
     Telling,
-    /// It was told, or could not be reached: consumers may know.
+    /// It was told: consumers may know. Before, they must not: one that knows asks no more, and were
+    /// this process to die, the next one would never come to the end that nobody knows of.
     Told,
 }
 

@@ -403,11 +403,7 @@ impl World {
         };
         machine.being = Being::Down;
         machine.held.clear();
-        let lost = machine.actor.lost();
-        self.break_fetches(actor);
-        if let Some(lost) = lost {
-            self.elements(actor, &lost);
-        }
+        self.lose_elements(actor);
         let Some(machine) = self.actors.get_mut(actor as usize) else {
             return;
         };

@@ -95,7 +95,10 @@ impl World {
             };
             machine.core = false;
             match self.ending_stream.below(3) {
-                0 => machine.being = Being::Down,
+                0 => {
+                    machine.being = Being::Down;
+                    self.lose_elements(actor);
+                }
                 1 => self.net.cut(&[actor + 1], &others, true, &mut self.tally),
                 _ => {
                     self.net.cut(&[actor + 1], &others, true, &mut self.tally);

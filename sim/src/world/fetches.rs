@@ -168,8 +168,16 @@ impl World {
         self.tell(actor, crate::workload::Happening::Element(what));
     }
 
-    /// An actor's process is gone, and its connections with it.
-    pub(super) fn break_fetches(&mut self, actor: u32) {
+    /// An actor's process is gone, with its elements and its connections.
+    pub(super) fn lose_elements(&mut self, actor: u32) {
+        let lost = self.actors.get(actor as usize).and_then(|machine| machine.actor.lost());
+        self.break_fetches(actor);
+        if let Some(lost) = lost {
+            self.elements(actor, &lost);
+        }
+    }
+
+    fn break_fetches(&mut self, actor: u32) {
         let of = |(key, open): (&(u32, u64), &Open)| {
             (key.0 == actor || open.worker == actor).then_some(*key)
         };

@@ -53,6 +53,8 @@ pub struct DataWorker {
     iterations: BTreeMap<TaskId, IterationId>,
     /// Bytes of the longest element so far.
     longest: u64,
+    /// The most that ever waited at once.
+    most_asks: u64,
 }
 
 /// Who waits for an element.
@@ -90,6 +92,7 @@ impl DataWorker {
             got_on_at: Time::ZERO,
             iterations: BTreeMap::new(),
             longest: 0,
+            most_asks: 0,
         }
     }
 
@@ -232,7 +235,7 @@ impl DataWorker {
         // Each production may be given the share of fewer at once, and one element in any case; in
         // rounds one for each consumer. What did not leave goes back besides.
         let tasks = machine.tasks_held() as u64;
-        let elements = tasks.saturating_mul(4).saturating_add(self.asks.len() as u64);
+        let elements = tasks.saturating_mul(4).saturating_add(self.most_asks);
         let most = machine.config().buffer_bytes.saturating_mul(3);
         let most = most.saturating_add(elements.saturating_mul(self.longest));
         let ready = machine.buffered_bytes();
@@ -432,6 +435,7 @@ impl DataWorker {
                 let call = CallId::new(self.next_call);
                 self.next_call = self.next_call.saturating_add(1);
                 self.asks.insert(call, Asker { from, token, round });
+                self.most_asks = self.most_asks.max(self.asks.len() as u64);
                 return self.step(now, Input::Asked { call, ask }, with);
             }
         };
