@@ -240,7 +240,7 @@ impl DataWorker {
         let most = most.saturating_add(elements.saturating_mul(self.longest));
         let ready = machine.buffered_bytes();
         if ready > most {
-            return Err(format!("W2: {ready} bytes are ready, {most} would be many"));
+            return Err(format!("bound: {ready} bytes are ready, {most} would be many"));
         }
         Ok(())
     }
