@@ -271,8 +271,7 @@ impl Elements {
                 false => Err(format!("{by:?} counts {counted:?}, and has received nothing")),
             };
         };
-        let found =
-            Counted { records: reader.received, buffered: reader.waiting.len() as u64 };
+        let found = Counted { records: reader.received, buffered: reader.waiting.len() as u64 };
         match found == counted {
             true => Ok(()),
             false => Err(format!("{by:?} counts {counted:?}, and has {found:?}")),

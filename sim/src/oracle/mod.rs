@@ -101,11 +101,7 @@ impl Oracles {
         Self::with(&swarm.settings, shapes, swarm.faults.clone())
     }
 
-    fn with(
-        settings: &Config,
-        (coordination, reading, elements): Shapes,
-        faults: Faults,
-    ) -> Self {
+    fn with(settings: &Config, (coordination, reading, elements): Shapes, faults: Faults) -> Self {
         let mut all = all(settings, coordination.as_ref());
         all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
         all.push(Box::new(reading::Reading::new(reading)));

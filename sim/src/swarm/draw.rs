@@ -4,8 +4,8 @@ use rondo_core::dispatcher::Config;
 use rondo_core::time::Duration;
 
 use super::{
-    CoordinationShape, DatasetShape, ElementsShape, Ending, JournalShape, NetShape, Pace, ReadingShape, Swarm,
-    settings,
+    CoordinationShape, DatasetShape, ElementsShape, Ending, JournalShape, NetShape, Pace,
+    ReadingShape, Swarm, settings,
 };
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};

@@ -47,8 +47,7 @@ impl World {
             return self.tell_broken(of, "nobody is at that address");
         };
         let life = self.life_of(worker);
-        let open =
-            Open { life: of.life, worker, of: life, is_lost: false, is_answered: false };
+        let open = Open { life: of.life, worker, of: life, is_lost: false, is_answered: false };
         self.fetches.open.insert((of.actor, of.token), open);
         let what = Carried::Requested { from: ActorId(of.actor), token: of.token, message };
         let arrives = self.post(of.actor + 1, worker + 1, Letter::OfFetch { of, what });

@@ -23,12 +23,8 @@ pub(super) const READ_BY_ELEMENT: &str = "read-by-element";
 
 /// The registration of the dataset, planned from its bytes.
 pub(super) fn registration(shape: &ElementsShape) -> Option<RegisterDataset> {
-    let told = admin::Dataset {
-        version: 1,
-        splits: shape.splits,
-        passes: 1,
-        ..admin::Dataset::default()
-    };
+    let told =
+        admin::Dataset { version: 1, splits: shape.splits, passes: 1, ..admin::Dataset::default() };
     let prepared = graph::prepare(&dataset::encode_definition(&told)).ok()?;
     let digest = digest_of(&prepared.cleaned);
     Some(RegisterDataset {

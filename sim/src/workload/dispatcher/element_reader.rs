@@ -8,8 +8,8 @@ use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, Tar
 use rondo_core::ids::DatasetId;
 use rondo_core::invariant::check_reader;
 use rondo_core::reader::{
-    self, Answer, ByElement, Config, Delivery, Effect, FetchElement, Fetched, Input, Member, Reader,
-    RpcId, Way,
+    self, Answer, ByElement, Config, Delivery, Effect, FetchElement, Fetched, Input, Member,
+    Reader, RpcId, Way,
 };
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
@@ -339,13 +339,7 @@ impl ElementReader {
         }
     }
 
-    fn tell(
-        &mut self,
-        now: Time,
-        rpc: RpcId,
-        result: Result<Answer, Status>,
-        with: &mut With<'_>,
-    ) {
+    fn tell(&mut self, now: Time, rpc: RpcId, result: Result<Answer, Status>, with: &mut With<'_>) {
         let entropy = with.stream.below(u64::MAX);
         self.step(now, Input::Answered { rpc, result, entropy }, with);
     }

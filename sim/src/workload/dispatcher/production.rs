@@ -59,7 +59,8 @@ impl Production {
             let Some((split, offset)) = self.next(shape, from) else {
                 break;
             };
-            let id = ElementId { made: self.made, place: self.count, task: self.task, split, offset };
+            let id =
+                ElementId { made: self.made, place: self.count, task: self.task, split, offset };
             let Some(element) = encoded(&id, self.compressed) else {
                 break;
             };
