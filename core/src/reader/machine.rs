@@ -247,6 +247,15 @@ impl Reader {
         }
     }
 
+    /// What reads by element, to be broken.
+    #[cfg(test)]
+    pub(super) const fn elements_mut(&mut self) -> Option<(&mut Elements, &mut Shared)> {
+        match &mut self.room {
+            Room::Elements(room) => Some((room, &mut self.shared)),
+            Room::Splits(_) => None,
+        }
+    }
+
     /// How it stands, for people.
     pub fn report(&self, now: Time) -> Report {
         let workers = self.shared.workers.iter().map(|(name, worker)| WorkerReport {

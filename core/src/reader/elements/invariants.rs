@@ -76,3 +76,68 @@ impl Elements {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::ids::{ClientId, JobId};
+    use crate::invariant::check_reader;
+    use crate::reader::{
+        Answer, ByElement, Config, Effect, HeartbeatAnswer, Input, Member, Reader, Task, Way,
+    };
+    use crate::time::Time;
+
+    /// A consumer of a coordinated read that has asked both tasks there are in its first round.
+    fn reader() -> Reader {
+        let consumer = Some(Member { index: 0, size: 2 });
+        let way = Way::ByElement(ByElement { consumer, ..ByElement::default() });
+        let mut reader = Reader::new(Config::of(way), 0);
+        let task = |id: i64| Task {
+            id: TaskId::new(id),
+            worker: format!("w{id}").into(),
+            servers: Vec::new(),
+            starting_round: 0,
+        };
+        let heartbeat = HeartbeatAnswer { tasks: vec![task(1), task(2)], ..Default::default() };
+        let answers = [
+            Answer::Job(JobId::new(1)),
+            Answer::Client(ClientId::new(2)),
+            Answer::Heartbeat(heartbeat),
+        ];
+        let mut out = Vec::new();
+        reader.step(Time::ZERO, Input::Tick, &mut out);
+        for answer in answers {
+            let asked = out.iter().rev().find_map(|effect| match effect {
+                Effect::Ask { rpc, .. } => Some(*rpc),
+                _ => None,
+            });
+            let answered = Input::Answered { rpc: asked.unwrap(), result: Ok(answer), entropy: 0 };
+            reader.step(Time::ZERO, answered, &mut out);
+        }
+        let fetches = out.iter().filter(|effect| matches!(effect, Effect::Fetch { .. })).count();
+        assert!(fetches >= 2, "{out:?}");
+        assert_eq!(check_reader(&reader), Ok(()));
+        reader
+    }
+
+    #[test]
+    fn each_sees_what_breaks_it() {
+        type Break = fn(&mut Elements, &mut Shared);
+        let breaks: [(&str, Break); 5] = [
+            ("E1", |room, _| room.tasks.values_mut().for_each(|task| task.calls = 0)),
+            ("E2", |room, _| room.buffered_bytes = 17),
+            ("E3", |room, _| room.slots.clear()),
+            ("E3", |room, _| room.tasks.values_mut().for_each(|task| task.round = None)),
+            ("E4", |_, shared| shared.workers.clear()),
+        ];
+        for (number, broken) in breaks {
+            let mut reader = reader();
+            let (room, shared) = reader.elements_mut().unwrap();
+            broken(room, shared);
+            assert_eq!(check_reader(&reader).map_err(|it| it.number), Err(number));
+        }
+    }
+}

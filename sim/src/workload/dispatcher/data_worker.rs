@@ -1,6 +1,8 @@
 //! A worker as Rondo has it: the product's own machine, driven over the world's network, with every
 //! request and answer as bytes. Its elements are numbers that tell who they are.
 
+mod serving;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -8,20 +10,18 @@ use bytes::Bytes;
 use rondo_core::dispatcher::{Reply, TransferServer};
 use rondo_core::ids::{CallId, IterationId, TaskId};
 use rondo_core::invariant::check_worker;
-use rondo_core::reader::Fetched;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
-use rondo_core::worker::{
-    self, Answer, Ask, Config, Effect, Input, Part, Request, RpcId, RunId, TaskDef,
-};
-use rondo_proto::convert::{self, PROTOCOL_VERSION, WorkerIdentity};
+use rondo_core::worker::{self, Ask, Config, Effect, Input, Part, Request, RpcId, RunId, TaskDef};
+use rondo_proto::convert::{PROTOCOL_VERSION, WorkerIdentity};
 
-use super::element_bytes::{asked, cardinality, fetched, identified, pushed, received, told};
+use self::serving::{Asker, Leaving, serve};
+use super::element_bytes::{cardinality, pushed, received, told};
 use super::production::{Production, Work};
 use super::{address, ms, patience, pause};
 use crate::mark::Mark;
 use crate::swarm::ElementsShape;
-use crate::workload::actor::{Act, Actor, ActorId, Carried, Happening, Role, With};
+use crate::workload::actor::{Act, Actor, Carried, Happening, Role, With};
 use crate::workload::elements::{ElementId, MadeBy, OfElements, WorkerLife};
 use crate::workload::outstanding::Outstanding;
 
@@ -55,22 +55,6 @@ pub struct DataWorker {
     longest: u64,
     /// The most that ever waited at once.
     most_asks: u64,
-}
-
-/// Who waits for an element.
-#[derive(Clone, Copy, Debug)]
-struct Asker {
-    from: ActorId,
-    token: u64,
-    round: Option<(i64, i64)>,
-}
-
-/// An element that is about to leave.
-#[derive(Clone, Debug)]
-struct Leaving {
-    at: Time,
-    call: CallId,
-    element: Bytes,
 }
 
 impl DataWorker {
@@ -199,20 +183,6 @@ impl DataWorker {
         }
     }
 
-    /// Elements leave whose time has come.
-    fn let_leave(&mut self, now: Time, with: &mut With<'_>) {
-        while let Some(leaving) = self.leaving.pop_front_if(|leaving| leaving.at <= now) {
-            let Leaving { call, element, .. } = leaving;
-            if let Some(asker) = self.asks.remove(&call) {
-                if let Some(id) = id_of(&element) {
-                    with.acts.push(Act::Elements(OfElements::Left(id, asker.round)));
-                }
-                serve(asker, Ok(element), with);
-            }
-            self.step(now, Input::Left { call }, with);
-        }
-    }
-
     fn step(&mut self, now: Time, input: Input, with: &mut With<'_>) {
         let mut out = Vec::new();
         if let Some(machine) = &mut self.machine {
@@ -305,31 +275,6 @@ impl DataWorker {
         }
     }
 
-    fn answer(
-        &mut self,
-        now: Time,
-        call: CallId,
-        result: Result<Answer, Status>,
-        with: &mut With<'_>,
-    ) {
-        let bytes = match result {
-            Ok(Answer::Element(element)) => {
-                let leave_ms = with.swarm.elements.map_or(0, |shape| shape.leave_ms);
-                let at = now.after(ms(with.stream.below(leave_ms.saturating_add(1))));
-                let at = self.leaving.back().map_or(at, |last| last.at.max(at));
-                self.leaving.push_back(Leaving { at, call, element });
-                return;
-            }
-            Ok(Answer::End) => Ok(convert::encode_end()),
-            Ok(Answer::Skip) => Ok(convert::encode_skip()),
-            Ok(_) => Ok(convert::encode_nothing()),
-            Err(status) => Err(status),
-        };
-        if let Some(asker) = self.asks.remove(&call) {
-            serve(asker, bytes, with);
-        }
-    }
-
     fn open(
         &mut self,
         now: Time,
@@ -415,62 +360,6 @@ impl DataWorker {
             self.drained_by = Some(now.after(ms(DRAIN_MS)));
             self.step(now, Input::Drain, with);
         }
-    }
-
-    fn asked(
-        &mut self,
-        now: Time,
-        (from, token): (ActorId, u64),
-        message: &Bytes,
-        with: &mut With<'_>,
-    ) {
-        let refused = match (asked(message), &self.machine) {
-            (_, None) => Status::new(Code::Unavailable, "connection refused"),
-            (Err(status), _) => status,
-            (Ok(ask), Some(_)) => {
-                let round = match &ask {
-                    Ask::Element(ask) => ask.round,
-                    _ => None,
-                };
-                let call = CallId::new(self.next_call);
-                self.next_call = self.next_call.saturating_add(1);
-                self.asks.insert(call, Asker { from, token, round });
-                self.most_asks = self.most_asks.max(self.asks.len() as u64);
-                return self.step(now, Input::Asked { call, ask }, with);
-            }
-        };
-        serve(Asker { from, token, round: None }, Err(refused), with);
-    }
-
-    /// Nobody waits for an element any more.
-    fn withdrawn(&mut self, now: Time, (from, token): (ActorId, u64), with: &mut With<'_>) {
-        let mut asks = self.asks.iter();
-        let of = asks.find(|(_, asker)| (asker.from, asker.token) == (from, token));
-        let Some(call) = of.map(|(call, _)| *call) else {
-            return;
-        };
-        self.asks.remove(&call);
-        if let Some(at) = self.leaving.iter().position(|leaving| leaving.call == call)
-            && let Some(leaving) = self.leaving.remove(at)
-        {
-            with.tally.mark(Mark::ElementPutBack);
-            if let Some(id) = id_of(&leaving.element) {
-                with.acts.push(Act::Elements(OfElements::PutBack(id)));
-            }
-        }
-        self.step(now, Input::Cancel { call }, with);
-    }
-}
-
-fn serve(asker: Asker, answer: Result<Bytes, Status>, with: &mut With<'_>) {
-    with.acts.push(Act::Serve { to: asker.from, token: asker.token, answer });
-}
-
-/// Who an encoded element is.
-fn id_of(element: &Bytes) -> Option<ElementId> {
-    match fetched(element).ok()? {
-        Fetched::Element(element) => identified(&element),
-        Fetched::End | Fetched::Skip => None,
     }
 }
 
