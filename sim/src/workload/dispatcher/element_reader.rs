@@ -97,7 +97,8 @@ impl ElementReader {
             let late = Status::new(Code::DeadlineExceeded, "no answer in time");
             self.failed(now, what, late, with);
         }
-        while self.consuming.pop_front_if(|at| *at <= now).is_some() {
+        while self.consuming.front().is_some_and(|at| *at <= now) {
+            self.consuming.pop_front();
             self.step(now, Input::Wanted { deliveries: 1 }, with);
             if !with.calm && with.stream.chance(shape.leaves) {
                 self.close(now, with);

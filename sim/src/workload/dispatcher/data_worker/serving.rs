@@ -34,7 +34,10 @@ pub(super) struct Leaving {
 impl DataWorker {
     /// Elements leave whose time has come.
     pub(super) fn let_leave(&mut self, now: Time, with: &mut With<'_>) {
-        while let Some(leaving) = self.leaving.pop_front_if(|leaving| leaving.at <= now) {
+        while self.leaving.front().is_some_and(|leaving| leaving.at <= now) {
+            let Some(leaving) = self.leaving.pop_front() else {
+                return;
+            };
             let Leaving { call, element, .. } = leaving;
             if let Some(asker) = self.asks.remove(&call) {
                 if let Some(id) = id_of(&element) {
