@@ -305,22 +305,26 @@ fn it_says_that_there_are_no_workers() {
 /// more often at once than may be, and its end not be known, once the dispatcher names it again.
 #[test]
 fn a_task_that_comes_back_has_the_calls_it_had() {
-    let mut world = begun(&config(2, 8), &[9]);
-    let reader = &mut world.readers[0];
-    reader.want(world.now, 8);
-    assert_eq!(reader.fetches.len(), 2);
-    let gone = std::mem::take(&mut world.tasks);
+    let mut world = begun(&config(2, 8), &[9, 9]);
+    let id = TaskId::new(4000);
+    let asked = |world: &World| {
+        let fetches = world.readers[0].fetches.iter();
+        fetches.filter(|(_, fetch)| fetch.task == id).count()
+    };
     let beat = |world: &mut World| {
         world.wait(1000);
         while !world.readers[0].asks.is_empty() {
             world.ask(0, 0);
         }
     };
+    assert_eq!(asked(&world), 2);
+    let gone = world.tasks.remove(&id).unwrap();
     beat(&mut world);
     let reader = &mut world.readers[0];
-    let (rpc, _) = reader.fetches.remove(0);
+    let at = reader.fetches.iter().position(|(_, fetch)| fetch.task == id).unwrap();
+    let (rpc, _) = reader.fetches.remove(at);
     reader.answer(world.now, rpc, Err(unavailable()));
-    world.tasks = gone;
+    world.tasks.insert(id, gone);
     beat(&mut world);
-    assert_eq!(world.readers[0].fetches.len(), 2, "one is there still, and one more");
+    assert_eq!(asked(&world), 2, "one is there still, and one more");
 }
