@@ -224,7 +224,17 @@ impl DataWorker {
             }
             Effect::Produce { run, from, room_bytes } => {
                 let at = now.after(ms(make_ms(with)));
+                let by = self.now_living();
                 if let Some(production) = self.runs.get_mut(&run) {
+                    let task = production.task;
+                    // A worker may have two tasks of an iteration, one of which was given up: only
+                    // here is it told which of them has the split.
+                    if let (Some(split), Some(iteration)) =
+                        (production.begins(from), self.iterations.get(&task))
+                    {
+                        let took = OfElements::Took(by, task, *iteration, split);
+                        with.acts.push(Act::Elements(took));
+                    }
                     production.work = Some((at, Work::Make(from, room_bytes)));
                 }
             }
@@ -322,14 +332,6 @@ impl DataWorker {
                         with.acts.push(Act::Elements(OfElements::Dropped(by, *task)));
                     }
                     new.iter_mut().for_each(|task| self.know(task));
-                }
-                (Request::Split { iteration }, Ok(worker::Reply::Split(Some(split)))) => {
-                    let mut tasks = self.iterations.iter();
-                    if let Some((task, _)) = tasks.find(|(_, of)| *of == iteration) {
-                        let split = split.cast_unsigned();
-                        let took = OfElements::Took(by, *task, *iteration, split);
-                        with.acts.push(Act::Elements(took));
-                    }
                 }
                 _ => {}
             }

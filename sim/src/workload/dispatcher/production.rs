@@ -37,6 +37,17 @@ impl Production {
         Self { made, task, compressed, work: None, count: 0, split: None }
     }
 
+    /// The split that it begins with these elements, if it does.
+    pub(super) fn begins(&self, from: From) -> Option<u64> {
+        match from {
+            From::Split(split) => {
+                let split = split.cast_unsigned();
+                self.split.is_none_or(|(of, _)| of != split).then_some(split)
+            }
+            From::Stream | From::Rest => None,
+        }
+    }
+
     /// Takes what is done by then.
     pub(super) fn take_due(&mut self, now: Time) -> Option<Work> {
         let (_, work) = self.work.filter(|(at, _)| *at <= now)?;
