@@ -65,6 +65,8 @@ pub(super) struct Elements {
     tasks: BTreeMap<(WorkerLife, TaskId), Task>,
     readers: BTreeMap<ReaderLife, Reader>,
     clients: BTreeMap<ClientId, IterationId>,
+    /// Iterations of which a lost split was handed out again.
+    repeated: BTreeSet<IterationId>,
 }
 
 impl Elements {
@@ -76,6 +78,7 @@ impl Elements {
             tasks: BTreeMap::new(),
             readers: BTreeMap::new(),
             clients: BTreeMap::new(),
+            repeated: BTreeSet::new(),
         }
     }
 
@@ -246,7 +249,8 @@ impl Elements {
 
     /// Whether a worker with a task of an iteration was given up, and its task with it.
     fn is_given_up(&self, iteration: IterationId) -> bool {
-        self.tasks.values().any(|task| task.iteration == iteration && task.is_dropped)
+        let dropped = |task: &Task| task.iteration == iteration && task.is_dropped;
+        self.repeated.contains(&iteration) || self.tasks.values().any(dropped)
     }
 
     /// The tasks that were handed a split.
@@ -426,8 +430,14 @@ impl Oracle for Elements {
         match seen {
             Seen::Elements(what) => self.happened(&shape, what, shadow),
             Seen::Recorded { record: Record::Dispatcher(record), .. } => {
-                if let dispatcher::Record::AcquireClient { id, iteration, .. } = record {
-                    self.clients.insert(*id, *iteration);
+                match record {
+                    dispatcher::Record::AcquireClient { id, iteration, .. } => {
+                        self.clients.insert(*id, *iteration);
+                    }
+                    dispatcher::Record::RepeatSplit { iteration, .. } => {
+                        self.repeated.insert(*iteration);
+                    }
+                    _ => {}
                 }
                 Ok(())
             }
