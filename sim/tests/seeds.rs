@@ -5,7 +5,7 @@ use std::process::Command;
 use rondo_sim::fault::Fault;
 use rondo_sim::mark::Mark;
 use rondo_sim::rng::{Source, Tape};
-use rondo_sim::swarm::Swarm;
+use rondo_sim::swarm::{Ending, Swarm};
 use rondo_sim::world::{Outcome, RunOptions, run};
 
 /// Without optimisation a seed takes ten times as long.
@@ -103,4 +103,26 @@ fn the_whole_configuration_is_printed() {
     {
         assert!(text.contains(word), "{word} is missing in {text}");
     }
+}
+
+/// Found by seeds 21714, 52244 and 54105: three who read by split as a group, and room for two. Those
+/// who had come in waited for the third for ever.
+#[test]
+fn where_all_must_get_on_there_is_room_for_those_who_read_together() {
+    let mut together = 0;
+    for seed in (0..3000).chain([21_714, 52_244, 54_105]) {
+        let source = Source::seed(seed);
+        let (swarm, _) = Swarm::draw(&source);
+        let by_split = swarm.reading.filter(|shape| shape.grouped).map(|shape| shape.readers);
+        let in_rounds = swarm.elements.filter(|shape| shape.rounds).map(|shape| shape.readers);
+        let Some(readers) = by_split.or(in_rounds).filter(|_| swarm.ending == Ending::Heal) else {
+            continue;
+        };
+        let (other, _) = swarm.other_settings(&mut source.stream("other-settings", 0));
+        for settings in [&swarm.settings, &other] {
+            assert!(settings.bounds.clients >= readers as usize, "seed {seed}: {readers} readers");
+        }
+        together += 1;
+    }
+    assert!(together > 100, "hardly anybody reads together: {together}");
 }

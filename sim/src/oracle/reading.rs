@@ -271,9 +271,11 @@ impl Oracle for Reading {
             return Ok(());
         }
         match seen {
-            Seen::Taken { by, request: Request::HoldSplits(_), .. } if !by.honest => {
-                // It speaks for another that has its number on this disk.
-                self.shape = None;
+            Seen::Taken { by, request: Request::HoldSplits(request), .. } if !by.honest => {
+                // If another has its number on this disk, it has spoken for that one.
+                if shadow.state().clients().contains_key(&request.client) {
+                    self.shape = None;
+                }
                 Ok(())
             }
             Seen::Taken { call, request: Request::HoldSplits(request), .. } => {

@@ -1,6 +1,6 @@
 //! A configuration from decisions. Edges are met in seconds when limits are small.
 
-use rondo_core::dispatcher::Config;
+use rondo_core::dispatcher::{Bounds, Config};
 use rondo_core::time::Duration;
 
 use super::{
@@ -33,6 +33,7 @@ impl Swarm {
             None => {
                 let mut swarm = Self::drawn(&mut stream, &mut relays);
                 swarm.read_by_element(ElementsShape::draw(&mut elements));
+                swarm.settings.bounds = swarm.with_room(swarm.settings.bounds);
                 swarm
             }
         };
@@ -113,6 +114,18 @@ impl Swarm {
         self.elements = elements;
     }
 
+    /// Where all of those who read together have to get on in the end, the node has room for them at
+    /// once: whoever has come in waits for the others, and would wait for ever.
+    fn with_room(&self, bounds: Bounds) -> Bounds {
+        if self.ending != Ending::Heal {
+            return bounds;
+        }
+        let by_split = self.reading.filter(|shape| shape.grouped).map(|shape| shape.readers);
+        let in_rounds = self.elements.filter(|shape| shape.rounds).map(|shape| shape.readers);
+        let together = by_split.into_iter().chain(in_rounds).sum::<u32>() as usize;
+        Bounds { clients: bounds.clients.max(together), ..bounds }
+    }
+
     /// Where consumers read together, workers come and go more often: only then have they to agree on
     /// something.
     fn come_and_go(&mut self, s: &mut Stream) {
@@ -191,7 +204,7 @@ impl Swarm {
     /// Who may register stays, so that it is known who must get on.
     pub fn other_settings(&self, s: &mut Stream) -> (Config, JournalShape) {
         let worker_addresses = self.settings.worker_addresses.clone();
-        let bounds = settings::bounds(s, self.ending);
+        let bounds = self.with_room(settings::bounds(s, self.ending));
         let reader_timeout = self.settings.reader_timeout;
         let drawn = settings::draw(s, self.workers);
         let settings = Config { worker_addresses, bounds, reader_timeout, ..drawn };

@@ -68,8 +68,8 @@ impl World {
         }
         self.trace.hash(self.now_ns, u64::from(from), u64::from(to));
         match letter {
-            Letter::Request { of, copy, request } if self.node.node.is_some() => {
-                self.take(of, copy, request);
+            Letter::Request { of, copy, disk, request } if self.node.node.is_some() => {
+                self.take(of, (copy, disk), request);
             }
             Letter::Request { of, .. } => self.refuse_call(of, "the server has not started"),
             Letter::Cancel(of) => self.cancel(of),
@@ -334,8 +334,10 @@ impl World {
         if let Some(relay) = self.relay_of(of.actor) {
             return self.call_relay(relay, of, kind, request);
         }
+        let mut disk = 0;
         if let Some(machine) = self.actors.get_mut(of.actor as usize) {
             machine.open.push((of.token, kind));
+            disk = machine.disk;
         }
         if self.faults_on() && self.chance(Fault::ConnectRefused, 10) {
             self.struck(Fault::ConnectRefused, of.actor + 1, String::new);
@@ -344,7 +346,7 @@ impl World {
         if self.faults_on() && self.chance(Fault::ConnectHang, 10) {
             return self.struck(Fault::ConnectHang, of.actor + 1, String::new);
         }
-        self.post(of.actor + 1, NODE, Letter::Request { of, copy: false, request });
+        self.post(of.actor + 1, NODE, Letter::Request { of, copy: false, disk, request });
     }
 
     fn give_up(&mut self, of: CallOf) {
@@ -468,7 +470,9 @@ impl World {
 /// A letter that the network sends again by itself.
 fn copy_of(letter: &Letter) -> Letter {
     match letter.clone() {
-        Letter::Request { of, request, .. } => Letter::Request { of, copy: true, request },
+        Letter::Request { of, disk, request, .. } => {
+            Letter::Request { of, copy: true, disk, request }
+        }
         other => other,
     }
 }

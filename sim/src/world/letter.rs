@@ -21,8 +21,8 @@ pub(super) struct CallOf {
 /// What a message says.
 #[derive(Clone, Debug)]
 pub(super) enum Letter {
-    /// To the node.
-    Request { of: CallOf, copy: bool, request: Request },
+    /// To the node; and for which of its disks the caller spoke when it sent this.
+    Request { of: CallOf, copy: bool, disk: u32, request: Request },
     /// To the node: nobody waits for this any more.
     Cancel(CallOf),
     /// From the node.

@@ -24,11 +24,11 @@ const COORDINATION_CALLS: u64 = 1 << 62;
 const REREAD_EVERY: u64 = 1000;
 
 impl World {
-    /// The node takes a call.
-    pub(super) fn take(&mut self, of: CallOf, copy: bool, request: Request) {
+    /// The node takes a call, or a copy of one, sent by somebody who spoke for this disk of its.
+    pub(super) fn take(&mut self, of: CallOf, (copy, disk): (bool, u32), request: Request) {
         let call = self.number_call(&request);
         self.node.waiting.insert(call, of);
-        let by = self.caller(of, copy);
+        let by = self.caller(of, (copy, disk));
         self.take_numbered(call, by, copy, request);
     }
 
@@ -75,14 +75,15 @@ impl World {
         self.settle();
     }
 
-    fn caller(&self, of: CallOf, copy: bool) -> Caller {
+    fn caller(&self, of: CallOf, (copy, disk): (bool, u32)) -> Caller {
         let machine = self.actors.get(of.actor as usize);
         let waits = machine.is_some_and(|machine| {
             machine.life == of.life && machine.open.iter().any(|(token, _)| *token == of.token)
         });
-        // Whoever joined before the disk was replaced speaks for others without knowing it.
-        let honest = machine
-            .is_some_and(|machine| machine.role != Role::Rogue && machine.disk == self.node.disks);
+        // What was sent by somebody who had joined before the disk was replaced speaks for others
+        // without knowing it, whatever its sender has joined since.
+        let is_rogue = machine.is_none_or(|machine| machine.role == Role::Rogue);
+        let honest = !is_rogue && disk == self.node.disks;
         Caller { actor: of.actor, honest, stale: copy || !waits, relay: None }
     }
 
