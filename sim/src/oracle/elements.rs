@@ -67,6 +67,9 @@ pub(super) struct Elements {
     clients: BTreeMap<ClientId, IterationId>,
     /// Iterations of which a lost split was handed out again.
     repeated: BTreeSet<IterationId>,
+    /// Processes with tasks of a disk that was replaced: ids are given out again, and who asks such a
+    /// process for a task may get what it has of another one.
+    of_former_disk: BTreeSet<WorkerLife>,
 }
 
 impl Elements {
@@ -79,6 +82,7 @@ impl Elements {
             readers: BTreeMap::new(),
             clients: BTreeMap::new(),
             repeated: BTreeSet::new(),
+            of_former_disk: BTreeSet::new(),
         }
     }
 
@@ -349,6 +353,9 @@ impl Elements {
                     | Code::InvalidArgument
                     | Code::Unknown
             );
+            // Until whoever has begun before its disk was replaced is started anew.
+            let is_mixed_up = self.of_former_disk.difference(&self.ended).next().is_some();
+            let is_bad = is_bad && !(is_mixed_up && status.code == Code::FailedPrecondition);
             return if is_bad { Err(format!("{by:?} was told {status}")) } else { Ok(()) };
         }
         if let Some(waiting) = self.readers.get(&by).and_then(|of| of.waiting.front()) {
@@ -406,6 +413,7 @@ impl Elements {
             // Another disk: ids stand for something else from here on.
             self.clients.clear();
             self.tasks.values_mut().for_each(|task| task.is_dropped = true);
+            self.of_former_disk.extend(self.tasks.keys().map(|(by, _)| *by));
         }
     }
 }

@@ -325,15 +325,14 @@ impl DataWorker {
         if let Some((rpc, request)) = self.calls.take(token) {
             let mut result = answer.and_then(|reply| told(&request, reply));
             let by = self.now_living();
-            match (&request, &mut result) {
-                (Request::Heartbeat { .. }, Ok(worker::Reply::Tasks { new, deleted })) => {
-                    self.got_on_at = now;
-                    for task in deleted {
-                        with.acts.push(Act::Elements(OfElements::Dropped(by, *task)));
-                    }
-                    new.iter_mut().for_each(|task| self.know(task));
+            if let (Request::Heartbeat { .. }, Ok(worker::Reply::Tasks { new, deleted })) =
+                (&request, &mut result)
+            {
+                self.got_on_at = now;
+                for task in deleted {
+                    with.acts.push(Act::Elements(OfElements::Dropped(by, *task)));
                 }
-                _ => {}
+                new.iter_mut().for_each(|task| self.know(task));
             }
             let is_beat = matches!(request, Request::Heartbeat { .. }) && result.is_ok();
             self.told(now, rpc, result, with);
