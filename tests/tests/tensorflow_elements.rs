@@ -1,6 +1,18 @@
-//! TensorFlow reads what is written here.
+//! TensorFlow reads the elements and specs that are written here.
 
-use std::env;
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a failed unwrap is a failed test"
+)]
+
+#[path = "../../proto/tests/elements/cases.rs"]
+#[allow(dead_code, reason = "the other tests over these cases use more of it")]
+mod cases;
+
 use std::fs;
 use std::process::Command;
 
@@ -9,20 +21,14 @@ use prost::Message;
 use rondo_core::element::Element;
 use rondo_proto::element::{decode_spec, encode_compressed, encode_spec, encode_uncompressed};
 use rondo_proto::tf::data as wire;
+use rondo_tests::tensorflow;
 use serde_json::{Value, json};
 use wire::get_element_response::Element as Form;
 
-use crate::{described, folder, hex, recorded, unhex};
+use cases::{described, folder, recorded, unhex};
 
-/// A Python with TensorFlow, or nothing after saying why there is none.
-fn python() -> Option<std::ffi::OsString> {
-    let python = env::var_os("RONDO_TENSORFLOW_PYTHON");
-    if python.is_none() {
-        let required = env::var_os("RONDO_TENSORFLOW_REQUIRED").is_some_and(|set| !set.is_empty());
-        assert!(!required, "TensorFlow is required here: set RONDO_TENSORFLOW_PYTHON");
-        println!("skipped: RONDO_TENSORFLOW_PYTHON names no Python with TensorFlow");
-    }
-    python
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The element in the answer, by itself.
@@ -46,7 +52,7 @@ fn written(case: &Value) -> Value {
 
 #[test]
 fn tensorflow_reads_what_is_written() {
-    let Some(python) = python() else {
+    let Some(python) = tensorflow::python() else {
         return;
     };
     let (elements, specs) = (recorded("elements.json"), recorded("specs.json"));
