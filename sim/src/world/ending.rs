@@ -53,6 +53,8 @@ impl World {
         self.node.loop_left = 0;
         self.queue.plan(self.now_ns, Event::ResumeNode);
         self.heal_relays();
+        // What a worker of the former disk told a reader of a task may be of another one by its id.
+        let misled = self.swarm.elements.is_some() && self.has_workers_of_before();
         for actor in 0..self.machines_of_actors() {
             let Some(machine) = self.actors.get_mut(actor as usize) else {
                 continue;
@@ -60,7 +62,8 @@ impl World {
             machine.slow_until_ns = 0;
             // Whoever began before the disk was replaced is started anew, as operators are told to.
             let is_told = { matches!(machine.role, Role::Consumer | Role::Worker | Role::Reader) };
-            if is_told && machine.disk != self.node.disks {
+            let may_be_misled = misled && matches!(machine.role, Role::Reader);
+            if may_be_misled || is_told && machine.disk != self.node.disks {
                 self.kill_actor(actor);
             }
             match self.being(actor) {
@@ -69,6 +72,12 @@ impl World {
                 Being::Down => self.queue.plan(self.now_ns, Event::Reborn(actor, false)),
             }
         }
+    }
+
+    /// Whether a worker began before the disk was replaced.
+    fn has_workers_of_before(&self) -> bool {
+        let disks = self.node.disks;
+        self.actors.iter().any(|it| matches!(it.role, Role::Worker) && it.disk != disks)
     }
 
     fn machines_of_actors(&self) -> u32 {
