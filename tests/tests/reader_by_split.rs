@@ -123,6 +123,10 @@ async fn in_order_from_any_number_of_workers_and_in_batches() {
     assert_eq!(sizes.len() as u64, full + 1);
     assert!(sizes.iter().rev().skip(1).all(|size| *size == 7) && sizes.ends_with(&[last]));
     reader.checkpoint("all").await.unwrap();
+    // By now it has left the job, and still knows.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let counts = reader.progress().await.report.counts;
+    assert_eq!(counts.records, RECORDS.unsigned_abs(), "{counts:?}");
     reader.close().await;
     // Finished is finished: nobody reads this repetition again.
     let mut late = bed.reader("batches").open().await.unwrap();

@@ -1,8 +1,8 @@
 //! The reader's loop: one owner of the machine, fed by the application, answers and the clock.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rondo_core::dispatcher::GetOrCreateJob;
@@ -61,6 +61,8 @@ pub(super) struct Ends {
     pub(super) task: JoinHandle<()>,
     /// All was read and acknowledged.
     pub(super) has_read_all: Arc<AtomicBool>,
+    /// How far it came, once it has left.
+    pub(super) last_report: Arc<OnceLock<Report>>,
 }
 
 /// Starts the loop, which ends when the reader has left: at its end, when it is closed, or when
@@ -70,6 +72,7 @@ pub(super) fn drive(config: Config, source: Source, clock: Clock, mut entropy: E
     let (tell, told) = mpsc::unbounded_channel();
     let reader = Reader::new(config, entropy.next());
     let has_read_all = Arc::new(AtomicBool::new(false));
+    let last_report = Arc::new(OnceLock::new());
     let driver = Driver {
         reader,
         source: Arc::new(source),
@@ -82,8 +85,10 @@ pub(super) fn drive(config: Config, source: Source, clock: Clock, mut entropy: E
         calls: 0,
         is_closed: false,
         has_read_all: Arc::clone(&has_read_all),
+        last_report: Arc::clone(&last_report),
     };
-    Ends { happened: sender, told, task: tokio::spawn(driver.run(happened)), has_read_all }
+    let task = tokio::spawn(driver.run(happened));
+    Ends { happened: sender, told, task, has_read_all, last_report }
 }
 
 /// A call or a stream under way.
@@ -107,10 +112,17 @@ struct Driver {
     /// The application wants no more.
     is_closed: bool,
     has_read_all: Arc<AtomicBool>,
+    last_report: Arc<OnceLock<Report>>,
 }
 
 impl Driver {
     async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>) {
+        self.drive(&mut happened).await;
+        // Whoever asks from now on gets no answer, and looks here.
+        let _ = self.last_report.set(self.reader.report(self.clock.now()));
+    }
+
+    async fn drive(&mut self, happened: &mut mpsc::UnboundedReceiver<Happened>) {
         self.step(Input::Tick);
         while !self.reader.is_over() {
             let (clock, next) = (self.clock, self.reader.deadline());

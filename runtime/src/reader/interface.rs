@@ -1,7 +1,7 @@
 //! A reader as its application holds it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -69,6 +69,8 @@ pub struct Handle {
     opened: Instant,
     /// All was read and acknowledged.
     has_read_all: Arc<AtomicBool>,
+    /// How far it came, once it has left.
+    last_report: Arc<OnceLock<Report>>,
 }
 
 /// How far a reader has come.
@@ -118,6 +120,7 @@ impl Reader {
             job: builder.job,
             opened: Instant::now(),
             has_read_all: Arc::clone(&ends.has_read_all),
+            last_report: Arc::clone(&ends.last_report),
         };
         let deliveries = Deliveries::of(ends, dataset.clone(), builder.acknowledges_by_hand);
         Ok(Self { deliveries, handle, is_by_split, metadata, dataset })
@@ -244,7 +247,11 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         // As above.
         let _ = self.happened.send(Happened::Report(reply));
-        let report = answer.await.unwrap_or_default();
+        let report = match answer.await {
+            Ok(report) => report,
+            // It has left.
+            Err(_) => self.last_report.get().cloned().unwrap_or_default(),
+        };
         Progress { report, elapsed: self.opened.elapsed() }
     }
 }
