@@ -199,8 +199,11 @@ impl World {
     fn perform(self: &Arc<Self>, id: ActorId, act: Act) {
         match act {
             Act::Call { token, request } => self.call(id, token, request),
-            // In this world nobody asks the coordination service, nor reads by split.
+            // In this world nobody asks the coordination service, nor reads by split, nor with
+            // machines of ours.
             Act::Coordinate { .. } | Act::End | Act::Delivered(_) | Act::ReadEnded { .. } => {}
+            Act::Fetch { .. } | Act::Withdraw { .. } | Act::Serve { .. } => {}
+            Act::Elements(_) | Act::Violated(_) => {}
             Act::GiveUp { token } => {
                 let call = self.cast().player(id).and_then(|player| player.calls.remove(&token));
                 if let Some((tag, call)) = call {
