@@ -89,6 +89,14 @@ numeric_id!(
     CallId(u64)
 );
 numeric_id!(
+    /// A step: one run of a graph, whose tensors pass through one rendezvous.
+    StepId(i64)
+);
+numeric_id!(
+    /// A request of a worker for another one's tensor, drawn by who asks; 0 tells nothing.
+    RequestId(i64)
+);
+numeric_id!(
     /// Log sequence number: a record's position in the journal. The first record has 1; 0 means
     /// "no record".
     Lsn(u64)

@@ -2,7 +2,7 @@
 //!
 //! `D` numbers speak of the dispatcher, `C` numbers of the coordination service, `N` numbers of the
 //! node around them, `R` numbers of a relay, `W` numbers of a worker, `E` numbers of a reader by
-//! element. Each machine keeps its own list; here they are checked together. A check looks at the
+//! element, `V` numbers of a rendezvous. Each machine keeps its own list; here they are checked together. A check looks at the
 //! whole state, so it is for tests, simulation and debug builds, not for every step in production.
 
 use alloc::string::String;
@@ -13,6 +13,8 @@ use crate::coordination::{self, Coordination};
 use crate::dispatcher::{self, Dispatcher, State};
 use crate::reader::{self, Reader};
 use crate::relay::{self, Relay};
+#[cfg(test)]
+use crate::rendezvous;
 use crate::worker::{self, Worker};
 
 /// Something that must always hold of an `S`.
@@ -68,7 +70,7 @@ pub const OF_WORKER: &[Invariant<Worker>] = worker::WORKER_INVARIANTS;
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_state(state: &State) -> Result<(), Violation> {
-    check(OF_STATE, state)
+    check_each(OF_STATE, state)
 }
 
 /// Checks the dispatcher with its durable state.
@@ -77,7 +79,7 @@ pub fn check_state(state: &State) -> Result<(), Violation> {
 /// The first invariant that does not hold.
 pub fn check_dispatcher(dispatcher: &Dispatcher) -> Result<(), Violation> {
     check_state(dispatcher.state())?;
-    check(OF_DISPATCHER, dispatcher)
+    check_each(OF_DISPATCHER, dispatcher)
 }
 
 /// Checks the coordination service's durable state.
@@ -85,7 +87,7 @@ pub fn check_dispatcher(dispatcher: &Dispatcher) -> Result<(), Violation> {
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_coordination_state(state: &coordination::State) -> Result<(), Violation> {
-    check(OF_COORDINATION_STATE, state)
+    check_each(OF_COORDINATION_STATE, state)
 }
 
 /// Checks the coordination service with its durable state.
@@ -94,7 +96,7 @@ pub fn check_coordination_state(state: &coordination::State) -> Result<(), Viola
 /// The first invariant that does not hold.
 pub fn check_coordination(service: &Coordination) -> Result<(), Violation> {
     check_coordination_state(service.state())?;
-    check(OF_COORDINATION, service)
+    check_each(OF_COORDINATION, service)
 }
 
 /// Checks the node with all that is in it.
@@ -104,7 +106,7 @@ pub fn check_coordination(service: &Coordination) -> Result<(), Violation> {
 pub fn check_all(node: &Node) -> Result<(), Violation> {
     check_dispatcher(node.dispatcher())?;
     check_coordination(node.coordination())?;
-    check(OF_NODE, node)
+    check_each(OF_NODE, node)
 }
 
 /// Checks a relay.
@@ -112,7 +114,7 @@ pub fn check_all(node: &Node) -> Result<(), Violation> {
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_relay(relay: &Relay) -> Result<(), Violation> {
-    check(OF_RELAY, relay)
+    check_each(OF_RELAY, relay)
 }
 
 /// Checks a reader.
@@ -120,7 +122,7 @@ pub fn check_relay(relay: &Relay) -> Result<(), Violation> {
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_reader(reader: &Reader) -> Result<(), Violation> {
-    check(OF_READER, reader)
+    check_each(OF_READER, reader)
 }
 
 /// Checks a worker.
@@ -128,10 +130,10 @@ pub fn check_reader(reader: &Reader) -> Result<(), Violation> {
 /// # Errors
 /// The first invariant that does not hold.
 pub fn check_worker(worker: &Worker) -> Result<(), Violation> {
-    check(OF_WORKER, worker)
+    check_each(OF_WORKER, worker)
 }
 
-fn check<S>(invariants: &[Invariant<S>], of: &S) -> Result<(), Violation> {
+pub(crate) fn check_each<S>(invariants: &[Invariant<S>], of: &S) -> Result<(), Violation> {
     invariants.iter().try_for_each(|invariant| {
         (invariant.check)(of).map_err(|text| Violation {
             number: invariant.number,
@@ -156,7 +158,9 @@ mod tests {
             .chain(OF_COORDINATION.iter().map(|i| i.number))
             .chain(OF_NODE.iter().map(|i| i.number))
             .chain(OF_RELAY.iter().map(|i| i.number))
+            .chain(OF_READER.iter().map(|i| i.number))
             .chain(OF_WORKER.iter().map(|i| i.number))
+            .chain(rendezvous::invariants::<()>().iter().map(|i| i.number))
             .collect();
         let distinct: BTreeSet<_> = numbers.iter().collect();
         assert_eq!(distinct.len(), numbers.len());

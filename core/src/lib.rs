@@ -22,6 +22,7 @@ pub mod limits;
 pub mod log;
 pub mod reader;
 pub mod relay;
+pub mod rendezvous;
 pub mod stamp;
 pub mod status;
 pub mod time;

@@ -134,6 +134,11 @@ pub const WORKER_TASKS_MAX: usize = HEARTBEAT_ITEMS_MAX;
 pub const TASKS_REMEMBERED_MAX: usize = 1 << 20;
 /// Trainers that share one task.
 pub const TRAINERS_MAX: usize = 1 << 12;
+/// Longest key of a rendezvous, in bytes.
+pub const RENDEZVOUS_KEY_BYTES_MAX: usize = 8192;
+/// Of a step that ends or begins, as many waiting calls and held tensors are seen to in one step of the
+/// machine; the rest follows in the next ones at the same time.
+pub const RENDEZVOUS_ITEMS_PER_STEP_MAX: usize = 256;
 
 const _: () = assert!(0 < KEY_WAITS_MAX && KEY_WAITS_MAX < PARKED_CALLS_MAX);
 const _: () = assert!(VALUE_INLINE_BYTES_MAX < VALUE_BYTES_MAX);

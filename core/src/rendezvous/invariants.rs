@@ -1,0 +1,223 @@
+//! What holds of a rendezvous between two steps of it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+
+use super::calls::Place;
+use super::machine::Rendezvous;
+use super::room::Held;
+use super::step::{Answer, Contents, Deferred};
+use super::table::Queue;
+use crate::ids::{CallId, RequestId};
+use crate::invariant::{Invariant, Violation, check_each};
+
+/// Checks a rendezvous.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn check<T: Clone>(rendezvous: &Rendezvous<T>) -> Result<(), Violation> {
+    check_each(&invariants(), rendezvous)
+}
+
+/// The invariants of a rendezvous.
+pub(crate) fn invariants<T: Clone>() -> [Invariant<Rendezvous<T>>; 6] {
+    let of = |number, sentence, check| Invariant { number, sentence, check };
+    [
+        of("V1", "each call that waits stands in one place, and nobody else stands there", waiting),
+        of("V2", "what is held is what is in steps, and what is left of those that ended", held),
+        of("V3", "bounds on steps, calls and tensors are kept, but for what is on its way", bounds),
+        of("V4", "senders wait for room where their tensors are, and only those", parked),
+        of("V5", "each request whose answer is kept or awaited is in its step", kept),
+        of(
+            "V6",
+            "a step that ended holds nothing, and one not initialised has an empty table",
+            phases,
+        ),
+    ]
+}
+
+/// All contents: of steps, and of those that ended.
+fn all<T: Clone>(rendezvous: &Rendezvous<T>) -> impl Iterator<Item = &Contents<T>> {
+    let ended = rendezvous.ended.iter().map(|ended| &ended.contents);
+    rendezvous.steps.values().map(|step| &step.contents).chain(ended)
+}
+
+/// Who waits in some contents, and whether that is a sender with its tensor in the table.
+fn calls_in<T>(contents: &Contents<T>) -> impl Iterator<Item = CallId> {
+    let queues = contents.table.queues.values().flat_map(|queue| {
+        let (sent, waiting) = match queue {
+            Queue::Sent(line) => (Some(line.iter().filter_map(|(_, sent)| sent.sender)), None),
+            Queue::Waiting(line) => (None, Some(line.iter().map(|(_, waiter)| waiter.call))),
+        };
+        sent.into_iter().flatten().chain(waiting.into_iter().flatten())
+    });
+    let deferred = contents.deferred.values().filter_map(|deferred| match deferred {
+        Deferred::Send { sender, .. } => *sender,
+        Deferred::Recv { call, .. } | Deferred::RecvLocal { call, .. } => Some(*call),
+    });
+    let followers = contents.kept.values().flat_map(|kept| match &kept.answer {
+        Answer::Awaited { followers } => followers.as_slice(),
+        Answer::Given(_) => &[],
+    });
+    queues.chain(deferred).chain(contents.fetches.iter().copied()).chain(followers.copied())
+}
+
+fn waiting<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
+    let mut found = BTreeSet::new();
+    for call in all(of).flat_map(calls_in) {
+        if !found.insert(call) {
+            return Err(format!("call {call} stands in two places"));
+        }
+    }
+    let known: BTreeSet<CallId> = of.calls.pending.keys().copied().collect();
+    if let Some(call) = known.symmetric_difference(&found).next() {
+        return Err(format!("call {call} is either known or stands somewhere, not both"));
+    }
+    let odd = of.calls.pending.iter().find(|(call, pending)| {
+        let is_due = pending.due.is_none_or(|due| of.calls.dues.contains(&(due, **call)));
+        !is_due
+    });
+    match odd {
+        Some((call, _)) => Err(format!("call {call} has a time at which nobody looks")),
+        None => Ok(()),
+    }
+}
+
+/// What counts as held in some contents.
+fn held_in<T>(contents: &Contents<T>) -> Held {
+    let mut held = Held::default();
+    for queue in contents.table.queues.values() {
+        if let Queue::Sent(line) = queue {
+            let counted = line.iter().filter(|(_, sent)| sent.sender.is_none());
+            counted.for_each(|(_, sent)| held.add(sent.value.bytes));
+        }
+    }
+    for deferred in contents.deferred.values() {
+        if let Deferred::Send { value, sender: None, .. } = deferred {
+            held.add(value.bytes);
+        }
+    }
+    for kept in contents.kept.values() {
+        if let Answer::Given(delivery) = &kept.answer {
+            held.add(delivery.value.bytes);
+        }
+    }
+    held
+}
+
+fn held<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
+    for (id, step) in &of.steps {
+        let found = held_in(&step.contents);
+        if step.held != found {
+            return Err(format!("step {id} counts {:?} and holds {found:?}", step.held));
+        }
+    }
+    let mut sum = Held::default();
+    for contents in all(of) {
+        let Held { tensors, bytes } = held_in(contents);
+        sum = Held {
+            tensors: sum.tensors.saturating_add(tensors),
+            bytes: sum.bytes.saturating_add(bytes),
+        };
+    }
+    if of.room.held == sum {
+        return Ok(());
+    }
+    Err(format!("{:?} are counted and {sum:?} are there", of.room.held))
+}
+
+fn bounds<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
+    let (steps, calls) = (of.steps.len(), of.calls.pending.len());
+    if steps > of.config.steps_max {
+        return Err(format!("{steps} steps"));
+    }
+    if calls > of.config.calls_max {
+        return Err(format!("{calls} calls wait"));
+    }
+    let is_kept = |contents: &Contents<T>| {
+        contents.kept.values().any(|kept| matches!(kept.answer, Answer::Given(_)))
+    };
+    let over = of.steps.iter().find(|(_, step)| {
+        let Held { tensors, bytes } = step.held;
+        let is_over = tensors > of.config.step_tensors_max || bytes > of.config.step_bytes_max;
+        is_over && !is_kept(&step.contents)
+    });
+    if let Some((id, step)) = over {
+        return Err(format!("step {id} holds {:?}", step.held));
+    }
+    let Held { tensors, bytes } = of.room.held;
+    let is_over = tensors > of.config.tensors_max || bytes > of.config.bytes_max;
+    if is_over && !all(of).any(is_kept) {
+        return Err(format!("{:?} are held", of.room.held));
+    }
+    Ok(())
+}
+
+fn parked<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
+    for (id, step) in &of.steps {
+        let mut numbers = BTreeMap::new();
+        for queue in step.contents.table.queues.values() {
+            if let Queue::Sent(line) = queue {
+                let senders = line.iter().filter_map(|(number, sent)| Some((number, sent.sender?)));
+                numbers.extend(senders);
+            }
+        }
+        let mine = of.room.parked.iter().filter(|(_, parked)| parked.serial == step.serial);
+        let mine: BTreeMap<u64, CallId> = mine.map(|(number, it)| (*number, it.call)).collect();
+        if mine != numbers {
+            return Err(format!(
+                "of step {id} {mine:?} wait for room, and {numbers:?} are in its table"
+            ));
+        }
+        let lost = mine.keys().find(|number| {
+            step.contents.parked.contains(number) == of.room.by_all.contains(number)
+        });
+        if let Some(number) = lost {
+            return Err(format!("tensor {number} of step {id} waits for both bounds, or for none"));
+        }
+    }
+    Ok(())
+}
+
+fn kept<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
+    let known: BTreeSet<RequestId> = of.requests.kept.keys().copied().collect();
+    let found: BTreeSet<RequestId> = all(of).flat_map(|it| it.kept.keys().copied()).collect();
+    if let Some(request) = known.symmetric_difference(&found).next() {
+        return Err(format!("request {request} is either known or in a step, not both"));
+    }
+    let is_awaited = |call: &CallId, request: RequestId| {
+        let places = of.calls.pending.get(call).map(|pending| &pending.place);
+        matches!(places, Some(Place::Following { request: it }) if *it == request)
+    };
+    for (request, kept) in all(of).flat_map(|contents| &contents.kept) {
+        if let Answer::Awaited { followers } = &kept.answer
+            && let Some(call) = followers.iter().find(|call| !is_awaited(call, *request))
+        {
+            return Err(format!("call {call} follows request {request} and does not know it"));
+        }
+    }
+    Ok(())
+}
+
+fn phases<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
+    for (id, step) in &of.steps {
+        let contents = &step.contents;
+        if step.status.is_some() && !contents.is_empty() {
+            return Err(format!("step {id} was aborted, and there is something in it"));
+        }
+        let has_more = !contents.table.queues.is_empty() || !contents.fetches.is_empty();
+        if step.home.is_none() && has_more {
+            return Err(format!("step {id} is not initialised, and its table is not empty"));
+        }
+        let waits = step.home.is_some() && !contents.deferred.is_empty();
+        if waits != of.beginning.contains(id) {
+            return Err(format!("step {id} has something to do that nobody does"));
+        }
+        let is_looked_at = of.expiries.iter().any(|(_, it)| it == id);
+        if of.config.step_expiry.is_some() && !is_looked_at {
+            return Err(format!("step {id} is never given up"));
+        }
+    }
+    Ok(())
+}

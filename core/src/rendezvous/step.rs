@@ -1,0 +1,128 @@
+//! One step: which worker it is of, and what is in it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::device::Device;
+use super::key::Key;
+use super::refusal;
+use super::room::Held;
+use super::table::Table;
+use super::types::{Args, Delivery, Session, Value};
+use crate::ids::{CallId, RequestId};
+use crate::status::Status;
+use crate::time::Time;
+
+/// The worker that steps are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    pub(super) name: Arc<str>,
+}
+
+impl Home {
+    /// # Errors
+    /// When the name is not that of a worker.
+    pub(super) fn of(session: &Session) -> Result<Self, Status> {
+        let name = &session.worker_name;
+        let device = Device::parse(name);
+        if device.is_none_or(|device| device.worker().is_none() || device.kind().is_some()) {
+            return Err(refusal::no_worker_name(name));
+        }
+        Ok(Self { name: name.clone() })
+    }
+
+    /// Whether a device is one of this worker.
+    pub(super) fn has(&self, device: &Device<'_>) -> bool {
+        device.is_implicit()
+            || Device::parse(&self.name).is_some_and(|worker| worker.is_of_worker_of(device))
+    }
+}
+
+/// Something asked of a step that is not initialised.
+#[derive(Clone, Debug)]
+pub(super) enum Deferred<T> {
+    /// A tensor; its sender, if that waits for room.
+    Send { key: Key, args: Args, value: Value<T>, sender: Option<CallId> },
+    /// A receiver.
+    Recv { call: CallId, key: Key, args: Args },
+    /// A receiver of this worker's tensors; the request, if what answers it is kept.
+    RecvLocal { call: CallId, key: Key, kept: Option<RequestId> },
+}
+
+/// What answers a request, which is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Kept<T> {
+    pub(super) key: Key,
+    pub(super) answer: Answer<T>,
+}
+
+/// See [`Kept`].
+#[derive(Clone, Debug)]
+pub(super) enum Answer<T> {
+    /// One call waits for it, and these others besides.
+    Awaited { followers: Vec<CallId> },
+    /// It was given.
+    Given(Delivery<T>),
+}
+
+/// What is in a step.
+#[derive(Clone, Debug)]
+pub(super) struct Contents<T> {
+    pub(super) table: Table<T>,
+    pub(super) deferred: BTreeMap<u64, Deferred<T>>,
+    pub(super) fetches: BTreeSet<CallId>,
+    pub(super) kept: BTreeMap<RequestId, Kept<T>>,
+    /// Tensors for which the step's own bounds leave no room.
+    pub(super) parked: BTreeSet<u64>,
+}
+
+impl<T> Default for Contents<T> {
+    fn default() -> Self {
+        Self {
+            table: Table::default(),
+            deferred: BTreeMap::new(),
+            fetches: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            parked: BTreeSet::new(),
+        }
+    }
+}
+
+impl<T> Contents<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.queues.is_empty()
+            && self.deferred.is_empty()
+            && self.fetches.is_empty()
+            && self.kept.is_empty()
+    }
+}
+
+/// A step.
+#[derive(Clone, Debug)]
+pub(super) struct Step<T> {
+    /// The worker it is of, once it is initialised.
+    pub(super) home: Option<Home>,
+    /// Why it ended, if it did.
+    pub(super) status: Option<Status>,
+    pub(super) contents: Contents<T>,
+    /// Of its contents, what counts against the bounds.
+    pub(super) held: Held,
+    /// Tells steps of one id apart, of which each begins after the one before was cleaned up.
+    pub(super) serial: u64,
+    /// When something last happened with it.
+    pub(super) used: Time,
+}
+
+impl<T> Step<T> {
+    pub(super) fn new(home: Option<Home>, serial: u64, now: Time) -> Self {
+        let (contents, held) = (Contents::default(), Held::default());
+        Self { home, status: None, contents, held, serial, used: now }
+    }
+
+    /// Its worker, if what is asked of it can be done now: nothing that was asked before is still to be
+    /// done.
+    pub(super) fn ready(&self) -> Option<&Home> {
+        self.home.as_ref().filter(|_| self.contents.deferred.is_empty())
+    }
+}
