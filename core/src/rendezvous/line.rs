@@ -103,7 +103,8 @@ mod tests {
             assert_eq!(all.remove(number), Taken::Entry(number, entry));
             let left: Vec<u64> = all.iter().map(|(number, _)| number).collect();
             assert!(left.len() == 3 && !left.contains(&number) && left.is_sorted());
-            assert_eq!((all.get_mut(number), all.remove(number)), (None, Taken::None));
+            assert_eq!(all.get_mut(number), None);
+            assert_eq!(all.remove(number), Taken::None);
         }
         assert_eq!(Line::new(3, 'x').remove(3), Taken::Only);
     }
