@@ -15,6 +15,7 @@ mod local;
 mod log;
 mod memory;
 mod namespace;
+mod plain;
 mod position;
 mod print_config;
 mod progress;

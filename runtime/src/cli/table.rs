@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::plain::plain;
+
 /// Widest column of a narrow table, in characters.
 const COLUMN_CHARS_MAX: usize = 40;
 /// Between two columns.
@@ -38,11 +40,7 @@ impl Table {
     }
 
     fn cell(&self, text: &str) -> String {
-        // Names come from the network: nothing in them may steer the terminal.
-        let plain = |char: char| {
-            if char.is_control() { char::REPLACEMENT_CHARACTER } else { char }
-        };
-        let text: String = text.chars().map(plain).collect();
+        let text = plain(text);
         if self.wide || text.chars().count() <= COLUMN_CHARS_MAX {
             return text;
         }

@@ -9,6 +9,7 @@ use super::ask::{ServerArgs, run};
 use super::exit::{Exit, Failure};
 use super::journal::say;
 use super::namespace::report;
+use super::plain::plain;
 use super::status_coordination::expected;
 use super::status_tables::span;
 
@@ -59,11 +60,8 @@ fn one(namespace: &NamespaceReport) -> String {
         namespace.life
     );
     for line in reasons(namespace) {
-        // Names come from the network: nothing in them may steer the terminal, or add a line.
-        let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-        let line: String = line.chars().map(plain).collect();
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {line}");
+        let _ = writeln!(text, "  {}", plain(&line));
     }
     text
 }

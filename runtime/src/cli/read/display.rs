@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::super::plain::plain;
 use crate::reader::Progress;
 
 /// Time between two plain lines.
@@ -99,9 +100,7 @@ pub(super) fn summary(progress: &Progress, records: u64, is_by_split: bool) -> S
     );
     for skipped in &progress.report.skipped {
         text.push_str("\n  skipped: ");
-        // A file's name may hold anything; none of it may steer the terminal.
-        let plain = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
-        text.extend(skipped.chars().map(plain));
+        text.push_str(&plain(skipped));
     }
     text
 }
