@@ -7,9 +7,10 @@ use super::Batch;
 use crate::error::DataError;
 use crate::limits::SKIPPED_PLACES_MAX;
 use crate::size::own_bytes;
+use crate::source::SHARED_PARTS;
 
 /// Gathers records until they make a batch. A batch has at least half the wished records, or bytes,
-/// unless it is the last one: so few copies are made.
+/// unless it is the last one or beside a record that is large: so few copies are made.
 pub(super) struct Output {
     /// Records in a batch at most; at least 1.
     records_max: usize,
@@ -55,19 +56,27 @@ impl Output {
             self.next = self.next.saturating_add(over as u64);
             records = records.slice(over, records.num_rows().saturating_sub(over));
         }
+        let is_alone = self.is_left_alone(&records);
         while records.num_rows() > 0 {
             let rows = records.num_rows().min(self.records_max);
-            if self.waiting_rows.saturating_add(rows) > self.records_max {
+            if is_alone || self.waiting_rows.saturating_add(rows) > self.records_max {
                 self.finish()?;
             }
             self.wait(records.slice(0, rows));
             records = records.slice(rows, records.num_rows().saturating_sub(rows));
             let is_much = self.waiting_rows.saturating_mul(2) >= self.records_max;
-            if is_much || self.waiting_bytes.saturating_mul(2) >= self.bytes {
+            if is_alone || is_much || self.waiting_bytes.saturating_mul(2) >= self.bytes {
                 self.finish()?;
             }
         }
         Ok(())
+    }
+
+    /// Whether records are a batch of their own: a single one so large that to copy it beside others
+    /// costs more than a batch does.
+    fn is_left_alone(&self, records: &RecordBatch) -> bool {
+        let parts = own_bytes(records).saturating_mul(SHARED_PARTS);
+        records.num_rows() == 1 && parts >= self.bytes
     }
 
     fn wait(&mut self, records: RecordBatch) {

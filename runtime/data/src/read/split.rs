@@ -124,6 +124,8 @@ impl Open {
             stride: dataset.manifest().stride,
             skip_corrupt,
             chunk_records: batch_records,
+            // A shuffle keeps some of many chunks, each of which would keep all that was fetched.
+            is_shared: steps.shuffle.is_none(),
             footers: dataset.footers(),
         };
         let limits = stores.limits();

@@ -17,6 +17,9 @@ use crate::pipeline::{Pipeline, Source};
 use crate::schema::merged;
 use crate::stores::StoredFile;
 
+/// A record that takes at least one of so many parts of what is fetched at once is left where it lies.
+pub(crate) const SHARED_PARTS: u64 = 5;
+
 /// What a file holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanned {
@@ -56,6 +59,9 @@ pub(crate) struct Reading {
     pub(crate) skip_corrupt: bool,
     /// Records in a chunk at most; at least 1.
     pub(crate) chunk_records: usize,
+    /// Whether records may keep in use what was fetched of a file, up to [`SHARED_PARTS`] times what
+    /// they take themselves.
+    pub(crate) is_shared: bool,
     /// Footers that were read.
     pub(crate) footers: Arc<Footers>,
 }

@@ -1,8 +1,11 @@
 //! One file, in one version.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use object_store::{Error, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta};
@@ -20,6 +23,15 @@ pub(crate) struct StoredFile {
     /// As it was when its dataset was planned.
     pub(crate) size: u64,
     pub(crate) version: String,
+    /// A file of this machine, once something of it was read.
+    opened: Arc<OnceLock<Opened>>,
+}
+
+/// An open file, in the version that was wanted.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    modified: SystemTime,
 }
 
 /// What tells one version of a file from another. Of local files it is not their inode: copies on
@@ -41,7 +53,8 @@ impl Stores {
         self.answered(&place.name);
         let (size, version) = (found.meta.size, version_of(&found.meta, place.is_local));
         let location = location.to_owned();
-        Ok(StoredFile { stores: self.clone(), place, location, size, version })
+        let opened = Arc::default();
+        Ok(StoredFile { stores: self.clone(), place, location, size, version, opened })
     }
 
     /// A file as it was.
@@ -53,7 +66,8 @@ impl Stores {
     ) -> Result<StoredFile, DataError> {
         let place = self.place(location)?;
         let (location, version) = (location.to_owned(), version.to_owned());
-        Ok(StoredFile { stores: self.clone(), place, location, size, version })
+        let opened = Arc::default();
+        Ok(StoredFile { stores: self.clone(), place, location, size, version, opened })
     }
 
     /// What a store's failure means.
@@ -107,14 +121,10 @@ impl StoredFile {
             });
         }
         let (from, to) = (range.start, range.end);
-        let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
-        let found = self.place.store.get_opts(&self.place.path, options).await;
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => return Err(self.why_not(&error).await),
+        let bytes = match self.opened.get() {
+            Some(_) => self.range_of_opened(range).await?,
+            None => self.range_of_store(range).await?,
         };
-        self.unchanged(&found.meta)?;
-        let bytes = self.content(found, from..to).await?;
         self.stores.answered(&self.place.name);
         if bytes.len() as u64 == to.saturating_sub(from) {
             return Ok(bytes);
@@ -122,19 +132,44 @@ impl StoredFile {
         Err(self.changed(format!("one that ends within bytes {from} to {to}")))
     }
 
-    /// What was found.
-    async fn content(&self, found: GetResult, range: Range<u64>) -> Result<Bytes, DataError> {
-        let GetResultPayload::File(file, _) = found.payload else {
+    /// Asks the store.
+    async fn range_of_store(&self, range: Range<u64>) -> Result<Bytes, DataError> {
+        let wanted = range.clone();
+        let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
+        let found = self.place.store.get_opts(&self.place.path, options).await;
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return Err(self.why_not(&error).await),
+        };
+        self.unchanged(&found.meta)?;
+        let GetResult { payload: GetResultPayload::File(file, _), .. } = found else {
             let bytes = found.bytes().await;
             return bytes.map_err(|it| self.stores.refusal(&self.location, &self.place.name, &it));
         };
-        // The store's own way fills the memory with zeros first.
-        let read = tokio::task::spawn_blocking(move || part_of(file, range)).await;
-        let bytes = read.map_err(std::io::Error::from).and_then(|read| read);
-        bytes.map_err(|error| DataError::Store {
-            file: self.location.clone(),
-            what: error.to_string(),
-        })
+        let modified = file.metadata().and_then(|it| it.modified());
+        let modified = modified.map_err(|error| self.unreadable(&error))?;
+        self.opened.get_or_init(|| Opened { file, modified });
+        self.range_of_opened(wanted).await
+    }
+
+    /// Reads a file of this machine that is open: the store's own way opens it each time, and fills the
+    /// memory with zeros first.
+    async fn range_of_opened(&self, range: Range<u64>) -> Result<Bytes, DataError> {
+        let (opened, size) = (self.opened.clone(), self.size);
+        let read = move || opened.get().map_or(Ok(None), |opened| opened.part(range, size));
+        let read = tokio::task::spawn_blocking(read).await;
+        let read = read.map_err(std::io::Error::from).and_then(|read| read);
+        match read.map_err(|error| self.unreadable(&error))? {
+            Some(bytes) => Ok(bytes),
+            None => match self.stores.look(&self.location).await {
+                Ok(now) => Err(self.changed(now.describe())),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> DataError {
+        DataError::Store { file: self.location.clone(), what: error.to_string() }
     }
 
     /// Why a range was refused: perhaps the file has become shorter.
@@ -187,13 +222,33 @@ impl StoredFile {
     }
 }
 
-/// Bytes of an open file; fewer only where it ends.
-fn part_of(mut file: File, range: Range<u64>) -> std::io::Result<Bytes> {
-    let length = range.end.saturating_sub(range.start);
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    file.seek(SeekFrom::Start(range.start))?;
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes.into())
+impl Opened {
+    /// Bytes of the file; fewer only where it ends. `None` if it was changed, replaced or removed since it
+    /// was opened.
+    fn part(&self, range: Range<u64>, size: u64) -> std::io::Result<Option<Bytes>> {
+        let now = self.file.metadata()?;
+        if now.nlink() == 0 || now.len() != size || now.modified()? != self.modified {
+            return Ok(None);
+        }
+        let length = range.end.saturating_sub(range.start);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        Part { file: &self.file, at: range.start }.take(length).read_to_end(&mut bytes)?;
+        Ok(Some(bytes.into()))
+    }
+}
+
+/// A file from a place on. Several may read it at once.
+struct Part<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read_at(bytes, self.at)?;
+        self.at = self.at.saturating_add(read as u64);
+        Ok(read)
+    }
 }
 
 fn describe(size: u64, version: &str) -> String {

@@ -10,7 +10,7 @@ use rondo_data::{
     elements, plan,
 };
 
-use super::world::{World, numbered, numbers};
+use super::world::{World, framed, numbered, numbers};
 
 /// The text says all of these, and the code is this one.
 fn says(error: &DataError, code: Code, words: &[&str]) {
@@ -117,17 +117,7 @@ async fn corrupt_parquet_pages_are_an_error_or_counted() {
 }
 
 fn tfrecords(count: usize) -> Vec<u8> {
-    let mask = |sum: u32| sum.rotate_right(15).wrapping_add(0xA282_EAD8);
-    let mut all = Vec::new();
-    for number in 0..count {
-        let content = format!("record {number:4}");
-        let length = (content.len() as u64).to_le_bytes();
-        all.extend(length);
-        all.extend(mask(crc32c::crc32c(&length)).to_le_bytes());
-        all.extend(content.as_bytes());
-        all.extend(mask(crc32c::crc32c(content.as_bytes())).to_le_bytes());
-    }
-    all
+    framed((0..count).map(|number| format!("record {number:4}")))
 }
 
 /// A record of [`tfrecords`] with its length and checksums.

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type,
 use arrow::record_batch::RecordBatch;
 use rondo_data::{Column, ColumnType, Compression, Pipeline, Source, TfrecordSource, elements};
 
-use super::world::{World, numbers};
+use super::world::{World, framed, numbers};
 
 fn file(name: &str) -> [String; 1] {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name);
@@ -222,4 +222,38 @@ async fn records_longer_than_what_is_fetched_at_once() {
         let found = strings(&records, "line");
         assert!(found.iter().flatten().eq(lines.iter()), "splits of {split_bytes} bytes");
     }
+}
+
+#[tokio::test]
+async fn long_records_stay_where_they_lie_and_short_ones_are_put_together() {
+    let limits = rondo_data::Limits { chunk_bytes: 200, ..rondo_data::Limits::default() };
+    let stores = rondo_data::Stores::new(limits, rondo_data::Patience::default(), []);
+    let world = World { stores, ..World::new() };
+    let lengths = [3, 7, 40, 39, 41, 500, 0, 1, 200, 40, 12, 12, 12, 90, 1000, 5];
+    let contents: Vec<Vec<u8>> =
+        (0..).zip(lengths).map(|(byte, length)| vec![byte; length]).collect();
+    std::fs::write(world.path("a.tfrecord"), framed(&contents)).unwrap();
+    for pipeline in [
+        Pipeline::tfrecord(world.files("a.tfrecord")),
+        Pipeline::tfrecord(world.files("a.tfrecord")).shuffle(1, 4),
+    ] {
+        let dataset = world.plan(&pipeline).await;
+        let whole = world.read(&dataset, 0, 0).await;
+        let all: Vec<&[u8]> = whole["record"].as_binary::<i32>().iter().flatten().collect();
+        let mut sorted = all.clone();
+        sorted.sort_unstable_by_key(|record| contents.iter().position(|it| it == record));
+        assert!(sorted.iter().copied().eq(contents.iter().map(Vec::as_slice)), "{pipeline:?}");
+        for skip in 0..=all.len() {
+            let rest = world.read(&dataset, 0, skip as u64).await;
+            let rest = rest["record"].as_binary::<i32>();
+            assert!(rest.iter().flatten().eq(all[skip..].iter().copied()), "from {skip} on");
+        }
+    }
+    let dataset = world.plan(&Pipeline::tfrecord(world.files("a.tfrecord"))).await;
+    let mut reader = dataset.read_split(&world.stores, 0, 0, 100);
+    let mut rows = Vec::new();
+    while let Some(batch) = reader.next().await.unwrap() {
+        rows.push(batch.records.num_rows());
+    }
+    assert_eq!(rows, [2, 1, 1, 1, 1, 2, 1, 1, 3, 1, 1, 1], "those of 40 bytes and more are alone");
 }

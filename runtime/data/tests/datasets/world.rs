@@ -87,6 +87,21 @@ pub(crate) fn write_parquet(path: &Path, records: &RecordBatch, rows: usize) {
     writer.close().unwrap();
 }
 
+/// A TFRecord file of records with these contents.
+pub(crate) fn framed(contents: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
+    let mask = |sum: u32| sum.rotate_right(15).wrapping_add(0xA282_EAD8);
+    let mut all = Vec::new();
+    for content in contents {
+        let content = content.as_ref();
+        let length = (content.len() as u64).to_le_bytes();
+        all.extend(length);
+        all.extend(mask(crc32c::crc32c(&length)).to_le_bytes());
+        all.extend(content);
+        all.extend(mask(crc32c::crc32c(content)).to_le_bytes());
+    }
+    all
+}
+
 /// Records with these numbers, and with columns that depend on them.
 pub(crate) fn numbered(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
     let numbers: Vec<i64> = numbers.into_iter().collect();

@@ -10,7 +10,7 @@ use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
-use super::{Chunk, Reading};
+use super::{Chunk, Reading, SHARED_PARTS};
 use crate::error::DataError;
 use crate::manifest::Part;
 use crate::pipeline::Source;
@@ -94,12 +94,19 @@ impl BytesReader {
         while self.part.take > 0 && frames.contents.len() < records_max && bytes < bytes_max {
             match self.framing.cut(self.feed.buffer(), self.feed.is_at_end()) {
                 Cut::Record { length, content } => {
+                    let is_alone = self.is_left_alone(content.len());
+                    if is_alone && !frames.contents.is_empty() {
+                        break;
+                    }
                     if self.is_wanted() {
                         bytes = bytes.saturating_add(content.len() as u64);
                         frames.offsets.push(self.feed.position());
                         frames.contents.push(self.feed.buffer().slice(content));
                     }
                     self.feed.consume(length);
+                    if is_alone && !frames.contents.is_empty() {
+                        break;
+                    }
                 }
                 Cut::Pass { length } => self.feed.consume(length),
                 Cut::More { wanted } => match self.feed.refill(wanted).await {
@@ -121,6 +128,14 @@ impl BytesReader {
             }
         }
         Ok(frames)
+    }
+
+    /// Whether a record of so many bytes is a chunk of its own, which costs no copy.
+    fn is_left_alone(&self, length: usize) -> bool {
+        let parts = (length as u64).saturating_mul(SHARED_PARTS);
+        self.reading.is_shared
+            && matches!(self.form, Form::Bytes)
+            && parts >= self.feed.file().limits().chunk_bytes
     }
 
     /// Whether the record that comes next is wanted; counts it.
@@ -188,6 +203,12 @@ impl BytesReader {
     /// The columns of records; of those that say what does not fit, none or an error.
     fn read(&mut self, frames: &Frames) -> Result<RecordBatch, DataError> {
         let schema = &self.reading.schema;
+        if let [record] = frames.contents.as_slice()
+            && self.is_left_alone(record.len())
+        {
+            let left = form::in_place(record, schema);
+            return left.map_err(DataError::internal);
+        }
         if let Ok(records) = self.form.read(&frames.contents, schema) {
             return Ok(records);
         }

@@ -7,7 +7,8 @@ mod tar;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryBuilder, StringBuilder};
+use arrow::array::{ArrayRef, BinaryArray, BinaryBuilder, StringBuilder};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
@@ -78,6 +79,15 @@ impl Form {
             Self::Tar => guarded(|| tar::read(records, schema)),
         }
     }
+}
+
+/// The column of a single record of [`Form::Bytes`], which is the record's own memory.
+pub(super) fn in_place(record: &Bytes, schema: &SchemaRef) -> Result<RecordBatch, String> {
+    let end = i32::try_from(record.len());
+    let end = end.map_err(|_| format!("a record of {} bytes, over 2 GiB", record.len()))?;
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, end]));
+    let column = BinaryArray::try_new(offsets, Buffer::from(record.clone()), None);
+    one(schema, Arc::new(column.map_err(|error| error.to_string())?))
 }
 
 fn one(schema: &SchemaRef, column: ArrayRef) -> Result<RecordBatch, String> {
