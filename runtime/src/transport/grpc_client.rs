@@ -26,12 +26,12 @@ const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 const STREAMS_WINDOW_BYTES: u32 = 1024 * STREAM_WINDOW_BYTES;
 /// Unread data of one stream of records, in bytes: they are taken as fast as they come, or their
 /// reader is slow and has a buffer full of them.
-const RECORDS_WINDOW_BYTES: u32 = 4 << 20;
+const RECORDS_WINDOW_BYTES: u32 = 8 << 20;
 /// Unread data of all streams of records of one channel, in bytes.
 const RECORDS_CHANNEL_WINDOW_BYTES: u32 = 32 << 20;
 /// Longest HTTP/2 frame of records, in bytes: most messages come in one, and then need not be put
 /// together.
-const RECORDS_FRAME_BYTES_MAX: u32 = RECORDS_WINDOW_BYTES;
+const RECORDS_FRAME_BYTES_MAX: u32 = 4 << 20;
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a channel with calls under way is asked whether it is alive.

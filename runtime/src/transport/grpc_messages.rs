@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body as _, Frame};
+use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_proto::pieces::Pieces;
 use tonic::Status;
 use tonic::body::Body;
@@ -15,6 +16,9 @@ use tonic::client::GrpcService;
 use tonic::transport::{Channel, Error};
 
 use super::grpc_frame::{PREFIX_BYTES, framed};
+
+/// Longest message that is put together, in bytes.
+const MESSAGE_BYTES_MAX: u64 = ELEMENT_BYTES_MAX;
 
 /// The messages of one answer.
 pub(super) struct Messages {
@@ -88,7 +92,14 @@ impl Messages {
                 let text = format!("a message has the flag {flag}: none was to be compressed");
                 return Err(Status::internal(text));
             }
-            self.wanted = usize::try_from(self.waiting.get_u32()).ok();
+            let length = self.waiting.get_u32();
+            if u64::from(length) > MESSAGE_BYTES_MAX {
+                let text = format!(
+                    "a message has {length} bytes; no protobuf message has more than {MESSAGE_BYTES_MAX}"
+                );
+                return Err(Status::resource_exhausted(text));
+            }
+            self.wanted = usize::try_from(length).ok();
         }
         let there = self.wanted.take_if(|wanted| *wanted <= self.waiting.len());
         Ok(there.map(|length| self.waiting.split_to(length)))
@@ -209,8 +220,10 @@ mod tests {
     async fn an_answer_that_is_not_whole_or_says_so_is_refused() {
         let whole = on_the_wire(&[Bytes::from_static(b"whole")]);
         let compressed = Bytes::from_static(b"\x01\0\0\0\x01x");
+        let endless = Bytes::from_static(b"\0\xff\xff\xff\xff begins");
         let ok = StatusCode::OK;
         let cases = [
+            (endless, Some("0"), ok, tonic::Code::ResourceExhausted),
             (whole.slice(..7), Some("0"), ok, tonic::Code::Internal),
             (whole.slice(..3), None, ok, tonic::Code::Internal),
             (compressed, Some("0"), ok, tonic::Code::Internal),
