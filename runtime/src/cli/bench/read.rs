@@ -16,7 +16,7 @@ use super::process::Process;
 use super::read_files::Shape;
 use super::read_tensorflow::TensorFlow;
 use super::{read_figures, read_loopback};
-use crate::reader::Reader;
+use crate::reader::{Builder, Reader};
 
 /// Workers that serve.
 const WORKERS: usize = 2;
@@ -168,18 +168,11 @@ impl Sample {
     /// Records a second through the service, and the time to the first.
     async fn served(&self, cluster: &LocalCluster, job: &str) -> Result<(f64, Duration), Failure> {
         let id = job.split('-').next().unwrap_or(job);
-        let (began, mut records, mut first) = (Instant::now(), 0_u64, Duration::ZERO);
         let builder = Reader::builder(&cluster.dispatcher()).job(job).dataset(id);
-        let mut reader = builder.open().await.map_err(other)?;
-        while let Some(delivery) = reader.next().await {
-            let delivery = delivery.map_err(other)?;
-            if records == 0 {
-                first = began.elapsed();
-            }
-            records = records.saturating_add(delivery.records());
-        }
-        let rate = self.rate(records, began.elapsed());
-        reader.close().await;
+        // On one of the pool's own threads, as an application's tasks are.
+        let read = tokio::spawn(epoch(builder)).await.map_err(other)?;
+        let (records, first, elapsed) = read?;
+        let rate = self.rate(records, elapsed);
         rate.map(|rate| (rate, first))
     }
 
@@ -189,6 +182,22 @@ impl Sample {
         }
         Err(other(format!("{records} records were read of {}", self.shape.records)))
     }
+}
+
+/// Reads an epoch: its records, the time to the first, and to the last.
+async fn epoch(builder: Builder) -> Result<(u64, Duration, Duration), Failure> {
+    let (began, mut records, mut first) = (Instant::now(), 0_u64, Duration::ZERO);
+    let mut reader = builder.open().await.map_err(other)?;
+    while let Some(delivery) = reader.next().await {
+        let delivery = delivery.map_err(other)?;
+        if records == 0 {
+            first = began.elapsed();
+        }
+        records = records.saturating_add(delivery.records());
+    }
+    let elapsed = began.elapsed();
+    reader.close().await;
+    Ok((records, first, elapsed))
 }
 
 /// So many a second.
