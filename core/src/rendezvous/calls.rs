@@ -68,6 +68,14 @@ impl Calls {
         }
     }
 
+    /// The call's time is over. If its step has ended, it still waits to be told that.
+    pub(super) fn no_longer_due(&mut self, at: Time, call: CallId) {
+        self.dues.remove(&(at, call));
+        if let Some(pending) = self.pending.get_mut(&call) {
+            pending.due = None;
+        }
+    }
+
     /// The call waits somewhere else.
     pub(super) fn go_to(&mut self, call: CallId, place: Place) {
         if let Some(pending) = self.pending.get_mut(&call) {

@@ -31,7 +31,7 @@ impl<T: Clone> Rendezvous<T> {
         status: Status,
         out: &mut Vec<Effect<T>>,
     ) {
-        let status = ending(status);
+        let (status, serial) = (ending(status), self.next_number());
         let Ok(step) = self.begin(now, id) else {
             return;
         };
@@ -39,6 +39,8 @@ impl<T: Clone> Rendezvous<T> {
             return;
         }
         step.status = Some(status.clone());
+        // Senders that wait for room are of the step that ended, and get none of this one.
+        step.serial = serial;
         step.held = Held::default();
         let contents = take(&mut step.contents);
         self.end(status.clone(), contents);
@@ -69,19 +71,23 @@ impl<T: Clone> Rendezvous<T> {
             let Some((at, id)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) else {
                 return;
             };
-            let due = self.steps.get(&id).map(|step| step.used.after(expiry));
-            if let Some(due) = due.filter(|due| *due > now) {
+            let Some(step) = self.steps.get_mut(&id) else {
+                self.expiries.remove(&(at, id));
+                continue;
+            };
+            let due = step.used.after(expiry);
+            if due > now {
+                step.expires = Some(due);
                 self.expiries.remove(&(at, id));
                 self.expiries.insert((due, id));
                 continue;
             }
-            if let Some(step) = self.steps.get(&id).filter(|step| !step.contents.is_empty()) {
+            if !step.contents.is_empty() {
                 let Held { tensors, bytes } = step.held;
                 let waiting = waiting_in(step);
                 let given_up = Event::StepExpired { step: id, tensors, bytes, waiting };
                 out.push(Effect::Observe(given_up));
             }
-            self.expiries.remove(&(at, id));
             self.remove(id, refusal::expired(id, expiry));
         }
     }
@@ -91,6 +97,9 @@ impl<T: Clone> Rendezvous<T> {
             return;
         };
         self.beginning.remove(&id);
+        if let Some(at) = step.expires {
+            self.expiries.remove(&(at, id));
+        }
         self.end(status, step.contents);
     }
 
@@ -116,9 +125,16 @@ impl<T: Clone> Rendezvous<T> {
             } else if let Some(call) = ended.contents.fetches.pop_first() {
                 out.push(Effect::Withdraw { call });
                 self.answer(call, Err(status), out);
-            } else if let Some((request, kept)) = ended.contents.kept.pop_first() {
+            } else if let Some(mut kept) = ended.contents.kept.first_entry() {
+                if let Some(call) = kept.get_mut().answer.next_follower() {
+                    self.answer(call, Err(status), out);
+                    continue;
+                }
+                let (request, kept) = kept.remove_entry();
                 self.requests.kept.remove(&request);
-                self.see_to_kept(kept, &status, out);
+                if let Answer::Given(delivery) = kept.answer {
+                    self.room.held.take(delivery.value.bytes);
+                }
             } else {
                 self.ended.pop_front();
             }
@@ -162,17 +178,6 @@ impl<T: Clone> Rendezvous<T> {
             Some(call) => {
                 self.calls.end(call);
                 out.push(Effect::Sent { call, result: Err(status) });
-            }
-        }
-    }
-
-    fn see_to_kept(&mut self, kept: Kept<T>, status: &Status, out: &mut Vec<Effect<T>>) {
-        match kept.answer {
-            Answer::Given(delivery) => self.room.held.take(delivery.value.bytes),
-            Answer::Awaited { followers } => {
-                for call in followers {
-                    self.answer(call, Err(status.clone()), out);
-                }
             }
         }
     }

@@ -41,12 +41,13 @@ impl<T: Clone> Rendezvous<T> {
             let Some(id) = self.beginning.first().copied() else {
                 return;
             };
-            let step = self.steps.get_mut(&id);
-            match step.and_then(|step| step.contents.deferred.pop_first()) {
-                Some((_, deferred)) => self.carry_out(now, id, deferred, out),
-                None => {
-                    self.beginning.remove(&id);
-                }
+            let deferred = self.steps.get_mut(&id).map(|step| &mut step.contents.deferred);
+            let next = deferred.and_then(|all| Some((all.pop_first()?.1, all.is_empty())));
+            if next.as_ref().is_none_or(|(_, is_last)| *is_last) {
+                self.beginning.remove(&id);
+            }
+            if let Some((deferred, _)) = next {
+                self.carry_out(now, id, deferred, out);
             }
         }
     }
@@ -83,6 +84,7 @@ impl<T: Clone> Rendezvous<T> {
                     (Some(status), None) => {
                         self.room.held.take(value.bytes);
                         self.abort(now, id, status, out);
+                        self.fill_room(None, out);
                     }
                 }
             }

@@ -130,10 +130,9 @@ impl<T: Clone> Rendezvous<T> {
                 Err(refusal::too_many_steps(&self.config, id))
             }
             Entry::Vacant(place) => {
-                if let Some(expiry) = self.config.step_expiry {
-                    self.expiries.insert((now.after(expiry), id));
-                }
-                Ok(place.insert(Step::new(self.home.clone(), serial, now)))
+                let expires = self.config.step_expiry.map(|expiry| now.after(expiry));
+                self.expiries.extend(expires.map(|at| (at, id)));
+                Ok(place.insert(Step::new(self.home.clone(), serial, now, expires)))
             }
         }
     }

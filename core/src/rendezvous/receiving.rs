@@ -119,7 +119,10 @@ impl<T: Clone> Rendezvous<T> {
         let admitted = asked.map_or(Admitted::New(None), |asked| self.admit(id, &key, asked, out));
         let kept = match admitted {
             Admitted::Answered(result) => return self.answer(call, result, out),
-            Admitted::Follows(request) if self.may_wait() => return self.follow(call, id, request),
+            Admitted::Follows(request) if self.may_wait() => {
+                let due = timeout.map(|timeout| now.after(timeout));
+                return self.follow(call, id, request, due);
+            }
             Admitted::Follows(_) => {
                 let status = refusal::too_many_calls(&self.config, &key);
                 return self.answer(call, Err(status), out);
@@ -188,7 +191,12 @@ impl<T: Clone> Rendezvous<T> {
                 self.await_answer(id, &key, request);
             }
             let was_held = sent.sender.is_none();
-            return self.hand_over(id, &waiter, (sent.args, sent.value), was_held, out);
+            self.hand_over(id, &waiter, (sent.args, sent.value), was_held, out);
+            if !was_held {
+                // It may have been in the way of others.
+                self.fill_room(Some(id), out);
+            }
+            return;
         }
         if self.calls.pending.len() >= self.config.calls_max {
             let status = refusal::too_many_calls(&self.config, &key);

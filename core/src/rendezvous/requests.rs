@@ -11,7 +11,9 @@ use super::refusal;
 use super::step::{Answer, Kept};
 use super::types::{Asked, Delivery, Effect, Event};
 use crate::ids::{CallId, RequestId, StepId};
+use crate::limits::RENDEZVOUS_ITEMS_PER_STEP_MAX;
 use crate::status::Status;
+use crate::time::Time;
 
 /// What a receiver is told.
 pub(super) type Received<T> = Result<Delivery<T>, Status>;
@@ -121,28 +123,43 @@ impl<T: Clone> Rendezvous<T> {
         if step != id || kept.key != *key {
             return Admitted::Answered(Err(refusal::other_request(asked, id, key, &kept.key)));
         }
-        out.push(Effect::Observe(Event::Repeated { request, is_answered: true }));
-        match &kept.answer {
-            Answer::Awaited { .. } => Admitted::Follows(request),
-            Answer::Given(delivery) => Admitted::Answered(Ok(delivery.clone())),
-        }
+        let (admitted, is_answered) = match &kept.answer {
+            // All who follow are told at once.
+            Answer::Awaited { followers } if followers.len() >= RENDEZVOUS_ITEMS_PER_STEP_MAX => {
+                (Admitted::Answered(Err(refusal::repeated(request))), false)
+            }
+            Answer::Awaited { .. } => (Admitted::Follows(request), true),
+            Answer::Given(delivery) => (Admitted::Answered(Ok(delivery.clone())), true),
+        };
+        out.push(Effect::Observe(Event::Repeated { request, is_answered }));
+        admitted
     }
 
     /// A call waits for what the first one of the same request gets.
-    pub(super) fn follow(&mut self, call: CallId, id: StepId, request: RequestId) {
+    pub(super) fn follow(
+        &mut self,
+        call: CallId,
+        id: StepId,
+        request: RequestId,
+        due: Option<Time>,
+    ) {
         let step = self.steps.get_mut(&id);
         let kept = step.and_then(|step| step.contents.kept.get_mut(&request));
         if let Some(Kept { answer: Answer::Awaited { followers }, .. }) = kept {
             followers.push(call);
-            self.calls.wait(call, id, Place::Following { request }, None);
+            self.calls.wait(call, id, Place::Following { request }, due);
         }
     }
 
-    /// A request is carried out whose answer will be kept.
+    /// A request is carried out whose answer will be kept. Those who made it before the step was
+    /// initialised follow it still.
     pub(super) fn await_answer(&mut self, id: StepId, key: &Key, request: RequestId) {
         if let Some(step) = self.steps.get_mut(&id) {
-            let answer = Answer::Awaited { followers: Vec::new() };
-            step.contents.kept.insert(request, Kept { key: key.clone(), answer });
+            let awaited = || {
+                let answer = Answer::Awaited { followers: Vec::new() };
+                Kept { key: key.clone(), answer }
+            };
+            step.contents.kept.entry(request).or_insert_with(awaited);
             self.requests.kept.insert(request, id);
         }
     }

@@ -66,6 +66,16 @@ pub(super) enum Answer<T> {
     Given(Delivery<T>),
 }
 
+impl<T> Answer<T> {
+    /// One of those who wait for it besides, who is taken out.
+    pub(super) fn next_follower(&mut self) -> Option<CallId> {
+        match self {
+            Self::Awaited { followers } => followers.pop(),
+            Self::Given(_) => None,
+        }
+    }
+}
+
 /// What is in a step.
 #[derive(Clone, Debug)]
 pub(super) struct Contents<T> {
@@ -112,12 +122,14 @@ pub(super) struct Step<T> {
     pub(super) serial: u64,
     /// When something last happened with it.
     pub(super) used: Time,
+    /// When somebody looks whether it is still in use.
+    pub(super) expires: Option<Time>,
 }
 
 impl<T> Step<T> {
-    pub(super) fn new(home: Option<Home>, serial: u64, now: Time) -> Self {
+    pub(super) fn new(home: Option<Home>, serial: u64, now: Time, expires: Option<Time>) -> Self {
         let (contents, held) = (Contents::default(), Held::default());
-        Self { home, status: None, contents, held, serial, used: now }
+        Self { home, status: None, contents, held, serial, used: now, expires }
     }
 
     /// Its worker, if what is asked of it can be done now: nothing that was asked before is still to be

@@ -26,7 +26,7 @@ impl<T: Clone> Rendezvous<T> {
             else {
                 break;
             };
-            self.calls.dues.remove(&(at, call));
+            self.calls.no_longer_due(at, call);
             let status = refusal::too_late(self.key_of(call));
             self.give_up(call, status, out);
         }
@@ -137,6 +137,9 @@ impl<T: Clone> Rendezvous<T> {
             return self.answer(call, Err(status), out);
         }
         let removed = step.contents.deferred.remove(&number);
+        if step.contents.deferred.is_empty() {
+            self.beginning.remove(&id);
+        }
         request.into_iter().for_each(|request| drop(self.forget_awaited(request)));
         if matches!(removed, Some(Deferred::Send { .. })) {
             self.calls.end(call);
@@ -187,11 +190,7 @@ impl<T: Clone> Rendezvous<T> {
 
     /// Who takes the place of a call that gives up, of those that made the same request.
     fn heir(&mut self, id: StepId, request: RequestId) -> Option<CallId> {
-        let kept = self.steps.get_mut(&id)?.contents.kept.get_mut(&request)?;
-        match &mut kept.answer {
-            Answer::Awaited { followers } => followers.pop(),
-            Answer::Given(_) => None,
-        }
+        self.steps.get_mut(&id)?.contents.kept.get_mut(&request)?.answer.next_follower()
     }
 
     /// Nobody waits for what answers a request, or all who do are refused: these besides the first.

@@ -1,0 +1,16 @@
+//! The rendezvous: a tensor that is sent reaches the one receiver that it is for, whoever comes first,
+//! and everybody who waits is told in the end.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod bounds;
+mod deferred;
+mod devices;
+mod fetches;
+mod manager;
+mod requests;
+mod slices;
+mod story;
+mod table;
+mod times;
+mod world;
