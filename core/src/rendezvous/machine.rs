@@ -111,8 +111,9 @@ impl<T: Clone> Rendezvous<T> {
             self.busy = None;
             return;
         }
-        self.see_to_ended(out);
+        // In this order, because the first may end a step.
         self.carry_out_deferred(now, out);
+        self.see_to_ended(out);
         let is_done = self.ended.is_empty() && self.beginning.is_empty();
         self.busy = if is_done { None } else { Some(now) };
     }

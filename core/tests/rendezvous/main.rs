@@ -3,11 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod both;
 mod bounds;
 mod deferred;
 mod devices;
+mod dice;
 mod fetches;
+mod happening;
+mod histories;
 mod manager;
+mod model;
 mod requests;
 mod slices;
 mod story;

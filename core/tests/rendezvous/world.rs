@@ -9,6 +9,7 @@ use rondo_core::rendezvous::{
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
+use crate::model::{Tensor, Told};
 use crate::story::session;
 
 /// Slices and alarms at one time after which something goes round in circles.
@@ -132,7 +133,7 @@ impl World {
         self.now = end;
     }
 
-    fn ask(&mut self) -> CallId {
+    pub(crate) fn ask(&mut self) -> CallId {
         self.last_call += 1;
         let call = CallId::new(self.last_call);
         self.asked.insert(call);
@@ -257,6 +258,22 @@ impl World {
 
     pub(crate) fn is_waiting(&self, call: CallId) -> bool {
         self.asked.contains(&call)
+    }
+
+    /// What a call was told.
+    #[track_caller]
+    pub(crate) fn told(&self, call: CallId) -> Told {
+        let done = self.done.get(&call).or_else(|| self.sent.get(&call));
+        let done = done.map(|result| result.as_ref().map(|()| Told::Done));
+        let received = self.received.get(&call).map(|result| {
+            let value = result.as_ref().map(|delivery| &delivery.value);
+            value.map(|it| {
+                let Value { tensor, bytes, is_dead } = *it;
+                Told::Got(Tensor { tensor, bytes, is_dead })
+            })
+        });
+        let told = done.or(received).unwrap_or_else(|| panic!("call {call} was not told anything"));
+        told.unwrap_or_else(Told::of_status)
     }
 
     /// What a sender was told.
