@@ -46,7 +46,7 @@ impl<'a> Device<'a> {
 
     /// Reads the name that stands in this part of a text.
     pub(super) fn within(text: &'a str, from: usize, to: usize) -> Option<Self> {
-        let components = Reader { text, at: from, to }.components()?;
+        let components = Reader { text: text.get(..to)?.as_bytes(), at: from }.components()?;
         Some(Self { text, name: Span::new(from, to)?, components })
     }
 
@@ -170,22 +170,22 @@ impl fmt::Display for Local<'_> {
 
 /// Reads one component after the other.
 struct Reader<'a> {
-    text: &'a str,
+    /// Up to the end of the name. What is read of it is ASCII.
+    text: &'a [u8],
     at: usize,
-    to: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
-        self.text.get(self.at..self.to).unwrap_or_default()
+    fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
     }
 
     fn components(mut self) -> Option<Components> {
         let mut components = Components::default();
-        if self.rest() == "/" {
+        if self.rest() == b"/" {
             return Some(components);
         }
-        while self.at < self.to {
+        while self.at < self.text.len() {
             self.component(&mut components)?;
         }
         Some(components)
@@ -212,14 +212,15 @@ impl<'a> Reader<'a> {
     /// The type of `/cpu:0`.
     fn short(&mut self) -> Option<Span> {
         let kinds = ["/cpu:", "/CPU:", "/gpu:", "/GPU:"];
-        let prefix = kinds.into_iter().find(|kind| self.rest().starts_with(kind))?;
+        let is_next = |kind: &&str| self.rest().starts_with(kind.as_bytes());
+        let prefix = kinds.into_iter().find(is_next)?;
         let kind = Span::new(self.at.checked_add(1)?, self.at.checked_add(prefix.len())? - 1);
         self.take(prefix);
         kind
     }
 
     fn take(&mut self, prefix: &str) -> bool {
-        let is_there = self.rest().starts_with(prefix);
+        let is_there = self.rest().starts_with(prefix.as_bytes());
         if is_there {
             self.at = self.at.saturating_add(prefix.len());
         }
@@ -234,17 +235,22 @@ impl<'a> Reader<'a> {
 
     /// A letter, then letters, digits and underscores.
     fn word(&mut self) -> Option<Span> {
-        let rest = self.rest().as_bytes();
+        let rest = self.rest();
         rest.first().filter(|first| first.is_ascii_alphabetic())?;
         let is_in = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         self.span(rest.iter().take_while(|byte| is_in(byte)).count())
     }
 
     fn number(&mut self) -> Option<u32> {
-        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
-        let span = self.span(digits)?;
-        let value: i32 = span.of(self.text).parse().ok()?;
-        u32::try_from(value).ok()
+        let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());
+        let (mut value, mut count) = (0_u32, 0_usize);
+        for digit in digits {
+            let digit = u32::from(digit.saturating_sub(b'0'));
+            value = value.checked_mul(10)?.checked_add(digit)?;
+            count = count.saturating_add(1);
+        }
+        self.at = self.at.checked_add(count)?;
+        Some(value).filter(|value| count > 0 && *value <= i32::MAX.unsigned_abs())
     }
 
     fn span(&mut self, length: usize) -> Option<Span> {

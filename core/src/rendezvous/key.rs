@@ -113,7 +113,7 @@ impl Parsed {
     /// # Errors
     /// What is wrong.
     fn of(text: &str) -> Result<Self, &'static str> {
-        let mut ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b';').map(|(at, _)| at);
+        let mut ends = text.match_indices(';').map(|(at, _)| at);
         let (Some(a), Some(b), Some(c), Some(d)) =
             (ends.next(), ends.next(), ends.next(), ends.next())
         else {

@@ -158,7 +158,7 @@ impl<T: Clone> Rendezvous<T> {
         self.calls.pending.len() < self.config.calls_max
     }
 
-    /// Answers a receiver.
+    /// Answers a receiver that waits.
     pub(super) fn answer(
         &mut self,
         call: CallId,

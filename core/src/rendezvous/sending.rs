@@ -33,11 +33,14 @@ impl<T: Clone> Rendezvous<T> {
         let sender = waits.then_some(call);
         let outcome = match self.open(now, id) {
             Err(status) => Some(Err(status)),
-            Ok(step) => match step.ready().map(|home| (home.has(&key.source()), home.name.clone()))
-            {
-                None => self.defer_send(id, key, args, value, sender),
-                Some((true, _)) => self.put(id, key, args, value, sender, out),
-                Some((false, worker)) => Some(Err(refusal::not_ours("src", &key, &worker))),
+            Ok(step) => match &step.home {
+                Some(home) if !home.has(&key.source()) => {
+                    Some(Err(refusal::not_ours("src", &key, &home.name)))
+                }
+                Some(_) if step.contents.deferred.is_empty() => {
+                    self.put(id, key, args, value, sender, out)
+                }
+                _ => self.defer_send(id, key, args, value, sender),
             },
         };
         if let Some(result) = outcome {
@@ -95,6 +98,7 @@ impl<T: Clone> Rendezvous<T> {
         let number = self.next_number();
         let step = self.steps.get_mut(&id)?;
         if let Some(waiter) = step.contents.table.receiver(&key) {
+            self.calls.end(waiter.call);
             self.hand_over(id, &waiter, (args, value), false, out);
             return Some(Ok(()));
         }
@@ -136,12 +140,15 @@ impl<T: Clone> Rendezvous<T> {
             return;
         };
         match step.contents.table.receiver(&key) {
-            Some(waiter) => self.hand_over(id, &waiter, (args, value), true, out),
+            Some(waiter) => {
+                self.calls.end(waiter.call);
+                self.hand_over(id, &waiter, (args, value), true, out);
+            }
             None => step.contents.table.hold(key, number, Sent { args, value, sender: None }),
         }
     }
 
-    /// A receiver gets a tensor, which counted among what is held or did not.
+    /// A receiver, which waits no more, gets a tensor, which counted among what is held or did not.
     pub(super) fn hand_over(
         &mut self,
         id: StepId,
@@ -155,7 +162,7 @@ impl<T: Clone> Rendezvous<T> {
         if let Some(request) = waiter.kept {
             self.keep(id, request, &delivery, was_held, out);
         }
-        self.answer(waiter.call, Ok(delivery), out);
+        out.push(Effect::Received { call: waiter.call, result: Ok(delivery) });
         if was_held && waiter.kept.is_none() {
             self.release(id, bytes, out);
         }

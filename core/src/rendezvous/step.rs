@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::device::Device;
+use super::device::{Device, Worker};
 use super::key::Key;
 use super::refusal;
 use super::room::Held;
@@ -18,6 +18,10 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Home {
     pub(super) name: Arc<str>,
+    /// The components of its name, which every call is compared with.
+    job: Arc<str>,
+    replica: u32,
+    task: u32,
 }
 
 impl Home {
@@ -25,17 +29,18 @@ impl Home {
     /// When the name is not that of a worker.
     pub(super) fn of(session: &Session) -> Result<Self, Status> {
         let name = &session.worker_name;
-        let device = Device::parse(name);
-        if device.is_none_or(|device| device.worker().is_none() || device.kind().is_some()) {
-            return Err(refusal::no_worker_name(name));
-        }
-        Ok(Self { name: name.clone() })
+        let device = Device::parse(name).filter(|device| device.kind().is_none());
+        let worker = device.and_then(|device| device.worker());
+        let Worker { job, replica, task } = worker.ok_or_else(|| refusal::no_worker_name(name))?;
+        Ok(Self { name: name.clone(), job: job.into(), replica, task })
     }
 
     /// Whether a device is one of this worker.
     pub(super) fn has(&self, device: &Device<'_>) -> bool {
-        device.is_implicit()
-            || Device::parse(&self.name).is_some_and(|worker| worker.is_of_worker_of(device))
+        let is_ours = |of: Worker<'_>| {
+            of.task == self.task && of.replica == self.replica && *of.job == *self.job
+        };
+        device.worker().is_some_and(is_ours) || device.is_implicit()
     }
 }
 

@@ -175,3 +175,17 @@ fn so_many_follow_one_request_and_no_more() {
     world.send(STEP, &outgoing("a"), value(1));
     others.iter().for_each(|call| assert_eq!(world.got(*call), 1));
 }
+
+/// A step that is initialised knows what is not of its worker, even while there is more to do.
+#[test]
+fn a_tensor_of_another_worker_is_refused_while_a_step_begins() {
+    let mut world = World::new(bare());
+    for _ in 0..MANY {
+        world.recv(STEP, &local("a"));
+    }
+    world.initialize(STEP, HERE).unwrap();
+    let sender = world.send(STEP, &incoming("a"), value(1));
+    assert_eq!(world.refused(sender).code, Code::InvalidArgument);
+    world.settle();
+    assert_eq!(world.machine.report().waiting, MANY);
+}

@@ -58,7 +58,6 @@ impl Model {
                     }
                 }
                 Later::Send(mut sent) => {
-                    // Which of several senders gets room that is made meanwhile is not laid down.
                     let is_done = |call: &CallId| done.contains(call);
                     if let Some(call) = sent.sender.filter(is_done)
                         && self.has_room(id, sent.tensor.bytes)
@@ -67,11 +66,13 @@ impl Model {
                         self.tell(call, Told::Done);
                     }
                     self.put(id, sent);
+                    self.give_room(done);
                 }
                 Later::Recv { call, key } => {
                     let due = self.waiting.remove(&call).flatten();
                     let answer = self.recv(now, call, id, key, due);
                     self.answer(call, answer);
+                    self.give_room(done);
                 }
                 Later::RecvLocal(waits) if !has(worker, is_from_here(waits.key), waits.key) => {
                     self.forget(waits.request);
@@ -79,7 +80,10 @@ impl Model {
                         self.refuse(call, fault(Code::InvalidArgument, "(src)"));
                     }
                 }
-                Later::RecvLocal(waits) => self.take(id, waits),
+                Later::RecvLocal(waits) => {
+                    self.take(id, waits);
+                    self.give_room(done);
+                }
             }
         }
         Ok(Some(Told::Done))

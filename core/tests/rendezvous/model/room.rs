@@ -53,6 +53,23 @@ impl Model {
         parked
     }
 
+    /// Of senders for which there is room by now these are told so. Which of several get it, and when in
+    /// the course of a step's beginning, is not laid down.
+    pub(super) fn give_room(&mut self, done: &BTreeSet<CallId>) {
+        for (id, sent) in self.parked() {
+            let sender = sent.sender.filter(|call| done.contains(call));
+            if let Some(call) = sender.filter(|_| self.has_room(id, sent.tensor.bytes)) {
+                self.take_on(id, call);
+            }
+        }
+    }
+
+    fn take_on(&mut self, id: i64, call: CallId) {
+        let mut all = self.steps.get_mut(&id).unwrap().sent.iter_mut();
+        all.find(|it| it.sender == Some(call)).unwrap().sender = None;
+        self.tell(call, Told::Done);
+    }
+
     /// These were told, among them some that there is room for their tensors.
     pub(crate) fn room_was_given(&mut self, told: &BTreeMap<CallId, Told>) {
         for (id, sent) in self.parked() {
@@ -61,10 +78,7 @@ impl Model {
                 continue;
             }
             assert!(self.has_room(id, sent.tensor.bytes), "there is no room for {sent:?} of {id}");
-            let step = self.steps.get_mut(&id).unwrap();
-            let mut all = step.sent.iter_mut();
-            all.find(|it| it.sender == Some(call)).unwrap().sender = None;
-            self.tell(call, Told::Done);
+            self.take_on(id, call);
             let passed_over = self.parked().into_iter().find(|(of, it)| {
                 *of == id && it.number < sent.number && it.tensor.bytes <= sent.tensor.bytes
             });

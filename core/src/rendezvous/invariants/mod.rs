@@ -4,13 +4,13 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
-use super::calls::Place;
-use super::machine::Rendezvous;
-use super::room::Held;
-use super::step::{Answer, Contents, Deferred};
-use super::table::Queue;
 use crate::ids::{CallId, RequestId};
 use crate::invariant::{Invariant, Violation, check_each};
+use crate::rendezvous::calls::Place;
+use crate::rendezvous::machine::Rendezvous;
+use crate::rendezvous::room::Held;
+use crate::rendezvous::step::{Answer, Contents, Deferred};
+use crate::rendezvous::table::Queue;
 
 /// Checks a rendezvous.
 ///
@@ -27,7 +27,11 @@ pub(crate) fn invariants<T: Clone>() -> [Invariant<Rendezvous<T>>; 6] {
         of("V1", "each call that waits stands in one place, and nobody else stands there", waiting),
         of("V2", "what is held is what is in steps, and what is left of those that ended", held),
         of("V3", "bounds on steps, calls and tensors are kept, but for what is on its way", bounds),
-        of("V4", "senders wait for room where their tensors are, and only those", parked),
+        of(
+            "V4",
+            "senders wait for room where their tensors are, only those, and not for what there is",
+            parked,
+        ),
         of("V5", "each request whose answer is kept or awaited is in its step", kept),
         of(
             "V6",
@@ -177,6 +181,15 @@ fn parked<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
             return Err(format!("tensor {number} of step {id} waits for both bounds, or for none"));
         }
     }
+    let of_steps = of.steps.values().filter_map(|step| step.contents.parked.first());
+    for number in of_steps.chain(of.room.by_all.first()) {
+        let first = of.room.parked.get(number).and_then(|it| Some((it, of.steps.get(&it.step)?)));
+        if let Some((it, step)) = first.filter(|(it, step)| it.serial == step.serial)
+            && of.room.check(&of.config, step.held, it.bytes).is_ok()
+        {
+            return Err(format!("there is room for tensor {number} of step {}", it.step));
+        }
+    }
     Ok(())
 }
 
@@ -214,10 +227,16 @@ fn phases<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
         if waits != of.beginning.contains(id) {
             return Err(format!("step {id} has something to do that nobody does"));
         }
-        let is_looked_at = of.expiries.iter().any(|(_, it)| it == id);
+        let is_looked_at = step.expires.is_some_and(|at| of.expiries.contains(&(at, *id)));
         if of.config.step_expiry.is_some() && !is_looked_at {
             return Err(format!("step {id} is never given up"));
         }
     }
+    if of.expiries.len() > of.steps.len() {
+        return Err("somebody looks whether steps are in use that are over".into());
+    }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
