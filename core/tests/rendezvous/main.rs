@@ -5,14 +5,17 @@
 
 mod both;
 mod bounds;
+mod corpus;
 mod deferred;
 mod devices;
 mod dice;
 mod fetches;
 mod happening;
 mod histories;
+mod keys;
 mod manager;
 mod model;
+mod reading;
 mod requests;
 mod slices;
 mod story;

@@ -89,7 +89,7 @@ impl Model {
             let is_behind = |(of, it): &(i64, Sent)| {
                 let bytes = it.tensor.bytes;
                 let in_step = of == id && !self.has_room(*of, bytes);
-                in_step || self.has_step_room(*of, bytes) && !self.has_room_of_all(bytes)
+                in_step || !self.has_room_of_all(bytes)
             };
             let waits_in_vain =
                 self.has_room(*id, sent.tensor.bytes) && !parked[..nth].iter().any(is_behind);
