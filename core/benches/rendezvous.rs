@@ -5,6 +5,7 @@
 #![allow(
     missing_docs,
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a bench stops at the first surprise"

@@ -241,7 +241,8 @@ impl Both {
         let asked: Vec<CallId> = self.world.fetches.drain(..).map(|fetch| fetch.call).collect();
         let mut expected = std::mem::take(&mut self.model.fetches);
         let mut sorted = asked.clone();
-        (expected.sort(), sorted.sort());
+        expected.sort();
+        sorted.sort();
         assert_eq!(sorted, expected, "other workers are asked for these calls");
         self.fetches.extend(
             asked.iter().filter(|call| !self.fetches.contains(call)).copied().collect::<Vec<_>>(),

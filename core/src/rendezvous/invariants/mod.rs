@@ -22,22 +22,37 @@ pub fn check<T: Clone>(rendezvous: &Rendezvous<T>) -> Result<(), Violation> {
 
 /// The invariants of a rendezvous.
 pub(crate) fn invariants<T: Clone>() -> [Invariant<Rendezvous<T>>; 6] {
-    let of = |number, sentence, check| Invariant { number, sentence, check };
     [
-        of("V1", "each call that waits stands in one place, and nobody else stands there", waiting),
-        of("V2", "what is held is what is in steps, and what is left of those that ended", held),
-        of("V3", "bounds on steps, calls and tensors are kept, but for what is on its way", bounds),
-        of(
-            "V4",
-            "senders wait for room where their tensors are, only those, and not for what there is",
-            parked,
-        ),
-        of("V5", "each request whose answer is kept or awaited is in its step", kept),
-        of(
-            "V6",
-            "a step that ended holds nothing, and one not initialised has an empty table",
-            phases,
-        ),
+        Invariant {
+            number: "V1",
+            sentence: "each call that waits stands in one place, and nobody else stands there",
+            check: waiting,
+        },
+        Invariant {
+            number: "V2",
+            sentence: "what is held is what is in steps, and what is left of those that ended",
+            check: held,
+        },
+        Invariant {
+            number: "V3",
+            sentence: "bounds on steps, calls and tensors are kept, but for what is on its way",
+            check: bounds,
+        },
+        Invariant {
+            number: "V4",
+            sentence: "senders wait for room where their tensors are, only those, and not for what there is",
+            check: parked,
+        },
+        Invariant {
+            number: "V5",
+            sentence: "each request whose answer is kept or awaited is in its step",
+            check: kept,
+        },
+        Invariant {
+            number: "V6",
+            sentence: "a step that ended holds nothing, and one not initialised has an empty table",
+            check: phases,
+        },
     ]
 }
 
