@@ -9,7 +9,7 @@ use super::machine::Rendezvous;
 use super::refusal;
 use super::requests::Admitted;
 use super::step::{Deferred, Home};
-use super::table::Waiter;
+use super::table::{Sent, Waiter};
 use super::types::{Args, Asked, Delivery, Effect};
 use crate::ids::{CallId, RequestId, StepId};
 use crate::status::Status;
@@ -176,29 +176,56 @@ impl<T: Clone> Rendezvous<T> {
 
     /// Gets a tensor that was sent, or waits for it.
     fn take(&mut self, id: StepId, key: Key, receiver: Receiver, out: &mut Vec<Effect<T>>) {
-        let Receiver { call, args, kept, due } = receiver;
         let Some(step) = self.steps.get_mut(&id) else {
             return;
         };
-        let waiter = Waiter { call, args, kept };
-        if let Some((number, sent)) = step.contents.table.tensor(&key) {
-            if let Some(sender) = sent.sender {
-                self.room.unpark(number, &mut step.contents.parked);
-                self.calls.end(sender);
-                out.push(Effect::Sent { call: sender, result: Ok(()) });
-            }
-            if let Some(request) = kept {
-                self.await_answer(id, &key, request);
-            }
-            let was_held = sent.sender.is_none();
-            self.hand_over(id, &waiter, (sent.args, sent.value), was_held, out);
-            if !was_held {
-                // It may have been in the way of others.
+        match step.contents.table.tensor(&key) {
+            // Nearly all are received so, for which one look for the step is enough.
+            Some((_, Sent { args: sent, value, sender: None })) if receiver.kept.is_none() => {
+                step.held.take(value.bytes);
+                self.room.held.take(value.bytes);
+                let delivery = Delivery { value, sent, received: receiver.args };
+                out.push(Effect::Received { call: receiver.call, result: Ok(delivery) });
                 self.fill_room(Some(id), out);
             }
-            return;
+            Some((number, sent)) => self.take_sent(id, &key, &receiver, (number, sent), out),
+            None => self.wait(id, key, receiver, out),
         }
-        if self.calls.pending.len() >= self.config.calls_max {
+    }
+
+    /// Gets a tensor whose sender may wait for room, or which is kept to be given again.
+    fn take_sent(
+        &mut self,
+        id: StepId,
+        key: &Key,
+        receiver: &Receiver,
+        (number, sent): (u64, Sent<T>),
+        out: &mut Vec<Effect<T>>,
+    ) {
+        if let Some(sender) = sent.sender {
+            if let Some(step) = self.steps.get_mut(&id) {
+                self.room.unpark(number, &mut step.contents.parked);
+            }
+            self.calls.end(sender);
+            out.push(Effect::Sent { call: sender, result: Ok(()) });
+        }
+        let Receiver { call, args, kept, .. } = *receiver;
+        if let Some(request) = kept {
+            self.await_answer(id, key, request);
+        }
+        let was_held = sent.sender.is_none();
+        let waiter = Waiter { call, args, kept };
+        self.hand_over(id, &waiter, (sent.args, sent.value), was_held, out);
+        if !was_held {
+            // It may have been in the way of others.
+            self.fill_room(Some(id), out);
+        }
+    }
+
+    /// Waits for a tensor under its key.
+    fn wait(&mut self, id: StepId, key: Key, receiver: Receiver, out: &mut Vec<Effect<T>>) {
+        let Receiver { call, args, kept, due } = receiver;
+        if !self.may_wait() {
             let status = refusal::too_many_calls(&self.config, &key);
             return self.refuse_request(call, kept, status, out);
         }
@@ -208,7 +235,7 @@ impl<T: Clone> Rendezvous<T> {
             self.await_answer(id, &key, request);
         }
         if let Some(step) = self.steps.get_mut(&id) {
-            step.contents.table.wait(key, number, waiter);
+            step.contents.table.wait(key, number, Waiter { call, args, kept });
         }
     }
 
