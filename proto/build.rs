@@ -2,12 +2,13 @@
 
 use std::error::Error;
 
-const FILES: [&str; 18] = [
+const FILES: [&str; 20] = [
     "tensorflow/tensor.proto",
     "tensorflow/example.proto",
     "tensorflow/coordination.proto",
     "tensorflow/struct.proto",
     "tensorflow/grpc_payloads.proto",
+    "tensorflow/worker.proto",
     "tensorflow/data/dispatcher.proto",
     "tensorflow/data/worker.proto",
     "xla/coordination.proto",
@@ -21,6 +22,7 @@ const FILES: [&str; 18] = [
     "rondo/v1/pipeline.proto",
     "rondo/v1/reading.proto",
     "rondo/v1/relay.proto",
+    "rondo/v1/rendezvous.proto",
 ];
 
 /// Three times as long as any other record, rare, and else copied with each of millions of others.

@@ -13,3 +13,5 @@ mod messages;
 pub mod pieces;
 
 pub use messages::{admin, health, journal, tf, xla};
+/// As generated code of other packages calls it.
+use tf as tensorflow;

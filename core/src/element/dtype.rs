@@ -104,6 +104,8 @@ dtypes!(
     Int2 = 31, "int2", Some(1);
     /// Unsigned: the lower 2 bits of a byte, the others of which mean nothing.
     Uint2 = 32, "uint2", Some(1);
+    /// The lower 4 bits of a byte, 2 of them the exponent, without infinities; the others mean nothing.
+    Float4E2m1fn = 33, "float4_e2m1fn", Some(1);
 );
 
 impl Dtype {

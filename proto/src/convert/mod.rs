@@ -18,6 +18,7 @@ mod method;
 mod positions;
 mod reader;
 mod relay;
+mod rendezvous;
 mod splits;
 mod worker;
 mod workers;
@@ -58,6 +59,12 @@ pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,
     decode_hello, encode_forward, encode_forwarded, encode_heartbeat_reply, encode_hello,
     encode_hello_reply, relayed_kind, told_life,
+};
+pub use rendezvous::{
+    Fetch, FetchChunk, ReceivedTensor, RecvTensor, RendezvousMethod, RendezvousRequest,
+    SERVICE_RENDEZVOUS, SERVICE_WORKER, SendTensor, WorkerDevice, dead_tensor, decode_fetch_chunk,
+    decode_received_tensor, decode_rendezvous_request, decode_worker_devices, encode_done,
+    encode_fetch_chunk, encode_received_tensor, encode_rendezvous_request, encode_worker_devices,
 };
 pub use worker::{
     ConsumerRound, ElementAnswer, GetElement, HeldTask, ReadSplit, SERVICE_RECORDS, SplitRecords,

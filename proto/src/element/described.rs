@@ -27,7 +27,7 @@ pub(super) fn described(message: Message<'_>) -> Result<(Dtype, Shape), Status> 
 pub(super) fn dtype(number: u64) -> Result<Dtype, Status> {
     let known = i32::try_from(number).ok().and_then(Dtype::of_number);
     known.ok_or_else(|| {
-        let last = Dtype::Uint2.number();
+        let last = Dtype::Float4E2m1fn.number();
         broken(format_args!("its dtype is {number}; types are numbered from 1 to {last}"))
     })
 }

@@ -7,6 +7,7 @@
 mod budget;
 mod compressed;
 mod described;
+mod pieces;
 mod plain;
 mod refusal;
 mod spec;
@@ -25,6 +26,7 @@ use self::budget::Budget;
 use crate::graph::wire::Message;
 use crate::tf::data as wire;
 
+pub use self::pieces::encode_tensor;
 pub use self::spec::decode_spec;
 pub use self::spec_encoding::encode_spec;
 

@@ -35,7 +35,8 @@ const fn field_of(dtype: Dtype) -> (u64, Form) {
         | Dtype::Float8E4m3fn
         | Dtype::Float8E4m3fnuz
         | Dtype::Float8E4m3b11fnuz
-        | Dtype::Float8E5m2fnuz => (18, Form::Memory(1)),
+        | Dtype::Float8E5m2fnuz
+        | Dtype::Float4E2m1fn => (18, Form::Memory(1)),
         _ => (7, Form::Integer),
     }
 }

@@ -77,8 +77,8 @@ fn compressed_elements_are_checked() {
     let text =
         refused_with(|element| element.component_metadata[1].uncompressed_bytes[1] = u64::MAX);
     assert!(text.contains("its strings have"), "{text}");
-    let text = refused_with(|element| element.component_metadata[0].dtype = 33);
-    assert!(text.contains("its dtype is 33"), "{text}");
+    let text = refused_with(|element| element.component_metadata[0].dtype = 34);
+    assert!(text.contains("its dtype is 34"), "{text}");
     let text = refused_with(|element| element.component_metadata[0].tensor_shape = shape(&[-2]));
     assert!(text.contains("dimension 0 is -2"), "{text}");
     let text = refused_with(|element| element.data.truncate(5));

@@ -31,7 +31,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The type, shape and values, without bits that mean nothing.
 fn meaning(tensor: &Tensor) -> (Dtype, Vec<u64>, Vec<Bytes>) {
     let mask = match tensor.dtype() {
-        Dtype::Int4 | Dtype::Uint4 => 0x0f,
+        Dtype::Int4 | Dtype::Uint4 | Dtype::Float4E2m1fn => 0x0f,
         Dtype::Int2 | Dtype::Uint2 => 0x03,
         _ => 0xff,
     };
