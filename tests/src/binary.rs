@@ -36,7 +36,7 @@ fn build() -> PathBuf {
 }
 
 /// The running cargo, in the workspace's root.
-fn cargo() -> Command {
+pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
     cargo

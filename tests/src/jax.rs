@@ -36,6 +36,7 @@ pub fn python(release: Release) -> Option<&'static Path> {
                 chosen_by: "RONDO_JAX_PYTHON",
                 required_by: "RONDO_JAX_REQUIRED",
                 requirements: "requirements-jax.txt",
+                is_all: false,
                 folder: "venv-jax",
             };
             (environment, 0)
@@ -46,6 +47,7 @@ pub fn python(release: Release) -> Option<&'static Path> {
                 chosen_by: "RONDO_JAX_BEFORE_PYTHON",
                 required_by: "RONDO_JAX_REQUIRED",
                 requirements: "requirements-jax-before.txt",
+                is_all: false,
                 folder: "venv-jax-before",
             };
             (environment, 1)

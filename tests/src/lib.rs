@@ -30,4 +30,5 @@ pub mod server;
 pub mod tensorflow;
 pub mod tfrecord;
 pub mod tidy;
+pub mod torch;
 pub mod worker;

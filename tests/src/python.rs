@@ -22,6 +22,8 @@ pub(crate) struct Environment {
     pub(crate) required_by: &'static str,
     /// The pinned packages' file.
     pub(crate) requirements: &'static str,
+    /// Whether they name all that is needed: what they say they need is left out.
+    pub(crate) is_all: bool,
     /// The folder below the target directory.
     pub(crate) folder: &'static str,
 }
@@ -60,6 +62,7 @@ impl Environment {
         run(Command::new(base()?).args(["-m", "venv"]).arg(&venv))?;
         run(Command::new(&python)
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(self.is_all.then_some("--no-deps"))
             .arg("--requirement")
             .arg(&requirements))?;
         fs::write(&stamp, wanted).map_err(|error| error.to_string())?;

@@ -15,6 +15,7 @@ const ENVIRONMENT: Environment = Environment {
     chosen_by: "RONDO_TENSORFLOW_PYTHON",
     required_by: "RONDO_TENSORFLOW_REQUIRED",
     requirements: "requirements.txt",
+    is_all: false,
     folder: "venv-tensorflow",
 };
 

@@ -4,18 +4,29 @@ use super::Violation;
 use super::tree::Manifest;
 
 /// A crate of the house and the crates of the house it may depend on.
-const DIRECTIONS: [(&str, &[&str]); 7] = [
+const DIRECTIONS: [(&str, &[&str]); 8] = [
     ("core", &[]),
     ("proto", &["rondo-core"]),
-    ("runtime", &["rondo-core", "rondo-proto", "rondo-data"]),
+    ("runtime", &["rondo-core", "rondo-proto", "rondo-data", "rondo-torch"]),
     ("runtime/data", &["rondo-core", "rondo-proto"]),
+    ("runtime/torch", &["rondo-core"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
     ("tests", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
     ("fuzz", &["rondo-core", "rondo-data", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
-const HOUSE: [&str; 7] =
-    ["rondo-core", "rondo-proto", "rondo-data", "rondo", "rondo-sim", "rondo-tests", "rondo-fuzz"];
+const HOUSE: [&str; 8] = [
+    "rondo-core",
+    "rondo-proto",
+    "rondo-data",
+    "rondo-torch",
+    "rondo",
+    "rondo-sim",
+    "rondo-tests",
+    "rondo-fuzz",
+];
+/// Crates outside the workspace, which have lints of their own.
+const OUTSIDE: [&str; 2] = ["fuzz", "runtime/torch"];
 /// All that `core` may use from outside.
 const CORE_ALLOWED: [&str; 6] =
     ["bytes", "indexmap", "rustc-hash", "serde", "serde_json", "thiserror"];
@@ -53,7 +64,7 @@ fn check_one(manifest: &Manifest) -> Vec<Violation> {
         }
     }
     let inherits = manifest.table.get("lints").and_then(|lints| lints.get("workspace"));
-    if room != "fuzz" && inherits.and_then(toml::Value::as_bool) != Some(true) {
+    if !OUTSIDE.contains(&room) && inherits.and_then(toml::Value::as_bool) != Some(true) {
         found.push(violation(
             "the workspace's lints are not inherited: add `[lints] workspace = true`".into(),
         ));
