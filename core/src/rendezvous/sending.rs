@@ -177,18 +177,29 @@ impl<T: Clone> Rendezvous<T> {
         self.fill_room(Some(id), out);
     }
 
-    /// Tells senders whose tensors fit now, first those of the step in which room was made.
+    /// Tells senders whose tensors fit now, of those of the step in which room was made and those for
+    /// which all steps together left none, whoever has waited longest first.
     pub(super) fn fill_room(&mut self, id: Option<StepId>, out: &mut Vec<Effect<T>>) {
         if self.room.parked.is_empty() {
             return;
         }
         let of_step = |it: &Self, id: &StepId| it.steps.get(id)?.contents.parked.first().copied();
-        while let Some(number) = id.and_then(|id| of_step(self, &id))
-            && self.takes_on(number, out)
-        {}
-        while let Some(number) = self.room.by_all.first().copied()
-            && self.takes_on(number, out)
-        {}
+        let (mut step_goes_on, mut all_go_on) = (id.is_some(), true);
+        loop {
+            let in_step = id.filter(|_| step_goes_on).and_then(|id| of_step(self, &id));
+            let in_all = self.room.by_all.first().copied().filter(|_| all_go_on);
+            let Some(number) = in_step.into_iter().chain(in_all).min() else {
+                return;
+            };
+            if self.takes_on(number, out) {
+                continue;
+            }
+            if in_step == Some(number) {
+                step_goes_on = false;
+            } else {
+                all_go_on = false;
+            }
+        }
     }
 
     /// Takes on a tensor that waits for room if there is some now. Whether it makes sense to look at

@@ -186,6 +186,20 @@ fn room_of_all_is_given_across_steps() {
     assert_eq!(world.sent(first), &Ok(()));
 }
 
+/// One waits because of all steps, the other one because of its own: the room suffices for either.
+#[test]
+fn who_has_waited_longest_is_given_room_first() {
+    let mut world = world();
+    world.send(OTHER_STEP, &local("a"), sized(1, 70));
+    world.send(STEP, &local("x"), sized(2, 40));
+    world.send(STEP, &local("y"), sized(3, 40));
+    let first = world.send_waiting(STEP, &local("a"), sized(4, 10));
+    let second = world.send_waiting(STEP, &local("b"), sized(5, 40));
+    world.recv(STEP, &local("x"));
+    assert_eq!(world.sent(first), &Ok(()));
+    assert!(world.is_waiting(second));
+}
+
 /// First all steps together leave no room, then its own step does not.
 #[test]
 fn who_waits_for_one_bound_may_then_wait_for_another() {

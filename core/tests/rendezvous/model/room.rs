@@ -79,7 +79,7 @@ impl Model {
             }
             assert!(self.has_room(id, sent.tensor.bytes), "there is no room for {sent:?} of {id}");
             self.take_on(id, call);
-            let passed_over = self.parked().into_iter().find(|(of, it)| {
+            let passed_over = self.parked().into_iter().next().filter(|(of, it)| {
                 *of == id && it.number < sent.number && it.tensor.bytes <= sent.tensor.bytes
             });
             assert!(passed_over.is_none(), "{passed_over:?} was passed over for {sent:?}");
