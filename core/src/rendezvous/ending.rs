@@ -112,7 +112,7 @@ impl<T: Clone> Rendezvous<T> {
 
     /// Tells some of those who waited in steps that ended, and lets go of some of what was held.
     pub(super) fn see_to_ended(&mut self, out: &mut Vec<Effect<T>>) {
-        let before = self.room.held;
+        let before = (self.room.held, self.room.parked.len());
         for _ in 0..RENDEZVOUS_ITEMS_PER_STEP_MAX {
             let Some(ended) = self.ended.front_mut() else {
                 break;
@@ -139,7 +139,8 @@ impl<T: Clone> Rendezvous<T> {
                 self.ended.pop_front();
             }
         }
-        if self.room.held != before {
+        // Senders that wait no more may have been in the way of others, too.
+        if (self.room.held, self.room.parked.len()) != before {
             self.fill_room(None, out);
         }
     }

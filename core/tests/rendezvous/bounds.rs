@@ -160,6 +160,22 @@ fn a_receiver_takes_a_tensor_for_which_there_is_no_room_yet() {
     assert_eq!((report.held.bytes, report.parked, report.waiting), (100, 0, 0));
 }
 
+/// As when one gives up: nothing was held in its step.
+#[test]
+fn who_is_told_that_its_step_ended_makes_way() {
+    let mut world = world();
+    world.send(STEP, &local("x"), sized(1, 100));
+    world.send(STEP, &local("y"), sized(1, 0));
+    let third = rondo_core::ids::StepId::new(9);
+    world.send(third, &local("x"), sized(1, 40));
+    let first = world.send_waiting(OTHER_STEP, &local("a"), sized(2, 60));
+    let second = world.send_waiting(third, &local("b"), sized(3, 20));
+    world.recv(third, &local("x"));
+    assert!(world.is_waiting(first) && world.is_waiting(second));
+    world.cleanup(OTHER_STEP);
+    assert_eq!(world.sent(second), &Ok(()));
+}
+
 /// As when one gives up: it was in the way of one that fits.
 #[test]
 fn who_is_taken_makes_way() {
