@@ -12,9 +12,11 @@ pub mod node;
 #[cfg(not(madsim))]
 pub mod reader;
 pub mod relay;
+pub mod rendezvous;
 pub mod serve;
 pub mod service;
 pub mod store;
+pub mod tensor;
 pub mod transport;
 mod watching;
 pub mod worker;

@@ -62,9 +62,10 @@ pub use relay::{
 };
 pub use rendezvous::{
     Fetch, FetchChunk, ReceivedTensor, RecvTensor, RendezvousMethod, RendezvousRequest,
-    SERVICE_RENDEZVOUS, SERVICE_WORKER, SendTensor, WorkerDevice, dead_tensor, decode_fetch_chunk,
-    decode_received_tensor, decode_rendezvous_request, decode_worker_devices, encode_done,
-    encode_fetch_chunk, encode_received_tensor, encode_rendezvous_request, encode_worker_devices,
+    SERVICE_RENDEZVOUS, SERVICE_WORKER, SendTensor, WorkerDevice, content_of_received_tensor,
+    dead_tensor, decode_fetch_chunk, decode_fetch_chunk_in_pieces, decode_received_tensor,
+    decode_rendezvous_request, decode_worker_devices, encode_done, encode_fetch_chunk,
+    encode_received_tensor, encode_rendezvous_request, encode_worker_devices,
 };
 pub use worker::{
     ConsumerRound, ElementAnswer, GetElement, HeldTask, ReadSplit, SERVICE_RECORDS, SplitRecords,

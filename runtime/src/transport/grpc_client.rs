@@ -14,7 +14,7 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
 use super::grpc_messages::{self, NoMessages};
-use super::{BoxFuture, MessageStream, MessageWriter, Transport, WORKER_METADATA};
+use super::{BoxFuture, CANNOT_REACH, MessageStream, MessageWriter, Transport, WORKER_METADATA};
 
 /// Channels of a kind kept; above it, the one not used for longest is dropped.
 const CHANNELS_MAX: usize = 4096;
@@ -182,7 +182,7 @@ impl Transport for GrpcClient {
             let taken = stream(channel?, &address, path, message, writer).await;
             taken.map_err(|failure| match failure {
                 Failure::TooLate => {
-                    Status::new(Code::Unavailable, format!("cannot reach {address} in time"))
+                    Status::new(Code::Unavailable, format!("{CANNOT_REACH}{address} in time"))
                 }
                 Failure::Refused(status) => status,
             })
@@ -266,8 +266,23 @@ fn broken(address: &str, error: &(dyn Error + 'static)) -> Failure {
     if cause.is::<tonic::TimeoutExpired>() {
         return Failure::TooLate;
     }
-    let text = format!("cannot reach {address}: {cause}");
+    let text = match is_of_connecting(error) {
+        true => format!("{CANNOT_REACH}{address}: {cause}"),
+        false => format!("the connection to {address} broke: {cause}"),
+    };
     Failure::Refused(Status::new(Code::Unavailable, text))
+}
+
+/// Whether an error is that of making a connection.
+fn is_of_connecting(error: &(dyn Error + 'static)) -> bool {
+    let mut chain = Some(error);
+    while let Some(error) = chain {
+        if error.is::<tonic::ConnectError>() {
+            return true;
+        }
+        chain = error.source();
+    }
+    false
 }
 
 /// The last error of a chain, which is the system's own word.

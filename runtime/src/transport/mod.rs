@@ -66,6 +66,14 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The metadata in which a worker names itself by its address.
 pub const WORKER_METADATA: &str = "rondo-worker";
 
+/// What the text of a status begins with when a call failed because no connection could be made.
+const CANNOT_REACH: &str = "cannot reach ";
+
+/// Whether a call failed because no connection could be made: then its request never left.
+pub fn is_unreached(status: &Status) -> bool {
+    status.code == Code::Unavailable && status.message.starts_with(CANNOT_REACH)
+}
+
 /// A connection, by a number that no other has in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(u64);

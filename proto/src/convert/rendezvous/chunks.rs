@@ -1,6 +1,7 @@
 //! Pieces of an answer to Fetch: `FetchChunk`.
 
 use bytes::Bytes;
+use prost::encoding::decode_varint;
 use rondo_core::status::{Code, Status};
 
 use crate::graph::wire::{Field, Message, Value, chunk_header, put_varint};
@@ -11,6 +12,8 @@ const NAME: &str = "FetchChunk";
 const TOTAL_BYTES: u64 = 1;
 const OFFSET: u64 = 2;
 const DATA: u64 = 3;
+/// Bytes that they take at most, but for the data.
+const HEAD_BYTES_MAX: usize = 33;
 
 /// A piece of an answer; `D` is its bytes, in one piece or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +63,43 @@ pub fn decode_fetch_chunk(bytes: &Bytes) -> Result<FetchChunk<Bytes>, Status> {
     Ok(chunk)
 }
 
+/// As [`decode_fetch_chunk`], of a message that lies in pieces: they are not put together if the data
+/// stand last, as they do where we encode.
+///
+/// # Errors
+/// As [`decode_fetch_chunk`].
+pub fn decode_fetch_chunk_in_pieces(message: Pieces) -> Result<FetchChunk<Pieces>, Status> {
+    let head = message.clone().split_to(HEAD_BYTES_MAX).join();
+    if let Some((chunk, start)) = head_of(&head, message.len()) {
+        let mut data = message;
+        drop(data.split_to(start));
+        return Ok(FetchChunk { data, ..chunk });
+    }
+    let chunk = decode_fetch_chunk(&message.join())?;
+    let FetchChunk { total_bytes, offset, data } = chunk;
+    Ok(FetchChunk { total_bytes, offset, data: data.into() })
+}
+
+/// What stands before the data, and where they begin, if nothing stands behind them.
+fn head_of(head: &[u8], length: usize) -> Option<(FetchChunk<Pieces>, usize)> {
+    let mut chunk = FetchChunk::default();
+    let mut rest = head;
+    loop {
+        let tag = decode_varint(&mut rest).ok()?;
+        let value = decode_varint(&mut rest).ok()?;
+        match (tag >> 3, tag & 7) {
+            (TOTAL_BYTES, 0) => chunk.total_bytes = value,
+            (OFFSET, 0) => chunk.offset = value,
+            (number, kind) => {
+                let start = head.len().saturating_sub(rest.len());
+                let is_last =
+                    (number, kind) == (DATA, 2) && value == length.saturating_sub(start) as u64;
+                return is_last.then_some((chunk, start));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,8 +119,15 @@ mod tests {
             let encoded = encode_fetch_chunk(FetchChunk { total_bytes, offset, data }).join();
             assert_eq!(wire::FetchChunk::decode(encoded.clone()), Ok(plain.clone()));
             let expected = FetchChunk { total_bytes, offset, data: plain.data };
-            assert_eq!(decode_fetch_chunk(&encoded), Ok(expected));
+            assert_eq!(decode_fetch_chunk(&encoded), Ok(expected.clone()));
+            let FetchChunk { total_bytes, offset, data } = expected;
+            let expected = FetchChunk { total_bytes, offset, data: data.into() };
+            let pieces = encoded.chunks(5000).map(Bytes::copy_from_slice).collect();
+            assert_eq!(decode_fetch_chunk_in_pieces(pieces), Ok(expected));
         }
+        let other_order = Bytes::from_static(&[26, 1, 7, 16, 5]);
+        let found = decode_fetch_chunk_in_pieces(other_order.into()).unwrap();
+        assert_eq!((found.offset, found.data.join().as_ref()), (5, &[7][..]));
         let refused = decode_fetch_chunk(&Bytes::from_static(&[26, 5, 1])).unwrap_err();
         assert_eq!(refused.code, Code::Internal);
     }

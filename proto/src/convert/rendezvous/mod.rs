@@ -15,10 +15,15 @@ use rondo_core::ids::{RequestId, StepId};
 use rondo_core::rendezvous::Key;
 
 pub use answers::{WorkerDevice, decode_worker_devices, encode_done, encode_worker_devices};
-pub use chunks::{FetchChunk, decode_fetch_chunk, encode_fetch_chunk};
+pub use chunks::{
+    FetchChunk, decode_fetch_chunk, decode_fetch_chunk_in_pieces, encode_fetch_chunk,
+};
 pub use method::{RendezvousMethod, SERVICE_RENDEZVOUS, SERVICE_WORKER};
 pub use requests::{RendezvousRequest, decode_rendezvous_request, encode_rendezvous_request};
-pub use tensors::{ReceivedTensor, dead_tensor, decode_received_tensor, encode_received_tensor};
+pub use tensors::{
+    ReceivedTensor, content_of_received_tensor, dead_tensor, decode_received_tensor,
+    encode_received_tensor,
+};
 
 /// A request for a tensor, as TensorFlow's workers make it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Tensors as they pass from worker to worker: `RecvTensorResponse`.
 
 use bytes::Bytes;
+use prost::encoding::decode_varint;
 use rondo_core::element::{Dtype, Shape, Tensor};
 use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::status::{Code, Status};
@@ -15,6 +16,8 @@ const TENSOR: u64 = 1;
 const IS_DEAD: u64 = 2;
 const SEND_START_MICROS: u64 = 3;
 const REQUIRE_ACK: u64 = 5;
+/// The number of `TensorProto.tensor_content`.
+const CONTENT: u64 = 4;
 
 /// What answers RecvTensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +124,29 @@ pub fn decode_received_tensor(bytes: &Bytes, bytes_max: u64) -> Result<ReceivedT
     Ok(answer)
 }
 
+/// Where the values begin in an encoded `RecvTensorResponse`, seen from its first bytes; `None` if they do
+/// not show it.
+pub fn content_of_received_tensor(begin: &[u8]) -> Option<usize> {
+    let response = find_chunk(begin, TENSOR)?;
+    let tensor = begin.get(response..)?;
+    response.checked_add(find_chunk(tensor, CONTENT)?)
+}
+
+/// Where the value of the first length-delimited field of this number begins.
+fn find_chunk(message: &[u8], number: u64) -> Option<usize> {
+    let mut rest = message;
+    loop {
+        let tag = decode_varint(&mut rest).ok()?;
+        let value = decode_varint(&mut rest).ok()?;
+        match tag & 7 {
+            0 => {}
+            2 if tag >> 3 == number => return Some(message.len().saturating_sub(rest.len())),
+            2 => rest = rest.get(usize::try_from(value).ok()?..)?,
+            _ => return None,
+        }
+    }
+}
+
 /// Refuses what means nothing in another process.
 pub(super) fn sendable(tensor: Tensor) -> Result<Tensor, Status> {
     match tensor.dtype() {
@@ -217,6 +243,9 @@ mod tests {
         let head = encoded.len() - bytes.len();
         drop(encoded.split_to(head));
         assert_eq!(encoded.join().as_ptr(), bytes.as_ptr());
+        let message = encode_received_tensor(&answer(tensor.clone())).unwrap().join();
+        assert_eq!(content_of_received_tensor(&message[..head]), Some(head));
+        assert_eq!(content_of_received_tensor(&message[..head - 1]), None);
         let message = encode_received_tensor(&answer(tensor.clone())).unwrap().join();
         let found = decode_received_tensor(&message, 0).unwrap().tensor;
         let Values::Fixed(values) = found.values() else { panic!("{found:?}") };

@@ -1,0 +1,146 @@
+//! The rendezvous of all steps of this worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rondo_core::element::Tensor;
+use rondo_core::ids::{RequestId, StepId};
+use rondo_core::rendezvous::{Asked, Delivery, Input, Key, Report};
+use rondo_core::status::Status;
+use rondo_proto::convert::WorkerDevice;
+
+use super::Settings;
+use super::driver;
+use super::fetching::Fetcher;
+use super::receive::{Receive, Waiting, done};
+use super::remote::{RemoteRendezvous, span};
+use super::state::Shared;
+use crate::clock::Clock;
+use crate::transport::Transport;
+
+/// How other workers are reached: what is long has connections of its own, and holds up nothing else.
+#[derive(Clone)]
+pub struct Ways {
+    /// For calls and tensors that are short.
+    pub short: Arc<dyn Transport>,
+    /// For tensors that are long.
+    pub long: Arc<dyn Transport>,
+}
+
+/// The rendezvous of all steps of one worker. A clone is of the same worker.
+#[derive(Clone)]
+pub struct RendezvousManager {
+    pub(super) shared: Arc<Shared>,
+    fetcher: Arc<Fetcher>,
+    devices: Arc<[WorkerDevice]>,
+    pub(super) caches_responses: bool,
+}
+
+impl RendezvousManager {
+    /// Begins without steps. Called within a runtime; ends with the last clone.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the settings name a worker that is none.
+    pub fn start(settings: Settings, clock: Clock, ways: Ways) -> Result<Self, Status> {
+        let Settings { machine, peers } = settings;
+        let devices = devices(&machine);
+        let caches_responses = machine.caches_responses;
+        let (shared, orders) = Shared::start(machine, clock)?;
+        let fetcher = Arc::new(Fetcher::new(peers, ways));
+        tokio::spawn(driver::run(Arc::downgrade(&shared), orders, Arc::clone(&fetcher)));
+        Ok(Self { shared, fetcher, devices, caches_responses })
+    }
+
+    /// A step's rendezvous, which begins if it was not there. Whoever begins it initialises it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when there are too many steps.
+    pub fn find(&self, step: StepId) -> Result<RemoteRendezvous, Status> {
+        let asked = self.shared.ask(|call| Input::Find { call, step });
+        let found = || RemoteRendezvous::new(Arc::clone(&self.shared), step);
+        match asked {
+            super::state::Asked::Answered(outcome) => done(outcome).map(|()| found()),
+            super::state::Asked::Waits(..) => Ok(found()),
+        }
+    }
+
+    /// Asks for a tensor of this worker, by another worker or in its place. The step begins if it was
+    /// not there.
+    pub fn recv_local_async(&self, step: StepId, key: &Key) -> Receive {
+        self.receive(step, key, None, None)
+    }
+
+    /// Waits for a tensor of this worker.
+    ///
+    /// # Errors
+    /// DEADLINE_EXCEEDED if it does not come in time (`None`: however long that takes), INVALID_ARGUMENT
+    /// for a key whose source is not this worker's, and why the step ended if it has.
+    pub async fn recv_local(
+        &self,
+        step: StepId,
+        key: &Key,
+        timeout: Option<Duration>,
+    ) -> Result<Delivery<Tensor>, Status> {
+        self.receive(step, key, timeout, None).await
+    }
+
+    /// A step is over: whoever waits in it is told so, and its tensors go.
+    pub fn cleanup(&self, step: StepId) {
+        self.shared.tell(Input::Cleanup { step });
+    }
+
+    /// All steps are over.
+    pub fn cleanup_all(&self) {
+        self.shared.tell(Input::CleanupAll);
+    }
+
+    /// What there is.
+    pub fn report(&self) -> Report {
+        self.shared.report()
+    }
+
+    /// This worker's devices.
+    pub fn devices(&self) -> &[WorkerDevice] {
+        &self.devices
+    }
+
+    /// The devices of another worker, with the incarnations that its keys need.
+    ///
+    /// # Errors
+    /// INTERNAL for a worker whose address is not known, UNAVAILABLE when it cannot be reached.
+    pub async fn devices_of(&self, worker: &str) -> Result<Vec<WorkerDevice>, Status> {
+        self.fetcher.devices_of(worker).await
+    }
+
+    /// A request of another worker.
+    pub(super) fn receive_for(&self, step: StepId, key: &Key, asked: Asked) -> Receive {
+        self.receive(step, key, None, Some(asked))
+    }
+
+    /// Another worker has what answered its request.
+    pub(super) fn finished(&self, request: RequestId) {
+        self.shared.tell(Input::MarkRecvFinished { request });
+    }
+
+    fn receive(
+        &self,
+        step: StepId,
+        key: &Key,
+        timeout: Option<Duration>,
+        asked: Option<Asked>,
+    ) -> Receive {
+        let (key, timeout) = (key.clone(), timeout.map(span));
+        let call = self.shared.ask(|call| Input::RecvLocal { call, step, key, timeout, asked });
+        Receive(Waiting::of(&self.shared, call))
+    }
+}
+
+fn devices(config: &rondo_core::rendezvous::Config) -> Arc<[WorkerDevice]> {
+    let worker = config.session.as_ref().map(|session| session.worker_name.as_ref());
+    let device = |(local, incarnation): (&String, &u64)| WorkerDevice {
+        name: format!("{}{local}", worker.unwrap_or_default()),
+        kind: local.split(':').nth(1).unwrap_or_default().to_owned(),
+        incarnation: *incarnation,
+    };
+    config.devices.iter().map(device).collect()
+}

@@ -1,0 +1,145 @@
+//! Host memory of a tensor: shared by all who have it, and aligned for whoever computes on it.
+
+use bytes::Bytes;
+use rondo_core::element::{Dtype, Tensor, Values};
+
+/// How values are aligned that somebody computes on, in bytes: a line of the cache, and the widest
+/// registers there are.
+pub const ALIGNMENT: usize = 64;
+
+/// Bytes of a tensor in the host's memory. A clone shares them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorBuffer {
+    bytes: Bytes,
+}
+
+impl TensorBuffer {
+    /// The values of a tensor where they lie; for strings, all their bytes one after the other.
+    pub fn of(tensor: &Tensor) -> Self {
+        match tensor.values() {
+            Values::Fixed(bytes) | Values::Encoded(bytes) | Values::Strings { bytes, .. } => {
+                Self { bytes: bytes.clone() }
+            }
+        }
+    }
+
+    /// A copy, aligned to [`ALIGNMENT`].
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        let mut builder = BufferBuilder::with_capacity(bytes.len(), 0);
+        builder.extend(bytes);
+        Self { bytes: builder.finish() }
+    }
+
+    /// The bytes.
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Whether they begin at a multiple of so many bytes.
+    pub fn is_aligned_to(&self, alignment: usize) -> bool {
+        self.bytes.is_empty() || self.bytes.as_ptr().addr().is_multiple_of(alignment.max(1))
+    }
+
+    /// The same values where the processor can read them as values of their type: they are copied only
+    /// if they do not lie so already.
+    #[must_use]
+    pub fn aligned_for(self, dtype: Dtype) -> Self {
+        let width = dtype.width().and_then(|width| usize::try_from(width).ok());
+        // Of complex numbers it is the parts that are read.
+        let alignment = match dtype {
+            Dtype::Complex64 => 4,
+            Dtype::Complex128 => 8,
+            _ => width.unwrap_or(1),
+        };
+        if self.is_aligned_to(alignment) { self } else { Self::copy_of(&self.bytes) }
+    }
+}
+
+impl From<Bytes> for TensorBuffer {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes }
+    }
+}
+
+/// Puts bytes together of which those from some place on are aligned to [`ALIGNMENT`].
+#[derive(Debug, Default)]
+pub struct BufferBuilder {
+    bytes: Vec<u8>,
+    /// Bytes in front of the first one.
+    padding: usize,
+}
+
+impl BufferBuilder {
+    /// Room for so many bytes, of which that at `aligned` will be.
+    pub fn with_capacity(length: usize, aligned: usize) -> Self {
+        let mut bytes: Vec<u8> = Vec::with_capacity(length.saturating_add(ALIGNMENT));
+        let start = bytes.as_ptr().addr().wrapping_add(aligned);
+        let padding = start.next_multiple_of(ALIGNMENT).wrapping_sub(start);
+        bytes.resize(padding, 0);
+        Self { bytes, padding }
+    }
+
+    /// Adds bytes. Above the room there is, none stays aligned.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.bytes.len().saturating_sub(self.padding)
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes.
+    pub fn finish(self) -> Bytes {
+        Bytes::from(self.bytes).slice(self.padding..)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod tests {
+    use super::*;
+    use rondo_core::element::Shape;
+
+    #[test]
+    fn what_is_put_together_is_aligned_where_it_shall_be() {
+        for aligned in [0, 1, 19, 63, 64, 100] {
+            let all: Vec<u8> = (0..200).collect();
+            let mut builder = BufferBuilder::with_capacity(all.len(), aligned);
+            for part in all.chunks(7) {
+                builder.extend(part);
+            }
+            assert_eq!(builder.len(), all.len());
+            let bytes = builder.finish();
+            assert_eq!(bytes, all);
+            assert!(bytes[aligned..].as_ptr().addr().is_multiple_of(ALIGNMENT), "{aligned}");
+        }
+    }
+
+    #[test]
+    fn values_are_copied_only_if_they_lie_wrong() {
+        let message = TensorBuffer::copy_of(&[7; 41]).bytes().clone();
+        let at = |from: usize| {
+            let shape = Shape::list(4).unwrap();
+            let values = message.slice(from..from + 32);
+            TensorBuffer::of(&Tensor::fixed(Dtype::Double, shape, values).unwrap())
+        };
+        let right = at(8).aligned_for(Dtype::Double);
+        assert_eq!(right.bytes().as_ptr(), message[8..].as_ptr());
+        let wrong = at(9);
+        assert!(!wrong.is_aligned_to(8));
+        let copy = wrong.clone().aligned_for(Dtype::Double);
+        assert!(copy.is_aligned_to(ALIGNMENT));
+        assert_eq!(copy, wrong);
+        assert_eq!(
+            wrong.clone().aligned_for(Dtype::Uint8).bytes().as_ptr(),
+            wrong.bytes().as_ptr()
+        );
+        assert!(TensorBuffer::default().aligned_for(Dtype::Complex128).bytes().is_empty());
+    }
+}

@@ -1,0 +1,5 @@
+//! Memory of tensors.
+
+mod buffer;
+
+pub use buffer::{ALIGNMENT, BufferBuilder, TensorBuffer};
