@@ -39,6 +39,8 @@ pub(super) struct Fetching {
     pub(super) args: Args,
     pub(super) worker: Arc<str>,
     pub(super) request: RequestId,
+    /// When it was last asked.
+    pub(super) asked: Time,
     /// Since when the worker is away, and how often it was tried since.
     pub(super) away: Option<(Time, u32)>,
 }

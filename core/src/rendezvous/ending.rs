@@ -133,7 +133,7 @@ impl<T: Clone> Rendezvous<T> {
                 let (request, kept) = kept.remove_entry();
                 self.requests.kept.remove(&request);
                 if let Answer::Given(delivery) = kept.answer {
-                    self.room.held.take(delivery.value.bytes);
+                    self.room.take_kept(delivery.value.bytes);
                 }
             } else {
                 self.ended.pop_front();

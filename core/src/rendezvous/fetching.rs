@@ -29,6 +29,7 @@ impl<T: Clone> Rendezvous<T> {
         let Some(step) = self.steps.get_mut(&id) else {
             return;
         };
+        let fetching = Arc::new(Fetching { asked: step.used, ..fetching.as_ref().clone() });
         step.contents.fetches.insert(call);
         out.push(asking(call, id, &fetching));
         self.calls.wait(call, id, Place::Fetching(fetching), due);
@@ -102,7 +103,10 @@ impl<T: Clone> Rendezvous<T> {
         last: &Status,
         out: &mut Vec<Effect<T>>,
     ) -> Result<(), Status> {
-        let (since, tries) = fetching.away.unwrap_or((now, 0));
+        // No connection takes so long to be refused: it was there, and broke only now.
+        let was_there = now.since(fetching.asked) >= self.config.patience;
+        let away = fetching.away.filter(|_| !was_there);
+        let (since, tries) = away.unwrap_or((now, 0));
         if now.since(since) >= self.config.patience {
             return Err(refusal::away(&fetching.worker, since, now, &self.config, last));
         }
@@ -125,7 +129,9 @@ impl<T: Clone> Rendezvous<T> {
             };
             self.calls.retries.remove(&(at, call));
             if let Some((id, fetching)) = self.fetching(call) {
+                let fetching = Fetching { asked: now, ..fetching.as_ref().clone() };
                 out.push(asking(call, id, &fetching));
+                self.calls.go_to(call, Place::Fetching(Arc::new(fetching)));
             }
         }
     }

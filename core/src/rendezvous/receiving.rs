@@ -98,7 +98,14 @@ impl<T: Clone> Rendezvous<T> {
                     return self.answer(call, Err(status), out);
                 }
                 let (worker, request) = (worker.clone(), self.requests.draw());
-                let fetching = Arc::new(Fetching { key, args, worker, request, away: None });
+                let fetching = Arc::new(Fetching {
+                    key,
+                    args,
+                    worker,
+                    request,
+                    asked: Time::ZERO,
+                    away: None,
+                });
                 self.fetch(call, id, fetching, due, out);
             }
         }

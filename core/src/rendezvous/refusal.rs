@@ -127,6 +127,16 @@ pub(super) fn no_room(
     Status::new(Code::ResourceExhausted, text)
 }
 
+/// Clients do not say that they have what answered their requests.
+pub(super) fn too_much_kept(config: &Config, kept_bytes: u64) -> Status {
+    let text = format!(
+        "answers of {kept_bytes} bytes are kept for clients that have not said that they have them \
+         (MarkRecvFinished), of at most {} (--bytes-max): no more are given out until they do",
+        config.bytes_max
+    );
+    Status::new(Code::ResourceExhausted, text)
+}
+
 pub(super) fn too_many_steps(config: &Config, step: StepId) -> Status {
     let text = format!(
         "step {step} cannot begin: {} steps are kept at most (--steps-max); clean up those that are over",

@@ -98,6 +98,10 @@ impl<T: Clone> Rendezvous<T> {
         if keeps && let Some(step) = self.requests.kept.get(&request).copied() {
             return self.admit_again(id, key, asked, step, out);
         }
+        if keeps && self.room.kept_bytes >= self.config.bytes_max {
+            let refused = refusal::too_much_kept(&self.config, self.room.kept_bytes);
+            return Admitted::Answered(Err(refused));
+        }
         if self.requests.note(request, &self.config) {
             out.push(Effect::Observe(Event::Repeated { request, is_answered: false }));
             return Admitted::Answered(Err(refusal::repeated(request)));
@@ -185,6 +189,7 @@ impl<T: Clone> Rendezvous<T> {
             step.held.add(delivery.value.bytes);
             self.room.held.add(delivery.value.bytes);
         }
+        self.room.kept_bytes = self.room.kept_bytes.saturating_add(delivery.value.bytes);
         let before = core::mem::replace(&mut kept.answer, Answer::Given(delivery.clone()));
         if let Answer::Awaited { followers } = before {
             for call in followers {
@@ -210,7 +215,7 @@ impl<T: Clone> Rendezvous<T> {
         };
         step.contents.kept.remove(&request);
         step.held.take(bytes);
-        self.room.held.take(bytes);
+        self.room.take_kept(bytes);
         self.requests.kept.remove(&request);
         self.fill_room(Some(id), out);
     }

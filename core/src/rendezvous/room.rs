@@ -54,6 +54,8 @@ impl Bound {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
     pub(super) held: Held,
+    /// Of these, bytes of answers that are kept.
+    pub(super) kept_bytes: u64,
     pub(super) parked: BTreeMap<u64, Parked>,
     /// Those for which the bounds of all steps together leave no room.
     pub(super) by_all: BTreeSet<u64>,
@@ -71,6 +73,12 @@ pub(super) struct Parked {
 }
 
 impl Room {
+    /// An answer is kept no more.
+    pub(super) const fn take_kept(&mut self, bytes: u64) {
+        self.held.take(bytes);
+        self.kept_bytes = self.kept_bytes.saturating_sub(bytes);
+    }
+
     /// Whether a tensor of so many bytes fits beside what its step holds.
     pub(super) fn check(&self, config: &Config, step: Held, bytes: u64) -> Result<(), NoRoom> {
         let bounds = [

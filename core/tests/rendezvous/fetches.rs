@@ -97,6 +97,21 @@ fn pauses_grow_and_patience_ends() {
     world.assert_empty();
 }
 
+/// Its connection was refused once at the beginning; then it was there for ten minutes.
+#[test]
+fn patience_begins_anew_with_a_worker_that_was_there_meanwhile() {
+    let mut world = world();
+    let receiver = world.recv(STEP, &incoming("a"));
+    world.not_fetched(receiver, away("connection refused"));
+    world.wait(600_000);
+    world.not_fetched(receiver, away("connection reset"));
+    assert!(world.is_waiting(receiver));
+    world.wait(50);
+    assert_eq!(world.fetches.len(), 3);
+    world.fetched(receiver, value(1));
+    assert_eq!(world.got(receiver), 1);
+}
+
 #[test]
 fn who_has_no_patience_is_told_at_once() {
     let mut world = World::new(Config { patience: Duration::ZERO, ..config() });

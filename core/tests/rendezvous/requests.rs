@@ -101,6 +101,29 @@ fn what_is_kept_answers_again_until_it_is_said_to_have_come() {
     world.assert_empty();
 }
 
+/// Clients that never say that they have their answers do not fill the memory.
+#[test]
+fn no_more_answers_are_kept_than_the_bounds_allow() {
+    let mut world = World::new(Config { bytes_max: 25, ..config() });
+    let receivers = [1, 2, 3].map(|request| world.request(STEP, &outgoing("a"), keeps(request)));
+    for (tensor, receiver) in (0..).zip(receivers) {
+        world.send(STEP, &outgoing("a"), value(tensor));
+        assert_eq!(world.got(receiver), tensor, "those under way come over the bound");
+    }
+    let refused = world.request(STEP, &outgoing("a"), keeps(4));
+    let status = world.refused(refused);
+    assert_status(status, Code::ResourceExhausted, "answers of 30 bytes are kept");
+    assert_names(status, &["25", "--bytes-max", "MarkRecvFinished"]);
+    let repeated = world.request(STEP, &outgoing("a"), keeps(2));
+    assert_eq!(world.got(repeated), 1, "what is kept is given out again");
+    world.finished(1);
+    let receiver = world.request(STEP, &outgoing("a"), keeps(4));
+    world.send(STEP, &outgoing("a"), value(3));
+    assert_eq!(world.got(receiver), 3);
+    [2, 3, 4].into_iter().for_each(|request| world.finished(request));
+    world.assert_empty();
+}
+
 #[test]
 fn all_answers_are_kept_if_the_settings_say_so() {
     let mut world = World::new(Config { caches_responses: true, ..config() });

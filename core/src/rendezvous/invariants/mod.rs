@@ -9,7 +9,7 @@ use crate::invariant::{Invariant, Violation, check_each};
 use crate::rendezvous::calls::Place;
 use crate::rendezvous::machine::Rendezvous;
 use crate::rendezvous::room::Held;
-use crate::rendezvous::step::{Answer, Contents, Deferred};
+use crate::rendezvous::step::{Answer, Contents, Deferred, Kept};
 use crate::rendezvous::table::Queue;
 
 /// Checks a rendezvous.
@@ -140,10 +140,23 @@ fn held<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {
             bytes: sum.bytes.saturating_add(bytes),
         };
     }
-    if of.room.held == sum {
+    if of.room.held != sum {
+        return Err(format!("{:?} are counted and {sum:?} are there", of.room.held));
+    }
+    let given = all(of).flat_map(|contents| contents.kept.values()).filter_map(given_bytes);
+    let kept = given.fold(0, u64::saturating_add);
+    if of.room.kept_bytes == kept {
         return Ok(());
     }
-    Err(format!("{:?} are counted and {sum:?} are there", of.room.held))
+    Err(format!("{} bytes of answers are counted and {kept} are kept", of.room.kept_bytes))
+}
+
+/// Bytes of an answer that is kept.
+const fn given_bytes<T>(kept: &Kept<T>) -> Option<u64> {
+    match &kept.answer {
+        Answer::Given(delivery) => Some(delivery.value.bytes),
+        Answer::Awaited { .. } => None,
+    }
 }
 
 fn bounds<T: Clone>(of: &Rendezvous<T>) -> Result<(), String> {

@@ -178,7 +178,7 @@ impl Model {
         }
         if !has(home, is_from_here(key), key) {
             self.wait(call, due)?;
-            let fetch = Fetch { call, away: None, again: None };
+            let fetch = Fetch { call, asked: now, away: None, again: None };
             self.steps.get_mut(&id).unwrap().fetches.push(fetch);
             self.fetches.push(call);
             return Ok(None);
@@ -216,6 +216,9 @@ impl Model {
                 }
                 Some(Kept { tensor: Some(tensor), .. }) => return Ok(Some(Told::Got(tensor))),
                 Some(_) => return self.join(call, id, number, due),
+                None if keeps && self.kept_bytes() >= self.bytes_max => {
+                    return Err(fault(Code::ResourceExhausted, "answers of"));
+                }
                 None if !self.seen.insert(number) => {
                     return Err(fault(Code::Aborted, "was received twice"));
                 }

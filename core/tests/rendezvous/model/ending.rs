@@ -76,7 +76,9 @@ impl Model {
         let Some(fetch) = fetches.find(|fetch| fetch.call == call) else {
             return;
         };
-        let (since, tries) = fetch.away.unwrap_or((now, 0));
+        // A worker that was asked so long ago has been there meanwhile.
+        let was_there = now.since(fetch.asked) >= patience;
+        let (since, tries) = fetch.away.filter(|_| !was_there).unwrap_or((now, 0));
         let is_patient = now.since(since) < patience;
         if why.is_none() && is_patient {
             // 50 ms, 100 ms, … 1.6 s, and not beyond the end of patience.
@@ -100,6 +102,7 @@ impl Model {
         for fetch in fetches {
             if fetch.again.is_some_and(|at| at <= now) {
                 fetch.again = None;
+                fetch.asked = now;
                 self.fetches.push(fetch.call);
             }
         }

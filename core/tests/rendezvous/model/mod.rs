@@ -127,6 +127,8 @@ struct Step {
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
     call: CallId,
+    /// When it was last asked for.
+    asked: Time,
     /// Since when that is away, how often it was asked since, and when it is asked again.
     away: Option<(Time, u32)>,
     again: Option<Time>,

@@ -23,6 +23,11 @@ impl Model {
         self.steps.keys().flat_map(|id| self.held(*id)).collect()
     }
 
+    /// The bytes of answers that are kept.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept.values().filter_map(|kept| kept.tensor).map(|tensor| tensor.bytes).sum()
+    }
+
     fn has_step_room(&self, id: i64, bytes: u64) -> bool {
         let held = self.held(id);
         held.len() < self.step_tensors_max
