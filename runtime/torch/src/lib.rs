@@ -1,7 +1,8 @@
 //! Tensors of libtorch, by `tch`: those in the host's memory are sent without a copy, and those that are
 //! received cost one copy, be it into the host's memory or onto a GPU.
 //!
-//! libtorch itself is found at build time (`LIBTORCH`) and its CUDA part at run time: [`load_cuda`].
+//! A crate of its own, outside the workspace, which needs no libtorch then
+//! (`docs/decisions/0010-libtorch-in-a-crate-of-its-own.md`). libtorch itself is found at build time (`LIBTORCH`) and its CUDA part at run time: [`load_cuda`].
 
 use std::ffi::c_void;
 use std::slice;

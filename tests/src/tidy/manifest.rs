@@ -7,7 +7,7 @@ use super::tree::Manifest;
 const DIRECTIONS: [(&str, &[&str]); 8] = [
     ("core", &[]),
     ("proto", &["rondo-core"]),
-    ("runtime", &["rondo-core", "rondo-proto", "rondo-data", "rondo-torch"]),
+    ("runtime", &["rondo-core", "rondo-proto", "rondo-data"]),
     ("runtime/data", &["rondo-core", "rondo-proto"]),
     ("runtime/torch", &["rondo-core"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
