@@ -12,11 +12,16 @@ mod graph;
 mod load;
 mod output;
 mod process;
+mod python;
 mod read;
 mod read_figures;
 mod read_files;
 mod read_loopback;
 mod read_tensorflow;
+mod rendezvous;
+mod rendezvous_figures;
+mod rendezvous_pair;
+mod rendezvous_tensorflow;
 mod rounds;
 mod rpc;
 mod target;
@@ -27,6 +32,7 @@ use clap::Subcommand;
 use self::coordination::CoordinationArgs;
 use self::dispatcher::DispatcherArgs;
 use self::read::ReadArgs;
+use self::rendezvous::RendezvousArgs;
 use super::exit::Failure;
 
 /// What to measure.
@@ -53,6 +59,13 @@ pub(super) enum BenchCommand {
     /// them; in the same rounds, the same files by a plain loop, bytes over a bare connection, and,
     /// if a Python with TensorFlow is named, the same files through TensorFlow's own service.
     Read(ReadArgs),
+
+    /// Measure how fast tensors pass from one worker to another
+    ///
+    /// Two workers in this process, each on a thread of its own: small tensors one after the other
+    /// beside bare calls, large ones four at once beside a bare connection and, if a Python with
+    /// TensorFlow is named, beside two of TensorFlow's own workers.
+    Rendezvous(RendezvousArgs),
 }
 
 /// Measures, and prints what was found.
@@ -61,5 +74,6 @@ pub(super) fn bench(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Dispatcher(args) => dispatcher::run(args),
         BenchCommand::Coordination(args) => coordination::run(args),
         BenchCommand::Read(args) => read::run(args),
+        BenchCommand::Rendezvous(args) => rendezvous::run(args),
     }
 }

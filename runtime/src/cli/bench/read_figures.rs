@@ -61,7 +61,7 @@ pub(super) fn table(rounds: &Rounds) -> String {
 }
 
 /// The middle of some figures; 0 for none.
-fn middle(values: &[f64]) -> f64 {
+pub(super) fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
