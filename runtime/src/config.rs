@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rondo_core::{coordination, dispatcher};
 
+use crate::rendezvous;
 use crate::store::StoreKind;
 
 /// Everything `rondo serve` needs to know.
@@ -23,6 +24,8 @@ pub struct Config {
     pub coordination: coordination::Config,
     /// Where the other namespaces listen.
     pub namespace_ports: Vec<NamespacePort>,
+    /// The rendezvous that is hosted, if one is.
+    pub rendezvous: Option<rendezvous::Settings>,
     /// What `GetVersion` answers.
     pub protocol_version: i64,
     /// What the server takes on at most.

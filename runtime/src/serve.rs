@@ -1,6 +1,7 @@
 //! `rondo serve` from settings to the end of the process.
 
 mod doors;
+mod rendezvous;
 pub(crate) mod signals;
 
 use std::future::Future;
@@ -70,6 +71,9 @@ pub enum ServeError {
          if the network is trusted"
     )]
     Exposed(SocketAddr),
+    /// The rendezvous is not set up as it must be.
+    #[error("the rendezvous cannot be hosted: {0}")]
+    Rendezvous(String),
     /// The node does not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -166,7 +170,8 @@ where
     let doors = Doors::open(&config).await?;
     let place = (doors.address().to_owned(), doors.namespaces());
     let slot = NodeSlot::new();
-    let servers = doors.serve(&config, &slot);
+    let rendezvous = config.rendezvous.as_ref().map(rendezvous::start).transpose()?;
+    let servers = doors.serve(&config, &slot, rendezvous);
     let outcome = tokio::select! {
         biased;
         () = signals.first() => Ok(()),

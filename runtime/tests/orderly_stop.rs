@@ -79,6 +79,7 @@ fn config(port: u16) -> Config {
         dispatcher: rondo_core::dispatcher::Config::default(),
         coordination: rondo_core::coordination::Config::default(),
         namespace_ports: Vec::new(),
+        rendezvous: None,
         protocol_version: 9,
         bounds: Bounds {
             message_bytes_max: 1 << 20,

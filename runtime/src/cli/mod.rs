@@ -21,6 +21,7 @@ mod print_config;
 mod progress;
 mod read;
 mod relay;
+mod rendezvous_args;
 mod resolve;
 mod serve;
 mod serve_args;

@@ -60,6 +60,7 @@ pub(super) fn resolve(
         dispatcher: dispatcher_config(args),
         coordination: coordination::Config { namespaces },
         namespace_ports,
+        rendezvous: args.rendezvous.resolve(),
         protocol_version: args.protocol_version,
         bounds: Bounds {
             message_bytes_max: args.message_bytes_max,

@@ -34,7 +34,9 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
 pub(super) fn exit_of(error: &ServeError) -> Exit {
     match error {
         ServeError::Listen(_) => Exit::Listen,
-        ServeError::Resolve { .. } | ServeError::Exposed(_) => Exit::Usage,
+        ServeError::Resolve { .. } | ServeError::Exposed(_) | ServeError::Rendezvous(_) => {
+            Exit::Usage
+        }
         ServeError::Start(StartError::Directory(error)) => exit::of_directory(error),
         ServeError::Start(StartError::JournalDamaged(_)) => Exit::JournalDamaged,
         ServeError::Halted(_) | ServeError::Shutdown(_) => Exit::Halted,

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use rondo_core::dispatcher::DeploymentMode;
 
 use super::coordination_args::CoordinationArgs;
+use super::rendezvous_args::RendezvousArgs;
 use crate::config::Listen;
 use crate::store::StoreKind;
 
@@ -274,6 +275,9 @@ pub(super) struct ServeArgs {
 
     #[command(flatten)]
     pub(super) coordination: CoordinationArgs,
+
+    #[command(flatten)]
+    pub(super) rendezvous: RendezvousArgs,
 
     #[command(flatten)]
     pub(super) log: LogArgs,

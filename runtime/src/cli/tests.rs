@@ -50,6 +50,30 @@ fn defaults_are_tensorflows() {
 }
 
 #[test]
+fn a_rendezvous_is_hosted_if_asked_for() {
+    assert_eq!(config(&["--step-bytes-max=7"]).unwrap().rendezvous, None);
+    let defaults = config(&["--rendezvous"]).unwrap().rendezvous.unwrap();
+    let expected = rondo_core::rendezvous::Config {
+        devices: [("/device:CPU:0".to_owned(), 0)].into(),
+        session: defaults.machine.session.clone(),
+        ..Default::default()
+    };
+    assert_eq!(defaults.machine, expected, "the machine's own defaults");
+    assert_eq!(&*defaults.machine.session.unwrap().worker_name, "/job:worker/replica:0/task:0");
+    let given = config(&[
+        "--rendezvous",
+        "--rendezvous-peer=/job:w/replica:0/task:1=host:1",
+        "--step-expiry-ms=0",
+        "--cache-rpc-response",
+    ]);
+    let given = given.unwrap().rendezvous.unwrap();
+    assert_eq!(given.peers["/job:w/replica:0/task:1"], "host:1");
+    assert_eq!((given.machine.step_expiry, given.machine.caches_responses), (None, true));
+    let refused = config(&["--rendezvous-worker=w"]).unwrap_err();
+    assert!(refused.contains("/job:NAME/replica:N/task:N"), "{refused}");
+}
+
+#[test]
 fn progress_is_watched_when_a_key_is_named() {
     let progress = |given: &[&str]| {
         let given = [given, &["--namespace=other=0:3"]].concat();

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rondo_core::coordination::NamespaceConfig;
-use rondo_proto::convert::{SERVICE_RELAY, SERVICE_RONDO, SERVICE_SPLITS, SERVICE_T, SERVICE_X};
+use rondo_proto::convert::{
+    SERVICE_RELAY, SERVICE_RENDEZVOUS, SERVICE_RONDO, SERVICE_SPLITS, SERVICE_T, SERVICE_WORKER,
+    SERVICE_X,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{ServeError, VERSION};
 use crate::config::{Config, Listen};
+use crate::rendezvous::RendezvousService;
 use crate::service::{
     AdminService, CoordinationService, DispatcherService, HealthService, NodeSlot, RelayService,
     Router, ServerInfo, SplitsService,
@@ -24,6 +28,7 @@ use crate::transport::{ServerConfig, serve};
 const DISPATCHER: &str = "tensorflow.data.DispatcherService";
 const ADMIN: &str = "rondo.v1.Admin";
 const HEALTH: &str = "grpc.health.v1.Health";
+const RENDEZVOUS: [&str; 2] = [SERVICE_WORKER, SERVICE_RENDEZVOUS];
 const COORDINATION: [&str; 3] = [SERVICE_T, SERVICE_X, SERVICE_RONDO];
 
 /// Addresses that are listened on.
@@ -68,7 +73,12 @@ impl Doors {
     }
 
     /// Serves what `slot` holds, once it does.
-    pub(super) fn serve(self, config: &Config, slot: &NodeSlot) -> Servers {
+    pub(super) fn serve(
+        self,
+        config: &Config,
+        slot: &NodeSlot,
+        rendezvous: Option<RendezvousService>,
+    ) -> Servers {
         let budget = Budget::new(config.bounds.inflight_bytes_max);
         let server = ServerInfo {
             version: VERSION,
@@ -80,7 +90,11 @@ impl Doors {
             DispatcherService::new(slot.clone(), config.protocol_version, budget.clone());
         let bounds = Bounds(server_config(config, budget));
         let default = config.coordination.namespaces.first();
-        let everything = with_coordination(Router::new(), default, slot, &bounds.0)
+        let router = match rendezvous {
+            Some(service) => Router::new().with_names(&RENDEZVOUS, service),
+            None => Router::new(),
+        };
+        let everything = with_coordination(router, default, slot, &bounds.0)
             .with(DISPATCHER, dispatcher)
             .with(ADMIN, AdminService::new(slot.clone(), server))
             .with(SERVICE_SPLITS, SplitsService::new(slot.clone()))

@@ -167,6 +167,7 @@ impl World {
             dispatcher: self.swarm.settings.clone(),
             coordination: Default::default(),
             namespace_ports: Vec::new(),
+            rendezvous: None,
             protocol_version: 9,
             bounds: self.bounds(),
         }

@@ -77,6 +77,7 @@ async fn carry(near: TcpStream, shared: Arc<Shared>) {
         }
     };
     tokio::select! {
+        biased;
         () = there => {}
         () = back => {}
     }

@@ -67,6 +67,7 @@ async fn a_client_that_leaves_takes_nothing_with_it() {
         };
         let mut waiting = stream(&worker, path, message);
         tokio::select! {
+            biased;
             _ = waiting.next() => panic!("nothing was sent"),
             () = worker.has_waiting(1) => {}
         }

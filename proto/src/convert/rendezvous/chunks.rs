@@ -112,7 +112,7 @@ mod tests {
         for (total_bytes, offset, data) in [
             (0, 0, vec![]),
             (300, 0, vec![Bytes::from_static(b"short")]),
-            (u64::MAX, 1 << 40, vec![Bytes::from_static(b"short"), long.clone()]),
+            (u64::MAX, 1 << 40, vec![Bytes::from_static(b"short"), long]),
         ] {
             let plain = wire::FetchChunk { total_bytes, offset, data: data.concat().into() };
             let data = data.into_iter().collect();

@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_long_tensor_is_copied_neither_out_nor_in() {
         let bytes = Bytes::from(vec![1; 120_000]);
-        let tensor = float(&[30_000], Vec::from(bytes.clone()));
+        let tensor = float(&[30_000], Vec::from(bytes));
         let Values::Fixed(bytes) = tensor.values() else { panic!("{tensor:?}") };
         let mut encoded = encode_received_tensor(&answer(tensor.clone())).unwrap();
         let head = encoded.len() - bytes.len();

@@ -116,7 +116,7 @@ fn what_is_refused_and_how() {
             "Invalid  rendezvous key: ",
         ),
         (
-            decode(Method::Fetch, &wire::FetchRequest { request_id: 0, ..fetch.clone() }),
+            decode(Method::Fetch, &wire::FetchRequest { request_id: 0, ..fetch }),
             Code::InvalidArgument,
             "FetchRequest.request_id is 0",
         ),

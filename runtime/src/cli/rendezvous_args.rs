@@ -1,0 +1,196 @@
+//! The settings of the rendezvous among those of `rondo serve`.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use clap::{ArgAction, Args};
+use rondo_core::rendezvous::{Config, Device, Session};
+use rondo_core::time::Duration;
+
+use crate::config::Listen;
+use crate::rendezvous::Settings;
+
+/// Settings of the rendezvous, which is hosted if --rendezvous is given.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(next_help_heading = "Rendezvous")]
+pub(super) struct RendezvousArgs {
+    /// Whether to host the rendezvous of a worker's steps: tensors by step and key, also for
+    /// TensorFlow's workers (tensorflow.WorkerService)
+    #[arg(long, env = "RONDO_RENDEZVOUS", value_name = "BOOL", action = ArgAction::Set,
+          num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    pub(super) rendezvous: bool,
+
+    /// The worker whose steps they are
+    #[arg(
+        long,
+        env = "RONDO_RENDEZVOUS_WORKER",
+        value_name = "NAME",
+        default_value = "/job:worker/replica:0/task:0"
+    )]
+    pub(super) rendezvous_worker: WorkerName,
+
+    /// The worker's devices, comma-separated
+    #[arg(long, env = "RONDO_RENDEZVOUS_DEVICE", value_name = "LIST", default_value = "CPU:0")]
+    pub(super) rendezvous_device: Devices,
+
+    /// Where other workers are, comma-separated: /job:NAME/replica:N/task:N=HOST:PORT
+    #[arg(long, env = "RONDO_RENDEZVOUS_PEER", value_name = "LIST", default_value = "")]
+    pub(super) rendezvous_peer: Peers,
+
+    /// Steps kept at once
+    #[arg(long, env = "RONDO_STEPS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) steps_max: u32,
+
+    /// Bytes of one step's tensors that wait for who wants them; those above are refused
+    #[arg(long, env = "RONDO_STEP_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30)]
+    pub(super) step_bytes_max: u64,
+
+    /// Bytes of all steps' tensors that wait for who wants them
+    #[arg(long, env = "RONDO_BYTES_MAX", value_name = "BYTES", default_value_t = 8 << 30)]
+    pub(super) bytes_max: u64,
+
+    /// Tensors of one step that wait for who wants them
+    #[arg(long, env = "RONDO_STEP_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 16)]
+    pub(super) step_tensors_max: u32,
+
+    /// Tensors of all steps that wait for who wants them
+    #[arg(long, env = "RONDO_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 20)]
+    pub(super) tensors_max: u32,
+
+    /// Calls that wait at once, for tensors or for room
+    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) calls_max: u32,
+
+    /// How long nothing may happen with a step that nobody cleans up, in ms; 0 keeps it for ever
+    #[arg(long, env = "RONDO_STEP_EXPIRY_MS", value_name = "MS", default_value_t = 3_600_000)]
+    pub(super) step_expiry_ms: u64,
+
+    /// Whether what answers RecvTensor is kept until MarkRecvFinished, so that it may be asked for
+    /// again, as rpc_options.cache_rpc_response does it in TensorFlow
+    #[arg(long, env = "RONDO_CACHE_RPC_RESPONSE", value_name = "BOOL", action = ArgAction::Set,
+          num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    pub(super) cache_rpc_response: bool,
+
+    /// How long another worker may be away until those who wait for its tensors are told, in ms
+    #[arg(long, env = "RONDO_PEER_PATIENCE_MS", value_name = "MS", default_value_t = 30_000)]
+    pub(super) peer_patience_ms: u64,
+}
+
+impl RendezvousArgs {
+    /// The settings; `None` if no rendezvous is hosted. Incarnations are yet to be drawn.
+    pub(super) fn resolve(&self) -> Option<Settings> {
+        if !self.rendezvous {
+            return None;
+        }
+        let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let devices = self.rendezvous_device.0.iter().map(|device| (device.clone(), 0)).collect();
+        let expiry = self.step_expiry_ms;
+        let machine = Config {
+            devices,
+            session: Some(Session { worker_name: self.rendezvous_worker.0.as_str().into() }),
+            steps_max: count(self.steps_max),
+            step_tensors_max: count(self.step_tensors_max),
+            step_bytes_max: self.step_bytes_max,
+            tensors_max: count(self.tensors_max),
+            bytes_max: self.bytes_max,
+            calls_max: count(self.calls_max),
+            step_expiry: (expiry > 0).then(|| Duration::from_millis(expiry)),
+            caches_responses: self.cache_rpc_response,
+            patience: Duration::from_millis(self.peer_patience_ms),
+            ..Config::default()
+        };
+        Some(Settings { machine, peers: self.rendezvous_peer.0.clone() })
+    }
+}
+
+/// A worker's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WorkerName(String);
+
+impl FromStr for WorkerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let device = Device::parse(text).filter(|device| device.kind().is_none());
+        let worker = device.and_then(|device| device.worker().map(|worker| worker.to_string()));
+        worker
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is not of the form /job:NAME/replica:N/task:N"))
+    }
+}
+
+/// Devices by their names within their worker (`/device:CPU:0`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Devices(Vec<String>);
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let device = |entry: &str| {
+            let name = format!("/device:{}", entry.trim());
+            let device = Device::parse(&name).filter(|device| device.worker().is_none());
+            let local = device.and_then(|device| device.local().map(|local| local.to_string()));
+            local.ok_or_else(|| format!("{entry:?} is no device, such as CPU:0 or GPU:1"))
+        };
+        text.split(',').map(device).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Where other workers are, by their names; may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Peers(BTreeMap<String, String>);
+
+impl FromStr for Peers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let mut peers = BTreeMap::new();
+        for entry in text.split(',') {
+            let bad =
+                || format!("{entry:?} is not of the form /job:NAME/replica:N/task:N=HOST:PORT");
+            let (name, address) = entry.trim().split_once('=').ok_or_else(bad)?;
+            let name = name.parse::<WorkerName>().map_err(|_| bad())?.0;
+            let address = address.parse::<Listen>().map_err(|_| bad())?.to_string();
+            if peers.insert(name.clone(), address).is_some() {
+                return Err(format!("{name} has two addresses"));
+            }
+        }
+        Ok(Self(peers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_workers_devices_and_peers() {
+        let name: WorkerName = "/task:1/job:w/replica:0".parse().unwrap();
+        assert_eq!(name.0, "/job:w/replica:0/task:1");
+        for text in ["", "w", "/job:w", "/job:w/replica:0/task:1/device:CPU:0"] {
+            let refused = text.parse::<WorkerName>().unwrap_err();
+            assert!(refused.contains(&format!("{text:?}")), "{refused}");
+        }
+        let Devices(devices) = "CPU:0, GPU:1".parse().unwrap();
+        assert_eq!(devices, ["/device:CPU:0", "/device:GPU:1"]);
+        for text in ["", "CPU", "CPU:0,", "CPU:x", "CPU:0/task:1/job:a/replica:0"] {
+            assert!(text.parse::<Devices>().is_err(), "{text}");
+        }
+        let one = "/job:w/replica:0/task:1=host:1";
+        let Peers(peers) = format!("{one}, /job:w/replica:0/task:2=[::1]:2").parse().unwrap();
+        assert_eq!(peers["/job:w/replica:0/task:1"], "host:1");
+        assert_eq!(peers["/job:w/replica:0/task:2"], "[::1]:2");
+        assert_eq!("".parse(), Ok(Peers::default()));
+        for text in
+            ["host:1", "/job:w=host:1", "/job:w/replica:0/task:1=host", &format!("{one},{one}")]
+        {
+            assert!(text.parse::<Peers>().is_err(), "{text}");
+        }
+    }
+}
