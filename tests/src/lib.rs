@@ -21,6 +21,7 @@ pub mod jax;
 pub mod ledger;
 pub mod load;
 pub mod neighbour;
+pub mod peer;
 pub mod process;
 pub mod python;
 pub mod random;

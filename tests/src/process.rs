@@ -1,6 +1,6 @@
 //! A child process whose every line is kept, and waited for.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -72,6 +72,16 @@ impl Process {
                 return Some(line);
             }
         }
+    }
+
+    /// Writes a line to its input.
+    ///
+    /// # Panics
+    /// When it reads no more.
+    pub fn tell(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().expect("piped");
+        let told = writeln!(input, "{line}").and_then(|()| input.flush());
+        told.unwrap_or_else(|error| panic!("{} reads no more: {error}\n{}", self.what, self.log()));
     }
 
     /// All it said so far.
@@ -174,6 +184,13 @@ mod tests {
         let ended = process.wait(PATIENCE);
         assert_eq!(ended.status.code(), Some(7));
         assert!(ended.log.contains("one\n") && ended.log.contains("two\n"), "{}", ended.log);
+    }
+
+    #[test]
+    fn it_hears_what_it_is_told() {
+        let mut process = shell("read line; echo heard $line");
+        process.tell("one thing");
+        assert_eq!(process.next_line(PATIENCE).as_deref(), Some("heard one thing"));
     }
 
     #[test]
