@@ -28,7 +28,8 @@ class Peer:
         self.address = address
         self.services = {}
         self.calls = {}
-        self.requests = itertools.count(1)
+        # A worker takes ids of all kinds of requests for the same when their numbers are.
+        self.requests = itertools.count(1 << 40)
         self.says = threading.Lock()
 
     def service(self, command):

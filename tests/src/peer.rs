@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 
 use crate::process::Process;
 use crate::python::program;
@@ -23,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub struct Peer {
     python: PathBuf,
     arguments: Vec<String>,
-    port: u16,
+    port: Port,
     incarnation: u64,
     said: RefCell<Said>,
 }
@@ -56,15 +57,15 @@ impl Peer {
     /// # Panics
     /// When it does not come up.
     pub fn start(python: &Path, other: &str) -> Self {
-        Self::start_at(python, free_port(), other, &[])
+        Self::start_at(python, Port::keep(), other, &[])
     }
 
     /// Starts a worker on this port, with more flags of the program's.
     ///
     /// # Panics
     /// When it does not come up.
-    pub fn start_at(python: &Path, port: u16, other: &str, flags: &[&str]) -> Self {
-        let mut arguments = vec![format!("--port={port}"), format!("--other={other}")];
+    pub fn start_at(python: &Path, port: Port, other: &str, flags: &[&str]) -> Self {
+        let mut arguments = vec![format!("--port={}", port.number), format!("--other={other}")];
         arguments.extend(flags.iter().map(ToString::to_string));
         let said = Said::start(python, &arguments, 0);
         let mut peer = Self {
@@ -80,7 +81,7 @@ impl Peer {
 
     /// Where it listens, `host:port`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.port.address()
     }
 
     /// The incarnation of its CPU.
@@ -228,6 +229,33 @@ impl Refused {
     }
 }
 
+/// A port that is kept for whoever is told of it: nobody else is given it meanwhile.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    _kept: Socket,
+}
+
+impl Port {
+    /// A port that nobody listens on.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn keep() -> Self {
+        let kept = Socket::new(Domain::IPV4, Type::STREAM, None).expect("there are sockets");
+        // Whoever says so too can listen there.
+        kept.set_reuse_address(true).expect("it can be shared");
+        kept.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a port is free");
+        let bound = kept.local_addr().ok().and_then(|address| address.as_socket());
+        Self { number: bound.expect("it is bound").port(), _kept: kept }
+    }
+
+    /// As an address, `host:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.number)
+    }
+}
+
 /// The name of a worker's CPU.
 pub fn cpu(worker: &str) -> String {
     format!("{worker}/device:CPU:0")
@@ -236,15 +264,6 @@ pub fn cpu(worker: &str) -> String {
 /// The key of a tensor that goes from one worker's CPU to another's.
 pub fn key(source: &str, incarnation: u64, destination: &str, edge: &str) -> String {
     format!("{};{incarnation:016x};{};{edge};0:0", cpu(source), cpu(destination))
-}
-
-/// A port that nobody listens on.
-///
-/// # Panics
-/// When there is none.
-pub fn free_port() -> u16 {
-    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-    taken.local_addr().expect("it is bound").port()
 }
 
 /// Bytes in hexadecimal.
@@ -259,9 +278,4 @@ pub fn hex(bytes: &[u8]) -> String {
 pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16).expect("hex")).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("a byte")).collect()
-}
-
-/// The bytes that `rendezvous_graphs.py` fills a tensor with.
-pub fn pattern(size: usize, seed: usize) -> Vec<u8> {
-    (0..size).map(|place| (place * 131 + place / 251 + seed).to_le_bytes()[0]).collect()
 }

@@ -10,7 +10,7 @@
     reason = "a failed unwrap is a failed test"
 )]
 
-use rondo_tests::peer::{Call, Peer, Refused, TASK_0, cpu, free_port, key};
+use rondo_tests::peer::{Call, Peer, Port, Refused, TASK_0, cpu, key};
 use rondo_tests::tensorflow;
 use serde_json::{Value, json};
 
@@ -199,7 +199,7 @@ fn assert_other_methods(worker: &Worker, by: &Peer) {
 /// TensorFlow itself, with nobody at the other address.
 fn tensorflow_alone() -> Option<(Peer, Worker)> {
     let python = tensorflow::python()?;
-    let peer = Peer::start(python, &format!("127.0.0.1:{}", free_port()));
+    let peer = Peer::start(python, &Port::keep().address());
     let worker = Worker { address: peer.address(), name: TASK_0, incarnation: peer.incarnation() };
     Some((peer, worker))
 }
