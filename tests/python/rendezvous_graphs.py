@@ -2,7 +2,8 @@
 
 A graph is described by `sends` and `recvs`. Of a send: `edge`, `dtype` (its number), and either
 `shape` with `hex` (its content), with `seed` (see `pattern`), or with `strings` (each in
-hexadecimal); `dead` makes the tensor that of a branch not taken. Of a receive: `edge`, `dtype`,
+hexadecimal); `dead` makes the tensor that of a branch not taken; `handle` makes it the handle of a
+variable instead. Of a receive: `edge`, `dtype`,
 `incarnation` of the sender's device, and `back`, the edge on which it goes back: squared if `squared`
 is set, else as it came.
 """
@@ -13,7 +14,7 @@ import numpy as np
 from quiet import tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2
 
-DT_BOOL, DT_STRING = 10, 7
+DT_FLOAT, DT_BOOL = 1, 10
 HERE = "/job:worker/replica:0/task:0/device:CPU:0"
 THERE = "/job:worker/replica:0/task:1/device:CPU:0"
 # Kernels are kept by their nodes' names for as long as the session lives: each name is used once.
@@ -36,7 +37,7 @@ def build(described, incarnation):
     graph = graph_pb2.GraphDef()
     graph.versions.producer = tf.version.GRAPH_DEF_VERSION
     for send in described.get("sends", []):
-        value = _constant(graph, _tensor(send))
+        value = _handle(graph) if send.get("handle") else _constant(graph, _tensor(send))
         if send.get("dead"):
             value = _dead(graph, value, send["dtype"])
         _send(graph, value, send["edge"], send["dtype"], incarnation)
@@ -76,6 +77,12 @@ def _node(graph, op, inputs, **types):
 def _constant(graph, tensor):
     node = _node(graph, "Const", [], dtype=tensor.dtype)
     node.attr["value"].tensor.CopyFrom(tensor)
+    return node.name
+
+
+def _handle(graph):
+    node = _node(graph, "VarHandleOp", [], dtype=DT_FLOAT)
+    node.attr["shape"].shape.SetInParent()
     return node.name
 
 

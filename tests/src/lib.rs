@@ -27,6 +27,7 @@ pub mod python;
 pub mod random;
 pub mod records;
 pub mod relay;
+pub mod rendezvous;
 pub mod samples;
 pub mod server;
 pub mod tensorflow;
