@@ -10,7 +10,8 @@
     reason = "a failed unwrap is a failed test"
 )]
 
-use rondo_tests::peer::{Call, Peer, Port, Refused, TASK_0, cpu, key};
+use rondo_tests::peer::{Call, Peer, Port, Refused, TASK_0, TASK_1, cpu, key};
+use rondo_tests::rendezvous::{INCARNATION, Rondo};
 use rondo_tests::tensorflow;
 use serde_json::{Value, json};
 
@@ -64,8 +65,8 @@ const REFUSALS: &[Refusal] = &[
         "{worker}/device:cpu:0;{incarnation};{there};edge;0:0",
         "/device:cpu:0 unknown device.|",
     ),
-    unknown_device("{worker};{incarnation};{there};edge;0:0", "/device::0 unknown device.|"),
-    unknown_device("/;{incarnation};{there};edge;0:0", "/device::0 unknown device.|"),
+    unknown_device("{worker};{incarnation};{there};edge;0:0", "|/device::0 unknown device."),
+    unknown_device("/;{incarnation};{there};edge;0:0", "|/device::0 unknown device."),
     Refusal {
         key: "{device};{other};{there};edge;0:0",
         code: "ABORTED",
@@ -176,8 +177,8 @@ fn assert_cleaned_up(worker: &Worker, by: &Peer, step: i64) {
     assert_eq!(late.code, "DEADLINE_EXCEEDED", "it waits in a new step: {late:?}");
 }
 
-/// What is asked of other methods.
-fn assert_other_methods(worker: &Worker, by: &Peer) {
+/// What is asked of other methods. TensorFlow calls what is no message an error of its own.
+fn assert_other_methods(worker: &Worker, by: &Peer, broken_is: &str) {
     let ask = |command: Value| {
         let mut command = command;
         command["address"] = worker.address.clone().into();
@@ -192,7 +193,7 @@ fn assert_other_methods(worker: &Worker, by: &Peer) {
     }
     // No message, and a key that is no text.
     for broken in ["ffffff", "08021203fffefd"] {
-        assert_eq!(bytes("RecvTensor", broken).unwrap_err().code, "INTERNAL", "{broken}");
+        assert_eq!(bytes("RecvTensor", broken).unwrap_err().code, broken_is, "{broken}");
     }
 }
 
@@ -222,5 +223,18 @@ fn tensorflow_refuses_as_the_table_says() {
     assert_not_of_others(&worker, &peer, 3);
     initialise(&peer, 4);
     assert_cleaned_up(&worker, &peer, 4);
-    assert_other_methods(&worker, &peer);
+    assert_other_methods(&worker, &peer, "INTERNAL");
+}
+
+#[test]
+fn rondo_refuses_as_tensorflow_does() {
+    let Some((rondo, peer)) = Rondo::beside_tensorflow() else {
+        return;
+    };
+    let worker = Worker { address: rondo.address().into(), name: TASK_1, incarnation: INCARNATION };
+    assert_as_in_table(&worker, &peer, false);
+    assert_known_again(&worker, &peer);
+    assert_not_of_others(&worker, &peer, 3);
+    assert_cleaned_up(&worker, &peer, 4);
+    assert_other_methods(&worker, &peer, "INVALID_ARGUMENT");
 }

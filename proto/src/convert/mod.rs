@@ -64,8 +64,9 @@ pub use rendezvous::{
     Fetch, FetchChunk, ReceivedTensor, RecvTensor, RendezvousMethod, RendezvousRequest,
     SERVICE_RENDEZVOUS, SERVICE_WORKER, SendTensor, WorkerDevice, content_of_received_tensor,
     dead_tensor, decode_fetch_chunk, decode_fetch_chunk_in_pieces, decode_received_tensor,
-    decode_rendezvous_request, decode_worker_devices, encode_done, encode_fetch_chunk,
-    encode_received_tensor, encode_rendezvous_request, encode_worker_devices,
+    decode_rendezvous_request, decode_worker_devices, decode_worker_refusal, encode_done,
+    encode_fetch_chunk, encode_received_tensor, encode_rendezvous_request, encode_worker_devices,
+    encode_worker_refusal,
 };
 pub use worker::{
     ConsumerRound, ElementAnswer, GetElement, HeldTask, ReadSplit, SERVICE_RECORDS, SplitRecords,

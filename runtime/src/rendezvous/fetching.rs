@@ -13,7 +13,7 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{
     Fetch, RecvTensor, RendezvousMethod, RendezvousRequest, WorkerDevice,
     decode_fetch_chunk_in_pieces, decode_received_tensor, decode_worker_devices,
-    encode_rendezvous_request,
+    decode_worker_refusal, encode_rendezvous_request,
 };
 
 use super::acknowledging::{Acknowledgements, acknowledge};
@@ -210,7 +210,7 @@ impl Fetcher {
             Ok(None) => return Err(Failure::Refused(nothing())),
             Err(status) if is_unreached(&status) => return Err(Failure::Away(status)),
             Err(status) if is_broken(&status) => return Err(Failure::Lost(status)),
-            Err(status) => return Err(Failure::Refused(status)),
+            Err(status) => return Err(Failure::Refused(decode_worker_refusal(status))),
         };
         let (value, must_tell) = decoded(&message).map_err(Failure::Refused)?;
         if must_tell {
@@ -253,7 +253,7 @@ fn no_answer(status: Status) -> NoAnswer {
         Code::Unimplemented => NoAnswer::NotRondo,
         // A worker that ends says so, or breaks the connection: one comes back in its place, or none.
         Code::Unavailable => NoAnswer::Away(status),
-        _ => NoAnswer::Refused(status),
+        _ => NoAnswer::Refused(decode_worker_refusal(status)),
     }
 }
 

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::rendezvous::{Args, Asked};
-use rondo_core::status::{Code, Status};
+use rondo_core::status::{Code, Detail, Status};
 use rondo_proto::convert::{
     Fetch, FetchChunk, ReceivedTensor, RecvTensor, RendezvousMethod, RendezvousRequest, SendTensor,
     decode_rendezvous_request, encode_done, encode_fetch_chunk, encode_received_tensor,
-    encode_worker_devices,
+    encode_worker_devices, encode_worker_refusal,
 };
 use rondo_proto::pieces::Pieces;
 
@@ -151,7 +151,7 @@ fn decoded(call: &Call) -> Result<RendezvousRequest, Status> {
 
 impl Service for RendezvousService {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
-        Box::pin(self.answer(call))
+        Box::pin(async { self.answer(call).await.map_err(encode_worker_refusal) })
     }
 
     /// RecvTensor is unary for who calls it. It is one message either way; a stream's may lie in pieces,
@@ -161,7 +161,15 @@ impl Service for RendezvousService {
     }
 
     fn streaming(&self, call: Call, to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
-        Box::pin(self.stream(call, to))
+        Box::pin(async { self.stream(call, to).await.map_err(encode_worker_refusal) })
+    }
+
+    fn details(&self, _path: &str, status: &Status) -> Bytes {
+        let encoded = status.details.iter().find_map(|detail| match detail {
+            Detail::Encoded(encoded) => Some(encoded.clone()),
+            _ => None,
+        });
+        encoded.unwrap_or_default()
     }
 
     fn cut(&self, _path: &str) -> Status {

@@ -4,6 +4,7 @@
 mod answers;
 mod chunks;
 mod method;
+mod refusals;
 mod requests;
 mod sending;
 mod tensors;
@@ -19,6 +20,7 @@ pub use chunks::{
     FetchChunk, decode_fetch_chunk, decode_fetch_chunk_in_pieces, encode_fetch_chunk,
 };
 pub use method::{RendezvousMethod, SERVICE_RENDEZVOUS, SERVICE_WORKER};
+pub use refusals::{decode_worker_refusal, encode_worker_refusal};
 pub use requests::{RendezvousRequest, decode_rendezvous_request, encode_rendezvous_request};
 pub use tensors::{
     ReceivedTensor, content_of_received_tensor, dead_tensor, decode_received_tensor,
