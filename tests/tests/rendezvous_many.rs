@@ -25,7 +25,7 @@ const COUNT: usize = 1000;
 fn sample(number: usize) -> Sample {
     let length = i64::try_from(1 + number % 700).unwrap();
     let mut sample = Sample::fixed(Dtype::Int32, &[length], number);
-    if number % 10 == 0 {
+    if number.is_multiple_of(10) {
         let text = format!("string {number}");
         sample = Sample::strings(&[1], &[text.as_bytes()]);
     }

@@ -9,9 +9,12 @@
     reason = "a failed unwrap is a failed test"
 )]
 
+use std::time::Duration;
+
 use rondo::rendezvous::{Args, Tensor};
 use rondo_core::element::{Dtype, Shape};
-use rondo_core::status::Code;
+use rondo_core::rendezvous::is_derived;
+use rondo_core::status::{Code, Status};
 use rondo_tests::rendezvous::{Rondo, parsed, send};
 use rondo_tests::samples::Sample;
 use serde_json::{Value, json};
@@ -187,34 +190,66 @@ fn a_resource_is_refused() {
     assert!(refused.message.contains("resource"), "{refused}");
 }
 
-/// An abort here ends what TensorFlow waits for, with our status, and one there what we wait for.
+/// What TensorFlow waits for here ends with our status; what only follows from something else is known
+/// to it as such.
 #[test]
-fn an_abort_reaches_the_other() {
+fn an_abort_here_reaches_tensorflow() {
     let Some((rondo, peer)) = Rondo::beside_tensorflow() else {
         return;
     };
     let wanted = rondo.received("never", Dtype::Float.number(), "back");
     let graph = peer.register(&[], &[wanted]);
-    let step = rondo.step(60);
-    let run = peer.begin_run(&graph, 60);
-    let back = step.recv_async(&parsed(&peer.key("back")), Args::default());
-    rondo.until(|report| report.waiting >= 2);
-    let status = rondo_core::status::Status::new(Code::DataLoss, "the input is broken");
-    step.start_abort(status);
-    let refused = peer.end(run).unwrap_err();
-    assert_eq!(refused.code, "DATA_LOSS", "{refused:?}");
-    assert!(refused.text.starts_with("the input is broken"), "{refused:?}");
-    assert_eq!(rondo.receive(back).unwrap_err().code, Code::DataLoss);
+    let cases = [(60, Code::DataLoss, "DATA_LOSS", false), (61, Code::Aborted, "ABORTED", true)];
+    for (id, code, name, follows) in cases {
+        let step = rondo.step(id);
+        let run = peer.begin_run(&graph, id);
+        let back = step.recv_async(&parsed(&peer.key("back")), Args::default());
+        rondo.until(|report| report.waiting >= 2);
+        step.start_abort(Status::new(code, "the input is broken"));
+        let refused = peer.end(run).unwrap_err();
+        assert_eq!(refused.code, name, "{refused:?}");
+        assert!(refused.text.starts_with("the input is broken"), "{refused:?}");
+        let mark = "type.googleapis.com/tensorflow.DerivedStatus";
+        assert_eq!(refused.tells(mark), follows, "{refused:?}");
+        assert_eq!(rondo.receive(back).unwrap_err().code, code);
+    }
+}
 
-    let step = rondo.step(61);
-    let run = peer.begin_run(&graph, 61);
-    let back = step.recv_async(&parsed(&peer.key("back")), Args::default());
+/// What waits for TensorFlow ends when the step is over there, and TensorFlow asks here no more.
+#[test]
+fn an_end_there_reaches_us() {
+    let Some((rondo, peer)) = Rondo::beside_tensorflow() else {
+        return;
+    };
+    let wanted = rondo.received("never", Dtype::Float.number(), "back");
+    let run = peer.begin_run(&peer.register(&[], &[wanted]), 62);
+    let back = rondo.step(62).recv_async(&parsed(&peer.key("back")), Args::default());
     rondo.until(|report| report.waiting >= 2);
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    peer.call(&json!({"do": "cleanup", "step": 61})).unwrap();
+    // Ours is on its way.
+    std::thread::sleep(Duration::from_millis(300));
+    peer.call(&json!({"do": "cleanup", "step": 62})).unwrap();
     let refused = rondo.receive(back).unwrap_err();
-    assert_eq!((refused.code, refused.message.as_str()), (Code::Aborted, "Cleanup 61"));
+    assert_eq!(refused.code, Code::Aborted, "{refused}");
+    assert!(refused.message.ends_with("Cleanup 62") && is_derived(&refused), "{refused}");
     assert_eq!(peer.end(run).unwrap_err().code, "ABORTED");
-    // TensorFlow has given up its own request here.
     rondo.until(|report| report.waiting == 0);
+}
+
+/// TensorFlow's own way, which no client can change: who gives up one tensor of a step ends the step a
+/// second later. It is the tensors of others that are told so.
+#[test]
+fn who_gives_up_at_tensorflow_ends_the_step_there() {
+    let Some((rondo, peer)) = Rondo::beside_tensorflow() else {
+        return;
+    };
+    let step = rondo.step(70);
+    let [one, other] = ["one", "other"].map(|edge| parsed(&peer.key(edge)));
+    let kept = Sample::bytes(1, 1).sent("kept");
+    peer.run(&peer.register(&[kept], &[]), 70);
+    let receive = step.recv_async(&other, Args::default());
+    let hasty = step.recv(&one, Args::default(), Some(Duration::from_millis(300)));
+    assert_eq!(rondo.wait(hasty).unwrap_err().code, Code::DeadlineExceeded);
+    let refused = rondo.receive(receive).unwrap_err();
+    println!("the other is told: {refused}");
+    assert_eq!(refused.code, Code::Aborted, "{refused}");
 }
