@@ -18,7 +18,9 @@ mod named;
 pub mod net;
 pub mod oracle;
 pub mod process;
+mod queue;
 pub mod regression;
+mod rendezvous;
 pub mod rng;
 #[cfg(madsim)]
 pub mod shell;

@@ -183,6 +183,51 @@ named! {
         WorkerStoppedInOrder = "worker-stopped-in-order",
         /// A worker stopped with elements that nobody fetched.
         ElementsLeftBehind = "elements-left-behind",
+        // The rendezvous.
+        /// A tensor went to somebody who waited for it.
+        TensorWaitedFor = "tensor-waited-for",
+        /// A tensor was there before anybody wanted it.
+        TensorWasThere = "tensor-was-there",
+        /// A dead tensor was received.
+        DeadTensorReceived = "dead-tensor-received",
+        /// What was asked before its step was initialised was carried out then.
+        AskedBeforeInitialised = "asked-before-initialised",
+        /// Calls before its step was initialised ended with it.
+        CleanedUpBeforeInitialised = "cleaned-up-before-initialised",
+        /// A step was cleaned up while somebody waited in it.
+        CleanedUpUnderWaiters = "cleaned-up-under-waiters",
+        /// A receiver was told that its step was aborted.
+        ToldOfAbort = "told-of-abort",
+        /// A step was aborted by a tensor that was taken on before it was initialised.
+        AbortedByWhatWasTakenOn = "aborted-by-what-was-taken-on",
+        /// A step that nobody cleaned up was given up.
+        StepExpired = "step-expired",
+        /// A receive was given up.
+        ReceiveCancelled = "receive-cancelled",
+        /// A receiver waited for as long as it would.
+        ReceiveTimedOut = "receive-timed-out",
+        /// A sender was refused for want of room.
+        SenderRefused = "sender-refused",
+        /// A sender that waited for room was taken on.
+        SenderGotRoom = "sender-got-room",
+        /// A tensor came from another worker.
+        TensorFetched = "tensor-fetched",
+        /// A tensor was asked for again because its worker was away.
+        TensorFetchedAgain = "tensor-fetched-again",
+        /// The rest of a tensor was asked for on another connection.
+        TensorResumed = "tensor-resumed",
+        /// A tensor was lost with its connection, by a worker that keeps none.
+        TensorLost = "tensor-lost",
+        /// A worker was away for longer than its receivers wait.
+        PeerAwayTooLong = "peer-away-too-long",
+        /// A receiver was told that its source is another run of a worker.
+        OtherIncarnation = "other-incarnation",
+        /// A request came again and was answered as the first time.
+        RequestAnsweredAgain = "request-answered-again",
+        /// A request came again and was refused.
+        RequestRefusedAgain = "request-refused-again",
+        /// All steps were over, and nothing was left of any.
+        RendezvousEmptied = "rendezvous-emptied",
         // Several things at once.
         /// Two partitions overlapped.
         PartitionsOverlapped = "partitions-overlapped",

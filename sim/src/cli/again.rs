@@ -6,6 +6,7 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
+use crate::swarm::Part;
 use crate::tier::Tier;
 
 /// Hashes of traces by seed, one a line.
@@ -30,8 +31,13 @@ fn read(text: &str) -> BTreeMap<u64, u64> {
 ///
 /// # Errors
 /// The process cannot be started.
-pub(super) fn is_same(tier: Tier, from: u64, traces: &BTreeMap<u64, u64>) -> Result<bool, String> {
-    let again = fresh_process(tier, from, traces.len())?;
+pub(super) fn is_same(
+    of: (Tier, Option<Part>),
+    from: u64,
+    traces: &BTreeMap<u64, u64>,
+) -> Result<bool, String> {
+    let last = traces.keys().map(|seed| seed.wrapping_sub(from)).max();
+    let again = fresh_process(of, from, last.map_or(0, |last| last.saturating_add(1)))?;
     let different = traces.iter().find(|(seed, hash)| again.get(seed) != Some(hash));
     match different {
         Some((seed, hash)) => {
@@ -43,12 +49,17 @@ pub(super) fn is_same(tier: Tier, from: u64, traces: &BTreeMap<u64, u64>) -> Res
     Ok(different.is_none())
 }
 
-fn fresh_process(tier: Tier, from: u64, seeds: usize) -> Result<BTreeMap<u64, u64>, String> {
+fn fresh_process(
+    (tier, only): (Tier, Option<Part>),
+    from: u64,
+    seeds: u64,
+) -> Result<BTreeMap<u64, u64>, String> {
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
     let tier = tier.to_possible_value().map_or_else(String::new, |tier| tier.get_name().into());
     let output = Command::new(&program)
         .args(["swarm", "--tier", &tier, "--from", &from.to_string()])
         .args(["--seeds", &seeds.to_string(), "--backwards", "--hashes", "--quiet"])
+        .args(only.into_iter().flat_map(|part| ["--only", part.name()]))
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
     Ok(read(&String::from_utf8_lossy(&output.stdout)))

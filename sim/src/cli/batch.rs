@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::mark::Tally;
 use crate::oracle::Broken;
 use crate::rng::Source;
+use crate::swarm::Part;
 use crate::tier::Tier;
 use crate::workload::kind::Outcomes;
 use crate::world::{Outcome, RunOptions};
@@ -20,6 +21,8 @@ const FAILURES_MAX: usize = 50;
 pub(super) struct Batch {
     pub(super) from: u64,
     pub(super) seeds: u64,
+    /// Seeds whose runs are of another part are passed over.
+    pub(super) only: Option<Part>,
     /// The last seed first.
     pub(super) backwards: bool,
     /// Keep the hash of each trace.
@@ -116,6 +119,9 @@ impl Batch {
                 return;
             }
             let seed = self.seed(number);
+            if self.only.is_some_and(|part| part != Part::of(&Source::seed(seed))) {
+                continue;
+            }
             let outcome = self.options.tier.run(&Source::seed(seed), self.options);
             if let Some((broken, _)) = &outcome.broken {
                 // At once: whoever stops a long run would never learn of it.

@@ -8,7 +8,7 @@ use super::batch::{Batch, Totals};
 use super::report::{configuration_hash, failure_line, rates};
 use super::{Done, again};
 use crate::rng::Source;
-use crate::swarm::Swarm;
+use crate::swarm::{Part, Swarm};
 use crate::tier::Tier;
 use crate::world::RunOptions;
 
@@ -18,9 +18,12 @@ pub(super) struct SwarmArguments {
     /// Which world.
     #[arg(long, value_enum, default_value_t)]
     tier: Tier,
-    /// How many seeds.
+    /// How many seeds; with `--only` those that are passed over count too.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
+    /// Only seeds whose runs are of this part.
+    #[arg(long, value_enum)]
+    only: Option<Part>,
     /// The first seed; a fresh one if not said.
     #[arg(long)]
     from: Option<u64>,
@@ -67,6 +70,7 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
     let batch = Batch {
         from,
         seeds: arguments.seeds,
+        only: arguments.only,
         backwards: arguments.backwards,
         traces: arguments.twice || arguments.hashes,
         until: arguments.minutes.map(|minutes| Duration::from_secs(60 * minutes)),
@@ -81,8 +85,8 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
     if arguments.hashes {
         print!("{}", again::print(&totals.traces));
     }
-    let well = totals.failures.is_empty() && totals.seeds > 0;
-    Ok(well && (!arguments.twice || again::is_same(tier, from, &totals.traces)?))
+    let well = totals.failures.is_empty() && (totals.seeds > 0 || arguments.only.is_some());
+    Ok(well && (!arguments.twice || again::is_same((tier, arguments.only), from, &totals.traces)?))
 }
 
 /// Failures with the line that brings each back; how many of each kind.

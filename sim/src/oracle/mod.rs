@@ -25,6 +25,7 @@ mod patience;
 mod punctual;
 mod reading;
 mod relays;
+pub mod rendezvous;
 mod repetitions;
 mod replay;
 mod rounds;

@@ -4,8 +4,8 @@ use rondo_core::dispatcher::{Bounds, Config};
 use rondo_core::time::Duration;
 
 use super::{
-    CoordinationShape, DatasetShape, ElementsShape, Ending, JournalShape, NetShape, Pace,
-    ReadingShape, Swarm, settings,
+    CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, JournalShape, NetShape, Pace,
+    ReadingShape, RendezvousShape, Swarm, settings,
 };
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
@@ -25,19 +25,21 @@ const POWER_SPAN_MS_MAX: u64 = 30_000;
 
 impl Swarm {
     /// The configuration of a run, drawn unless a tape says it, and the streams it was drawn from.
-    pub fn draw(source: &Source) -> (Self, [Stream; 3]) {
+    pub fn draw(source: &Source) -> Drawn {
         let (mut stream, mut relays) = (source.stream("swarm", 0), source.stream("relays", 0));
         let mut elements = source.stream("elements", 0);
+        let mut rendezvous = source.stream("rendezvous", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
                 let mut swarm = Self::drawn(&mut stream, &mut relays);
                 swarm.read_by_element(ElementsShape::draw(&mut elements));
                 swarm.settings.bounds = swarm.with_room(swarm.settings.bounds);
+                swarm.rendezvous = RendezvousShape::draw(&mut rendezvous);
                 swarm
             }
         };
-        (swarm, [stream, relays, elements])
+        (swarm, [stream, relays, elements, rendezvous])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {
@@ -63,6 +65,7 @@ impl Swarm {
             coordination: None,
             reading: None,
             elements: None,
+            rendezvous: None,
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
@@ -170,7 +173,7 @@ impl Swarm {
     /// The same with the dispatcher alone, for a world where nobody asks the coordination service.
     #[must_use]
     pub fn for_dispatcher(mut self) -> Self {
-        self.reading = None;
+        (self.reading, self.rendezvous) = (None, None);
         if self.elements.take().is_some() {
             self.consumers = 2;
         }
@@ -184,7 +187,7 @@ impl Swarm {
     }
 
     /// The run that speed is measured with: a minute, five machines, faults.
-    pub fn standard(source: &Source) -> (Self, [Stream; 3]) {
+    pub fn standard(source: &Source) -> Drawn {
         let (mut swarm, streams) = Self::draw(source);
         swarm.span_ms = 60_000;
         swarm.ending = Ending::Cut;
@@ -193,7 +196,7 @@ impl Swarm {
             swarm.together = swarm.together.min(2);
         }
         (swarm.rogues, swarm.operators, swarm.reading) = (0, 0, None);
-        swarm.elements = None;
+        (swarm.elements, swarm.rendezvous) = (None, None);
         if let Some(coordination) = &mut swarm.coordination {
             coordination.meet_standard();
         }

@@ -6,6 +6,7 @@ mod elements;
 mod print;
 mod reading;
 mod relays;
+mod rendezvous;
 mod settings;
 mod stored;
 
@@ -16,7 +17,9 @@ pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
 pub use self::elements::ElementsShape;
 pub use self::reading::ReadingShape;
 pub use self::relays::{RelaySettings, RelayShape};
+pub use self::rendezvous::{Part, RendezvousSettings, RendezvousShape};
 use crate::fault::Faults;
+use crate::rng::Stream;
 use crate::workload::kind::Weights;
 
 /// All that a run is configured with.
@@ -65,7 +68,13 @@ pub struct Swarm {
     /// Readers by element, if there are any: then workers are as Rondo has them.
     #[serde(default)]
     pub elements: Option<ElementsShape>,
+    /// Workers with a rendezvous each, if the run is one of them: then nobody else takes part.
+    #[serde(default)]
+    pub rendezvous: Option<RendezvousShape>,
 }
+
+/// A configuration, and the streams it was drawn from.
+pub type Drawn = (Swarm, [Stream; 4]);
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -41,6 +41,9 @@ impl fmt::Display for Swarm {
         if let Some(elements) = &self.elements {
             writeln!(out, "elements  {elements:?}")?;
         }
+        if let Some(rendezvous) = &self.rendezvous {
+            writeln!(out, "rendezvous (nobody else takes part) {rendezvous:?}")?;
+        }
         writeln!(out, "jobs      {} names; looks every {} steps", self.job_names, self.look_every)
     }
 }

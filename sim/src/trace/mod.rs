@@ -6,11 +6,13 @@ mod fingerprint;
 pub mod html;
 pub mod json;
 mod relay;
+mod rendezvous;
 pub mod text;
 
 pub use self::coordination::{of_call, of_coordination};
 pub use self::fingerprint::{of_reply, of_request};
 pub use self::relay::{of_relay_effect, of_relay_input};
+pub use self::rendezvous::{of_rendezvous_effect, of_rendezvous_input};
 
 /// A hash that takes numbers one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,4 @@
-//! What is to happen when: time jumps from one event to the next.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! What is to happen in the world of the node.
 
 use crate::fault::Fault;
 
@@ -52,26 +49,4 @@ pub(super) enum Event {
     HelloLate(u32, u32, u64),
     /// A message that was lost on a relay's connection is sent again, for the so manyth time.
     CarryAgain(u32, u32),
-}
-
-/// Events in order of time, then of being planned.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    planned: u64,
-}
-
-impl Queue {
-    /// Plans an event at a time in ns.
-    #[inline]
-    pub(super) fn plan(&mut self, at_ns: u64, event: Event) {
-        self.planned = self.planned.wrapping_add(1);
-        self.heap.push(Reverse((at_ns, self.planned, event)));
-    }
-
-    /// The next one.
-    #[inline]
-    pub(super) fn next(&mut self) -> Option<(u64, Event)> {
-        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
-    }
 }

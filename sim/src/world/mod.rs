@@ -16,7 +16,7 @@ mod strike;
 use rondo_core::control::Effects;
 use rondo_core::time::Time;
 
-use self::event::{Event, Queue};
+use self::event::Event;
 use self::fetches::Fetches;
 use self::letter::Letters;
 use self::machine::{ActorMachine, NodeMachine};
@@ -26,8 +26,9 @@ use crate::fault::Fault;
 use crate::mark::Tally;
 use crate::net::Net;
 use crate::oracle::{Broken, Oracles, Patience, Seen};
+use crate::queue::Queue;
 use crate::rng::{Source, Stream, Tape};
-use crate::swarm::Swarm;
+use crate::swarm::{Drawn, Swarm};
 use crate::tier::Tier;
 use crate::trace::{Line, LineKind, Trace};
 use crate::watch::Watch;
@@ -92,12 +93,12 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 3],
+    swarm_streams: [Stream; 4],
     ending_stream: Stream,
     options: RunOptions,
     now_ns: u64,
     phase: Phase,
-    queue: Queue,
+    queue: Queue<Event>,
     letters: Letters,
     fetches: Fetches,
     node: NodeMachine,
@@ -125,18 +126,21 @@ struct World {
 
 /// Runs a whole run.
 pub fn run(source: &Source, options: RunOptions) -> Outcome {
-    let mut world = World::new(source, options);
+    let drawn = match options.standard {
+        true => Swarm::standard(source),
+        false => Swarm::draw(source),
+    };
+    if drawn.0.rendezvous.is_some() {
+        return crate::rendezvous::run(source, drawn, options);
+    }
+    let mut world = World::new(source, drawn, options);
     world.begin();
     world.go_on();
     world.finish()
 }
 
 impl World {
-    fn new(source: &Source, options: RunOptions) -> Self {
-        let (swarm, swarm_streams) = match options.standard {
-            true => Swarm::standard(source),
-            false => Swarm::draw(source),
-        };
+    fn new(source: &Source, (swarm, swarm_streams): Drawn, options: RunOptions) -> Self {
         let faults = &swarm.faults;
         let actors: Vec<ActorMachine> = (0..)
             .zip(dispatcher::cast(&swarm).into_iter().chain(coordination::cast(&swarm)))

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::swarm::Part;
 use crate::tier::Tier;
 
 /// Between two starting points.
@@ -34,6 +35,8 @@ pub(super) struct Bounds {
 pub(super) struct Hunt {
     pub(super) binary: PathBuf,
     pub(super) tier: Tier,
+    /// Only seeds of this part are run.
+    pub(super) part: Option<Part>,
     pub(super) bounds: Bounds,
 }
 
@@ -106,6 +109,7 @@ impl Hunt {
         let child = Command::new(&self.binary)
             .args(["swarm", "--quiet", "--jobs", "1", "--from", &from.to_string()])
             .args(["--seeds", &seeds.to_string(), "--tier", self.tier.name()])
+            .args(self.part.into_iter().flat_map(|part| ["--only", part.name()]))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

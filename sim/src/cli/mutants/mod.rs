@@ -108,6 +108,7 @@ fn look_for(arguments: &MutantsArguments, tree: &Tree, plant: Plant) -> Row {
         time: Duration::from_secs(arguments.seconds),
         jobs: arguments.jobs.unwrap_or_else(cores).max(1),
     };
-    let hunt = built.map(|binary| Hunt { binary, tier: plant.tier, bounds }.run());
+    let hunt =
+        built.map(|binary| Hunt { binary, tier: plant.tier, part: plant.part, bounds }.run());
     Row { plant, hunt, build, total: began.elapsed() }
 }

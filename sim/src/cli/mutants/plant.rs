@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use crate::swarm::Part;
 use crate::tier::Tier;
 
 /// A planted bug.
@@ -19,6 +20,8 @@ pub(super) struct Plant {
     pub(super) expected: Vec<String>,
     /// The world to look for it in.
     pub(super) tier: Tier,
+    /// The only part in whose runs it can be found, if it says one.
+    pub(super) part: Option<Part>,
 }
 
 impl Plant {
@@ -55,7 +58,10 @@ fn read(path: PathBuf) -> Result<Plant, String> {
     let tier = text.lines().find_map(|line| line.strip_prefix("Tier: "));
     let tier = tier.map_or(Ok(Tier::default()), |name| Tier::from_str(name, false));
     let tier = tier.map_err(|error| format!("{}: Tier: {error}", path.display()))?;
+    let part = text.lines().find_map(|line| line.strip_prefix("Part: "));
+    let part = part.map(|name| Part::from_str(name, false)).transpose();
+    let part = part.map_err(|error| format!("{}: Part: {error}", path.display()))?;
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let path = path.canonicalize().map_err(failed)?;
-    Ok(Plant { name: name.unwrap_or_default(), path, what, expected, tier })
+    Ok(Plant { name: name.unwrap_or_default(), path, what, expected, tier, part })
 }
