@@ -25,7 +25,7 @@ use crate::tensorflow;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The incarnation of its CPU.
-pub const INCARNATION: u64 = 0xfedc_ba98_7654_3210;
+const INCARNATION: u64 = 0xfedc_ba98_7654_3210;
 
 /// The rendezvous, which serves until it is dropped.
 pub struct Rondo {

@@ -11,7 +11,7 @@
 )]
 
 use rondo_tests::peer::{Call, Peer, Port, Refused, TASK_0, TASK_1, cpu, key};
-use rondo_tests::rendezvous::{INCARNATION, Rondo};
+use rondo_tests::server::{Options, Server};
 use rondo_tests::tensorflow;
 use serde_json::{Value, json};
 
@@ -228,10 +228,15 @@ fn tensorflow_refuses_as_the_table_says() {
 
 #[test]
 fn rondo_refuses_as_tensorflow_does() {
-    let Some((rondo, peer)) = Rondo::beside_tensorflow() else {
+    let Some(python) = tensorflow::python() else {
         return;
     };
-    let worker = Worker { address: rondo.address().into(), name: TASK_1, incarnation: INCARNATION };
+    let name = format!("--rendezvous-worker={TASK_1}");
+    let server = Server::start(&Options::store("segment").flag("--rendezvous").flag(&name));
+    let address = server.address();
+    let peer = Peer::start(python, &address);
+    let incarnation = peer.incarnation_of(&address, TASK_1);
+    let worker = Worker { address, name: TASK_1, incarnation };
     assert_as_in_table(&worker, &peer, false);
     assert_known_again(&worker, &peer);
     assert_not_of_others(&worker, &peer, 3);
