@@ -83,7 +83,9 @@ impl Pair {
     pub(super) fn start() -> Result<Self, Failure> {
         let (holding, receiving) = (pool()?, pool()?);
         let ways = || Ways { short: Arc::new(Client::new()), long: Arc::new(Client::of_reader()) };
-        let holder = holding.block_on(begin(0, BTreeMap::new(), ways()))?;
+        let within = holding.enter();
+        let holder = begin(0, BTreeMap::new(), ways())?;
+        drop(within);
         let listener =
             holding.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(other)?;
         let address = listener.local_addr().as_ref().map(SocketAddr::to_string).map_err(other)?;
@@ -93,7 +95,9 @@ impl Pair {
         holding.spawn(serve(listener, Arc::new(front), ServerConfig::default(), never));
         let [from, _] = WORKERS;
         let peers = BTreeMap::from([(from.to_owned(), address.clone())]);
-        let receiver = receiving.block_on(begin(1, peers, ways()))?;
+        let within = receiving.enter();
+        let receiver = begin(1, peers, ways())?;
+        drop(within);
         let client: Arc<dyn Transport> = Arc::new(Client::new());
         Ok(Self { holder, receiver, address, client, receiving, _holding: holding })
     }
@@ -222,10 +226,10 @@ impl Pair {
 }
 
 fn pool() -> Result<Runtime, Failure> {
-    super::super::threads::pool(Some(1))
+    super::super::threads::pool(Some(2))
 }
 
-async fn begin(
+fn begin(
     index: usize,
     peers: BTreeMap<String, String>,
     ways: Ways,
@@ -236,6 +240,9 @@ async fn begin(
         session: Some(Session { worker_name }),
         step_expiry: Some(time::Duration::from_secs(3600)),
         entropy: index as u64,
+        // Most of those that are held share their memory.
+        step_bytes_max: u64::MAX,
+        bytes_max: u64::MAX,
         ..Config::default()
     };
     RendezvousManager::start(Settings { machine, peers }, Clock::start(), ways).map_err(other)
