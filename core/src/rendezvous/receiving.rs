@@ -142,15 +142,27 @@ impl<T: Clone> Rendezvous<T> {
             return self.refuse_request(call, kept, status, out);
         }
         let due = timeout.map(|timeout| now.after(timeout));
+        let receiver = Receiver { call, args: Args::default(), kept, due };
+        self.recv_admitted(now, id, key, receiver, out);
+    }
+
+    /// A tensor of this worker is wanted by a request that did not come before.
+    fn recv_admitted(
+        &mut self,
+        now: Time,
+        id: StepId,
+        key: Key,
+        receiver: Receiver,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let Receiver { call, kept, due, .. } = receiver;
         let is_ready = match self.open(now, id) {
             Err(status) => return self.refuse_request(call, kept, status, out),
             Ok(step) => step.ready().map(|home| check_source(&key, home)).transpose(),
         };
         match is_ready {
             Err(status) => self.refuse_request(call, kept, status, out),
-            Ok(Some(())) => {
-                self.take(id, key, Receiver { call, args: Args::default(), kept, due }, out)
-            }
+            Ok(Some(())) => self.take(id, key, receiver, out),
             Ok(None) => {
                 if let Some(request) = kept {
                     self.await_answer(id, &key, request);

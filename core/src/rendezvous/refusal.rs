@@ -92,35 +92,18 @@ pub(super) fn no_room(
 ) -> Status {
     let (id, step) = step;
     let held = |held: Held| format!("{} tensors of {} bytes are held", held.tensors, held.bytes);
-    let what = match bound {
-        Bound::StepBytes => {
-            format!(
-                "{} bytes (--step-bytes-max), {} of step {id}",
-                config.step_bytes_max,
-                held(step)
-            )
-        }
+    let (max, setting, of, held) = match bound {
+        Bound::StepBytes => (config.step_bytes_max, "--step-bytes-max", true, held(step)),
         Bound::StepTensors => {
-            format!(
-                "{} tensors (--step-tensors-max), {} of step {id}",
-                config.step_tensors_max,
-                held(step)
-            )
+            (config.step_tensors_max as u64, "--step-tensors-max", true, held(step))
         }
-        Bound::Bytes => {
-            format!(
-                "{} bytes of all steps together (--bytes-max), {} of all",
-                config.bytes_max,
-                held(all)
-            )
-        }
-        Bound::Tensors => {
-            format!(
-                "{} tensors of all steps together (--tensors-max), {} of all",
-                config.tensors_max,
-                held(all)
-            )
-        }
+        Bound::Bytes => (config.bytes_max, "--bytes-max", false, held(all)),
+        Bound::Tensors => (config.tensors_max as u64, "--tensors-max", false, held(all)),
+    };
+    let unit = if bound.is_of_bytes() { "bytes" } else { "tensors" };
+    let what = match of {
+        true => format!("{max} {unit} ({setting}), {held} of step {id}"),
+        false => format!("{max} {unit} of all steps together ({setting}), {held} of all"),
     };
     let text =
         format!("no room for a tensor of {bytes} bytes that nobody waits for: at most {what}");
@@ -187,8 +170,8 @@ pub(super) fn expired(step: StepId, after: Duration) -> Status {
 /// Another worker has been away for too long.
 pub(super) fn away(worker: &str, since: Time, now: Time, config: &Config, last: &Status) -> Status {
     let text = format!(
-        "{worker} cannot be reached: away for {} ms, longer than the {} ms allowed (--peer-patience-ms); last \
-         error: {}",
+        "{worker} cannot be reached: away for {} ms, longer than the {} ms allowed (--peer-patience-ms); \
+         last error: {}",
         now.since(since).as_millis(),
         config.patience.as_millis(),
         last.message

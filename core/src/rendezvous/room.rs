@@ -45,6 +45,10 @@ pub(super) enum Bound {
 }
 
 impl Bound {
+    pub(super) const fn is_of_bytes(self) -> bool {
+        matches!(self, Self::StepBytes | Self::Bytes)
+    }
+
     const fn is_of_step(self) -> bool {
         matches!(self, Self::StepBytes | Self::StepTensors)
     }

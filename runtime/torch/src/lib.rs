@@ -2,7 +2,8 @@
 //! received cost one copy, be it into the host's memory or onto a GPU.
 //!
 //! A crate of its own, outside the workspace, which needs no libtorch then
-//! (`docs/decisions/0010-libtorch-in-a-crate-of-its-own.md`). libtorch itself is found at build time (`LIBTORCH`) and its CUDA part at run time: [`load_cuda`].
+//! (`docs/decisions/0010-libtorch-in-a-crate-of-its-own.md`). libtorch itself is found at build time
+//! (`LIBTORCH`) and its CUDA part at run time: [`load_cuda`].
 
 use std::ffi::c_void;
 use std::slice;

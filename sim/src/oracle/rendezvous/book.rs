@@ -89,6 +89,8 @@ pub(super) struct Fetch {
     pub(super) request: RequestId,
     /// Whether it is under way.
     pub(super) is_open: bool,
+    /// When it was last asked for.
+    pub(super) asked: Time,
     /// Since when its worker is away.
     pub(super) away: Option<Time>,
 }

@@ -52,9 +52,12 @@ impl Ledger {
         };
         if let Role::Fetcher(fetch) = &mut waiting.role {
             fetch.is_open = true;
+            fetch.asked = turn.now;
         } else {
             let args = args.unwrap_or_default();
-            waiting.role = Role::Fetcher(Fetch { args, request, is_open: true, away: None });
+            let asked = turn.now;
+            let fetch = Fetch { args, request, is_open: true, asked, away: None };
+            waiting.role = Role::Fetcher(fetch);
         }
         Ok(())
     }
@@ -85,6 +88,10 @@ impl Ledger {
         };
         fetch.is_open = false;
         if matches!(turn.input, Input::NotFetched { failure: Failure::Away(_), .. }) {
+            // A worker that was asked so long ago has been there meanwhile.
+            if turn.now.since(fetch.asked) >= self.config.patience {
+                fetch.away = None;
+            }
             fetch.away.get_or_insert(turn.now);
         }
         let step = waiting.step;
