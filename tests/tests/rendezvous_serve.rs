@@ -93,7 +93,7 @@ fn tensors_pass_between_processes_and_a_restart_is_noticed() {
     let options = Options::store("segment")
         .flag("--rendezvous")
         .flag("--rendezvous-worker=/job:w/replica:0/task:3")
-        .flag("--step-bytes-max=10");
+        .flag("--rendezvous-step-bytes-max=10");
     let mut server = Server::start(&options);
     let peer = Peer::of(&server);
     let device = peer.device();
@@ -108,7 +108,7 @@ fn tensors_pass_between_processes_and_a_restart_is_noticed() {
     }
     let refused = peer.send(&key(&device, "edge")).unwrap_err();
     assert_eq!(refused.code, Code::ResourceExhausted);
-    assert!(refused.message.contains("--step-bytes-max"), "{refused}");
+    assert!(refused.message.contains("--rendezvous-step-bytes-max"), "{refused}");
 
     server.kill();
     server.start_again();

@@ -93,12 +93,14 @@ pub(super) fn no_room(
     let (id, step) = step;
     let held = |held: Held| format!("{} tensors of {} bytes are held", held.tensors, held.bytes);
     let (max, setting, of, held) = match bound {
-        Bound::StepBytes => (config.step_bytes_max, "--step-bytes-max", true, held(step)),
-        Bound::StepTensors => {
-            (config.step_tensors_max as u64, "--step-tensors-max", true, held(step))
+        Bound::StepBytes => {
+            (config.step_bytes_max, "--rendezvous-step-bytes-max", true, held(step))
         }
-        Bound::Bytes => (config.bytes_max, "--bytes-max", false, held(all)),
-        Bound::Tensors => (config.tensors_max as u64, "--tensors-max", false, held(all)),
+        Bound::StepTensors => {
+            (config.step_tensors_max as u64, "--rendezvous-step-tensors-max", true, held(step))
+        }
+        Bound::Bytes => (config.bytes_max, "--rendezvous-bytes-max", false, held(all)),
+        Bound::Tensors => (config.tensors_max as u64, "--rendezvous-tensors-max", false, held(all)),
     };
     let unit = if bound.is_of_bytes() { "bytes" } else { "tensors" };
     let what = match of {
@@ -114,7 +116,7 @@ pub(super) fn no_room(
 pub(super) fn too_much_kept(config: &Config, kept_bytes: u64) -> Status {
     let text = format!(
         "answers of {kept_bytes} bytes are kept for clients that have not said that they have them \
-         (MarkRecvFinished), of at most {} (--bytes-max): no more are given out until they do",
+         (MarkRecvFinished), of at most {} (--rendezvous-bytes-max): no more are given out until they do",
         config.bytes_max
     );
     Status::new(Code::ResourceExhausted, text)
@@ -122,7 +124,8 @@ pub(super) fn too_much_kept(config: &Config, kept_bytes: u64) -> Status {
 
 pub(super) fn too_many_steps(config: &Config, step: StepId) -> Status {
     let text = format!(
-        "step {step} cannot begin: {} steps are kept at most (--steps-max); clean up those that are over",
+        "step {step} cannot begin: {} steps are kept at most (--rendezvous-steps-max); clean up those \
+         that are over",
         config.steps_max
     );
     Status::new(Code::ResourceExhausted, text)
@@ -130,7 +133,7 @@ pub(super) fn too_many_steps(config: &Config, step: StepId) -> Status {
 
 pub(super) fn too_many_calls(config: &Config, key: &Key) -> Status {
     let text = format!(
-        "{} calls wait already, the most there may be (--calls-max); {key} cannot wait",
+        "{} calls wait already, the most there may be (--rendezvous-calls-max); {key} cannot wait",
         config.calls_max
     );
     Status::new(Code::ResourceExhausted, text)
@@ -160,8 +163,8 @@ pub(super) fn shut_down() -> Status {
 
 pub(super) fn expired(step: StepId, after: Duration) -> Status {
     let text = format!(
-        "step {step} is given up: nothing happened with it for {} ms (--step-expiry-ms), and nobody cleaned \
-         it up",
+        "step {step} is given up: nothing happened with it for {} ms (--rendezvous-step-expiry-ms), and \
+         nobody cleaned it up",
         after.as_millis()
     );
     Status::new(Code::Aborted, text)
@@ -170,8 +173,8 @@ pub(super) fn expired(step: StepId, after: Duration) -> Status {
 /// Another worker has been away for too long.
 pub(super) fn away(worker: &str, since: Time, now: Time, config: &Config, last: &Status) -> Status {
     let text = format!(
-        "{worker} cannot be reached: away for {} ms, longer than the {} ms allowed (--peer-patience-ms); \
-         last error: {}",
+        "{worker} cannot be reached: away for {} ms, longer than the {} ms allowed \
+         (--rendezvous-peer-patience-ms); last error: {}",
         now.since(since).as_millis(),
         config.patience.as_millis(),
         last.message

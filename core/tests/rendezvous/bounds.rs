@@ -24,12 +24,18 @@ fn each_bound_is_named_with_the_sizes() {
     let refused = world.send(STEP, &local("b"), sized(2, 41));
     let status = world.refused(refused);
     assert_status(status, Code::ResourceExhausted, "no room for a tensor of 41 bytes");
-    assert_names(status, &["100 bytes (--step-bytes-max)", "1 tensors of 60 bytes", "step 7"]);
+    assert_names(
+        status,
+        &["100 bytes (--rendezvous-step-bytes-max)", "1 tensors of 60 bytes", "step 7"],
+    );
     assert_eq!(world.events, [Event::NoRoom { step: STEP, bytes: 41 }]);
 
     world.send(OTHER_STEP, &local("a"), sized(3, 80));
     let refused = world.send(STEP, &local("b"), sized(2, 40));
-    assert_names(world.refused(refused), &["150 bytes", "(--bytes-max)", "2 tensors of 140 bytes"]);
+    assert_names(
+        world.refused(refused),
+        &["150 bytes", "(--rendezvous-bytes-max)", "2 tensors of 140 bytes"],
+    );
 
     for _ in 0..3 {
         world.send(STEP, &local("b"), sized(4, 0));
@@ -37,12 +43,12 @@ fn each_bound_is_named_with_the_sizes() {
     let refused = world.send(STEP, &local("b"), sized(5, 0));
     assert_names(
         world.refused(refused),
-        &["4 tensors (--step-tensors-max)", "4 tensors of 60 bytes"],
+        &["4 tensors (--rendezvous-step-tensors-max)", "4 tensors of 60 bytes"],
     );
     let refused = world.send(OTHER_STEP, &local("b"), sized(5, 0));
     assert_names(
         world.refused(refused),
-        &["5 tensors", "(--tensors-max)", "5 tensors of 140 bytes"],
+        &["5 tensors", "(--rendezvous-tensors-max)", "5 tensors of 140 bytes"],
     );
     assert_eq!(world.machine.report().held.tensors, 5);
 }
@@ -107,10 +113,10 @@ fn who_waits_is_given_room_in_order() {
 fn who_waits_for_room_that_can_never_be_is_refused() {
     let mut world = world();
     let refused = world.send_waiting(STEP, &local("a"), sized(1, 101));
-    assert_names(world.refused(refused), &["--step-bytes-max"]);
+    assert_names(world.refused(refused), &["--rendezvous-step-bytes-max"]);
     let mut world = World::new(Config { bytes_max: 50, ..config() });
     let refused = world.send_waiting(STEP, &local("a"), sized(1, 51));
-    assert_names(world.refused(refused), &["--bytes-max"]);
+    assert_names(world.refused(refused), &["--rendezvous-bytes-max"]);
     let mut world = World::new(Config { step_bytes_max: 60, bytes_max: 50, ..config() });
     world.send(STEP, &local("a"), sized(1, 40));
     let refused = world.send_waiting(STEP, &local("a"), sized(1, 51));
@@ -264,7 +270,7 @@ fn no_more_calls_wait_than_are_allowed() {
     };
     for call in all(&mut world) {
         assert_status(world.refused(call), Code::ResourceExhausted, "2 calls wait already");
-        assert_names(world.refused(call), &["--calls-max"]);
+        assert_names(world.refused(call), &["--rendezvous-calls-max"]);
     }
     assert!(calls.iter().all(|call| world.is_waiting(*call)));
     // What needs not wait is done all the same.

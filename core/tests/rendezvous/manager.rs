@@ -102,7 +102,7 @@ fn no_more_steps_than_are_allowed() {
     world.send(STEP, &local("a"), value(1));
     let refused = world.find(OTHER_STEP).unwrap_err();
     assert_status(&refused, Code::ResourceExhausted, "step -8 cannot begin");
-    assert_names(&refused, &["1 steps", "--steps-max"]);
+    assert_names(&refused, &["1 steps", "--rendezvous-steps-max"]);
     let calls =
         [world.send(OTHER_STEP, &local("a"), value(2)), world.recv(OTHER_STEP, &local("a"))];
     calls.iter().for_each(|call| assert_eq!(world.refused(*call), &refused));

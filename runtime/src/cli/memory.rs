@@ -6,7 +6,7 @@
 const KEPT_BYTES_MAX: i32 = 32 << 20;
 /// Freed memory at the end of a pool that does not go back to the system, in bytes.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const KEPT_AT_END_BYTES: i32 = 64 << 20;
+const KEPT_AT_END_BYTES: i32 = 128 << 20;
 /// Pools of memory, each of which keeps some: by default there may be eight for every processor.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const POOLS_MAX: i32 = 4;

@@ -38,44 +38,54 @@ pub(super) struct RendezvousArgs {
     pub(super) rendezvous_peer: Peers,
 
     /// Steps kept at once
-    #[arg(long, env = "RONDO_STEPS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
+    #[arg(long, env = "RONDO_RENDEZVOUS_STEPS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
           value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) steps_max: u32,
+    pub(super) rendezvous_steps_max: u32,
 
     /// Bytes of one step's tensors that wait for who wants them; those above are refused
-    #[arg(long, env = "RONDO_STEP_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30)]
-    pub(super) step_bytes_max: u64,
+    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30)]
+    pub(super) rendezvous_step_bytes_max: u64,
 
     /// Bytes of all steps' tensors that wait for who wants them
-    #[arg(long, env = "RONDO_BYTES_MAX", value_name = "BYTES", default_value_t = 8 << 30)]
-    pub(super) bytes_max: u64,
+    #[arg(long, env = "RONDO_RENDEZVOUS_BYTES_MAX", value_name = "BYTES", default_value_t = 8 << 30)]
+    pub(super) rendezvous_bytes_max: u64,
 
     /// Tensors of one step that wait for who wants them
-    #[arg(long, env = "RONDO_STEP_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 16)]
-    pub(super) step_tensors_max: u32,
+    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 16)]
+    pub(super) rendezvous_step_tensors_max: u32,
 
     /// Tensors of all steps that wait for who wants them
-    #[arg(long, env = "RONDO_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 20)]
-    pub(super) tensors_max: u32,
+    #[arg(long, env = "RONDO_RENDEZVOUS_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 20)]
+    pub(super) rendezvous_tensors_max: u32,
 
     /// Calls that wait at once, for tensors or for room
-    #[arg(long, env = "RONDO_CALLS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
+    #[arg(long, env = "RONDO_RENDEZVOUS_CALLS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
           value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) calls_max: u32,
+    pub(super) rendezvous_calls_max: u32,
 
     /// How long nothing may happen with a step that nobody cleans up, in ms; 0 keeps it for ever
-    #[arg(long, env = "RONDO_STEP_EXPIRY_MS", value_name = "MS", default_value_t = 3_600_000)]
-    pub(super) step_expiry_ms: u64,
+    #[arg(
+        long,
+        env = "RONDO_RENDEZVOUS_STEP_EXPIRY_MS",
+        value_name = "MS",
+        default_value_t = 3_600_000
+    )]
+    pub(super) rendezvous_step_expiry_ms: u64,
 
     /// Whether what answers RecvTensor is kept until MarkRecvFinished, so that it may be asked for
     /// again, as rpc_options.cache_rpc_response does it in TensorFlow
-    #[arg(long, env = "RONDO_CACHE_RPC_RESPONSE", value_name = "BOOL", action = ArgAction::Set,
+    #[arg(long, env = "RONDO_RENDEZVOUS_CACHE_RPC_RESPONSE", value_name = "BOOL", action = ArgAction::Set,
           num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
-    pub(super) cache_rpc_response: bool,
+    pub(super) rendezvous_cache_rpc_response: bool,
 
     /// How long another worker may be away until those who wait for its tensors are told, in ms
-    #[arg(long, env = "RONDO_PEER_PATIENCE_MS", value_name = "MS", default_value_t = 30_000)]
-    pub(super) peer_patience_ms: u64,
+    #[arg(
+        long,
+        env = "RONDO_RENDEZVOUS_PEER_PATIENCE_MS",
+        value_name = "MS",
+        default_value_t = 30_000
+    )]
+    pub(super) rendezvous_peer_patience_ms: u64,
 }
 
 impl RendezvousArgs {
@@ -86,19 +96,19 @@ impl RendezvousArgs {
         }
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         let devices = self.rendezvous_device.0.iter().map(|device| (device.clone(), 0)).collect();
-        let expiry = self.step_expiry_ms;
+        let expiry = self.rendezvous_step_expiry_ms;
         let machine = Config {
             devices,
             session: Some(Session { worker_name: self.rendezvous_worker.0.as_str().into() }),
-            steps_max: count(self.steps_max),
-            step_tensors_max: count(self.step_tensors_max),
-            step_bytes_max: self.step_bytes_max,
-            tensors_max: count(self.tensors_max),
-            bytes_max: self.bytes_max,
-            calls_max: count(self.calls_max),
+            steps_max: count(self.rendezvous_steps_max),
+            step_tensors_max: count(self.rendezvous_step_tensors_max),
+            step_bytes_max: self.rendezvous_step_bytes_max,
+            tensors_max: count(self.rendezvous_tensors_max),
+            bytes_max: self.rendezvous_bytes_max,
+            calls_max: count(self.rendezvous_calls_max),
             step_expiry: (expiry > 0).then(|| Duration::from_millis(expiry)),
-            caches_responses: self.cache_rpc_response,
-            patience: Duration::from_millis(self.peer_patience_ms),
+            caches_responses: self.rendezvous_cache_rpc_response,
+            patience: Duration::from_millis(self.rendezvous_peer_patience_ms),
             ..Config::default()
         };
         Some(Settings { machine, peers: self.rendezvous_peer.0.clone() })

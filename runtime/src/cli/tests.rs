@@ -51,7 +51,7 @@ fn defaults_are_tensorflows() {
 
 #[test]
 fn a_rendezvous_is_hosted_if_asked_for() {
-    assert_eq!(config(&["--step-bytes-max=7"]).unwrap().rendezvous, None);
+    assert_eq!(config(&["--rendezvous-step-bytes-max=7"]).unwrap().rendezvous, None);
     let defaults = config(&["--rendezvous"]).unwrap().rendezvous.unwrap();
     let expected = rondo_core::rendezvous::Config {
         devices: [("/device:CPU:0".to_owned(), 0)].into(),
@@ -63,8 +63,8 @@ fn a_rendezvous_is_hosted_if_asked_for() {
     let given = config(&[
         "--rendezvous",
         "--rendezvous-peer=/job:w/replica:0/task:1=host:1",
-        "--step-expiry-ms=0",
-        "--cache-rpc-response",
+        "--rendezvous-step-expiry-ms=0",
+        "--rendezvous-cache-rpc-response",
     ]);
     let given = given.unwrap().rendezvous.unwrap();
     assert_eq!(given.peers["/job:w/replica:0/task:1"], "host:1");

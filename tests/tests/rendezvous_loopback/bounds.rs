@@ -26,14 +26,14 @@ async fn a_tensor_above_a_bound_is_refused_by_the_name_of_its_setting() {
         assert_eq!(refused.code, Code::ResourceExhausted, "{refused}");
         assert!(refused.message.contains(setting), "{refused}");
     };
-    refused(1, 1004, "--step-bytes-max");
+    refused(1, 1004, "--rendezvous-step-bytes-max");
     send(1, 400).unwrap();
     send(1, 400).unwrap();
-    refused(1, 4, "--step-tensors-max");
-    refused(2, 600, "--bytes-max");
+    refused(1, 4, "--rendezvous-step-tensors-max");
+    refused(2, 600, "--rendezvous-bytes-max");
     send(2, 100).unwrap();
-    refused(2, 4, "--tensors-max");
-    refused(3, 4, "--steps-max");
+    refused(2, 4, "--rendezvous-tensors-max");
+    refused(3, 4, "--rendezvous-steps-max");
     for (step, bytes) in [(1, 400), (1, 400), (2, 100)] {
         let own = key(0, 0, "own");
         let receive = worker.manager.recv_local_async(StepId::new(step), &own);

@@ -196,7 +196,7 @@ impl Model {
     /// A step, which begins if there is room for one more.
     fn begin(&mut self, now: Time, id: i64) -> Result<&mut Step, Fault> {
         if !self.steps.contains_key(&id) && self.steps.len() >= self.steps_max {
-            return Err(fault(Code::ResourceExhausted, "--steps-max"));
+            return Err(fault(Code::ResourceExhausted, "--rendezvous-steps-max"));
         }
         let home = self.home;
         let step = self.steps.entry(id).or_insert_with(|| Step {
@@ -223,7 +223,7 @@ impl Model {
 
     fn wait(&mut self, call: CallId, due: Option<Time>) -> Result<(), Fault> {
         if self.waiting.len() >= self.calls_max {
-            return Err(fault(Code::ResourceExhausted, "--calls-max"));
+            return Err(fault(Code::ResourceExhausted, "--rendezvous-calls-max"));
         }
         self.waiting.insert(call, due);
         Ok(())

@@ -169,9 +169,7 @@ impl Sample {
     async fn served(&self, cluster: &LocalCluster, job: &str) -> Result<(f64, Duration), Failure> {
         let id = job.split('-').next().unwrap_or(job);
         let builder = Reader::builder(&cluster.dispatcher()).job(job).dataset(id);
-        // On one of the pool's own threads, as an application's tasks are.
-        let read = tokio::spawn(epoch(builder)).await.map_err(other)?;
-        let (records, first, elapsed) = read?;
+        let (records, first, elapsed) = epoch(builder).await?;
         let rate = self.rate(records, elapsed);
         rate.map(|rate| (rate, first))
     }

@@ -80,7 +80,7 @@ impl Ledger {
                 return wrong("expiry", format!("step {step} is given up after {idle} idle ms"));
             }
             let text = format!(
-                "step {step} is given up: nothing happened with it for {} ms (--step-expiry-ms), and nobody \
+                "step {step} is given up: nothing happened with it for {} ms (--rendezvous-step-expiry-ms), and nobody \
                  cleaned it up",
                 expiry.as_millis()
             );
