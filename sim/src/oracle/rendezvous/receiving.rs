@@ -9,6 +9,11 @@ use rondo_core::time::Time;
 use super::book::{Call, Given, Receiver, Role, State, add, serial_of, take};
 use super::ledger::{Ledger, Seen, Turn, wrong};
 
+/// Whether a refusal says that too many answers are kept, which is judged where the request comes.
+fn is_of_too_much_kept(status: &Status) -> bool {
+    status.code == Code::ResourceExhausted && status.message.starts_with("answers of")
+}
+
 impl Ledger {
     /// A receiver comes, last of those under its key.
     pub(super) fn wait(
@@ -44,6 +49,11 @@ impl Ledger {
             self.calls.insert(*call, waiting);
             return Ok(());
         }
+        if refused.is_some_and(is_of_too_much_kept) {
+            // It was not looked at further, and may come again.
+            self.wait(*call, *step, key, (request, Args::default()), None);
+            return self.is_too_much_kept(*call, request);
+        }
         let was_asked = asked.is_some_and(|asked| !self.asked.insert(asked.request));
         if refused.is_some_and(|status| status.message.contains("request was received twice")) {
             if !was_asked {
@@ -59,6 +69,16 @@ impl Ledger {
         let due = timeout.map(|timeout| turn.now.after(timeout));
         self.wait(*call, *step, key, (request, Args::default()), due);
         Ok(())
+    }
+
+    /// Whether so much is kept for others that no more is.
+    fn is_too_much_kept(&self, call: CallId, request: Option<RequestId>) -> Seen {
+        let kept = self.given.values().map(|given| given.bytes).fold(0, u64::saturating_add);
+        // Answers of steps that ended count until all of those is seen to.
+        if request.is_some() && (kept >= self.config.bytes_max || !self.is_quiet) {
+            return Ok(());
+        }
+        wrong("room", format!("call {call} is refused for {kept} bytes of answers that are kept"))
     }
 
     /// What a request gets that was made before.
@@ -231,7 +251,8 @@ impl Ledger {
             }
             Code::ResourceExhausted => {
                 let is_full = turn.waited >= self.config.calls_max;
-                comes && (is_full || step.is_none() && self.steps.len() >= self.config.steps_max)
+                let has_no_step = step.is_none() && self.steps.len() >= self.config.steps_max;
+                comes && (is_full || has_no_step || is_of_too_much_kept(status))
             }
             _ if matches!(waiting.role, Role::Again { .. }) => {
                 let text = format!("{call} asks again and is not answered as before: {status}");
