@@ -80,8 +80,8 @@ impl Ledger {
                 return wrong("expiry", format!("step {step} is given up after {idle} idle ms"));
             }
             let text = format!(
-                "step {step} is given up: nothing happened with it for {} ms (--rendezvous-step-expiry-ms), and nobody \
-                 cleaned it up",
+                "step {step} is given up: nothing happened with it for {} ms \
+                 (--rendezvous-step-expiry-ms), and nobody cleaned it up",
                 expiry.as_millis()
             );
             self.remove(step, &Status::new(Code::Aborted, text));
