@@ -46,8 +46,9 @@ fn folder_in(python: &Path) -> Result<PathBuf, String> {
 /// When cargo cannot be run.
 pub fn cargo(libtorch: &Path, arguments: &[&str]) -> (bool, String) {
     let mut cargo = binary::cargo();
-    cargo.args(arguments).args(["--manifest-path", "runtime/torch/Cargo.toml"]);
-    cargo.args(["--target-dir", "target/torch"]);
+    let (subcommand, rest) = arguments.split_first().expect("a subcommand of cargo");
+    cargo.args([subcommand, "--manifest-path", "runtime/torch/Cargo.toml"]);
+    cargo.args(["--target-dir", "target/torch"]).args(rest);
     cargo.env("LIBTORCH", libtorch).env("LD_LIBRARY_PATH", libtorch.join("lib"));
     let output = cargo.output().expect("cargo runs");
     let said =
