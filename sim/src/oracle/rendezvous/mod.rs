@@ -1,6 +1,6 @@
 //! What the rendezvous promises, watched at the border of each worker's machine and at its users'.
 //!
-//! A [`Ledger`] follows what goes into a machine and what comes out of it, and knows from that alone who
+//! A ledger follows what goes into a machine and what comes out of it, and knows from that alone who
 //! waits and what is held; it shares no code with the machine.
 
 mod book;
