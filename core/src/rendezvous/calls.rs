@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
+use super::config::Config;
 use super::key::Key;
 use super::types::Args;
 use crate::ids::{CallId, RequestId, StepId};
@@ -55,6 +56,11 @@ pub(super) struct Calls {
 }
 
 impl Calls {
+    /// Whether no more may wait.
+    pub(super) fn are_full(&self, config: &Config) -> bool {
+        self.pending.len() >= config.calls_max
+    }
+
     pub(super) fn wait(&mut self, call: CallId, step: StepId, place: Place, due: Option<Time>) {
         if let Some(due) = due {
             self.dues.insert((due, call));

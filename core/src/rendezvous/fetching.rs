@@ -22,17 +22,17 @@ impl<T: Clone> Rendezvous<T> {
         &mut self,
         call: CallId,
         id: StepId,
-        fetching: Arc<Fetching>,
+        mut fetching: Fetching,
         due: Option<Time>,
         out: &mut Vec<Effect<T>>,
     ) {
         let Some(step) = self.steps.get_mut(&id) else {
             return;
         };
-        let fetching = Arc::new(Fetching { asked: step.used, ..fetching.as_ref().clone() });
+        fetching.asked = step.used;
         step.contents.fetches.insert(call);
         out.push(asking(call, id, &fetching));
-        self.calls.wait(call, id, Place::Fetching(fetching), due);
+        self.calls.wait(call, id, Place::Fetching(Arc::new(fetching)), due);
     }
 
     fn fetching(&self, call: CallId) -> Option<(StepId, Arc<Fetching>)> {
@@ -56,7 +56,7 @@ impl<T: Clone> Rendezvous<T> {
         };
         if self.leave_fetches(now, id, call) {
             let delivery = Delivery { value, sent: Args::default(), received: fetching.args };
-            self.give(call, delivery, out);
+            self.answer(call, Ok(delivery), out);
         }
     }
 

@@ -155,7 +155,7 @@ impl<T: Clone> Rendezvous<T> {
 
     /// Whether one more call may wait.
     pub(super) fn may_wait(&self) -> bool {
-        self.calls.pending.len() < self.config.calls_max
+        !self.calls.are_full(&self.config)
     }
 
     /// Answers a receiver that waits.

@@ -98,14 +98,8 @@ impl<T: Clone> Rendezvous<T> {
                     return self.answer(call, Err(status), out);
                 }
                 let (worker, request) = (worker.clone(), self.requests.draw());
-                let fetching = Arc::new(Fetching {
-                    key,
-                    args,
-                    worker,
-                    request,
-                    asked: Time::ZERO,
-                    away: None,
-                });
+                let (asked, away) = (Time::ZERO, None);
+                let fetching = Fetching { key, args, worker, request, asked, away };
                 self.fetch(call, id, fetching, due, out);
             }
         }
@@ -319,11 +313,6 @@ impl<T: Clone> Rendezvous<T> {
         }
         let worker = source.worker().map(|worker| alloc::format!("{worker}"));
         Err(refusal::other_incarnation(key, ours, worker.as_deref()))
-    }
-
-    /// A tensor came for a receiver.
-    pub(super) fn give(&mut self, call: CallId, delivery: Delivery<T>, out: &mut Vec<Effect<T>>) {
-        self.answer(call, Ok(delivery), out);
     }
 }
 

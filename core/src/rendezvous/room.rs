@@ -110,11 +110,7 @@ impl Room {
         of_step: &mut BTreeSet<u64>,
     ) {
         self.parked.insert(number, parked);
-        if bound.is_of_step() {
-            of_step.insert(number);
-        } else {
-            self.by_all.insert(number);
-        }
+        self.park_again(number, bound, of_step);
     }
 
     /// A sender waits no more.

@@ -74,7 +74,7 @@ impl<T: Clone> Rendezvous<T> {
                 let Some(call) = sender.filter(|_| is_for_now) else {
                     return Some(Err(refused));
                 };
-                if self.calls.pending.len() >= self.config.calls_max {
+                if self.calls.are_full(&self.config) {
                     return Some(Err(refusal::too_many_calls(&self.config, &key)));
                 }
                 self.calls.wait(call, id, Place::Deferred { number }, None);
@@ -115,7 +115,7 @@ impl<T: Clone> Rendezvous<T> {
             let (step, all) = ((id, step.held), self.room.held);
             return Some(Err(refusal::no_room(&self.config, bound, step, all, bytes)));
         };
-        if self.calls.pending.len() >= self.config.calls_max {
+        if self.calls.are_full(&self.config) {
             return Some(Err(refusal::too_many_calls(&self.config, &key)));
         }
         let parked = Parked { call, step: id, serial: step.serial, key: key.clone(), bytes };

@@ -2,15 +2,13 @@
 //! is long of its values is not copied.
 
 use bytes::Bytes;
-use prost::Message;
 use rondo_core::element::{Shape, Tensor, Values};
 use rondo_core::status::{Code, Status};
 
-use super::described::encode_shape;
 use super::strings::encode_lengths;
+use super::write::head;
 use crate::graph::wire::{chunk_header, put_varint};
 use crate::pieces::Pieces;
-use crate::tf;
 
 /// Fields of `TensorProto`, of `TensorShapeProto`, and of its `Dim`.
 const DTYPE: u64 = 1;
@@ -68,19 +66,7 @@ fn put_number(out: &mut Vec<u8>, field: u64, value: u64) {
 
 /// TensorFlow leaves these to protobuf: a scalar has an empty shape, and what is 0 or empty is left out.
 fn strings(tensor: &Tensor, bytes: &Bytes, ends: &[u32]) -> Pieces {
-    let described = tf::TensorProto {
-        dtype: tensor.dtype().number(),
-        tensor_shape: Some(encode_shape(tensor.shape())),
-        ..Default::default()
-    };
-    let mut head = described.encode_to_vec();
-    let lengths = encode_lengths(ends);
-    let size = lengths.len().saturating_add(bytes.len());
-    if size > 0 {
-        head.extend(chunk_header(CONTENT, size));
-        head.extend(lengths);
-    }
-    joined(&head, bytes)
+    joined(&head(tensor, &encode_lengths(ends), bytes.len()), bytes)
 }
 
 fn joined(head: &[u8], values: &Bytes) -> Pieces {

@@ -66,16 +66,21 @@ fn pieces(tensor: &Tensor) -> Pieces<'_> {
         Values::Fixed(bytes) => (Vec::new(), bytes),
         Values::Strings { bytes, ends } => (encode_lengths(ends), bytes),
     };
+    Pieces { head: head(tensor, &lengths, values.len()), values }
+}
+
+/// What stands before the values in a `TensorProto`, as protobuf writes it: of strings their lengths too.
+pub(super) fn head(tensor: &Tensor, lengths: &[u8], values: usize) -> Vec<u8> {
     let described = tf::TensorProto {
         dtype: tensor.dtype().number(),
         tensor_shape: Some(encode_shape(tensor.shape())),
         ..Default::default()
     };
     let mut head = described.encode_to_vec();
-    let size = lengths.len().saturating_add(values.len());
+    let size = lengths.len().saturating_add(values);
     if size > 0 {
         head.extend(chunk_header(CONTENT, size));
         head.extend(lengths);
     }
-    Pieces { head, values }
+    head
 }

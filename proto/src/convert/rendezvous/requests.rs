@@ -86,16 +86,17 @@ pub fn decode_rendezvous_request(
     bytes: &Bytes,
     bytes_max: u64,
 ) -> Result<RendezvousRequest, Status> {
-    if method == RendezvousMethod::Send {
-        return decode_send(bytes, bytes_max).map(RendezvousRequest::Send);
+    // What is sent may be long.
+    if method != RendezvousMethod::Send {
+        short(method, bytes)?;
     }
-    short(method, bytes)?;
     Ok(match method {
         RendezvousMethod::GetStatus => {
             message::<tf::GetStatusRequest>("GetStatusRequest", bytes)?;
             RendezvousRequest::GetStatus
         }
-        RendezvousMethod::RecvTensor | RendezvousMethod::Send => {
+        RendezvousMethod::Send => RendezvousRequest::Send(decode_send(bytes, bytes_max)?),
+        RendezvousMethod::RecvTensor => {
             let request: tf::RecvTensorRequest = message("RecvTensorRequest", bytes)?;
             RendezvousRequest::RecvTensor(RecvTensor {
                 step: StepId::new(request.step_id),

@@ -7,7 +7,7 @@ use super::Batch;
 use crate::error::DataError;
 use crate::limits::SKIPPED_PLACES_MAX;
 use crate::size::own_bytes;
-use crate::source::SHARED_PARTS;
+use crate::source::is_much_of;
 
 /// Gathers records until they make a batch. A batch has at least half the wished records, or bytes,
 /// unless it is the last one or beside a record that is large: so few copies are made.
@@ -75,8 +75,7 @@ impl Output {
     /// Whether records are a batch of their own: a single one so large that to copy it beside others
     /// costs more than a batch does.
     fn is_left_alone(&self, records: &RecordBatch) -> bool {
-        let parts = own_bytes(records).saturating_mul(SHARED_PARTS);
-        records.num_rows() == 1 && parts >= self.bytes
+        records.num_rows() == 1 && is_much_of(own_bytes(records), self.bytes)
     }
 
     fn wait(&mut self, records: RecordBatch) {

@@ -18,7 +18,12 @@ use crate::schema::merged;
 use crate::stores::StoredFile;
 
 /// A record that takes at least one of so many parts of what is fetched at once is left where it lies.
-pub(crate) const SHARED_PARTS: u64 = 5;
+const SHARED_PARTS: u64 = 5;
+
+/// Whether so many bytes are at least one of [`SHARED_PARTS`] of what is fetched at once.
+pub(crate) const fn is_much_of(bytes: u64, chunk_bytes: u64) -> bool {
+    bytes.saturating_mul(SHARED_PARTS) >= chunk_bytes
+}
 
 /// What a file holds.
 #[derive(Clone, Debug)]

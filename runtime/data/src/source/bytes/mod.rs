@@ -10,7 +10,7 @@ use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
-use super::{Chunk, Reading, SHARED_PARTS};
+use super::{Chunk, Reading, is_much_of};
 use crate::error::DataError;
 use crate::manifest::Part;
 use crate::pipeline::Source;
@@ -132,10 +132,9 @@ impl BytesReader {
 
     /// Whether a record of so many bytes is a chunk of its own, which costs no copy.
     fn is_left_alone(&self, length: usize) -> bool {
-        let parts = (length as u64).saturating_mul(SHARED_PARTS);
         self.reading.is_shared
             && matches!(self.form, Form::Bytes)
-            && parts >= self.feed.file().limits().chunk_bytes
+            && is_much_of(length as u64, self.feed.file().limits().chunk_bytes)
     }
 
     /// Whether the record that comes next is wanted; counts it.
