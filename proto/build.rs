@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-const FILES: [&str; 20] = [
+const FILES: [&str; 21] = [
     "tensorflow/tensor.proto",
     "tensorflow/example.proto",
     "tensorflow/coordination.proto",
@@ -16,6 +16,7 @@ const FILES: [&str; 20] = [
     "rondo/journal/v1/coordination.proto",
     "rondo/journal/v1/journal.proto",
     "rondo/v1/admin.proto",
+    "rondo/v1/bulk.proto",
     "rondo/v1/coordination.proto",
     "rondo/v1/dataset.proto",
     "rondo/v1/manifest.proto",

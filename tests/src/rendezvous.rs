@@ -11,7 +11,6 @@ use rondo::rendezvous::{
     Args, Config, Delivery, Key, Receive, RemoteRendezvous, RendezvousManager, RendezvousService,
     Session, Settings, Tensor, Ways,
 };
-use rondo::transport::grpc_client::GrpcClient;
 use rondo::transport::{ServerConfig, listener, serve};
 use rondo_core::ids::StepId;
 use rondo_core::rendezvous::Report;
@@ -64,9 +63,7 @@ impl Rondo {
         let settings = Settings { machine, peers: [(TASK_0.into(), other.into())].into() };
         let runtime = Runtime::new().expect("there are threads");
         let guard = runtime.enter();
-        let ways =
-            Ways { short: Arc::new(GrpcClient::new()), long: Arc::new(GrpcClient::of_reader()) };
-        let manager = RendezvousManager::start(settings, Clock::start(), ways);
+        let manager = RendezvousManager::start(settings, Clock::start(), Ways::default());
         let manager = manager.expect("the settings are right");
         let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("it is bound").to_string();

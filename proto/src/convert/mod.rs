@@ -8,6 +8,7 @@ mod mirror;
 
 mod admin;
 mod agent;
+mod bulk;
 mod check;
 mod coordination;
 mod datasets;
@@ -36,6 +37,10 @@ pub use admin::{GET_STATUS_PATH, HEALTH_CHECK_PATH, dispatcher_status, report};
 pub use agent::{
     decode_agent_reply, decode_details, decode_devices, encode_agent_request, encode_devices,
 };
+pub use bulk::{
+    BULK_HEAD_BYTES, BULK_PREFACE, BulkCall, BulkFrame, decode_bulk_call, decode_bulk_end,
+    decode_bulk_head, encode_bulk_call, encode_bulk_end, encode_bulk_head,
+};
 pub use coordination::{
     CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,
     SERVICE_X, WATCH_KEYS_PATH, coordination_report, coordination_status, decode_coordination,
@@ -62,11 +67,11 @@ pub use relay::{
 };
 pub use rendezvous::{
     Fetch, FetchChunk, ReceivedTensor, RecvTensor, RendezvousMethod, RendezvousRequest,
-    SERVICE_RENDEZVOUS, SERVICE_WORKER, SendTensor, WorkerDevice, content_of_received_tensor,
-    dead_tensor, decode_fetch_chunk, decode_fetch_chunk_in_pieces, decode_received_tensor,
-    decode_rendezvous_request, decode_worker_devices, decode_worker_refusal, encode_done,
-    encode_fetch_chunk, encode_received_tensor, encode_rendezvous_request, encode_worker_devices,
-    encode_worker_refusal,
+    SERVICE_RENDEZVOUS, SERVICE_WORKER, SendTensor, WorkerDevice, content_of_fetch_chunk,
+    content_of_received_tensor, dead_tensor, decode_fetch_chunk, decode_fetch_chunk_in_pieces,
+    decode_received_tensor, decode_rendezvous_request, decode_worker_devices,
+    decode_worker_refusal, encode_done, encode_fetch_chunk, encode_received_tensor,
+    encode_rendezvous_request, encode_worker_devices, encode_worker_refusal,
 };
 pub use worker::{
     ConsumerRound, ElementAnswer, GetElement, HeldTask, ReadSplit, SERVICE_RECORDS, SplitRecords,

@@ -25,8 +25,9 @@ use crate::transport::{MessageStream, Transport, is_unreached};
 
 /// An answer above this is long: it goes on over a connection for such, in bytes.
 const SHORT_BYTES_MAX: u64 = 64 << 10;
-/// Pieces in which long answers are asked for, in bytes.
-const PIECE_BYTES: u64 = 4 << 20;
+/// Pieces in which long answers are asked for, in bytes. What comes in one is not copied; what is lost
+/// with a broken connection is asked for again.
+const PIECE_BYTES: u64 = 32 << 20;
 /// How long a worker may take to tell of its devices, and to hear that we have a tensor.
 const DEADLINE: Duration = Duration::from_secs(10);
 

@@ -1,12 +1,9 @@
 //! The rendezvous that a server hosts.
 
-use std::sync::Arc;
-
 use super::ServeError;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::rendezvous::{RendezvousManager, RendezvousService, Settings, Ways};
-use crate::transport::Client;
 
 /// Begins with devices that have incarnations no run before had.
 ///
@@ -21,7 +18,7 @@ pub(super) fn start(settings: &Settings) -> Result<RendezvousService, ServeError
         *incarnation = entropy.next();
     }
     settings.machine.entropy = entropy.next();
-    let ways = Ways { short: Arc::new(Client::new()), long: Arc::new(Client::of_reader()) };
+    let ways = Ways::default();
     let started = RendezvousManager::start(settings, Clock::start(), ways);
     let manager = started.map_err(|status| ServeError::Rendezvous(status.message))?;
     for device in manager.devices() {

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use rondo_core::element::{Dtype, Tensor, Values};
 
+use super::memory::{PAGED_BYTES_MIN, Pages};
+
 /// How values are aligned that somebody computes on, in bytes: a line of the cache, and the widest
 /// registers there are.
 pub const ALIGNMENT: usize = 64;
@@ -64,29 +66,100 @@ impl From<Bytes> for TensorBuffer {
 /// Puts bytes together of which those from some place on are aligned to [`ALIGNMENT`].
 #[derive(Debug, Default)]
 pub struct BufferBuilder {
-    bytes: Vec<u8>,
+    memory: Memory,
     /// Bytes in front of the first one.
     padding: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// Of what is short; it grows.
+    Short(Vec<u8>),
+    /// Of what is long, and how many of its bytes are there.
+    Long(Pages, usize),
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Short(Vec::new())
+    }
+}
+
+/// Where the next bytes go, for those who read them from elsewhere.
+pub enum Room<'a> {
+    /// They are added behind what is there.
+    Behind(&'a mut Vec<u8>),
+    /// They are written here, from the front; [`BufferBuilder::filled`] is told how many.
+    Here(&'a mut [u8]),
 }
 
 impl BufferBuilder {
     /// Room for so many bytes, of which that at `aligned` will be.
     pub fn with_capacity(length: usize, aligned: usize) -> Self {
-        let mut bytes: Vec<u8> = Vec::with_capacity(length.saturating_add(ALIGNMENT));
-        let start = bytes.as_ptr().addr().wrapping_add(aligned);
-        let padding = start.next_multiple_of(ALIGNMENT).wrapping_sub(start);
+        let room = length.saturating_add(ALIGNMENT);
+        let padding = |start: *const u8| {
+            let start = start.addr().wrapping_add(aligned);
+            start.next_multiple_of(ALIGNMENT).wrapping_sub(start)
+        };
+        if length >= PAGED_BYTES_MIN
+            && let Some(pages) = Pages::new(room)
+        {
+            let padding = padding(pages.bytes().as_ptr());
+            return Self { memory: Memory::Long(pages, padding), padding };
+        }
+        let mut bytes: Vec<u8> = Vec::with_capacity(room);
+        let padding = padding(bytes.as_ptr());
         bytes.resize(padding, 0);
-        Self { bytes, padding }
+        Self { memory: Memory::Short(bytes), padding }
     }
 
     /// Adds bytes. Above the room there is, none stays aligned.
     pub fn extend(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        match &mut self.memory {
+            Memory::Short(all) => all.extend_from_slice(bytes),
+            Memory::Long(pages, there) => {
+                let end = there.saturating_add(bytes.len());
+                match pages.bytes_mut().get_mut(*there..end) {
+                    Some(room) => {
+                        room.copy_from_slice(bytes);
+                        *there = end;
+                    }
+                    None => self.outgrow(bytes),
+                }
+            }
+        }
+    }
+
+    /// Adds bytes that there is no room for.
+    fn outgrow(&mut self, bytes: &[u8]) {
+        let all = std::mem::take(self).finish();
+        self.memory = Memory::Short([&all, bytes].concat());
+    }
+
+    /// Where the next bytes go.
+    pub fn room(&mut self) -> Room<'_> {
+        match &mut self.memory {
+            Memory::Short(all) => Room::Behind(all),
+            Memory::Long(pages, there) => {
+                Room::Here(pages.bytes_mut().get_mut(*there..).unwrap_or_default())
+            }
+        }
+    }
+
+    /// So many bytes have been written [here](Room::Here).
+    pub fn filled(&mut self, count: usize) {
+        if let Memory::Long(pages, there) = &mut self.memory {
+            *there = there.saturating_add(count).min(pages.bytes().len());
+        }
     }
 
     /// How many there are.
     pub const fn len(&self) -> usize {
-        self.bytes.len().saturating_sub(self.padding)
+        let there = match &self.memory {
+            Memory::Short(all) => all.len(),
+            Memory::Long(_, there) => *there,
+        };
+        there.saturating_sub(self.padding)
     }
 
     /// Whether there are none.
@@ -96,7 +169,11 @@ impl BufferBuilder {
 
     /// The bytes.
     pub fn finish(self) -> Bytes {
-        Bytes::from(self.bytes).slice(self.padding..)
+        let all = match self.memory {
+            Memory::Short(all) => Bytes::from(all),
+            Memory::Long(pages, there) => pages.share(there),
+        };
+        all.slice(self.padding..)
     }
 }
 
@@ -108,16 +185,38 @@ mod tests {
 
     #[test]
     fn what_is_put_together_is_aligned_where_it_shall_be() {
-        for aligned in [0, 1, 19, 63, 64, 100] {
-            let all: Vec<u8> = (0..200).collect();
+        for (aligned, length) in [0, 1, 19, 63, 64, 100]
+            .into_iter()
+            .flat_map(|aligned| [(aligned, 200), (aligned, PAGED_BYTES_MIN + 77)])
+        {
+            let all: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
             let mut builder = BufferBuilder::with_capacity(all.len(), aligned);
-            for part in all.chunks(7) {
-                builder.extend(part);
+            for (index, part) in all.chunks(7).enumerate() {
+                match builder.room() {
+                    Room::Here(room) if index % 2 == 0 => {
+                        room[..part.len()].copy_from_slice(part);
+                        builder.filled(part.len());
+                    }
+                    _ => builder.extend(part),
+                }
             }
             assert_eq!(builder.len(), all.len());
             let bytes = builder.finish();
             assert_eq!(bytes, all);
             assert!(bytes[aligned..].as_ptr().addr().is_multiple_of(ALIGNMENT), "{aligned}");
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_there_all_the_same() {
+        for length in [10, PAGED_BYTES_MIN] {
+            let mut builder = BufferBuilder::with_capacity(length, 0);
+            builder.extend(&vec![1; length]);
+            builder.extend(&[2; 100]);
+            builder.extend(&[3; 5]);
+            let expected = [vec![1; length], vec![2; 100], vec![3; 5]].concat();
+            assert_eq!(builder.len(), expected.len());
+            assert!(builder.finish() == expected);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Memory of tensors.
 
 mod buffer;
+mod memory;
 
-pub use buffer::{ALIGNMENT, BufferBuilder, TensorBuffer};
+pub use buffer::{ALIGNMENT, BufferBuilder, Room, TensorBuffer};

@@ -1,5 +1,6 @@
 //! gRPC out: a [`Transport`] over lazily connected channels, one per address for calls, and one for
-//! streams: unread messages hold up whoever shares their connection.
+//! streams: unread messages hold up whoever shares their connection. Streams in bulk have connections of
+//! their own where the server knows such.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -9,10 +10,13 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
 use rondo_core::status::{Code, Detail, Status};
+use rondo_proto::convert::BulkCall;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
+use super::bulk_client::{BulkClient, Unfinished};
+use super::bulk_wire::Place;
 use super::grpc_messages::{self, NoMessages};
 use super::{BoxFuture, CANNOT_REACH, MessageStream, MessageWriter, Transport, WORKER_METADATA};
 
@@ -43,9 +47,12 @@ pub struct GrpcClient {
     channels: Arc<Mutex<Channels>>,
     /// The worker that calls.
     worker: Option<AsciiMetadataValue>,
-    /// Whether its streams carry records.
-    takes_records: bool,
+    /// For streams that carry records or tensors: connections of their own, to servers that know such.
+    bulk: Option<Arc<BulkClient>>,
 }
+
+/// What the paths of methods begin with that Rondo's servers answer, and nobody else's.
+const OUR_PATHS: &str = "/rondo.v1.";
 
 /// What a channel carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,12 +83,31 @@ impl GrpcClient {
 
     /// A client whose streams carry records of workers, in bulk.
     pub fn of_reader() -> Self {
-        Self { takes_records: true, ..Self::default() }
+        Self { bulk: Some(Arc::default()), ..Self::default() }
+    }
+
+    /// A client whose streams carry tensors, in bulk: messages are aligned where `place` says, and what has
+    /// come of one when its connection breaks is handed on before the stream fails.
+    pub fn of_tensors(place: Place) -> Self {
+        Self { bulk: Some(Arc::new(BulkClient::placing(place))), ..Self::default() }
+    }
+
+    /// How a stream is called in bulk, if it may be.
+    fn bulk(&self, address: &str, path: &str) -> Option<Arc<BulkClient>> {
+        let bulk = self.bulk.as_ref()?;
+        let may_be = path.starts_with(OUR_PATHS) && bulk.is_possible(address);
+        may_be.then(|| Arc::clone(bulk))
     }
 
     fn channel(&self, address: &str, load: Load) -> Result<Channel, Status> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.get(address, load)
+    }
+
+    fn bulk_call(&self, path: &str, message: &Bytes) -> BulkCall {
+        let worker = self.worker.as_ref().and_then(|worker| worker.to_str().ok());
+        let (path, worker) = (path.to_owned(), worker.map(str::to_owned));
+        BulkCall { path, worker, message: message.clone() }
     }
 
     fn request(&self, message: Bytes) -> tonic::Request<Bytes> {
@@ -175,10 +201,18 @@ impl Transport for GrpcClient {
 
     fn streaming(&self, address: &str, path: &'static str, message: Bytes) -> MessageStream {
         let address = address.to_owned();
-        let load = if self.takes_records { Load::Records } else { Load::Streams };
+        let load = if self.bulk.is_some() { Load::Records } else { Load::Streams };
         let channel = self.channel(&address, load);
+        let bulk = self.bulk(&address, path).map(|bulk| (bulk, self.bulk_call(path, &message)));
         let message = self.request(message);
-        MessageStream::written(|writer| async move {
+        MessageStream::written(|mut writer| async move {
+            if let Some((bulk, call)) = bulk {
+                match bulk.stream(&address, call, &mut writer).await {
+                    Ok(()) => return Ok(()),
+                    Err(Unfinished::Refused(status)) => return Err(status),
+                    Err(Unfinished::Stranger) => {}
+                }
+            }
             let taken = stream(channel?, &address, path, message, writer).await;
             taken.map_err(|failure| match failure {
                 Failure::TooLate => {

@@ -12,15 +12,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rondo_core::status::{Detail, Status};
+use rondo_core::status::Status;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::answering::{contain_panic, until_cut, within_deadline};
 use super::grpc_frame::{ReplyBody, read_message};
 use super::grpc_head::{self, Head, NotACall};
 use super::phase::Phase;
-use super::server::{Open, Shared};
+use super::server::Shared;
+use super::streams::messages_of;
 use super::{Call, ConnectionId, MessageStream, ServerConfig};
 
 /// Unread data of one connection, and of one call, in bytes.
@@ -29,17 +29,15 @@ const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 
 /// Serves one connection to its end.
-pub(super) async fn connection(
+pub(super) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
-    peer: SocketAddr,
-    _slot: Option<OwnedSemaphorePermit>,
+    from: (ConnectionId, SocketAddr),
 ) {
+    let (_, peer) = from;
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
-    let open = Open::new(&shared);
-    let from = (open.id, peer);
     let used = Arc::new(AtomicBool::new(false));
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
@@ -105,7 +103,7 @@ async fn answer(
     };
     let (deadline, path) = (head.deadline, parts.uri.path());
     if shared.is_streaming(path) {
-        let messages = stream(Arc::clone(shared), from, path.to_owned(), head, body);
+        let messages = stream(shared, from, path.to_owned(), head, body);
         return grpc_head::stream(messages);
     }
     // Pinned here and handed on by reference, so that it stands in this future only once.
@@ -131,30 +129,18 @@ async fn dispatch(
     contain_panic(path, answered).await
 }
 
-/// Answers one call with messages, which the answer's body asks for. A client that leaves drops the
-/// body, and with it the call.
+/// Answers one call with messages, which the answer's body asks for.
 fn stream(
-    shared: Arc<Shared>,
+    shared: &Arc<Shared>,
     (connection, peer): (ConnectionId, SocketAddr),
     path: String,
     head: Head,
     body: Incoming,
 ) -> MessageStream {
-    MessageStream::written(|writer| async move {
-        let (service, config) = (&shared.service, &shared.config);
-        let call = pin!(async {
-            // The share goes with the request, which is there as long as the stream.
-            let (message, _share) = read_message(body, head.gzip, config).await?;
-            let call = Call { path: path.clone(), message, peer, connection, worker: head.worker };
-            let written = pin!(async { service.streaming(call, writer).await });
-            contain_panic(&path, written).await
-        });
-        let call = within_deadline(head.deadline, call);
-        let end = (shared.phase.clone(), Phase::Draining);
-        let ended = until_cut(end, call, || service.cut(&path)).await;
-        ended.map_err(|status| {
-            let encoded = Detail::Encoded(service.details(&path, &status));
-            Status { details: vec![encoded], ..status }
-        })
+    let (deadline, config, called) = (head.deadline, shared.config.clone(), path.clone());
+    messages_of(shared, path, deadline, async move {
+        let (message, share) = read_message(body, head.gzip, &config).await?;
+        let call = Call { path: called, message, peer, connection, worker: head.worker };
+        Ok((call, share))
     })
 }

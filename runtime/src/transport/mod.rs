@@ -1,8 +1,23 @@
 //! Calls as bytes: a method's path, metadata, and an encoded message. gRPC carries them in
-//! production; the simulated network carries them under `--cfg madsim`.
+//! production, and connections of their own what is long; the simulated network carries them under
+//! `--cfg madsim`.
 
 mod answering;
 pub mod budget;
+#[cfg(not(madsim))]
+mod bulk_client;
+#[cfg(not(madsim))]
+mod bulk_server;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod bulk_tests;
+#[cfg(not(madsim))]
+mod bulk_wire;
+#[cfg(not(madsim))]
+mod connection;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod feed;
 #[cfg(not(madsim))]
 pub mod grpc_client;
 #[cfg(not(madsim))]
@@ -16,9 +31,6 @@ mod grpc_messages;
 mod grpc_running;
 #[cfg(not(madsim))]
 mod grpc_server;
-#[cfg(test)]
-#[cfg(not(madsim))]
-mod grpc_stream_tests;
 #[cfg(test)]
 #[cfg(not(madsim))]
 mod grpc_tests;
@@ -38,6 +50,11 @@ mod sim_server;
 mod sim_tasks;
 #[cfg(madsim)]
 mod sim_wire;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod stream_tests;
+#[cfg(not(madsim))]
+mod streams;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -49,6 +66,8 @@ use rondo_core::status::{Code, Status};
 
 pub use self::answering::ServerConfig;
 pub(crate) use self::answering::contain_panic;
+#[cfg(not(madsim))]
+pub use self::bulk_wire::Place;
 #[cfg(not(madsim))]
 pub use self::grpc_client::GrpcClient as Client;
 pub use self::messages::{MessageStream, MessageWriter};

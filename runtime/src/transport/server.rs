@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::answering::FLUSH_MAX;
 #[cfg(not(madsim))]
-use super::grpc_server::connection;
+use super::connection::connection;
 use super::phase::{Phase, PhaseReceiver, PhaseSender, phases};
 #[cfg(madsim)]
 use super::sim_server::connection;

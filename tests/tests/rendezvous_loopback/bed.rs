@@ -86,7 +86,7 @@ impl Worker {
     ) -> Self {
         let peers = peers.iter().map(|(task, address)| (name(*task), (*address).to_owned()));
         let settings = Settings { machine, peers: peers.collect() };
-        let ways = Ways { short: Arc::new(Client::new()), long: Arc::new(Client::of_reader()) };
+        let ways = Ways::default();
         let manager = RendezvousManager::start(settings, Clock::start(), ways).unwrap();
         let service = between(RendezvousService::new(manager.clone()));
         let router = Router::new().with_names(&[SERVICE_WORKER, SERVICE_RENDEZVOUS], service);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use prost::encoding::decode_varint;
 use rondo_core::status::{Code, Status};
 
+use super::content_of_received_tensor;
 use crate::graph::wire::{Field, Message, Value, chunk_header, put_varint};
 use crate::pieces::Pieces;
 
@@ -64,7 +65,8 @@ pub fn decode_fetch_chunk(bytes: &Bytes) -> Result<FetchChunk<Bytes>, Status> {
 }
 
 /// As [`decode_fetch_chunk`], of a message that lies in pieces: they are not put together if the data
-/// stand last, as they do where we encode.
+/// stand last, as they do where we encode. Of a message whose end is missing it is what there is of the
+/// data.
 ///
 /// # Errors
 /// As [`decode_fetch_chunk`].
@@ -80,8 +82,23 @@ pub fn decode_fetch_chunk_in_pieces(message: Pieces) -> Result<FetchChunk<Pieces
     Ok(FetchChunk { total_bytes, offset, data: data.into() })
 }
 
+/// Where the values of the tensor begin in the first piece of an answer, seen from the first bytes of an
+/// encoded `FetchChunk`; `None` for another piece, and if those bytes do not show it.
+pub fn content_of_fetch_chunk(begin: &[u8]) -> Option<usize> {
+    let (chunk, _, start) = before_data(begin)?;
+    let answer = begin.get(start..).filter(|_| chunk.offset == 0)?;
+    start.checked_add(content_of_received_tensor(answer)?)
+}
+
 /// What stands before the data, and where they begin, if nothing stands behind them.
 fn head_of(head: &[u8], length: usize) -> Option<(FetchChunk<Pieces>, usize)> {
+    let (chunk, data, start) = before_data(head)?;
+    let is_last = data >= length.saturating_sub(start) as u64;
+    is_last.then_some((chunk, start))
+}
+
+/// What stands before the data, how long these are, and where they begin.
+fn before_data(head: &[u8]) -> Option<(FetchChunk<Pieces>, u64, usize)> {
     let mut chunk = FetchChunk::default();
     let mut rest = head;
     loop {
@@ -90,12 +107,8 @@ fn head_of(head: &[u8], length: usize) -> Option<(FetchChunk<Pieces>, usize)> {
         match (tag >> 3, tag & 7) {
             (TOTAL_BYTES, 0) => chunk.total_bytes = value,
             (OFFSET, 0) => chunk.offset = value,
-            (number, kind) => {
-                let start = head.len().saturating_sub(rest.len());
-                let is_last =
-                    (number, kind) == (DATA, 2) && value == length.saturating_sub(start) as u64;
-                return is_last.then_some((chunk, start));
-            }
+            (DATA, 2) => return Some((chunk, value, head.len().saturating_sub(rest.len()))),
+            _ => return None,
         }
     }
 }
@@ -105,6 +118,38 @@ mod tests {
     use super::*;
     use crate::admin as wire;
     use prost::Message as _;
+
+    #[test]
+    fn the_values_are_found_in_front_and_what_is_there_of_a_chunk_is_taken() {
+        let values = Bytes::from(vec![9; 5000]);
+        let shape = rondo_core::element::Shape::list(5000).unwrap();
+        let tensor = rondo_core::element::Tensor::fixed(
+            rondo_core::element::Dtype::Uint8,
+            shape,
+            values.clone(),
+        );
+        let answer = super::super::ReceivedTensor {
+            tensor: tensor.unwrap(),
+            is_dead: false,
+            send_start_micros: 0,
+            require_ack: false,
+        };
+        let data = super::super::encode_received_tensor(&answer).unwrap();
+        let total_bytes = data.len() as u64;
+        let first = encode_fetch_chunk(FetchChunk { total_bytes, offset: 0, data: data.clone() });
+        let first = first.join();
+        let found = content_of_fetch_chunk(&first[..100]).unwrap();
+        assert_eq!(first[found..], values[..]);
+        assert_eq!(content_of_fetch_chunk(&first[..5]), None);
+        let later = encode_fetch_chunk(FetchChunk { total_bytes, offset: 7, data: data.clone() });
+        assert_eq!(content_of_fetch_chunk(&later.join()), None);
+        for length in [50, 1000, first.len() - 1] {
+            let begun = decode_fetch_chunk_in_pieces(first.slice(..length).into()).unwrap();
+            let there = begun.data.len();
+            assert_eq!(there, length + data.len() - first.len());
+            assert!(begun.data.join() == data.clone().join()[..there]);
+        }
+    }
 
     #[test]
     fn a_chunk_in_pieces_is_the_message_as_any_client_reads_it() {

@@ -17,7 +17,8 @@ use rondo_core::rendezvous::Key;
 
 pub use answers::{WorkerDevice, decode_worker_devices, encode_done, encode_worker_devices};
 pub use chunks::{
-    FetchChunk, decode_fetch_chunk, decode_fetch_chunk_in_pieces, encode_fetch_chunk,
+    FetchChunk, content_of_fetch_chunk, decode_fetch_chunk, decode_fetch_chunk_in_pieces,
+    encode_fetch_chunk,
 };
 pub use method::{RendezvousMethod, SERVICE_RENDEZVOUS, SERVICE_WORKER};
 pub use refusals::{decode_worker_refusal, encode_worker_refusal};

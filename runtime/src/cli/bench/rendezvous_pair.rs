@@ -82,7 +82,7 @@ impl Pair {
     /// When there are no threads, or no port.
     pub(super) fn start() -> Result<Self, Failure> {
         let (holding, receiving) = (pool()?, pool()?);
-        let ways = || Ways { short: Arc::new(Client::new()), long: Arc::new(Client::of_reader()) };
+        let ways = Ways::default;
         let within = holding.enter();
         let holder = begin(0, BTreeMap::new(), ways())?;
         drop(within);

@@ -1,0 +1,132 @@
+//! Bulk connections in: calls that are answered with streams, one after the other.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rondo_core::status::{Code, Status};
+use rondo_proto::convert::{BULK_PREFACE, BulkFrame, decode_bulk_call, encode_bulk_end};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+use super::answering::check_length;
+use super::budget::Share;
+use super::bulk_wire::{prepare, read_bytes, read_head, read_preface, write};
+use super::phase::Phase;
+use super::server::Shared;
+use super::streams::messages_of;
+use super::{Call, ConnectionId, MessageStream};
+
+/// Why there is no next call.
+enum NoCall {
+    /// The connection ends.
+    Broken(io::Error),
+    /// What came is none, or is not allowed.
+    Refused(Status),
+}
+
+impl From<io::Error> for NoCall {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    mut stream: TcpStream,
+    from: (ConnectionId, SocketAddr),
+) {
+    let (_, peer) = from;
+    if let Err(error) = answer_calls(&shared, &mut stream, from).await {
+        tracing::debug!(%peer, %error, "bulk connection ended");
+    }
+}
+
+async fn answer_calls(
+    shared: &Arc<Shared>,
+    stream: &mut TcpStream,
+    from: (ConnectionId, SocketAddr),
+) -> io::Result<()> {
+    prepare(stream, shared.config.keepalive_interval)?;
+    let (reader, mut writer) = stream.split();
+    let mut reader = BufReader::new(reader);
+    let spoken = tokio::time::timeout(shared.config.silence_max, read_preface(&mut reader)).await?;
+    if !spoken? {
+        return Err(io::Error::other(
+            "it begins neither as HTTP/2 does nor as bulk connections do",
+        ));
+    }
+    writer.write_all(&BULK_PREFACE).await?;
+    let mut phase = shared.phase.clone();
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = phase.reached(Phase::Draining) => return Ok(()),
+            next = next_call(shared, &mut reader, from) => next,
+        };
+        let (call, share) = match next {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(()),
+            Err(NoCall::Broken(error)) => return Err(error),
+            Err(NoCall::Refused(status)) => {
+                let end = encode_bulk_end(Err(status.clone()));
+                write(&mut writer, BulkFrame::End, end.into()).await?;
+                return Err(io::Error::other(status));
+            }
+        };
+        let messages = answer(shared, call, share);
+        // A client has nothing to say before its call is over: it leaves.
+        tokio::select! {
+            biased;
+            written = write_all(&mut writer, messages) => written?,
+            _ = reader.fill_buf() => return Ok(()),
+        }
+    }
+}
+
+/// Reads the next call; `None` if the client is gone.
+async fn next_call(
+    shared: &Shared,
+    reader: &mut BufReader<ReadHalf<'_>>,
+    (connection, peer): (ConnectionId, SocketAddr),
+) -> Result<Option<(Call, Share)>, NoCall> {
+    let silence_max = shared.config.silence_max;
+    let head = tokio::time::timeout(silence_max, read_head(reader)).await;
+    let Some((frame, length)) = head.map_err(io::Error::from)?? else {
+        return Ok(None);
+    };
+    if frame != BulkFrame::Call {
+        let text = format!("a frame of {frame:?} came where a call begins");
+        return Err(NoCall::Refused(Status::new(Code::InvalidArgument, text)));
+    }
+    check_length(length, shared.config.message_bytes_max).map_err(NoCall::Refused)?;
+    let share = shared.config.budget.acquire(length).await;
+    let bytes = tokio::time::timeout(silence_max, read_bytes(reader, length, None)).await;
+    let bytes = bytes.map_err(io::Error::from)?.map_err(|cut| cut.error)?;
+    let call = decode_bulk_call(bytes).map_err(NoCall::Refused)?;
+    let (path, message, worker) = (call.path, call.message, call.worker);
+    Ok(Some((Call { path, message, peer, connection, worker }, share)))
+}
+
+fn answer(shared: &Arc<Shared>, call: Call, share: Share) -> MessageStream {
+    if shared.is_streaming(&call.path) {
+        let path = call.path.clone();
+        return messages_of(shared, path, None, std::future::ready(Ok((call, share))));
+    }
+    let text = format!("{} is not offered over bulk connections: it is no stream", call.path);
+    MessageStream::written(|_| std::future::ready(Err(Status::new(Code::Unimplemented, text))))
+}
+
+async fn write_all(writer: &mut WriteHalf<'_>, mut messages: MessageStream) -> io::Result<()> {
+    loop {
+        match messages.next_pieces().await {
+            Ok(Some(message)) => write(writer, BulkFrame::Message, message).await?,
+            Ok(None) => return write(writer, BulkFrame::End, encode_bulk_end(Ok(())).into()).await,
+            Err(status) => {
+                return write(writer, BulkFrame::End, encode_bulk_end(Err(status)).into()).await;
+            }
+        }
+    }
+}

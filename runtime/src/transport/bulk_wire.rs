@@ -1,0 +1,118 @@
+//! Frames of a bulk connection, read into the memory where they stay and written from where they lie.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes};
+use rondo_proto::convert::{
+    BULK_HEAD_BYTES, BULK_PREFACE, BulkFrame, decode_bulk_head, encode_bulk_head,
+};
+use rondo_proto::pieces::Pieces;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt,
+};
+use tokio::net::TcpStream;
+
+use crate::tensor::{BufferBuilder, Room};
+
+/// Where in a message, seen from its first bytes, the byte stands that shall be aligned.
+pub type Place = fn(&[u8]) -> usize;
+
+/// Prepares a connection: what is written leaves at once, and a dead peer is noticed while nothing is
+/// written.
+pub(super) fn prepare(stream: &TcpStream, keepalive: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(keepalive).with_interval(keepalive);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Reads what the peer begins with: whether it speaks as we do.
+pub(super) async fn read_preface(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<bool> {
+    let mut preface = BULK_PREFACE;
+    reader.read_exact(&mut preface).await?;
+    Ok(preface == BULK_PREFACE)
+}
+
+/// Reads what stands in front of the next frame; `None` if the peer has closed the connection.
+pub(super) async fn read_head(
+    reader: &mut (impl AsyncBufRead + Unpin),
+) -> io::Result<Option<(BulkFrame, u64)>> {
+    if reader.fill_buf().await?.is_empty() {
+        return Ok(None);
+    }
+    let mut head = [0; BULK_HEAD_BYTES];
+    reader.read_exact(&mut head).await?;
+    decode_bulk_head(head).map(Some).map_err(io::Error::other)
+}
+
+/// What came of a frame before its connection broke.
+pub(super) struct Cut {
+    pub(super) came: Bytes,
+    pub(super) error: io::Error,
+}
+
+impl From<io::Error> for Cut {
+    fn from(error: io::Error) -> Self {
+        Self { came: Bytes::new(), error }
+    }
+}
+
+/// Reads the bytes of a frame, aligned where `place` says.
+pub(super) async fn read_bytes(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    length: u64,
+    place: Option<Place>,
+) -> Result<Bytes, Cut> {
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    if length == 0 {
+        return Ok(Bytes::new());
+    }
+    let aligned = match place {
+        Some(place) => place(reader.fill_buf().await?),
+        None => 0,
+    };
+    let mut builder = BufferBuilder::with_capacity(length, aligned);
+    while builder.len() < length {
+        let left = length.saturating_sub(builder.len());
+        let error = match read_some(reader, &mut builder, left).await {
+            Ok(1..) => continue,
+            Ok(0) => {
+                let text = format!("it ends after {} of {length} bytes of a frame", builder.len());
+                io::Error::new(io::ErrorKind::UnexpectedEof, text)
+            }
+            Err(error) => error,
+        };
+        return Err(Cut { came: builder.finish(), error });
+    }
+    Ok(builder.finish())
+}
+
+/// Reads what is there of so many bytes.
+async fn read_some(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    builder: &mut BufferBuilder,
+    left: usize,
+) -> io::Result<usize> {
+    match builder.room() {
+        Room::Behind(all) => reader.read_buf(&mut all.limit(left)).await,
+        Room::Here(room) => {
+            let length = left.min(room.len());
+            let read = reader.read(room.get_mut(..length).unwrap_or_default()).await?;
+            builder.filled(read);
+            Ok(read)
+        }
+    }
+}
+
+/// Writes a frame.
+pub(super) async fn write(
+    writer: &mut (impl AsyncWrite + Unpin),
+    frame: BulkFrame,
+    bytes: Pieces,
+) -> io::Result<()> {
+    let mut all = Pieces::with_capacity(BULK_HEAD_BYTES.saturating_add(bytes.short()));
+    all.push_slice(&encode_bulk_head(frame, bytes.len() as u64));
+    all.append(bytes);
+    writer.write_all_buf(&mut all).await
+}
