@@ -44,6 +44,11 @@ impl Partial {
         self.total.unwrap_or(0)
     }
 
+    /// Forgets what came, but not how long the answer is.
+    pub(super) fn forget(&mut self) {
+        self.came = Came::Nothing;
+    }
+
     /// Whether all is there.
     pub(super) fn is_whole(&self) -> bool {
         self.total == Some(self.len())

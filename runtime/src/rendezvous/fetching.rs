@@ -189,6 +189,8 @@ impl Fetcher {
             let chunk = decode_fetch_chunk_in_pieces(message);
             chunk.and_then(|chunk| partial.push(chunk)).map_err(NoAnswer::Refused)?;
             if !is_long && partial.total() > SHORT_BYTES_MAX {
+                // It comes once more, so that all of it can be read to where it stays.
+                partial.forget();
                 return Ok(());
             }
         }

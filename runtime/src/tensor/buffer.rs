@@ -153,6 +153,22 @@ impl BufferBuilder {
         }
     }
 
+    /// All of so many bytes, which are there whatever stands in them.
+    pub(super) fn whole(&mut self, length: usize) -> &mut [u8] {
+        let end = self.padding.saturating_add(length);
+        let all = match &mut self.memory {
+            Memory::Short(all) => {
+                all.resize(end, 0);
+                all.as_mut_slice()
+            }
+            Memory::Long(pages, there) => {
+                *there = end;
+                pages.bytes_mut()
+            }
+        };
+        all.get_mut(self.padding..end).unwrap_or_default()
+    }
+
     /// How many there are.
     pub const fn len(&self) -> usize {
         let there = match &self.memory {

@@ -10,7 +10,7 @@ use memmap2::MmapMut;
 /// The shortest tensor that has pages of its own, in bytes.
 pub(super) const PAGED_BYTES_MIN: usize = 512 << 10;
 /// Memory that is kept though nobody uses it, in bytes; above it, what was kept longest goes.
-const KEPT_BYTES_MAX: usize = 64 << 20;
+const KEPT_BYTES_MAX: usize = 128 << 20;
 
 /// What is kept in this process.
 static KEPT: Mutex<Kept> = Mutex::new(Kept { all: VecDeque::new(), bytes: 0 });

@@ -2,5 +2,7 @@
 
 mod buffer;
 mod memory;
+mod region;
 
 pub use buffer::{ALIGNMENT, BufferBuilder, Room, TensorBuffer};
+pub use region::Region;

@@ -1,14 +1,15 @@
 //! One file, in one version.
 
 use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use object_store::{Error, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta};
+use rustix::buffer::spare_capacity;
+use rustix::io::{pread, retry_on_intr};
 
 use super::{Place, Stores};
 use crate::error::DataError;
@@ -231,23 +232,18 @@ impl Opened {
             return Ok(None);
         }
         let length = range.end.saturating_sub(range.start);
-        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-        Part { file: &self.file, at: range.start }.take(length).read_to_end(&mut bytes)?;
+        let length = usize::try_from(length).map_err(std::io::Error::other)?;
+        // Read into memory that nobody has filled with zeros before.
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let at = range.start.saturating_add(bytes.len() as u64);
+            let read = || pread(&self.file, spare_capacity(&mut bytes), at);
+            if retry_on_intr(read)? == 0 {
+                break;
+            }
+        }
+        bytes.truncate(length);
         Ok(Some(bytes.into()))
-    }
-}
-
-/// A file from a place on. Several may read it at once.
-struct Part<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl Read for Part<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.file.read_at(bytes, self.at)?;
-        self.at = self.at.saturating_add(read as u64);
-        Ok(read)
     }
 }
 
