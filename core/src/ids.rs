@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::fmt;
 
+/// Makes a type of ids from its documentation, its name and the number it is on the wire.
 macro_rules! numeric_id {
     ($(#[$doc:meta])* $name:ident($repr:ty)) => {
         $(#[$doc])*
@@ -27,13 +28,15 @@ macro_rules! numeric_id {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl core::fmt::Display for $name {
+            fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 self.0.fmt(out)
             }
         }
     };
 }
+
+pub(crate) use numeric_id;
 
 numeric_id!(
     /// A job: one dataset read in one way by one group of consumers.

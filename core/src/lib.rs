@@ -15,6 +15,7 @@ pub mod control;
 pub mod coordination;
 pub mod dispatcher;
 pub mod element;
+pub mod exchange;
 pub mod ids;
 pub mod invariant;
 pub mod journal;
