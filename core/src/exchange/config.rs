@@ -39,6 +39,8 @@ pub struct Config {
     pub reconnect_pause_min: Duration,
     /// The longest pause between attempts to connect.
     pub reconnect_pause_max: Duration,
+    /// How long a worker waits for a request to go along with before it acknowledges an answer.
+    pub acknowledge_pause: Duration,
     /// Barriers of one process at which it waits at once.
     pub barriers_max: usize,
     /// What becomes of requests that need a server that is lost.
@@ -77,6 +79,7 @@ impl Default for Config {
             reconnect_grace: Duration::from_secs(2),
             reconnect_pause_min: Duration::from_millis(10),
             reconnect_pause_max: Duration::from_millis(500),
+            acknowledge_pause: Duration::from_millis(100),
             barriers_max: 64,
             policy: Policy::Fail,
             tensors_max: 1 << 12,

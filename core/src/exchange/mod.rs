@@ -11,6 +11,7 @@
 //! - A unit is answered once. What is kept of it is freed when the worker has its answer.
 //! - Everything is bounded.
 
+mod clock;
 mod config;
 mod ids;
 mod info;
@@ -20,7 +21,9 @@ mod refusal;
 mod role;
 mod scalar;
 mod stamps;
+pub mod worker;
 
+pub use clock::Offset;
 pub use config::{Config, Policy};
 pub use ids::{
     BarrierNumber, Handler, InstanceIndex, InstanceRank, Key, MembershipVersion, NodeId,

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::ids::{Handler, InstanceRank, Key, ServerRank, UnitHandler, WorkerRank};
-use super::info::{InfoError, TensorInfo};
+use super::info::InfoError;
 use super::role::Role;
 use crate::ids::Incarnation;
 use crate::status::{Code, Status};
@@ -152,10 +152,10 @@ pub enum Refusal {
         index: usize,
         /// The pull's key.
         key: Key,
-        /// What came.
-        came: TensorInfo,
-        /// What it is for.
-        wanted: TensorInfo,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The size in bytes of what it is for.
+        wanted: u64,
     },
     /// No unit has this handler.
     UnknownUnit {

@@ -173,9 +173,9 @@ fn of_waiting(refusal: &Refusal, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         Refusal::Refused { server, status } => {
             write!(out, "server {server} refuses: {}", status.message)
         }
-        Refusal::AnswerDiffers { server, index, key, came, wanted } => write!(
+        Refusal::AnswerDiffers { server, index, key, bytes, wanted } => write!(
             out,
-            "the answer of server {server} to pull {index} (key {key}) is {came}, for {wanted}"
+            "server {server} answers pull {index} (key {key}) with {bytes} bytes; {wanted} are pulled"
         ),
         Refusal::Protocol(text) => out.write_str(text),
         _ => Ok(()),

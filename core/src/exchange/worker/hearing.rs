@@ -1,0 +1,222 @@
+//! What servers say about requests.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::batch::Part;
+use super::machine::Worker;
+use super::peer::Link;
+use super::types::Effect;
+use crate::exchange::ids::{Handler, RequestNumber, ServerRank};
+use crate::exchange::message::{Answer, Tensor, ToWorker};
+use crate::exchange::refusal::Refusal;
+use crate::exchange::stamps::{Point, Stamps};
+use crate::ids::ConnectionId;
+use crate::status::Status;
+use crate::time::Time;
+
+impl<T: Clone> Worker<T> {
+    /// Takes a message. Those of connections that were given up are of no use.
+    pub(super) fn hear(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        received: Time,
+        message: ToWorker<T>,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let Some(server) = self.connections.get(&connection).copied() else {
+            return;
+        };
+        let link = self.peers.get(&server).map(|peer| peer.link);
+        let is_ready = link == Some(Link::Ready { connection });
+        let is_greeting = link == Some(Link::Greeting { connection });
+        if !is_ready && !is_greeting {
+            return;
+        }
+        match message {
+            ToWorker::Welcome(welcome) if is_greeting => {
+                self.welcome(now, (server, connection), &welcome, out);
+            }
+            ToWorker::Rejected(status) if is_greeting => {
+                self.rejected(now, server, &status.message, out);
+            }
+            ToWorker::Pushed { number, stamps } if is_ready => {
+                self.pushed(server, number, at_worker(stamps, received, now), out);
+            }
+            ToWorker::Answer(answer) if is_ready => {
+                self.answered(now, received, (server, connection), answer, out);
+            }
+            ToWorker::Refused { number, status } if is_ready => {
+                self.refused(now, (server, number), status, out);
+            }
+            ToWorker::Released { number } if is_ready => {
+                if let Some(peer) = self.peers.get_mut(&server) {
+                    peer.release(number);
+                }
+                self.send_queued(now, server, out);
+            }
+            _ => {
+                let what = format!("it says out of turn what belongs to another phase ({link:?})");
+                self.offended(now, server, &what, out);
+            }
+        }
+    }
+
+    /// The request that has this number with a server, if anything of it is awaited.
+    fn awaited(&self, server: ServerRank, number: RequestNumber) -> Option<Handler> {
+        let open = self.peers.get(&server)?.open.get(&number)?;
+        (!open.is_over).then_some(open.handler)
+    }
+
+    /// All pushes of a request have arrived.
+    fn pushed(
+        &mut self,
+        server: ServerRank,
+        number: RequestNumber,
+        stamps: Stamps,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let Some(first) = self.awaited(server, number) else {
+            return;
+        };
+        if let Some(batch) = self.batches.get_mut(&first).filter(|batch| batch.is_alive()) {
+            batch.trace.push = stamps;
+            if let Some(Part::Sent { is_pushed, .. }) = batch.part(server) {
+                *is_pushed = true;
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(&server)
+            && peer.open.get(&number).is_some_and(|open| !open.awaits_answer)
+        {
+            peer.over(number);
+        }
+        self.advance(first, server, out);
+    }
+
+    /// The part of a request is over if nothing more is awaited of its server.
+    pub(super) fn advance(&mut self, first: Handler, server: ServerRank, out: &mut Vec<Effect<T>>) {
+        let Some(batch) = self.batches.get_mut(&first) else {
+            return;
+        };
+        let both = Part::Sent { is_pushed: true, is_answered: true };
+        if batch.part(server).is_some_and(|part| *part == both) {
+            batch.set(server, Part::Over);
+            self.settle(first, out);
+        }
+    }
+
+    /// An answer has come. Wherever it went, the server need not keep it.
+    fn answered(
+        &mut self,
+        now: Time,
+        received: Time,
+        (server, connection): (ServerRank, ConnectionId),
+        answer: Answer<T>,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let number = answer.number;
+        let stamps = at_worker(answer.stamps, received, now);
+        if let Some(first) = self.awaited(server, number) {
+            self.fill(first, server, answer.tensors, stamps, out);
+            self.no_longer_written(connection, out);
+            self.advance(first, server, out);
+        }
+        self.finish(server, number);
+        if let Some(peer) = self.peers.get_mut(&server) {
+            peer.clock.sample(&stamps);
+        }
+        self.will_acknowledge(now, server, number, out);
+        self.send_queued(now, server, out);
+    }
+
+    /// A server has said its last word about a request.
+    fn finish(&mut self, server: ServerRank, number: RequestNumber) {
+        if let Some(peer) = self.peers.get_mut(&server) {
+            peer.release(number);
+            peer.over(number);
+        }
+    }
+
+    /// What was pulled goes where it belongs, if anybody wants it still.
+    fn fill(
+        &mut self,
+        first: Handler,
+        server: ServerRank,
+        tensors: Vec<Tensor<T>>,
+        stamps: Stamps,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let Some(batch) = self.batches.get_mut(&first).filter(|batch| batch.is_alive()) else {
+            return;
+        };
+        if !matches!(batch.part(server), Some(Part::Sent { is_answered: false, .. })) {
+            return;
+        }
+        if let Err(refusal) = fits(server, batch.pulls_of(server), &tensors) {
+            return self.fail(first, refusal, out);
+        }
+        let pulls = batch.pulls_of(server).iter();
+        out.extend(pulls.zip(tensors).map(|(pull, tensor)| Effect::Fill {
+            destination: pull.payload.clone(),
+            source: tensor.payload,
+        }));
+        if batch.per_server == 0 {
+            batch.trace.push = stamps;
+        } else {
+            batch.trace.pull = stamps;
+        }
+        // An answer says that what it answers has arrived.
+        batch.set(server, Part::Sent { is_pushed: true, is_answered: true });
+    }
+
+    fn refused(
+        &mut self,
+        now: Time,
+        (server, number): (ServerRank, RequestNumber),
+        status: Status,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let awaited = self.awaited(server, number);
+        self.finish(server, number);
+        if let Some(first) = awaited {
+            self.fail(first, Refusal::Refused { server, status }, out);
+        }
+        self.will_acknowledge(now, server, number, out);
+        self.send_queued(now, server, out);
+    }
+}
+
+/// The worker's own stamps.
+fn at_worker(mut stamps: Stamps, received: Time, now: Time) -> Stamps {
+    stamps.set(Point::ResponsePostrecv, received);
+    stamps.set(Point::ResponseProcess, now);
+    stamps
+}
+
+/// Whether an answer is as large as what it is for.
+pub(super) fn fits<T, U>(
+    server: ServerRank,
+    pulls: &[Tensor<T>],
+    tensors: &[Tensor<U>],
+) -> Result<(), Refusal> {
+    if pulls.len() != tensors.len() {
+        let (came, wanted) = (tensors.len(), pulls.len());
+        let text =
+            format!("server {server} answers with {came} tensors a request that pulls {wanted}");
+        return Err(Refusal::Protocol(text));
+    }
+    let differs = |(_, (pull, tensor)): &(usize, (&Tensor<T>, &Tensor<U>))| {
+        pull.info.bytes() != tensor.info.bytes()
+    };
+    match pulls.iter().zip(tensors).enumerate().find(differs) {
+        None => Ok(()),
+        Some((index, (pull, tensor))) => Err(Refusal::AnswerDiffers {
+            server,
+            index,
+            key: pull.key,
+            bytes: tensor.info.bytes(),
+            wanted: pull.info.bytes(),
+        }),
+    }
+}

@@ -1,0 +1,21 @@
+//! A worker's side of the exchange: requests by handlers, sent to all servers as these have room for
+//! them; answers, to where they are to go; who waits, and what becomes of it when a server is lost.
+
+mod asking;
+mod batch;
+mod connecting;
+mod ending;
+mod greeting;
+mod hearing;
+mod landing;
+mod losing;
+mod machine;
+mod peer;
+mod report;
+mod sending;
+mod types;
+mod waiting;
+
+pub use machine::Worker;
+pub use report::Report;
+pub use types::{Complete, Effect, Event, Input, Landing, Since};
