@@ -20,6 +20,7 @@ pub mod message;
 mod refusal;
 mod role;
 mod scalar;
+pub mod server;
 mod stamps;
 pub mod worker;
 

@@ -248,6 +248,18 @@ pub enum Refusal {
         /// How many keys.
         keys: usize,
     },
+    /// A worker sends more than it was told that there is room for.
+    NoCredit {
+        /// The worker.
+        worker: WorkerRank,
+        /// The key that is pushed once more than it may be; `None` if all requests are too many or too
+        /// large.
+        key: Option<Key>,
+        /// Requests that are not over, or those of the key.
+        requests: usize,
+        /// Bytes of those that are not released, with this one.
+        bytes: u64,
+    },
     /// No worker has this rank.
     NoWorker {
         /// The rank.
@@ -272,6 +284,7 @@ impl Refusal {
             | Self::RequestTooLarge { .. }
             | Self::TooManyHandlers { .. }
             | Self::TooManyCalls { .. }
+            | Self::NoCredit { .. }
             | Self::TooManySlots { .. } => Code::ResourceExhausted,
             Self::NoMembership
             | Self::NotGivenOut { .. }

@@ -46,6 +46,7 @@ impl fmt::Display for Refusal {
             Self::SlotTooSmall { .. }
             | Self::SlotTaken { .. }
             | Self::Chunks { .. }
+            | Self::NoCredit { .. }
             | Self::NoWorker { .. }
             | Self::TooManySlots { .. } => of_slot(self, out),
             _ => of_waiting(self, out),
@@ -136,6 +137,16 @@ fn of_slot(refusal: &Refusal, out: &mut fmt::Formatter<'_>) -> fmt::Result {
             out,
             "a buffer of {bytes} bytes for {workers} worker ranks and {keys} keys: these must be as many, \
              at least one, and divide the bytes evenly"
+        ),
+        Refusal::NoCredit { worker, key: Some(key), requests, .. } => write!(
+            out,
+            "worker {worker} pushes key {key} once more while {requests} requests that push it are not \
+             released (key_credits)"
+        ),
+        Refusal::NoCredit { worker, key: None, requests, bytes } => write!(
+            out,
+            "worker {worker} sends ahead of its credits: with {requests} requests that are not over, which \
+             push {bytes} bytes together with this one (worker_requests_max, worker_bytes_max)"
         ),
         Refusal::NoWorker { worker, workers } => {
             write!(out, "no worker has rank {worker}: there are {workers}, from 0")

@@ -7,7 +7,8 @@ use super::batch::Part;
 use super::machine::{Due, Worker};
 use super::peer::Link;
 use super::types::{Effect, Event};
-use crate::exchange::ids::{RequestNumber, ServerRank};
+use crate::exchange::config::Policy;
+use crate::exchange::ids::{Handler, RequestNumber, ServerRank};
 use crate::exchange::message::Welcome;
 use crate::ids::ConnectionId;
 use crate::time::Time;
@@ -54,16 +55,27 @@ impl<T: Clone> Worker<T> {
         let not_received: Vec<RequestNumber> =
             peer.open.range(received.next()..).map(|(number, _)| *number).collect();
         peer.last = received;
-        for number in not_received {
-            let Some(handler) = peer.take_back(number) else {
-                continue;
-            };
-            let batch = self.batches.get_mut(&handler).filter(|batch| batch.is_alive());
-            if let Some(batch) = batch.filter(|batch| !batch.is_over(server)) {
-                batch.set(server, Part::Queued);
-                peer.queue.insert(handler);
-            }
+        let handlers: Vec<Handler> =
+            not_received.into_iter().filter_map(|number| peer.take_back(number)).collect();
+        for first in handlers {
+            self.requeue(first, server);
         }
+    }
+
+    /// A request is sent to a server again, if anybody waits for that.
+    pub(super) fn requeue(&mut self, first: Handler, server: ServerRank) {
+        let batch = self.batches.get_mut(&first).filter(|batch| batch.is_alive());
+        if let (Some(batch), Some(peer)) = (batch, self.peers.get_mut(&server))
+            && !batch.is_over(server)
+        {
+            batch.set(server, Part::Queued);
+            peer.queue.insert(first);
+        }
+    }
+
+    /// Whether requests wait until a server returns that is lost.
+    pub(super) const fn waits_for_return(&self) -> bool {
+        matches!(self.config.policy, Policy::WaitForReturn { .. })
     }
 
     /// A server says that this worker is not welcome.

@@ -12,7 +12,7 @@ use crate::exchange::message::{Answer, Tensor, ToWorker};
 use crate::exchange::refusal::Refusal;
 use crate::exchange::stamps::{Point, Stamps};
 use crate::ids::ConnectionId;
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::time::Time;
 
 impl<T: Clone> Worker<T> {
@@ -180,7 +180,12 @@ impl<T: Clone> Worker<T> {
         let awaited = self.awaited(server, number);
         self.finish(server, number);
         if let Some(first) = awaited {
-            self.fail(first, Refusal::Refused { server, status }, out);
+            if status.code == Code::Unavailable && self.waits_for_return() {
+                // The server took this worker for lost, and has nothing of the request any more.
+                self.requeue(first, server);
+            } else {
+                self.fail(first, Refusal::Refused { server, status }, out);
+            }
         }
         self.will_acknowledge(now, server, number, out);
         self.send_queued(now, server, out);

@@ -1,0 +1,22 @@
+//! A server's side of the exchange: units of each worker in queues of their own, batches of one unit of
+//! each, answers kept until they have arrived, and the memory where pushes land.
+
+mod answering;
+mod arriving;
+mod batches;
+mod greeting;
+mod hearing;
+mod losing;
+mod machine;
+mod membership;
+mod peer;
+mod releasing;
+mod report;
+mod rows;
+mod slots;
+mod types;
+
+pub use machine::Server;
+pub use report::Report;
+pub use rows::RowsOf;
+pub use types::{Answering, Effect, Event, Input, Landing, Partial, Place, Unit};

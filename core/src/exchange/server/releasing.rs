@@ -1,0 +1,71 @@
+//! What was pushed and is not read any more.
+
+use alloc::vec::Vec;
+
+use super::answering::Known;
+use super::machine::Server;
+use super::peer::Phase;
+use super::types::Effect;
+use crate::exchange::ids::{RequestNumber, UnitHandler, WorkerRank};
+use crate::exchange::message::ToWorker;
+use crate::exchange::refusal::Refusal;
+
+impl<T: Clone> Server<T> {
+    /// The application does not read any more what a unit pushed.
+    pub(super) fn release_unit(
+        &mut self,
+        unit: UnitHandler,
+        out: &mut Vec<Effect<T>>,
+    ) -> Result<(), Refusal> {
+        match self.known(unit)? {
+            Known::Open { worker, number, .. } => self.release(worker, number, true, out),
+            Known::Orphan => {
+                if let Some(orphan) = self.orphans.remove(&unit) {
+                    self.free(orphan.worker, &orphan.slots);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of a unit that is known to be given out.
+    pub(super) fn release_known(&mut self, unit: UnitHandler, out: &mut Vec<Effect<T>>) {
+        if let Some((worker, number)) = self.units.get(&unit).copied() {
+            self.release(worker, number, true, out);
+        }
+    }
+
+    /// What a request pushed is not read any more, which the worker is told if it does not learn it
+    /// otherwise.
+    pub(super) fn release(
+        &mut self,
+        worker: WorkerRank,
+        number: RequestNumber,
+        tells: bool,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&worker) else {
+            return;
+        };
+        let Some(record) = peer.records.get_mut(&number).filter(|it| !it.is_released) else {
+            return;
+        };
+        record.is_released = true;
+        let (bytes, keys) = (record.bytes, core::mem::take(&mut record.keys));
+        let slots = core::mem::take(&mut record.slots);
+        let over = match &record.phase {
+            Phase::GivenOut { unit } if !record.owes_answer() => Some(*unit),
+            _ => None,
+        };
+        peer.uncount(bytes, &keys);
+        if let Some(unit) = over {
+            peer.records.remove(&number);
+            self.units.remove(&unit);
+            self.unowing.remove(&unit);
+        }
+        if tells && let Some(connection) = peer.connection {
+            out.push(Effect::Send { connection, message: ToWorker::Released { number } });
+        }
+        self.free(worker, &slots);
+    }
+}
