@@ -2,7 +2,7 @@
 //!
 //! `D` numbers speak of the dispatcher, `C` numbers of the coordination service, `N` numbers of the
 //! node around them, `R` numbers of a relay, `W` numbers of a worker, `E` numbers of a reader by
-//! element, `V` numbers of a rendezvous. Each machine keeps its own list; here they are checked
+//! element, `V` numbers of a rendezvous, `X` numbers of an exchange. Each machine keeps its own list; here they are checked
 //! together. A check looks at the whole state, so it is for tests, simulation and debug builds, not for
 //! every step in production.
 
@@ -14,9 +14,9 @@ use crate::coordination::{self, Coordination};
 use crate::dispatcher::{self, Dispatcher, State};
 use crate::reader::{self, Reader};
 use crate::relay::{self, Relay};
-#[cfg(test)]
-use crate::rendezvous;
 use crate::worker::{self, Worker};
+#[cfg(test)]
+use crate::{exchange, rendezvous};
 
 /// Something that must always hold of an `S`.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +162,8 @@ mod tests {
             .chain(OF_READER.iter().map(|i| i.number))
             .chain(OF_WORKER.iter().map(|i| i.number))
             .chain(rendezvous::invariants::<()>().iter().map(|i| i.number))
+            .chain(exchange::of_worker::<()>().iter().map(|i| i.number))
+            .chain(exchange::of_server::<()>().iter().map(|i| i.number))
             .collect();
         let distinct: BTreeSet<_> = numbers.iter().collect();
         assert_eq!(distinct.len(), numbers.len());

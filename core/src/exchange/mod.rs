@@ -15,6 +15,7 @@ mod clock;
 mod config;
 mod ids;
 mod info;
+mod invariants;
 pub mod membership;
 pub mod message;
 mod refusal;
@@ -31,6 +32,9 @@ pub use ids::{
     RequestNumber, ServerRank, UnitHandler, WorkerRank,
 };
 pub use info::{DIMENSIONS_MAX, InfoError, TensorInfo};
+pub use invariants::{check_server, check_worker};
+#[cfg(test)]
+pub(crate) use invariants::{of_server, of_worker};
 pub use refusal::{PeerLost, Refusal, Side};
 pub use role::{Mask, Role};
 pub use scalar::ScalarType;

@@ -38,11 +38,9 @@ impl<T: Clone> Server<T> {
         }
         let mut lost = None;
         for Answering { unit, tensors } in answers {
-            if let Some(orphan) = self.orphans.remove(&unit) {
-                self.free(orphan.worker, &orphan.slots);
-                lost.get_or_insert(orphan.lost);
-            } else {
-                self.answer(now, unit, tensors, out);
+            match self.end_orphan(unit) {
+                Some(of) => lost = lost.or(Some(of)),
+                None => self.answer(now, unit, tensors, out),
             }
         }
         lost.map_or(Ok(()), |lost| Err(Refusal::PeerLost(lost)))

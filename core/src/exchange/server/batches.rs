@@ -52,10 +52,7 @@ impl<T: Clone> Server<T> {
 
     /// Gives out batches as long as there is one for somebody who waits.
     pub(super) fn serve(&mut self, out: &mut Vec<Effect<T>>) {
-        while let Some(at) = self.parked.iter().position(|parked| {
-            // What can be done depends on nothing else; most often nothing can.
-            !matches!(self.verdict(parked.partial), Verdict::Wait)
-        }) {
+        while let Some(at) = self.parked.iter().position(|parked| self.can_serve(parked.partial)) {
             let Some(parked) = self.parked.remove(at) else {
                 return;
             };
@@ -68,6 +65,11 @@ impl<T: Clone> Server<T> {
             };
             out.push(Effect::Batch { call: parked.call, result });
         }
+    }
+
+    /// Whether who wants such a batch can be told something.
+    pub(in crate::exchange) fn can_serve(&self, partial: Partial) -> bool {
+        !matches!(self.verdict(partial), Verdict::Wait)
     }
 
     fn verdict(&self, partial: Partial) -> Verdict {

@@ -44,12 +44,13 @@ impl<T: Clone> Server<T> {
         match record.phase {
             Phase::GivenOut { unit } => {
                 self.units.remove(&unit);
-                self.unowing.remove(&unit);
                 let slots = record.slots;
                 self.orphans.insert(unit, Orphan { worker, lost: lost.clone(), slots });
                 // The slots of those forgotten stay taken: they may still be read.
                 while self.orphans.len() > ORPHANS_MAX {
-                    self.orphans.pop_first();
+                    if let Some((forgotten, _)) = self.orphans.pop_first() {
+                        self.unowing.remove(&forgotten);
+                    }
                 }
             }
             Phase::Queued { unit, .. } => {

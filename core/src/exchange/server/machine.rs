@@ -70,7 +70,7 @@ pub struct Server<T> {
     pub(in crate::exchange) ready: BTreeSet<WorkerRank>,
     /// Workers that take part and are not lost.
     pub(in crate::exchange) up: BTreeSet<WorkerRank>,
-    /// Units that were given out, owe no answer and are not released.
+    /// Units that were given out, owe no answer and are not released; of lost workers too.
     pub(in crate::exchange) unowing: BTreeSet<UnitHandler>,
     pub(in crate::exchange) parked: VecDeque<Parked>,
     pub(in crate::exchange) slots: BTreeMap<(WorkerRank, Key), Slot<T>>,

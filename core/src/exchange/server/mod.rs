@@ -20,3 +20,6 @@ pub use machine::Server;
 pub use report::Report;
 pub use rows::RowsOf;
 pub use types::{Answering, Effect, Event, Input, Landing, Partial, Place, Unit};
+
+pub(in crate::exchange) use machine::Due;
+pub(in crate::exchange) use peer::{Peer, Phase};

@@ -8,7 +8,7 @@ use super::peer::Phase;
 use super::types::Effect;
 use crate::exchange::ids::{RequestNumber, UnitHandler, WorkerRank};
 use crate::exchange::message::ToWorker;
-use crate::exchange::refusal::Refusal;
+use crate::exchange::refusal::{PeerLost, Refusal};
 
 impl<T: Clone> Server<T> {
     /// The application does not read any more what a unit pushed.
@@ -20,9 +20,7 @@ impl<T: Clone> Server<T> {
         match self.known(unit)? {
             Known::Open { worker, number, .. } => self.release(worker, number, true, out),
             Known::Orphan => {
-                if let Some(orphan) = self.orphans.remove(&unit) {
-                    self.free(orphan.worker, &orphan.slots);
-                }
+                self.end_orphan(unit);
             }
         }
         Ok(())
@@ -32,7 +30,17 @@ impl<T: Clone> Server<T> {
     pub(super) fn release_known(&mut self, unit: UnitHandler, out: &mut Vec<Effect<T>>) {
         if let Some((worker, number)) = self.units.get(&unit).copied() {
             self.release(worker, number, true, out);
+        } else {
+            self.end_orphan(unit);
         }
+    }
+
+    /// What a lost worker pushed in a unit is not read any more.
+    pub(super) fn end_orphan(&mut self, unit: UnitHandler) -> Option<PeerLost> {
+        let orphan = self.orphans.remove(&unit)?;
+        self.unowing.remove(&unit);
+        self.free(orphan.worker, &orphan.slots);
+        Some(orphan.lost)
     }
 
     /// What a request pushed is not read any more, which the worker is told if it does not learn it

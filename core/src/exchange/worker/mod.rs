@@ -19,3 +19,7 @@ mod waiting;
 pub use machine::Worker;
 pub use report::Report;
 pub use types::{Complete, Effect, Event, Input, Landing, Since};
+
+pub(in crate::exchange) use batch::{Batch, Part};
+pub(in crate::exchange) use machine::Due;
+pub(in crate::exchange) use peer::{Link, Peer};

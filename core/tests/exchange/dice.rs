@@ -1,0 +1,96 @@
+//! Histories from bytes, as fuzzing makes them: every byte decides something.
+
+use rondo_core::exchange::Policy;
+use rondo_core::time::Duration;
+
+use crate::happening::{Happening, WAITS_MS, live};
+use crate::net::Setup;
+
+/// More than that is only slow.
+const HAPPENINGS_MAX: usize = 400;
+
+/// Lives the history that these bytes stand for, and says what it was.
+pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
+    let mut dice = Dice(bytes);
+    let setup = dice.setup();
+    let mut history = Vec::new();
+    while !dice.0.is_empty() && history.len() < HAPPENINGS_MAX {
+        history.push(dice.happening(setup.breaks));
+    }
+    live(setup, &history);
+    history
+}
+
+/// The bytes of a history that have not decided anything yet.
+struct Dice<'a>(&'a [u8]);
+
+impl Dice<'_> {
+    /// Who there is, and whether anything goes wrong.
+    fn setup(&mut self) -> Setup {
+        let (sizes, how) = (self.byte(), self.byte());
+        let policy = match how % 4 {
+            0 => Policy::Partial,
+            1 => Policy::WaitForReturn { timeout: Duration::from_millis(4_000) },
+            _ => Policy::Fail,
+        };
+        let setup = Setup {
+            workers: usize::from(sizes % 3) + 1,
+            servers: usize::from(sizes / 3 % 3) + 1,
+            policy,
+            key_credits: u32::from(how / 4 % 2) + 1,
+            batch_fails_on_loss: how / 8 % 2 == 0,
+            breaks: how / 16 % 4 != 0,
+        };
+        setup
+    }
+
+    fn happening(&mut self, breaks: bool) -> Happening {
+        match self.byte() % 64 {
+            0..14 => {
+                let (worker, how, sizes) = (self.byte(), self.byte(), self.byte());
+                Happening::Ask { worker, pushes: how % 4, pulls: how / 4, sizes }
+            }
+            14..20 => {
+                let (worker, request) = (self.byte(), self.byte() % 4);
+                Happening::Wait { worker, request, timeout: self.byte() }
+            }
+            20 => Happening::Abandon { worker: self.byte(), request: self.byte() },
+            21 => Happening::CancelWait { worker: self.byte() },
+            22..28 => {
+                let (server, how) = (self.byte(), self.byte());
+                Happening::GetBatch { server, how: how % 3, timeout: how / 3 }
+            }
+            28..34 => Happening::Respond { server: self.byte(), unit: self.byte() },
+            34 => Happening::Release { server: self.byte(), unit: self.byte() },
+            35 => {
+                let (server, worker) = (self.byte(), self.byte());
+                Happening::Register { server, worker, sizes: self.byte() }
+            }
+            36..48 => Happening::Deliver { nth: self.byte(), times: self.byte() },
+            48 | 49 => Happening::Connect,
+            50 | 51 => Happening::News { process: self.byte() },
+            52..56 => Happening::Pass { millis: WAITS_MS[usize::from(self.byte()) % 7] },
+            _ if !breaks => Happening::Connect,
+            56 | 57 => Happening::Break { nth: self.byte(), arrive: self.byte() },
+            58 | 59 => {
+                let pair = self.byte();
+                Happening::Cut { pair, is_cut: pair % 3 == 0 }
+            }
+            60 => Happening::Crash { process: self.byte() },
+            61 => {
+                let process = self.byte();
+                Happening::Gone { process, has_left: process / 16 % 2 == 0 }
+            }
+            _ => Happening::Return { process: self.byte() },
+        }
+    }
+
+    /// The next byte; zero behind the end.
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        *first
+    }
+}

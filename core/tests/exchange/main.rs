@@ -1,0 +1,10 @@
+//! The exchange: what a worker asks is answered by each server from what it pushed, once; a batch has one
+//! unit of each worker; nothing is overwritten while it is read; everybody is told in the end.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod corpus;
+mod dice;
+mod happening;
+mod histories;
+mod net;
