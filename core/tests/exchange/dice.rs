@@ -33,15 +33,14 @@ impl Dice<'_> {
             1 => Policy::WaitForReturn { timeout: Duration::from_millis(4_000) },
             _ => Policy::Fail,
         };
-        let setup = Setup {
+        Setup {
             workers: usize::from(sizes % 3) + 1,
             servers: usize::from(sizes / 3 % 3) + 1,
             policy,
             key_credits: u32::from(how / 4 % 2) + 1,
             batch_fails_on_loss: how / 8 % 2 == 0,
             breaks: how / 16 % 4 != 0,
-        };
-        setup
+        }
     }
 
     fn happening(&mut self, breaks: bool) -> Happening {
@@ -74,12 +73,12 @@ impl Dice<'_> {
             56 | 57 => Happening::Break { nth: self.byte(), arrive: self.byte() },
             58 | 59 => {
                 let pair = self.byte();
-                Happening::Cut { pair, is_cut: pair % 3 == 0 }
+                Happening::Cut { pair, is_cut: pair.is_multiple_of(3) }
             }
             60 => Happening::Crash { process: self.byte() },
             61 => {
                 let process = self.byte();
-                Happening::Gone { process, has_left: process / 16 % 2 == 0 }
+                Happening::Gone { process, has_left: (process / 16).is_multiple_of(2) }
             }
             _ => Happening::Return { process: self.byte() },
         }

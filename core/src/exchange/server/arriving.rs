@@ -13,15 +13,10 @@ use crate::ids::ConnectionId;
 use crate::time::Time;
 
 impl<T: Clone> Server<T> {
-    /// Where the tensors of a request are to be written, which the driver has seen the beginning of: of
-    /// `pushes` the payloads mean nothing.
-    pub fn land<U>(
-        &mut self,
-        connection: ConnectionId,
-        number: RequestNumber,
-        pushes: &[Tensor<U>],
-        pulls: usize,
-    ) -> Landing<T> {
+    /// Where the tensors of a request are to be written, which the driver has seen the beginning of:
+    /// its payloads mean nothing.
+    pub fn land<U>(&mut self, connection: ConnectionId, request: &Request<U>) -> Landing<T> {
+        let (number, pushes) = (request.number, &request.pushes);
         let Some(worker) = self.connections.get(&connection).copied() else {
             return Landing::Nowhere(None);
         };
@@ -29,7 +24,9 @@ impl<T: Clone> Server<T> {
         if received.is_none_or(|received| number != received.next()) {
             return Landing::Nowhere(None);
         }
-        if let Err(refusal) = self.check_request(worker, pushes, pulls) {
+        // What it acknowledges makes the room that it takes.
+        self.acknowledged(worker, &request.acknowledged);
+        if let Err(refusal) = self.check_request(worker, pushes, request.pulls.len()) {
             return Landing::Nowhere(Some(refusal));
         }
         let before = self.landed(connection, number);

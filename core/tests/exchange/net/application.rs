@@ -56,8 +56,8 @@ impl Net {
             is_over: false,
         });
         let call = self.call();
-        let ignores_rest = sizes % 2 == 0;
-        self.to_worker(nth, worker::Input::Exchange { call, pushes, pulls, ignores_rest });
+        let ignores_rest = sizes.is_multiple_of(2);
+        self.tell_worker(nth, worker::Input::Exchange { call, pushes, pulls, ignores_rest });
     }
 
     /// Requests of a worker's present run, the latest first.
@@ -80,9 +80,9 @@ impl Net {
         }
         let call = self.call();
         self.workers[worker].waiting.insert(call, request);
-        let since = if nth % 2 == 0 { Since::Call } else { Since::Request };
+        let since = if nth.is_multiple_of(2) { Since::Call } else { Since::Request };
         let timeout = timeout_ms.map(Duration::from_millis);
-        self.to_worker(worker, worker::Input::Wait { call, handler, timeout, since });
+        self.tell_worker(worker, worker::Input::Wait { call, handler, timeout, since });
     }
 
     /// A worker gives up one of its requests.
@@ -99,14 +99,14 @@ impl Net {
         });
         if !is_written {
             self.requests[request].is_over = true;
-            self.to_worker(worker, worker::Input::Abandon { handler });
+            self.tell_worker(worker, worker::Input::Abandon { handler });
         }
     }
 
     /// The latest call of a worker is given up.
     pub(crate) fn cancel(&mut self, worker: usize) {
         if let Some((call, _)) = self.workers[worker].waiting.pop_last() {
-            self.to_worker(worker, worker::Input::Cancel { call });
+            self.tell_worker(worker, worker::Input::Cancel { call });
         }
     }
 
@@ -120,7 +120,7 @@ impl Net {
         let call = self.call();
         self.servers[nth].waiting.insert(call, partial);
         let timeout = timeout_ms.map(Duration::from_millis);
-        self.to_server(nth, server::Input::GetBatch { call, timeout, partial });
+        self.tell_server(nth, server::Input::GetBatch { call, timeout, partial });
     }
 
     pub(super) fn given_out(
@@ -199,7 +199,7 @@ impl Net {
         self.servers[nth].held.remove(&unit);
         let call = self.call();
         let answers = vec![Answering { unit, tensors }];
-        self.to_server(nth, server::Input::Respond { call, answers: answers.clone() });
+        self.tell_server(nth, server::Input::Respond { call, answers: answers.clone() });
         self.is_refused_again(nth, answers);
     }
 
@@ -228,7 +228,7 @@ impl Net {
             return;
         }
         let call = self.call();
-        self.to_server(nth, server::Input::Release { call, unit });
+        self.tell_server(nth, server::Input::Release { call, unit });
     }
 
     /// What was asked of a server that is not about batches is done.
@@ -253,6 +253,6 @@ impl Net {
         }
         let bytes = 2 * u64::from(sizes % 30);
         let input = server::Input::RegisterBuffer { call, buffer, bytes, workers, keys };
-        self.to_server(nth, input);
+        self.tell_server(nth, input);
     }
 }

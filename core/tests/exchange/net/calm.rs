@@ -36,7 +36,7 @@ impl Net {
     fn make_room(&mut self, nth: usize) {
         while self.servers[nth].waiting.len() > 1 {
             let (call, _) = self.servers[nth].waiting.pop_first().unwrap();
-            self.to_server(nth, server::Input::Cancel { call });
+            self.tell_server(nth, server::Input::Cancel { call });
         }
     }
 
@@ -69,7 +69,7 @@ impl Net {
             let call = self.call();
             self.workers[nth].waiting.insert(call, request);
             let (timeout, since) = (None, Since::Call);
-            self.to_worker(nth, worker::Input::Wait { call, handler, timeout, since });
+            self.tell_worker(nth, worker::Input::Wait { call, handler, timeout, since });
         }
     }
 
@@ -138,7 +138,7 @@ impl Net {
                 ..server::Report::default()
             };
             assert_eq!(report, expected, "server {nth}");
-            self.to_server(nth, server::Input::Stop);
+            self.tell_server(nth, server::Input::Stop);
             assert!(self.servers[nth].waiting.is_empty(), "who waits for a batch is told");
             assert_eq!(self.servers[nth].machine.as_ref().unwrap().deadline(), None);
         }

@@ -44,7 +44,7 @@ impl Net {
         if !is_there || self.cut.contains(&(worker, server)) {
             let (why, incarnation) = ("there is no way".into(), of_server);
             let input = worker::Input::NotConnected { server: to, incarnation, why };
-            return self.to_worker(worker, input);
+            return self.tell_worker(worker, input);
         }
         let number = self.draw();
         let link = Link {
@@ -60,7 +60,7 @@ impl Net {
         };
         self.links.insert(number, link);
         let (connection, incarnation) = (ConnectionId::new(number), of_server);
-        self.to_worker(worker, worker::Input::Connected { server: to, incarnation, connection });
+        self.tell_worker(worker, worker::Input::Connected { server: to, incarnation, connection });
     }
 
     pub(super) fn send_up(&mut self, connection: u64, message: ToServer<u32>) {
@@ -129,7 +129,7 @@ impl Net {
             && let Some(Item::Message(ToServer::Request(request))) = link.up.front()
         {
             let machine = self.servers[nth].machine.as_mut().unwrap();
-            let landing = machine.land(id, request.number, &request.pushes, request.pulls.len());
+            let landing = machine.land(id, request);
             self.server_lands(connection, landing);
             return;
         }
@@ -143,13 +143,13 @@ impl Net {
             Item::End => {
                 self.servers[nth].written.remove(&connection);
                 let why = "it broke".into();
-                self.to_server(nth, server::Input::Disconnected { connection: id, why });
+                self.tell_server(nth, server::Input::Disconnected { connection: id, why });
             }
             Item::Message(ToServer::Request(request)) => {
                 self.request_arrives(nth, id, request, lands.unwrap());
             }
             Item::Message(message) => {
-                self.to_server(nth, server::Input::Message { connection: id, received, message });
+                self.tell_server(nth, server::Input::Message { connection: id, received, message });
             }
         }
     }
@@ -195,12 +195,12 @@ impl Net {
                     self.servers[nth].in_slot.insert(pushed.unwrap().payload, slot);
                 }
                 let message = ToServer::Request(request);
-                self.to_server(nth, server::Input::Message { connection, received, message });
+                self.tell_server(nth, server::Input::Message { connection, received, message });
             }
             server::Landing::Nowhere(refusal) => {
                 let (number, acknowledged) = (request.number, request.acknowledged);
                 let input = server::Input::NotTaken { connection, number, acknowledged, refusal };
-                self.to_server(nth, input);
+                self.tell_server(nth, input);
             }
         }
     }
@@ -239,7 +239,7 @@ impl Net {
             }
             Item::Message(message) => worker::Input::Message { connection: id, received, message },
         };
-        self.to_worker(nth, input);
+        self.tell_worker(nth, input);
     }
 }
 

@@ -69,7 +69,7 @@ impl Net {
         let nth = nth % (self.workers.len() + self.servers.len());
         if let Some(worker) = self.workers.get_mut(nth) {
             if let Some(news) = worker.news.pop_front() {
-                self.to_worker(nth, worker::Input::Membership(news));
+                self.tell_worker(nth, worker::Input::Membership(news));
             }
             return;
         }
@@ -93,7 +93,7 @@ impl Net {
             };
         }
         server.is_learning = true;
-        self.to_server(nth, server::Input::Membership(news));
+        self.tell_server(nth, server::Input::Membership(news));
         self.servers[nth].is_learning = false;
     }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rondo_core::exchange::membership::{Membership, State};
 use rondo_core::exchange::server::{self, Server};
 use rondo_core::exchange::worker::{self, Worker};
-use rondo_core::exchange::{Config, InstanceRank, Key, Policy, UnitHandler};
+use rondo_core::exchange::{Config, InstanceRank, Key, Policy, Refusal, UnitHandler};
 use rondo_core::ids::{CallId, Incarnation};
 use rondo_core::time::{Duration, Time};
 
@@ -198,7 +198,7 @@ impl Net {
     }
 
     /// Something happens to a worker.
-    pub(crate) fn to_worker(&mut self, nth: usize, input: worker::Input<u32>) {
+    pub(crate) fn tell_worker(&mut self, nth: usize, input: worker::Input<u32>) {
         let Some(machine) = self.workers[nth].machine.as_mut() else {
             return;
         };
@@ -211,7 +211,7 @@ impl Net {
     }
 
     /// Something happens to a server.
-    pub(crate) fn to_server(&mut self, nth: usize, input: server::Input<u32>) {
+    pub(crate) fn tell_server(&mut self, nth: usize, input: server::Input<u32>) {
         let Some(machine) = self.servers[nth].machine.as_mut() else {
             return;
         };
@@ -266,7 +266,11 @@ impl Net {
             server::Event::Ready { worker, .. } => {
                 self.servers[nth].up.insert(worker.get());
             }
-            server::Event::Refused { .. } => self.is_faulty = true,
+            server::Event::Refused { refusal, .. } => {
+                // Workers keep to their credits; the sizes of slots they cannot know.
+                assert!(matches!(refusal, Refusal::SlotTooSmall { .. }), "{refusal}");
+                self.is_faulty = true;
+            }
             server::Event::Protocol { what } => panic!("a worker breaks the protocol: {what}"),
             server::Event::Rejected { .. } | server::Event::Away { .. } => {}
         }
@@ -285,8 +289,8 @@ impl Net {
                 break;
             };
             self.now = next.max(self.now);
-            (0..self.workers.len()).for_each(|nth| self.to_worker(nth, worker::Input::Tick));
-            (0..self.servers.len()).for_each(|nth| self.to_server(nth, server::Input::Tick));
+            (0..self.workers.len()).for_each(|nth| self.tell_worker(nth, worker::Input::Tick));
+            (0..self.servers.len()).for_each(|nth| self.tell_server(nth, server::Input::Tick));
         }
         self.now = end;
     }
