@@ -4,6 +4,7 @@
 //! A connection delivers in order and each message once, or breaks. A process that connects says first
 //! who it is: `Hello` to a server, `Register` to the scheduler; nothing else is heard before that.
 
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -13,10 +14,11 @@ use super::ids::{
 };
 use super::info::TensorInfo;
 use super::membership::{Membership, Sizes};
+use super::refusal::PeerLost;
 use super::role::{Mask, Role};
 use super::stamps::Stamps;
 use crate::ids::Incarnation;
-use crate::status::Status;
+use crate::status::{Code, Status};
 
 /// A tensor under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +181,11 @@ pub enum ToScheduler {
     },
     /// It waits for others.
     Barrier(Barrier),
+    /// It waits at a barrier no longer, unless that is over.
+    Withdraw {
+        /// As asked.
+        number: BarrierNumber,
+    },
     /// It is done, and says nothing more.
     Leave,
 }
@@ -199,7 +206,21 @@ pub struct Register {
     /// How many it believes there are.
     pub sizes: Sizes,
     /// The latest membership it knows, from which a scheduler that was restarted learns.
-    pub known: Option<Membership>,
+    pub known: Option<Arc<Membership>>,
+    /// How many barriers have been passed, as far as it knows, by mask and scope; from that, too, a
+    /// scheduler learns that was restarted.
+    pub passed: Vec<Passed>,
+}
+
+/// How many barriers of a mask and scope everybody has come to and passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Who met.
+    pub mask: Mask,
+    /// Who counted.
+    pub scope: Scope,
+    /// How often.
+    pub count: u64,
 }
 
 /// Who counts at a barrier.
@@ -248,12 +269,14 @@ pub enum ToMember {
         /// Its rank among those of its role.
         rank: InstanceRank,
         /// Who takes part.
-        membership: Membership,
+        membership: Arc<Membership>,
+        /// How many barriers have been passed so far: those of masks and scopes that are not named, none.
+        passed: Vec<Passed>,
     },
-    /// The other answer to `Register`.
+    /// The other answer to `Register`, and the last word to a process that is given up.
     Rejected(Status),
     /// Who takes part has changed.
-    Membership(Membership),
+    Membership(Arc<Membership>),
     /// The answer to `Heartbeat`.
     Heard {
         /// The present membership.
@@ -263,9 +286,27 @@ pub enum ToMember {
     BarrierDone {
         /// As asked.
         number: BarrierNumber,
-        /// Whether all came.
-        result: Result<(), Status>,
+        /// How many barriers of its mask and scope have been passed now, if all came; or why they did not.
+        result: Result<u64, Failure>,
     },
     /// The answer to `Leave`.
     Left,
+}
+
+/// Why a process does not get from the scheduler what it asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Somebody is lost who is needed.
+    PeerLost(PeerLost),
+    /// Anything else.
+    Refused(Status),
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::PeerLost(lost) => Self::new(Code::Unavailable, lost.to_string()),
+            Failure::Refused(status) => status,
+        }
+    }
 }
