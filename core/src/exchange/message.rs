@@ -210,6 +210,8 @@ pub struct Register {
     /// How many barriers have been passed, as far as it knows, by mask and scope; from that, too, a
     /// scheduler learns that was restarted.
     pub passed: Vec<Passed>,
+    /// Where it waits, as far as it knows: at one barrier of each mask and scope at most.
+    pub waiting: Vec<Barrier>,
 }
 
 /// How many barriers of a mask and scope everybody has come to and passed.

@@ -16,12 +16,14 @@ mod config;
 mod ids;
 mod info;
 mod invariants;
+pub mod member;
 pub mod membership;
 pub mod message;
 mod refusal;
 mod role;
 mod scalar;
 pub mod server;
+pub mod scheduler;
 mod stamps;
 pub mod worker;
 
