@@ -2,9 +2,9 @@
 //!
 //! `D` numbers speak of the dispatcher, `C` numbers of the coordination service, `N` numbers of the
 //! node around them, `R` numbers of a relay, `W` numbers of a worker, `E` numbers of a reader by
-//! element, `V` numbers of a rendezvous, `X` numbers of an exchange. Each machine keeps its own list;
-//! here they are checked together. A check looks at the whole state, so it is for tests, simulation and
-//! debug builds, not for every step in production.
+//! element, `V` numbers of a rendezvous, `X` numbers of an exchange, `M` numbers of who takes part in
+//! one. Each machine keeps its own list; here they are checked together. A check looks at the whole
+//! state, so it is for tests, simulation and debug builds, not for every step in production.
 
 use alloc::string::String;
 use core::fmt;
@@ -164,6 +164,8 @@ mod tests {
             .chain(rendezvous::invariants::<()>().iter().map(|i| i.number))
             .chain(exchange::of_worker::<()>().iter().map(|i| i.number))
             .chain(exchange::of_server::<()>().iter().map(|i| i.number))
+            .chain(exchange::scheduler::SCHEDULER_INVARIANTS.iter().map(|i| i.number))
+            .chain(exchange::member::MEMBER_INVARIANTS.iter().map(|i| i.number))
             .collect();
         let distinct: BTreeSet<_> = numbers.iter().collect();
         assert_eq!(distinct.len(), numbers.len());

@@ -13,6 +13,7 @@ mod machine;
 mod refusal;
 mod types;
 
+#[cfg(test)]
 pub(crate) use invariants::MEMBER_INVARIANTS;
 pub use invariants::check;
 pub use machine::Member;

@@ -25,6 +25,7 @@ mod seat;
 mod telling;
 mod types;
 
+#[cfg(test)]
 pub(crate) use invariants::SCHEDULER_INVARIANTS;
 pub use invariants::check;
 pub use machine::Scheduler;

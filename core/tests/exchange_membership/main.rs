@@ -1,0 +1,13 @@
+//! Who takes part in an exchange: processes register, are lost, leave and return, and meet at barriers,
+//! whatever becomes of connections and of the scheduler.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod dice;
+mod histories;
+
+mod network;
+mod oracle;
+mod process;
+
+mod world;
