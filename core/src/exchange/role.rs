@@ -45,6 +45,8 @@ impl fmt::Display for Role {
 pub struct Mask(u32);
 
 impl Mask {
+    /// The scheduler.
+    pub const SCHEDULER: Self = Self(1);
     /// All servers.
     pub const SERVERS: Self = Self(2);
     /// All workers.

@@ -3,11 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod barriers;
+mod bootstrap;
 mod dice;
 mod histories;
 
+mod losses;
 mod network;
 mod oracle;
 mod process;
 
+mod restarts;
 mod world;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rondo_core::exchange::membership::{Membership, State};
+use rondo_core::exchange::membership::{Member, Membership, State};
 use rondo_core::exchange::message::{Scope, ToMember};
 use rondo_core::exchange::{BarrierNumber, MembershipVersion};
 use rondo_core::ids::Incarnation;
@@ -36,9 +36,11 @@ impl Oracle {
         assert_eq!(before, membership, "two memberships of one version");
         assert!(membership.is_ordered());
         assert_eq!(membership.members.len(), processes.len());
-        let process = &processes[line.process];
-        let itself = membership.member(process.role, process.rank).unwrap();
-        assert_eq!((itself.state, itself.incarnation), (State::Up, line.incarnation));
+        let role = processes[line.process].role;
+        let is_it =
+            |member: &&Member| (member.role, member.incarnation) == (role, line.incarnation);
+        let itself = membership.members.iter().find(is_it);
+        assert_eq!(itself.map(|member| member.state), Some(State::Up), "who is told takes part");
     }
 
     /// A process takes on another membership, in which nobody is back who was gone.

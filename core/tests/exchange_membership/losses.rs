@@ -1,0 +1,163 @@
+//! Processes that fall silent, lose their connection, leave and return.
+
+use rondo_core::exchange::member::{Ask, Reply, Standing};
+use rondo_core::exchange::membership::State;
+use rondo_core::exchange::scheduler::Event;
+use rondo_core::exchange::{MembershipVersion, Role};
+use rondo_core::status::Code;
+use rondo_core::time::Duration;
+
+use crate::bootstrap::{assert_refused, refused};
+use crate::world::World;
+
+/// How a process stands in the membership that another one knows.
+fn state(world: &World, of: usize, known_by: usize) -> State {
+    let process = &world.processes[of];
+    let membership = world.processes[known_by].member.as_ref().unwrap().membership().unwrap();
+    membership.member(process.role, process.rank).unwrap().state
+}
+
+fn version(world: &World, process: usize) -> u64 {
+    world.processes[process].member.as_ref().unwrap().membership().unwrap().version.get()
+}
+
+#[test]
+fn a_silent_process_is_lost_when_its_time_is_over() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    let after = MembershipVersion::new(1);
+    let changed = world.ask(worker, Ask::Changed { after, timeout: None });
+    world.kill(server, true);
+    world.calm(900);
+    assert!(world.is_waiting(worker, changed));
+    world.calm(200);
+    assert_eq!(state(&world, server, worker), State::Lost);
+    assert_eq!(version(&world, worker), 2);
+    let told = world.told(worker, changed);
+    assert!(matches!(told, Ok(Reply::Membership(it)) if it.version.get() == 2), "{told:?}");
+    let why = world.events.iter().find_map(|event| match event {
+        Event::Lost(lost) => Some(lost.why.to_string()),
+        _ => None,
+    });
+    assert_eq!(why.as_deref(), Some("nothing was heard of it for 1000 ms"));
+}
+
+#[test]
+fn a_process_that_is_only_slow_stays() {
+    let mut world = World::begun(1, 1, 1);
+    // Heartbeats are under way for long, but come.
+    for _ in 0..5 {
+        world.stall(900);
+        world.calm(1);
+    }
+    assert_eq!(version(&world, 0), 1);
+}
+
+#[test]
+fn a_connection_may_break_and_return() {
+    let mut world = World::begun(1, 1, 1);
+    for _ in 0..10 {
+        for line in 0..world.lines.len() {
+            world.break_line(line);
+        }
+        world.calm(100);
+    }
+    assert_eq!((version(&world, 0), version(&world, 1)), (1, 1));
+    assert!(world.is_joined(0) && world.is_joined(1));
+}
+
+#[test]
+fn another_run_takes_the_place_of_a_lost_one() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    world.kill(server, false);
+    world.calm(400);
+    assert_eq!((state(&world, server, worker), version(&world, worker)), (State::Lost, 2));
+    world.start(server);
+    world.calm(10);
+    assert_eq!((state(&world, server, worker), version(&world, worker)), (State::Up, 3));
+    let incarnation = world.processes[server].incarnation;
+    let returned =
+        Event::Returned { role: Role::Server, rank: world.processes[server].rank, incarnation };
+    assert!(world.events.contains(&returned));
+}
+
+#[test]
+fn another_run_that_comes_at_once_waits_until_the_first_is_given_up() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    world.kill(server, false);
+    world.drain();
+    world.start(server);
+    world.calm(200);
+    assert_eq!((state(&world, server, worker), version(&world, worker)), (State::Up, 1));
+    assert!(!world.is_joined(server));
+    world.calm(110);
+    // Nobody sees the one without the other.
+    assert_eq!((state(&world, server, worker), version(&world, worker)), (State::Up, 2));
+    assert!(world.is_joined(server));
+}
+
+#[test]
+fn a_run_that_was_given_up_does_not_come_back() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    let line = world.lines.iter().position(|line| line.process == server).unwrap();
+    world.lines[line].is_silent = true;
+    world.calm(1500);
+    assert_eq!(state(&world, server, worker), State::Lost);
+    let Some(Standing::Over(status)) = world.standing(server) else {
+        panic!("{:?}", world.standing(server));
+    };
+    assert_refused(&status, Code::Aborted, &["was given up", "only a new run"]);
+    assert!(world.processes[server].over.is_some());
+}
+
+#[test]
+fn who_has_left_may_return_as_another_run() {
+    let mut world = World::begun(2, 1, 1);
+    let (one, other) = (world.find(Role::Worker, 0), world.find(Role::Worker, 1));
+    world.ask(one, Ask::Leave);
+    world.calm(10);
+    assert_eq!((state(&world, one, other), version(&world, other)), (State::Left, 2));
+    assert_eq!(world.standing(one), Some(Standing::Left));
+    world.start(one);
+    world.calm(10);
+    assert_eq!((state(&world, one, other), version(&world, other)), (State::Up, 3));
+}
+
+#[test]
+fn who_leaves_fails_what_it_waited_for() {
+    let mut world = World::begun(1, 1, 1);
+    let after = MembershipVersion::new(9);
+    let call = world.ask(0, Ask::Changed { after, timeout: None });
+    world.ask(0, Ask::Leave);
+    world.calm(10);
+    assert_refused(&refused(&world, 0, call), Code::Cancelled, &["stopping"]);
+    let call = world.ask(0, Ask::Changed { after, timeout: None });
+    assert_refused(&refused(&world, 0, call), Code::Cancelled, &["stopping"]);
+}
+
+#[test]
+fn who_waits_for_a_change_may_tire_of_it() {
+    let mut world = World::begun(1, 1, 1);
+    let (after, timeout) = (MembershipVersion::new(1), Some(Duration::from_millis(40)));
+    let call = world.ask(0, Ask::Changed { after, timeout });
+    world.calm(50);
+    let status = refused(&world, 0, call);
+    assert_refused(&status, Code::DeadlineExceeded, &["membership 1", "40 ms"]);
+    let call = world.ask(0, Ask::Changed { after: MembershipVersion::new(0), timeout });
+    assert!(world.told(0, call).is_ok(), "what is known needs no waiting");
+}
+
+/// Nothing was processed for ten times the timeout: that is no fault of those who were not heard.
+#[test]
+fn nobody_is_lost_because_the_scheduler_was_held_up() {
+    let mut world = World::begun(1, 1, 1);
+    world.calm(50);
+    world.now = world.now.after(Duration::from_millis(10_000));
+    world.tick();
+    world.calm(300);
+    assert!(world.events.iter().any(|event| matches!(event, Event::HeldUp { .. })));
+    assert_eq!(version(&world, 0), 1, "{:?}", world.events);
+}

@@ -1,0 +1,156 @@
+//! A scheduler that is restarted, and knows nothing.
+
+use rondo_core::exchange::member::{Ask, Reply, Standing};
+use rondo_core::exchange::membership::State;
+use rondo_core::exchange::message::Scope;
+use rondo_core::exchange::scheduler::{Event, Phase};
+use rondo_core::exchange::{Mask, MembershipVersion, Role};
+use rondo_core::status::Code;
+
+use crate::bootstrap::{assert_refused, refused};
+use crate::world::World;
+
+fn version(world: &World, process: usize) -> MembershipVersion {
+    world.processes[process].member.as_ref().unwrap().membership().unwrap().version
+}
+
+fn restart(world: &mut World, away_millis: u64) {
+    world.kill_scheduler();
+    world.calm(away_millis);
+    world.start_scheduler();
+}
+
+#[test]
+fn a_restarted_scheduler_learns_from_those_who_come_back() {
+    let mut world = World::begun(2, 1, 1);
+    restart(&mut world, 200);
+    world.calm(200);
+    assert!((0..3).all(|process| world.is_joined(process)));
+    assert!((0..3).all(|process| version(&world, process).get() == 2));
+    assert!(world.events.contains(&Event::Rebuilt { up: 3, lost: 0 }));
+}
+
+#[test]
+fn who_does_not_come_back_is_lost() {
+    let mut world = World::begun(2, 1, 1);
+    let dead = world.find(Role::Worker, 1);
+    world.kill_scheduler();
+    world.kill(dead, false);
+    world.start_scheduler();
+    world.calm(900);
+    assert_eq!(world.scheduler.as_ref().unwrap().report().phase, Phase::Rebuilding);
+    assert_eq!(version(&world, 0).get(), 1, "nobody is told before it is clear");
+    world.calm(200);
+    let membership = world.processes[0].member.as_ref().unwrap().membership().unwrap();
+    let lost = membership.member(Role::Worker, world.processes[dead].rank).unwrap();
+    assert_eq!((membership.version.get(), lost.state), (2, State::Lost));
+    assert!(world.events.contains(&Event::Rebuilt { up: 2, lost: 1 }));
+}
+
+#[test]
+fn a_barrier_outlives_the_scheduler() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    let call = world.come(worker, Mask::ALL, Scope::Instance);
+    world.calm(10);
+    restart(&mut world, 100);
+    world.calm(200);
+    assert!(world.is_waiting(worker, call));
+    let other = world.come(server, Mask::ALL, Scope::Instance);
+    world.calm(10);
+    assert_eq!(world.told(worker, call), &Ok(Reply::Done));
+    assert_eq!(world.told(server, other), &Ok(Reply::Done));
+}
+
+/// All came, and the scheduler died when it had told only one of them: that one does not come again.
+#[test]
+fn a_barrier_that_was_passed_is_passed_for_all() {
+    for scope in [Scope::Instance, Scope::Group] {
+        let mut world = World::begun(2, 1, 1);
+        let one = world.find(Role::Worker, 0);
+        let before = [0, 1, 2].map(|process| (process, world.come(process, Mask::ALL, scope)));
+        world.calm(10);
+        assert!(before.iter().all(|(process, call)| world.told(*process, *call).is_ok()));
+        let calls = [0, 1, 2].map(|process| (process, world.come(process, Mask::ALL, scope)));
+        let at = |world: &World, process: usize| {
+            world.lines.iter().position(|line| line.process == process).unwrap()
+        };
+        for process in 0..3 {
+            let line = at(&world, process);
+            world.deliver(crate::network::Delivery::ToScheduler(line));
+        }
+        let line = at(&world, one);
+        world.deliver(crate::network::Delivery::ToMember(line));
+        for (process, call) in calls {
+            assert_eq!(world.is_waiting(process, call), process != one);
+        }
+        for process in 0..3 {
+            let line = at(&world, process);
+            world.lines[line].to_member.clear();
+        }
+        restart(&mut world, 100);
+        world.calm(200);
+        for (process, call) in calls {
+            assert_eq!(world.told(process, call), &Ok(Reply::Done), "{scope:?}");
+        }
+        // And the next one waits for all.
+        let next = world.come(one, Mask::ALL, scope);
+        world.calm(50);
+        assert!(world.is_waiting(one, next), "{scope:?}");
+    }
+}
+
+#[test]
+fn another_run_waits_until_the_restarted_scheduler_knows_more() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    world.kill_scheduler();
+    world.kill(server, false);
+    world.start_scheduler();
+    // The new run is the first to come, and is taken for the beginning of an exchange.
+    world.start(server);
+    world.drain();
+    assert_eq!(world.scheduler.as_ref().unwrap().report().phase, Phase::Gathering);
+    world.calm(500);
+    assert_eq!(world.scheduler.as_ref().unwrap().report().phase, Phase::Rebuilding);
+    world.calm(700);
+    assert!(world.is_joined(server) && world.is_joined(worker));
+    assert_eq!(version(&world, server), version(&world, worker));
+}
+
+#[test]
+fn a_scheduler_that_stays_away_fails_what_needs_it_and_nothing_else() {
+    let mut world = World::begun(1, 1, 1);
+    let barrier = world.come(0, Mask::ALL, Scope::Instance);
+    let (after, timeout) = (version(&world, 0), None);
+    let changed = world.ask(0, Ask::Changed { after, timeout });
+    world.calm(10);
+    world.kill_scheduler();
+    world.calm(4900);
+    assert!(world.is_waiting(0, barrier) && world.is_waiting(0, changed));
+    world.calm(200);
+    for call in [barrier, changed] {
+        let status = refused(&world, 0, call);
+        assert_refused(&status, Code::Unavailable, &["5000 ms", "nobody is there"]);
+    }
+    let call = world.come(0, Mask::ALL, Scope::Instance);
+    assert_refused(&refused(&world, 0, call), Code::Unavailable, &["away for"]);
+    assert!(world.is_joined(0));
+    world.start_scheduler();
+    world.calm(200);
+    let calls = [0, 1].map(|process| (process, world.come(process, Mask::ALL, Scope::Instance)));
+    world.calm(10);
+    assert!(calls.iter().all(|(process, call)| world.told(*process, *call).is_ok()));
+}
+
+#[test]
+fn who_leaves_while_the_scheduler_is_away_is_not_kept() {
+    let mut world = World::begun(1, 1, 1);
+    world.kill_scheduler();
+    world.calm(100);
+    let call = world.ask(0, Ask::Leave);
+    world.calm(310);
+    assert_eq!(world.told(0, call), &Ok(Reply::Done));
+    assert_eq!(world.standing(0), Some(Standing::Left));
+    assert_eq!(world.processes[0].member.as_ref().unwrap().deadline(), None);
+}
