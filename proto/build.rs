@@ -19,6 +19,7 @@ const FILES: [&str; 21] = [
     "rondo/v1/bulk.proto",
     "rondo/v1/coordination.proto",
     "rondo/v1/dataset.proto",
+    "rondo/v1/exchange.proto",
     "rondo/v1/manifest.proto",
     "rondo/v1/pipeline.proto",
     "rondo/v1/reading.proto",

@@ -12,6 +12,7 @@ mod bulk;
 mod check;
 mod coordination;
 mod datasets;
+pub mod exchange;
 mod holding;
 mod iterations;
 mod jobs;
