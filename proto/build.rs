@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-const FILES: [&str; 21] = [
+const FILES: [&str; 22] = [
     "tensorflow/tensor.proto",
     "tensorflow/example.proto",
     "tensorflow/coordination.proto",

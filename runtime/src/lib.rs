@@ -8,6 +8,8 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod entropy;
+#[cfg(not(madsim))]
+pub mod exchange;
 pub mod node;
 #[cfg(not(madsim))]
 pub mod reader;

@@ -22,8 +22,8 @@ pub mod message;
 mod refusal;
 mod role;
 mod scalar;
-pub mod server;
 pub mod scheduler;
+pub mod server;
 mod stamps;
 pub mod worker;
 

@@ -1,0 +1,196 @@
+//! Memory that two processes share: one writes tensors into it, the other takes them from there.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+};
+
+use crate::tensor::{ALIGNMENT, Region};
+
+/// Memory that this process writes, and its other end reads.
+pub(super) struct Lent {
+    map: Arc<MmapRaw>,
+    file: OwnedFd,
+    /// Free pieces: where each begins, and how long it is.
+    free: BTreeMap<u64, u64>,
+    /// Pieces that the other end has.
+    taken: BTreeMap<u64, u64>,
+}
+
+impl Lent {
+    /// Memory of so many bytes, of which none is taken before it is used.
+    pub(super) fn new(bytes: u64) -> io::Result<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = memfd_create("rondo-exchange", flags)?;
+        ftruncate(&file, bytes)?;
+        // It can never become shorter: the other end need not fear to lose what it reads.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let map = Arc::new(MmapOptions::new().map_raw(&File::from(file.try_clone()?))?);
+        Ok(Self { map, file, free: BTreeMap::from([(0, bytes)]), taken: BTreeMap::new() })
+    }
+
+    /// The file that the other end maps.
+    pub(super) fn file(&self) -> impl AsFd + '_ {
+        &self.file
+    }
+
+    /// Takes a piece, if there is one so long: where it is, and its memory.
+    pub(super) fn take(&mut self, length: u64) -> Option<(u64, Region)> {
+        let wanted = length.max(1).checked_next_multiple_of(ALIGNMENT as u64)?;
+        let fits = self.free.iter().find(|(_, free)| **free >= wanted);
+        let (offset, free) = fits.map(|(offset, free)| (*offset, *free))?;
+        let region = region(&self.map, offset, length, Arc::clone(&self.map) as _)?;
+        self.free.remove(&offset);
+        if free > wanted {
+            self.free.insert(offset.saturating_add(wanted), free.saturating_sub(wanted));
+        }
+        self.taken.insert(offset, wanted);
+        Some((offset, region))
+    }
+
+    /// The other end is done with a piece. Whether it had it.
+    pub(super) fn give_back(&mut self, offset: u64) -> bool {
+        let Some(mut length) = self.taken.remove(&offset) else { return false };
+        let mut start = offset;
+        if let Some((before, free)) = self.free.range(..offset).next_back()
+            && before.saturating_add(*free) == offset
+        {
+            (start, length) = (*before, length.saturating_add(*free));
+        }
+        let end = start.saturating_add(length);
+        if let Some(behind) = self.free.remove(&end) {
+            length = length.saturating_add(behind);
+        }
+        self.free.insert(start, length);
+        true
+    }
+}
+
+/// Memory that the other end writes, and this process reads.
+pub(super) struct Borrowed {
+    map: Arc<MmapRaw>,
+    /// Pieces that are read no more, of which the other end has not been told.
+    done: Arc<Done>,
+}
+
+/// Pieces that are read no more.
+#[derive(Default)]
+pub(super) struct Done(Mutex<Vec<u64>>);
+
+/// A piece as long as it is read.
+struct Piece {
+    _map: Arc<MmapRaw>,
+    offset: u64,
+    done: Arc<Done>,
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.done.0.lock().unwrap_or_else(PoisonError::into_inner).push(self.offset);
+    }
+}
+
+impl Borrowed {
+    /// Maps what the other end lends.
+    pub(super) fn new(file: OwnedFd, bytes_max: u64) -> io::Result<Self> {
+        let seals = fcntl_get_seals(&file)?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(io::Error::other("memory was offered that may become shorter"));
+        }
+        let file = File::from(file);
+        let bytes = file.metadata()?.len();
+        if bytes > bytes_max {
+            let text = format!(
+                "shared memory of {bytes} bytes was offered; at most {bytes_max} are taken"
+            );
+            return Err(io::Error::other(text));
+        }
+        Ok(Self { map: Arc::new(MmapOptions::new().map_raw(&file)?), done: Arc::default() })
+    }
+
+    /// A piece, which is the other end's again when nobody has it any more; `None` if there is none such.
+    pub(super) fn piece(&self, offset: u64, length: u64) -> Option<Region> {
+        let (map, done) = (Arc::clone(&self.map), Arc::clone(&self.done));
+        // Nobody is told of a piece that is none.
+        region(&self.map, offset, length, Arc::new(()))?;
+        region(&self.map, offset, length, Arc::new(Piece { _map: map, offset, done }))
+    }
+
+    /// Pieces that have become the other end's again since this was asked last.
+    pub(super) fn done(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.done.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Part of a map.
+fn region(
+    map: &MmapRaw,
+    offset: u64,
+    length: u64,
+    owner: Arc<dyn std::any::Any + Send + Sync>,
+) -> Option<Region> {
+    let (offset, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
+    let end = offset.checked_add(length)?;
+    // SAFETY: it lies within the map, which stays as long as `owner` and cannot become shorter. Both
+    // processes write it only while the other does not read it; one that does otherwise spoils values, as
+    // the type says.
+    (end <= map.len()).then(|| unsafe {
+        Region::from_raw(map.as_mut_ptr().wrapping_add(offset), length, true, owner)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_do_not_overlap_and_are_joined_when_they_come_back() {
+        let mut lent = Lent::new(1 << 20).unwrap();
+        let taken: Vec<(u64, Region)> = (0..16).map(|_| lent.take(1 << 16).unwrap()).collect();
+        assert!(lent.take(1).is_none(), "all is taken");
+        let offsets: std::collections::BTreeSet<u64> = taken.iter().map(|it| it.0).collect();
+        assert_eq!(offsets.len(), 16);
+        for at in [3, 5, 4, 0, 15, 1, 2, 14, 13, 12, 11, 10, 9, 8, 7, 6] {
+            assert!(lent.give_back(taken[at].0));
+            assert!(!lent.give_back(taken[at].0), "twice");
+        }
+        assert_eq!(lent.take(1 << 20).map(|it| it.0), Some(0));
+    }
+
+    #[test]
+    fn what_one_end_writes_the_other_reads_and_gives_back() {
+        let mut lent = Lent::new(1 << 20).unwrap();
+        let file = lent.file().as_fd().try_clone_to_owned().unwrap();
+        let borrowed = Borrowed::new(file, 1 << 20).unwrap();
+        let (offset, region) = lent.take(1000).unwrap();
+        region.write(0, &[7; 1000]);
+        let piece = borrowed.piece(offset, 1000).unwrap();
+        assert_eq!(piece.to_vec(), [7; 1000]);
+        let part = piece.part(10, 10);
+        drop(piece);
+        assert!(borrowed.done().is_empty(), "part of it is still there");
+        drop(part);
+        assert_eq!(borrowed.done(), [offset]);
+        assert!(borrowed.done().is_empty());
+        for (offset, length) in [(1 << 20, 1), (0, (1 << 20) + 1), (u64::MAX, 2), (1, u64::MAX)] {
+            assert!(borrowed.piece(offset, length).is_none());
+        }
+        assert!(borrowed.done().is_empty());
+    }
+
+    #[test]
+    fn memory_that_may_shrink_or_is_too_much_is_not_taken() {
+        let open = memfd_create("open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&open, 4096).unwrap();
+        assert!(Borrowed::new(open, 4096).is_err());
+        let lent = Lent::new(8192).unwrap();
+        let file = lent.file().as_fd().try_clone_to_owned().unwrap();
+        assert!(Borrowed::new(file, 4096).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! The frame that is coming in.
+
+use std::io::{self, ErrorKind, IoSliceMut, Read};
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use rondo_proto::convert::exchange::{FRAME_HEAD_BYTES, FrameHead, FrameLimits};
+
+use super::{Place, Placer};
+use crate::tensor::Region;
+
+/// What is read at once where it is not known yet whose it is, in bytes.
+const AHEAD_BYTES: usize = 16 << 10;
+/// Tensors that are filled by one reading.
+const REGIONS_MAX: usize = 64;
+
+/// What has come of the next frame.
+pub(super) struct Inbox {
+    limits: FrameLimits,
+    /// Read, and not looked at.
+    ahead: BytesMut,
+    state: State,
+    /// Whether the last reading took all that there was.
+    is_drained: bool,
+}
+
+enum State {
+    /// In front of a frame.
+    Head,
+    /// Its lengths are known.
+    Header(FrameHead),
+    /// Its tensors come.
+    Body(Filling),
+}
+
+/// Tensors that come.
+struct Filling {
+    regions: Vec<Region>,
+    /// The one that comes, and how much of it is there.
+    at: usize,
+    filled: usize,
+}
+
+impl Inbox {
+    pub(super) fn new(limits: FrameLimits) -> Self {
+        Self {
+            limits,
+            ahead: BytesMut::with_capacity(AHEAD_BYTES),
+            state: State::Head,
+            is_drained: false,
+        }
+    }
+
+    /// So many bytes that stand in front of a frame, once they are there; only between frames.
+    pub(super) fn prefix<const N: usize>(
+        &mut self,
+        from: &mut impl Read,
+    ) -> io::Result<Option<[u8; N]>> {
+        if !self.look_ahead(from, N)? {
+            return Ok(None);
+        }
+        let mut prefix = [0; N];
+        self.ahead.copy_to_slice(&mut prefix);
+        Ok(Some(prefix))
+    }
+
+    /// Receives the header of the next frame, and where its tensors shall lie. Whether they come behind it
+    /// is up to the link.
+    pub(super) fn header(
+        &mut self,
+        from: &mut impl Read,
+        placer: Placer<'_>,
+    ) -> io::Result<Option<Vec<Place>>> {
+        if let State::Head = self.state {
+            let Some(head) = self.prefix::<FRAME_HEAD_BYTES>(from)? else { return Ok(None) };
+            let head = FrameHead::decode(&head, &self.limits).map_err(io::Error::other)?;
+            self.state = State::Header(head);
+        }
+        let State::Header(head) = self.state else { return Ok(None) };
+        let (header, body) = (head.header_bytes as usize, head.body_bytes);
+        if !self.look_ahead(from, header)? {
+            return Ok(None);
+        }
+        let bytes = Bytes::copy_from_slice(self.ahead.get(..header).unwrap_or_default());
+        self.ahead.advance(header);
+        let places = placer(head, &bytes)?;
+        if let Some(Place::Into(fixed)) = places.iter().find(|place| !place.is_possible()) {
+            return Err(io::Error::other(format!("a tensor cannot be received into {fixed:?}")));
+        }
+        let wanted = places.iter().fold(0_u64, |sum, place| sum.saturating_add(place.bytes()));
+        if body != wanted {
+            let text = format!("a body of {body} bytes came for tensors of {wanted}");
+            return Err(io::Error::other(text));
+        }
+        self.state = State::Head;
+        Ok(Some(places))
+    }
+
+    /// Whether the next bytes belong to tensors.
+    pub(super) const fn is_in_body(&self) -> bool {
+        matches!(self.state, State::Body(_))
+    }
+
+    /// The tensors come behind their header.
+    pub(super) fn expect_body(&mut self, regions: Vec<Region>) {
+        let mut filling = Filling { regions, at: 0, filled: 0 };
+        // Tensors without bytes are there.
+        filling.advance(0);
+        self.state = State::Body(filling);
+    }
+
+    /// Receives the tensors; `None` if not all of them are there.
+    pub(super) fn body(&mut self, from: &mut impl Read) -> io::Result<Option<Vec<Region>>> {
+        loop {
+            let State::Body(filling) = &mut self.state else { return Ok(None) };
+            let taken = filling.take(&self.ahead);
+            self.ahead.advance(taken);
+            if filling.is_full() {
+                let regions = std::mem::take(&mut filling.regions);
+                self.state = State::Head;
+                return Ok(Some(regions));
+            }
+            if std::mem::take(&mut self.is_drained) {
+                return Ok(None);
+            }
+            let wanted = filling.left();
+            match filling.read(from) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    filling.advance(read);
+                    self.is_drained = (read as u64) < wanted;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether so many bytes are there.
+    fn look_ahead(&mut self, from: &mut impl Read, length: usize) -> io::Result<bool> {
+        while self.ahead.len() < length {
+            if std::mem::take(&mut self.is_drained) {
+                return Ok(false);
+            }
+            let there = self.ahead.len();
+            let room = length.max(AHEAD_BYTES);
+            self.ahead.resize(room, 0);
+            let read = from.read(self.ahead.get_mut(there..).unwrap_or_default());
+            self.ahead.truncate(there.saturating_add(*read.as_ref().unwrap_or(&0)));
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.is_drained = read < room.saturating_sub(there),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Place {
+    /// How long the tensor is, in bytes.
+    pub(super) const fn bytes(&self) -> u64 {
+        match self {
+            Self::Into(region) => region.len() as u64,
+            Self::Anywhere(length) => *length as u64,
+        }
+    }
+
+    const fn is_possible(&self) -> bool {
+        match self {
+            Self::Into(region) => region.is_writable() || region.is_empty(),
+            Self::Anywhere(_) => true,
+        }
+    }
+
+    /// The memory that it comes into.
+    pub(super) fn region(self) -> Region {
+        match self {
+            Self::Into(region) => region,
+            Self::Anywhere(length) => Region::allocate(length),
+        }
+    }
+}
+
+impl Filling {
+    fn is_full(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Bytes that are still to come.
+    fn left(&self) -> u64 {
+        let regions = self.regions.iter().skip(self.at);
+        let all = regions.fold(0_u64, |sum, region| sum.saturating_add(region.len() as u64));
+        all.saturating_sub(self.filled as u64)
+    }
+
+    /// Takes bytes that were read already. How many.
+    fn take(&mut self, ahead: &[u8]) -> usize {
+        let mut taken = 0;
+        while let Some(region) = self.regions.get(self.at) {
+            let rest = ahead.get(taken..).unwrap_or_default();
+            let wanted = region.len().saturating_sub(self.filled);
+            let written = region.write(self.filled, rest.get(..wanted).unwrap_or(rest));
+            taken = taken.saturating_add(written);
+            self.advance(written);
+            if written < wanted {
+                break;
+            }
+        }
+        taken
+    }
+
+    fn read(&self, from: &mut impl Read) -> io::Result<usize> {
+        let mut skipped = self.filled;
+        let regions = self.regions.iter().skip(self.at).take(REGIONS_MAX);
+        let mut slices: Vec<IoSliceMut<'_>> = regions
+            .map(|region| {
+                // SAFETY: it is only written by the system, and who handed it over lets it alone meanwhile.
+                let bytes = unsafe { region.bytes_mut() };
+                let from = std::mem::take(&mut skipped);
+                IoSliceMut::new(bytes.get_mut(from..).unwrap_or_default())
+            })
+            .collect();
+        from.read_vectored(&mut slices)
+    }
+
+    fn advance(&mut self, read: usize) {
+        self.filled = self.filled.saturating_add(read);
+        while let Some(region) = self.regions.get(self.at)
+            && self.filled >= region.len()
+        {
+            self.filled -= region.len();
+            self.at += 1;
+        }
+    }
+}

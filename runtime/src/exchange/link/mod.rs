@@ -1,0 +1,122 @@
+//! Links: how frames get from one process of an exchange to another, and what carries them.
+//!
+//! A frame is a header of some bytes and a body: the memory of tensors, one after the other. Links take
+//! bodies from where they lie, and leave them where whoever receives the frame wants them. What else there
+//! is to decide is not theirs.
+
+mod arena;
+mod inbox;
+mod outbox;
+mod shared;
+mod sockets;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use bytes::Bytes;
+use mio::event::Source;
+use rondo_proto::convert::exchange::FrameHead;
+
+use crate::tensor::Region;
+
+pub use shared::SharedMemory;
+pub use sockets::{Tcp, Unix};
+
+/// What is sent: whole frames, in their order.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The header as it goes over the link, with the lengths in front of it.
+    pub header: Bytes,
+    /// The body, tensor after tensor.
+    pub body: Vec<Region>,
+}
+
+/// Where a tensor of a frame shall lie.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Here: exactly so long, and writable.
+    Into(Region),
+    /// Wherever the link has it; so many bytes.
+    Anywhere(usize),
+}
+
+/// Says where the tensors of a frame shall lie, seen from its header (without the lengths in front of it):
+/// one place for each, as long as the body together.
+///
+/// # Errors
+/// A header that means nothing: the link is of no use any more.
+pub type Placer<'a> = &'a mut dyn FnMut(FrameHead, &Bytes) -> io::Result<Vec<Place>>;
+
+/// A connection to another process. It never blocks.
+pub trait Link: Send {
+    /// What becomes readable and writable.
+    fn source(&mut self) -> &mut dyn Source;
+
+    /// Whether it is connected by now.
+    ///
+    /// # Errors
+    /// When it never will be.
+    fn is_connected(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Takes on a frame behind the others.
+    fn send(&mut self, frame: Frame);
+
+    /// Sends what it can at the moment. Whether nothing is left.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    fn flush(&mut self) -> io::Result<bool>;
+
+    /// Receives what there is of the next frame; `None` if it is not whole yet.
+    ///
+    /// # Errors
+    /// When the connection is broken or closed, or what comes is no frame.
+    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<Region>>>;
+
+    /// Bytes of frames that it has taken on and not sent.
+    fn unsent_bytes(&self) -> u64;
+
+    /// What carries it, for people.
+    fn describe(&self) -> String;
+}
+
+/// Where other processes connect to.
+pub trait Listener: Send {
+    /// What becomes readable when somebody does.
+    fn source(&mut self) -> &mut dyn Source;
+
+    /// The next who has connected; `None` if nobody has.
+    ///
+    /// # Errors
+    /// When the system does not give the connection.
+    fn accept(&mut self) -> io::Result<Option<Box<dyn Link>>>;
+
+    /// The address by which others reach it, with the transport's scheme: `tcp://host:port`.
+    fn address(&self) -> String;
+}
+
+/// A way between processes.
+pub trait Transport: Send + Sync {
+    /// What its addresses begin with, such as `tcp`.
+    fn scheme(&self) -> &'static str;
+
+    /// Whether a process on this host (by its name) can reach others on that one by it.
+    fn reaches(&self, from: &str, to: &str) -> bool;
+
+    /// Listens; `host` is the name or address by which others know this machine.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn listen(&self, host: &str, port: u16) -> io::Result<Box<dyn Listener>>;
+
+    /// Connects to an address without its scheme. It may not be connected when this returns: then sending
+    /// waits, and fails if it never will be.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn connect(&self, address: &str) -> io::Result<Box<dyn Link>>;
+}

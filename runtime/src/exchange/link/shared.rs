@@ -1,0 +1,293 @@
+//! Links between processes of one host: what is short goes over a Unix socket, what is long through memory
+//! that both have. It is copied into that once, and not at all at the other end if nobody wants it elsewhere.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use mio::event::Source;
+use mio::net::UnixStream;
+use rondo_proto::convert::exchange::FrameLimits;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use super::arena::{Borrowed, Lent};
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use super::sockets::UnixDoor;
+use super::{Frame, Link, Listener, Place, Placer, Transport};
+use crate::tensor::Region;
+
+/// The shortest body that goes through shared memory, in bytes.
+const SHARED_BYTES_MIN: u64 = 32 << 10;
+/// What stands in front of a frame: what it is, and a place in the sender's memory.
+const PREFIX_BYTES: usize = 9;
+/// The body comes behind its header.
+const BEHIND: u8 = 0;
+/// The body lies at that place.
+const SHARED: u8 = 1;
+/// No frame: this place is not read any more.
+const DONE: u8 = 2;
+
+/// Shared memory between processes of one host.
+#[derive(Clone, Debug)]
+pub struct SharedMemory {
+    /// What is taken from other processes at once.
+    pub limits: FrameLimits,
+    /// Where its sockets are.
+    pub directory: PathBuf,
+    /// Memory for each direction of each link, in bytes, of which only that is there which has been used.
+    pub bytes: u64,
+}
+
+/// A link over a socket and shared memory.
+struct SharedLink {
+    socket: UnixStream,
+    lent: Lent,
+    /// Not there before the other end has said what it lends.
+    borrowed: Option<Borrowed>,
+    bytes_max: u64,
+    has_introduced: bool,
+    inbox: Inbox,
+    outbox: Outbox,
+    /// Where the body of the next frame lies, if not behind its header.
+    shared: Option<u64>,
+    has_prefix: bool,
+    what: String,
+}
+
+impl SharedMemory {
+    fn link(&self, socket: UnixStream, path: &str) -> io::Result<Box<dyn Link>> {
+        Ok(Box::new(SharedLink {
+            socket,
+            lent: Lent::new(self.bytes)?,
+            borrowed: None,
+            bytes_max: self.bytes,
+            has_introduced: false,
+            inbox: Inbox::new(self.limits),
+            outbox: Outbox::default(),
+            shared: None,
+            has_prefix: false,
+            what: format!("shm://{path}"),
+        }))
+    }
+}
+
+impl Transport for SharedMemory {
+    fn scheme(&self) -> &'static str {
+        "shm"
+    }
+
+    fn reaches(&self, from: &str, to: &str) -> bool {
+        from == to
+    }
+
+    fn listen(&self, _host: &str, _port: u16) -> io::Result<Box<dyn Listener>> {
+        let door = UnixDoor::open(&self.directory)?;
+        Ok(Box::new(Listening { door, transport: self.clone() }))
+    }
+
+    fn connect(&self, address: &str) -> io::Result<Box<dyn Link>> {
+        self.link(UnixStream::connect(address)?, address)
+    }
+}
+
+struct Listening {
+    door: UnixDoor,
+    transport: SharedMemory,
+}
+
+impl Listener for Listening {
+    fn source(&mut self) -> &mut dyn Source {
+        self.door.source()
+    }
+
+    fn accept(&mut self) -> io::Result<Option<Box<dyn Link>>> {
+        let Some(socket) = self.door.accept()? else { return Ok(None) };
+        self.transport.link(socket, &self.door.path()).map(Some)
+    }
+
+    fn address(&self) -> String {
+        format!("shm://{}", self.door.path())
+    }
+}
+
+fn prefix(what: u8, place: u64) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(PREFIX_BYTES);
+    bytes.put_u8(what);
+    bytes.put_u64_le(place);
+    bytes.freeze()
+}
+
+impl SharedLink {
+    /// Sends the file of what this end lends, with one byte. Whether it has left.
+    fn introduce(&mut self) -> io::Result<bool> {
+        if self.has_introduced {
+            return Ok(true);
+        }
+        let file = self.lent.file();
+        let files = [file.as_fd()];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let sent =
+            sendmsg(&self.socket, &[IoSlice::new(&[DONE])], &mut control, SendFlags::NOSIGNAL);
+        match sent.map_err(io::Error::from) {
+            Ok(_) => {
+                self.has_introduced = true;
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Receives what the other end lends. Whether it is there.
+    fn meet(&mut self) -> io::Result<bool> {
+        if self.borrowed.is_some() {
+            return Ok(true);
+        }
+        let mut byte = [0; 1];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = match recvmsg(&self.socket, &mut slices, &mut control, flags) {
+            Ok(received) => received,
+            Err(error) if io::Error::from(error).kind() == ErrorKind::WouldBlock => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if received.bytes == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let files = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => Some(files),
+            _ => None,
+        });
+        let file: Option<OwnedFd> = files.flatten().next();
+        let file = file.ok_or_else(|| io::Error::other("the other end lends no memory"))?;
+        self.borrowed = Some(Borrowed::new(file, self.bytes_max)?);
+        Ok(true)
+    }
+
+    /// Tells the other end which pieces it may use again.
+    fn tell_done(&mut self) {
+        let done = self.borrowed.as_ref().map(Borrowed::done).unwrap_or_default();
+        for place in done {
+            self.outbox.push_header(prefix(DONE, place));
+        }
+    }
+
+    /// Reads what stands in front of the next frame; `None` if it is not there yet.
+    fn next_prefix(&mut self) -> io::Result<Option<()>> {
+        while !self.has_prefix {
+            let prefix = self.inbox.prefix::<PREFIX_BYTES>(&mut self.socket)?;
+            let Some([what, place @ ..]) = prefix else { return Ok(None) };
+            let place = u64::from_le_bytes(place);
+            match what {
+                BEHIND => (self.shared, self.has_prefix) = (None, true),
+                SHARED => (self.shared, self.has_prefix) = (Some(place), true),
+                DONE if self.lent.give_back(place) => {}
+                _ => {
+                    let text =
+                        format!("{what} at {place} came in front of a frame: it means nothing");
+                    return Err(io::Error::other(text));
+                }
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// The tensors of a frame that lie in shared memory from a place on.
+    fn taken(&self, place: u64, places: Vec<Place>) -> io::Result<Vec<Region>> {
+        let length = places.iter().fold(0_u64, |sum, place| sum.saturating_add(place.bytes()));
+        let whole = self.borrowed.as_ref().and_then(|memory| memory.piece(place, length));
+        let whole = whole.ok_or_else(|| {
+            io::Error::other(format!(
+                "{length} bytes at {place} are not in the memory that was lent"
+            ))
+        })?;
+        let mut offset = 0;
+        let mut regions = Vec::with_capacity(places.len());
+        for place in places {
+            let length = usize::try_from(place.bytes()).unwrap_or(usize::MAX);
+            let part = whole.part(offset, length).ok_or(ErrorKind::InvalidData)?;
+            offset = offset.saturating_add(length);
+            regions.push(match place {
+                Place::Anywhere(_) => part,
+                Place::Into(region) => {
+                    // SAFETY: the other end does not write it before it is told that this one is done.
+                    region.write(0, unsafe { part.bytes() });
+                    region
+                }
+            });
+        }
+        Ok(regions)
+    }
+}
+
+impl Link for SharedLink {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.socket
+    }
+
+    fn send(&mut self, frame: Frame) {
+        let length = frame.body.iter().fold(0_u64, |sum, it| sum.saturating_add(it.len() as u64));
+        let room = match length {
+            SHARED_BYTES_MIN.. => self.lent.take(length),
+            _ => None,
+        };
+        let Some((place, memory)) = room else {
+            self.outbox.push_header(prefix(BEHIND, 0));
+            self.outbox.push_header(frame.header);
+            frame.body.into_iter().for_each(|region| self.outbox.push_tensor(region));
+            return;
+        };
+        let mut offset = 0;
+        for tensor in &frame.body {
+            // SAFETY: it is only read, and who handed it over lets it alone meanwhile.
+            offset += memory.write(offset, unsafe { tensor.bytes() });
+        }
+        self.outbox.push_header(prefix(SHARED, place));
+        self.outbox.push_header(frame.header);
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        self.tell_done();
+        Ok(self.introduce()? && self.outbox.write_to(&mut self.socket)?)
+    }
+
+    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<Region>>> {
+        if !self.meet()? {
+            return Ok(None);
+        }
+        if !self.inbox.is_in_body() {
+            if self.next_prefix()?.is_none() {
+                return Ok(None);
+            }
+            let Some(places) = self.inbox.header(&mut self.socket, placer)? else {
+                return Ok(None);
+            };
+            self.has_prefix = false;
+            if let Some(place) = self.shared {
+                return self.taken(place, places).map(Some);
+            }
+            self.inbox.expect_body(places.into_iter().map(Place::region).collect());
+        }
+        self.inbox.body(&mut self.socket)
+    }
+
+    fn unsent_bytes(&self) -> u64 {
+        self.outbox.bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.what.clone()
+    }
+}

@@ -1,0 +1,69 @@
+//! A link over a stream of bytes: frames one behind the other.
+
+use std::io::{self, Read, Write};
+
+use mio::event::Source;
+use rondo_proto::convert::exchange::FrameLimits;
+
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use super::{Frame, Link, Place, Placer};
+use crate::tensor::Region;
+
+/// A connection that carries bytes in their order.
+pub(super) trait Stream: Read + Write + Source + Send {
+    /// Whether it is connected by now.
+    fn is_connected(&self) -> io::Result<bool>;
+}
+
+/// A link over such a connection.
+pub(super) struct StreamLink<S> {
+    stream: S,
+    inbox: Inbox,
+    outbox: Outbox,
+    what: String,
+}
+
+impl<S> StreamLink<S> {
+    /// A link over this stream; `what` is what people call it.
+    pub(super) fn new(stream: S, limits: FrameLimits, what: String) -> Self {
+        Self { stream, inbox: Inbox::new(limits), outbox: Outbox::default(), what }
+    }
+}
+
+impl<S: Stream> Link for StreamLink<S> {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut self.stream
+    }
+
+    fn is_connected(&mut self) -> io::Result<bool> {
+        self.stream.is_connected()
+    }
+
+    fn send(&mut self, frame: Frame) {
+        self.outbox.push_header(frame.header);
+        frame.body.into_iter().for_each(|region| self.outbox.push_tensor(region));
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        self.outbox.write_to(&mut self.stream)
+    }
+
+    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<Region>>> {
+        if !self.inbox.is_in_body() {
+            let Some(places) = self.inbox.header(&mut self.stream, placer)? else {
+                return Ok(None);
+            };
+            self.inbox.expect_body(places.into_iter().map(Place::region).collect());
+        }
+        self.inbox.body(&mut self.stream)
+    }
+
+    fn unsent_bytes(&self) -> u64 {
+        self.outbox.bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.what.clone()
+    }
+}

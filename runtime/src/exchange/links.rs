@@ -1,0 +1,237 @@
+//! The links of a process: opened, accepted, read, written and closed. What is said on them is not
+//! decided here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use mio::event::Event;
+use mio::{Interest, Registry, Token};
+
+use super::link::{Frame, Link, Listener, Placer, Transport};
+use crate::tensor::Region;
+
+/// A link of this process, by a number that no other has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LinkId(usize);
+
+/// The token of who wakes the thread that waits.
+pub(super) const WAKER: Token = Token(usize::MAX);
+/// The tokens of listeners are from here on.
+const DOORS: usize = usize::MAX / 2;
+
+/// All links of a process.
+pub(super) struct Links {
+    registry: Registry,
+    transports: Vec<Arc<dyn Transport>>,
+    doors: Vec<Box<dyn Listener>>,
+    all: BTreeMap<LinkId, Entry>,
+    next: usize,
+    links_max: usize,
+    /// What happened to links, oldest first.
+    news: VecDeque<(LinkId, News)>,
+}
+
+struct Entry {
+    link: Box<dyn Link>,
+    is_open: bool,
+    /// It goes when what was said has left.
+    is_closing: bool,
+}
+
+/// What happened to a link.
+pub(super) enum News {
+    /// Somebody has connected.
+    Accepted,
+    /// It is connected, as was asked.
+    Opened,
+    /// It is no more.
+    Closed(io::Error),
+}
+
+impl Links {
+    /// No links yet; those that will be are among `transports`, the best first.
+    pub(super) fn new(
+        registry: Registry,
+        transports: Vec<Arc<dyn Transport>>,
+        links_max: usize,
+    ) -> Self {
+        let (doors, all, news) = (Vec::new(), BTreeMap::new(), VecDeque::new());
+        Self { registry, transports, doors, all, next: 0, links_max, news }
+    }
+
+    /// Listens by each transport; the addresses by which others come.
+    pub(super) fn listen(&mut self, host: &str, port: u16) -> io::Result<Vec<Arc<str>>> {
+        let mut addresses = Vec::new();
+        for transport in &self.transports {
+            let mut door = transport.listen(host, port)?;
+            let token = Token(DOORS.saturating_add(self.doors.len()));
+            self.registry.register(door.source(), token, Interest::READABLE)?;
+            addresses.push(Arc::from(door.address()));
+            self.doors.push(door);
+        }
+        Ok(addresses)
+    }
+
+    /// Opens a link to one of the addresses of a process on the host `to`; this one is on `from`.
+    pub(super) fn open(
+        &mut self,
+        addresses: &[Arc<str>],
+        from: &str,
+        to: &str,
+    ) -> io::Result<LinkId> {
+        let mut last = None;
+        for address in addresses {
+            let Some((scheme, at)) = address.split_once("://") else { continue };
+            let transport = self.transports.iter().find(|it| it.scheme() == scheme);
+            let Some(transport) = transport.filter(|it| it.reaches(from, to)) else { continue };
+            match transport.connect(at) {
+                Ok(link) => return self.add(link, false),
+                Err(error) => {
+                    last = Some(io::Error::new(error.kind(), format!("{address}: {error}")))
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            let known: Vec<&str> = self.transports.iter().map(|it| it.scheme()).collect();
+            io::Error::other(format!(
+                "none of the addresses {addresses:?} can be reached; known are {}",
+                known.join(", ")
+            ))
+        }))
+    }
+
+    fn add(&mut self, mut link: Box<dyn Link>, is_open: bool) -> io::Result<LinkId> {
+        if self.all.len() >= self.links_max {
+            let max = self.links_max;
+            return Err(io::Error::other(format!("there are {max} links, the bound")));
+        }
+        let id = LinkId(self.next);
+        self.registry.register(
+            link.source(),
+            Token(id.0),
+            Interest::READABLE | Interest::WRITABLE,
+        )?;
+        self.next = self.next.saturating_add(1);
+        self.all.insert(id, Entry { link, is_open, is_closing: false });
+        Ok(id)
+    }
+
+    /// Sends a frame; what cannot leave now leaves when there is room. Nothing happens if the link is no
+    /// more.
+    pub(super) fn send(&mut self, id: LinkId, frame: Frame) {
+        if let Some(entry) = self.all.get_mut(&id).filter(|entry| !entry.is_closing) {
+            entry.link.send(frame);
+            self.flush(id);
+        }
+    }
+
+    fn flush(&mut self, id: LinkId) {
+        let Some(entry) = self.all.get_mut(&id).filter(|entry| entry.is_open) else { return };
+        match entry.link.flush() {
+            Ok(is_empty) if entry.is_closing && is_empty => {
+                self.remove(id, io::Error::other("it was closed here"));
+            }
+            Ok(_) => {}
+            Err(error) => self.remove(id, error),
+        }
+    }
+
+    /// Closes a link when all that was sent has left. [`News::Closed`] comes of it.
+    pub(super) fn close(&mut self, id: LinkId) {
+        if let Some(entry) = self.all.get_mut(&id) {
+            entry.is_closing = true;
+            if entry.is_open {
+                self.flush(id);
+            } else {
+                self.remove(id, io::Error::other("it was closed here"));
+            }
+        }
+    }
+
+    /// Gives a link up.
+    pub(super) fn remove(&mut self, id: LinkId, why: io::Error) {
+        if let Some(mut entry) = self.all.remove(&id) {
+            if let Err(error) = self.registry.deregister(entry.link.source()) {
+                tracing::debug!(%error, "a link that is closed stays registered");
+            }
+            self.news.push_back((id, News::Closed(why)));
+        }
+    }
+
+    /// What has happened since this was asked last.
+    pub(super) fn news(&mut self) -> Option<(LinkId, News)> {
+        self.news.pop_front()
+    }
+
+    /// What a link is, for people.
+    pub(super) fn describe(&self, id: LinkId) -> String {
+        self.all.get(&id).map_or_else(|| "no link".into(), |entry| entry.link.describe())
+    }
+
+    /// Bytes that are still to leave, over all links.
+    pub(super) fn unsent_bytes(&self) -> u64 {
+        self.all.values().map(|entry| entry.link.unsent_bytes()).sum()
+    }
+
+    /// Sees to what an event says; the link that may have something to read.
+    pub(super) fn happened(&mut self, event: &Event) -> Option<LinkId> {
+        let Token(token) = event.token();
+        if token >= DOORS {
+            self.accept(token.saturating_sub(DOORS));
+            return None;
+        }
+        let id = LinkId(token);
+        let entry = self.all.get_mut(&id)?;
+        if !entry.is_open {
+            match entry.link.is_connected() {
+                Ok(false) => return None,
+                Ok(true) => {
+                    entry.is_open = true;
+                    self.news.push_back((id, News::Opened));
+                }
+                Err(error) => {
+                    self.remove(id, error);
+                    return None;
+                }
+            }
+        }
+        if event.is_writable() {
+            self.flush(id);
+        }
+        Some(id)
+    }
+
+    fn accept(&mut self, door: usize) {
+        loop {
+            let Some(door) = self.doors.get_mut(door) else { return };
+            match door.accept() {
+                Ok(Some(link)) => match self.add(link, true) {
+                    Ok(id) => self.news.push_back((id, News::Accepted)),
+                    Err(error) => tracing::warn!(%error, "somebody who connects is turned away"),
+                },
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, address = door.address(), "cannot accept a connection");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Receives the next frame of a link, if it is whole.
+    pub(super) fn receive(&mut self, id: LinkId, placer: Placer<'_>) -> Option<Vec<Region>> {
+        let entry = self.all.get_mut(&id).filter(|entry| entry.is_open)?;
+        match entry.link.receive(placer) {
+            Ok(frame) => {
+                // A link may have something to say to its other end about what came.
+                self.flush(id);
+                frame
+            }
+            Err(error) => {
+                self.remove(id, error);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A scheduler process: knows who takes part.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rondo_core::exchange::Mask;
+use rondo_core::exchange::message::{Failure, Scope, ToScheduler};
+use rondo_core::exchange::scheduler::{
+    Ask, Effect, Event, Input, Report, Scheduler as Machine, Settings,
+};
+use rondo_core::ids::{CallId, ConnectionId};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
+use rondo_proto::convert::exchange::{FrameHead, FrameLimits, decode_to_scheduler};
+
+use super::engine::{Engine, Station};
+use super::link::{Place, Tcp};
+use super::links::{LinkId, Links};
+use super::speech::to_member;
+use super::{interrupted, span};
+use crate::clock::Clock;
+use crate::tensor::Region;
+
+/// Knows who takes part in an exchange. Dropping it breaks its connections: processes go on for as long as
+/// they can do without.
+pub struct Scheduler {
+    engine: Engine<Desk>,
+    address: String,
+}
+
+/// The scheduler and its links.
+struct Desk {
+    machine: Machine,
+    links: BTreeMap<LinkId, End>,
+    connections: BTreeMap<ConnectionId, LinkId>,
+    next: u64,
+    effects: Vec<Effect>,
+    inputs: VecDeque<Input>,
+    replies: BTreeMap<CallId, Result<(), Failure>>,
+    last_call: u64,
+}
+
+struct End {
+    connection: ConnectionId,
+    coming: Option<ToScheduler>,
+}
+
+impl Scheduler {
+    /// Listens at `host:port` (port 0: any).
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for settings that do not fit together, UNAVAILABLE if the port cannot be had.
+    pub fn start(settings: Settings, host: &str, port: u16) -> Result<Self, Status> {
+        let links_max = usize::try_from(settings.config.processes_max).unwrap_or(usize::MAX);
+        let machine = Machine::start(settings)?;
+        let limits = FrameLimits::of_scheduler();
+        let mut address = String::new();
+        let engine = Engine::start(
+            vec![Arc::new(Tcp { limits })],
+            links_max.saturating_add(1),
+            Clock::start(),
+            Duration::ZERO,
+            |links| {
+                let addresses = links.listen(host, port)?;
+                let first = addresses.first().and_then(|it| it.strip_prefix("tcp://"));
+                address = first.unwrap_or_default().to_owned();
+                Ok(Desk::new(machine))
+            },
+        );
+        let engine = engine.map_err(|error| {
+            let text = format!("cannot listen on {host}:{port}: {error}");
+            Status::new(Code::Unavailable, text)
+        })?;
+        Ok(Self { engine, address })
+    }
+
+    /// Where processes find it: `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Waits until all have registered. `goes_on` is asked now and then whether to wait on.
+    ///
+    /// # Errors
+    /// Why they never will, or CANCELLED.
+    pub fn ready(&self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), Status> {
+        self.ask(Ask::Ready, goes_on)
+    }
+
+    /// Waits until nobody takes part any more.
+    ///
+    /// # Errors
+    /// CANCELLED.
+    pub fn ended(&self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), Status> {
+        self.ask(Ask::Ended, goes_on)
+    }
+
+    /// Waits at a barrier that has the scheduler in its mask.
+    ///
+    /// # Errors
+    /// What is wrong with the mask, who is lost, DEADLINE_EXCEEDED or CANCELLED.
+    pub fn barrier(
+        &self,
+        mask: Mask,
+        scope: Scope,
+        timeout: Option<Duration>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Status> {
+        let timeout = timeout.map(span);
+        self.ask(Ask::Barrier { mask, scope, timeout }, goes_on)
+    }
+
+    /// How it stands.
+    pub fn report(&self) -> Report {
+        self.engine.with(|desk, _, _| desk.machine.report())
+    }
+
+    fn ask(&self, ask: Ask, goes_on: &mut dyn FnMut() -> bool) -> Result<(), Status> {
+        let call = self.engine.with(|desk, links, now| {
+            desk.last_call = desk.last_call.wrapping_add(1);
+            let call = CallId::new(desk.last_call);
+            desk.step(now, Input::Asked { call, ask }, links);
+            call
+        });
+        match self.engine.wait(|desk| desk.replies.remove(&call), goes_on) {
+            Ok(result) => result.map_err(Status::from),
+            Err(_) => {
+                self.engine.with(|desk, links, now| desk.step(now, Input::Cancel { call }, links));
+                Err(interrupted())
+            }
+        }
+    }
+}
+
+impl Desk {
+    const fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            links: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            next: 0,
+            effects: Vec::new(),
+            inputs: VecDeque::new(),
+            replies: BTreeMap::new(),
+            last_call: 0,
+        }
+    }
+
+    fn step(&mut self, now: Time, input: Input, links: &mut Links) {
+        self.inputs.push_back(input);
+        while let Some(input) = self.inputs.pop_front() {
+            let mut effects = std::mem::take(&mut self.effects);
+            self.machine.step(now, input, &mut effects);
+            for effect in effects.drain(..) {
+                self.perform(effect, links);
+            }
+            self.effects = effects;
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, links: &mut Links) {
+        match effect {
+            Effect::Send { connection, message } => {
+                let frame = to_member(&message, &FrameLimits::of_scheduler());
+                if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
+                    links.send(*link, frame);
+                }
+            }
+            Effect::Close { connection } => {
+                if let Some(link) = self.connections.remove(&connection) {
+                    self.links.remove(&link);
+                    links.close(link);
+                }
+            }
+            Effect::Done { call, result } => drop(self.replies.insert(call, result)),
+            Effect::Observe(event) => observe(&event),
+        }
+    }
+}
+
+impl Station for Desk {
+    fn accepted(&mut self, now: Time, link: LinkId, links: &mut Links) {
+        let connection = ConnectionId::new(self.next);
+        self.next = self.next.saturating_add(1);
+        self.connections.insert(connection, link);
+        self.links.insert(link, End { connection, coming: None });
+        self.step(now, Input::Connected { connection }, links);
+    }
+
+    fn opened(&mut self, _now: Time, _link: LinkId, _links: &mut Links) {}
+
+    fn place(&mut self, link: LinkId, head: FrameHead, header: &Bytes) -> io::Result<Vec<Place>> {
+        if let Some(end) = self.links.get_mut(&link) {
+            end.coming = Some(decode_to_scheduler(head, header).map_err(io::Error::other)?);
+        }
+        Ok(Vec::new())
+    }
+
+    fn arrived(&mut self, now: Time, link: LinkId, _tensors: Vec<Region>, links: &mut Links) {
+        let Some(end) = self.links.get_mut(&link) else { return };
+        let connection = end.connection;
+        if let Some(message) = end.coming.take() {
+            self.step(now, Input::Received { connection, message }, links);
+        }
+    }
+
+    fn closed(&mut self, now: Time, link: LinkId, why: &io::Error, links: &mut Links) {
+        if let Some(End { connection, .. }) = self.links.remove(&link) {
+            tracing::debug!(connection = connection.get(), %why, "a process' connection is over");
+            self.connections.remove(&connection);
+            self.step(now, Input::Disconnected { connection }, links);
+        }
+    }
+
+    fn tick(&mut self, now: Time, links: &mut Links) {
+        self.step(now, Input::Tick, links);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.machine.deadline()
+    }
+}
+
+fn observe(event: &Event) {
+    tracing::info!(?event, "exchange");
+}

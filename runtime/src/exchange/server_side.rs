@@ -1,0 +1,196 @@
+//! What a server's links are for: its machine hears what workers say, and has its say.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rondo_core::exchange::Refusal;
+use rondo_core::exchange::message::{Request, ToServer};
+use rondo_core::exchange::server::{Effect, Event, Input, Landing, Place as Chosen, Server, Unit};
+use rondo_core::ids::{CallId, ConnectionId};
+use rondo_core::time::Time;
+use rondo_proto::convert::exchange::{
+    Body, FrameHead, FrameLimits, attach_to_server, decode_to_server,
+};
+
+use super::link::Place;
+use super::links::{LinkId, Links};
+use super::speech::{anywhere, length, to_worker};
+use crate::tensor::Region;
+
+/// A server and its links.
+pub(super) struct ServerSide {
+    pub(super) machine: Server<Region>,
+    limits: FrameLimits,
+    links: BTreeMap<LinkId, End>,
+    connections: BTreeMap<ConnectionId, LinkId>,
+    next: u64,
+    /// Kept for its memory.
+    effects: Vec<Effect<Region>>,
+    inputs: VecDeque<Input<Region>>,
+    pub(super) batches: BTreeMap<CallId, Result<Vec<Unit<Region>>, Refusal>>,
+    pub(super) done: BTreeMap<CallId, Result<(), Refusal>>,
+}
+
+/// The other end of a link.
+struct End {
+    connection: ConnectionId,
+    /// What was said whose tensors come.
+    coming: Option<Coming>,
+}
+
+enum Coming {
+    Message(ToServer<()>),
+    /// A request that is not taken.
+    NotTaken(Request<()>, Option<Refusal>),
+}
+
+impl ServerSide {
+    pub(super) const fn new(machine: Server<Region>, limits: FrameLimits) -> Self {
+        Self {
+            machine,
+            limits,
+            links: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            next: 0,
+            effects: Vec::new(),
+            inputs: VecDeque::new(),
+            batches: BTreeMap::new(),
+            done: BTreeMap::new(),
+        }
+    }
+
+    /// Has the machine take an input, and carries out what it says.
+    pub(super) fn step(&mut self, now: Time, input: Input<Region>, links: &mut Links) {
+        self.inputs.push_back(input);
+        while let Some(input) = self.inputs.pop_front() {
+            let mut effects = std::mem::take(&mut self.effects);
+            self.machine.step(now, input, &mut effects);
+            for effect in effects.drain(..) {
+                self.perform(effect, links);
+            }
+            self.effects = effects;
+        }
+    }
+
+    fn perform(&mut self, effect: Effect<Region>, links: &mut Links) {
+        match effect {
+            Effect::Send { connection, message } => {
+                let frame = to_worker(&message, &self.limits);
+                if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
+                    links.send(*link, frame);
+                }
+            }
+            Effect::Close { connection } => {
+                if let Some(link) = self.connections.get(&connection) {
+                    links.close(*link);
+                }
+            }
+            Effect::Batch { call, result } => drop(self.batches.insert(call, result)),
+            Effect::Done { call, result } => drop(self.done.insert(call, result)),
+            Effect::Observe(event) => observe(&event),
+        }
+    }
+
+    /// Somebody has connected.
+    pub(super) fn accepted(&mut self, link: LinkId) {
+        let connection = ConnectionId::new(self.next);
+        self.next = self.next.saturating_add(1);
+        self.connections.insert(connection, link);
+        self.links.insert(link, End { connection, coming: None });
+    }
+
+    pub(super) fn place(
+        &mut self,
+        link: LinkId,
+        head: FrameHead,
+        header: &Bytes,
+    ) -> io::Result<Vec<Place>> {
+        let message = decode_to_server(head, header, Body::Follows, &self.limits);
+        let message = message.map_err(io::Error::other)?;
+        let Some(end) = self.links.get_mut(&link) else { return Ok(Vec::new()) };
+        let ToServer::Request(request) = message else {
+            end.coming = Some(Coming::Message(message));
+            return Ok(Vec::new());
+        };
+        let landing = self.machine.land(end.connection, &request);
+        let (coming, places) = match landing {
+            Landing::At(places) => {
+                let infos = request.pushes.iter().map(|push| length(&push.info));
+                let places =
+                    places.into_iter().zip(infos).map(chosen).collect::<io::Result<_>>()?;
+                (Coming::Message(ToServer::Request(request)), places)
+            }
+            Landing::Nowhere(refusal) => {
+                let places = anywhere(&request.pushes);
+                (Coming::NotTaken(request, refusal), places)
+            }
+        };
+        end.coming = Some(coming);
+        Ok(places)
+    }
+
+    pub(super) fn arrived(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        tensors: Vec<Region>,
+        links: &mut Links,
+    ) {
+        let Some(end) = self.links.get_mut(&link) else { return };
+        let connection = end.connection;
+        let Some(coming) = end.coming.take() else { return };
+        let input = match coming {
+            Coming::Message(message) => {
+                // As many tensors come as there were places.
+                let Some(message) = attach_to_server(message, tensors) else { return };
+                Input::Message { connection, received: now, message }
+            }
+            Coming::NotTaken(Request { number, acknowledged, .. }, refusal) => {
+                Input::NotTaken { connection, number, acknowledged, refusal }
+            }
+        };
+        self.step(now, input, links);
+    }
+
+    pub(super) fn closed(&mut self, now: Time, link: LinkId, why: &io::Error, links: &mut Links) {
+        if let Some(End { connection, .. }) = self.links.remove(&link) {
+            self.connections.remove(&connection);
+            let why = Arc::from(why.to_string());
+            self.step(now, Input::Disconnected { connection, why }, links);
+        }
+    }
+}
+
+/// The memory that the machine has chosen for a tensor of this length.
+fn chosen((place, length): (Chosen<Region>, usize)) -> io::Result<Place> {
+    match place {
+        Chosen::Allocate => Ok(Place::Anywhere(length)),
+        Chosen::Slot { buffer, offset } => {
+            let slot = usize::try_from(offset).ok().and_then(|offset| buffer.part(offset, length));
+            slot.map(Place::Into).ok_or_else(|| {
+                io::Error::other(format!(
+                    "a slot of {length} bytes at {offset} is not in {buffer:?}"
+                ))
+            })
+        }
+    }
+}
+
+fn observe(event: &Event) {
+    match event {
+        Event::Lost(lost) => tracing::warn!(%lost, "a worker is lost"),
+        Event::Ready { worker, .. } => tracing::debug!(worker = worker.get(), "a worker is there"),
+        Event::Rejected { worker, why } => {
+            tracing::warn!(worker = worker.get(), %why, "a worker is rejected");
+        }
+        Event::Away { worker, why } => {
+            tracing::info!(worker = worker.get(), %why, "the connection of a worker broke");
+        }
+        Event::Refused { worker, refusal } => {
+            tracing::warn!(worker = worker.get(), %refusal, "a request is refused");
+        }
+        Event::Protocol { what } => tracing::warn!(%what, "a worker does not keep to the protocol"),
+    }
+}
