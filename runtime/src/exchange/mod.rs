@@ -423,10 +423,11 @@ fn interrupted() -> Status {
 fn engine(
     settings: &Settings,
     transports: Vec<Arc<dyn Transport>>,
+    clock: Clock,
     process: impl FnOnce(&mut Links) -> std::io::Result<Process>,
 ) -> Result<Engine<Process>, Error> {
     let links_max = usize::try_from(settings.config.processes_max).unwrap_or(usize::MAX);
-    let started = Engine::start(transports, links_max, Clock::start(), settings.spin, process);
+    let started = Engine::start(transports, links_max, clock, settings.spin, process);
     started.map_err(|error| {
         let (host, port) = (&settings.host, settings.port);
         let text = format!("cannot listen on {host}:{port}: {error}");

@@ -22,6 +22,7 @@ use super::links::{LinkId, Links};
 use super::server_side::ServerSide;
 use super::speech::to_scheduler;
 use super::worker_side::WorkerSide;
+use crate::clock::Clock;
 use crate::tensor::Region;
 
 /// Links of who has connected before this process knew its rank.
@@ -32,6 +33,7 @@ pub(super) struct Process {
     member: Member,
     scheduler: Vec<Arc<str>>,
     limits: FrameLimits,
+    clock: Clock,
     way: Option<Way>,
     pub(super) side: Side,
     /// Who has connected before there was a side, and what they said.
@@ -63,9 +65,11 @@ impl Process {
         settings: member::Settings,
         scheduler: &str,
         limits: FrameLimits,
+        clock: Clock,
     ) -> Result<Self, Status> {
         Ok(Self {
             limits,
+            clock,
             member: Member::start(settings)?,
             scheduler: vec![Arc::from(format!("tcp://{scheduler}"))],
             way: None,
@@ -124,7 +128,7 @@ impl Process {
             Effect::Connect { connection } => match links.open(&self.scheduler, "", "") {
                 Ok(link) => self.way = Some(Way { link, connection, coming: None }),
                 Err(error) => {
-                    let status = Status::new(Code::Unavailable, error.to_string());
+                    let status = self.away(&error);
                     self.inputs.push_back(Input::NotConnected { connection, status });
                 }
             },
@@ -167,11 +171,13 @@ impl Process {
         // The member's settings are checked, and these are the same.
         self.side = match identity.role {
             Role::Worker => match Worker::start(config.clone(), rank, incarnation) {
-                Ok(machine) => Side::Worker(WorkerSide::new(machine, host, self.limits)),
+                Ok(machine) => {
+                    Side::Worker(WorkerSide::new(machine, host, self.limits, self.clock))
+                }
                 Err(status) => return tracing::error!(%status, "there is no worker"),
             },
             Role::Server => match Server::start(config.clone(), rank, incarnation) {
-                Ok(machine) => Side::Server(ServerSide::new(machine, self.limits)),
+                Ok(machine) => Side::Server(ServerSide::new(machine, self.limits, self.clock)),
                 Err(status) => return tracing::error!(%status, "there is no server"),
             },
             Role::Scheduler => return,
@@ -230,6 +236,12 @@ impl Process {
             Side::Server(side) => Some(side),
             _ => None,
         }
+    }
+
+    /// Why there is no way to the scheduler.
+    fn away(&self, why: &io::Error) -> Status {
+        let at = self.scheduler.first().map_or("", |address| address.as_ref());
+        Status::new(Code::Unavailable, format!("{at}: {why}"))
     }
 
     fn is_way(&self, link: LinkId) -> bool {
@@ -298,7 +310,7 @@ impl Station for Process {
     fn closed(&mut self, now: Time, link: LinkId, why: &io::Error, links: &mut Links) {
         if self.is_way(link) {
             if let Some(Way { connection, .. }) = self.way.take() {
-                let status = Status::new(Code::Unavailable, why.to_string());
+                let status = self.away(why);
                 self.step(now, Input::Disconnected { connection, status }, links);
             }
             return;

@@ -17,12 +17,14 @@ use rondo_proto::convert::exchange::{
 use super::link::Place;
 use super::links::{LinkId, Links};
 use super::speech::{anywhere, length, to_worker};
+use crate::clock::Clock;
 use crate::tensor::Region;
 
 /// A server and its links.
 pub(super) struct ServerSide {
     pub(super) machine: Server<Region>,
     limits: FrameLimits,
+    clock: Clock,
     links: BTreeMap<LinkId, End>,
     connections: BTreeMap<ConnectionId, LinkId>,
     next: u64,
@@ -47,10 +49,11 @@ enum Coming {
 }
 
 impl ServerSide {
-    pub(super) const fn new(machine: Server<Region>, limits: FrameLimits) -> Self {
+    pub(super) const fn new(machine: Server<Region>, limits: FrameLimits, clock: Clock) -> Self {
         Self {
             machine,
             limits,
+            clock,
             links: BTreeMap::new(),
             connections: BTreeMap::new(),
             next: 0,
@@ -77,7 +80,7 @@ impl ServerSide {
     fn perform(&mut self, effect: Effect<Region>, links: &mut Links) {
         match effect {
             Effect::Send { connection, message } => {
-                let frame = to_worker(&message, &self.limits);
+                let frame = to_worker(message, &self.limits, self.clock.now());
                 if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
                     links.send(*link, frame);
                 }

@@ -17,6 +17,7 @@ use super::error::Error;
 use super::link::{SharedMemory, Tcp, Transport, Unix};
 use super::process::Process;
 use super::{engine, span};
+use crate::clock::Clock;
 use crate::entropy::Entropy;
 
 /// The settings of a process.
@@ -99,12 +100,13 @@ impl Settings {
         }
         transports.push(Arc::new(Tcp { limits }));
         let mut refused = None;
-        let started = engine(self, transports, |links| {
+        let clock = Clock::start();
+        let started = engine(self, transports, clock, |links| {
             let addresses = match self.role {
                 Role::Server => links.listen(&self.host, self.port)?,
                 _ => Vec::new(),
             };
-            let process = self.process(incarnation, addresses);
+            let process = self.process(incarnation, addresses, clock);
             process.map_err(|status| {
                 refused = Some(status.clone());
                 io::Error::other(status)
@@ -121,6 +123,7 @@ impl Settings {
         &self,
         incarnation: Incarnation,
         addresses: Vec<Arc<str>>,
+        clock: Clock,
     ) -> Result<Process, Status> {
         let identity = Identity {
             role: self.role,
@@ -135,7 +138,7 @@ impl Settings {
             config: self.config.clone(),
             scheduler_patience: self.scheduler_patience.map(span),
         };
-        Process::new(settings, &self.scheduler, self.limits())
+        Process::new(settings, &self.scheduler, self.limits(), clock)
     }
 
     /// What comes in one message. Links carry what the scheduler says, too, which may be longer.

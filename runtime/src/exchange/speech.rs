@@ -1,9 +1,10 @@
 //! Messages as frames: what is said becomes a header, the tensors in it the body.
 
 use bytes::Bytes;
-use rondo_core::exchange::TensorInfo;
-use rondo_core::exchange::message::{Tensor, ToMember, ToScheduler, ToServer, ToWorker};
+use rondo_core::exchange::message::{Answer, Tensor, ToMember, ToScheduler, ToServer, ToWorker};
+use rondo_core::exchange::{Point, TensorInfo};
 use rondo_core::status::Status;
+use rondo_core::time::Time;
 use rondo_proto::convert::exchange::{
     Body, FrameHead, FrameLimits, encode_to_member, encode_to_scheduler, encode_to_server,
     encode_to_worker, tensors_to_server, tensors_to_worker,
@@ -22,16 +23,31 @@ pub(super) fn to_member(message: &ToMember, limits: &FrameLimits) -> Option<Fram
     framed(|out| encode_to_member(message, limits, out), &[])
 }
 
-/// What a worker says, as a frame.
-pub(super) fn to_server(message: &ToServer<Region>, limits: &FrameLimits) -> Option<Frame> {
-    let encode = |out: &mut Vec<u8>| encode_to_server(message, Body::Follows, limits, out);
-    framed(encode, tensors_to_server(message))
+/// What a worker says now, as a frame.
+pub(super) fn to_server(
+    mut message: ToServer<Region>,
+    limits: &FrameLimits,
+    now: Time,
+) -> Option<Frame> {
+    if let ToServer::Request(request) = &mut message {
+        request.stamps.set(Point::RequestPostsend, now);
+    }
+    let encode = |out: &mut Vec<u8>| encode_to_server(&message, Body::Follows, limits, out);
+    framed(encode, tensors_to_server(&message))
 }
 
-/// What a server says, as a frame.
-pub(super) fn to_worker(message: &ToWorker<Region>, limits: &FrameLimits) -> Option<Frame> {
-    let encode = |out: &mut Vec<u8>| encode_to_worker(message, Body::Follows, limits, out);
-    framed(encode, tensors_to_worker(message))
+/// What a server says now, as a frame.
+pub(super) fn to_worker(
+    mut message: ToWorker<Region>,
+    limits: &FrameLimits,
+    now: Time,
+) -> Option<Frame> {
+    if let ToWorker::Answer(Answer { stamps, .. }) | ToWorker::Pushed { stamps, .. } = &mut message
+    {
+        stamps.set(Point::ResponsePostsend, now);
+    }
+    let encode = |out: &mut Vec<u8>| encode_to_worker(&message, Body::Follows, limits, out);
+    framed(encode, tensors_to_worker(&message))
 }
 
 /// A frame; `None` for a message that is too long, which the machines do not make.

@@ -17,6 +17,7 @@ use rondo_proto::convert::exchange::{
 use super::link::Place;
 use super::links::{LinkId, Links};
 use super::speech::{anywhere, to_server};
+use crate::clock::Clock;
 use crate::tensor::Region;
 
 /// A worker and its links.
@@ -24,6 +25,7 @@ pub(super) struct WorkerSide {
     pub(super) machine: Worker<Region>,
     host: Arc<str>,
     limits: FrameLimits,
+    clock: Clock,
     links: BTreeMap<LinkId, End>,
     connections: BTreeMap<ConnectionId, LinkId>,
     next: u64,
@@ -45,11 +47,17 @@ struct End {
 }
 
 impl WorkerSide {
-    pub(super) const fn new(machine: Worker<Region>, host: Arc<str>, limits: FrameLimits) -> Self {
+    pub(super) const fn new(
+        machine: Worker<Region>,
+        host: Arc<str>,
+        limits: FrameLimits,
+        clock: Clock,
+    ) -> Self {
         Self {
             machine,
             host,
             limits,
+            clock,
             links: BTreeMap::new(),
             connections: BTreeMap::new(),
             next: 0,
@@ -88,7 +96,7 @@ impl WorkerSide {
                 }
             }
             Effect::Send { connection, message } => {
-                let frame = to_server(&message, &self.limits);
+                let frame = to_server(message, &self.limits, self.clock.now());
                 if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
                     links.send(*link, frame);
                 }

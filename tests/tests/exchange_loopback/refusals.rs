@@ -1,0 +1,131 @@
+//! What cannot be is refused where it is asked, and nobody else suffers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use rondo::exchange::{Exchange, Ways};
+use rondo::tensor::Region;
+use rondo_core::exchange::membership::Sizes;
+use rondo_core::exchange::worker::Since;
+use rondo_core::exchange::{Handler, Key, Role, UnitHandler, WorkerRank};
+use rondo_core::status::Code;
+
+use crate::bed::{Bed, SOON, always, list, numbers, room, values};
+
+#[test]
+fn a_worker_is_told_what_is_wrong() {
+    let bed = Bed::new(1, 2, 1, Ways::default());
+    let (workers, servers) = bed.start();
+    let worker = &workers[0];
+    let refused = |result: Result<Handler, rondo::exchange::Error>, says: &[&str]| {
+        let error = result.unwrap_err();
+        assert_eq!(error.status.code, Code::InvalidArgument, "{error}");
+        for word in says {
+            assert!(error.to_string().contains(word), "{error}: {word}");
+        }
+    };
+    refused(worker.exchange(vec![], vec![]), &[]);
+    refused(worker.exchange(vec![numbers(1, &[1.0])], vec![room(5, 1)]), &["2"]);
+    let fixed = numbers(6, &[1.0]);
+    refused(worker.exchange(vec![], vec![fixed.clone(), fixed]), &["6"]);
+    let wait = worker.wait(Handler::new(17), Some(SOON), Since::Call, &mut always);
+    let error = wait.unwrap_err();
+    assert_eq!(error.status.code, Code::NotFound, "{error}");
+    assert!(error.to_string().contains("17"), "{error}");
+    let error = worker.get_batch(&mut always).unwrap_err();
+    assert_eq!(error.status.code, Code::FailedPrecondition, "{error}");
+    assert!(error.to_string().contains("worker") && error.to_string().contains("server"));
+    let handler = worker.exchange(vec![numbers(1, &[1.0])], vec![]).unwrap();
+    let wait = worker.wait(handler, Some(Duration::from_millis(100)), Since::Call, &mut always);
+    let error = wait.unwrap_err();
+    assert_eq!(error.status.code, Code::DeadlineExceeded, "{error}");
+    for server in &servers {
+        let batch = server.get_batch(&mut always).unwrap();
+        server.respond(batch[0].handler, vec![]).unwrap();
+    }
+    worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+    let error = worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap_err();
+    assert_eq!(error.status.code, Code::NotFound, "waited for twice: {error}");
+}
+
+#[test]
+fn a_server_is_told_what_is_wrong_and_may_do_it_right() {
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let (workers, servers) = bed.start();
+    let server = &servers[0];
+    let error = server.respond(UnitHandler::new(3), vec![]).unwrap_err();
+    assert_eq!(error.status.code, Code::NotFound, "{error}");
+    let pull = room(2, 3);
+    let handler = workers[0].exchange(vec![numbers(1, &[1.0])], vec![pull.clone()]).unwrap();
+    let unit = server.get_batch(&mut always).unwrap().remove(0).handler;
+    let error = server.respond(unit, vec![]).unwrap_err();
+    assert_eq!(error.status.code, Code::InvalidArgument, "{error}");
+    let short = numbers(0, &[1.0, 2.0]);
+    let error = server.respond(unit, vec![(short.info, short.payload)]).unwrap_err();
+    assert!(error.to_string().contains('8') && error.to_string().contains("12"), "{error}");
+    let right = numbers(0, &[1.0, 2.0, 3.0]);
+    server.respond(unit, vec![(right.info, right.payload.clone())]).unwrap();
+    let error = server.respond(unit, vec![(right.info, right.payload)]).unwrap_err();
+    assert_eq!(error.status.code, Code::FailedPrecondition, "{error}");
+    workers[0].wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+    assert_eq!(values(&pull.payload), [1.0, 2.0, 3.0]);
+    let fixed = Region::from(Bytes::from_static(&[0; 8]));
+    let register = |buffer, workers: &[u32]| {
+        let workers: Vec<WorkerRank> = workers.iter().copied().map(WorkerRank::new).collect();
+        let keys = workers.iter().map(|_| Key::new(9)).collect();
+        server.register_recv_buffer(buffer, workers, keys).unwrap_err().status.code
+    };
+    assert_eq!(register(fixed, &[0]), Code::InvalidArgument);
+    assert_eq!(register(Region::allocate(7), &[0, 0]), Code::InvalidArgument);
+    assert_eq!(register(Region::allocate(8), &[5]), Code::InvalidArgument);
+}
+
+#[test]
+fn a_push_that_is_larger_than_its_slot_is_refused_to_who_pushes_it() {
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let (workers, servers) = bed.start();
+    let (ranks, keys) = (vec![WorkerRank::new(0)], vec![Key::new(9)]);
+    servers[0].register_recv_buffer(Region::allocate(8), ranks, keys).unwrap();
+    let handler = workers[0].exchange(vec![numbers(9, &[1.0; 3])], vec![]).unwrap();
+    let error = workers[0].wait(handler, Some(SOON), Since::Call, &mut always).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains('9') && text.contains("12") && text.contains('8'), "{text}");
+    let handler = workers[0].exchange(vec![numbers(9, &[1.0; 2])], vec![]).unwrap();
+    let batch = servers[0].get_batch(&mut always).unwrap();
+    assert_eq!(batch[0].tensors[0].info, list(2));
+    servers[0].respond(batch[0].handler, vec![]).unwrap();
+    workers[0].wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+}
+
+#[test]
+fn processes_that_contradict_each_other_are_told_what_both_say() {
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let (workers, servers) = bed.start();
+    let start = |settings| match Exchange::start(settings, &mut always) {
+        Ok(_) => panic!("it takes part"),
+        Err(error) => error,
+    };
+    let error = start(bed.settings(Role::Worker, 0));
+    assert_eq!(error.status.code, Code::AlreadyExists, "{error}");
+    let error = start(bed.settings(Role::Worker, 4));
+    assert!(error.to_string().contains('4'), "{error}");
+    let mut other = bed.settings(Role::Server, 0);
+    other.sizes = Sizes { workers: 5, servers: 1, group: 1 };
+    let error = start(other);
+    assert!(error.to_string().contains('5'), "{error}");
+    drop((workers, servers));
+}
+
+#[test]
+fn nobody_who_comes_is_waited_for_no_longer_than_said() {
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let mut settings = bed.settings(Role::Worker, 0);
+    settings.join_timeout = Some(Duration::from_millis(200));
+    let error = Exchange::start(settings, &mut always).err().expect("there is no server");
+    assert_eq!(error.status.code, Code::DeadlineExceeded, "{error}");
+    let mut settings = bed.settings(Role::Worker, 0);
+    settings.scheduler = "127.0.0.1:1".into();
+    settings.join_timeout = Some(Duration::from_millis(200));
+    let error = Exchange::start(settings, &mut always).err().expect("there is no scheduler");
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+}
