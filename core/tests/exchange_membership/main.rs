@@ -6,6 +6,7 @@
 mod barriers;
 mod bootstrap;
 mod dice;
+mod faults;
 mod histories;
 
 mod losses;

@@ -2,12 +2,14 @@
 
 use rondo_core::exchange::member::{Ask, Reply, Standing};
 use rondo_core::exchange::membership::State;
-use rondo_core::exchange::message::Scope;
+use rondo_core::exchange::message::{Scope, ToMember};
 use rondo_core::exchange::scheduler::{Event, Phase};
 use rondo_core::exchange::{Mask, MembershipVersion, Role};
 use rondo_core::status::Code;
+use rondo_core::time::Duration;
 
 use crate::bootstrap::{assert_refused, refused};
+use crate::network::Delivery;
 use crate::world::World;
 
 fn version(world: &World, process: usize) -> MembershipVersion {
@@ -77,10 +79,10 @@ fn a_barrier_that_was_passed_is_passed_for_all() {
         };
         for process in 0..3 {
             let line = at(&world, process);
-            world.deliver(crate::network::Delivery::ToScheduler(line));
+            world.deliver(Delivery::ToScheduler(line));
         }
         let line = at(&world, one);
-        world.deliver(crate::network::Delivery::ToMember(line));
+        world.deliver(Delivery::ToMember(line));
         for (process, call) in calls {
             assert_eq!(world.is_waiting(process, call), process != one);
         }
@@ -153,4 +155,82 @@ fn who_leaves_while_the_scheduler_is_away_is_not_kept() {
     assert_eq!(world.told(0, call), &Ok(Reply::Done));
     assert_eq!(world.standing(0), Some(Standing::Left));
     assert_eq!(world.processes[0].member.as_ref().unwrap().deadline(), None);
+}
+
+/// Who knows more comes after who knows less: nobody is expected who is known to be lost.
+#[test]
+fn the_newest_of_what_is_known_counts() {
+    let mut world = World::begun(2, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    let dead = world.find(Role::Worker, 1);
+    world.kill(dead, true);
+    let told = |world: &World| version(world, server).get() == 2;
+    // The scheduler dies when only the server has heard of the loss.
+    while !told(&world) {
+        world.now = world.now.after(Duration::from_millis(100));
+        world.tick();
+        for delivery in world.deliveries() {
+            let is_news = matches!(delivery, Delivery::ToMember(at) if {
+                let line = &world.lines[at];
+                line.process == worker
+                    && matches!(line.to_member.front(), Some(ToMember::Membership(_)))
+            });
+            if !is_news {
+                world.deliver(delivery);
+            }
+        }
+    }
+    assert_eq!(version(&world, worker).get(), 1);
+    for line in &mut world.lines {
+        line.to_member.clear();
+    }
+    world.kill_scheduler();
+    world.start_scheduler();
+    // The worker is the first to come back, and then the server.
+    for process in [worker, server] {
+        for line in 0..world.lines.len() {
+            if world.lines[line].process == process {
+                world.deliver(Delivery::ToMember(line));
+            }
+        }
+        world.tick();
+        world.drain_of(process);
+    }
+    world.drain();
+    let report = world.scheduler.as_ref().unwrap().report();
+    assert_eq!((report.phase, report.version.get()), (Phase::Running, 3));
+    assert_eq!(report.missing, [(Role::Worker, world.processes[dead].rank)]);
+}
+
+/// The word that a barrier is over is lost twice, the second time with the scheduler: what was said of
+/// barriers when the connection was there in between must not hide it.
+#[test]
+fn who_was_not_told_of_a_barrier_twice_is_told_by_the_next_scheduler() {
+    let mut world = World::begun(1, 1, 1);
+    let (server, worker) = (world.find(Role::Server, 0), world.find(Role::Worker, 0));
+    let call = world.come(worker, Mask::ALL, Scope::Instance);
+    world.drain();
+    let line = world.lines.iter().position(|line| line.process == worker).unwrap();
+    world.break_line(line);
+    let other = world.come(server, Mask::ALL, Scope::Instance);
+    world.drain_of(server);
+    assert_eq!(world.told(server, other), &Ok(Reply::Done));
+    // It is back, and hears who takes part, but not how its barrier ended.
+    world.tick();
+    loop {
+        world.drain_to_scheduler();
+        let line = world.lines.iter().position(|it| it.process == worker && it.is_open_there);
+        let line = line.unwrap();
+        match world.lines[line].to_member.front() {
+            Some(ToMember::BarrierDone { .. }) => break,
+            Some(_) => world.deliver(Delivery::ToMember(line)),
+            None => {}
+        }
+    }
+    for line in &mut world.lines {
+        line.to_member.clear();
+    }
+    restart(&mut world, 100);
+    world.calm(200);
+    assert_eq!(world.told(worker, call), &Ok(Reply::Done));
 }

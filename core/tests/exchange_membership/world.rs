@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) scheduler: Option<Scheduler>,
     pub(crate) processes: Vec<Process>,
     pub(crate) lines: Vec<Line>,
-    attempts: VecDeque<(usize, ConnectionId)>,
+    pub(crate) attempts: VecDeque<(usize, ConnectionId)>,
     pub(crate) oracle: Oracle,
     pub(crate) events: Vec<scheduler::Event>,
     pub(crate) done_by_scheduler: BTreeMap<CallId, Result<(), Status>>,
@@ -328,6 +328,36 @@ impl World {
         panic!("there is always more to deliver");
     }
 
+    /// All that is under way to and from a process arrives.
+    #[track_caller]
+    pub(crate) fn drain_of(&mut self, process: usize) {
+        let is_of = |world: &Self, delivery: &Delivery| match delivery {
+            Delivery::Attempt(at) => world.attempts[*at].0 == process,
+            Delivery::ToScheduler(at) | Delivery::ToMember(at) => {
+                world.lines[*at].process == process
+            }
+        };
+        self.drain_if(is_of);
+    }
+
+    /// All that is under way to the scheduler arrives.
+    #[track_caller]
+    pub(crate) fn drain_to_scheduler(&mut self) {
+        self.drain_if(|_, delivery| !matches!(delivery, Delivery::ToMember(_)));
+    }
+
+    #[track_caller]
+    fn drain_if(&mut self, which: impl Fn(&Self, &Delivery) -> bool) {
+        for _ in 0..DELIVERIES_MAX {
+            let mut deliveries = self.deliveries().into_iter();
+            let Some(delivery) = deliveries.find(|delivery| which(self, delivery)) else {
+                return;
+            };
+            self.deliver(delivery);
+        }
+        panic!("there is always more to deliver");
+    }
+
     fn deadline(&self) -> Option<Time> {
         let members = self.processes.iter().filter_map(|it| it.member.as_ref()?.deadline());
         members.chain(self.scheduler.as_ref().and_then(Scheduler::deadline)).min()
@@ -383,54 +413,6 @@ impl World {
             }
         }
         self.now = end;
-    }
-
-    /// A connection breaks: what is under way is lost.
-    pub(crate) fn break_line(&mut self, at: usize) {
-        if let Some(line) = self.lines.get_mut(at).filter(|line| !line.is_silent) {
-            line.to_scheduler.clear();
-            line.to_member.clear();
-            // Each end hears of it from the other one's being gone.
-            let is_open = line.is_open_here && line.is_open_there;
-            if is_open {
-                let (process, connection) = (line.process, line.there);
-                line.is_open_there = false;
-                let status = Status::new(Code::Unavailable, "the connection broke");
-                self.step_member(process, member::Input::Disconnected { connection, status });
-            }
-        }
-    }
-
-    /// A process dies; its host may, too, and then nothing says so.
-    pub(crate) fn kill(&mut self, process: usize, is_silent: bool) {
-        let incarnation = self.processes[process].incarnation;
-        if self.processes[process].member.take().is_none() {
-            return;
-        }
-        self.processes[process].waiting.clear();
-        self.attempts.retain(|(of, _)| *of != process);
-        for line in &mut self.lines {
-            if line.process == process && line.incarnation == incarnation {
-                line.is_open_there = false;
-                line.is_silent |= is_silent;
-                line.to_member.clear();
-            }
-        }
-    }
-
-    pub(crate) fn kill_scheduler(&mut self) {
-        self.scheduler = None;
-        self.oracle.scheduler_dies();
-        for line in &mut self.lines {
-            line.is_open_here = false;
-            line.to_scheduler.clear();
-        }
-    }
-
-    pub(crate) fn start_scheduler(&mut self) {
-        if self.scheduler.is_none() {
-            self.scheduler = Some(Scheduler::start(self.settings.clone()).unwrap());
-        }
     }
 
     pub(crate) fn standing(&self, process: usize) -> Option<Standing> {

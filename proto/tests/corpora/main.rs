@@ -5,6 +5,8 @@
 
 mod coordination_answers;
 mod coordination_requests;
+mod exchange_drawing;
+mod exchange_frames;
 mod graph_cleaning;
 mod graph_drawing;
 mod graph_planning;
@@ -14,6 +16,8 @@ mod wire_requests;
 
 use std::fs;
 use std::path::Path;
+
+use proptest::prelude::*;
 
 /// Runs a check over every input of its corpus, and names the one that fails. Says how many there
 /// are and in how many the check got anywhere.
@@ -48,4 +52,22 @@ fn every_request_of_the_corpus_is_taken_whole_or_refused_in_words() {
 fn every_request_of_the_corpus_to_a_namespace_is_answered_in_its_dialect() {
     let (inputs, answered) = replay("coordination_requests", coordination_requests::check);
     assert!(inputs >= 20 && answered >= 10, "{answered} of {inputs} are answered");
+}
+
+#[test]
+fn every_frame_of_the_corpus_is_read_as_it_was_written_or_refused_in_words() {
+    let (inputs, taken) = replay("exchange_frames", exchange_frames::check);
+    assert!(inputs >= 20 && taken >= 10, "{taken} of {inputs} are taken");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// The same for frames at random.
+    #[test]
+    fn frames_are_read_as_they_were_written_or_refused_in_words(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        exchange_frames::check(&bytes);
+    }
 }

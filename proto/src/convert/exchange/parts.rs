@@ -99,7 +99,8 @@ pub(super) fn status(field: Field, wire: Option<wire::ExchangeStatus>) -> Result
 
 /// A refusal as it is told: its code and its text, of which too long a one is cut.
 pub(super) fn wire_status(status: &Status) -> wire::ExchangeStatus {
-    let end = status.message.floor_char_boundary(NAME_BYTES_MAX);
+    let fits = |end: &usize| status.message.is_char_boundary(*end);
+    let end = (0..=NAME_BYTES_MAX.min(status.message.len())).rev().find(fits).unwrap_or_default();
     let message = status.message.get(..end).unwrap_or_default().to_owned();
     wire::ExchangeStatus { code: status.code.number(), message }
 }
