@@ -159,5 +159,6 @@ fn nobody_is_lost_because_the_scheduler_was_held_up() {
     world.tick();
     world.calm(300);
     assert!(world.events.iter().any(|event| matches!(event, Event::HeldUp { .. })));
-    assert_eq!(version(&world, 0), 1, "{:?}", world.events);
+    assert!(world.is_joined(0) && world.is_joined(1), "{:?}", world.events);
+    assert_eq!(version(&world, 0), 1);
 }
