@@ -234,3 +234,32 @@ fn who_was_not_told_of_a_barrier_twice_is_told_by_the_next_scheduler() {
     world.calm(200);
     assert_eq!(world.told(worker, call), &Ok(Reply::Done));
 }
+
+/// A run that was given up is back before those who know that, and waits at a barrier.
+#[test]
+fn who_turns_out_to_be_lost_waits_nowhere() {
+    let mut world = World::begun(2, 1, 1);
+    let (server, other) = (world.find(Role::Server, 0), world.find(Role::Worker, 1));
+    let given_up = world.find(Role::Worker, 0);
+    let call = world.come(given_up, Mask::WORKERS, Scope::Instance);
+    world.drain();
+    let line = world.lines.iter().position(|line| line.process == given_up).unwrap();
+    world.break_line(line);
+    // What it does to come back takes long.
+    for _ in 0..5 {
+        world.tick();
+        world.drain_to_scheduler_but_of(given_up);
+        world.drain_of(server);
+        world.drain_of(other);
+        world.now = world.now.after(Duration::from_millis(100));
+    }
+    assert_eq!(version(&world, server).get(), 2);
+    world.kill_scheduler();
+    world.start_scheduler();
+    world.drain_of(given_up);
+    let report = world.scheduler.as_ref().unwrap().report();
+    assert_eq!((report.version.get(), report.barriers.len()), (1, 1));
+    world.calm(100);
+    assert_eq!(world.scheduler.as_ref().unwrap().report().barriers, []);
+    assert_refused(&refused(&world, given_up, call), Code::Aborted, &["was given up"]);
+}

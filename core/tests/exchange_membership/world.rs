@@ -346,6 +346,17 @@ impl World {
         self.drain_if(|_, delivery| !matches!(delivery, Delivery::ToMember(_)));
     }
 
+    /// The same but of what this process says.
+    #[track_caller]
+    pub(crate) fn drain_to_scheduler_but_of(&mut self, process: usize) {
+        self.drain_if(|world, delivery| match delivery {
+            Delivery::ToScheduler(at) => {
+                world.lines[*at].process != process || !world.lines[*at].is_open_there
+            }
+            Delivery::Attempt(_) | Delivery::ToMember(_) => false,
+        });
+    }
+
     #[track_caller]
     fn drain_if(&mut self, which: impl Fn(&Self, &Delivery) -> bool) {
         for _ in 0..DELIVERIES_MAX {

@@ -73,9 +73,10 @@ impl Scheduler {
         out.push(Effect::Observe(Event::NotBegun { missing }));
     }
 
-    /// Nobody has this seat now.
+    /// Nobody has this seat now, nor waits anywhere in its name.
     pub(super) fn clear_seat(&mut self, peer: Peer) {
         self.set_contact(peer, Contact::Over);
         self.seats.remove(&peer);
+        self.meetings.leave(peer);
     }
 }
