@@ -3,8 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod bed;
 mod corpus;
 mod dice;
 mod happening;
 mod histories;
+mod losses;
 mod net;
+mod requests;
+mod waits;
