@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod answers;
+mod batches;
 mod bed;
 mod corpus;
 mod dice;
@@ -11,4 +13,6 @@ mod histories;
 mod losses;
 mod net;
 mod requests;
+mod slots;
 mod waits;
+mod words;
