@@ -82,6 +82,17 @@ fn who_gives_up_is_told_nothing_and_the_request_stays() {
 }
 
 #[test]
+fn who_waits_for_a_request_that_is_given_up_is_told() {
+    let mut bed = WorkerBed::new(Config::default(), 1);
+    bed.exchange(&[1], &[7]).unwrap();
+    let (call, _) = bed.wait(0, None, Since::Call);
+    let handler = Handler::new(0);
+    bed.step(Input::Abandon { handler });
+    assert_eq!(bed.waited(call), Some(Err(Refusal::Abandoned { handler })));
+    assert_eq!(bed.machine.report().requests, 0);
+}
+
+#[test]
 fn more_calls_than_may_wait_are_refused() {
     let mut bed = WorkerBed::new(Config { calls_max: 1, ..Config::default() }, 1);
     bed.exchange(&[1], &[7]).unwrap();

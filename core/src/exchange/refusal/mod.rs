@@ -119,6 +119,11 @@ pub enum Refusal {
     NoMembership,
     /// The process is stopping.
     Stopped,
+    /// Nobody wants to know any more how the request ends.
+    Abandoned {
+        /// The request.
+        handler: Handler,
+    },
     /// No such request, or it was waited for before.
     UnknownHandler {
         /// What was asked for.
@@ -290,7 +295,7 @@ impl Refusal {
             | Self::NotGivenOut { .. }
             | Self::AnsweredBefore { .. }
             | Self::SlotTaken { .. } => Code::FailedPrecondition,
-            Self::Stopped => Code::Cancelled,
+            Self::Stopped | Self::Abandoned { .. } => Code::Cancelled,
             Self::UnknownHandler { .. } | Self::UnknownUnit { .. } => Code::NotFound,
             Self::Late { .. } | Self::NoBatch { .. } => Code::DeadlineExceeded,
             Self::PeerLost(_) => Code::Unavailable,

@@ -169,6 +169,7 @@ fn of_waiting(refusal: &Refusal, out: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(out, "{max} calls wait already, the most there may be (calls_max)")
         }
         Refusal::NoMembership => out.write_str("it is not known yet who takes part"),
+        Refusal::Abandoned { handler } => write!(out, "handler {handler} was given up"),
         Refusal::Stopped => out.write_str("the process is stopping"),
         Refusal::UnknownHandler { handler, next } => write!(
             out,

@@ -81,7 +81,7 @@ impl<T> Batch<T> {
 
     /// Whether who waits for it can be told: nothing is awaited, and nobody writes to its memory.
     pub(in crate::exchange) const fn is_complete(&self) -> bool {
-        self.landings == 0 && (self.missing == 0 || self.failure.is_some() || self.is_abandoned)
+        self.landings == 0 && (self.missing == 0 || self.failure.is_some())
     }
 
     /// Whether what comes for it is of use.

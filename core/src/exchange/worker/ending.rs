@@ -82,6 +82,9 @@ impl<T: Clone> Worker<T> {
             return;
         };
         batch.is_abandoned = true;
+        if batch.missing > 0 && batch.failure.is_none() {
+            batch.failure = Some(Refusal::Abandoned { handler: first });
+        }
         self.send_no_more(first);
         self.settle(first, out);
     }
@@ -106,7 +109,6 @@ impl<T: Clone> Worker<T> {
 pub(super) fn result<T>(batch: &Batch<T>) -> Result<Complete, Refusal> {
     match &batch.failure {
         Some(refusal) => Err(refusal.clone()),
-        None if batch.is_abandoned => Ok(Complete::default()),
         None => Ok(Complete { missing: batch.without() }),
     }
 }

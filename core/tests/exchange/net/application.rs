@@ -90,10 +90,7 @@ impl Net {
         let Some((request, handler)) = self.request(worker, nth) else {
             return;
         };
-        // Who waits for it is told first, that it is over.
-        if self.workers[worker].waiting.values().any(|waiting| *waiting == request) {
-            return;
-        }
+        // Until what is being written to it is there, it is not over.
         let is_written = self.workers[worker].written.values().flatten().any(|at| {
             matches!(self.contents[*at as usize], Content::Pull { request: of, .. } if of == request)
         });

@@ -94,6 +94,7 @@ impl Net {
             Ok(complete) => self.completed(request, &complete),
             Err(Refusal::Late { missing, .. }) => assert!(!missing.is_empty(), "late for nothing"),
             Err(Refusal::TooManyCalls { .. }) => {}
+            Err(Refusal::Abandoned { .. }) => assert!(self.requests[request].is_over),
             Err(Refusal::UnknownHandler { .. }) => {
                 assert!(self.requests[request].is_over, "request {request} is not over");
             }
