@@ -1,17 +1,15 @@
 //! Batches: one unit of each worker, and what a batch may do without.
 
 use rondo_core::exchange::membership::State;
-use rondo_core::exchange::server::{Input, Partial, Unit};
+use rondo_core::exchange::server::{Input, Partial};
 use rondo_core::exchange::{Config, Refusal, Role, UnitHandler, WorkerRank};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
-use crate::bed::{RUN, ServerBed, changed, membership};
-
-type Told = Option<Result<Vec<Unit<u32>>, Refusal>>;
+use crate::bed::{Batch, RUN, ServerBed, changed, membership};
 
 /// Workers and first keys of a batch.
-fn of(told: Told) -> Vec<(u32, u64)> {
+fn of(told: Batch) -> Vec<(u32, u64)> {
     let units = told.expect("a batch is given out").unwrap();
     units.iter().map(|unit| (unit.worker.get(), unit.tensors[0].key.get())).collect()
 }

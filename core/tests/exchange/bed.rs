@@ -14,6 +14,9 @@ use rondo_core::exchange::{
 use rondo_core::ids::{CallId, ConnectionId, Incarnation};
 use rondo_core::time::{Duration, Time};
 
+/// What a call for a batch was told.
+pub(crate) type Batch = Option<Result<Vec<Unit<u32>>, Refusal>>;
+
 /// The run that everybody is of in the beginning.
 pub(crate) const RUN: Incarnation = Incarnation::new(70);
 
@@ -323,7 +326,7 @@ impl ServerBed {
         &mut self,
         partial: Partial,
         timeout_ms: Option<u64>,
-    ) -> (CallId, Option<Result<Vec<Unit<u32>>, Refusal>>) {
+    ) -> (CallId, Batch) {
         let call = self.call();
         let timeout = timeout_ms.map(Duration::from_millis);
         self.step(server::Input::GetBatch { call, timeout, partial });
@@ -331,7 +334,7 @@ impl ServerBed {
     }
 
     /// What a call for a batch was told, once.
-    pub(crate) fn batch(&self, call: CallId) -> Option<Result<Vec<Unit<u32>>, Refusal>> {
+    pub(crate) fn batch(&self, call: CallId) -> Batch {
         let mut told = self.told.iter().filter_map(|effect| match effect {
             server::Effect::Batch { call: of, result } if *of == call => Some(result.clone()),
             _ => None,

@@ -19,7 +19,7 @@ pub(crate) fn invariants<T: Clone>() -> [Invariant<Server<T>>; 6] {
         },
         Invariant {
             number: "X8",
-            sentence: "a worker's queue is of its requests that wait, in order; ready are those with one, and they take part",
+            sentence: "queues are of requests that wait, in order; the ready have one, and take part",
             check: queues,
         },
         Invariant {
@@ -34,7 +34,7 @@ pub(crate) fn invariants<T: Clone>() -> [Invariant<Server<T>>; 6] {
         },
         Invariant {
             number: "X11",
-            sentence: "nobody waits for a batch that can be given out, and calls with a time are known to the clock",
+            sentence: "nobody waits for a batch that can be given out, and each time has its alarm",
             check: waiting,
         },
         Invariant {

@@ -136,7 +136,7 @@ fn parts<T: Clone>(worker: &Worker<T>) -> Result<(), String> {
         let written = worker.landings.values().filter(|it| it.handler == *first).count();
         if (missing, written) != (batch.missing, batch.landings) {
             return Err(format!(
-                "request {first} awaits {missing} servers and is written to by {written}; it counts {} and {}",
+                "request {first} awaits {missing} servers is written to by {written}; counted: {} and {}",
                 batch.missing, batch.landings
             ));
         }

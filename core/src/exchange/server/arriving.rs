@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use super::machine::Server;
-use super::peer::{Arriving, Phase, Record};
+use super::peer::{Arriving, Record};
 use super::types::{Effect, Event, Landing, Place};
 use crate::exchange::ids::{Key, RequestNumber, WorkerRank};
 use crate::exchange::message::{Request, Tensor, ToWorker};
 use crate::exchange::refusal::Refusal;
-use crate::exchange::stamps::{Point, Stamps};
+use crate::exchange::stamps::Point;
 use crate::ids::ConnectionId;
 use crate::time::Time;
 
@@ -114,30 +114,17 @@ impl<T: Clone> Server<T> {
         out: &mut Vec<Effect<T>>,
     ) {
         let unit = self.next;
-        let (number, bytes, is_single) = (request.number, request.bytes(), request.is_single());
+        let number = request.number;
         let Some(peer) = self.peers.get_mut(&worker) else {
             return;
         };
-        let mut keys: Vec<Key> = request.pushes.iter().map(|push| push.key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        peer.count(bytes, &keys);
         let mut stamps = request.stamps;
         stamps.set(Point::RequestPostrecv, received);
         stamps.set(Point::RequestProcess, now);
-        let record = Record {
-            has_pushes: !request.pushes.is_empty(),
-            phase: Phase::Queued { unit, tensors: request.pushes },
-            pulls: request.pulls,
-            is_single,
-            bytes,
-            keys,
-            slots,
-            is_released: false,
-            stamps,
-        };
+        let record = Record::queued(unit, request, slots, stamps);
+        peer.count(record.bytes, &record.keys);
         if record.has_pushes
-            && !is_single
+            && !record.is_single
             && let Some(connection) = peer.connection
         {
             stamps.set(Point::ResponseStart, now);
@@ -169,17 +156,6 @@ impl<T: Clone> Server<T> {
             let message = ToWorker::Refused { number, status: status.clone() };
             out.push(Effect::Send { connection, message });
         }
-        let record = Record {
-            phase: Phase::Refused { status },
-            pulls: Vec::new(),
-            is_single: false,
-            bytes: 0,
-            keys: Vec::new(),
-            slots: Vec::new(),
-            is_released: true,
-            has_pushes: false,
-            stamps: Stamps::default(),
-        };
-        peer.records.insert(number, record);
+        peer.records.insert(number, Record::refused(status));
     }
 }

@@ -5,11 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::machine::{Due, Server};
-use super::peer::Phase;
 use super::types::{Effect, Event};
 use crate::exchange::ids::{RequestNumber, WorkerRank};
 use crate::exchange::message::{Credits, Hello, ToWorker, Welcome};
-use crate::exchange::stamps::Point;
 use crate::ids::ConnectionId;
 use crate::status::{Code, Status};
 use crate::time::Time;
@@ -68,7 +66,7 @@ impl<T: Clone> Server<T> {
         let index = membership.sizes.index(self.rank);
         if hello.index != index || worker.get() >= membership.sizes.workers {
             let text = format!(
-                "worker {worker} of index {} is none of this server's: it has index {index}, and there are {}",
+                "worker {worker} of index {} is none of this server's, which has index {index} of {}",
                 hello.index, membership.sizes
             );
             return Err((Code::InvalidArgument, text));
@@ -103,54 +101,6 @@ impl<T: Clone> Server<T> {
         let known = peer.records.keys().filter(|number| open.binary_search(number).is_err());
         let known: Vec<RequestNumber> = known.copied().collect();
         self.acknowledged(worker, &known);
-    }
-
-    /// Tells a worker all that it should know of a request that has arrived.
-    pub(super) fn tell(
-        &mut self,
-        now: Time,
-        worker: WorkerRank,
-        number: RequestNumber,
-        out: &mut Vec<Effect<T>>,
-    ) {
-        let Some(peer) = self.peers.get(&worker) else {
-            return;
-        };
-        let Some(connection) = peer.connection else {
-            return;
-        };
-        let mut say = |message| out.push(Effect::Send { connection, message });
-        let Some(record) = peer.records.get(&number) else {
-            if number <= peer.given_up {
-                let text = "the server gave the request up when it took its worker for lost";
-                return say(ToWorker::Refused {
-                    number,
-                    status: Status::new(Code::Unavailable, text),
-                });
-            }
-            // Only what owes no answer is forgotten before the worker knows.
-            let stamps = crate::exchange::stamps::Stamps::default();
-            say(ToWorker::Pushed { number, stamps });
-            return say(ToWorker::Released { number });
-        };
-        let mut stamps = record.stamps;
-        stamps.set(Point::ResponseStart, now);
-        match &record.phase {
-            Phase::Refused { status } => say(ToWorker::Refused { number, status: status.clone() }),
-            Phase::Answered { tensors } => {
-                let (tensors, stamps) = (tensors.clone(), record.stamps);
-                let answer = crate::exchange::message::Answer { number, tensors, stamps };
-                say(ToWorker::Answer(answer));
-            }
-            Phase::Queued { .. } | Phase::GivenOut { .. } => {
-                if record.has_pushes && !record.is_single {
-                    say(ToWorker::Pushed { number, stamps });
-                }
-                if record.is_released {
-                    say(ToWorker::Released { number });
-                }
-            }
-        }
     }
 
     /// A connection is over.

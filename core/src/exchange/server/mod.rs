@@ -14,6 +14,7 @@ mod releasing;
 mod report;
 mod rows;
 mod slots;
+mod telling;
 mod types;
 
 pub use machine::Server;

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::exchange::ids::{InstanceRank, Key, RequestNumber, UnitHandler, WorkerRank};
-use crate::exchange::message::{Pull, Tensor};
+use crate::exchange::message::{Pull, Request, Tensor};
 use crate::exchange::refusal::PeerLost;
 use crate::exchange::role::Role;
 use crate::exchange::stamps::Stamps;
@@ -45,6 +45,44 @@ pub(in crate::exchange) struct Record<T> {
 }
 
 impl<T> Record<T> {
+    /// A request that is taken on, of which these keys lie in slots.
+    pub(super) fn queued(
+        unit: UnitHandler,
+        request: Request<T>,
+        slots: Vec<Key>,
+        stamps: Stamps,
+    ) -> Self {
+        let mut keys: Vec<Key> = request.pushes.iter().map(|push| push.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Self {
+            is_single: request.is_single(),
+            bytes: request.bytes(),
+            has_pushes: !request.pushes.is_empty(),
+            phase: Phase::Queued { unit, tensors: request.pushes },
+            pulls: request.pulls,
+            keys,
+            slots,
+            is_released: false,
+            stamps,
+        }
+    }
+
+    /// A request that is refused.
+    pub(super) fn refused(status: Status) -> Self {
+        Self {
+            phase: Phase::Refused { status },
+            pulls: Vec::new(),
+            is_single: false,
+            bytes: 0,
+            keys: Vec::new(),
+            slots: Vec::new(),
+            is_released: true,
+            has_pushes: false,
+            stamps: Stamps::default(),
+        }
+    }
+
     /// Whether it must be answered.
     pub(in crate::exchange) const fn owes_answer(&self) -> bool {
         self.is_single || !self.pulls.is_empty()

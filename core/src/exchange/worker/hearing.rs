@@ -28,37 +28,48 @@ impl<T: Clone> Worker<T> {
         let Some(server) = self.connections.get(&connection).copied() else {
             return;
         };
-        let link = self.peers.get(&server).map(|peer| peer.link);
-        let is_ready = link == Some(Link::Ready { connection });
-        let is_greeting = link == Some(Link::Greeting { connection });
-        if !is_ready && !is_greeting {
-            return;
+        match self.peers.get(&server).map(|peer| peer.link) {
+            Some(link) if link == (Link::Ready { connection }) => {
+                self.hear_ready(now, received, (server, connection), message, out);
+            }
+            Some(link) if link == (Link::Greeting { connection }) => match message {
+                ToWorker::Welcome(welcome) => {
+                    self.welcome(now, (server, connection), &welcome, out);
+                }
+                ToWorker::Rejected(status) => self.rejected(now, server, &status.message, out),
+                _ => self.offended(now, server, "it speaks of requests before it welcomes", out),
+            },
+            _ => {}
         }
+    }
+
+    /// Takes a message about a request.
+    fn hear_ready(
+        &mut self,
+        now: Time,
+        received: Time,
+        (server, connection): (ServerRank, ConnectionId),
+        message: ToWorker<T>,
+        out: &mut Vec<Effect<T>>,
+    ) {
         match message {
-            ToWorker::Welcome(welcome) if is_greeting => {
-                self.welcome(now, (server, connection), &welcome, out);
-            }
-            ToWorker::Rejected(status) if is_greeting => {
-                self.rejected(now, server, &status.message, out);
-            }
-            ToWorker::Pushed { number, stamps } if is_ready => {
+            ToWorker::Pushed { number, stamps } => {
                 self.pushed(server, number, at_worker(stamps, received, now), out);
             }
-            ToWorker::Answer(answer) if is_ready => {
+            ToWorker::Answer(answer) => {
                 self.answered(now, received, (server, connection), answer, out);
             }
-            ToWorker::Refused { number, status } if is_ready => {
+            ToWorker::Refused { number, status } => {
                 self.refused(now, (server, number), status, out);
             }
-            ToWorker::Released { number } if is_ready => {
+            ToWorker::Released { number } => {
                 if let Some(peer) = self.peers.get_mut(&server) {
                     peer.release(number);
                 }
                 self.send_queued(now, server, out);
             }
-            _ => {
-                let what = format!("it says out of turn what belongs to another phase ({link:?})");
-                self.offended(now, server, &what, out);
+            ToWorker::Welcome(_) | ToWorker::Rejected(_) => {
+                self.offended(now, server, "it answers the greeting twice", out);
             }
         }
     }

@@ -31,9 +31,8 @@ impl<T: Clone> Worker<T> {
             }
             return out.push(Effect::Waited { call, result });
         }
-        let started = batch.started;
         let due = timeout.map(|(timeout, since)| match since {
-            Since::Request => (started.after(timeout), timeout),
+            Since::Request => (batch.started.after(timeout), timeout),
             Since::Call => (now.after(timeout), timeout),
         });
         let max = self.config.calls_max;
