@@ -66,7 +66,8 @@ impl Dice<'_> {
                 Happening::Register { server, worker, sizes: self.byte() }
             }
             36..48 => Happening::Deliver { nth: self.byte(), times: self.byte() },
-            48 | 49 => Happening::Connect,
+            48 => Happening::Connect,
+            49 => Happening::Again { nth: self.byte(), which: self.byte() },
             50 | 51 => Happening::News { process: self.byte() },
             52..56 => Happening::Pass { millis: WAITS_MS[usize::from(self.byte()) % 7] },
             _ if !breaks => Happening::Connect,

@@ -8,23 +8,76 @@ use crate::net::{Net, Setup};
 /// Something that happens. What is counted is counted round among what there is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Happening {
-    Ask { worker: u8, pushes: u8, pulls: u8, sizes: u8 },
-    Wait { worker: u8, request: u8, timeout: u8 },
-    Abandon { worker: u8, request: u8 },
-    CancelWait { worker: u8 },
-    GetBatch { server: u8, how: u8, timeout: u8 },
-    Respond { server: u8, unit: u8 },
-    Release { server: u8, unit: u8 },
-    Register { server: u8, worker: u8, sizes: u8 },
-    Deliver { nth: u8, times: u8 },
+    Ask {
+        worker: u8,
+        pushes: u8,
+        pulls: u8,
+        sizes: u8,
+    },
+    Wait {
+        worker: u8,
+        request: u8,
+        timeout: u8,
+    },
+    Abandon {
+        worker: u8,
+        request: u8,
+    },
+    CancelWait {
+        worker: u8,
+    },
+    GetBatch {
+        server: u8,
+        how: u8,
+        timeout: u8,
+    },
+    Respond {
+        server: u8,
+        unit: u8,
+    },
+    Release {
+        server: u8,
+        unit: u8,
+    },
+    Register {
+        server: u8,
+        worker: u8,
+        sizes: u8,
+    },
+    Deliver {
+        nth: u8,
+        times: u8,
+    },
+    /// A message about requests arrives once more.
+    Again {
+        nth: u8,
+        which: u8,
+    },
     Connect,
-    News { process: u8 },
-    Break { nth: u8, arrive: u8 },
-    Cut { pair: u8, is_cut: bool },
-    Crash { process: u8 },
-    Gone { process: u8, has_left: bool },
-    Return { process: u8 },
-    Pass { millis: u64 },
+    News {
+        process: u8,
+    },
+    Break {
+        nth: u8,
+        arrive: u8,
+    },
+    Cut {
+        pair: u8,
+        is_cut: bool,
+    },
+    Crash {
+        process: u8,
+    },
+    Gone {
+        process: u8,
+        has_left: bool,
+    },
+    Return {
+        process: u8,
+    },
+    Pass {
+        millis: u64,
+    },
 }
 
 /// How long nothing else happens, in milliseconds.
@@ -68,6 +121,7 @@ fn happen(net: &mut Net, happening: Happening) {
                 net.deliver(nth.into());
             }
         }
+        Happening::Again { nth, which } => net.repeat(nth.into(), which.into()),
         Happening::Connect => net.connect(),
         Happening::News { process } => net.hear_news(process.into()),
         Happening::Break { nth, arrive } => net.break_one(nth.into(), arrive.into()),

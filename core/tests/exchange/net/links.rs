@@ -27,7 +27,19 @@ pub(crate) struct Link {
     up_lands: Option<server::Landing<u32>>,
     down_lands: Option<worker::Landing<u32>>,
     is_over: bool,
+    /// The last messages about requests that arrived.
+    arrived: VecDeque<Arrived>,
 }
+
+/// Something that has arrived, and may do so again.
+#[derive(Clone)]
+enum Arrived {
+    Up(ToServer<u32>),
+    Down(ToWorker<u32>),
+}
+
+/// So many of them may.
+const ARRIVED_MAX: usize = 6;
 
 impl Net {
     /// One of the connections that workers want is made, or not.
@@ -57,6 +69,7 @@ impl Net {
             up_lands: None,
             down_lands: None,
             is_over: false,
+            arrived: VecDeque::new(),
         };
         self.links.insert(number, link);
         let (connection, incarnation) = (ConnectionId::new(number), of_server);
@@ -119,6 +132,30 @@ impl Net {
         true
     }
 
+    /// One of the last messages of a connection that stands arrives once more.
+    pub(crate) fn repeat(&mut self, nth: usize, which: usize) {
+        let whole: Vec<u64> =
+            self.links.iter().filter(|(_, link)| !link.is_over).map(|(id, _)| *id).collect();
+        let Some(id) = whole.get(nth % whole.len().max(1)) else {
+            return;
+        };
+        let (link, connection, received) = (&self.links[id], ConnectionId::new(*id), self.now);
+        let is_read = link.up_lands.is_some() || link.down_lands.is_some();
+        let Some(arrived) = link.arrived.get(which % ARRIVED_MAX).filter(|_| !is_read).cloned()
+        else {
+            return;
+        };
+        let (worker, server) = (link.worker, link.server);
+        match arrived {
+            Arrived::Up(message) => {
+                self.tell_server(server, server::Input::Message { connection, received, message });
+            }
+            Arrived::Down(message) => {
+                self.tell_worker(worker, worker::Input::Message { connection, received, message });
+            }
+        }
+    }
+
     fn deliver_up(&mut self, connection: u64) {
         let link = self.links.get_mut(&connection).unwrap();
         let (nth, run) = (link.server, link.of_server);
@@ -137,6 +174,11 @@ impl Net {
         let (item, lands) = (link.up.pop_front().unwrap(), link.up_lands.take());
         if !lives {
             return;
+        }
+        if let Item::Message(message @ (ToServer::Request(_) | ToServer::Acknowledge { .. })) =
+            &item
+        {
+            link.has_arrived(Arrived::Up(message.clone()));
         }
         let received = self.now;
         match item {
@@ -229,6 +271,10 @@ impl Net {
         if !lives {
             return;
         }
+        match &item {
+            Item::End | Item::Message(ToWorker::Welcome(_) | ToWorker::Rejected(_)) => {}
+            Item::Message(message) => link.has_arrived(Arrived::Down(message.clone())),
+        }
         self.workers[nth].written.remove(&connection);
         let received = self.now;
         let input = match item {
@@ -253,6 +299,11 @@ fn read(answer: Answer<u32>, landing: Option<worker::Landing<u32>>) -> Answer<u3
 }
 
 impl Link {
+    fn has_arrived(&mut self, arrived: Arrived) {
+        self.arrived.push_front(arrived);
+        self.arrived.truncate(ARRIVED_MAX);
+    }
+
     fn is_done(&self) -> bool {
         self.is_over && self.up.is_empty() && self.down.is_empty()
     }
