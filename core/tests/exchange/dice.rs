@@ -39,6 +39,7 @@ impl Dice<'_> {
             policy,
             key_credits: u32::from(how / 4 % 2) + 1,
             batch_fails_on_loss: how / 8 % 2 == 0,
+            has_slots: how / 64 % 2 == 1,
             breaks: how / 16 % 4 != 0,
         }
     }

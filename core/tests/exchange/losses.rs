@@ -160,6 +160,21 @@ fn requests_may_wait_for_the_run_that_takes_a_lost_servers_rank() {
 }
 
 #[test]
+fn a_new_run_is_connected_to_when_nothing_is_read_from_the_old_one_any_more() {
+    let timeout = Duration::from_millis(5_000);
+    let mut bed = WorkerBed::new(with(Policy::WaitForReturn { timeout }), 1);
+    bed.exchange(&[1], &[7]).unwrap();
+    bed.machine.land(connection(0), number(1), &[tensor(7, 0)]);
+    server_is(&mut bed, 2, 0, 71, State::Up);
+    bed.pass(1_000);
+    let connects = |effect: &Effect<u32>| matches!(effect, Effect::Connect { .. });
+    assert!(!bed.told.iter().any(connects), "the old run's answer is still being written");
+    bed.break_off(0);
+    bed.pass(500);
+    assert!(bed.told.iter().any(connects));
+}
+
+#[test]
 fn requests_that_wait_for_a_return_fail_when_nobody_returns() {
     let timeout = Duration::from_millis(5_000);
     let mut bed = WorkerBed::new(with(Policy::WaitForReturn { timeout }), 1);

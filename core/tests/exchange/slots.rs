@@ -71,6 +71,20 @@ fn what_is_larger_than_its_slot_is_refused_by_name_and_size() {
 }
 
 #[test]
+fn a_refusal_is_kept_until_the_worker_knows() {
+    let mut bed = ServerBed::new(Config::default(), 1);
+    bed.register(7, &[(0, 1)]).unwrap();
+    bed.request(0, 1, &[1], 1);
+    bed.break_off(0);
+    bed.told.clear();
+    bed.join(0, RUN.get(), &[1]);
+    let said = bed.said(0);
+    assert!(matches!(said[..], [ToWorker::Welcome(_), ToWorker::Refused { .. }]), "{said:?}");
+    bed.hear(0, ToServer::Acknowledge { numbers: vec![number(1)] });
+    assert_eq!(bed.machine.report().kept, 0);
+}
+
+#[test]
 fn a_slot_is_not_replaced_while_it_is_read() {
     let mut bed = ServerBed::new(Config::default(), 1);
     bed.register(8, &[(0, 1)]).unwrap();

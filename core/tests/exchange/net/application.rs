@@ -175,7 +175,8 @@ impl Net {
         let owes_answer = single || pulls > 0;
         let held = Held { pushes, pulls, pull_bytes, owes_answer, is_read: true };
         server.held.insert(unit.handler, held);
-        server.last_unit = Some(unit.handler);
+        let before = server.last_unit.insert(worker, unit.handler);
+        assert!(before.is_none_or(|before| before < unit.handler), "units of {worker} in order");
     }
 
     /// The application answers one of the units it has, by what it was made of.
@@ -237,6 +238,17 @@ impl Net {
             Err(Refusal::SlotTaken { .. } | Refusal::TooManySlots { .. }) => {}
             Err(refusal) => panic!("{refusal}"),
         }
+    }
+
+    /// A server registers slots for all keys of all workers, large enough for whatever is pushed.
+    pub(super) fn register_all(&mut self, nth: usize) {
+        let (buffer, call) = (self.memory(Content::Buffer), self.call());
+        let workers = (0..u32::try_from(self.setup.workers).unwrap()).map(WorkerRank::new);
+        let slots = workers.flat_map(|worker| (0..3).map(move |of| (worker, key(of))));
+        let (workers, keys): (Vec<WorkerRank>, Vec<Key>) = slots.unzip();
+        let bytes = 21 * keys.len() as u64;
+        let input = server::Input::RegisterBuffer { call, buffer, bytes, workers, keys };
+        self.tell_server(nth, input);
     }
 
     /// A server registers slots for two keys of a worker.

@@ -260,6 +260,9 @@ impl Net {
             let landing = machine.land(id, answer.number, &answer.tensors);
             if let worker::Landing::At(at) = &landing {
                 assert_eq!(at.len(), answer.tensors.len(), "each tensor has a place");
+                let others = self.workers[nth].written.values().flatten();
+                let is_written = |to: &u32| at.contains(to);
+                assert!(!others.into_iter().any(is_written), "{at:?} are written twice at once");
                 self.workers[nth].written.insert(connection, at.clone());
             }
             let link = self.links.get_mut(&connection).unwrap();

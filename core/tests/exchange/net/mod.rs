@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) key_credits: u32,
     pub(crate) batch_fails_on_loss: bool,
+    /// Whether servers have slots for all keys of all workers from the beginning.
+    pub(crate) has_slots: bool,
     /// Whether connections may break, and who is away may be taken for lost.
     pub(crate) breaks: bool,
 }
@@ -60,7 +62,8 @@ pub(crate) struct ServerSide {
     pub(crate) news: VecDeque<Membership>,
     pub(crate) waiting: BTreeMap<CallId, server::Partial>,
     pub(crate) held: BTreeMap<UnitHandler, Held>,
-    pub(crate) last_unit: Option<UnitHandler>,
+    /// The last unit of each worker that was given out.
+    pub(crate) last_unit: BTreeMap<usize, UnitHandler>,
     /// Which tensor lies in each slot.
     pub(crate) slots: BTreeMap<(u32, u64), u32>,
     /// Slots that are being written, by connection.
@@ -109,7 +112,7 @@ impl Net {
             handlers_max: 10,
             calls_max: 6,
             traces_max: 4,
-            slots_max: 5,
+            slots_max: 10,
             reconnect_grace: Duration::from_secs(if setup.breaks { 2 } else { 3_600 }),
             ..Config::default()
         };
@@ -164,7 +167,7 @@ impl Net {
             news: VecDeque::new(),
             waiting: BTreeMap::new(),
             held: BTreeMap::new(),
-            last_unit: None,
+            last_unit: BTreeMap::new(),
             slots: BTreeMap::new(),
             written: BTreeMap::new(),
             up: BTreeSet::new(),
@@ -191,6 +194,9 @@ impl Net {
         let machine = Server::start(self.config.clone(), rank, side.incarnation);
         side.machine = Some(machine.unwrap());
         self.servers[nth] = side;
+        if self.setup.has_slots {
+            self.register_all(nth);
+        }
     }
 
     pub(crate) fn call(&mut self) -> CallId {
@@ -221,6 +227,7 @@ impl Net {
         for effect in effects {
             self.server_wants(nth, effect);
         }
+        self.nobody_waits_for_the_lost(nth);
     }
 
     fn worker_wants(&mut self, nth: usize, effect: worker::Effect<u32>) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rondo_core::exchange::server::Partial;
 use rondo_core::exchange::worker::Complete;
 use rondo_core::exchange::{Handler, Policy, Refusal};
 use rondo_core::ids::{CallId, Incarnation};
@@ -118,6 +119,16 @@ impl Net {
             assert!(is_filled || missing.contains(&server), "request {nth} lacks tensor {index}");
         }
         request.is_over = true;
+    }
+
+    /// A batch of all cannot come when one is lost; who wants one is told, if that is how it is to be.
+    pub(super) fn nobody_waits_for_the_lost(&self, nth: usize) {
+        let server = &self.servers[nth];
+        let is_lost = !server.runs.is_empty() && server.up.len() < self.setup.workers;
+        if self.setup.batch_fails_on_loss && is_lost {
+            let mut waiting = server.waiting.values();
+            assert!(waiting.all(|partial| *partial != Partial::Never), "for a worker that is lost");
+        }
     }
 
     /// Who was told that a request is over may use its memory.
