@@ -1,5 +1,9 @@
 //! A server's side of the exchange: units of each worker in queues of their own, batches of one unit of
 //! each, answers kept until they have arrived, and the memory where pushes land.
+//!
+//! A driver that sees the beginning of a request asks [`Server::land`] where its tensors go, reads them
+//! there, and hands the request in with those payloads; if they have no place it drops them and says so
+//! ([`Input::NotTaken`]). It reports each connection's end when nothing is read from it any more.
 
 mod answering;
 mod arriving;

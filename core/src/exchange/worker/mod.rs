@@ -1,5 +1,9 @@
 //! A worker's side of the exchange: requests by handlers, sent to all servers as these have room for
 //! them; answers, to where they are to go; who waits, and what becomes of it when a server is lost.
+//!
+//! A driver that sees the beginning of an answer asks [`Worker::land`] where its tensors go, reads them
+//! there, and hands the answer in with those payloads. It reports each connection's end when nothing is
+//! read from it any more, not before: until then nobody is told that memory is free which may be written.
 
 mod asking;
 mod batch;
