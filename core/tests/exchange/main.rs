@@ -8,6 +8,7 @@ mod batches;
 mod bed;
 mod corpus;
 mod dice;
+mod groups;
 mod happening;
 mod histories;
 mod losses;
