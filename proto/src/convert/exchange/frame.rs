@@ -5,6 +5,7 @@ use prost::Message;
 use rondo_core::exchange::message::Tensor;
 use rondo_core::status::{Code, Status};
 
+use super::items;
 use crate::admin as wire;
 use crate::convert::check::message;
 
@@ -94,6 +95,7 @@ impl FrameHead {
 
 /// The message in a header that was read.
 pub(super) fn kind(header: &Bytes) -> Result<wire::exchange_frame::Kind, Status> {
+    items::check(header)?;
     let frame: wire::ExchangeFrame = message("ExchangeFrame", header)?;
     frame.kind.ok_or_else(|| {
         let text =

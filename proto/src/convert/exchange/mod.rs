@@ -8,6 +8,7 @@
 //! [`attach_to_worker`].
 
 mod frame;
+mod items;
 mod members;
 mod parts;
 mod payloads;

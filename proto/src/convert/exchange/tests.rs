@@ -268,3 +268,47 @@ fn a_frame_byte_for_byte() {
     encode_to_worker(&message, Body::Follows, &LIMITS, &mut out).unwrap();
     assert_eq!(out, [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x42, 3, 0x08, 0xac, 0x02]);
 }
+
+/// Two bytes each on the wire, and many times that in memory.
+#[test]
+fn a_header_of_many_empty_parts_is_refused_before_it_is_decoded() {
+    let many = 1 << 20;
+    let mut members = membership(&[]);
+    members.members = vec![wire::ExchangeMember::default(); many];
+    let mut one = membership(&[(4, 0)]);
+    one.members[0].addresses = vec![String::new(); many];
+    let tensors = vec![wire::ExchangeTensor::default(); many];
+    let known = Some(members.clone());
+    for kind in [
+        Kind::Membership(members),
+        Kind::Membership(one),
+        Kind::Register(wire::ExchangeRegister { known: known.clone(), ..register() }),
+        Kind::Assigned(wire::ExchangeAssigned { membership: known, ..assigned() }),
+        Kind::Request(wire::ExchangeRequest { pulls: tensors.clone(), ..Default::default() }),
+        Kind::Answer(wire::ExchangeAnswer { tensors, ..Default::default() }),
+    ] {
+        for status in refusals(kind) {
+            let status = status.expect("it is taken");
+            assert_eq!(status.code, Code::ResourceExhausted);
+            assert!(status.message.contains("524288"), "{status}");
+        }
+    }
+}
+
+/// A membership of as many processes as there may be is none of these.
+#[test]
+fn a_membership_of_all_that_there_may_be_passes() {
+    let count = 1 << 16;
+    let sizes = wire::ExchangeSizes { workers: count, servers: 1, group: 1 };
+    let members = (0..count).map(|rank| wire::ExchangeMember {
+        addresses: vec!["tcp://10.0.0.1:40000".into(), "unix:///tmp/socket".into()],
+        host: "a host that is like any other".into(),
+        ..member(4, rank)
+    });
+    let members = members.collect();
+    assert_taken(Kind::Membership(wire::ExchangeMembership {
+        version: 1,
+        sizes: Some(sizes),
+        members,
+    }));
+}
