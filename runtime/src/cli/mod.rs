@@ -5,6 +5,7 @@ mod bench;
 mod coordination_args;
 mod dataset;
 mod demo;
+mod exchange;
 mod exit;
 mod journal;
 mod journal_compact;
@@ -46,6 +47,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use bench::BenchCommand;
 use dataset::DatasetCommand;
 use demo::DemoArgs;
+use exchange::ExchangeCommand;
 use exit::{Exit, Failure};
 use journal::JournalCommand;
 use layers::Settings;
@@ -98,6 +100,9 @@ enum Command {
     /// their elements. SIGTERM or SIGINT stops it once what it has taken is handed out; a second one
     /// stops it at once. Settings are taken as `rondo serve` takes them.
     Worker(Box<WorkerArgs>),
+    /// Run a process of an exchange of tensors between workers and servers
+    #[command(subcommand)]
+    Exchange(ExchangeCommand),
     /// Show what a running server does
     Status(StatusArgs),
     /// Say why a job is not moving: who is missing, since when, where, and who waits
@@ -136,6 +141,7 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
         Ok((Cli { command: Command::Relay(args) }, _)) => relay::relay(&args),
         Ok((Cli { command: Command::Worker(args) }, _)) => worker::worker(&args),
+        Ok((Cli { command: Command::Exchange(command) }, _)) => exchange::exchange(&command),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),

@@ -60,7 +60,8 @@ impl Scheduler {
         let mut address = String::new();
         let engine = Engine::start(
             vec![Arc::new(Tcp { limits })],
-            links_max.saturating_add(1),
+            // Processes that connect again have two for a while.
+            links_max.saturating_mul(2),
             Clock::start(),
             Duration::ZERO,
             |links| {

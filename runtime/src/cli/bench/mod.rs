@@ -7,6 +7,9 @@ mod coordination_speech;
 mod coordination_workload;
 mod dispatcher;
 mod etcd;
+mod exchange;
+mod exchange_figures;
+mod exchange_peer;
 mod figures;
 mod graph;
 mod load;
@@ -31,6 +34,7 @@ use clap::Subcommand;
 
 use self::coordination::CoordinationArgs;
 use self::dispatcher::DispatcherArgs;
+use self::exchange::ExchangeArgs;
 use self::read::ReadArgs;
 use self::rendezvous::RendezvousArgs;
 use super::exit::Failure;
@@ -66,6 +70,12 @@ pub(super) enum BenchCommand {
     /// beside bare calls, large ones four at once beside a bare connection and, if a Python with
     /// TensorFlow is named, beside two of TensorFlow's own workers.
     Rendezvous(RendezvousArgs),
+
+    /// Measure how fast tensors are pushed and pulled between processes
+    ///
+    /// Starts workers and servers as processes of their own, beside threads that send as many bytes over
+    /// a bare connection and copy as many in memory.
+    Exchange(Box<ExchangeArgs>),
 }
 
 /// Measures, and prints what was found.
@@ -75,5 +85,6 @@ pub(super) fn bench(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Coordination(args) => coordination::run(args),
         BenchCommand::Read(args) => read::run(args),
         BenchCommand::Rendezvous(args) => rendezvous::run(args),
+        BenchCommand::Exchange(args) => exchange::run(args),
     }
 }
