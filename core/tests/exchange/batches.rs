@@ -177,6 +177,8 @@ fn more_calls_than_may_wait_are_refused_and_who_waits_at_the_end_is_told() {
     let (call, _) = bed.get_batch(Partial::Never, None);
     let (_, told) = bed.get_batch(Partial::Never, None);
     assert_eq!(told, Some(Err(Refusal::TooManyCalls { max: 1 })));
+    let (_, told) = bed.get_batch(Partial::AtDeadline, Some(0));
+    assert!(matches!(told, Some(Err(Refusal::NoBatch { .. }))), "who does not wait is not refused");
     bed.step(Input::Stop);
     assert_eq!(bed.batch(call), Some(Err(Refusal::Stopped)));
     let (_, told) = bed.get_batch(Partial::Never, None);

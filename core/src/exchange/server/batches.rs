@@ -29,7 +29,8 @@ impl<T: Clone> Server<T> {
         partial: Partial,
         out: &mut Vec<Effect<T>>,
     ) {
-        let refusal = match self.parked.len() >= self.config.calls_max {
+        let waits = !self.can_serve(partial) && timeout != Some(Duration::ZERO);
+        let refusal = match waits && self.parked.len() >= self.config.calls_max {
             _ if self.is_stopped => Some(Refusal::Stopped),
             true => Some(Refusal::TooManyCalls { max: self.config.calls_max }),
             false => None,
