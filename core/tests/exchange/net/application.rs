@@ -173,7 +173,8 @@ impl Net {
         let (single, pulls) = (pushes.len() + unit.pulls.len() == 1, unit.pulls.len());
         let pull_bytes = unit.pulls.iter().map(|pull| pull.info.bytes()).collect();
         let owes_answer = single || pulls > 0;
-        let held = Held { pushes, pulls, pull_bytes, owes_answer, is_read: true };
+        let slots = pushes.iter().filter_map(|push| server.in_slot.get(push).copied()).collect();
+        let held = Held { pushes, slots, pulls, pull_bytes, owes_answer, is_read: true };
         server.held.insert(unit.handler, held);
         let before = server.last_unit.insert(worker, unit.handler);
         assert!(before.is_none_or(|before| before < unit.handler), "units of {worker} in order");

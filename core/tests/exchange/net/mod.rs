@@ -49,6 +49,8 @@ pub(crate) struct WorkerSide {
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) pushes: Vec<u32>,
+    /// Slots that they lie in.
+    pub(crate) slots: Vec<(u32, u64)>,
     pub(crate) pulls: usize,
     pub(crate) pull_bytes: Vec<u64>,
     pub(crate) owes_answer: bool,

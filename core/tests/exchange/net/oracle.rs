@@ -147,10 +147,7 @@ impl Net {
     pub(super) fn begins_to_write(&mut self, nth: usize, connection: u64, slots: &[(u32, u64)]) {
         let server = &mut self.servers[nth];
         for slot in slots {
-            let is_read = |held: &super::Held| {
-                let in_it = |push: &u32| server.in_slot.get(push) == Some(slot);
-                held.is_read && held.pushes.iter().any(in_it)
-            };
+            let is_read = |held: &super::Held| held.is_read && held.slots.contains(slot);
             assert!(!server.held.values().any(is_read), "{slot:?} is read and written");
             let others = server.written.values().flatten();
             assert!(!others.into_iter().any(|other| other == slot), "{slot:?} is written twice");
