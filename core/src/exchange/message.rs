@@ -67,6 +67,9 @@ pub struct Hello {
     pub version: MembershipVersion,
     /// The run of the server that it means; another one is of no use to it.
     pub server: Incarnation,
+    /// Counts the connections of its run to that run, from 1. One that was begun before another that was
+    /// heard of is of no use: what it says is past.
+    pub attempt: u64,
     /// Requests to that run of which it does not know yet that they are over, in ascending order. What
     /// is kept of others is not needed any more.
     pub open: Vec<RequestNumber>,

@@ -1,14 +1,15 @@
 //! Answers: to what, how often, how large, and how long they are kept.
 
 use rondo_core::exchange::membership::State;
-use rondo_core::exchange::message::{Answer, ToServer, ToWorker};
+use rondo_core::exchange::message::{Answer, Hello, ToServer, ToWorker};
 use rondo_core::exchange::server::{Answering, Effect, Event, Input, RowsOf};
 use rondo_core::exchange::{
-    Config, Key, Point, Refusal, Role, ScalarType, TensorInfo, UnitHandler,
+    Config, InstanceIndex, Key, MembershipVersion, Point, Refusal, Role, ScalarType, TensorInfo,
+    UnitHandler, WorkerRank,
 };
 use rondo_core::status::{Code, Status};
 
-use crate::bed::{RUN, ServerBed, changed, info, membership, number, request};
+use crate::bed::{RUN, ServerBed, changed, connection, info, membership, number, request};
 
 fn unit(handler: u64) -> UnitHandler {
     UnitHandler::new(handler)
@@ -146,6 +147,36 @@ fn what_a_worker_does_not_name_as_open_it_has() {
 }
 
 #[test]
+fn a_greeting_that_comes_late_undoes_nothing() {
+    let mut bed = ServerBed::new(Config::default(), 1);
+    bed.request(0, 1, &[1], 1);
+    bed.take();
+    bed.respond(0, &[8]).unwrap();
+    let hello = Hello {
+        worker: WorkerRank::new(0),
+        index: InstanceIndex::new(0),
+        incarnation: RUN,
+        version: MembershipVersion::new(1),
+        server: RUN,
+        attempt: 0,
+        open: Vec::new(),
+    };
+    // It was said on a connection that was given up before the present one was made.
+    let (connection, received) = (connection(5), bed.now);
+    let message = ToServer::Hello(hello);
+    bed.told.clear();
+    bed.step(Input::Message { connection, received, message });
+    let says = |it: &Effect<u32>| match it {
+        Effect::Send { connection: to, message: ToWorker::Rejected(status) } => {
+            *to == connection && status.code == Code::Aborted
+        }
+        _ => false,
+    };
+    assert!(bed.told.iter().any(says), "{:?}", bed.told);
+    assert_eq!((bed.machine.report().kept, bed.machine.report().connected), (1, 1));
+}
+
+#[test]
 fn a_unit_answered_while_its_worker_is_away_is_answered_when_it_is_back() {
     let mut bed = ServerBed::new(Config::default(), 1);
     bed.request(0, 1, &[1], 1);
@@ -176,7 +207,7 @@ fn a_request_out_of_turn_ends_its_connection() {
     bed.hear(0, ToServer::Request(request(2, &[1], 1)));
     let complains = |it: &Effect<u32>| matches!(it, Effect::Observe(Event::Protocol { .. }));
     assert!(bed.told.iter().any(complains));
-    assert!(bed.told.contains(&Effect::Close { connection: crate::bed::connection(0) }));
+    assert!(bed.told.contains(&Effect::Close { connection: connection(0) }));
     assert_eq!(bed.machine.report().queued, 0);
 }
 
@@ -223,7 +254,7 @@ fn who_is_not_a_member_is_rejected() {
     };
     assert_eq!(status.code, Code::Unavailable);
     assert!(status.message.contains("worker 0 does not take part as run 71"), "{status}");
-    assert!(bed.told.contains(&Effect::Close { connection: crate::bed::connection(0) }));
+    assert!(bed.told.contains(&Effect::Close { connection: connection(0) }));
 }
 
 fn rows(unit: u64, first: u64, rows: u64) -> RowsOf {

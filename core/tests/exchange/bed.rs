@@ -243,6 +243,8 @@ pub(crate) struct ServerBed {
     pub(crate) machine: Server<u32>,
     pub(crate) now: Time,
     pub(crate) told: Vec<server::Effect<u32>>,
+    /// Greetings so far.
+    pub(crate) attempts: u64,
     calls: u64,
 }
 
@@ -251,7 +253,7 @@ impl ServerBed {
     pub(crate) fn new(config: Config, workers: u32) -> Self {
         let machine = Server::start(config, InstanceRank::new(0), RUN).unwrap();
         let now = Time::from_millis(1_000);
-        let mut bed = Self { machine, now, told: Vec::new(), calls: 0 };
+        let mut bed = Self { machine, now, told: Vec::new(), attempts: 0, calls: 0 };
         bed.step(server::Input::Membership(membership(1, workers, 1)));
         (0..workers).for_each(|worker| bed.join(worker, RUN.get(), &[]));
         bed.told.clear();
@@ -265,12 +267,14 @@ impl ServerBed {
 
     /// A worker introduces itself, and says which requests are open.
     pub(crate) fn join(&mut self, worker: u32, run: u64, open: &[u64]) {
+        self.attempts += 1;
         let hello = Hello {
             worker: WorkerRank::new(worker),
             index: InstanceIndex::new(0),
             incarnation: Incarnation::new(run),
             version: MembershipVersion::new(1),
             server: RUN,
+            attempt: self.attempts,
             open: open.iter().copied().map(number).collect(),
         };
         self.hear(worker, ToServer::Hello(hello));

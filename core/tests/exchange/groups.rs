@@ -53,6 +53,7 @@ fn a_worker_talks_to_the_process_of_its_index_in_each_group_of_servers() {
         incarnation: run,
         version: MembershipVersion::new(1),
         server: incarnation,
+        attempt: 1,
         open: Vec::new(),
     };
     let message = ToServer::Hello(hello);
@@ -74,6 +75,7 @@ fn a_server_serves_the_workers_of_its_index_by_the_rank_of_their_group() {
             incarnation: Incarnation::new(run),
             version: MembershipVersion::new(1),
             server: Incarnation::new(71),
+            attempt: 1,
             open: Vec::new(),
         };
         let (connection, received) = (connection(greeted), Time::ZERO);

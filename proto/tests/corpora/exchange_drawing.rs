@@ -150,6 +150,7 @@ impl Dice<'_> {
                     incarnation: self.incarnation(),
                     version: self.version(),
                     server: self.incarnation(),
+                    attempt: u64::from(self.byte()),
                     open,
                 })
             }

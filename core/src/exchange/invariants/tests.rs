@@ -181,6 +181,7 @@ fn server() -> Server<u8> {
         incarnation: Incarnation::new(7),
         version: MembershipVersion::new(1),
         server: Incarnation::new(7),
+        attempt: 1,
         open: Vec::new(),
     };
     let mut step = |input| it.step(NOW, input, &mut Vec::new());

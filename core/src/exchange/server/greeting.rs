@@ -36,6 +36,7 @@ impl<T: Clone> Server<T> {
             out.push(Effect::Close { connection: before });
         }
         peer.lost = None;
+        peer.attempt = hello.attempt;
         let (received, incarnation) = (peer.received, peer.incarnation);
         self.connections.insert(connection, worker);
         self.up.insert(worker);
@@ -82,7 +83,13 @@ impl<T: Clone> Server<T> {
             return Err((Code::InvalidArgument, text));
         }
         match self.peers.get(&worker) {
-            Some(peer) if peer.incarnation == run && peer.is_member => Ok(()),
+            Some(peer) if peer.incarnation == run && peer.is_member => {
+                // A greeting that was on its way for long must not undo a later one.
+                let (attempt, latest) = (hello.attempt, peer.attempt);
+                let text =
+                    format!("connection {attempt} of run {run} comes after connection {latest}");
+                (attempt > latest).then_some(()).ok_or((Code::Aborted, text))
+            }
             _ => {
                 let text = format!(
                     "worker {worker} does not take part as run {run} in membership {}, the latest known",

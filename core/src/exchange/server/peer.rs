@@ -106,6 +106,8 @@ pub(in crate::exchange) struct Peer<T> {
     /// Whether the scheduler says that it takes part.
     pub(in crate::exchange) is_member: bool,
     pub(in crate::exchange) connection: Option<ConnectionId>,
+    /// Which of its connections that is, or was.
+    pub(in crate::exchange) attempt: u64,
     /// Since when there is no connection, after there was one.
     pub(in crate::exchange) down: Option<Time>,
     /// Why it is lost, if it is.
@@ -130,6 +132,7 @@ impl<T> Peer<T> {
             incarnation,
             is_member: true,
             connection: None,
+            attempt: 0,
             down: None,
             lost: None,
             received: RequestNumber::new(0),

@@ -146,6 +146,7 @@ impl<T: Clone> Worker<T> {
             return;
         };
         peer.link = Link::Greeting { connection };
+        peer.greetings = peer.greetings.saturating_add(1);
         // Whatever is not in the list is acknowledged by that.
         peer.acknowledge.clear();
         let hello = Hello {
@@ -154,6 +155,7 @@ impl<T: Clone> Worker<T> {
             incarnation: self.incarnation,
             version: membership.version,
             server: incarnation,
+            attempt: peer.greetings,
             open: peer.open.keys().copied().collect(),
         };
         out.push(Effect::Send { connection, message: ToServer::Hello(hello) });

@@ -54,6 +54,8 @@ pub(in crate::exchange) struct Peer {
     pub(in crate::exchange) link: Link,
     /// Since when requests do not pass.
     pub(in crate::exchange) down: Option<Time>,
+    /// Greetings of this run of it.
+    pub(in crate::exchange) greetings: u64,
     /// Attempts to connect since then.
     pub(in crate::exchange) attempts: u32,
     /// What the server allows; as it said last.
@@ -83,6 +85,7 @@ impl Peer {
             lost: None,
             link: Link::Idle,
             down: None,
+            greetings: 0,
             attempts: 0,
             credits: Credits { requests: 0, bytes: 0, per_key: 0 },
             queue: BTreeSet::new(),

@@ -63,6 +63,7 @@ fn decode_hello(wire: wire::ExchangeHello) -> Result<Hello, Status> {
         incarnation: Incarnation::new(wire.incarnation),
         version: MembershipVersion::new(wire.version),
         server: Incarnation::new(wire.server),
+        attempt: wire.attempt,
         open,
     })
 }
@@ -107,6 +108,7 @@ pub fn encode_to_server<T>(
             version: hello.version.get(),
             server: hello.server.get(),
             open: wire_numbers(&hello.open),
+            attempt: hello.attempt,
         }),
         ToServer::Request(request) => Kind::Request(wire::ExchangeRequest {
             number: request.number.get(),
