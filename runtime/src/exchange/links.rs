@@ -169,11 +169,6 @@ impl Links {
         self.all.get(&id).map_or_else(|| "no link".into(), |entry| entry.link.describe())
     }
 
-    /// Bytes that are still to leave, over all links.
-    pub(super) fn unsent_bytes(&self) -> u64 {
-        self.all.values().map(|entry| entry.link.unsent_bytes()).sum()
-    }
-
     /// Sees to what an event says; the link that may have something to read.
     pub(super) fn happened(&mut self, event: &Event) -> Option<LinkId> {
         let Token(token) = event.token();

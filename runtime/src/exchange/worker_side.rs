@@ -113,11 +113,6 @@ impl WorkerSide {
         }
     }
 
-    /// Whether a link is one of these.
-    pub(super) fn has(&self, link: LinkId) -> bool {
-        self.links.contains_key(&link)
-    }
-
     pub(super) fn opened(&mut self, now: Time, link: LinkId, links: &mut Links) {
         let Some(end) = self.links.get_mut(&link) else { return };
         let connection = ConnectionId::new(self.next);
