@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::super::exit::Failure;
 use super::exchange_figures;
-use super::exchange_peer::{Found, PeerArgs, Way};
+use super::exchange_peer::{Found, Way};
 use super::output::Output;
 use super::read::rate;
 use super::rendezvous::other;
@@ -39,10 +39,6 @@ pub(in crate::cli) struct ExchangeArgs {
     /// Form of the figures
     #[arg(long, short, value_name = "FORM", default_value = "table")]
     output: Output,
-
-    /// What a process of the measurement does
-    #[command(flatten)]
-    pub(super) peer: Option<PeerArgs>,
 }
 
 /// What each round brought.
@@ -86,9 +82,6 @@ struct Case {
 
 /// Measures, and prints what was found.
 pub(super) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
-    if let Some(peer) = &args.peer {
-        return super::exchange_peer::run(peer);
-    }
     let mut rounds = Rounds::default();
     for _ in 0..args.rounds {
         rounds.add(args)?;
@@ -191,7 +184,7 @@ impl Case {
             Way::Shm => "shm",
         };
         let mut command = Command::new(std::env::current_exe().map_err(other)?);
-        command.args(["bench", "exchange"]).stdout(Stdio::piped()).stdin(Stdio::null());
+        command.args(["bench", "exchange-peer"]).stdout(Stdio::piped()).stdin(Stdio::null());
         let mut set = |name: &str, value: String| {
             command.arg(format!("--{name}={value}"));
         };

@@ -39,32 +39,32 @@ pub(super) enum Way {
 /// What a process does.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct PeerArgs {
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) part: Part,
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) rank: u32,
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) workers: u32,
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) servers: u32,
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) scheduler: String,
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) way: Way,
     /// Bytes that are pushed to each server in a request.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) push_bytes: usize,
     /// Bytes that are pulled from each.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) pull_bytes: usize,
     /// Requests.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) count: u32,
     /// Requests that are under way at once.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) ahead: u32,
     /// Microseconds to look for what is waited for before sleeping.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     pub(super) spin_us: u64,
 }
 

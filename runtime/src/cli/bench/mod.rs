@@ -35,6 +35,7 @@ use clap::Subcommand;
 use self::coordination::CoordinationArgs;
 use self::dispatcher::DispatcherArgs;
 use self::exchange::ExchangeArgs;
+use self::exchange_peer::PeerArgs;
 use self::read::ReadArgs;
 use self::rendezvous::RendezvousArgs;
 use super::exit::Failure;
@@ -75,7 +76,11 @@ pub(super) enum BenchCommand {
     ///
     /// Starts workers and servers as processes of their own, beside threads that send as many bytes over
     /// a bare connection and copy as many in memory.
-    Exchange(Box<ExchangeArgs>),
+    Exchange(ExchangeArgs),
+
+    /// A process of an exchange that is measured
+    #[command(hide = true)]
+    ExchangePeer(PeerArgs),
 }
 
 /// Measures, and prints what was found.
@@ -86,5 +91,6 @@ pub(super) fn bench(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Read(args) => read::run(args),
         BenchCommand::Rendezvous(args) => rendezvous::run(args),
         BenchCommand::Exchange(args) => exchange::run(args),
+        BenchCommand::ExchangePeer(args) => exchange_peer::run(args),
     }
 }
