@@ -1,0 +1,184 @@
+"""A dataset of Rondo's for torch's DataLoader. Importing this imports torch.
+
+    from rondo.torch import IterableDataset
+
+    dataset = IterableDataset("10.0.0.7:5050", "quakes", job="train")
+    for step, batch in enumerate(torch.utils.data.DataLoader(dataset, batch_size=32)):
+        ...
+        if step % 1000 == 0:
+            torch.save({"model": model.state_dict(), "data": dataset.state_dict(f"step-{step}")}, path)
+
+The reader reads ahead by itself, on threads that Python's lock does not hold up: a DataLoader needs no workers
+(`num_workers=0`) for that. With workers each opens a reader of the same job: they share the data, and every
+record comes to exactly one of them; but then what is on the way in the DataLoader's queues counts as
+consumed, so no position is exact, and `state_dict` refuses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.utils.data
+
+from rondo import _rondo
+from rondo.errors import FailedPrecondition, InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["IterableDataset"]
+
+_VERSION = 1
+
+
+class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    """The records of a dataset, each a dict; with `batches`, what is delivered at once, a dict of tensors.
+
+    `transform` is called with each. `settings` are those of `rondo.Reader`, without those that say how
+    records are acknowledged. The job needs a name for `state_dict`.
+    """
+
+    def __init__(
+        self,
+        dispatcher: str,
+        dataset: str,
+        *,
+        job: str | None = None,
+        batches: bool = False,
+        transform: Callable[[dict[str, Any]], Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        for name in ("acknowledge_by_hand", "resume"):
+            if name in settings:
+                raise InvalidArgument(f"{name} is the dataset's own matter: use its state_dict")
+        self.dispatcher = dispatcher
+        self.dataset = dataset
+        self.job = job
+        self.batches = batches
+        self.transform = transform
+        self.settings = settings
+        self._reading: _Reading | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        reading = _Reading(self)
+        self._reading = reading
+        return reading.all()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A process that is started with it reads by itself.
+        return dict(self.__dict__, _reading=None)
+
+    def state_dict(self, name: str | None = None) -> dict[str, Any]:
+        """Saves a position of the job: exactly what this dataset has yielded is behind it.
+
+        The name is the job's with the number of records, unless one is given; it stays until
+        `rondo.delete_position` or the same name again. Of a job with several readers all save under one name:
+        the last has everything.
+        """
+        if self.job is None:
+            raise FailedPrecondition("a job without a name has no position: give job=")
+        if torch.utils.data.get_worker_info() is not None:
+            raise FailedPrecondition(
+                "a worker of a DataLoader knows not what the trainer has consumed: use num_workers=0, "
+                "the reader reads ahead by itself"
+            )
+        reading = self._reading
+        if reading is None:
+            raise FailedPrecondition(
+                "nothing was read in this process; with num_workers > 0 the workers read, and no position is exact"
+            )
+        name = name if name is not None else f"{self.job}-{reading.consumed}"
+        reading.checkpoint(self, name, self.job)
+        return {"version": _VERSION, "position": name, "job": self.job, "dataset": self.dataset}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes the job back to a saved position: the next iteration begins there.
+
+        What readers of the job read now ends, so of several processes one does this, before the others begin.
+        """
+        if state.get("version") != _VERSION:
+            raise InvalidArgument(f"the state has version {state.get('version')!r}: {_VERSION} is known")
+        if state["dataset"] != self.dataset:
+            raise InvalidArgument(f"the state is of the dataset {state['dataset']!r}, this is {self.dataset!r}")
+        if self.job is None:
+            raise FailedPrecondition("a job without a name has no position: give job=")
+        self._reading = None
+        _rondo.restore_position(self.dispatcher, state["position"], self.job)
+
+
+class _Reading:
+    """One iteration: how far what was yielded goes."""
+
+    def __init__(self, dataset: IterableDataset) -> None:
+        settings = dict(dataset.settings, job=dataset.job, acknowledge_by_hand=True)
+        self.reader = _rondo.Reader(dataset.dispatcher, dataset.dataset, **settings)
+        self.consumed = 0
+        self._batches = dataset.batches
+        self._transform = dataset.transform
+        self._is_closed = False
+        # What was delivered last, and how many records of it were yielded.
+        self._delivery: _rondo.Records | None = None
+        self._yielded = 0
+
+    def all(self) -> Iterator[Any]:
+        try:
+            for delivery in self.reader:
+                yield from self._whole(delivery) if self._batches else self._single(delivery)
+        finally:
+            # Who breaks off has consumed what was yielded.
+            self._acknowledge()
+            self.reader.close()
+            self._is_closed = True
+
+    def checkpoint(self, dataset: IterableDataset, name: str, job: str) -> None:
+        if self._is_closed:
+            _rondo.save_position(dataset.dispatcher, name, job)
+            return
+        self._acknowledge()
+        self.reader.checkpoint(name)
+
+    def _whole(self, delivery: _rondo.Records | _rondo.Element) -> Iterator[Any]:
+        count = 1 if isinstance(delivery, _rondo.Element) else len(delivery)
+        self._began(delivery, count)
+        yield self._transformed(_tensors(_value(delivery)))
+        self._acknowledge()
+
+    def _single(self, delivery: _rondo.Records | _rondo.Element) -> Iterator[Any]:
+        if isinstance(delivery, _rondo.Element):
+            yield from self._whole(delivery)
+            return
+        self._began(delivery, 0)
+        for row in delivery.rows():
+            self._yielded += 1
+            self.consumed += 1
+            yield self._transformed(row)
+        self._acknowledge()
+
+    def _began(self, delivery: _rondo.Records | _rondo.Element, yielded: int) -> None:
+        self._delivery = delivery if isinstance(delivery, _rondo.Records) else None
+        self._yielded = yielded
+        self.consumed += yielded
+
+    def _acknowledge(self) -> None:
+        if self._delivery is not None:
+            self.reader.acknowledge(self._delivery, self._yielded)
+
+    def _transformed(self, value: Any) -> Any:
+        return value if self._transform is None else self._transform(value)
+
+
+def _value(delivery: _rondo.Records | _rondo.Element) -> Any:
+    return delivery.value if isinstance(delivery, _rondo.Element) else delivery.numpy()
+
+
+def _tensors(value: Any) -> Any:
+    """The same with tensors instead of arrays of numbers, in memory of their own: torch may write to them."""
+    if isinstance(value, dict):
+        return {name: _tensors(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_tensors(member) for member in value]
+    if getattr(value, "dtype", None) is not None and value.dtype != object:
+        return torch.from_numpy(value.copy())
+    return value.tolist() if hasattr(value, "tolist") else value

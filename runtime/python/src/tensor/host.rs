@@ -1,0 +1,269 @@
+//! Memory of ours, as tensors that others see where it lies.
+
+use std::alloc::{self, Layout};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+use rondo::tensor::ALIGNMENT;
+use rondo_core::exchange::{ScalarType, TensorInfo};
+use rondo_core::status::{Code, Status};
+
+use super::{dlpack, formats};
+use crate::error::raised;
+
+/// Memory of the host that somebody has, for as long as this lives.
+///
+/// # Safety
+/// There are `length` bytes at `pointer`, of which no reference of Rust's exists while others may see them,
+/// unless it is not writable.
+pub(crate) unsafe trait HostMemory: Send + Sync {
+    /// Its first byte; not null.
+    fn pointer(&self) -> *mut u8;
+    /// How many bytes there are.
+    fn length(&self) -> usize;
+    /// Whether others may write to it.
+    fn is_writable(&self) -> bool;
+}
+
+/// A tensor in memory of Rondo's, which NumPy, torch and whoever knows DLPack see where it lies.
+#[pyclass(frozen, module = "rondo.tensors")]
+pub(crate) struct HostTensor {
+    memory: Arc<dyn HostMemory>,
+    info: TensorInfo,
+}
+
+impl HostTensor {
+    /// A tensor in this memory.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the memory is not as large as the tensor.
+    pub(crate) fn new(memory: Arc<dyn HostMemory>, info: TensorInfo) -> Result<Self, Status> {
+        let (found, wanted) = (memory.length(), info.bytes());
+        if found as u64 == wanted {
+            return Ok(Self { memory, info });
+        }
+        let (dtype, shape) = (info.dtype(), info.shape());
+        let text = format!("a tensor of {dtype} and the shape {shape:?} has {wanted} bytes, not {found}");
+        Err(Status::new(Code::InvalidArgument, text))
+    }
+
+    /// A tensor in bytes that are shared, and so never written to.
+    ///
+    /// # Errors
+    /// As [`HostTensor::new`], and when there is no such tensor.
+    pub(crate) fn shared(bytes: Bytes, dtype: ScalarType, shape: &[i64]) -> Result<Self, Status> {
+        let info = TensorInfo::new(dtype, shape);
+        let info = info.map_err(|error| Status::new(Code::InvalidArgument, error.to_string()))?;
+        Self::new(Arc::new(Shared(bytes)), info)
+    }
+
+    /// Bytes, one after the other.
+    pub(crate) fn of_bytes(py: Python<'_>, bytes: Bytes) -> PyResult<Self> {
+        let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        Self::shared(bytes, ScalarType::Byte, &[length]).map_err(|status| raised(py, &status))
+    }
+
+    /// A tensor of zeros, aligned for whoever computes on it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when there is no memory for it.
+    pub(crate) fn zeros(info: TensorInfo) -> Result<Self, Status> {
+        let length = usize::try_from(info.bytes()).ok();
+        let owned = length.and_then(Owned::zeros).ok_or_else(|| {
+            let text = format!("no {} bytes of memory for a tensor", info.bytes());
+            Status::new(Code::ResourceExhausted, text)
+        })?;
+        Self::new(Arc::new(owned), info)
+    }
+
+    /// As an array of NumPy's.
+    pub(crate) fn numpy_of<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Self::numpy(&Bound::new(py, self)?)
+    }
+}
+
+#[pymethods]
+impl HostTensor {
+    /// The address of the first byte.
+    #[getter]
+    fn pointer(&self) -> usize {
+        self.memory.pointer().addr()
+    }
+
+    /// Bytes of all values.
+    #[getter]
+    const fn nbytes(&self) -> u64 {
+        self.info.bytes()
+    }
+
+    /// The values' type by torch's name, such as "float32".
+    #[getter]
+    const fn dtype(&self) -> &'static str {
+        self.info.dtype().name()
+    }
+
+    /// The sizes, from the outermost to the innermost.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.info.shape())
+    }
+
+    /// Whether it may be written to.
+    #[getter]
+    fn writable(&self) -> bool {
+        self.memory.is_writable()
+    }
+
+    /// For NumPy, which sees values whose type it does not have as integers.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dtype = self.info.dtype();
+        let typestr = formats::typestr_of(dtype).or_else(|| formats::typestr_of(formats::carrier(dtype)));
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("shape", self.shape(py)?)?;
+        interface.set_item("typestr", typestr)?;
+        interface.set_item("data", (self.pointer(), !self.memory.is_writable()))?;
+        Ok(interface)
+    }
+
+    /// An array of NumPy's in the same memory; of a type of ml_dtypes' where NumPy has none.
+    fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let (py, dtype) = (slf.py(), slf.get().info.dtype());
+        let array = ASARRAY.import(py, "numpy", "asarray")?.call1((slf,))?;
+        if formats::typestr_of(dtype).is_some() {
+            return Ok(array);
+        }
+        let kind = py.import("ml_dtypes")?.getattr(dtype.name())?;
+        array.call_method1("view", (kind,))
+    }
+
+    /// A tensor of torch's in the same memory.
+    fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let torch = py.import("torch")?;
+        let dtype = self.info.dtype();
+        // Old releases of torch know fewer types in DLPack than they have.
+        let carrier = formats::carrier(dtype);
+        let given = self.capsule(py, carrier, false)?;
+        let tensor = torch.getattr("utils")?.getattr("dlpack")?.call_method1("from_dlpack", (given,))?;
+        if carrier == dtype {
+            return Ok(tensor);
+        }
+        tensor.call_method1("view", (torch.getattr(dtype.name())?,))
+    }
+
+    /// For whoever knows DLPack.
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // The host's memory has no streams.
+        let _ = stream;
+        if dl_device.is_some_and(|(kind, _)| kind != dlpack::DEVICE_CPU) || copy == Some(true) {
+            let text = "memory of the host is given where it lies, not copied nor on another device";
+            return Err(pyo3::exceptions::PyBufferError::new_err(text));
+        }
+        self.capsule(py, self.info.dtype(), max_version.is_some_and(|(major, _)| major >= 1))
+    }
+
+    /// For whoever knows DLPack.
+    #[expect(clippy::unused_self, reason = "a method in Python")]
+    const fn __dlpack_device__(&self) -> (i32, i32) {
+        (dlpack::DEVICE_CPU, 0)
+    }
+
+    fn __repr__(&self) -> String {
+        let (dtype, shape) = (self.info.dtype(), self.info.shape());
+        format!("<rondo.tensors.HostTensor {dtype} {shape:?}>")
+    }
+}
+
+impl HostTensor {
+    fn capsule<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: ScalarType,
+        is_versioned: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let known = formats::dlpack_of(dtype).ok_or_else(|| {
+            pyo3::exceptions::PyBufferError::new_err(format!("DLPack has no values of {dtype}"))
+        })?;
+        dlpack::capsule(py, &self.memory, known, self.info.shape(), is_versioned)
+    }
+}
+
+/// Bytes that somebody else may have too.
+struct Shared(Bytes);
+
+// SAFETY: the bytes stay where they are as long as this has them, and are not written to.
+unsafe impl HostMemory for Shared {
+    fn pointer(&self) -> *mut u8 {
+        self.0.as_ptr().cast_mut()
+    }
+
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_writable(&self) -> bool {
+        false
+    }
+}
+
+/// Memory that is nobody else's.
+struct Owned {
+    pointer: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Owned {
+    /// Zeros; `None` when there is no memory.
+    fn zeros(length: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(length, ALIGNMENT).ok()?;
+        if length == 0 {
+            return Some(Self { pointer: NonNull::dangling(), layout });
+        }
+        // SAFETY: the layout has bytes.
+        let pointer = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
+        Some(Self { pointer, layout })
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if self.layout.size() > 0 {
+            // SAFETY: it was allocated with this layout.
+            unsafe { alloc::dealloc(self.pointer.as_ptr(), self.layout) }
+        }
+    }
+}
+
+// SAFETY: the memory is reached through the pointer alone, by whoever is given it.
+unsafe impl Send for Owned {}
+// SAFETY: as above.
+unsafe impl Sync for Owned {}
+
+// SAFETY: the memory is there until this is dropped, and nothing here refers to it.
+unsafe impl HostMemory for Owned {
+    fn pointer(&self) -> *mut u8 {
+        self.pointer.as_ptr()
+    }
+
+    fn length(&self) -> usize {
+        self.layout.size()
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
