@@ -12,6 +12,7 @@ use rondo::tensor::ALIGNMENT;
 use rondo_core::exchange::{ScalarType, TensorInfo};
 use rondo_core::status::{Code, Status};
 
+use super::view::{Device, Said};
 use super::{dlpack, formats};
 use crate::error::raised;
 
@@ -78,6 +79,20 @@ impl HostTensor {
             Status::new(Code::ResourceExhausted, text)
         })?;
         Self::new(Arc::new(owned), info)
+    }
+
+    /// What is to be said of it; `this` is the same in Python.
+    pub(super) fn said(&self, this: &Bound<'_, PyAny>) -> Said {
+        Said {
+            pointer: self.pointer(),
+            dtype: self.info.dtype(),
+            shape: self.info.shape().to_vec(),
+            strides: None,
+            device: Device::Cpu,
+            stream: None,
+            is_writable: self.memory.is_writable(),
+            owner: this.clone().unbind(),
+        }
     }
 
     /// As an array of NumPy's.

@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use rondo_core::exchange::{ScalarType, TensorInfo};
 
 use super::error::Place;
+use super::host::HostTensor;
 use super::{dlpack, numpy, torch};
 
 /// Where a tensor's values lie.
@@ -69,7 +70,9 @@ impl TensorView {
     /// one, or of too many dimensions.
     pub(crate) fn take(tensor: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<Self> {
         let py = tensor.py();
-        let said = if let Some(said) = torch::said(tensor, place)? {
+        let said = if let Ok(ours) = tensor.cast::<HostTensor>() {
+            ours.get().said(tensor)
+        } else if let Some(said) = torch::said(tensor, place)? {
             said
         } else if let Some(said) = numpy::said(tensor, place)? {
             said
