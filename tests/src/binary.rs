@@ -64,7 +64,7 @@ fn executable(messages: &str) -> Option<PathBuf> {
 
 /// The target directory the test lies in, if a cargo started now would choose another one (because
 /// `--target-dir` was given on the command line, which no environment variable repeats).
-fn foreign_target(test: &Path) -> Option<PathBuf> {
+pub(crate) fn foreign_target(test: &Path) -> Option<PathBuf> {
     let output = cargo().args(["metadata", "--no-deps", "--format-version=1"]).output().ok()?;
     let metadata: Value = serde_json::from_slice(&output.stdout).ok()?;
     let usual = ["target_directory", "build_directory"];

@@ -24,6 +24,7 @@ pub mod neighbour;
 pub mod peer;
 pub mod process;
 pub mod python;
+pub mod python_module;
 pub mod random;
 pub mod records;
 pub mod relay;

@@ -12,6 +12,29 @@ import torch
 
 from rondo.errors import Code, RondoError
 
+__all__ = [
+    "Agent",
+    "Changes",
+    "Element",
+    "HostTensor",
+    "JobState",
+    "KeyChange",
+    "Progress",
+    "Reader",
+    "Records",
+    "TaskState",
+    "TensorInfo",
+    "Watch",
+    "__version__",
+    "delete_position",
+    "describe",
+    "describe_all",
+    "restore_position",
+    "save_position",
+    "tobytes",
+    "zeros",
+]
+
 __version__: Final[str]
 
 _State = Literal["uninitialized", "disconnected", "running", "error"]
@@ -204,8 +227,8 @@ class Records:
     @property
     def origins(self) -> list[tuple[int, int, int]]: ...
     def __len__(self) -> int: ...
-    def __getitem__(self, name: str) -> numpy.ndarray[Any, Any] | dict[str, Any]: ...
-    def __contains__(self, name: str) -> bool: ...
+    def __getitem__(self, key: str, /) -> numpy.ndarray[Any, Any] | dict[str, Any]: ...
+    def __contains__(self, key: str, /) -> bool: ...
     def numpy(self) -> dict[str, Any]: ...
     def rows(self) -> list[dict[str, Any]]: ...
     def to_arrow(self) -> pyarrow.RecordBatch: ...

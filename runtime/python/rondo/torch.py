@@ -32,7 +32,7 @@ __all__ = ["IterableDataset"]
 _VERSION = 1
 
 
-class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore
     """The records of a dataset, each a dict; with `batches`, what is delivered at once, a dict of tensors.
 
     `transform` is called with each. `settings` are those of `rondo.Reader`, without those that say how

@@ -51,7 +51,9 @@ pub(crate) fn code(value: &Bound<'_, PyAny>) -> PyResult<Code> {
     static NUMBER_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
     let number = match value.cast::<PyString>() {
-        Ok(name) => NUMBER_OF.import(py, "rondo.errors", "_code_number")?.call1((name,))?.extract()?,
+        Ok(name) => {
+            NUMBER_OF.import(py, "rondo.errors", "_code_number")?.call1((name,))?.extract()?
+        }
         Err(_) => value.extract::<i32>()?,
     };
     Code::of_number(number)

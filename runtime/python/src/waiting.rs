@@ -83,7 +83,9 @@ impl Opened {
         }
         Err(unfit(
             py,
-            format!("the {what} was opened in process {opened}, and this is process {here}: open it here"),
+            format!(
+                "the {what} was opened in process {opened}, and this is process {here}: open it here"
+            ),
         ))
     }
 }

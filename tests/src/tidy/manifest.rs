@@ -4,21 +4,23 @@ use super::Violation;
 use super::tree::Manifest;
 
 /// A crate of the house and the crates of the house it may depend on.
-const DIRECTIONS: [(&str, &[&str]); 8] = [
+const DIRECTIONS: [(&str, &[&str]); 9] = [
     ("core", &[]),
     ("proto", &["rondo-core"]),
     ("runtime", &["rondo-core", "rondo-proto", "rondo-data"]),
     ("runtime/data", &["rondo-core", "rondo-proto"]),
+    ("runtime/python", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
     ("runtime/torch", &["rondo-core"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
     ("tests", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
     ("fuzz", &["rondo-core", "rondo-data", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
-const HOUSE: [&str; 8] = [
+const HOUSE: [&str; 9] = [
     "rondo-core",
     "rondo-proto",
     "rondo-data",
+    "rondo-python",
     "rondo-torch",
     "rondo",
     "rondo-sim",

@@ -16,7 +16,13 @@ use crate::waiting::wait_for;
 impl Agent {
     /// Puts a key, there or not. With lease it dies with this task. Returns the change's revision.
     #[pyo3(signature = (key, value, *, lease = false))]
-    fn set(&self, py: Python<'_>, key: &str, value: &Bound<'_, PyAny>, lease: bool) -> PyResult<u64> {
+    fn set(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        value: &Bound<'_, PyAny>,
+        lease: bool,
+    ) -> PyResult<u64> {
         self.put(py, key, value, PutCondition::Always, lease)
     }
 

@@ -79,7 +79,7 @@ impl Agent {
     }
 
     /// Waits until all tasks have said which devices they have, and says so for this one.
-    #[pyo3(signature = (devices = Vec::new()))]
+    #[pyo3(signature = (devices = Vec::new()), text_signature = "($self, devices=())")]
     fn wait_for_all_tasks(&self, py: Python<'_>, devices: Vec<Vec<u8>>) -> PyResult<()> {
         let inner = self.inner(py)?;
         let devices: Vec<Bytes> = devices.into_iter().map(Bytes::from).collect();
@@ -102,7 +102,7 @@ impl Agent {
     }
 
     /// Waits until the job's tasks stand otherwise than in this version, -1 for none, and says how.
-    #[pyo3(signature = (after = -1))]
+    #[pyo3(signature = (after = -1), text_signature = "($self, after=-1)")]
     fn job_state(&self, py: Python<'_>, after: i64) -> PyResult<JobState> {
         let inner = self.inner(py)?;
         let status = wait_for(py, inner.watch_job_state(after))?;

@@ -143,7 +143,8 @@ impl HostTensor {
     /// A tensor that was read, where its values lie if they are aligned there.
     pub(super) fn of_read(py: Python<'_>, tensor: &Tensor) -> PyResult<Self> {
         let buffer = TensorBuffer::of(tensor).aligned_for(tensor.dtype());
-        let shape = tensor.shape().sizes().iter().map(|size| i64::try_from(*size).unwrap_or(i64::MAX));
+        let shape =
+            tensor.shape().sizes().iter().map(|size| i64::try_from(*size).unwrap_or(i64::MAX));
         let shape: Vec<i64> = shape.collect();
         Self::shared(buffer.bytes().clone(), scalar_type(tensor.dtype()), &shape)
             .map_err(|status| raised(py, &status))

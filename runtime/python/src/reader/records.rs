@@ -36,7 +36,8 @@ impl Records {
     fn place(&self, name: &str) -> PyResult<usize> {
         let schema = self.records.schema_ref();
         schema.index_of(name).map_err(|_| {
-            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let names: Vec<&str> =
+                schema.fields().iter().map(|field| field.name().as_str()).collect();
             PyKeyError::new_err(format!("no column {name:?}: there are {}", names.join(", ")))
         })
     }

@@ -83,7 +83,12 @@ fn set(
         }
         "worker_patience" => builder.worker_patience(seconds(py, keyword, value.extract()?)?),
         "message_bytes_max" => builder.message_bytes_max(value.extract()?),
-        _ => return Err(invalid(py, format!("a reader has no setting {keyword:?}: it has {KEYWORDS}"))),
+        _ => {
+            return Err(invalid(
+                py,
+                format!("a reader has no setting {keyword:?}: it has {KEYWORDS}"),
+            ));
+        }
     })
 }
 

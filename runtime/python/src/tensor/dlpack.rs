@@ -89,7 +89,9 @@ pub(super) fn said(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<Opti
         DEVICE_CPU | DEVICE_CUDA_HOST => (Device::Cpu, None),
         DEVICE_CUDA => (Device::Cuda(number), Some(DEFAULT_STREAM)),
         other => {
-            let what = format!("a tensor on device {other} of DLPack: CPUs ({DEVICE_CPU}) and CUDA ({DEVICE_CUDA}) are exchanged");
+            let what = format!(
+                "a tensor on device {other} of DLPack: CPUs ({DEVICE_CPU}) and CUDA ({DEVICE_CUDA}) are exchanged"
+            );
             return Err(place.refused(py, what));
         }
     };

@@ -48,7 +48,8 @@ impl HostTensor {
             return Ok(Self { memory, info });
         }
         let (dtype, shape) = (info.dtype(), info.shape());
-        let text = format!("a tensor of {dtype} and the shape {shape:?} has {wanted} bytes, not {found}");
+        let text =
+            format!("a tensor of {dtype} and the shape {shape:?} has {wanted} bytes, not {found}");
         Err(Status::new(Code::InvalidArgument, text))
     }
 
@@ -137,7 +138,8 @@ impl HostTensor {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dtype = self.info.dtype();
-        let typestr = formats::typestr_of(dtype).or_else(|| formats::typestr_of(formats::carrier(dtype)));
+        let typestr =
+            formats::typestr_of(dtype).or_else(|| formats::typestr_of(formats::carrier(dtype)));
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("shape", self.shape(py)?)?;
@@ -165,7 +167,8 @@ impl HostTensor {
         // Old releases of torch know fewer types in DLPack than they have.
         let carrier = formats::carrier(dtype);
         let given = self.capsule(py, carrier, false)?;
-        let tensor = torch.getattr("utils")?.getattr("dlpack")?.call_method1("from_dlpack", (given,))?;
+        let tensor =
+            torch.getattr("utils")?.getattr("dlpack")?.call_method1("from_dlpack", (given,))?;
         if carrier == dtype {
             return Ok(tensor);
         }
@@ -185,7 +188,8 @@ impl HostTensor {
         // The host's memory has no streams.
         let _ = stream;
         if dl_device.is_some_and(|(kind, _)| kind != dlpack::DEVICE_CPU) || copy == Some(true) {
-            let text = "memory of the host is given where it lies, not copied nor on another device";
+            let text =
+                "memory of the host is given where it lies, not copied nor on another device";
             return Err(pyo3::exceptions::PyBufferError::new_err(text));
         }
         self.capsule(py, self.info.dtype(), max_version.is_some_and(|(major, _)| major >= 1))

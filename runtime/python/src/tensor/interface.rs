@@ -62,7 +62,11 @@ impl TensorInfo {
 /// writable, not be received into.
 #[pyfunction]
 #[pyo3(signature = (tensor, *, name = "tensor", writable = false))]
-pub(super) fn describe(tensor: &Bound<'_, PyAny>, name: &str, writable: bool) -> PyResult<TensorInfo> {
+pub(super) fn describe(
+    tensor: &Bound<'_, PyAny>,
+    name: &str,
+    writable: bool,
+) -> PyResult<TensorInfo> {
     let (py, place) = (tensor.py(), Place { argument: name, index: None });
     let view = TensorView::take(tensor, place)?;
     if writable {
@@ -99,7 +103,10 @@ pub(super) fn tobytes<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
         Some(bytes) => Ok(PyBytes::new(py, bytes)),
         None => {
             let device = view.device;
-            Err(place.refused(py, format!("a tensor on {device}: its bytes are not in the host's memory")))
+            Err(place.refused(
+                py,
+                format!("a tensor on {device}: its bytes are not in the host's memory"),
+            ))
         }
     }
 }

@@ -65,5 +65,7 @@ fn dtype_of(
 
 fn wanted<'py>(interface: &Bound<'py, PyDict>, key: &str) -> PyResult<Bound<'py, PyAny>> {
     let found = interface.get_item(key)?;
-    found.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(format!("__array_interface__ without {key}")))
+    found.ok_or_else(|| {
+        pyo3::exceptions::PyKeyError::new_err(format!("__array_interface__ without {key}"))
+    })
 }

@@ -37,7 +37,9 @@ pub(super) fn said(tensor: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<Opti
     }
     for (is, resolve) in [("is_conj", "resolve_conj"), ("is_neg", "resolve_neg")] {
         if tensor.call_method0(is)?.is_truthy()? {
-            let what = format!("{described} is a lazy view of other values: give what {resolve}() makes of it");
+            let what = format!(
+                "{described} is a lazy view of other values: give what {resolve}() makes of it"
+            );
             return Err(place.refused(py, what));
         }
     }
