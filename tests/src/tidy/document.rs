@@ -5,7 +5,7 @@ use super::source::{Kind, Source, Token};
 use super::tree::Text;
 
 const DOCUMENT: &str = "docs/architecture.md";
-const ROOMS: [&str; 4] = ["core", "proto", "runtime", "runtime/data"];
+const ROOMS: [&str; 5] = ["core", "proto", "runtime", "runtime/data", "runtime/python"];
 
 /// Checks the document against the crates' roots.
 pub(super) fn check(texts: &[Text]) -> Vec<Violation> {
