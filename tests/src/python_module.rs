@@ -19,8 +19,8 @@ const ENVIRONMENT: Environment = Environment {
 
 /// A Python with what the module is built and tested with, or `None` after saying why there is none.
 ///
-/// `RONDO_MODULE_PYTHON` names one to use, such as one with torch; else an environment is made once, below the
-/// target directory, from the pinned requirements. With `RONDO_PYTHON_REQUIRED` set, none is a failure.
+/// `RONDO_MODULE_PYTHON` names one to use, such as one with torch; else an environment is made once, below
+/// the target directory, from the pinned requirements. With `RONDO_PYTHON_REQUIRED` set, none is a failure.
 ///
 /// # Panics
 /// When there is none but it is required.
@@ -65,6 +65,7 @@ fn carried_out(command: &mut Command, python: &Path) -> (bool, String) {
     let beside = python.parent().map(Path::to_path_buf);
     let path = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths(beside.into_iter().chain(env::split_paths(&path))).expect("a path");
+    binary::without_package(command);
     let output = command.env("PATH", path).output().expect("Python runs");
     let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
     (output.status.success(), said.concat())

@@ -6,12 +6,13 @@
     for step, batch in enumerate(torch.utils.data.DataLoader(dataset, batch_size=32)):
         ...
         if step % 1000 == 0:
-            torch.save({"model": model.state_dict(), "data": dataset.state_dict(f"step-{step}")}, path)
+            data = dataset.state_dict(f"step-{step}")
+            torch.save({"model": model.state_dict(), "data": data}, path)
 
-The reader reads ahead by itself, on threads that Python's lock does not hold up: a DataLoader needs no workers
-(`num_workers=0`) for that. With workers each opens a reader of the same job: they share the data, and every
-record comes to exactly one of them; but then what is on the way in the DataLoader's queues counts as
-consumed, so no position is exact, and `state_dict` refuses.
+The reader reads ahead by itself, on threads that Python's lock does not hold up: a DataLoader needs no
+workers (`num_workers=0`) for that. With workers each opens a reader of the same job: they share the data,
+and every record comes to exactly one of them; but then what is on the way in the DataLoader's queues
+counts as consumed, so no position is exact, and `state_dict` refuses.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore
         reading = self._reading
         if reading is None:
             raise FailedPrecondition(
-                "nothing was read in this process; with num_workers > 0 the workers read, and no position is exact"
+                "nothing was read in this process; with num_workers > 0 the workers read, and no position "
+                "is exact"
             )
         name = name if name is not None else f"{self.job}-{reading.consumed}"
         reading.checkpoint(self, name, self.job)
@@ -101,7 +103,9 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore
         if state.get("version") != _VERSION:
             raise InvalidArgument(f"the state has version {state.get('version')!r}: {_VERSION} is known")
         if state["dataset"] != self.dataset:
-            raise InvalidArgument(f"the state is of the dataset {state['dataset']!r}, this is {self.dataset!r}")
+            raise InvalidArgument(
+                f"the state is of the dataset {state['dataset']!r}, this is {self.dataset!r}"
+            )
         if self.job is None:
             raise FailedPrecondition("a job without a name has no position: give job=")
         self._reading = None

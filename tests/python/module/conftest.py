@@ -1,6 +1,7 @@
 """A real server and workers for the tests of the module `rondo`.
 
-`RONDO_BIN` names the binary. `python -m pytest tests/python/module` runs them under a Python that has the module.
+`RONDO_BIN` names the binary. `python -m pytest tests/python/module` runs them under a Python that has the
+module.
 """
 import itertools
 import os

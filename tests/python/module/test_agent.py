@@ -154,7 +154,8 @@ def test_a_server_that_is_not_there_is_unavailable():
     assert "127.0.0.1:1" in str(caught.value) or "register" in str(caught.value).lower()
 
 
-@pytest.mark.parametrize("wait", ["agent.get('never')", "agent.barrier('never', 600)", "list(agent.watch('never'))"])
+@pytest.mark.parametrize("wait", [
+    "agent.get('never')", "agent.barrier('never', 600)", "list(agent.watch('never'))"])
 def test_ctrl_c_ends_what_waits(servers, interrupted, wait):
     server = servers("--tasks=2")
     said = interrupted(f"""

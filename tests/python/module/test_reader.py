@@ -161,7 +161,8 @@ def test_a_reader_is_cancelled_and_says_why_it_waits(servers, tmp_path):
 def test_a_reader_outlives_the_servers_death(servers, tmp_path):
     server = servers()
     pyarrow.parquet.write_table(table(RECORDS), tmp_path / "many.parquet", row_group_size=100)
-    server.register("many", f'source: {{ parquet: {{ files: ["{tmp_path}/many.parquet"] }} }}\nsplit_records: 100\n')
+    source = f'source: {{ parquet: {{ files: ["{tmp_path}/many.parquet"] }} }}'
+    server.register("many", source + "\nsplit_records: 100\n")
     worker = server.worker()
     reader = rondo.Reader(server.address, "many", job="train", batch_records=50, buffer=(4096, 2))
     numbers = next(reader)["number"].tolist()

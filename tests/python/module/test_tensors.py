@@ -13,7 +13,8 @@ from rondo import tensors
 NUMBERS = {
     "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
     "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "float8_e5m2": 23, "float8_e4m3fn": 24,
-    "float8_e5m2fnuz": 25, "float8_e4m3fnuz": 26, "uint16": 27, "uint32": 28, "uint64": 29, "float8_e8m0fnu": 44,
+    "float8_e5m2fnuz": 25, "float8_e4m3fnuz": 26, "uint16": 27, "uint32": 28, "uint64": 29,
+    "float8_e8m0fnu": 44,
 }
 
 
@@ -95,7 +96,8 @@ def test_a_slice_is_seen_at_its_place():
 
 def test_what_has_gaps_is_named():
     whole = numpy.zeros((6, 4), numpy.float32)
-    for gaps, shape in [(whole[:, :2], "[6, 2]"), (whole.T, "[4, 6]"), (whole[::2], "[3, 4]"), (whole[::-1], "[6, 4]")]:
+    columns, rows = (whole[:, :2], "[6, 2]"), (whole[::2], "[3, 4]")
+    for gaps, shape in [columns, rows, (whole.T, "[4, 6]"), (whole[::-1], "[6, 4]")]:
         for tensor in (gaps, Foreign(gaps)):
             with pytest.raises(rondo.InvalidArgument) as caught:
                 tensors.describe_all([whole, tensor], name="push_tensors")

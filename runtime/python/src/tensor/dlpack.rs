@@ -90,7 +90,8 @@ pub(super) fn said(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<Opti
         DEVICE_CUDA => (Device::Cuda(number), Some(DEFAULT_STREAM)),
         other => {
             let what = format!(
-                "a tensor on device {other} of DLPack: CPUs ({DEVICE_CPU}) and CUDA ({DEVICE_CUDA}) are exchanged"
+                "a tensor on device {other} of DLPack: CPUs ({DEVICE_CPU}) and CUDA \
+                 ({DEVICE_CUDA}) are exchanged"
             );
             return Err(place.refused(py, what));
         }
@@ -148,7 +149,9 @@ fn dtype_of(py: Python<'_>, tensor: &DlTensor, place: Place<'_>) -> PyResult<Sca
     let DlDataType { code, bits, lanes } = tensor.dtype;
     let known = formats::of_dlpack(code, bits).filter(|_| lanes == 1);
     known.ok_or_else(|| {
-        let what = format!("a tensor of DLPack's type code {code} with {bits} bits and {lanes} lanes, which torch has not");
+        let what = format!(
+            "a tensor of DLPack's type code {code} with {bits} bits and {lanes} lanes, which torch has not"
+        );
         place.refused(py, what)
     })
 }
