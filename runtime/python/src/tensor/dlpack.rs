@@ -2,17 +2,16 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
+use rondo::tensor::Region;
 use rondo_core::exchange::ScalarType;
 
 use super::error::Place;
 use super::formats;
-use super::host::HostMemory;
 use super::view::{Device, Said};
 
 /// Host memory, in DLPack's numbers of devices.
@@ -171,7 +170,7 @@ struct Given<M> {
     shape: Vec<i64>,
     strides: Vec<i64>,
     /// Lives as long as somebody sees it.
-    _memory: Arc<dyn HostMemory>,
+    _region: Region,
 }
 
 /// A kind of capsule.
@@ -211,13 +210,13 @@ impl Capsuled for ManagedVersioned {
 /// A capsule through which others see this memory, in the version that they speak.
 pub(super) fn capsule<'py>(
     py: Python<'py>,
-    memory: &Arc<dyn HostMemory>,
+    region: &Region,
     (code, bits): (u8, u8),
     shape: &[i64],
     is_versioned: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let tensor = DlTensor {
-        data: memory.pointer().cast(),
+        data: region.as_ptr().cast_mut().cast(),
         device: DlDevice { kind: DEVICE_CPU, number: 0 },
         dimensions: i32::try_from(shape.len()).unwrap_or(0),
         dtype: DlDataType { code, bits, lanes: 1 },
@@ -228,22 +227,22 @@ pub(super) fn capsule<'py>(
     let context = ptr::null_mut();
     if !is_versioned {
         let managed = Managed { tensor, context, deleter: Some(delete) };
-        return give(py, managed, shape, Arc::clone(memory));
+        return give(py, managed, shape, region.clone());
     }
-    let flags = if memory.is_writable() { 0 } else { FLAG_READ_ONLY };
+    let flags = if region.is_writable() { 0 } else { FLAG_READ_ONLY };
     let ((major, minor), deleter) = (VERSION, Some(delete_versioned as _));
     let managed = ManagedVersioned { major, minor, context, deleter, flags, tensor };
-    give(py, managed, shape, Arc::clone(memory))
+    give(py, managed, shape, region.clone())
 }
 
 fn give<'py, M: Capsuled>(
     py: Python<'py>,
     managed: M,
     shape: &[i64],
-    memory: Arc<dyn HostMemory>,
+    region: Region,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (shape, strides) = (shape.to_vec(), strides_of(shape));
-    let given = Box::into_raw(Box::new(Given { managed, shape, strides, _memory: memory }));
+    let given = Box::into_raw(Box::new(Given { managed, shape, strides, _region: region }));
     // SAFETY: it was a box just now, and nobody else has it.
     let managed = unsafe {
         let (shape, strides) = ((*given).shape.as_mut_ptr(), (*given).strides.as_mut_ptr());

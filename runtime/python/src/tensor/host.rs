@@ -1,14 +1,12 @@
 //! Memory of ours, as tensors that others see where it lies.
 
-use std::alloc::{self, Layout};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
-use rondo::tensor::ALIGNMENT;
+use rondo::tensor::{ALIGNMENT, Region};
 use rondo_core::exchange::{ScalarType, TensorInfo};
 use rondo_core::status::{Code, Status};
 
@@ -16,24 +14,10 @@ use super::view::{Device, Said};
 use super::{dlpack, formats};
 use crate::error::raised;
 
-/// Memory of the host that somebody has, for as long as this lives.
-///
-/// # Safety
-/// There are `length` bytes at `pointer`, of which no reference of Rust's exists while others may see them,
-/// unless it is not writable.
-pub(crate) unsafe trait HostMemory: Send + Sync {
-    /// Its first byte; not null.
-    fn pointer(&self) -> *mut u8;
-    /// How many bytes there are.
-    fn length(&self) -> usize;
-    /// Whether others may write to it.
-    fn is_writable(&self) -> bool;
-}
-
 /// A tensor in memory of Rondo's, which NumPy, torch and whoever knows DLPack see where it lies.
 #[pyclass(frozen, module = "rondo.tensors")]
 pub(crate) struct HostTensor {
-    memory: Arc<dyn HostMemory>,
+    region: Region,
     info: TensorInfo,
 }
 
@@ -42,10 +26,10 @@ impl HostTensor {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when the memory is not as large as the tensor.
-    pub(crate) fn new(memory: Arc<dyn HostMemory>, info: TensorInfo) -> Result<Self, Status> {
-        let (found, wanted) = (memory.length(), info.bytes());
+    pub(crate) fn new(region: Region, info: TensorInfo) -> Result<Self, Status> {
+        let (found, wanted) = (region.len(), info.bytes());
         if found as u64 == wanted {
-            return Ok(Self { memory, info });
+            return Ok(Self { region, info });
         }
         let (dtype, shape) = (info.dtype(), info.shape());
         let text =
@@ -60,7 +44,7 @@ impl HostTensor {
     pub(crate) fn shared(bytes: Bytes, dtype: ScalarType, shape: &[i64]) -> Result<Self, Status> {
         let info = TensorInfo::new(dtype, shape);
         let info = info.map_err(|error| Status::new(Code::InvalidArgument, error.to_string()))?;
-        Self::new(Arc::new(Shared(bytes)), info)
+        Self::new(Region::from(bytes), info)
     }
 
     /// Bytes, one after the other.
@@ -74,12 +58,21 @@ impl HostTensor {
     /// # Errors
     /// RESOURCE_EXHAUSTED when there is no memory for it.
     pub(crate) fn zeros(info: TensorInfo) -> Result<Self, Status> {
-        let length = usize::try_from(info.bytes()).ok();
-        let owned = length.and_then(Owned::zeros).ok_or_else(|| {
+        let none = || {
             let text = format!("no {} bytes of memory for a tensor", info.bytes());
             Status::new(Code::ResourceExhausted, text)
-        })?;
-        Self::new(Arc::new(owned), info)
+        };
+        let length = usize::try_from(info.bytes()).map_err(|_| none())?;
+        let mut zeros = Vec::new();
+        // Asked for in this way, memory that there is not is an error and no abort.
+        zeros.try_reserve_exact(length.saturating_add(ALIGNMENT)).map_err(|_| none())?;
+        zeros.resize(length.saturating_add(ALIGNMENT), 0_u8);
+        let start = zeros.as_mut_ptr();
+        let aligned = start.wrapping_add(start.align_offset(ALIGNMENT).min(ALIGNMENT));
+        // SAFETY: from there on there are so many bytes in the vector, which stays where it is and is reached
+        // by nobody else.
+        let region = unsafe { Region::from_raw(aligned, length, true, Arc::new(zeros)) };
+        Self::new(region, info)
     }
 
     /// What is to be said of it; `this` is the same in Python.
@@ -91,7 +84,7 @@ impl HostTensor {
             strides: None,
             device: Device::Cpu,
             stream: None,
-            is_writable: self.memory.is_writable(),
+            is_writable: self.region.is_writable(),
             owner: this.clone().unbind(),
         }
     }
@@ -107,7 +100,7 @@ impl HostTensor {
     /// The address of the first byte.
     #[getter]
     fn pointer(&self) -> usize {
-        self.memory.pointer().addr()
+        self.region.as_ptr().addr()
     }
 
     /// Bytes of all values.
@@ -131,7 +124,7 @@ impl HostTensor {
     /// Whether it may be written to.
     #[getter]
     fn writable(&self) -> bool {
-        self.memory.is_writable()
+        self.region.is_writable()
     }
 
     /// For NumPy, which sees values whose type it does not have as integers.
@@ -144,7 +137,7 @@ impl HostTensor {
         interface.set_item("version", 3)?;
         interface.set_item("shape", self.shape(py)?)?;
         interface.set_item("typestr", typestr)?;
-        interface.set_item("data", (self.pointer(), !self.memory.is_writable()))?;
+        interface.set_item("data", (self.pointer(), !self.region.is_writable()))?;
         Ok(interface)
     }
 
@@ -217,72 +210,6 @@ impl HostTensor {
         let known = formats::dlpack_of(dtype).ok_or_else(|| {
             pyo3::exceptions::PyBufferError::new_err(format!("DLPack has no values of {dtype}"))
         })?;
-        dlpack::capsule(py, &self.memory, known, self.info.shape(), is_versioned)
-    }
-}
-
-/// Bytes that somebody else may have too.
-struct Shared(Bytes);
-
-// SAFETY: the bytes stay where they are as long as this has them, and are not written to.
-unsafe impl HostMemory for Shared {
-    fn pointer(&self) -> *mut u8 {
-        self.0.as_ptr().cast_mut()
-    }
-
-    fn length(&self) -> usize {
-        self.0.len()
-    }
-
-    fn is_writable(&self) -> bool {
-        false
-    }
-}
-
-/// Memory that is nobody else's.
-struct Owned {
-    pointer: NonNull<u8>,
-    layout: Layout,
-}
-
-impl Owned {
-    /// Zeros; `None` when there is no memory.
-    fn zeros(length: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(length, ALIGNMENT).ok()?;
-        if length == 0 {
-            return Some(Self { pointer: NonNull::dangling(), layout });
-        }
-        // SAFETY: the layout has bytes.
-        let pointer = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
-        Some(Self { pointer, layout })
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        if self.layout.size() > 0 {
-            // SAFETY: it was allocated with this layout.
-            unsafe { alloc::dealloc(self.pointer.as_ptr(), self.layout) }
-        }
-    }
-}
-
-// SAFETY: the memory is reached through the pointer alone, by whoever is given it.
-unsafe impl Send for Owned {}
-// SAFETY: as above.
-unsafe impl Sync for Owned {}
-
-// SAFETY: the memory is there until this is dropped, and nothing here refers to it.
-unsafe impl HostMemory for Owned {
-    fn pointer(&self) -> *mut u8 {
-        self.pointer.as_ptr()
-    }
-
-    fn length(&self) -> usize {
-        self.layout.size()
-    }
-
-    fn is_writable(&self) -> bool {
-        true
+        dlpack::capsule(py, &self.region, known, self.info.shape(), is_versioned)
     }
 }

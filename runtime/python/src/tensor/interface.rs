@@ -98,9 +98,8 @@ pub(super) fn describe_all(
 pub(super) fn tobytes<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     let (py, place) = (tensor.py(), Place { argument: "tensor", index: None });
     let view = TensorView::take(tensor, place)?;
-    // SAFETY: Python's lock is held, and what runs without it has been told to leave the tensor alone.
-    match unsafe { view.bytes() } {
-        Some(bytes) => Ok(PyBytes::new(py, bytes)),
+    match view.region(py) {
+        Some(region) => Ok(PyBytes::new(py, &region.to_vec())),
         None => {
             let device = view.device;
             Err(place.refused(

@@ -1,9 +1,11 @@
 //! A tensor of one of Python's libraries as it lies in memory.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use rondo::tensor::Region;
 use rondo_core::exchange::{ScalarType, TensorInfo};
 
 use super::error::Place;
@@ -112,21 +114,16 @@ impl TensorView {
         Err(place.refused(py, format!("{info} is read-only, and is to be written to")))
     }
 
-    /// The values, if they are in the host's memory.
-    ///
-    /// # Safety
-    /// Nobody writes to them as long as the slice lives.
-    pub(crate) unsafe fn bytes(&self) -> Option<&[u8]> {
+    /// The memory, if it is the host's.
+    pub(crate) fn region(&self, py: Python<'_>) -> Option<Region> {
         let length = usize::try_from(self.info.bytes()).ok()?;
         if self.device != Device::Cpu {
             return None;
         }
-        if length == 0 {
-            return Some(&[]);
-        }
-        // SAFETY: the owner, which is alive, says that so many bytes lie there; the caller vouches for
-        // everybody else.
-        Some(unsafe { std::slice::from_raw_parts(self.pointer as *const u8, length) })
+        let owner = Arc::new(self.owner.clone_ref(py));
+        // SAFETY: the owner, which is kept, says that so many bytes lie there, and whether they may be
+        // written to. References to them are its own matter, as the type says.
+        Some(unsafe { Region::from_raw(self.pointer as *mut u8, length, self.is_writable, owner) })
     }
 }
 
