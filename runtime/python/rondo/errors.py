@@ -123,7 +123,11 @@ class Unavailable(RondoError, ConnectionError):
 
 
 class PeerLost(Unavailable):
-    """Another process of the job is gone; `task` says which."""
+    """Another process is gone: a `task` of the job, or one of the exchange with this `role` and `rank`."""
+
+    role: str | None = None
+    rank: int | None = None
+    address: str | None = None
 
 
 class DataLoss(RondoError):
@@ -168,6 +172,13 @@ def _of(code: int, message: str, task: int | None) -> RondoError:
         kind = PeerLost
     error = kind(message)
     error.task = task
+    return error
+
+
+def _lost(message: str, role: str, rank: int, address: str) -> PeerLost:
+    """The exception of a process of an exchange that is gone."""
+    error = PeerLost(message)
+    error.role, error.rank, error.address = role, rank, address or None
     return error
 
 

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
+use rondo_core::exchange::PeerLost;
 use rondo_core::status::{Code, Detail, Status};
 
 /// The exception of a refusal, as it is raised.
@@ -26,6 +27,28 @@ pub(crate) fn exception<'py>(py: Python<'py>, status: &Status) -> PyResult<Bound
     static MADE_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let made_of = MADE_OF.import(py, "rondo.errors", "_of")?;
     made_of.call1((status.code.number(), &status.message, source(status)))
+}
+
+/// The exception of a refusal because a process of an exchange is lost.
+pub(crate) fn peer_lost(py: Python<'_>, status: &Status, lost: &PeerLost) -> PyErr {
+    match lost_as(py, &status.message, lost) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(_) => raised(py, status),
+    }
+}
+
+/// A process that is lost, as an exception that is not raised.
+pub(crate) fn exception_of_lost<'py>(
+    py: Python<'py>,
+    lost: &PeerLost,
+) -> PyResult<Bound<'py, PyAny>> {
+    lost_as(py, &lost.to_string(), lost)
+}
+
+fn lost_as<'py>(py: Python<'py>, text: &str, lost: &PeerLost) -> PyResult<Bound<'py, PyAny>> {
+    static LOST: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let (role, rank) = (lost.role.to_string(), lost.rank.get());
+    LOST.import(py, "rondo.errors", "_lost")?.call1((text, role, rank, lost.address.as_ref()))
 }
 
 /// The task that a refusal of the coordination service comes from.

@@ -6,6 +6,7 @@
 
 mod agent;
 mod error;
+mod exchange;
 mod reader;
 mod tensor;
 mod waiting;
@@ -17,6 +18,7 @@ use pyo3::prelude::*;
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     agent::add_to(module)?;
+    exchange::add_to(module)?;
     reader::add_to(module)?;
     tensor::add_to(module)
 }

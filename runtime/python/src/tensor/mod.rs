@@ -15,7 +15,9 @@ mod view;
 
 use pyo3::prelude::*;
 
+pub(crate) use self::error::Place;
 pub(crate) use self::host::HostTensor;
+pub(crate) use self::view::TensorView;
 
 /// Adds its classes and functions.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -114,6 +114,20 @@ impl TensorView {
         Err(place.refused(py, format!("{info} is read-only, and is to be written to")))
     }
 
+    /// The memory, which is to be the host's.
+    ///
+    /// # Errors
+    /// InvalidArgument when it is a device's.
+    pub(crate) fn host_region(&self, py: Python<'_>, place: Place<'_>) -> PyResult<Region> {
+        self.region(py).ok_or_else(|| {
+            let (info, device) = (Described(self.info.dtype(), self.info.shape()), self.device);
+            place.refused(
+                py,
+                format!("{info} is on {device}: give a copy of it in the host's memory"),
+            )
+        })
+    }
+
     /// The memory, if it is the host's.
     pub(crate) fn region(&self, py: Python<'_>) -> Option<Region> {
         let length = usize::try_from(self.info.bytes()).ok()?;
