@@ -24,8 +24,9 @@ RECORDS = 5000
 class Process:
     """A process whose lines are kept."""
 
-    def __init__(self, command, ready=None):
+    def __init__(self, command, ready=None, more=()):
         settings = {name: value for name, value in os.environ.items() if not name.startswith("RONDO_")}
+        settings.update(more)
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=settings)
         self.lines = []

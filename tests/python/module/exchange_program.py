@@ -1,0 +1,79 @@
+"""A process of an exchange as StepMesh's users write them, run with its environment variables.
+
+Says what it has seen. With `torch` as its first argument tensors are torch's, else NumPy's.
+"""
+import sys
+
+ROUNDS = 20
+HIDDEN = 256
+
+
+def tensors_of(kind):
+    if kind == "torch":
+        import torch
+        return (lambda rows, value: torch.full((rows, HIDDEN), value, dtype=torch.float32),
+                lambda rows: torch.zeros((rows, HIDDEN), dtype=torch.float32),
+                lambda tensor: tensor.double().mean().item())
+    import numpy
+    return (lambda rows, value: numpy.full((rows, HIDDEN), value, numpy.float32),
+            lambda rows: numpy.zeros((rows, HIDDEN), numpy.float32),
+            lambda tensor: float(tensor.mean()))
+
+
+def worker(f, rank, servers, full, zeros, mean):
+    for number in range(ROUNDS):
+        rows = 1 + number % 7
+        key = number % 3 << 8 | rank << 16
+        pushes = [full(rows, number + 1000 * rank), full(rows, 0.5)]
+        pulls = [zeros(rows) for _ in range(servers)]
+        handler = f.push_pull(pushes, [key, key + 1], pulls, [key + (1 << 24)] * servers, need_event=True)
+        assert len(f.get_all_handlers(handler)) == 3
+        f.wait(handler, timeout_ms=60000)
+        for server, pull in enumerate(pulls):
+            assert mean(pull) == number + 1000 * rank + 0.5 + 100 * server, (number, mean(pull))
+        trace = f.fetch_trace(handler)
+        assert len(trace) == 8 and trace[0] <= trace[7] <= f.get_nanosecond()
+    f.barrier(include_server=True, include_client=True)
+    try:
+        f.wait(handler)
+    except RuntimeError as error:
+        assert str(handler) in str(error)
+    # respond_vec: everybody gets the leading rows of the one buffer.
+    pulls = [zeros(2 + rank) for _ in range(servers)]
+    keys = [7 | rank << 16]
+    f.wait(f.push_pull([full(2 + rank, 1.0)], keys, pulls, [9] * servers), 60000)
+    assert all(mean(pull) == 4.0 for pull in pulls)
+
+
+def server(f, rank, workers, full, zeros, mean):
+    buffer = zeros(8 * workers)
+    f.register_recv_buffer(buffer, list(range(workers)), [rank << 16 for rank in range(workers)])
+    for _ in range(ROUNDS):
+        batch = f.get_batch()
+        assert [keys[0] >> 16 for _, _, keys in batch] == list(range(workers))
+        for handler, (one, half), keys in batch:
+            assert keys[1] == keys[0] + 1 and tuple(one.shape) == tuple(half.shape)
+            f.respond([one + half + 100 * rank], handler, need_event=False)
+    f.barrier(include_server=True, include_worker=True)
+    batch = f.get_batch()
+    answer = full(2 + workers, 4.0)
+    f.respond_vec(answer, [tensors[0] for _, tensors, _ in batch], [handler for handler, _, _ in batch])
+
+
+def main():
+    import os
+    makers = tensors_of(sys.argv[1])
+    import fserver_lib as f
+    f.init()
+    role = os.environ["DMLC_ROLE"]
+    rank = int(os.environ.get("DMLC_NODE_RANK", "0"))
+    if role == "worker":
+        worker(f, rank, int(os.environ["DMLC_NUM_SERVER"]), *makers)
+    elif role == "server":
+        server(f, rank, int(os.environ["DMLC_NUM_WORKER"]), *makers)
+    f.stop()
+    print("stopped", flush=True)
+
+
+if __name__ == "__main__":
+    main()
