@@ -116,8 +116,7 @@ class _Reading:
     """One iteration: how far what was yielded goes."""
 
     def __init__(self, dataset: IterableDataset) -> None:
-        settings = dict(dataset.settings, job=dataset.job, acknowledge_by_hand=True)
-        self.reader = _rondo.Reader(dataset.dispatcher, dataset.dataset, **settings)
+        self.reader = _opened(dataset)
         self.consumed = 0
         self._batches = dataset.batches
         self._transform = dataset.transform
@@ -171,6 +170,26 @@ class _Reading:
 
     def _transformed(self, value: Any) -> Any:
         return value if self._transform is None else self._transform(value)
+
+
+def _opened(dataset: IterableDataset) -> _rondo.Reader:
+    """A reader of the dataset; in a worker of a DataLoader, of the worker's share of it.
+
+    A DataLoader takes from its workers in turn. Would they share what there is as it comes, one could hold
+    what another waits for, and nobody would ask it for more. So splits are dealt out to them by place.
+    """
+    settings = dict(dataset.settings, job=dataset.job, acknowledge_by_hand=True)
+    worker = torch.utils.data.get_worker_info()
+    if worker is not None:
+        index, size = settings.get("group") or (0, 1)
+        group = (index * worker.num_workers + worker.id, size * worker.num_workers)
+        try:
+            return _rondo.Reader(dataset.dispatcher, dataset.dataset, **dict(settings, group=group))
+        except InvalidArgument:
+            if settings.get("group"):
+                raise
+            # It cannot be read by split: elements are nobody's before they are read.
+    return _rondo.Reader(dataset.dispatcher, dataset.dataset, **settings)
 
 
 def _value(delivery: _rondo.Records | _rondo.Element) -> Any:
