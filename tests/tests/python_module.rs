@@ -41,7 +41,11 @@ fn it_is_what_its_stubs_say() {
     let config = "tests/python/module/mypy.ini";
     let left_out =
         ["--allowlist", "tests/python/module/unchecked.txt", "--ignore-unused-allowlist"];
-    let arguments = [&["mypy.stubtest", "--mypy-config-file", config][..], &left_out, &["rondo"]];
+    let arguments = [
+        &["mypy.stubtest", "--mypy-config-file", config][..],
+        &left_out,
+        &["rondo", "fserver_lib"],
+    ];
     let (same, said) = run(python, &arguments.concat());
     assert!(same, "the stubs say otherwise:\n{said}");
 }

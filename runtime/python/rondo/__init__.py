@@ -1,4 +1,4 @@
-"""Rondo in Python: the coordination of a job, and data that is read exactly once.
+"""Rondo in Python: the coordination of a job, data that is read exactly once, and tensors exchanged.
 
     import rondo
 

@@ -10,12 +10,14 @@ import numpy
 import pyarrow
 import torch
 
-from rondo.errors import Code, RondoError
+from rondo.errors import Code, PeerLost, RondoError
 
 __all__ = [
     "Agent",
     "Changes",
     "Element",
+    "Exchange",
+    "ExchangeScheduler",
     "HostTensor",
     "JobState",
     "KeyChange",
@@ -24,6 +26,7 @@ __all__ = [
     "Records",
     "TaskState",
     "TensorInfo",
+    "Unit",
     "Watch",
     "__version__",
     "delete_position",
@@ -276,6 +279,156 @@ class Progress:
     def stall(self) -> str | None: ...
     @property
     def elapsed(self) -> float: ...
+
+class _Bounds(TypedDict, total=False):
+    policy: Literal["fail", "partial", "wait_for_return"] | None
+    policy_timeout: float | None
+    bootstrap_timeout: float | None
+    heartbeat_interval: float | None
+    heartbeat_timeout: float | None
+    reconnect_grace: float | None
+    tensors_max: int | None
+    request_bytes_max: int | None
+    handlers_max: int | None
+    traces_max: int | None
+    worker_requests_max: int | None
+    worker_bytes_max: int | None
+    key_credits: int | None
+    slots_max: int | None
+    batch_fails_on_loss: bool | None
+
+class _ExchangeSettings(_Bounds, total=False):
+    workers: int | None
+    servers: int | None
+    group: int | None
+    rank: int | None
+    host: str | None
+    port: int | None
+    spin: float | None
+    join_timeout: float | None
+    scheduler_patience: float | None
+    unix: bool | None
+    shared_bytes: int | None
+
+@final
+class Exchange:
+    """A worker or a server of an exchange. It takes part once it is made, which waits until all have come.
+
+    - `role`: "worker" or "server". `scheduler`: "host:port". `workers` and `servers` are counted in groups of
+      `group` processes. `rank`: which process of its role this is; any, unless it is given.
+    - `host`, `port`: where a server listens. `unix`, `shared_bytes`: ways between processes of one host.
+    - `spin`: seconds to look for what is waited for before sleeping. `join_timeout`, `scheduler_patience`:
+      seconds until all have come, and until the scheduler is back; for ever, unless they are given.
+    - `policy`: what becomes of requests that need a server that is lost. The others are bounds, and spans
+      in seconds.
+
+    As a context manager it stops at the end; after an exception it breaks off, and the others find it lost.
+    """
+
+    def __new__(
+        cls, role: str, scheduler: str, **settings: Unpack[_ExchangeSettings]
+    ) -> Self: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def role(self) -> Literal["worker", "server"]: ...
+    def nanoseconds(self) -> int: ...
+    def membership(
+        self, after: int | None = None, timeout: float | None = None
+    ) -> tuple[int, list[tuple[str, int, str]]] | None: ...
+    def barrier(
+        self,
+        *,
+        servers: bool = True,
+        workers: bool = True,
+        scheduler: bool = False,
+        group: bool = False,
+        timeout: float | None = None,
+    ) -> None: ...
+    def stop(self, timeout: float | None = None) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+    def exchange(
+        self,
+        push_tensors: Sequence[object],
+        push_keys: Sequence[int],
+        pull_tensors: Sequence[object],
+        pull_keys: Sequence[int],
+    ) -> int: ...
+    def push_pull(
+        self,
+        push_tensors: Sequence[object],
+        push_keys: Sequence[int],
+        pull_tensors: Sequence[object],
+        pull_keys: Sequence[int],
+    ) -> int: ...
+    def wait(
+        self, handler: int, timeout: float | None = None, *, since_request: bool = False
+    ) -> list[PeerLost]: ...
+    def abandon(self, handler: int) -> None: ...
+    def get_all_handlers(self, handler: int) -> list[int]: ...
+    def fetch_trace(self, handler: int) -> list[int]: ...
+    def clock_offset(self, server: int) -> tuple[int, int] | None: ...
+    def get_batch(
+        self,
+        timeout: float | None = None,
+        *,
+        partial: Literal["never", "at_deadline", "up_members_only"] = "never",
+    ) -> list[Unit]: ...
+    def respond(self, unit: int, tensors: Sequence[object]) -> None: ...
+    def respond_rows(self, buffer: object, rows: Sequence[tuple[int, int, int]]) -> None: ...
+    def release(self, unit: int) -> None: ...
+    def register_recv_buffer(
+        self, tensor: object, worker_ranks: Sequence[int], push_keys: Sequence[int]
+    ) -> None: ...
+
+@final
+class ExchangeScheduler:
+    """Knows who takes part in an exchange, in this process."""
+
+    def __new__(
+        cls,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        workers: int | None = None,
+        servers: int | None = None,
+        group: int = 1,
+        takes_part: bool = False,
+        goes_on_without_lost: bool = False,
+        **bounds: Unpack[_Bounds],
+    ) -> Self: ...
+    @property
+    def address(self) -> str: ...
+    def ready(self) -> None: ...
+    def ended(self) -> None: ...
+    def barrier(
+        self,
+        *,
+        servers: bool = True,
+        workers: bool = True,
+        group: bool = False,
+        timeout: float | None = None,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_raised: object) -> None: ...
+
+@final
+class Unit:
+    """All that one worker sent in one request; `pulls` are the keys and bytes of what it wants."""
+
+    @property
+    def handler(self) -> int: ...
+    @property
+    def worker(self) -> int: ...
+    @property
+    def tensors(self) -> list[HostTensor]: ...
+    @property
+    def keys(self) -> list[int]: ...
+    @property
+    def pulls(self) -> list[tuple[int, int]]: ...
 
 def save_position(server: str, name: str, job: str) -> None: ...
 def restore_position(server: str, name: str, job: str) -> None: ...
