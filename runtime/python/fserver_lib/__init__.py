@@ -119,7 +119,10 @@ def barrier(
     *,
     include_worker: bool | None = None,
 ) -> None:
-    """Waits for all servers, workers ("clients") or both; without `instance_barrier`, for one of each group."""
+    """Waits for all servers, workers ("clients") or both.
+
+    Without `instance_barrier` one process of each group is enough.
+    """
     if include_client is not None and include_worker is not None and include_client != include_worker:
         raise InvalidArgument(
             f"include_client is {include_client} and include_worker {include_worker}: they are the same"

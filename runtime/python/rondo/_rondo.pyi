@@ -44,7 +44,7 @@ _State = Literal["uninitialized", "disconnected", "running", "error"]
 
 @final
 class Agent:
-    """A task of a job: it registers, shows that it lives, hears of errors, waits at barriers, and shares keys.
+    """A task of a job: it registers, shows that it lives, hears of errors, waits at barriers, shares keys.
 
     `job` and the timeouts, in seconds, are JAX's unless they are given. `direct` speaks to any server of
     dialect T; else the server is Rondo's, and calls outlive its absence. `on_error` is called with the
