@@ -20,6 +20,9 @@ pub(crate) struct Exchange {
     opened: Opened,
 }
 
+/// A membership as Python has it: its version, and each member's role, rank and state.
+type Told = (u64, Vec<(String, u32, String)>);
+
 /// Makes a call that waits without Python's lock, which is taken now and then to see signals.
 ///
 /// # Errors
@@ -129,7 +132,7 @@ impl Exchange {
         py: Python<'_>,
         after: Option<u64>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<(u64, Vec<(String, u32, String)>)>> {
+    ) -> PyResult<Option<Told>> {
         let inner = self.inner(py)?;
         let timeout = timeout.map(|timeout| seconds(py, "timeout", timeout)).transpose()?;
         let membership = match after.map(MembershipVersion::new) {
