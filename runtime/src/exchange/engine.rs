@@ -224,6 +224,11 @@ impl<S: Station> Core<S> {
         at_most: Option<Duration>,
     ) -> Guard<'a, S> {
         let now = self.clock.now();
+        if state.links.has_later() {
+            let State { station, links, .. } = &mut *state;
+            links.flush_later();
+            settle(station, links, now);
+        }
         let due = state.station.deadline();
         let until_due = due.map(|due| Duration::from_nanos(due.since(now).as_nanos()));
         let timeout = [until_due, at_most].into_iter().flatten().min();

@@ -1,7 +1,7 @@
 //! The links of a process: opened, accepted, read, written and closed. What is said on them is not
 //! decided here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct Links {
     all: BTreeMap<LinkId, Entry>,
     next: usize,
     links_max: usize,
+    /// Links with frames that leave with the next ones.
+    later: BTreeSet<LinkId>,
     /// What happened to links, oldest first.
     news: VecDeque<(LinkId, News)>,
 }
@@ -57,7 +59,8 @@ impl Links {
         links_max: usize,
     ) -> Self {
         let (doors, all, news) = (Vec::new(), BTreeMap::new(), VecDeque::new());
-        Self { registry, transports, doors, all, next: 0, links_max, news }
+        let later = BTreeSet::new();
+        Self { registry, transports, doors, all, next: 0, links_max, later, news }
     }
 
     /// Listens by each transport; the addresses by which others come.
@@ -126,13 +129,33 @@ impl Links {
         }
     }
 
+    /// Sends a frame with the next one, or when [`Links::flush_later`] is called.
+    pub(super) fn send_later(&mut self, id: LinkId, frame: Frame) {
+        if let Some(entry) = self.all.get_mut(&id).filter(|entry| !entry.is_closing) {
+            entry.link.send(frame);
+            self.later.insert(id);
+        }
+    }
+
+    /// Whether frames wait for others to leave with.
+    pub(super) fn has_later(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// Sends what waits for others to leave with.
+    pub(super) fn flush_later(&mut self) {
+        for id in std::mem::take(&mut self.later) {
+            self.flush(id);
+        }
+    }
+
     fn flush(&mut self, id: LinkId) {
         let Some(entry) = self.all.get_mut(&id).filter(|entry| entry.is_open) else { return };
         match entry.link.flush() {
             Ok(is_empty) if entry.is_closing && is_empty => {
                 self.remove(id, io::Error::other("it was closed here"));
             }
-            Ok(_) => {}
+            Ok(_) => drop(self.later.remove(&id)),
             Err(error) => self.remove(id, error),
         }
     }
@@ -151,6 +174,7 @@ impl Links {
 
     /// Gives a link up.
     pub(super) fn remove(&mut self, id: LinkId, why: io::Error) {
+        self.later.remove(&id);
         if let Some(mut entry) = self.all.remove(&id) {
             if let Err(error) = self.registry.deregister(entry.link.source()) {
                 tracing::debug!(%error, "a link that is closed stays registered");
@@ -218,11 +242,7 @@ impl Links {
     pub(super) fn receive(&mut self, id: LinkId, placer: Placer<'_>) -> Option<Vec<Region>> {
         let entry = self.all.get_mut(&id).filter(|entry| entry.is_open)?;
         match entry.link.receive(placer) {
-            Ok(frame) => {
-                // A link may have something to say to its other end about what came.
-                self.flush(id);
-                frame
-            }
+            Ok(frame) => frame,
             Err(error) => {
                 self.remove(id, error);
                 None

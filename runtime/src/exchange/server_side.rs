@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::exchange::Refusal;
-use rondo_core::exchange::message::{Request, ToServer};
+use rondo_core::exchange::message::{Request, ToServer, ToWorker};
 use rondo_core::exchange::server::{Effect, Event, Input, Landing, Place as Chosen, Server, Unit};
 use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::time::Time;
@@ -28,6 +28,8 @@ pub(super) struct ServerSide {
     links: BTreeMap<LinkId, End>,
     connections: BTreeMap<ConnectionId, LinkId>,
     next: u64,
+    /// Whether what arrives now will be answered.
+    is_answered_soon: bool,
     /// Kept for its memory.
     effects: Vec<Effect<Region>>,
     inputs: VecDeque<Input<Region>>,
@@ -57,6 +59,7 @@ impl ServerSide {
             links: BTreeMap::new(),
             connections: BTreeMap::new(),
             next: 0,
+            is_answered_soon: false,
             effects: Vec::new(),
             inputs: VecDeque::new(),
             batches: BTreeMap::new(),
@@ -80,9 +83,15 @@ impl ServerSide {
     fn perform(&mut self, effect: Effect<Region>, links: &mut Links) {
         match effect {
             Effect::Send { connection, message } => {
+                // Who waits for an answer need not be woken to hear that the pushes have arrived.
+                let is_urgent =
+                    !(self.is_answered_soon && matches!(message, ToWorker::Pushed { .. }));
                 let frame = to_worker(message, &self.limits, self.clock.now());
                 if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
-                    links.send(*link, frame);
+                    match is_urgent {
+                        true => links.send(*link, frame),
+                        false => links.send_later(*link, frame),
+                    }
                 }
             }
             Effect::Close { connection } => {
@@ -148,6 +157,8 @@ impl ServerSide {
             Coming::Message(message) => {
                 // As many tensors come as there were places.
                 let Some(message) = attach_to_server(message, tensors) else { return };
+                self.is_answered_soon =
+                    matches!(&message, ToServer::Request(request) if !request.pulls.is_empty());
                 Input::Message { connection, received: now, message }
             }
             Coming::NotTaken(Request { number, acknowledged, .. }, refusal) => {
@@ -155,6 +166,7 @@ impl ServerSide {
             }
         };
         self.step(now, input, links);
+        self.is_answered_soon = false;
     }
 
     pub(super) fn closed(&mut self, now: Time, link: LinkId, why: &io::Error, links: &mut Links) {
