@@ -133,10 +133,10 @@ impl Process {
                 }
             },
             Effect::Send { connection, message } => {
-                if let Some(way) = self.way.as_ref().filter(|way| way.connection == connection) {
-                    if let Some(frame) = to_scheduler(&message, &FrameLimits::of_scheduler()) {
-                        links.send(way.link, frame);
-                    }
+                let way = self.way.as_ref().filter(|way| way.connection == connection);
+                let frame = to_scheduler(&message, &FrameLimits::of_scheduler());
+                if let (Some(way), Some(frame)) = (way, frame) {
+                    links.send(way.link, frame);
                 }
             }
             Effect::Close { connection } => {

@@ -301,7 +301,7 @@ fn a_membership_of_all_that_there_may_be_passes() {
     let count = 1 << 16;
     let sizes = wire::ExchangeSizes { workers: count, servers: 1, group: 1 };
     let members = (0..count).map(|rank| wire::ExchangeMember {
-        addresses: vec!["tcp://10.0.0.1:40000".into(), "unix:///tmp/socket".into()],
+        addresses: vec!["tcp://10.0.0.1:40000".into(), "unix:///run/socket".into()],
         host: "a host that is like any other".into(),
         ..member(4, rank)
     });

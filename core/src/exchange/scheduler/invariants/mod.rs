@@ -64,7 +64,7 @@ pub(crate) const SCHEDULER_INVARIANTS: &[Invariant<Scheduler>] = &[
     },
     Invariant {
         number: "M8",
-        sentence: "an exchange that is over does not come back, and there are no more connections than may be",
+        sentence: "an exchange that is over does not come back; no more connections than may be",
         check: bounds,
     },
 ];
