@@ -5,6 +5,7 @@
 //! system and who wants it.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use mio::{Events, Poll, Waker};
 use rondo_core::time::Time;
 use rondo_proto::convert::exchange::FrameHead;
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::link::{Place, Transport};
 use super::links::{LinkId, Links, News, WAKER};
@@ -235,7 +237,15 @@ impl<S: Station> Core<S> {
         let is_short = timeout == Some(Duration::ZERO);
         state.sleeps_until =
             timeout.filter(|_| !is_short).map(|timeout| now.after(super::span(timeout)));
+        let links = state.links.descriptors().filter(|_| !is_short);
         drop(state);
+        let timeout = match links {
+            Some(links) => {
+                sleep(&poll, &links, timeout);
+                Some(Duration::ZERO)
+            }
+            None => timeout,
+        };
         let looked = poll.poll(&mut events, timeout);
         let mut state = self.lock();
         state.sleeps_until = None;
@@ -306,6 +316,23 @@ impl<S: Station> Core<S> {
                 }
             };
         }
+    }
+}
+
+/// Sleeps until there may be events. Who writes to a link wakes who sleeps on it by `poll`, and hands him
+/// his processor; by `epoll` he wakes another processor, which takes several times as long.
+fn sleep(poll: &Poll, links: &[RawFd], timeout: Option<Duration>) {
+    let all = links.iter().copied().chain([poll.as_raw_fd()]);
+    // SAFETY: a descriptor that another thread closes meanwhile, or uses for something else, wakes this one
+    // for nothing at worst.
+    let mut all: Vec<PollFd<'_>> = all
+        .map(|it| PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(it) }, PollFlags::IN))
+        .collect();
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    if let Err(error) = rustix::event::poll(&mut all, timeout.as_ref())
+        && error != rustix::io::Errno::INTR
+    {
+        tracing::warn!(%error, "cannot wait for events");
     }
 }
 

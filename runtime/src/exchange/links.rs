@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use mio::event::Event;
@@ -19,6 +20,9 @@ pub(super) struct LinkId(usize);
 pub(super) const WAKER: Token = Token(usize::MAX);
 /// The tokens of listeners are from here on.
 const DOORS: usize = usize::MAX / 2;
+
+/// So many links are waited for one by one.
+const FEW_LINKS: usize = 16;
 
 /// All links of a process.
 pub(super) struct Links {
@@ -186,6 +190,14 @@ impl Links {
     /// What has happened since this was asked last.
     pub(super) fn news(&mut self) -> Option<(LinkId, News)> {
         self.news.pop_front()
+    }
+
+    /// What becomes readable when something comes; `None` if there are more than a few, or another kind.
+    pub(super) fn descriptors(&self) -> Option<Vec<RawFd>> {
+        if self.all.len() > FEW_LINKS {
+            return None;
+        }
+        self.all.values().map(|entry| entry.link.descriptor()).collect()
     }
 
     /// What a link is, for people.

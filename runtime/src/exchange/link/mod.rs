@@ -14,6 +14,7 @@ mod stream;
 mod tests;
 
 use std::io;
+use std::os::fd::RawFd;
 
 use bytes::Bytes;
 use mio::event::Source;
@@ -53,6 +54,11 @@ pub type Placer<'a> = &'a mut dyn FnMut(FrameHead, &Bytes) -> io::Result<Vec<Pla
 pub trait Link: Send {
     /// What becomes readable and writable.
     fn source(&mut self) -> &mut dyn Source;
+
+    /// The file descriptor that becomes readable when something comes, if there is one.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
 
     /// Whether it is connected by now.
     ///

@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -235,6 +235,10 @@ impl SharedLink {
 impl Link for SharedLink {
     fn source(&mut self) -> &mut dyn Source {
         &mut self.socket
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
     }
 
     fn send(&mut self, frame: Frame) {

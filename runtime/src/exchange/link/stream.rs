@@ -1,6 +1,7 @@
 //! A link over a stream of bytes: frames one behind the other.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 
 use mio::event::Source;
 use rondo_proto::convert::exchange::FrameLimits;
@@ -11,7 +12,7 @@ use super::{Frame, Link, Place, Placer};
 use crate::tensor::Region;
 
 /// A connection that carries bytes in their order.
-pub(super) trait Stream: Read + Write + Source + Send {
+pub(super) trait Stream: Read + Write + Source + AsRawFd + Send {
     /// Whether it is connected by now.
     fn is_connected(&self) -> io::Result<bool>;
 }
@@ -34,6 +35,10 @@ impl<S> StreamLink<S> {
 impl<S: Stream> Link for StreamLink<S> {
     fn source(&mut self) -> &mut dyn Source {
         &mut self.stream
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.stream.as_raw_fd())
     }
 
     fn is_connected(&mut self) -> io::Result<bool> {
