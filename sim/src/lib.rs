@@ -12,6 +12,7 @@
 pub mod cli;
 pub mod clock;
 pub mod disk;
+mod exchange;
 pub mod fault;
 pub mod mark;
 mod named;

@@ -228,6 +228,59 @@ named! {
         RequestRefusedAgain = "request-refused-again",
         /// All steps were over, and nothing was left of any.
         RendezvousEmptied = "rendezvous-emptied",
+        // The exchange.
+        /// A request was completed, and told to who waited for it.
+        ExchangeCompleted = "exchange-completed",
+        /// A request was completed without a server that was lost.
+        ExchangeDidWithout = "exchange-did-without",
+        /// A request failed because a server was lost.
+        ExchangeServerLost = "exchange-server-lost",
+        /// Somebody waited for a request for as long as he would.
+        ExchangeWaitedTooLong = "exchange-waited-too-long",
+        /// Requests went on over another connection.
+        ExchangeGoesOn = "exchange-goes-on",
+        /// A request was sent when a server had released what another one pushed.
+        ExchangeGotCredit = "exchange-got-credit",
+        /// A batch had a unit of each worker.
+        ExchangeBatchOfAll = "exchange-batch-of-all",
+        /// A batch had units of some workers.
+        ExchangeBatchOfSome = "exchange-batch-of-some",
+        /// A batch of those that take part was wanted.
+        ExchangeUpMembersOnly = "exchange-up-members-only",
+        /// A call for a batch failed because a worker was lost.
+        ExchangeBatchFailed = "exchange-batch-failed",
+        /// What a unit pushed was released before it was answered.
+        ExchangeReleased = "exchange-released",
+        /// A unit was answered twice, and that was refused.
+        ExchangeAnsweredTwice = "exchange-answered-twice",
+        /// A unit was answered whose worker was lost.
+        ExchangeOrphanAnswered = "exchange-orphan-answered",
+        /// A barrier was passed.
+        ExchangeBarrierPassed = "exchange-barrier-passed",
+        /// One of each group met.
+        ExchangeGroupsMet = "exchange-groups-met",
+        /// A barrier failed because somebody was lost.
+        ExchangeBarrierFailed = "exchange-barrier-failed",
+        /// A process was lost.
+        ExchangeProcessLost = "exchange-process-lost",
+        /// A process began again.
+        ExchangeProcessReturned = "exchange-process-returned",
+        /// A process left.
+        ExchangeProcessLeft = "exchange-process-left",
+        /// Another run of a process took its rank.
+        ExchangeRankTaken = "exchange-rank-taken",
+        /// A process that lives was given up.
+        ExchangeGivenUp = "exchange-given-up",
+        /// The scheduler began again.
+        ExchangeSchedulerReturned = "exchange-scheduler-returned",
+        /// A scheduler learnt from processes who takes part.
+        ExchangeRebuilt = "exchange-rebuilt",
+        /// A process found the scheduler again.
+        ExchangeSchedulerBack = "exchange-scheduler-back",
+        /// All requests were over, and nothing was left of any.
+        ExchangeQuiet = "exchange-quiet",
+        /// All had left, and nothing was left.
+        ExchangeEnded = "exchange-ended",
         // Several things at once.
         /// Two partitions overlapped.
         PartitionsOverlapped = "partitions-overlapped",

@@ -13,6 +13,7 @@ mod coordinated;
 mod elements;
 mod errors;
 mod exactly_once;
+pub mod exchange;
 mod identity;
 mod invariants;
 mod invented;

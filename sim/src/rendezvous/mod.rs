@@ -59,7 +59,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 4],
+    swarm_streams: [Stream; 5],
     shape: RendezvousShape,
     now_ns: u64,
     phase: Phase,

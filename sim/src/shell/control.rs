@@ -168,6 +168,7 @@ impl World {
             coordination: Default::default(),
             namespace_ports: Vec::new(),
             rendezvous: None,
+            exchange: None,
             protocol_version: 9,
             bounds: self.bounds(),
         }

@@ -4,8 +4,8 @@ use rondo_core::dispatcher::{Bounds, Config};
 use rondo_core::time::Duration;
 
 use super::{
-    CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, JournalShape, NetShape, Pace,
-    ReadingShape, RendezvousShape, Swarm, settings,
+    CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, ExchangeShape, JournalShape,
+    NetShape, Pace, ReadingShape, RendezvousShape, Swarm, settings,
 };
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
@@ -29,6 +29,7 @@ impl Swarm {
         let (mut stream, mut relays) = (source.stream("swarm", 0), source.stream("relays", 0));
         let mut elements = source.stream("elements", 0);
         let mut rendezvous = source.stream("rendezvous", 0);
+        let mut exchange = source.stream("exchange", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
@@ -36,10 +37,14 @@ impl Swarm {
                 swarm.read_by_element(ElementsShape::draw(&mut elements));
                 swarm.settings.bounds = swarm.with_room(swarm.settings.bounds);
                 swarm.rendezvous = RendezvousShape::draw(&mut rendezvous);
+                swarm.exchange = match swarm.rendezvous {
+                    Some(_) => None,
+                    None => ExchangeShape::draw(&mut exchange),
+                };
                 swarm
             }
         };
-        (swarm, [stream, relays, elements, rendezvous])
+        (swarm, [stream, relays, elements, rendezvous, exchange])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {
@@ -66,6 +71,7 @@ impl Swarm {
             reading: None,
             elements: None,
             rendezvous: None,
+            exchange: None,
         };
         swarm.settings.bounds = settings::bounds(s, swarm.ending);
         swarm.come_and_go(s);
@@ -173,7 +179,7 @@ impl Swarm {
     /// The same with the dispatcher alone, for a world where nobody asks the coordination service.
     #[must_use]
     pub fn for_dispatcher(mut self) -> Self {
-        (self.reading, self.rendezvous) = (None, None);
+        (self.reading, self.rendezvous, self.exchange) = (None, None, None);
         if self.elements.take().is_some() {
             self.consumers = 2;
         }
@@ -196,7 +202,7 @@ impl Swarm {
             swarm.together = swarm.together.min(2);
         }
         (swarm.rogues, swarm.operators, swarm.reading) = (0, 0, None);
-        (swarm.elements, swarm.rendezvous) = (None, None);
+        (swarm.elements, swarm.rendezvous, swarm.exchange) = (None, None, None);
         if let Some(coordination) = &mut swarm.coordination {
             coordination.meet_standard();
         }

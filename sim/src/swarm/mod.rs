@@ -3,6 +3,7 @@
 mod coordination;
 mod draw;
 mod elements;
+mod exchange;
 mod print;
 mod reading;
 mod relays;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
 pub use self::elements::ElementsShape;
+pub use self::exchange::{ExchangeSettings, ExchangeShape, Lost};
 pub use self::reading::ReadingShape;
 pub use self::relays::{RelaySettings, RelayShape};
 pub use self::rendezvous::{Part, RendezvousSettings, RendezvousShape};
@@ -71,10 +73,13 @@ pub struct Swarm {
     /// Workers with a rendezvous each, if the run is one of them: then nobody else takes part.
     #[serde(default)]
     pub rendezvous: Option<RendezvousShape>,
+    /// An exchange of tensors, if the run is one: then nobody else takes part.
+    #[serde(default)]
+    pub exchange: Option<ExchangeShape>,
 }
 
 /// A configuration, and the streams it was drawn from.
-pub type Drawn = (Swarm, [Stream; 4]);
+pub type Drawn = (Swarm, [Stream; 5]);
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

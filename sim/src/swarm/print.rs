@@ -44,6 +44,9 @@ impl fmt::Display for Swarm {
         if let Some(rendezvous) = &self.rendezvous {
             writeln!(out, "rendezvous (nobody else takes part) {rendezvous:?}")?;
         }
+        if let Some(exchange) = &self.exchange {
+            writeln!(out, "exchange  (nobody else takes part) {exchange:?}")?;
+        }
         writeln!(out, "jobs      {} names; looks every {} steps", self.job_names, self.look_every)
     }
 }

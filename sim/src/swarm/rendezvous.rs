@@ -8,6 +8,7 @@ use rondo_core::rendezvous::{Config, Session};
 use rondo_core::time::Duration;
 use serde::{Deserialize, Serialize};
 
+use super::ExchangeShape;
 use crate::rng::{Source, Stream};
 
 /// Which part of the house a run is of.
@@ -17,6 +18,8 @@ pub enum Part {
     Node,
     /// Workers with a rendezvous each.
     Rendezvous,
+    /// An exchange of tensors.
+    Exchange,
 }
 
 impl Part {
@@ -25,16 +28,24 @@ impl Part {
         match self {
             Self::Node => "node",
             Self::Rendezvous => "rendezvous",
+            Self::Exchange => "exchange",
         }
     }
 
     /// Which one the run of a source is of.
     pub fn of(source: &Source) -> Self {
-        let shape = match source.swarm() {
-            Some(swarm) => swarm.rendezvous.clone(),
-            None => RendezvousShape::draw(&mut source.stream("rendezvous", 0)),
+        let (rendezvous, exchange) = match source.swarm() {
+            Some(swarm) => (swarm.rendezvous.is_some(), swarm.exchange.is_some()),
+            None => (
+                RendezvousShape::draw(&mut source.stream("rendezvous", 0)).is_some(),
+                ExchangeShape::draw(&mut source.stream("exchange", 0)).is_some(),
+            ),
         };
-        if shape.is_some() { Self::Rendezvous } else { Self::Node }
+        match (rendezvous, exchange) {
+            (true, _) => Self::Rendezvous,
+            (false, true) => Self::Exchange,
+            (false, false) => Self::Node,
+        }
     }
 }
 

@@ -107,7 +107,7 @@ pub fn of_reply(answer: &Result<Reply, Status>) -> u64 {
 }
 
 /// Takes all that can be said of something.
-pub(super) fn whole(what: &impl Debug, hash: &mut TraceHash) {
+pub(crate) fn whole(what: &impl Debug, hash: &mut TraceHash) {
     struct Text<'a>(&'a mut TraceHash);
     impl Write for Text<'_> {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {

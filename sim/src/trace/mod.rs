@@ -10,6 +10,7 @@ mod rendezvous;
 pub mod text;
 
 pub use self::coordination::{of_call, of_coordination};
+pub(crate) use self::fingerprint::whole as of_debug;
 pub use self::fingerprint::{of_reply, of_request};
 pub use self::relay::{of_relay_effect, of_relay_input};
 pub use self::rendezvous::{of_rendezvous_effect, of_rendezvous_input};

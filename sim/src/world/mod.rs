@@ -93,7 +93,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 4],
+    swarm_streams: [Stream; 5],
     ending_stream: Stream,
     options: RunOptions,
     now_ns: u64,
@@ -132,6 +132,9 @@ pub fn run(source: &Source, options: RunOptions) -> Outcome {
     };
     if drawn.0.rendezvous.is_some() {
         return crate::rendezvous::run(source, drawn, options);
+    }
+    if drawn.0.exchange.is_some() {
+        return crate::exchange::run(source, drawn, options);
     }
     let mut world = World::new(source, drawn, options);
     world.begin();
