@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use rondo_core::exchange::server::Server;
 use rondo_core::exchange::worker::Worker;
-use rondo_core::exchange::{Role, ServerRank, member, scheduler, server, worker};
+use rondo_core::exchange::{Refusal, Role, ServerRank, member, scheduler, server, worker};
 use rondo_core::ids::{ConnectionId, Incarnation};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -191,6 +191,9 @@ impl World {
                 }
                 server::Effect::Close { connection } => self.close(connection.get(), End::Server),
                 server::Effect::Batch { call, result } => self.has_batch(number, call, result),
+                server::Effect::Done { result: Err(Refusal::AnsweredBefore { unit }), .. } => {
+                    self.answers_others(number, input, unit);
+                }
                 server::Effect::Done { .. } => {}
                 server::Effect::Observe(server::Event::Refused { .. }) => self.see(&Met::Troubled),
                 server::Effect::Observe(_) => {}
@@ -279,7 +282,8 @@ impl World {
                     running.side = Side::Worker(Box::new(super::workers::side(machine)));
                 }
                 let (servers, ranks) = (sizes.servers, (index, sizes.group));
-                self.see(&Met::Worker { site: number, config: &config, servers, ranks });
+                let worker = sizes.group_of(rank);
+                self.see(&Met::Worker { site: number, config: &config, worker, servers, ranks });
             }
             _ => {
                 if let Ok(machine) = Server::start(config.clone(), rank, incarnation) {

@@ -123,6 +123,19 @@ impl World {
         }
     }
 
+    /// Of some units one cannot be answered any more: the others are.
+    pub(super) fn answers_others(&mut self, number: u32, input: &Input<Slice>, not: UnitHandler) {
+        let Input::Respond { answers, .. } = input else {
+            return;
+        };
+        let others = answers.iter().filter(|answer| answer.unit != not).cloned();
+        let answers: Vec<Answering<Slice>> = others.collect();
+        if !answers.is_empty() {
+            let call = self.next_call();
+            self.step_server(number, Input::Respond { call, answers });
+        }
+    }
+
     /// The application reads no more what a unit has pushed, and answers later.
     fn releases(&mut self, number: u32, skip: usize) {
         let side = self.site(number).and_then(|it| it.server());

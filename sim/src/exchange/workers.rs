@@ -73,13 +73,16 @@ impl World {
         let s = &mut self.stream;
         let per_server = if is_last { 1 } else { s.below(most_pulls.saturating_add(1)) };
         let fewest = u64::from(per_server == 0);
-        let pushes = if is_last { 1 } else { s.between(fewest, most_pushes.min(keys)) };
+        let pushes =
+            if is_last { 1 } else { s.between(fewest, most_pushes.min(self.shape.keys.max(1))) };
         let first_key = s.below(keys);
+        // No slot is registered for what is pushed last.
+        let (first_key, keys) = if is_last { (keys, u64::MAX) } else { (first_key, keys) };
         let sizes: Vec<u64> = (0..pushes)
             .map(|index| s.between(if index == 0 { SERIAL_BYTES } else { 0 }, bytes.max(8)))
             .collect();
         let size = s.below(bytes.saturating_add(1));
-        let rest = if s.chance(self.shape.astray) { 1 } else { 0 };
+        let rest = u64::from(!is_last && s.chance(self.shape.astray));
         let ignores_rest = rest > 0 && s.chance(500) && per_server > 0;
         let call = self.next_call();
         let Some(running) = self.site(number).and_then(|it| it.running()) else {

@@ -30,6 +30,7 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     asked: BTreeMap<u32, Asked>,
+    former: Vec<Asked>,
     /// What a run means by a number, as it said to the scheduler.
     numbers: BTreeMap<(Incarnation, BarrierNumber), Kind>,
     /// Which run is at a connection of the scheduler's.
@@ -44,7 +45,10 @@ const fn kind(mask: Mask, scope: Scope) -> Kind {
 
 impl Barriers {
     pub(super) fn died(&mut self, site: u32) {
-        self.asked.remove(&site);
+        if let Some(asked) = self.asked.remove(&site) {
+            // The scheduler may not know it for a while.
+            self.former.push(asked);
+        }
     }
 
     pub(super) fn member(
@@ -137,6 +141,7 @@ impl Barriers {
         let here: BTreeSet<Incarnation> = self
             .asked
             .values()
+            .chain(&self.former)
             .filter(|asked| asked.is_at((mask, scope)))
             .map(|asked| asked.incarnation)
             .collect();

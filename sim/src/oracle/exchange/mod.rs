@@ -51,6 +51,8 @@ pub enum Met<'a> {
         site: u32,
         /// The settings.
         config: &'a Config,
+        /// Its group's rank.
+        worker: u32,
         /// How many groups of servers there are.
         servers: u32,
         /// The first server's instance rank, and how far apart they are.
@@ -180,8 +182,9 @@ impl Oracles {
     /// The first promise that is broken.
     pub fn see(&mut self, met: &Met<'_>) -> Result<(), Broken> {
         match *met {
-            Met::Worker { site, config, servers, ranks } => {
-                self.workers.insert(site, WorkerLedger::new(config.clone(), servers, ranks));
+            Met::Worker { site, config, worker, servers, ranks } => {
+                let ledger = WorkerLedger::new(config.clone(), worker, servers, ranks);
+                self.workers.insert(site, ledger);
             }
             Met::Server { site, config, workers, rank, index } => {
                 self.servers.insert(site, ServerLedger::new(config.clone(), workers, rank, index));
@@ -213,9 +216,8 @@ impl Oracles {
                 holds(check_worker(machine))?;
                 let ledger = self.workers.get_mut(&site);
                 let book = &mut self.made;
-                let seen = ledger.map_or(Ok(()), |it| {
-                    it.see((site, now), (input, effects), memory, book, troubled)
-                });
+                let seen = ledger
+                    .map_or(Ok(()), |it| it.see(now, (input, effects), memory, book, troubled));
                 of(site, seen)
             }
             Met::ServerStepped { site, now, input, effects, machine, memory } => {

@@ -82,7 +82,7 @@ impl ServerLedger {
             Input::Cancel { call } => {
                 self.calls.remove(call);
             }
-            Input::Respond { call, answers } => self.responds(*call, answers, effects)?,
+            Input::Respond { call, answers } => self.responds(*call, answers, effects, troubled)?,
             Input::Release { unit, .. } => {
                 if let Some(held) = self.held.get_mut(&unit.get()) {
                     held.is_read = false;
@@ -225,6 +225,10 @@ impl ServerLedger {
         let Some((serial, made)) = serial.and_then(|it| Some((it, book.get(&it)?))) else {
             return wrong("slot", format!("what unit {handler} has was never pushed"));
         };
+        if made.worker != worker {
+            let text = format!("unit {handler} of worker {worker} is what another one pushed");
+            return wrong("batch", text);
+        }
         let pushed = made.pushes.iter().map(|(key, bytes)| (*key, bytes.as_slice()));
         if !tensors.iter().map(|(key, _, bytes)| (*key, bytes.as_slice())).eq(pushed) {
             let text = format!("unit {handler} has not what request {serial} pushed");
@@ -258,6 +262,7 @@ impl ServerLedger {
         call: CallId,
         answers: &[Answering<Slice>],
         effects: &[Effect<Slice>],
+        troubled: bool,
     ) -> Seen {
         let mut told = effects.iter().filter_map(|effect| match effect {
             Effect::Done { call: of, result } if *of == call => Some(result),
@@ -278,8 +283,12 @@ impl ServerLedger {
                 return wrong("answer", format!("{call} may answer {units:?}, which it cannot"));
             }
             Ok(()) | Err(Refusal::PeerLost(_)) => {}
-            // A unit is forgotten when too many others were lost since.
-            Err(Refusal::AnsweredBefore { unit }) if self.over.contains(&unit.get()) => {
+            // What is released of a lost worker's unit is known no more.
+            Err(Refusal::AnsweredBefore { unit })
+                if self.held.get(&unit.get()).is_none_or(|held| !held.is_read && troubled) =>
+            {
+                self.held.remove(&unit.get());
+                self.over.insert(unit.get());
                 return Ok(());
             }
             Err(refusal) if fits => return wrong("told", format!("{call} is told {refusal}")),

@@ -17,8 +17,8 @@ pub(super) type Book = BTreeMap<u64, Made>;
 /// A request as it was made.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// Whose it is.
-    pub(super) site: u32,
+    /// The worker that made it, as servers see it.
+    pub(super) worker: u32,
     /// What it pushes: keys and bytes.
     pub(super) pushes: Vec<(u64, Vec<u8>)>,
     /// What it pulls of each server: keys and sizes.
@@ -40,12 +40,14 @@ struct Request {
     is_over: bool,
     /// Whether nobody can wait for it any more.
     is_forgotten: bool,
+    is_abandoned: bool,
 }
 
 /// A worker.
 #[derive(Debug)]
 pub(super) struct WorkerLedger {
     config: Config,
+    worker: u32,
     servers: u32,
     ranks: (u32, u32),
     next: u64,
@@ -59,9 +61,10 @@ pub(super) struct WorkerLedger {
 type Stepped<'a> = (&'a Input<Slice>, &'a [Effect<Slice>]);
 
 impl WorkerLedger {
-    pub(super) const fn new(config: Config, servers: u32, ranks: (u32, u32)) -> Self {
+    pub(super) const fn new(config: Config, worker: u32, servers: u32, ranks: (u32, u32)) -> Self {
         Self {
             config,
+            worker,
             servers,
             ranks,
             next: 0,
@@ -74,7 +77,7 @@ impl WorkerLedger {
 
     pub(super) fn see(
         &mut self,
-        (site, now): (u32, Time),
+        now: Time,
         (input, effects): Stepped<'_>,
         memory: &Memory,
         book: &mut Book,
@@ -82,7 +85,7 @@ impl WorkerLedger {
     ) -> Seen {
         match input {
             Input::Exchange { call, pushes, pulls, ignores_rest: _ } => {
-                self.started((site, now), *call, (pushes, pulls), effects, memory, book, troubled)?;
+                self.started(now, *call, (pushes, pulls), effects, memory, book, troubled)?;
             }
             Input::Wait { call, handler, timeout, since } => {
                 self.waits_for(now, *call, *handler, timeout.map(|it| (it, *since)));
@@ -92,7 +95,7 @@ impl WorkerLedger {
             }
             Input::Abandon { handler } => {
                 if let Some(request) = self.requests.get_mut(&handler.get()) {
-                    request.is_forgotten = true;
+                    (request.is_forgotten, request.is_abandoned) = (true, true);
                 }
             }
             Input::Stop => self.is_stopped = true,
@@ -123,7 +126,7 @@ impl WorkerLedger {
     #[expect(clippy::too_many_arguments, reason = "a request and all that is known of it")]
     fn started(
         &mut self,
-        (site, now): (u32, Time),
+        now: Time,
         call: CallId,
         (pushes, pulls): (&[Tensor<Slice>], &[Tensor<Slice>]),
         effects: &[Effect<Slice>],
@@ -169,13 +172,14 @@ impl WorkerLedger {
             filled: BTreeSet::new(),
             is_over: false,
             is_forgotten: false,
+            is_abandoned: false,
         };
         self.owners.extend(request.pulls.iter().map(|(slice, _)| (slice.buffer, first)));
         self.requests.insert(first, request);
         let key = pulls.first().map(|pull| pull.key.get());
         if let Some(serial) = serial_of(key, pushed.first().map(|(_, bytes)| bytes.as_slice())) {
             let pulls = pulls.iter().map(|pull| (pull.key.get(), pull.info.bytes())).collect();
-            book.insert(serial, Made { site, pushes: pushed, pulls, per_server });
+            book.insert(serial, Made { worker: self.worker, pushes: pushed, pulls, per_server });
         }
         Ok(())
     }
@@ -185,7 +189,9 @@ impl WorkerLedger {
             Refusal::PeerLost(_) | Refusal::NoMembership => troubled,
             Refusal::Stopped => self.is_stopped,
             Refusal::TooManyHandlers { max } => {
-                let open = self.requests.values().filter(|it| !it.is_forgotten).count();
+                // Those that were given up are kept until nothing more is written to where they pull to.
+                let is_kept = |it: &&Request| !it.is_forgotten || it.is_abandoned;
+                let open = self.requests.values().filter(is_kept).count();
                 *max == self.config.handlers_max && open >= *max
             }
             Refusal::RequestTooLarge { bytes, max, .. } => bytes > max,
