@@ -27,8 +27,8 @@ pub(super) enum Settling {
     Left(u64),
 }
 
-/// Longer than anything is under way, in ns.
-const UNDER_WAY_NS: u64 = 40_000 * MS;
+/// Longer than anything is under way that is not drawn, in ns.
+const UNDER_WAY_NS: u64 = 5000 * MS;
 /// Between two looks, in ns.
 const CHECK_NS: u64 = 500 * MS;
 /// Within so long all must have got on, in ns.
@@ -50,7 +50,11 @@ impl World {
                 Some(Being::Up) | None => {}
             }
         }
-        self.settle(UNDER_WAY_NS, Settling::Joined(self.now_ns.saturating_add(UNDER_WAY_NS)));
+        let settings = self.shape.settings;
+        let waits_ms = [self.swarm.net.patience_ms, settings.timeout_ms, settings.grace_ms];
+        let waits_ns = waits_ms.iter().sum::<u64>().saturating_mul(MS);
+        let after_ns = UNDER_WAY_NS.saturating_add(waits_ns);
+        self.settle(after_ns, Settling::Joined(self.now_ns.saturating_add(after_ns)));
     }
 
     fn settle(&mut self, after_ns: u64, settling: Settling) {

@@ -38,6 +38,8 @@ use crate::world::{Outcome, RunOptions};
 const EVENTS_MAX: u64 = 1_000_000;
 /// A millisecond, in ns.
 const MS: u64 = 1_000_000;
+/// A connection that takes the longest time is made in so many times the mean time of a message.
+const TRIPS: u64 = 60;
 /// The lane of what is nobody's.
 const LANE: u32 = 0;
 
@@ -122,6 +124,9 @@ impl World {
     }
 
     fn begin(&mut self) {
+        if self.delays_may_break() {
+            self.see(&Met::Troubled);
+        }
         for site in 0..self.count() {
             // In any order, the scheduler too.
             let late_ms = self.stream.below(200);
@@ -129,6 +134,13 @@ impl World {
             self.plan_trouble(site);
         }
         self.queue.plan(self.swarm.span_ms.saturating_mul(MS), Event::End);
+    }
+
+    /// Whether messages may take so long that a connection is not made in time.
+    fn delays_may_break(&self) -> bool {
+        let (net, grace_ms) = (self.swarm.net, self.shape.settings.grace_ms);
+        let slow = [Fault::Delay, Fault::Reorder].iter().any(|it| self.swarm.faults.has(*it));
+        slow && net.delay_us_mean.saturating_mul(TRIPS) >= grace_ms.saturating_mul(1000)
     }
 
     fn go_on(&mut self) {
