@@ -1,11 +1,15 @@
 //! Processes that fall silent, lose their connection, leave and return.
 
+use std::sync::Arc;
+
 use rondo_core::exchange::member::{Ask, Reply, Standing};
-use rondo_core::exchange::membership::State;
-use rondo_core::exchange::scheduler::Event;
-use rondo_core::exchange::{MembershipVersion, Role};
+use rondo_core::exchange::membership::{Membership, Sizes, State};
+use rondo_core::exchange::message::{Register, ToMember, ToScheduler};
+use rondo_core::exchange::scheduler::{self, Effect, Event, Input, Scheduler};
+use rondo_core::exchange::{InstanceRank, MembershipVersion, Role};
+use rondo_core::ids::{ConnectionId, Incarnation};
 use rondo_core::status::Code;
-use rondo_core::time::Duration;
+use rondo_core::time::{Duration, Time};
 
 use crate::bootstrap::{assert_refused, refused};
 use crate::world::World;
@@ -161,4 +165,71 @@ fn nobody_is_lost_because_the_scheduler_was_held_up() {
     assert!(world.events.iter().any(|event| matches!(event, Event::HeldUp { .. })));
     assert!(world.is_joined(0) && world.is_joined(1), "{:?}", world.events);
     assert_eq!(version(&world, 0), 1);
+}
+
+/// A scheduler, and what it has said.
+struct Lone {
+    machine: Scheduler,
+    now: Time,
+    told: Vec<(u64, ToMember)>,
+}
+
+impl Lone {
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.machine.step(self.now, input, &mut effects);
+        scheduler::check(&self.machine).unwrap();
+        self.told.extend(effects.into_iter().filter_map(|effect| match effect {
+            Effect::Send { connection, message } => Some((connection.get(), message)),
+            _ => None,
+        }));
+    }
+
+    fn register(&mut self, connection: u64, role: Role, run: u64, known: Option<Arc<Membership>>) {
+        let connection = ConnectionId::new(connection);
+        self.step(Input::Connected { connection });
+        let register = Register {
+            role,
+            rank: Some(InstanceRank::new(0)),
+            incarnation: Incarnation::new(run),
+            addresses: vec![format!("{role}:{run}").into()],
+            host: "host".into(),
+            sizes: Sizes { workers: 1, servers: 1, group: 1 },
+            known,
+            passed: Vec::new(),
+            waiting: Vec::new(),
+        };
+        self.step(Input::Received { connection, message: ToScheduler::Register(register) });
+    }
+
+    /// A connection breaks and does not return in time.
+    fn lose(&mut self, connection: u64) {
+        self.step(Input::Disconnected { connection: ConnectionId::new(connection) });
+        self.now = self.now.after(Duration::from_millis(301));
+        self.step(Input::Tick);
+    }
+}
+
+/// Found by the simulator: two processes had had its rank, one after the other, before it came back.
+#[test]
+fn a_run_that_was_given_up_does_not_come_back_after_another_one_is_lost_too() {
+    let config = crate::process::config();
+    let settings = scheduler::Settings { config, ..scheduler::Settings::default() };
+    let machine = Scheduler::start(settings).unwrap();
+    let mut lone = Lone { machine, now: Time::from_millis(1000), told: Vec::new() };
+    lone.register(1, Role::Worker, 10, None);
+    lone.register(2, Role::Server, 20, None);
+    let known = lone.machine.membership().unwrap().clone();
+    lone.lose(2);
+    lone.register(3, Role::Server, 21, None);
+    lone.lose(3);
+    lone.told.clear();
+    lone.register(4, Role::Server, 20, Some(known));
+    let Some((4, ToMember::Rejected(status))) = lone.told.first() else {
+        panic!("{:?}", lone.told);
+    };
+    assert_refused(status, Code::Aborted, &["was given up", "only a new run"]);
+    lone.register(5, Role::Server, 22, None);
+    let is_in = lone.told.iter().any(|told| matches!(told, (5, ToMember::Assigned { .. })));
+    assert!(is_in, "{:?}", lone.told);
 }

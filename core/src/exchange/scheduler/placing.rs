@@ -56,7 +56,8 @@ impl Scheduler {
         register: &Register,
         out: &mut Vec<Effect>,
     ) {
-        self.seats.insert(peer, Seat::of(register, connection));
+        let since = self.version.next();
+        self.seats.insert(peer, Seat { since, ..Seat::of(register, connection) });
         self.seat_link(connection, Standing::Seated(peer));
         self.come_again(peer, register);
         self.is_changed = true;

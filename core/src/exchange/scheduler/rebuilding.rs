@@ -33,7 +33,7 @@ impl Scheduler {
         let until = now.after(self.settings.config.heartbeat_timeout);
         for member in &known.members {
             let peer: Peer = (member.role, member.rank);
-            self.seats.insert(peer, Seat::reported(member));
+            self.seats.insert(peer, Seat::reported(member, known.version));
             if member.state == State::Up {
                 self.set_contact(peer, Contact::Broken { until });
             }

@@ -117,6 +117,10 @@ impl Scheduler {
                 }
             };
         }
+        if seat.is_after(&register) {
+            let status = refusal::given_up(&register, "another run has taken its rank since");
+            return self.refuse(connection, status, out);
+        }
         match (seat.state, seat.contact) {
             (State::Up, Contact::Broken { .. }) => self.park(connection, peer, register, out),
             (State::Up, _) if seat.is_movable && register.rank.is_some() => {

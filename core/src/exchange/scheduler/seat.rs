@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::exchange::ids::{BarrierNumber, InstanceRank};
+use crate::exchange::ids::{BarrierNumber, InstanceRank, MembershipVersion};
 use crate::exchange::membership::{Member, Sizes, State};
 use crate::exchange::message::{Barrier, Failure, Passed, Register, Scope};
 use crate::exchange::refusal::PeerLost;
@@ -40,6 +40,8 @@ pub(super) struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) incarnation: Incarnation,
+    /// The first membership in which it is known that this run has the seat.
+    pub(super) since: MembershipVersion,
     pub(super) addresses: Vec<Arc<str>>,
     pub(super) host: Arc<str>,
     pub(super) state: State,
@@ -61,6 +63,7 @@ impl Seat {
         let passed = register.passed.iter().map(|it| ((it.mask, it.scope), it.count)).collect();
         Self {
             incarnation: register.incarnation,
+            since: MembershipVersion::new(0),
             addresses: register.addresses.clone(),
             host: register.host.clone(),
             state: State::Up,
@@ -74,9 +77,10 @@ impl Seat {
     }
 
     /// A process that others say there is, or was.
-    pub(super) fn reported(member: &Member) -> Self {
+    pub(super) fn reported(member: &Member, since: MembershipVersion) -> Self {
         Self {
             incarnation: member.incarnation,
+            since,
             addresses: member.addresses.clone(),
             host: member.host.clone(),
             state: member.state,
@@ -87,6 +91,12 @@ impl Seat {
             asked: BTreeMap::new(),
             passed: BTreeMap::new(),
         }
+    }
+
+    /// Whether a run that wants the seat had it before this one, and was given up.
+    pub(super) fn is_after(&self, register: &Register) -> bool {
+        let known = register.known.as_ref().map(|known| known.version);
+        register.incarnation != self.incarnation && known.is_some_and(|known| known < self.since)
     }
 
     /// Its present connection.
