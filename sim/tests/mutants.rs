@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rondo_sim::oracle::{Oracles, rendezvous};
+use rondo_sim::oracle::{Oracles, exchange, rendezvous};
 use rondo_sim::rng::Source;
 use rondo_sim::swarm::Swarm;
 
@@ -62,7 +62,8 @@ fn every_planted_bug_names_oracles_that_exist() {
         let expected = expected.unwrap_or_else(|| panic!("{} expects nothing", patch.display()));
         for promise in expected.split(", ") {
             let name = promise.split(' ').next().unwrap();
-            let mut names = oracles.names().chain(OF_THE_SHELL).chain(rendezvous::NAMES);
+            let mut names =
+                oracles.names().chain(OF_THE_SHELL).chain(rendezvous::NAMES).chain(exchange::NAMES);
             let known = names.any(|oracle| oracle == name);
             assert!(known, "{} expects {promise:?}, which no oracle promises", patch.display());
         }

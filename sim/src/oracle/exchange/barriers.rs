@@ -108,13 +108,25 @@ impl Barriers {
                 _ => {}
             }
         }
+        // Who waited for a place comes in when all are back, after those have met.
+        let rebuilt = effects.iter().any(|effect| {
+            matches!(effect, scheduler::Effect::Observe(scheduler::Event::Rebuilt { .. }))
+        });
+        // Who is back may be told what happened while it was away.
+        let back = match input {
+            scheduler::Input::Received { connection, message: ToScheduler::Register(_) } => {
+                Some(*connection)
+            }
+            _ => None,
+        };
         for effect in effects {
             if let scheduler::Effect::Send {
                 connection,
                 message: ToMember::BarrierDone { number, result: Ok(passed) },
             } = effect
             {
-                self.released(*connection, *number, *passed, machine)?;
+                let is_news = !rebuilt && back != Some(*connection);
+                self.released(*connection, (*number, *passed), machine, is_news)?;
             }
         }
         Ok(())
@@ -124,15 +136,15 @@ impl Barriers {
     fn released(
         &mut self,
         connection: ConnectionId,
-        number: BarrierNumber,
-        passed: u64,
+        (number, passed): (BarrierNumber, u64),
         machine: &Scheduler,
+        is_news: bool,
     ) -> Seen {
         let kind = self.runs.get(&connection).and_then(|run| self.numbers.get(&(*run, number)));
         let Some((mask, scope)) = kind.copied() else {
             return wrong("barrier", format!("{connection} is released from a barrier of nobody"));
         };
-        if !self.passed.insert((mask, scope.number(), passed)) {
+        if !self.passed.insert((mask, scope.number(), passed)) || !is_news {
             return Ok(());
         }
         let (Some(membership), Some(of)) = (machine.membership(), Mask::of_number(mask)) else {
