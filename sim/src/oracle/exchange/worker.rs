@@ -55,8 +55,14 @@ pub(super) struct WorkerLedger {
     /// Requests by the buffers that they pull to.
     owners: BTreeMap<u64, u64>,
     waits: BTreeMap<CallId, (u64, Option<Time>)>,
+    /// Servers that are lost: since when, and how often time has passed since then.
+    lost: BTreeMap<u32, (Time, u32)>,
     is_stopped: bool,
 }
+
+/// Who needs a server that is lost is told within so long, when time has passed so often: where an answer
+/// of it is being written no more is known only then.
+const TOLD_WITHIN: (Duration, u32) = (Duration::from_millis(3200), 5);
 
 type Stepped<'a> = (&'a Input<Slice>, &'a [Effect<Slice>]);
 
@@ -71,6 +77,7 @@ impl WorkerLedger {
             requests: BTreeMap::new(),
             owners: BTreeMap::new(),
             waits: BTreeMap::new(),
+            lost: BTreeMap::new(),
             is_stopped: false,
         }
     }
@@ -107,6 +114,13 @@ impl WorkerLedger {
                 Effect::Fill { destination, source } => self.filled(destination, source)?,
                 Effect::Waited { call, result } => {
                     told.extend(self.waited(now, *call, result, memory, troubled)?);
+                }
+                Effect::Observe(Event::Lost(lost)) => {
+                    let rank = lost.rank.get().checked_div(self.ranks.1).unwrap_or(0);
+                    self.lost.insert(rank, (now, 0));
+                }
+                Effect::Observe(Event::Ready { server, .. }) => {
+                    self.lost.remove(&server.get());
                 }
                 Effect::Observe(Event::Protocol { server, what }) => {
                     return wrong("protocol", format!("server {server}: {what}"));
@@ -294,10 +308,14 @@ impl WorkerLedger {
         Ok(None)
     }
 
-    fn nobody_waits_too_long(&self, now: Time, input: &Input<Slice>) -> Seen {
+    fn nobody_waits_too_long(&mut self, now: Time, input: &Input<Slice>) -> Seen {
         if !matches!(input, Input::Tick) {
             return Ok(());
         }
+        for (_, ticks) in self.lost.values_mut() {
+            *ticks = ticks.saturating_add(1);
+        }
+        self.nobody_waits_for_the_lost(now)?;
         let late = self.waits.iter().find(|(_, (_, due))| due.is_some_and(|due| due <= now));
         match late {
             Some((call, (handler, _))) => {
@@ -305,6 +323,31 @@ impl WorkerLedger {
             }
             None => Ok(()),
         }
+    }
+
+    /// Under the policy that requests fail who needs a server that is lost is told so.
+    fn nobody_waits_for_the_lost(&self, now: Time) -> Seen {
+        if self.config.policy != Policy::Fail {
+            return Ok(());
+        }
+        let (within, often) = TOLD_WITHIN;
+        let late = |(at, ticks): &(Time, u32)| *ticks >= often && at.after(within) <= now;
+        for (server, (at, _)) in self.lost.iter().filter(|(_, lost)| late(lost)) {
+            for (handler, _) in self.waits.values() {
+                let Some((_, request)) = self.of(*handler) else {
+                    continue;
+                };
+                let from = request.per_server.saturating_mul(*server as usize);
+                let mut pulls = request.pulls.iter().skip(from).take(request.per_server);
+                let needs = pulls.any(|(slice, _)| !request.filled.contains(&slice.buffer));
+                if needs && request.started < *at {
+                    let text =
+                        format!("{handler} is still waited for, and server {server} is lost");
+                    return wrong("told", text);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Something is being written to.
