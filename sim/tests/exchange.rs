@@ -161,7 +161,10 @@ fn an_answer_is_made_of_what_was_pushed_and_told_once() {
     assert_eq!(Watched::new().answered(&right(), |_| {}), None);
     let other = Watched::new().answered(&[7; 16], |_| {});
     assert_eq!(other.as_deref(), Some("answer"));
-    let twice = Watched::new().answered(&right(), |effects| effects.extend(effects.clone()));
+    let twice = Watched::new().answered(&right(), |effects| {
+        let fill = effects.iter().find(|effect| matches!(effect, Effect::Fill { .. })).cloned();
+        effects.insert(0, fill.unwrap());
+    });
     assert_eq!(twice.as_deref(), Some("answer"), "filled twice");
     let told_twice = Watched::new().answered(&right(), |effects| {
         effects.extend(effects.last().cloned());
