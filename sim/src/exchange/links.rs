@@ -182,7 +182,7 @@ impl World {
             true => self.stream.exponential(mean_ms).max(1),
             false => 0,
         };
-        let first: Bytes = [&header[..], &body[..cut]].concat().into();
+        let first: Bytes = header.iter().chain(&body.slice(..cut)).copied().collect();
         self.post(number, from, What::Data(first), 0);
         self.post(number, from, What::Data(body.slice(cut..)), late_ms.saturating_mul(MS));
     }

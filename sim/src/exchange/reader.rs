@@ -38,13 +38,13 @@ pub(super) enum Landing {
     Nowhere(Option<Refusal>),
 }
 
-/// A message whose tensors are not there yet.
+/// A message whose tensors are not there yet, by whom it is for.
 #[derive(Clone, Debug)]
 pub(super) enum Said {
-    ToScheduler(ToScheduler),
-    ToMember(ToMember),
-    ToServer(ToServer<()>),
-    ToWorker(ToWorker<()>),
+    Scheduler(ToScheduler),
+    Member(ToMember),
+    Server(ToServer<()>),
+    Worker(ToWorker<()>),
 }
 
 impl Said {
@@ -52,14 +52,14 @@ impl Said {
         let limits = FrameLimits::default();
         Ok(match (to, purpose) {
             (End::Server, Purpose::Scheduler(_)) => {
-                Self::ToScheduler(decode_to_scheduler(head, header)?)
+                Self::Scheduler(decode_to_scheduler(head, header)?)
             }
-            (End::Client, Purpose::Scheduler(_)) => Self::ToMember(decode_to_member(head, header)?),
+            (End::Client, Purpose::Scheduler(_)) => Self::Member(decode_to_member(head, header)?),
             (End::Server, Purpose::Server(..)) => {
-                Self::ToServer(decode_to_server(head, header, Body::Follows, &limits)?)
+                Self::Server(decode_to_server(head, header, Body::Follows, &limits)?)
             }
             (End::Client, Purpose::Server(..)) => {
-                Self::ToWorker(decode_to_worker(head, header, Body::Follows, &limits)?)
+                Self::Worker(decode_to_worker(head, header, Body::Follows, &limits)?)
             }
         })
     }
@@ -67,13 +67,13 @@ impl Said {
     /// The tensors that follow.
     pub(super) fn tensors(&self) -> Vec<TensorInfo> {
         match self {
-            Self::ToServer(message) => {
+            Self::Server(message) => {
                 tensors_to_server(message).iter().map(|tensor| tensor.info).collect()
             }
-            Self::ToWorker(message) => {
+            Self::Worker(message) => {
                 tensors_to_worker(message).iter().map(|tensor| tensor.info).collect()
             }
-            Self::ToScheduler(_) | Self::ToMember(_) => Vec::new(),
+            Self::Scheduler(_) | Self::Member(_) => Vec::new(),
         }
     }
 }

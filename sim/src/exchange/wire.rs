@@ -150,7 +150,7 @@ impl World {
             return Landing::Nowhere(None);
         };
         match said {
-            Said::ToServer(ToServer::Request(request)) => {
+            Said::Server(ToServer::Request(request)) => {
                 let Some(side) = site.server() else {
                     return Landing::Nowhere(None);
                 };
@@ -169,7 +169,7 @@ impl World {
                 });
                 Landing::At(slices.collect())
             }
-            Said::ToWorker(ToWorker::Answer(answer)) => {
+            Said::Worker(ToWorker::Answer(answer)) => {
                 let Some(side) = site.worker() else {
                     return Landing::Nowhere(None);
                 };
@@ -191,28 +191,28 @@ impl World {
         let connection = ConnectionId::new(number);
         let received = self.shows(site);
         match (coming.message, coming.landing) {
-            (Said::ToScheduler(message), _) => {
+            (Said::Scheduler(message), _) => {
                 self.step_scheduler(scheduler::Input::Received { connection, message });
             }
-            (Said::ToMember(message), _) => {
+            (Said::Member(message), _) => {
                 if let Purpose::Scheduler(connection) = purpose
                     && standing == Standing::Open
                 {
                     self.step_member(site, member::Input::Received { connection, message });
                 }
             }
-            (Said::ToServer(ToServer::Request(request)), Landing::Nowhere(refusal)) => {
+            (Said::Server(ToServer::Request(request)), Landing::Nowhere(refusal)) => {
                 let (number, acknowledged) = (request.number, request.acknowledged);
                 let input = server::Input::NotTaken { connection, number, acknowledged, refusal };
                 self.step_server(site, input);
             }
-            (Said::ToServer(message), Landing::At(slices)) => {
+            (Said::Server(message), Landing::At(slices)) => {
                 if let Some(message) = attach_to_server(message, slices) {
                     let input = server::Input::Message { connection, received, message };
                     self.step_server(site, input);
                 }
             }
-            (Said::ToWorker(message), landing) => {
+            (Said::Worker(message), landing) => {
                 let count = tensors_to_worker(&message).len();
                 let slices = match landing {
                     Landing::At(slices) => slices,
@@ -223,7 +223,7 @@ impl World {
                     self.step_worker(site, input);
                 }
             }
-            (Said::ToServer(_), Landing::Nowhere(_)) => {}
+            (Said::Server(_), Landing::Nowhere(_)) => {}
         }
     }
 }
