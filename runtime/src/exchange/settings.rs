@@ -76,7 +76,7 @@ impl Settings {
             ways: Ways::default(),
             spin: Duration::ZERO,
             join_timeout: None,
-            scheduler_patience: None,
+            scheduler_patience: Some(Duration::from_secs(60)),
         }
     }
 

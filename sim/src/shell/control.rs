@@ -168,7 +168,6 @@ impl World {
             coordination: Default::default(),
             namespace_ports: Vec::new(),
             rendezvous: None,
-            exchange: None,
             protocol_version: 9,
             bounds: self.bounds(),
         }
