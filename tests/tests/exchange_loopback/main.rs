@@ -1,5 +1,13 @@
 //! The exchange over real links: what is pushed, pulled, and said when it cannot be.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap is a failed test"
+)]
+
 mod bed;
 mod losing;
 mod refusals;
