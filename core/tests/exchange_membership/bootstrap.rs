@@ -218,6 +218,19 @@ fn who_is_missing_is_named_when_time_is_up() {
 }
 
 #[test]
+fn a_scheduler_to_which_nobody_comes_says_so() {
+    let timeout = Some(Duration::from_millis(500));
+    let config = Config { bootstrap_timeout: timeout, ..config() };
+    let settings = Settings { config, sizes: None, ..Settings::default() };
+    let mut world = World::with(Sizes { workers: 1, servers: 1, group: 1 }, settings);
+    let ready = world.ask_scheduler(scheduler::Ask::Ready);
+    world.calm(600);
+    let Err(status) = world.done_by_scheduler[&ready].clone() else { panic!("all have come") };
+    let status = Status::from(status);
+    assert_refused(&status, Code::DeadlineExceeded, &["500 ms", "nobody has come"]);
+}
+
+#[test]
 fn who_joins_waits_as_long_as_it_says_and_may_begin_again() {
     let mut world = World::new(1, 1, 1);
     world.start(0);

@@ -52,7 +52,10 @@ impl Scheduler {
     /// Not all have registered in time: those who have are told who is missing, and may try again.
     pub(super) fn give_up_gathering(&mut self, out: &mut Vec<Effect>) {
         self.end_bootstrap();
-        let missing = refusal::list(self.missing());
+        let missing = match self.sizes {
+            Some(_) => refusal::list(self.missing()),
+            None => "nobody has come, and so nobody has said how many there are".into(),
+        };
         let status = refusal::not_all_came(&missing, &self.settings.config);
         let parked = core::mem::take(&mut self.parked);
         let parked = parked.into_values().map(|parked| parked.connection);
