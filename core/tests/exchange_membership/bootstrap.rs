@@ -226,7 +226,6 @@ fn a_scheduler_to_which_nobody_comes_says_so() {
     let ready = world.ask_scheduler(scheduler::Ask::Ready);
     world.calm(600);
     let Err(status) = world.done_by_scheduler[&ready].clone() else { panic!("all have come") };
-    let status = Status::from(status);
     assert_refused(&status, Code::DeadlineExceeded, &["500 ms", "nobody has come"]);
 }
 
