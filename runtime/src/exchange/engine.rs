@@ -78,7 +78,7 @@ struct State<S> {
 
 /// Who waited does not want to any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interrupted;
+pub(super) struct Interrupted;
 
 type Guard<'a, S> = MutexGuard<'a, State<S>>;
 

@@ -28,7 +28,6 @@ use rondo_core::ids::CallId;
 use rondo_core::status::{Code, Status};
 use rondo_core::time;
 
-pub use self::engine::Interrupted;
 pub use self::error::Error;
 pub use self::link::{Frame, Link, Listener, Place, Placer, SharedMemory, Tcp, Transport, Unix};
 pub use self::scheduler::Scheduler;
@@ -145,10 +144,7 @@ impl Exchange {
 
     fn ask(&self, ask: Ask, goes_on: GoesOn<'_>) -> Result<Reply, Error> {
         let call = self.engine.with(|process, links, now| process.ask(now, ask, links));
-        match self.engine.wait(|process| process.replies.remove(&call), goes_on) {
-            Ok(result) => Ok(result?),
-            Err(Interrupted) => Err(self.give_up(call)),
-        }
+        Ok(self.answer(call, |process| process.replies.remove(&call), goes_on)??)
     }
 
     /// What is refused to a process of another role.
@@ -158,9 +154,22 @@ impl Exchange {
         Status::new(Code::FailedPrecondition, text).into()
     }
 
-    fn give_up(&self, call: CallId) -> Error {
-        self.engine.with(|process, links, now| process.cancel(now, call, links));
-        interrupted().into()
+    /// Waits for the answer to a call. One that came just when who waits was interrupted is not lost.
+    fn answer<R>(
+        &self,
+        call: CallId,
+        mut take: impl FnMut(&mut Process) -> Option<R>,
+        goes_on: GoesOn<'_>,
+    ) -> Result<R, Error> {
+        if let Ok(found) = self.engine.wait(&mut take, goes_on) {
+            return Ok(found);
+        }
+        self.engine.with(|process, links, now| {
+            take(process).ok_or_else(|| {
+                process.cancel(now, call, links);
+                interrupted().into()
+            })
+        })
     }
 }
 

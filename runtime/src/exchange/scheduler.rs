@@ -1,6 +1,6 @@
 //! A scheduler process: knows who takes part.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,6 @@ struct Desk {
     connections: BTreeMap<ConnectionId, LinkId>,
     next: u64,
     effects: Vec<Effect>,
-    inputs: VecDeque<Input>,
     replies: BTreeMap<CallId, Result<(), Failure>>,
     last_call: u64,
 }
@@ -144,22 +143,18 @@ impl Desk {
             connections: BTreeMap::new(),
             next: 0,
             effects: Vec::new(),
-            inputs: VecDeque::new(),
             replies: BTreeMap::new(),
             last_call: 0,
         }
     }
 
     fn step(&mut self, now: Time, input: Input, links: &mut Links) {
-        self.inputs.push_back(input);
-        while let Some(input) = self.inputs.pop_front() {
-            let mut effects = std::mem::take(&mut self.effects);
-            self.machine.step(now, input, &mut effects);
-            for effect in effects.drain(..) {
-                self.perform(effect, links);
-            }
-            self.effects = effects;
+        let mut effects = std::mem::take(&mut self.effects);
+        self.machine.step(now, input, &mut effects);
+        for effect in effects.drain(..) {
+            self.perform(effect, links);
         }
+        self.effects = effects;
     }
 
     fn perform(&mut self, effect: Effect, links: &mut Links) {

@@ -11,7 +11,7 @@ use rondo_core::time::Time;
 use super::links::Links;
 use super::process::Side;
 use super::server_side::ServerSide;
-use super::{Error, Exchange, GoesOn, Interrupted, span, speech};
+use super::{Error, Exchange, GoesOn, span, speech};
 use crate::tensor::Region;
 
 impl Exchange {
@@ -39,11 +39,7 @@ impl Exchange {
             side.step(now, server::Input::GetBatch { call, timeout, partial }, links);
             call
         })?;
-        let taken = self.engine.wait(|process| process.server()?.batches.remove(&call), goes_on);
-        match taken {
-            Ok(result) => Ok(result?),
-            Err(Interrupted) => Err(self.give_up(call)),
-        }
+        Ok(self.answer(call, |process| process.server()?.batches.remove(&call), goes_on)??)
     }
 
     /// Answers a unit: one tensor for each that it pulls. Their memory is to be let alone until the worker

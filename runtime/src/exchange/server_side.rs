@@ -1,6 +1,6 @@
 //! What a server's links are for: its machine hears what workers say, and has its say.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -32,7 +32,6 @@ pub(super) struct ServerSide {
     is_answered_soon: bool,
     /// Kept for its memory.
     effects: Vec<Effect<Region>>,
-    inputs: VecDeque<Input<Region>>,
     pub(super) batches: BTreeMap<CallId, Result<Vec<Unit<Region>>, Refusal>>,
     pub(super) done: BTreeMap<CallId, Result<(), Refusal>>,
 }
@@ -61,7 +60,6 @@ impl ServerSide {
             next: 0,
             is_answered_soon: false,
             effects: Vec::new(),
-            inputs: VecDeque::new(),
             batches: BTreeMap::new(),
             done: BTreeMap::new(),
         }
@@ -69,15 +67,12 @@ impl ServerSide {
 
     /// Has the machine take an input, and carries out what it says.
     pub(super) fn step(&mut self, now: Time, input: Input<Region>, links: &mut Links) {
-        self.inputs.push_back(input);
-        while let Some(input) = self.inputs.pop_front() {
-            let mut effects = std::mem::take(&mut self.effects);
-            self.machine.step(now, input, &mut effects);
-            for effect in effects.drain(..) {
-                self.perform(effect, links);
-            }
-            self.effects = effects;
+        let mut effects = std::mem::take(&mut self.effects);
+        self.machine.step(now, input, &mut effects);
+        for effect in effects.drain(..) {
+            self.perform(effect, links);
         }
+        self.effects = effects;
     }
 
     fn perform(&mut self, effect: Effect<Region>, links: &mut Links) {

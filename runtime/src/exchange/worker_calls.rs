@@ -11,7 +11,7 @@ use rondo_core::time::Time;
 use super::links::Links;
 use super::process::Side;
 use super::worker_side::WorkerSide;
-use super::{Error, Exchange, GoesOn, Interrupted, Tensor, span};
+use super::{Error, Exchange, GoesOn, Tensor, span};
 
 impl Exchange {
     /// Pushes tensors to all servers, and pulls others from them: as many of each, those of server 0
@@ -71,11 +71,7 @@ impl Exchange {
             side.step(now, worker::Input::Wait { call, handler, timeout, since }, links);
             call
         })?;
-        let waited = self.engine.wait(|process| process.worker()?.waited.remove(&call), goes_on);
-        match waited {
-            Ok(result) => Ok(result?),
-            Err(Interrupted) => Err(self.give_up(call)),
-        }
+        Ok(self.answer(call, |process| process.worker()?.waited.remove(&call), goes_on)??)
     }
 
     /// Nobody will wait for a request, and nothing more is written to where it pulls to once this returns.
