@@ -79,6 +79,13 @@ impl Pieces {
         front
     }
 
+    /// How many bytes are in front of the first long piece; all, if there is none.
+    pub fn before_long(&self) -> usize {
+        let short = self.whole.iter().take_while(|piece| piece.len() <= COPIED_BYTES_MAX);
+        let before = short.fold(0_usize, |sum, piece| sum.saturating_add(piece.len()));
+        if before < self.whole.iter().map(Bytes::len).sum() { before } else { self.length }
+    }
+
     /// All bytes in one piece. They are copied if they are in several.
     pub fn join(mut self) -> Bytes {
         let length = self.length;

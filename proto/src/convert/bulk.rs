@@ -1,6 +1,6 @@
 //! Calls over connections of their own: `BulkCall` and `BulkEnd`, and the frames around them.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use prost::Message;
 use rondo_core::status::{Code, Detail, Status};
 
@@ -20,7 +20,37 @@ pub enum BulkFrame {
     End,
     /// A call.
     Call,
+    /// Whether messages can go through memory that both ends have: asked, offered, taken.
+    Near,
+    /// Where a message of the answer lies in that memory.
+    Lent,
 }
+
+/// Memory of a process, which others on its host can open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkNear {
+    /// The process.
+    pub process: u32,
+    /// The number of its file there.
+    pub file: u32,
+    /// A number that is in the file's name.
+    pub token: u128,
+}
+
+/// Where a message lies in memory that both ends have, in bytes from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkLent {
+    /// The mark that its reader takes away when it is done.
+    pub mark: u64,
+    /// Its first byte.
+    pub start: u64,
+    /// How many bytes it has.
+    pub length: u64,
+}
+
+const NEAR_BYTES: usize = 24;
+/// Bytes of a frame that says where a message lies.
+pub const BULK_LENT_BYTES: usize = 24;
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +69,8 @@ pub fn encode_bulk_head(frame: BulkFrame, length: u64) -> [u8; BULK_HEAD_BYTES] 
         BulkFrame::Message => 0,
         BulkFrame::End => 1,
         BulkFrame::Call => 2,
+        BulkFrame::Near => 3,
+        BulkFrame::Lent => 4,
     };
     let [a, b, c, d, e, f, g, h] = length.to_le_bytes();
     [kind, a, b, c, d, e, f, g, h]
@@ -54,12 +86,53 @@ pub fn decode_bulk_head(head: [u8; BULK_HEAD_BYTES]) -> Result<(BulkFrame, u64),
         0 => BulkFrame::Message,
         1 => BulkFrame::End,
         2 => BulkFrame::Call,
+        3 => BulkFrame::Near,
+        4 => BulkFrame::Lent,
         other => {
-            let text = format!("a frame of kind {other} came; 0, 1 and 2 are known");
+            let text = format!("a frame of kind {other} came; 0 to 4 are known");
             return Err(Status::new(Code::Internal, text));
         }
     };
     Ok((frame, u64::from_le_bytes([a, b, c, d, e, f, g, h])))
+}
+
+/// Encodes an offer of memory; `None` offers none.
+pub fn encode_bulk_near(near: Option<BulkNear>) -> Bytes {
+    let Some(BulkNear { process, file, token }) = near else { return Bytes::new() };
+    [&process.to_le_bytes()[..], &file.to_le_bytes(), &token.to_le_bytes()].concat().into()
+}
+
+/// Decodes an offer of memory; `None` if none is offered.
+///
+/// # Errors
+/// INTERNAL for what is no offer.
+pub fn decode_bulk_near(mut bytes: Bytes) -> Result<Option<BulkNear>, Status> {
+    match bytes.len() {
+        0 => Ok(None),
+        NEAR_BYTES => Ok(Some(BulkNear {
+            process: bytes.get_u32_le(),
+            file: bytes.get_u32_le(),
+            token: bytes.get_u128_le(),
+        })),
+        other => {
+            let text = format!("an offer of memory has {other} bytes; 0 or {NEAR_BYTES} are right");
+            Err(Status::new(Code::Internal, text))
+        }
+    }
+}
+
+/// Encodes where a message lies.
+pub fn encode_bulk_lent(lent: BulkLent) -> [u8; BULK_LENT_BYTES] {
+    let mut bytes = [0; BULK_LENT_BYTES];
+    let words = [lent.mark, lent.start, lent.length].map(u64::to_le_bytes);
+    bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+    bytes
+}
+
+/// Decodes where a message lies.
+pub fn decode_bulk_lent(bytes: [u8; BULK_LENT_BYTES]) -> BulkLent {
+    let mut bytes = &bytes[..];
+    BulkLent { mark: bytes.get_u64_le(), start: bytes.get_u64_le(), length: bytes.get_u64_le() }
 }
 
 /// Encodes `BulkCall`.
@@ -132,13 +205,24 @@ mod tests {
 
     #[test]
     fn heads_of_frames_come_as_they_were_sent_and_others_are_refused() {
-        for frame in [BulkFrame::Message, BulkFrame::End, BulkFrame::Call] {
+        use BulkFrame::{Call, End, Lent, Message, Near};
+        for frame in [Message, End, Call, Near, Lent] {
             for length in [0, 1, 300, u64::MAX] {
                 assert_eq!(decode_bulk_head(encode_bulk_head(frame, length)), Ok((frame, length)));
             }
         }
-        let refused = decode_bulk_head([3, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
-        assert_eq!((refused.code, refused.message.contains('3')), (Code::Internal, true));
+        let refused = decode_bulk_head([5, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
+        assert_eq!((refused.code, refused.message.contains('5')), (Code::Internal, true));
+    }
+
+    #[test]
+    fn offers_of_memory_and_places_in_it_come_as_they_were_sent() {
+        for near in [None, Some(BulkNear { process: 7, file: u32::MAX, token: u128::MAX - 1 })] {
+            assert_eq!(decode_bulk_near(encode_bulk_near(near)), Ok(near));
+        }
+        assert_eq!(decode_bulk_near(Bytes::from_static(&[1])).unwrap_err().code, Code::Internal);
+        let lent = BulkLent { mark: 1, start: 2 << 40, length: u64::MAX };
+        assert_eq!(decode_bulk_lent(encode_bulk_lent(lent)), lent);
     }
 
     #[test]

@@ -39,8 +39,9 @@ pub use agent::{
     decode_agent_reply, decode_details, decode_devices, encode_agent_request, encode_devices,
 };
 pub use bulk::{
-    BULK_HEAD_BYTES, BULK_PREFACE, BulkCall, BulkFrame, decode_bulk_call, decode_bulk_end,
-    decode_bulk_head, encode_bulk_call, encode_bulk_end, encode_bulk_head,
+    BULK_HEAD_BYTES, BULK_LENT_BYTES, BULK_PREFACE, BulkCall, BulkFrame, BulkLent, BulkNear,
+    decode_bulk_call, decode_bulk_end, decode_bulk_head, decode_bulk_lent, decode_bulk_near,
+    encode_bulk_call, encode_bulk_end, encode_bulk_head, encode_bulk_lent, encode_bulk_near,
 };
 pub use coordination::{
     CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,

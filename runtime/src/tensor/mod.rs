@@ -1,5 +1,7 @@
 //! Memory of tensors.
 
+#[cfg(not(madsim))]
+pub(crate) mod arena;
 mod buffer;
 mod memory;
 mod region;

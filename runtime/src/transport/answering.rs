@@ -25,6 +25,9 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Calls under way on one connection; above it, the client waits.
     pub calls_per_connection_max: u32,
+    /// Memory for messages to clients on the same host, in bytes; with too little for one connection they
+    /// go over that.
+    pub shared_memory_bytes_max: u64,
     /// How often an idle connection is asked whether it is alive.
     pub keepalive_interval: Duration,
     /// How long it may take to answer.
@@ -42,6 +45,7 @@ impl Default for ServerConfig {
             budget: Budget::new(1 << 30),
             connections_max: 10_000,
             calls_per_connection_max: 4096,
+            shared_memory_bytes_max: 1 << 30,
             keepalive_interval: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),
             silence_max: Duration::from_secs(60),

@@ -1,23 +1,21 @@
 //! Bulk connections out: each carries one call at a time, and waits for the next one when it is over.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::status::{Code, Status};
-use rondo_proto::convert::{BULK_PREFACE, BulkCall, BulkFrame, decode_bulk_end, encode_bulk_call};
+use rondo_proto::convert::{BULK_PREFACE, BulkCall, BulkFrame, decode_bulk_end, decode_bulk_near};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::bulk_wire::{Cut, Place, prepare, read_bytes, read_head, read_preface, write};
+use super::bulk_kept::{Connection, Peers, UnderWay};
+use super::bulk_wire::{
+    Cut, Place, prepare, read_bytes, read_head, read_lent, read_preface, write,
+};
+use super::near::{Borrower, is_near};
 use super::{CANNOT_REACH, MessageWriter};
 
-/// Idle connections kept to one address.
-const IDLE_MAX: usize = 8;
-/// Addresses to which idle connections are kept, and of servers that do not know bulk connections.
-const ADDRESSES_MAX: usize = 4096;
 /// The shortest part of a message that is handed on when its connection broke, in bytes.
 const PART_BYTES_MIN: usize = 4 << 10;
 /// What is read at once of frames that are short, in bytes.
@@ -31,17 +29,8 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(super) struct BulkClient {
     place: Option<Place>,
-    peers: Mutex<Peers>,
+    peers: Peers,
 }
-
-#[derive(Default)]
-struct Peers {
-    idle: BTreeMap<String, Vec<Connection>>,
-    /// Servers that do not know bulk connections.
-    strangers: BTreeSet<String>,
-}
-
-type Connection = BufReader<TcpStream>;
 
 /// Why a call brought not all messages.
 pub(super) enum Unfinished {
@@ -60,7 +49,7 @@ impl BulkClient {
 
     /// Whether the server at this address may know bulk connections.
     pub(super) fn is_possible(&self, address: &str) -> bool {
-        !self.peers().strangers.contains(address)
+        !self.peers.is_stranger(address)
     }
 
     /// Makes a call, and hands on what answers it.
@@ -70,20 +59,26 @@ impl BulkClient {
         call: BulkCall,
         writer: &mut MessageWriter,
     ) -> Result<(), Unfinished> {
-        let mut connection = match self.idle(address) {
+        let connection = match self.peers.idle(address) {
             Some(connection) => connection,
             None => self.connect(address).await?,
         };
         let broken = |error: io::Error| Unfinished::Refused(broken(address, &error));
-        let call = encode_bulk_call(call);
-        write(&mut connection, BulkFrame::Call, call.into()).await.map_err(broken)?;
+        let under_way = UnderWay::begin(&self.peers, address, connection, call).await;
+        let mut under_way = under_way.map_err(broken)?;
         loop {
-            let closed = || io::Error::from(io::ErrorKind::UnexpectedEof);
-            let head = read_head(&mut connection).await.map_err(broken)?;
-            let (frame, length) = head.ok_or_else(|| broken(closed()))?;
+            let (frame, length) = under_way.next_head().await.map_err(broken)?;
             check(frame, length).map_err(Unfinished::Refused)?;
+            let stream = under_way.stream().map_err(broken)?;
+            if frame == BulkFrame::Lent {
+                let lent = read_lent(stream, length).await.map_err(broken)?;
+                check(BulkFrame::Message, lent.length).map_err(Unfinished::Refused)?;
+                let message = under_way.lent(lent).map_err(broken)?;
+                writer.write(message).await;
+                continue;
+            }
             let place = self.place.filter(|_| frame == BulkFrame::Message);
-            let bytes = match read_bytes(&mut connection, length, place).await {
+            let bytes = match read_bytes(stream, length, place).await {
                 Ok(bytes) => bytes,
                 Err(Cut { came, error }) => {
                     if place.is_some() && came.len() >= PART_BYTES_MIN {
@@ -93,38 +88,11 @@ impl BulkClient {
                 }
             };
             if frame == BulkFrame::End {
-                self.keep(address, connection);
+                under_way.ended();
                 return decode_bulk_end(bytes).map_err(Unfinished::Refused);
             }
+            under_way.came();
             writer.write(bytes).await;
-        }
-    }
-
-    fn peers(&self) -> std::sync::MutexGuard<'_, Peers> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A connection that waits for its next call, and is not closed meanwhile.
-    fn idle(&self, address: &str) -> Option<Connection> {
-        let mut peers = self.peers();
-        let idle = peers.idle.get_mut(address)?;
-        while let Some(connection) = idle.pop() {
-            let unread = connection.get_ref().try_read(&mut [0; 1]);
-            if matches!(unread, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-                return Some(connection);
-            }
-        }
-        None
-    }
-
-    fn keep(&self, address: &str, connection: Connection) {
-        let mut peers = self.peers();
-        if !peers.idle.contains_key(address) && peers.idle.len() >= ADDRESSES_MAX {
-            peers.idle.pop_first();
-        }
-        let idle = peers.idle.entry(address.to_owned()).or_default();
-        if idle.len() < IDLE_MAX {
-            idle.push(connection);
         }
     }
 
@@ -142,11 +110,7 @@ impl BulkClient {
             Err(NoConnection::Broken(error)) => Err(Unfinished::Refused(broken(address, &error))),
             Err(NoConnection::Stranger) => {
                 tracing::debug!(address, "knows no bulk connections");
-                let mut peers = self.peers();
-                if peers.strangers.len() >= ADDRESSES_MAX {
-                    peers.strangers.pop_first();
-                }
-                peers.strangers.insert(address.to_owned());
+                self.peers.note_stranger(address);
                 Err(Unfinished::Stranger)
             }
         }
@@ -165,14 +129,42 @@ async fn open(address: &str) -> Result<Connection, NoConnection> {
     prepare(&stream, KEEPALIVE).map_err(NoConnection::Broken)?;
     stream.write_all(&BULK_PREFACE).await.map_err(NoConnection::Broken)?;
     match read_preface(&mut stream).await.map_err(NoConnection::Broken)? {
-        true => Ok(BufReader::with_capacity(BUFFER_BYTES, stream)),
-        false => Err(NoConnection::Stranger),
+        true => {}
+        false => return Err(NoConnection::Stranger),
     }
+    let ends = stream.local_addr().and_then(|ours| Ok((ours, stream.peer_addr()?)));
+    let (ours, theirs) = ends.map_err(NoConnection::Broken)?;
+    let mut stream = BufReader::with_capacity(BUFFER_BYTES, stream);
+    let borrower = match is_near(&ours, &theirs) {
+        true => borrow(&mut stream).await.map_err(NoConnection::Broken)?,
+        false => None,
+    };
+    Ok(Connection::new(stream, borrower))
+}
+
+/// Asks a server on this host for memory that both have.
+async fn borrow(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Borrower>> {
+    write(stream, BulkFrame::Near, Vec::new().into()).await?;
+    let head = read_head(stream).await?;
+    let (frame, length) = head.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    if frame != BulkFrame::Near || length > BUFFER_BYTES as u64 {
+        return Err(io::Error::other(format!("{length} bytes of {frame:?} came for an offer")));
+    }
+    let offer = read_bytes(stream, length, None).await.map_err(|cut| cut.error)?;
+    let Some(near) = decode_bulk_near(offer).map_err(io::Error::other)? else { return Ok(None) };
+    let opened = Borrower::open(near);
+    if let Err(error) = &opened {
+        tracing::debug!(%error, "memory of a server on this host cannot be shared");
+    }
+    let answer = vec![u8::from(opened.is_ok())];
+    write(stream, BulkFrame::Near, answer.into()).await?;
+    Ok(opened.ok())
 }
 
 fn check(frame: BulkFrame, length: u64) -> Result<(), Status> {
-    if frame == BulkFrame::Call {
-        return Err(Status::new(Code::Internal, "a call came where its answer goes on"));
+    if matches!(frame, BulkFrame::Call | BulkFrame::Near) {
+        let text = format!("a frame of {frame:?} came where an answer goes on");
+        return Err(Status::new(Code::Internal, text));
     }
     if length > ELEMENT_BYTES_MAX {
         let text = format!("a message has {length} bytes; at most {ELEMENT_BYTES_MAX} are taken");

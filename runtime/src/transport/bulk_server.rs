@@ -5,14 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rondo_core::status::{Code, Status};
-use rondo_proto::convert::{BULK_PREFACE, BulkFrame, decode_bulk_call, encode_bulk_end};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use rondo_proto::convert::{
+    BULK_PREFACE, BulkFrame, decode_bulk_call, encode_bulk_end, encode_bulk_near,
+};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use super::answering::check_length;
 use super::budget::Share;
-use super::bulk_wire::{prepare, read_bytes, read_head, read_preface, write};
+use super::bulk_wire::{prepare, read_bytes, read_head, read_preface, write, write_message};
+use super::near::{Lender, is_near};
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
@@ -50,6 +53,7 @@ async fn answer_calls(
     from: (ConnectionId, SocketAddr),
 ) -> io::Result<()> {
     prepare(stream, shared.config.keepalive_interval)?;
+    let is_near = is_near(&stream.local_addr()?, &from.1);
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
     let spoken = tokio::time::timeout(shared.config.silence_max, read_preface(&mut reader)).await?;
@@ -60,6 +64,7 @@ async fn answer_calls(
     }
     writer.write_all(&BULK_PREFACE).await?;
     let mut phase = shared.phase.clone();
+    let mut lender = None;
     loop {
         let next = tokio::select! {
             biased;
@@ -67,8 +72,12 @@ async fn answer_calls(
             next = next_call(shared, &mut reader, from) => next,
         };
         let (call, share) = match next {
-            Ok(Some(next)) => next,
-            Ok(None) => return Ok(()),
+            Ok(Next::Call(call, share)) => (call, share),
+            Ok(Next::Near) => {
+                lender = offer(shared, &mut reader, &mut writer, is_near).await?;
+                continue;
+            }
+            Ok(Next::Gone) => return Ok(()),
             Err(NoCall::Broken(error)) => return Err(error),
             Err(NoCall::Refused(status)) => {
                 let end = encode_bulk_end(Err(status.clone()));
@@ -80,23 +89,59 @@ async fn answer_calls(
         // A client has nothing to say before its call is over: it leaves.
         tokio::select! {
             biased;
-            written = write_all(&mut writer, messages) => written?,
+            written = write_all(&mut writer, messages, lender.as_mut()) => written?,
             _ = reader.fill_buf() => return Ok(()),
         }
     }
 }
 
-/// Reads the next call; `None` if the client is gone.
+/// Offers a client on this host memory that both have. What is lent, if the client takes it.
+async fn offer(
+    shared: &Shared,
+    reader: &mut BufReader<ReadHalf<'_>>,
+    writer: &mut WriteHalf<'_>,
+    is_near: bool,
+) -> io::Result<Option<Lender>> {
+    let made = if is_near { Lender::new(&shared.near) } else { None };
+    let (lender, near) = made.map_or((None, None), |(lender, near)| (Some(lender), Some(near)));
+    write(writer, BulkFrame::Near, encode_bulk_near(near).into()).await?;
+    if lender.is_none() {
+        return Ok(None);
+    }
+    let taken = tokio::time::timeout(shared.config.silence_max, is_taken(reader)).await??;
+    Ok(lender.filter(|_| taken))
+}
+
+/// Whether the client says that it has what was offered.
+async fn is_taken(reader: &mut BufReader<ReadHalf<'_>>) -> io::Result<bool> {
+    match read_head(reader).await? {
+        Some((BulkFrame::Near, 1)) => Ok(reader.read_u8().await? == 1),
+        other => Err(io::Error::other(format!("{other:?} came where an offer is answered"))),
+    }
+}
+
+/// What a client says next.
+enum Next {
+    Call(Call, Share),
+    /// It asks for memory that both have.
+    Near,
+    Gone,
+}
+
+/// Reads what the client says next.
 async fn next_call(
     shared: &Shared,
     reader: &mut BufReader<ReadHalf<'_>>,
     (connection, peer): (ConnectionId, SocketAddr),
-) -> Result<Option<(Call, Share)>, NoCall> {
+) -> Result<Next, NoCall> {
     let silence_max = shared.config.silence_max;
     let head = tokio::time::timeout(silence_max, read_head(reader)).await;
     let Some((frame, length)) = head.map_err(io::Error::from)?? else {
-        return Ok(None);
+        return Ok(Next::Gone);
     };
+    if (frame, length) == (BulkFrame::Near, 0) {
+        return Ok(Next::Near);
+    }
     if frame != BulkFrame::Call {
         let text = format!("a frame of {frame:?} came where a call begins");
         return Err(NoCall::Refused(Status::new(Code::InvalidArgument, text)));
@@ -107,7 +152,7 @@ async fn next_call(
     let bytes = bytes.map_err(io::Error::from)?.map_err(|cut| cut.error)?;
     let call = decode_bulk_call(bytes).map_err(NoCall::Refused)?;
     let (path, message, worker) = (call.path, call.message, call.worker);
-    Ok(Some((Call { path, message, peer, connection, worker }, share)))
+    Ok(Next::Call(Call { path, message, peer, connection, worker }, share))
 }
 
 fn answer(shared: &Arc<Shared>, call: Call, share: Share) -> MessageStream {
@@ -119,10 +164,14 @@ fn answer(shared: &Arc<Shared>, call: Call, share: Share) -> MessageStream {
     MessageStream::written(|_| std::future::ready(Err(Status::new(Code::Unimplemented, text))))
 }
 
-async fn write_all(writer: &mut WriteHalf<'_>, mut messages: MessageStream) -> io::Result<()> {
+async fn write_all(
+    writer: &mut WriteHalf<'_>,
+    mut messages: MessageStream,
+    mut lender: Option<&mut Lender>,
+) -> io::Result<()> {
     loop {
         match messages.next_pieces().await {
-            Ok(Some(message)) => write(writer, BulkFrame::Message, message).await?,
+            Ok(Some(message)) => write_message(writer, message, lender.as_deref_mut()).await?,
             Ok(None) => return write(writer, BulkFrame::End, encode_bulk_end(Ok(())).into()).await,
             Err(status) => {
                 return write(writer, BulkFrame::End, encode_bulk_end(Err(status)).into()).await;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{
-    BULK_HEAD_BYTES, BULK_PREFACE, BulkCall, BulkFrame, decode_bulk_end, decode_bulk_head,
-    encode_bulk_call, encode_bulk_head,
+    BULK_HEAD_BYTES, BULK_PREFACE, BulkCall, BulkFrame, BulkLent, BulkNear, decode_bulk_end,
+    decode_bulk_head, encode_bulk_call, encode_bulk_head, encode_bulk_lent, encode_bulk_near,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::feed::{Running, SOON, clients, next};
+use super::feed::{Running, SOON, clients, mixed, next};
 use super::grpc_client::GrpcClient;
 use super::{BoxFuture, Call, ConnectionId, MessageWriter, ServerConfig, Service, Transport};
 use crate::tensor::ALIGNMENT;
@@ -44,6 +44,11 @@ impl Service for Witness {
     }
 }
 
+/// A server that lends no memory.
+fn apart() -> ServerConfig {
+    ServerConfig { shared_memory_bytes_max: 0, ..ServerConfig::default() }
+}
+
 async fn echoed(client: &GrpcClient, address: &str, message: Bytes) -> Result<Bytes, Status> {
     let mut stream = client.streaming(address, "/rondo.v1.Test/Echo", message);
     let answer = next(&mut stream).await?.expect("a message");
@@ -51,9 +56,66 @@ async fn echoed(client: &GrpcClient, address: &str, message: Bytes) -> Result<By
     Ok(answer)
 }
 
+/// Whether a message lies in memory that a server lends.
+fn is_lent(message: &[u8]) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let found = maps.lines().filter(|line| line.contains("/memfd:rondo-bulk-")).any(|line| {
+        let (begin, rest) = line.split_once('-').unwrap();
+        let end = rest.split_once(' ').unwrap().0;
+        let [begin, end] = [begin, end].map(|it| usize::from_str_radix(it, 16).unwrap());
+        (begin..end).contains(&message.as_ptr().addr())
+    });
+    found
+}
+
+#[tokio::test]
+async fn long_messages_between_processes_of_a_host_go_through_memory_of_both() {
+    let server = Running::start(ServerConfig::default());
+    let [_, reader, tensors] = clients();
+    let long = Bytes::from(vec![7; 1 << 20]);
+    for client in [&reader, &tensors] {
+        let mut stream = server.stream(client, "/rondo.v1.Test/Mixed", long.clone());
+        let message = next(&mut stream).await.unwrap().unwrap();
+        assert!(message == mixed(&long).join() && is_lent(&message));
+        assert!(message.as_ptr().addr().is_multiple_of(ALIGNMENT), "its first piece is long");
+        let short = next(&mut stream).await.unwrap().unwrap();
+        assert!(short == mixed(&Bytes::from_static(b"short")).join() && !is_lent(&short));
+        assert_eq!(next(&mut stream).await, Ok(None));
+    }
+}
+
+#[tokio::test]
+async fn a_message_stays_when_its_connection_is_over() {
+    let mut server = Running::start(ServerConfig::default());
+    let long = Bytes::from((0..1_000_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    let client = GrpcClient::of_reader();
+    let mut stream = server.stream(&client, "/rondo.v1.Test/Mixed", long.clone());
+    let message = next(&mut stream).await.unwrap().unwrap();
+    drop((stream, client));
+    server.stop();
+    server.served.await.unwrap();
+    assert!(is_lent(&message) && message == mixed(&long).join());
+}
+
+#[tokio::test]
+async fn messages_that_are_kept_leave_later_ones_their_way() {
+    let server = Running::start(ServerConfig::default());
+    let client = GrpcClient::of_reader();
+    let mut stream = server.stream(&client, "/rondo.v1.Test/Count", "");
+    let mut kept = Vec::new();
+    for number in 0..100_u8 {
+        let message = next(&mut stream).await.unwrap().unwrap();
+        assert!(message.iter().all(|byte| *byte == number));
+        kept.push(message);
+    }
+    let lent = kept.iter().filter(|message| is_lent(message)).count();
+    assert!((32..=64).contains(&lent), "{lent} of 100 MiB lie in 64 MiB");
+    assert!(kept.iter().zip(0..).all(|(message, number)| message.iter().all(|it| *it == number)));
+}
+
 #[tokio::test]
 async fn messages_lie_where_their_reader_wants_them() {
-    let server = super::grpc_running::Running::<Witness>::start(ServerConfig::default());
+    let server = super::grpc_running::Running::<Witness>::start(apart());
     let client = GrpcClient::of_tensors(|begin| usize::from(begin[0]));
     for at in [0_u8, 1, 63, 200] {
         let sent = Bytes::from([vec![at], vec![1; 50_000]].concat());
@@ -69,6 +131,21 @@ async fn a_connection_carries_one_call_after_the_other() {
     let client = GrpcClient::of_reader();
     for _ in 0..3 {
         echoed(&client, &server.address, Bytes::from_static(b"again")).await.unwrap();
+    }
+    let calls = server.service.calls.lock().unwrap().clone();
+    assert!(calls.len() == 3 && calls.iter().all(|call| call == &calls[0]), "{calls:?}");
+}
+
+#[tokio::test]
+async fn a_caller_who_leaves_with_all_messages_leaves_the_connection_to_the_next() {
+    let server = super::grpc_running::Running::<Witness>::start(ServerConfig::default());
+    let client = GrpcClient::of_reader();
+    for _ in 0..3 {
+        let message = Bytes::from_static(b"all");
+        let mut stream = client.streaming(&server.address, "/rondo.v1.Test/Echo", message.clone());
+        assert_eq!(next(&mut stream).await, Ok(Some(message)));
+        drop(stream);
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let calls = server.service.calls.lock().unwrap().clone();
     assert!(calls.len() == 3 && calls.iter().all(|call| call == &calls[0]), "{calls:?}");
@@ -208,17 +285,35 @@ async fn saying(bytes: Vec<u8>) -> String {
 
 #[tokio::test]
 async fn answers_that_are_none_are_refused() {
-    let framed =
-        |head: [u8; BULK_HEAD_BYTES], body: &[u8]| [&BULK_PREFACE[..], &head[..], body].concat();
+    let offers_none = encode_bulk_head(BulkFrame::Near, 0);
+    let framed = |head: [u8; BULK_HEAD_BYTES], body: &[u8]| {
+        [&BULK_PREFACE[..], &offers_none, &head[..], body].concat()
+    };
+    let place = encode_bulk_lent(BulkLent { mark: 0, start: 64, length: 1 });
     for (bytes, code) in [
         (framed(encode_bulk_head(BulkFrame::Message, 1 << 40), &[]), Code::ResourceExhausted),
         (framed(encode_bulk_head(BulkFrame::Call, 0), &[]), Code::Internal),
         (framed(encode_bulk_head(BulkFrame::End, 2), &[10, 9]), Code::Internal),
         (framed([9; BULK_HEAD_BYTES], &[]), Code::Unavailable),
+        (framed(encode_bulk_head(BulkFrame::Near, 0), &[]), Code::Internal),
+        (framed(encode_bulk_head(BulkFrame::Lent, 24), &place), Code::Unavailable),
+        (framed(encode_bulk_head(BulkFrame::Lent, 3), &[1, 2, 3]), Code::Unavailable),
     ] {
         let address = saying(bytes).await;
         let [_, _, client] = clients();
         let refused = echoed(&client, &address, Bytes::new()).await.unwrap_err();
         assert_eq!(refused.code, code, "{refused}");
     }
+}
+
+#[tokio::test]
+async fn memory_that_is_not_there_is_done_without() {
+    let near = encode_bulk_near(Some(BulkNear { process: u32::MAX, file: 3, token: 5 }));
+    let offer = encode_bulk_head(BulkFrame::Near, near.len() as u64);
+    let message = encode_bulk_head(BulkFrame::Message, 2);
+    let end = encode_bulk_head(BulkFrame::End, 0);
+    let all = [&BULK_PREFACE[..], &offer, &near, &message, b"ok", &end].concat();
+    let address = saying(all).await;
+    let [_, _, client] = clients();
+    assert_eq!(echoed(&client, &address, Bytes::new()).await.unwrap(), &b"ok"[..]);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
 use rondo_proto::convert::{
-    BULK_HEAD_BYTES, BULK_PREFACE, BulkFrame, decode_bulk_head, encode_bulk_head,
+    BULK_HEAD_BYTES, BULK_LENT_BYTES, BULK_PREFACE, BulkFrame, BulkLent, decode_bulk_head,
+    decode_bulk_lent, encode_bulk_head, encode_bulk_lent,
 };
 use rondo_proto::pieces::Pieces;
 use socket2::{SockRef, TcpKeepalive};
@@ -14,6 +15,7 @@ use tokio::io::{
 };
 use tokio::net::TcpStream;
 
+use super::near::Lender;
 use crate::tensor::{BufferBuilder, Room};
 
 /// Where in a message, seen from its first bytes, the byte stands that shall be aligned.
@@ -115,4 +117,36 @@ pub(super) async fn write(
     all.push_slice(&encode_bulk_head(frame, bytes.len() as u64));
     all.append(bytes);
     writer.write_all_buf(&mut all).await
+}
+
+/// Writes a message: where it lies, if it can be lent.
+pub(super) async fn write_message(
+    writer: &mut (impl AsyncWrite + Unpin),
+    message: Pieces,
+    lender: Option<&mut Lender>,
+) -> io::Result<()> {
+    let message = match lender {
+        Some(lender) => match lender.lend(message).await {
+            Ok(lent) => {
+                let place = encode_bulk_lent(lent).to_vec();
+                return write(writer, BulkFrame::Lent, place.into()).await;
+            }
+            Err(message) => message,
+        },
+        None => message,
+    };
+    write(writer, BulkFrame::Message, message).await
+}
+
+/// Reads where a message lies.
+pub(super) async fn read_lent(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    length: u64,
+) -> io::Result<BulkLent> {
+    if length != BULK_LENT_BYTES as u64 {
+        return Err(io::Error::other(format!("{length} bytes are no place of a message")));
+    }
+    let mut place = [0; BULK_LENT_BYTES];
+    reader.read_exact(&mut place).await?;
+    Ok(decode_bulk_lent(place))
 }

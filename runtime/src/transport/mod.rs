@@ -7,6 +7,8 @@ pub mod budget;
 #[cfg(not(madsim))]
 mod bulk_client;
 #[cfg(not(madsim))]
+mod bulk_kept;
+#[cfg(not(madsim))]
 mod bulk_server;
 #[cfg(test)]
 #[cfg(not(madsim))]
@@ -36,6 +38,8 @@ mod grpc_server;
 mod grpc_tests;
 pub mod listener;
 mod messages;
+#[cfg(not(madsim))]
+mod near;
 mod phase;
 mod server;
 #[cfg(madsim)]

@@ -13,6 +13,8 @@ use tokio::task::JoinSet;
 use super::answering::FLUSH_MAX;
 #[cfg(not(madsim))]
 use super::connection::connection;
+#[cfg(not(madsim))]
+use super::near::Allowance;
 use super::phase::{Phase, PhaseReceiver, PhaseSender, phases};
 #[cfg(madsim)]
 use super::sim_server::connection;
@@ -30,6 +32,8 @@ pub(super) struct Shared {
     pub(super) phase: PhaseReceiver,
     streaming_paths: Vec<&'static str>,
     connections: AtomicU64,
+    #[cfg(not(madsim))]
+    pub(super) near: Allowance,
 }
 
 impl Shared {
@@ -71,7 +75,17 @@ pub async fn serve(
     let grace = config.shutdown_grace;
     let streaming_paths = service.streaming_paths();
     let connections = AtomicU64::new(0);
-    let shared = Arc::new(Shared { service, config, phase, streaming_paths, connections });
+    #[cfg(not(madsim))]
+    let near = Allowance::new(config.shared_memory_bytes_max);
+    let shared = Arc::new(Shared {
+        service,
+        config,
+        phase,
+        streaming_paths,
+        connections,
+        #[cfg(not(madsim))]
+        near,
+    });
     let mut connections = JoinSet::new();
     tokio::select! {
         biased;

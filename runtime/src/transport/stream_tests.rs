@@ -14,9 +14,13 @@ use super::{MessageStream, ServerConfig, Transport, is_unreached};
 
 #[tokio::test]
 async fn messages_of_any_size_come_in_order_before_the_end() {
-    let server = Running::start(ServerConfig::default());
     let message: Bytes = (0..3_000_000_u32).map(|at| at.to_le_bytes()[at as usize % 3]).collect();
-    for client in clients() {
+    // With memory that both ends have, and without.
+    for (shared_memory_bytes_max, client) in
+        [1 << 30, 0].into_iter().flat_map(|bytes| clients().map(|client| (bytes, client)))
+    {
+        let config = ServerConfig { shared_memory_bytes_max, ..ServerConfig::default() };
+        let server = Running::start(config);
         let mut stream = server.stream(&client, "/rondo.v1.Test/Pieces", message.clone());
         for length in [0, 1, 5000, message.len()] {
             let found = next(&mut stream).await.unwrap().unwrap();

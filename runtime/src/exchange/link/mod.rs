@@ -4,7 +4,6 @@
 //! bodies from where they lie, and leave them where whoever receives the frame wants them. What else there
 //! is to decide is not theirs.
 
-mod arena;
 mod inbox;
 mod outbox;
 mod shared;

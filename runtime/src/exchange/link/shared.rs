@@ -15,12 +15,12 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use super::arena::{Borrowed, Lent};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::sockets::UnixDoor;
 use super::{Frame, Link, Listener, Place, Placer, Transport};
 use crate::tensor::Region;
+use crate::tensor::arena::{Borrowed, Lent};
 
 /// The shortest body that goes through shared memory, in bytes.
 const SHARED_BYTES_MIN: u64 = 32 << 10;
@@ -64,7 +64,7 @@ impl SharedMemory {
     fn link(&self, socket: UnixStream, path: &str) -> io::Result<Box<dyn Link>> {
         Ok(Box::new(SharedLink {
             socket,
-            lent: Lent::new(self.bytes)?,
+            lent: Lent::new("rondo-exchange", self.bytes)?,
             borrowed: None,
             bytes_max: self.bytes,
             has_introduced: false,

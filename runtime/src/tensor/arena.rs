@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -11,10 +12,28 @@ use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
 };
 
-use crate::tensor::{ALIGNMENT, Region};
+use super::{ALIGNMENT, Region};
+
+/// What a mark says: the other end has not come to the piece.
+const UNREAD: u32 = 1;
+/// It has.
+const READ: u32 = 2;
+/// It needs it no more.
+const DONE: u32 = 0;
+
+/// How far the other end is with a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It has not come to it.
+    Unread,
+    /// It has it.
+    Read,
+    /// It needs it no more.
+    Done,
+}
 
 /// Memory that this process writes, and its other end reads.
-pub(super) struct Lent {
+pub(crate) struct Lent {
     map: Arc<MmapRaw>,
     file: OwnedFd,
     /// Free pieces: where each begins, and how long it is.
@@ -24,10 +43,10 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Memory of so many bytes, of which none is taken before it is used.
-    pub(super) fn new(bytes: u64) -> io::Result<Self> {
+    /// Memory of so many bytes, of which none is taken before it is used. The system shows the name.
+    pub(crate) fn new(name: &str, bytes: u64) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = memfd_create("rondo-exchange", flags)?;
+        let file = memfd_create(name, flags)?;
         ftruncate(&file, bytes)?;
         // It can never become shorter: the other end need not fear to lose what it reads.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
@@ -36,12 +55,33 @@ impl Lent {
     }
 
     /// The file that the other end maps.
-    pub(super) fn file(&self) -> impl AsFd + '_ {
+    pub(crate) fn file(&self) -> impl AsFd + '_ {
         &self.file
     }
 
+    /// The number of that file in this process.
+    pub(crate) fn file_number(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Marks a piece as the other end's, which changes the mark as it goes on.
+    pub(crate) fn mark(&self, offset: u64) {
+        if let Some(mark) = mark(&self.map, offset) {
+            mark.store(UNREAD, Ordering::Release);
+        }
+    }
+
+    /// How far the other end is with a piece that was marked.
+    pub(crate) fn progress(&self, offset: u64) -> Progress {
+        match mark(&self.map, offset).map(|mark| mark.load(Ordering::Acquire)) {
+            Some(UNREAD) => Progress::Unread,
+            Some(DONE) => Progress::Done,
+            _ => Progress::Read,
+        }
+    }
+
     /// Takes a piece, if there is one so long: where it is, and its memory.
-    pub(super) fn take(&mut self, length: u64) -> Option<(u64, Region)> {
+    pub(crate) fn take(&mut self, length: u64) -> Option<(u64, Region)> {
         let wanted = length.max(1).checked_next_multiple_of(ALIGNMENT as u64)?;
         let fits = self.free.iter().find(|(_, free)| **free >= wanted);
         let (offset, free) = fits.map(|(offset, free)| (*offset, *free))?;
@@ -55,7 +95,7 @@ impl Lent {
     }
 
     /// The other end is done with a piece. Whether it had it.
-    pub(super) fn give_back(&mut self, offset: u64) -> bool {
+    pub(crate) fn give_back(&mut self, offset: u64) -> bool {
         let Some(mut length) = self.taken.remove(&offset) else { return false };
         let mut start = offset;
         if let Some((before, free)) = self.free.range(..offset).next_back()
@@ -73,7 +113,7 @@ impl Lent {
 }
 
 /// Memory that the other end writes, and this process reads.
-pub(super) struct Borrowed {
+pub(crate) struct Borrowed {
     map: Arc<MmapRaw>,
     /// Pieces that are read no more, of which the other end has not been told.
     done: Arc<Done>,
@@ -81,7 +121,7 @@ pub(super) struct Borrowed {
 
 /// Pieces that are read no more.
 #[derive(Default)]
-pub(super) struct Done(Mutex<Vec<u64>>);
+pub(crate) struct Done(Mutex<Vec<u64>>);
 
 /// A piece as long as it is read.
 struct Piece {
@@ -96,9 +136,23 @@ impl Drop for Piece {
     }
 }
 
+/// A piece with a mark, as long as it is read.
+struct MarkedPiece {
+    map: Arc<MmapRaw>,
+    at: u64,
+}
+
+impl Drop for MarkedPiece {
+    fn drop(&mut self) {
+        if let Some(mark) = mark(&self.map, self.at) {
+            mark.store(DONE, Ordering::Release);
+        }
+    }
+}
+
 impl Borrowed {
     /// Maps what the other end lends.
-    pub(super) fn new(file: OwnedFd, bytes_max: u64) -> io::Result<Self> {
+    pub(crate) fn new(file: OwnedFd, bytes_max: u64) -> io::Result<Self> {
         let seals = fcntl_get_seals(&file)?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(io::Error::other("memory was offered that may become shorter"));
@@ -115,17 +169,36 @@ impl Borrowed {
     }
 
     /// A piece, which is the other end's again when nobody has it any more; `None` if there is none such.
-    pub(super) fn piece(&self, offset: u64, length: u64) -> Option<Region> {
+    pub(crate) fn piece(&self, offset: u64, length: u64) -> Option<Region> {
         let (map, done) = (Arc::clone(&self.map), Arc::clone(&self.done));
         // Nobody is told of a piece that is none.
         region(&self.map, offset, length, Arc::new(()))?;
         region(&self.map, offset, length, Arc::new(Piece { _map: map, offset, done }))
     }
 
+    /// A piece whose mark says so when nobody has it any more; `None` if there is none such.
+    pub(crate) fn marked_piece(&self, at: u64, offset: u64, length: u64) -> Option<Region> {
+        let map = Arc::clone(&self.map);
+        region(&self.map, offset, length, Arc::new(()))?;
+        mark(&map, at)?.store(READ, Ordering::Release);
+        region(&self.map, offset, length, Arc::new(MarkedPiece { map, at }))
+    }
+
     /// Pieces that have become the other end's again since this was asked last.
-    pub(super) fn done(&self) -> Vec<u64> {
+    pub(crate) fn done(&self) -> Vec<u64> {
         std::mem::take(&mut *self.done.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// The mark at a place, where a whole number of such fits in front of it.
+fn mark(map: &MmapRaw, at: u64) -> Option<&AtomicU32> {
+    let at = usize::try_from(at).ok()?;
+    let is_within = at.checked_add(size_of::<AtomicU32>())? <= map.len();
+    let is_aligned = at.is_multiple_of(align_of::<AtomicU32>());
+    // SAFETY: it lies within the map, aligned, since maps begin with a page; both processes reach marks by
+    // atomic operations only.
+    (is_within && is_aligned)
+        .then(|| unsafe { AtomicU32::from_ptr(map.as_mut_ptr().wrapping_add(at).cast()) })
 }
 
 /// Part of a map.
@@ -151,7 +224,7 @@ mod tests {
 
     #[test]
     fn pieces_do_not_overlap_and_are_joined_when_they_come_back() {
-        let mut lent = Lent::new(1 << 20).unwrap();
+        let mut lent = Lent::new("test", 1 << 20).unwrap();
         let taken: Vec<(u64, Region)> = (0..16).map(|_| lent.take(1 << 16).unwrap()).collect();
         assert!(lent.take(1).is_none(), "all is taken");
         let offsets: std::collections::BTreeSet<u64> = taken.iter().map(|it| it.0).collect();
@@ -165,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_one_end_writes_the_other_reads_and_gives_back() {
-        let mut lent = Lent::new(1 << 20).unwrap();
+        let mut lent = Lent::new("test", 1 << 20).unwrap();
         let file = lent.file().as_fd().try_clone_to_owned().unwrap();
         let borrowed = Borrowed::new(file, 1 << 20).unwrap();
         let (offset, region) = lent.take(1000).unwrap();
@@ -185,11 +258,32 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_says_how_far_the_other_end_is() {
+        let mut lent = Lent::new("test", 1 << 20).unwrap();
+        let file = lent.file().as_fd().try_clone_to_owned().unwrap();
+        let borrowed = Borrowed::new(file, 1 << 20).unwrap();
+        let (at, _) = lent.take(1000).unwrap();
+        lent.mark(at);
+        assert_eq!(lent.progress(at), Progress::Unread);
+        let piece = borrowed.marked_piece(at, at + 64, 900).unwrap();
+        let part = piece.part(10, 10);
+        drop(piece);
+        assert_eq!(lent.progress(at), Progress::Read, "part of it is still there");
+        drop(part);
+        assert_eq!(lent.progress(at), Progress::Done);
+        let places =
+            [(1 << 20, 0, 1), (1, 64, 1), (u64::MAX, 64, 1), (0, 1 << 20, 1), (0, 1, u64::MAX)];
+        for (at, offset, length) in places {
+            assert!(borrowed.marked_piece(at, offset, length).is_none(), "{at} {offset} {length}");
+        }
+    }
+
+    #[test]
     fn memory_that_may_shrink_or_is_too_much_is_not_taken() {
         let open = memfd_create("open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&open, 4096).unwrap();
         assert!(Borrowed::new(open, 4096).is_err());
-        let lent = Lent::new(8192).unwrap();
+        let lent = Lent::new("test", 8192).unwrap();
         let file = lent.file().as_fd().try_clone_to_owned().unwrap();
         assert!(Borrowed::new(file, 4096).is_err());
     }
