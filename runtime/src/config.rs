@@ -79,6 +79,8 @@ pub struct Bounds {
     pub connections_max: usize,
     /// Calls under way on one connection.
     pub calls_per_connection_max: u32,
+    /// Memory for long messages to clients on the same host, in bytes.
+    pub shared_memory_bytes_max: u64,
     /// Calls waiting for the node's turn.
     pub queue_calls_max: usize,
     /// Calls the node takes in one turn.

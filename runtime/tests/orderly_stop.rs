@@ -86,6 +86,7 @@ fn config(port: u16) -> Config {
             inflight_bytes_max: 1 << 20,
             connections_max: 10,
             calls_per_connection_max: 10,
+            shared_memory_bytes_max: 0,
             queue_calls_max: 10,
             batch_calls_max: 10,
             shutdown_grace: Duration::from_millis(50),

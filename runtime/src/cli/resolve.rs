@@ -67,6 +67,7 @@ pub(super) fn resolve(
             inflight_bytes_max: args.inflight_bytes_max,
             connections_max: usize::try_from(args.connections_max).unwrap_or(usize::MAX),
             calls_per_connection_max: args.calls_per_connection_max,
+            shared_memory_bytes_max: args.shared_memory_bytes_max,
             queue_calls_max: usize::try_from(args.queue_calls_max).unwrap_or(usize::MAX),
             batch_calls_max: usize::try_from(args.batch_calls_max).unwrap_or(usize::MAX),
             shutdown_grace: Duration::from_millis(args.shutdown_grace_ms),

@@ -65,6 +65,12 @@ pub(super) struct ServeArgs {
           help_heading = "Network")]
     pub(super) calls_per_connection_max: u32,
 
+    /// Memory for long messages to clients on the same host, in bytes, 64 MiB for each of their
+    /// connections; 0: they take the connection
+    #[arg(long, env = "RONDO_SHARED_MEMORY_BYTES_MAX", value_name = "BYTES",
+          default_value_t = 1 << 30, help_heading = "Network")]
+    pub(super) shared_memory_bytes_max: u64,
+
     /// Threads that serve connections; what takes long has others [default: one for every four
     /// processors, 1 to 4]
     #[arg(long, env = "RONDO_THREADS", value_name = "COUNT",

@@ -83,6 +83,12 @@ pub(super) struct WorkerArgs {
     #[arg(long, env = "RONDO_WORKER_CACHE_BYTES", value_name = "BYTES", default_value_t = 1 << 30)]
     cache_bytes: u64,
 
+    /// Memory for long messages to readers on the same host, in bytes, 64 MiB for each of their
+    /// connections; 0: they take the connection
+    #[arg(long, env = "RONDO_WORKER_SHARED_MEMORY_BYTES_MAX", value_name = "BYTES",
+          default_value_t = 1 << 30)]
+    shared_memory_bytes_max: u64,
+
     /// How long consumers may take to fetch the elements of splits that were taken, once the worker
     /// was asked to stop, in ms
     #[arg(
@@ -135,7 +141,10 @@ impl WorkerArgs {
                 ..machine()
             },
             quiet_period: Duration::from_millis(self.shutdown_quiet_period_ms),
-            server: ServerConfig::default(),
+            server: ServerConfig {
+                shared_memory_bytes_max: self.shared_memory_bytes_max,
+                ..ServerConfig::default()
+            },
         })
     }
 

@@ -190,6 +190,7 @@ fn server_config(config: &Config, budget: Budget) -> ServerConfig {
         budget,
         connections_max: config.bounds.connections_max,
         calls_per_connection_max: config.bounds.calls_per_connection_max,
+        shared_memory_bytes_max: config.bounds.shared_memory_bytes_max,
         shutdown_grace: config.bounds.shutdown_grace,
         ..ServerConfig::default()
     }

@@ -59,13 +59,12 @@ async fn echoed(client: &GrpcClient, address: &str, message: Bytes) -> Result<By
 /// Whether a message lies in memory that a server lends.
 fn is_lent(message: &[u8]) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let found = maps.lines().filter(|line| line.contains("/memfd:rondo-bulk-")).any(|line| {
+    maps.lines().filter(|line| line.contains("/memfd:rondo-bulk-")).any(|line| {
         let (begin, rest) = line.split_once('-').unwrap();
         let end = rest.split_once(' ').unwrap().0;
         let [begin, end] = [begin, end].map(|it| usize::from_str_radix(it, 16).unwrap());
         (begin..end).contains(&message.as_ptr().addr())
-    });
-    found
+    })
 }
 
 #[tokio::test]

@@ -183,6 +183,7 @@ impl World {
             inflight_bytes_max: 1 << 20,
             connections_max: 64,
             calls_per_connection_max: 64,
+            shared_memory_bytes_max: 0,
             queue_calls_max: size(pick(&[64, 1, 4])),
             batch_calls_max: size(pick(&[64, 1, 4])),
             shutdown_grace: Duration::from_millis(pick(&[500, 10, 2000])),
