@@ -177,13 +177,13 @@ impl World {
 
     /// A process goes on after it stood still.
     pub(super) fn resume(&mut self, number: u32) {
-        let now_ns = self.now_ns;
         let Some(site) = self.site(number).filter(|it| it.being == Being::Paused) else {
             return;
         };
         site.being = Being::Up;
+        // At once: what is planned for the same time comes after what waited.
         for event in std::mem::take(&mut site.held) {
-            self.queue.plan(now_ns, event);
+            self.happen(event);
         }
     }
 }
