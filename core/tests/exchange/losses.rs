@@ -102,6 +102,21 @@ fn nobody_is_told_that_a_request_failed_while_an_answer_is_being_written() {
     lost(bed.waited(call));
 }
 
+/// Found by the simulator.
+#[test]
+fn who_waits_is_told_when_all_of_an_answer_has_come_that_nobody_wants_any_more() {
+    let mut bed = WorkerBed::new(Config::default(), 1);
+    bed.exchange(&[1], &[7]).unwrap();
+    let (call, _) = bed.wait(0, None, Since::Call);
+    bed.machine.land(connection(0), number(1), &[tensor(7, 0)]);
+    server_is(&mut bed, 2, 0, RUN.get(), State::Lost);
+    assert_eq!(bed.waited(call), None, "where it pulls to is written");
+    // The rest of it comes before the driver says that the connection is closed.
+    bed.answer(0, 1, vec![tensor(7, 1000)]);
+    lost(bed.waited(call));
+    assert_eq!(bed.filled(), []);
+}
+
 #[test]
 fn an_answer_that_breaks_off_is_written_from_the_beginning() {
     let mut bed = WorkerBed::new(Config::default(), 1);

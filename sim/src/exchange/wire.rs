@@ -114,6 +114,10 @@ impl World {
                 return false;
             }
             let landing = self.land(site, number, &said);
+            if let (Said::Worker(ToWorker::Answer(_)), Landing::At(slices)) = (&said, &landing) {
+                let connection = ConnectionId::new(number);
+                self.see(&Met::Lands { site, connection, slices });
+            }
             if let Some(link) = self.links.get(number) {
                 link.side(to).reader.coming = Some(Coming::new(said, landing, whole));
             }

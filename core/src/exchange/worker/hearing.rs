@@ -39,6 +39,10 @@ impl<T: Clone> Worker<T> {
                 ToWorker::Rejected(status) => self.rejected(now, server, &status.message, out),
                 _ => self.offended(now, server, "it speaks of requests before it welcomes", out),
             },
+            // Nobody wants the answer, but all of it is written that was being written.
+            _ if matches!(message, ToWorker::Answer(_)) => {
+                self.no_longer_written(connection, out);
+            }
             _ => {}
         }
     }

@@ -16,6 +16,7 @@ use rondo_core::exchange::scheduler::{self, Scheduler};
 use rondo_core::exchange::server::Server;
 use rondo_core::exchange::worker::Worker;
 use rondo_core::exchange::{Config, check_server, check_worker};
+use rondo_core::ids::ConnectionId;
 use rondo_core::invariant::Violation;
 use rondo_core::time::Time;
 
@@ -134,6 +135,16 @@ pub enum Met<'a> {
         /// The machine afterwards.
         machine: &'a Scheduler,
     },
+    /// From now on an answer is written to a worker's memory as it arrives, until the worker's machine is
+    /// told that it has come or that its connection is over.
+    Lands {
+        /// The process.
+        site: u32,
+        /// The connection.
+        connection: ConnectionId,
+        /// Where each tensor goes.
+        slices: &'a [Slice],
+    },
     /// What arrives is being written there.
     Written {
         /// The process.
@@ -236,6 +247,12 @@ impl Oracles {
                 holds(scheduler::check(machine))?;
                 self.ranks.scheduler(now, input, effects, machine)?;
                 self.barriers.scheduler(input, effects, machine)
+            }
+            Met::Lands { site, connection, slices } => {
+                if let Some(ledger) = self.workers.get_mut(&site) {
+                    ledger.lands(connection, slices);
+                }
+                Ok(())
             }
             Met::Written { site, slice } => {
                 let worker = self.workers.get(&site).map_or(Ok(()), |it| it.written(slice));

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rondo_core::exchange::message::Tensor;
+use rondo_core::exchange::message::{Tensor, ToWorker};
 use rondo_core::exchange::worker::{Complete, Effect, Event, Input, Since};
 use rondo_core::exchange::{Config, Handler, Policy, Refusal};
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::time::{Duration, Time};
 
 use super::memory::{Memory, Slice, answer, serial_of};
@@ -55,14 +55,12 @@ pub(super) struct WorkerLedger {
     /// Requests by the buffers that they pull to.
     owners: BTreeMap<u64, u64>,
     waits: BTreeMap<CallId, (u64, Option<Time>)>,
-    /// Servers that are lost: since when, and how often time has passed since then.
-    lost: BTreeMap<u32, (Time, u32)>,
+    /// Servers that are lost.
+    lost: BTreeSet<u32>,
+    /// Requests to whose memory something is being written that arrives on a connection.
+    lands: BTreeMap<ConnectionId, u64>,
     is_stopped: bool,
 }
-
-/// Who needs a server that is lost is told within so long, when time has passed so often: where an answer
-/// of it is being written no more is known only then.
-const TOLD_WITHIN: (Duration, u32) = (Duration::from_millis(3200), 5);
 
 type Stepped<'a> = (&'a Input<Slice>, &'a [Effect<Slice>]);
 
@@ -77,7 +75,8 @@ impl WorkerLedger {
             requests: BTreeMap::new(),
             owners: BTreeMap::new(),
             waits: BTreeMap::new(),
-            lost: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            lands: BTreeMap::new(),
             is_stopped: false,
         }
     }
@@ -106,6 +105,10 @@ impl WorkerLedger {
                 }
             }
             Input::Stop => self.is_stopped = true,
+            Input::Message { connection, message: ToWorker::Answer(_), .. }
+            | Input::Disconnected { connection, .. } => {
+                self.lands.remove(connection);
+            }
             _ => {}
         }
         let mut told = Vec::new();
@@ -117,7 +120,7 @@ impl WorkerLedger {
                 }
                 Effect::Observe(Event::Lost(lost)) => {
                     let rank = lost.rank.get().checked_div(self.ranks.1).unwrap_or(0);
-                    self.lost.insert(rank, (now, 0));
+                    self.lost.insert(rank);
                 }
                 Effect::Observe(Event::Ready { server, .. }) => {
                     self.lost.remove(&server.get());
@@ -308,14 +311,11 @@ impl WorkerLedger {
         Ok(None)
     }
 
-    fn nobody_waits_too_long(&mut self, now: Time, input: &Input<Slice>) -> Seen {
+    fn nobody_waits_too_long(&self, now: Time, input: &Input<Slice>) -> Seen {
+        self.nobody_waits_for_the_lost()?;
         if !matches!(input, Input::Tick) {
             return Ok(());
         }
-        for (_, ticks) in self.lost.values_mut() {
-            *ticks = ticks.saturating_add(1);
-        }
-        self.nobody_waits_for_the_lost(now)?;
         let late = self.waits.iter().find(|(_, (_, due))| due.is_some_and(|due| due <= now));
         match late {
             Some((call, (handler, _))) => {
@@ -325,22 +325,21 @@ impl WorkerLedger {
         }
     }
 
-    /// Under the policy that requests fail who needs a server that is lost is told so.
-    fn nobody_waits_for_the_lost(&self, now: Time) -> Seen {
+    /// Under the policy that requests fail, who needs a server that is lost is told so at once, or as soon
+    /// as nothing is being written any more to where the request pulls to.
+    fn nobody_waits_for_the_lost(&self) -> Seen {
         if self.config.policy != Policy::Fail {
             return Ok(());
         }
-        let (within, often) = TOLD_WITHIN;
-        let late = |(at, ticks): &(Time, u32)| *ticks >= often && at.after(within) <= now;
-        for (server, (at, _)) in self.lost.iter().filter(|(_, lost)| late(lost)) {
+        for server in &self.lost {
             for (handler, _) in self.waits.values() {
-                let Some((_, request)) = self.of(*handler) else {
+                let Some((first, request)) = self.of(*handler) else {
                     continue;
                 };
                 let from = request.per_server.saturating_mul(*server as usize);
                 let mut pulls = request.pulls.iter().skip(from).take(request.per_server);
                 let needs = pulls.any(|(slice, _)| !request.filled.contains(&slice.buffer));
-                if needs && request.started < *at {
+                if needs && !self.lands.values().any(|lands| *lands == first) {
                     let text =
                         format!("{handler} is still waited for, and server {server} is lost");
                     return wrong("told", text);
@@ -348,6 +347,14 @@ impl WorkerLedger {
             }
         }
         Ok(())
+    }
+
+    /// An answer is written where it goes from now on.
+    pub(super) fn lands(&mut self, connection: ConnectionId, slices: &[Slice]) {
+        let first = slices.first().and_then(|slice| self.owners.get(&slice.buffer));
+        if let Some(first) = first {
+            self.lands.insert(connection, *first);
+        }
     }
 
     /// Something is being written to.
