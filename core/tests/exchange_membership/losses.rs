@@ -170,11 +170,22 @@ fn nobody_is_lost_because_the_scheduler_was_held_up() {
 /// A scheduler, and what it has said.
 struct Lone {
     machine: Scheduler,
+    workers: u32,
     now: Time,
+    /// Connections of all who have come.
+    came: Vec<ConnectionId>,
     told: Vec<(u64, ToMember)>,
 }
 
 impl Lone {
+    fn new(workers: u32) -> Self {
+        let config = crate::process::config();
+        let settings = scheduler::Settings { config, ..scheduler::Settings::default() };
+        let machine = Scheduler::start(settings).unwrap();
+        let now = Time::from_millis(1000);
+        Self { machine, workers, now, came: Vec::new(), told: Vec::new() }
+    }
+
     fn step(&mut self, input: Input) {
         let mut effects = Vec::new();
         self.machine.step(self.now, input, &mut effects);
@@ -185,16 +196,28 @@ impl Lone {
         }));
     }
 
+    /// A run registers, and wants rank 0.
     fn register(&mut self, connection: u64, role: Role, run: u64, known: Option<Arc<Membership>>) {
+        self.register_as(connection, (role, Some(0)), run, known);
+    }
+
+    fn register_as(
+        &mut self,
+        connection: u64,
+        (role, rank): (Role, Option<u32>),
+        run: u64,
+        known: Option<Arc<Membership>>,
+    ) {
         let connection = ConnectionId::new(connection);
+        self.came.push(connection);
         self.step(Input::Connected { connection });
         let register = Register {
             role,
-            rank: Some(InstanceRank::new(0)),
+            rank: rank.map(InstanceRank::new),
             incarnation: Incarnation::new(run),
             addresses: vec![format!("{role}:{run}").into()],
             host: "host".into(),
-            sizes: Sizes { workers: 1, servers: 1, group: 1 },
+            sizes: Sizes { workers: self.workers, servers: 1, group: 1 },
             known,
             passed: Vec::new(),
             waiting: Vec::new(),
@@ -202,34 +225,116 @@ impl Lone {
         self.step(Input::Received { connection, message: ToScheduler::Register(register) });
     }
 
-    /// A connection breaks and does not return in time.
+    /// A connection breaks and does not return in time; the others are heard meanwhile.
     fn lose(&mut self, connection: u64) {
-        self.step(Input::Disconnected { connection: ConnectionId::new(connection) });
+        let lost = ConnectionId::new(connection);
+        self.came.retain(|came| *came != lost);
+        self.step(Input::Disconnected { connection: lost });
+        for connection in self.came.clone() {
+            let version = MembershipVersion::new(0);
+            self.step(Input::Received { connection, message: ToScheduler::Heartbeat { version } });
+        }
         self.now = self.now.after(Duration::from_millis(301));
         self.step(Input::Tick);
+    }
+
+    /// What was said first to who is at a connection.
+    #[track_caller]
+    fn first_word(&self, connection: u64) -> &ToMember {
+        let first = self.told.iter().find(|(to, _)| *to == connection);
+        &first.unwrap_or_else(|| panic!("{connection} is told nothing: {:?}", self.told)).1
+    }
+
+    #[track_caller]
+    fn assert_given_up(&self, connection: u64) {
+        let ToMember::Rejected(status) = self.first_word(connection) else {
+            panic!("{:?}", self.first_word(connection));
+        };
+        assert_refused(status, Code::Aborted, &["was given up", "only a new run"]);
+    }
+
+    #[track_caller]
+    fn assert_assigned(&self, connection: u64, wanted: u32) {
+        let word = self.first_word(connection);
+        let is_it = matches!(word, ToMember::Assigned { rank, .. } if rank.get() == wanted);
+        assert!(is_it, "{word:?}");
     }
 }
 
 /// Found by the simulator: two processes had had its rank, one after the other, before it came back.
 #[test]
 fn a_run_that_was_given_up_does_not_come_back_after_another_one_is_lost_too() {
-    let config = crate::process::config();
-    let settings = scheduler::Settings { config, ..scheduler::Settings::default() };
-    let machine = Scheduler::start(settings).unwrap();
-    let mut lone = Lone { machine, now: Time::from_millis(1000), told: Vec::new() };
+    let mut lone = Lone::new(1);
     lone.register(1, Role::Worker, 10, None);
     lone.register(2, Role::Server, 20, None);
     let known = lone.machine.membership().unwrap().clone();
     lone.lose(2);
     lone.register(3, Role::Server, 21, None);
     lone.lose(3);
-    lone.told.clear();
     lone.register(4, Role::Server, 20, Some(known));
-    let Some((4, ToMember::Rejected(status))) = lone.told.first() else {
-        panic!("{:?}", lone.told);
-    };
-    assert_refused(status, Code::Aborted, &["was given up", "only a new run"]);
+    lone.assert_given_up(4);
     lone.register(5, Role::Server, 22, None);
-    let is_in = lone.told.iter().any(|told| matches!(told, (5, ToMember::Assigned { .. })));
-    assert!(is_in, "{:?}", lone.told);
+    lone.assert_assigned(5, 0);
+}
+
+/// Found by the simulator: the word that it takes part was lost with its connection, so it could not say
+/// since when others know it.
+#[test]
+fn a_run_that_was_given_up_does_not_come_back_even_if_it_never_heard_that_it_takes_part() {
+    let mut lone = Lone::new(1);
+    lone.register(1, Role::Worker, 10, None);
+    lone.register(2, Role::Server, 20, None);
+    lone.lose(1);
+    lone.register(3, Role::Worker, 11, None);
+    lone.step(Input::Received { connection: ConnectionId::new(3), message: ToScheduler::Leave });
+    lone.register(4, Role::Worker, 10, None);
+    lone.assert_given_up(4);
+    // Nor does the one that has left, should what it said first come once more.
+    lone.register(5, Role::Worker, 12, None);
+    lone.assert_assigned(5, 0);
+    lone.lose(5);
+    lone.register(6, Role::Worker, 11, None);
+    lone.assert_given_up(6);
+    lone.register(7, Role::Worker, 13, None);
+    lone.assert_assigned(7, 0);
+}
+
+/// Found by the simulator: it had two ranks then, of one of which it was given up.
+#[test]
+fn a_run_that_was_given_up_does_not_come_back_with_another_rank() {
+    let mut lone = Lone::new(2);
+    lone.register(1, Role::Server, 20, None);
+    lone.register_as(2, (Role::Worker, None), 10, None);
+    lone.register_as(3, (Role::Worker, None), 11, None);
+    lone.assert_assigned(2, 0);
+    lone.assert_assigned(3, 1);
+    lone.lose(3);
+    lone.lose(2);
+    lone.register_as(4, (Role::Worker, None), 11, None);
+    lone.assert_given_up(4);
+    // Not either when another run has that rank.
+    lone.register_as(5, (Role::Worker, Some(1)), 12, None);
+    lone.assert_assigned(5, 1);
+    lone.register_as(6, (Role::Worker, None), 11, None);
+    lone.assert_given_up(6);
+    lone.register_as(7, (Role::Worker, None), 13, None);
+    lone.assert_assigned(7, 0);
+}
+
+/// What is remembered of runs that are gone is bounded.
+#[test]
+fn the_last_runs_of_a_rank_are_remembered() {
+    let mut lone = Lone::new(1);
+    lone.register(1, Role::Server, 20, None);
+    for run in 0..40 {
+        lone.register(100 + run, Role::Worker, 1000 + run, None);
+        lone.assert_assigned(100 + run, 0);
+        lone.lose(100 + run);
+    }
+    lone.register(2, Role::Worker, 1039, None);
+    lone.assert_given_up(2);
+    lone.register(3, Role::Worker, 1023, None);
+    lone.assert_given_up(3);
+    lone.register(4, Role::Worker, 1022, None);
+    lone.assert_assigned(4, 0);
 }

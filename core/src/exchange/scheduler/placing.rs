@@ -57,7 +57,8 @@ impl Scheduler {
         out: &mut Vec<Effect>,
     ) {
         let since = self.version.next();
-        self.seats.insert(peer, Seat { since, ..Seat::of(register, connection) });
+        let former = self.seats.get(&peer).map(Seat::with_former).unwrap_or_default();
+        self.seats.insert(peer, Seat { since, former, ..Seat::of(register, connection) });
         self.seat_link(connection, Standing::Seated(peer));
         self.come_again(peer, register);
         self.is_changed = true;

@@ -135,16 +135,17 @@ impl Scheduler {
         }
     }
 
-    /// The seat that a process means: the one of its rank, or one that is free if any will do. `None` if
-    /// none is.
+    /// The seat that a process means: the one of its rank; if any will do the one that it has, or had, or
+    /// one that is free. `None` if none is.
     fn seat_of(&self, register: &Register) -> Option<Peer> {
         let role = register.role;
         if let Some(rank) = register.rank {
             return Some((role, rank));
         }
-        let own = self.seats.range((role, InstanceRank::new(0))..).find(|((of, _), seat)| {
-            *of == role && seat.incarnation == register.incarnation && seat.state == State::Up
-        });
+        let own = self
+            .seats
+            .range((role, InstanceRank::new(0))..)
+            .find(|((of, _), seat)| *of == role && seat.is_known_to(register.incarnation));
         own.map(|(peer, _)| *peer).or_else(|| self.free_rank(role).map(|rank| (role, rank)))
     }
 

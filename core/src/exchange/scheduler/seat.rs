@@ -1,6 +1,6 @@
 //! The place of one process among all, and who has it.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -28,6 +28,9 @@ pub(super) enum Contact {
     Over,
 }
 
+/// So many runs that had a rank are remembered.
+pub(super) const FORMER_MAX: usize = 16;
+
 /// What a process has asked for last of a kind of barrier.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
@@ -42,6 +45,8 @@ pub(super) struct Seat {
     pub(super) incarnation: Incarnation,
     /// The first membership in which it is known that this run has the seat.
     pub(super) since: MembershipVersion,
+    /// Runs that had the seat before this one, the latest last: they do not come back.
+    pub(super) former: VecDeque<Incarnation>,
     pub(super) addresses: Vec<Arc<str>>,
     pub(super) host: Arc<str>,
     pub(super) state: State,
@@ -64,6 +69,7 @@ impl Seat {
         Self {
             incarnation: register.incarnation,
             since: MembershipVersion::new(0),
+            former: VecDeque::new(),
             addresses: register.addresses.clone(),
             host: register.host.clone(),
             state: State::Up,
@@ -81,6 +87,7 @@ impl Seat {
         Self {
             incarnation: member.incarnation,
             since,
+            former: VecDeque::new(),
             addresses: member.addresses.clone(),
             host: member.host.clone(),
             state: member.state,
@@ -96,7 +103,21 @@ impl Seat {
     /// Whether a run that wants the seat had it before this one, and was given up.
     pub(super) fn is_after(&self, register: &Register) -> bool {
         let known = register.known.as_ref().map(|known| known.version);
-        register.incarnation != self.incarnation && known.is_some_and(|known| known < self.since)
+        let is_old = known.is_some_and(|known| known < self.since);
+        // Who never heard that it had the seat does not know how old it is.
+        register.incarnation != self.incarnation
+            && (is_old || self.former.contains(&register.incarnation))
+    }
+
+    /// Whether this run has the seat, or had it.
+    pub(super) fn is_known_to(&self, run: Incarnation) -> bool {
+        self.incarnation == run || self.former.contains(&run)
+    }
+
+    /// Those who do not come back when another run takes the seat.
+    pub(super) fn with_former(&self) -> VecDeque<Incarnation> {
+        let skip = self.former.len().saturating_add(1).saturating_sub(FORMER_MAX);
+        self.former.iter().skip(skip).copied().chain([self.incarnation]).collect()
     }
 
     /// Its present connection.

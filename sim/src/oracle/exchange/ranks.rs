@@ -21,7 +21,8 @@ type Seat = (Role, u32);
 struct Told {
     version: u64,
     present: BTreeMap<Seat, Incarnation>,
-    gone: BTreeSet<(Seat, Incarnation)>,
+    /// Runs that are gone, and in which version they went.
+    gone: BTreeMap<(Seat, Incarnation), u64>,
 }
 
 /// A connection as the scheduler knows it.
@@ -40,6 +41,10 @@ pub(super) struct Ranks {
     links: BTreeMap<ConnectionId, Link>,
     /// Who has each rank, as it was said last.
     present: BTreeMap<Seat, Incarnation>,
+    /// Who had a rank before, as the present scheduler has said.
+    gone: BTreeSet<(Seat, Incarnation)>,
+    /// Runs that know that they take part, and since which version.
+    joined: BTreeMap<Incarnation, u64>,
 }
 
 impl Ranks {
@@ -51,6 +56,7 @@ impl Ranks {
         self.said.clear();
         self.links.clear();
         self.present.clear();
+        self.gone.clear();
     }
 
     pub(super) fn scheduler(
@@ -86,8 +92,11 @@ impl Ranks {
             }
         }
         for effect in effects {
-            if let scheduler::Effect::Send { message, .. } = effect {
-                self.said(now, message, machine)?;
+            match effect {
+                scheduler::Effect::Send { message, .. } => self.said(now, message, machine)?,
+                // Whoever comes now comes to another exchange.
+                scheduler::Effect::Observe(scheduler::Event::Ended { .. }) => self.gone.clear(),
+                _ => {}
             }
         }
         Ok(())
@@ -107,15 +116,25 @@ impl Ranks {
             return wrong("rank", format!("a rank stands twice in membership {version}"));
         }
         let timeout = machine.settings().config.heartbeat_timeout;
-        for member in membership.members.iter().filter(|it| it.state == State::Up) {
+        for member in &membership.members {
             let seat = (member.role, member.rank.get());
-            let Some(former) = self.present.insert(seat, member.incarnation) else {
+            let run = (seat, member.incarnation);
+            if member.state != State::Up {
+                self.gone.insert(run);
+                continue;
+            }
+            if self.gone.contains(&run) {
+                return wrong("rank", format!("{run:?} is back, which the scheduler said is gone"));
+            }
+            let before = self.present.insert(seat, member.incarnation);
+            let Some(former) = before.filter(|before| *before != member.incarnation) else {
                 continue;
             };
+            self.gone.insert((seat, former));
             let mut links = self.links.values();
             let is_there = links
                 .any(|link| link.incarnation == Some(former) && link.heard.after(timeout) > now);
-            if former != member.incarnation && is_there {
+            if is_there {
                 let text = format!("{seat:?} is given to another run while the first is there");
                 return wrong("rank", text);
             }
@@ -142,6 +161,8 @@ impl Ranks {
             if !is_it {
                 return wrong("rank", format!("it is told that it has rank {rank}: {own:?}"));
             }
+            let since = membership.version.get();
+            self.joined.entry(identity.incarnation).or_insert(since);
         }
         for effect in effects {
             if let member::Effect::Membership(membership) = effect {
@@ -151,7 +172,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// A process learns another membership, in which nobody is back who was gone.
+    /// A process learns another membership, in which nobody is back who was gone: but one that never knew
+    /// that it takes part may come to another scheduler, to which it is new.
     fn learns(&mut self, site: u32, membership: &Membership) -> Seen {
         let told = self.told.entry(site).or_default();
         let version = membership.version.get();
@@ -162,16 +184,19 @@ impl Ranks {
         for member in &membership.members {
             let seat = (member.role, member.rank.get());
             let run = (seat, member.incarnation);
-            if member.state == State::Up {
-                if told.gone.contains(&run) {
-                    return wrong("rank", format!("{run:?} is back, which was gone"));
-                }
-                let before = told.present.insert(seat, member.incarnation);
-                let other = before.filter(|before| *before != member.incarnation);
-                told.gone.extend(other.map(|before| (seat, before)));
-            } else {
-                told.gone.insert(run);
+            if member.state != State::Up {
+                told.gone.entry(run).or_insert(version);
+                continue;
             }
+            let joined = self.joined.get(&member.incarnation);
+            if let Some(went) = told.gone.remove(&run)
+                && joined.is_some_and(|joined| *joined <= went)
+            {
+                return wrong("rank", format!("{run:?} is back, which was gone"));
+            }
+            let before = told.present.insert(seat, member.incarnation);
+            let other = before.filter(|before| *before != member.incarnation);
+            told.gone.extend(other.map(|before| ((seat, before), version)));
         }
         Ok(())
     }

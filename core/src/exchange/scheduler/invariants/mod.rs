@@ -9,7 +9,7 @@ use crate::exchange::role::Role;
 use crate::exchange::scheduler::links::Standing;
 use crate::exchange::scheduler::machine::{Alarm, Scheduler};
 use crate::exchange::scheduler::report::Phase;
-use crate::exchange::scheduler::seat::{Contact, Seat};
+use crate::exchange::scheduler::seat::{Contact, FORMER_MAX, Seat};
 use crate::invariant::{Invariant, Violation, check_each};
 use crate::time::Time;
 
@@ -64,7 +64,8 @@ pub(crate) const SCHEDULER_INVARIANTS: &[Invariant<Scheduler>] = &[
     },
     Invariant {
         number: "M8",
-        sentence: "an exchange that is over does not come back; no more connections than may be",
+        sentence: "an exchange that is over does not come back, nor a run that had a seat before another; \
+                   no more connections than may be, and no more runs are remembered",
         check: bounds,
     },
 ];
@@ -252,6 +253,13 @@ fn bounds(of: &Scheduler) -> Result<(), String> {
     let max = (of.settings.config.processes_max as usize).saturating_mul(2);
     if of.links.len() > max {
         return Err(format!("{} connections", of.links.len()));
+    }
+    for (peer, seat) in &of.seats {
+        let former = seat.former.len();
+        if former > FORMER_MAX || seat.former.contains(&seat.incarnation) {
+            let run = seat.incarnation;
+            return Err(format!("{peer:?} is of run {run}, after {former} others, or itself"));
+        }
     }
     Ok(())
 }
