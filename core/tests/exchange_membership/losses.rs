@@ -230,18 +230,33 @@ impl Lone {
         let lost = ConnectionId::new(connection);
         self.came.retain(|came| *came != lost);
         self.step(Input::Disconnected { connection: lost });
-        for connection in self.came.clone() {
-            let version = MembershipVersion::new(0);
-            self.step(Input::Received { connection, message: ToScheduler::Heartbeat { version } });
+        self.pass(301);
+    }
+
+    /// Time passes, and who is connected is heard now and then.
+    fn pass(&mut self, millis: u64) {
+        let end = self.now.after(Duration::from_millis(millis));
+        while self.now < end {
+            for connection in self.came.clone() {
+                let version = MembershipVersion::new(0);
+                let message = ToScheduler::Heartbeat { version };
+                self.step(Input::Received { connection, message });
+            }
+            self.now = self.now.after(Duration::from_millis(300)).min(end);
+            self.step(Input::Tick);
         }
-        self.now = self.now.after(Duration::from_millis(301));
-        self.step(Input::Tick);
+    }
+
+    /// Who takes part, as it was said last.
+    fn known(&self) -> Arc<Membership> {
+        self.machine.membership().unwrap().clone()
     }
 
     /// What was said first to who is at a connection.
     #[track_caller]
     fn first_word(&self, connection: u64) -> &ToMember {
-        let first = self.told.iter().find(|(to, _)| *to == connection);
+        let mut told = self.told.iter().filter(|told| !matches!(told.1, ToMember::Heard { .. }));
+        let first = told.find(|(to, _)| *to == connection);
         &first.unwrap_or_else(|| panic!("{connection} is told nothing: {:?}", self.told)).1
     }
 
@@ -267,7 +282,7 @@ fn a_run_that_was_given_up_does_not_come_back_after_another_one_is_lost_too() {
     let mut lone = Lone::new(1);
     lone.register(1, Role::Worker, 10, None);
     lone.register(2, Role::Server, 20, None);
-    let known = lone.machine.membership().unwrap().clone();
+    let known = lone.known();
     lone.lose(2);
     lone.register(3, Role::Server, 21, None);
     lone.lose(3);
@@ -319,6 +334,46 @@ fn a_run_that_was_given_up_does_not_come_back_with_another_rank() {
     lone.assert_given_up(6);
     lone.register_as(7, (Role::Worker, None), 13, None);
     lone.assert_assigned(7, 0);
+}
+
+/// Found by the simulator: a scheduler was restarted and learned from who had not heard of the last
+/// changes. Who takes part after these only comes too late, and knows others to be gone who are there.
+#[test]
+fn a_run_that_a_restarted_scheduler_did_not_learn_of_comes_too_late() {
+    let mut lone = Lone::new(1);
+    lone.register(1, Role::Worker, 10, None);
+    lone.register(2, Role::Server, 20, None);
+    let old = lone.known();
+    lone.lose(1);
+    lone.register(3, Role::Worker, 11, None);
+    lone.lose(2);
+    lone.register(4, Role::Server, 21, None);
+    let new = lone.known();
+    let mut restarted = Lone::new(1);
+    restarted.register(1, Role::Worker, 10, Some(old));
+    restarted.pass(1001);
+    restarted.assert_assigned(1, 0);
+    restarted.register(2, Role::Server, 21, Some(new));
+    restarted.assert_given_up(2);
+    restarted.register(3, Role::Server, 22, None);
+    restarted.assert_assigned(3, 0);
+}
+
+#[test]
+fn a_run_that_came_back_to_a_restarted_scheduler_is_gone_when_another_one_knows_better() {
+    let mut lone = Lone::new(1);
+    lone.register(1, Role::Worker, 10, None);
+    lone.register(2, Role::Server, 20, None);
+    let old = lone.known();
+    lone.lose(2);
+    lone.register(3, Role::Server, 21, None);
+    let new = lone.known();
+    let mut restarted = Lone::new(1);
+    restarted.register(1, Role::Server, 20, Some(old));
+    restarted.register(2, Role::Worker, 10, Some(new));
+    restarted.assert_given_up(1);
+    restarted.pass(1001);
+    restarted.assert_assigned(2, 0);
 }
 
 /// What is remembered of runs that are gone is bounded.

@@ -56,9 +56,8 @@ impl Scheduler {
         register: &Register,
         out: &mut Vec<Effect>,
     ) {
-        let since = self.version.next();
         let former = self.seats.get(&peer).map(Seat::with_former).unwrap_or_default();
-        self.seats.insert(peer, Seat { since, former, ..Seat::of(register, connection) });
+        self.seats.insert(peer, Seat { former, ..Seat::of(register, connection) });
         self.seat_link(connection, Standing::Seated(peer));
         self.come_again(peer, register);
         self.is_changed = true;

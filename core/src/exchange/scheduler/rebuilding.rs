@@ -18,9 +18,11 @@ impl Scheduler {
     pub(super) fn adopt(&mut self, now: Time, known: &Arc<Membership>, out: &mut Vec<Effect>) {
         let sizes = known.sizes;
         let mut again: Vec<(ConnectionId, Register)> = Vec::new();
+        // Whoever is back already takes part, in an older one; before that nobody has heard of any.
+        let older = (self.phase == Phase::Rebuilding).then(|| known.clone());
         while let Some((peer, seat)) = self.seats.first_key_value() {
             let peer = *peer;
-            let register = seat.register(peer, sizes);
+            let register = seat.register(peer, sizes, older.clone());
             again.extend(seat.connection().map(|connection| (connection, register)));
             self.clear_seat(peer);
         }
@@ -33,7 +35,7 @@ impl Scheduler {
         let until = now.after(self.settings.config.heartbeat_timeout);
         for member in &known.members {
             let peer: Peer = (member.role, member.rank);
-            self.seats.insert(peer, Seat::reported(member, known.version));
+            self.seats.insert(peer, Seat::reported(member));
             if member.state == State::Up {
                 self.set_contact(peer, Contact::Broken { until });
             }

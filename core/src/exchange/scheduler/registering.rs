@@ -117,8 +117,8 @@ impl Scheduler {
                 }
             };
         }
-        if seat.is_after(&register) {
-            let status = refusal::given_up(&register, "another run has taken its rank since");
+        if seat.is_without(&register) {
+            let status = refusal::given_up(&register, "its rank is of another run");
             return self.refuse(connection, status, out);
         }
         match (seat.state, seat.contact) {

@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::exchange::ids::{BarrierNumber, InstanceRank, MembershipVersion};
-use crate::exchange::membership::{Member, Sizes, State};
+use crate::exchange::ids::{BarrierNumber, InstanceRank};
+use crate::exchange::membership::{Member, Membership, Sizes, State};
 use crate::exchange::message::{Barrier, Failure, Passed, Register, Scope};
 use crate::exchange::refusal::PeerLost;
 use crate::exchange::role::{Mask, Role};
@@ -43,8 +43,6 @@ pub(super) struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
     pub(super) incarnation: Incarnation,
-    /// The first membership in which it is known that this run has the seat.
-    pub(super) since: MembershipVersion,
     /// Runs that had the seat before this one, the latest last: they do not come back.
     pub(super) former: VecDeque<Incarnation>,
     pub(super) addresses: Vec<Arc<str>>,
@@ -68,7 +66,6 @@ impl Seat {
         let passed = register.passed.iter().map(|it| ((it.mask, it.scope), it.count)).collect();
         Self {
             incarnation: register.incarnation,
-            since: MembershipVersion::new(0),
             former: VecDeque::new(),
             addresses: register.addresses.clone(),
             host: register.host.clone(),
@@ -83,10 +80,9 @@ impl Seat {
     }
 
     /// A process that others say there is, or was.
-    pub(super) fn reported(member: &Member, since: MembershipVersion) -> Self {
+    pub(super) fn reported(member: &Member) -> Self {
         Self {
             incarnation: member.incarnation,
-            since,
             former: VecDeque::new(),
             addresses: member.addresses.clone(),
             host: member.host.clone(),
@@ -100,13 +96,12 @@ impl Seat {
         }
     }
 
-    /// Whether a run that wants the seat had it before this one, and was given up.
-    pub(super) fn is_after(&self, register: &Register) -> bool {
-        let known = register.known.as_ref().map(|known| known.version);
-        let is_old = known.is_some_and(|known| known < self.since);
-        // Who never heard that it had the seat does not know how old it is.
-        register.incarnation != self.incarnation
-            && (is_old || self.former.contains(&register.incarnation))
+    /// Whether a run that wants the seat has taken part, and was given up: others took its seat, or never
+    /// heard that it was there.
+    pub(super) fn is_without(&self, register: &Register) -> bool {
+        // Who never heard that it takes part does not know that it did.
+        let took_part = register.known.is_some() || self.former.contains(&register.incarnation);
+        took_part && register.incarnation != self.incarnation
     }
 
     /// Whether this run has the seat, or had it.
@@ -151,8 +146,13 @@ impl Seat {
         PeerLost { role, rank, incarnation: self.incarnation, address, why }
     }
 
-    /// As it would register again.
-    pub(super) fn register(&self, (role, rank): Peer, sizes: Sizes) -> Register {
+    /// As it would register again, knowing this membership.
+    pub(super) fn register(
+        &self,
+        (role, rank): Peer,
+        sizes: Sizes,
+        known: Option<Arc<Membership>>,
+    ) -> Register {
         let passed = self.passed.iter().map(|((mask, scope), count)| Passed {
             mask: *mask,
             scope: *scope,
@@ -171,7 +171,7 @@ impl Seat {
             addresses: self.addresses.clone(),
             host: self.host.clone(),
             sizes,
-            known: None,
+            known,
             passed: passed.collect(),
             waiting: waiting.collect(),
         }
