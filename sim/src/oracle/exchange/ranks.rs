@@ -95,7 +95,10 @@ impl Ranks {
             match effect {
                 scheduler::Effect::Send { message, .. } => self.said(now, message, machine)?,
                 // Whoever comes now comes to another exchange.
-                scheduler::Effect::Observe(scheduler::Event::Ended { .. }) => self.gone.clear(),
+                scheduler::Effect::Observe(scheduler::Event::Ended { .. }) => {
+                    self.present.clear();
+                    self.gone.clear();
+                }
                 _ => {}
             }
         }
