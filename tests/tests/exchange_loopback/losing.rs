@@ -12,7 +12,7 @@ use rondo_core::time;
 
 use crate::bed::{Bed, SOON, all_ways, always, numbers, room, values};
 
-fn hasty() -> Config {
+pub(crate) fn hasty() -> Config {
     Config {
         heartbeat_interval: time::Duration::from_millis(50),
         heartbeat_timeout: time::Duration::from_millis(1500),

@@ -9,6 +9,7 @@
 )]
 
 mod bed;
+mod hanging;
 mod losing;
 mod refusals;
 mod rounds;

@@ -126,7 +126,8 @@ pub enum Effect<T> {
         /// What.
         message: ToServer<T>,
     },
-    /// Close a connection, and report [`Input::Disconnected`].
+    /// Close a connection at once, whatever of what was said has not left, and report
+    /// [`Input::Disconnected`]: until then who waits for what is written from it is not told.
     Close {
         /// The connection.
         connection: ConnectionId,

@@ -1,0 +1,144 @@
+//! A server that stands still in the middle of an answer: it neither reads nor writes, and its links stay.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rondo::exchange::{Exchange, Ways};
+use rondo::tensor::Region;
+use rondo_core::exchange::membership::Sizes;
+use rondo_core::exchange::message::{
+    Answer, Credits, Register, Tensor, ToScheduler, ToServer, ToWorker, Welcome,
+};
+use rondo_core::exchange::worker::Since;
+use rondo_core::exchange::{InstanceRank, Key, MembershipVersion, RequestNumber, Role, Stamps};
+use rondo_core::ids::Incarnation;
+use rondo_proto::convert::exchange::{
+    Body, FRAME_HEAD_BYTES, FrameHead, FrameLimits, decode_to_server, encode_to_scheduler,
+    encode_to_worker,
+};
+
+use crate::bed::{Bed, SOON, always, list, numbers, room};
+use crate::losing::hasty;
+
+const RUN: Incarnation = Incarnation::new(77);
+/// More numbers than fit into what the system keeps of a link.
+const MANY: usize = 16 << 20;
+
+/// What a server does until it stands still.
+struct Frozen {
+    door: TcpListener,
+    scheduler: TcpStream,
+}
+
+impl Frozen {
+    fn registered(at: &str, sizes: Sizes) -> Self {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("tcp://{}", door.local_addr().unwrap());
+        let mut scheduler = TcpStream::connect(at).unwrap();
+        let register = ToScheduler::Register(Register {
+            role: Role::Server,
+            rank: Some(InstanceRank::new(0)),
+            incarnation: RUN,
+            addresses: vec![address.into()],
+            host: "elsewhere".into(),
+            sizes,
+            known: None,
+            passed: Vec::new(),
+            waiting: Vec::new(),
+        });
+        tell_scheduler(&mut scheduler, &register);
+        Self { door, scheduler }
+    }
+
+    /// Says that it lives, until told to stop. Then nothing more is heard of it.
+    fn lives_until(mut self, stops: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
+            let version = MembershipVersion::new(0);
+            while !stops.load(Ordering::Acquire) {
+                tell_scheduler(&mut self.scheduler, &ToScheduler::Heartbeat { version });
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        })
+    }
+}
+
+fn tell_scheduler(scheduler: &mut TcpStream, message: &ToScheduler) {
+    let mut bytes = Vec::new();
+    encode_to_scheduler(message, &FrameLimits::of_scheduler(), &mut bytes).unwrap();
+    scheduler.write_all(&bytes).unwrap();
+}
+
+fn hear(worker: &mut TcpStream) -> ToServer<()> {
+    let limits = FrameLimits::default();
+    let mut head = [0; FRAME_HEAD_BYTES];
+    worker.read_exact(&mut head).unwrap();
+    let head = FrameHead::decode(&head, &limits).unwrap();
+    let mut header = vec![0; head.header_bytes as usize];
+    worker.read_exact(&mut header).unwrap();
+    let mut body = vec![0; usize::try_from(head.body_bytes).unwrap()];
+    worker.read_exact(&mut body).unwrap();
+    decode_to_server(head, &Bytes::from(header), Body::Follows, &limits).unwrap()
+}
+
+fn say(worker: &mut TcpStream, message: &ToWorker<()>) {
+    let mut bytes = Vec::new();
+    encode_to_worker(message, Body::Follows, &FrameLimits::default(), &mut bytes).unwrap();
+    worker.write_all(&bytes).unwrap();
+}
+
+/// Welcomes a worker, and answers its first request, of `MANY` numbers, with the beginning of them.
+fn begins_an_answer(worker: &mut TcpStream) {
+    assert!(matches!(hear(worker), ToServer::Hello(_)));
+    let credits = Credits { requests: 8, bytes: 1 << 40, per_key: 8 };
+    let received = RequestNumber::new(0);
+    say(worker, &ToWorker::Welcome(Welcome { incarnation: RUN, received, credits }));
+    let ToServer::Request(request) = hear(worker) else { panic!("it asks for nothing") };
+    let tensors = vec![Tensor { key: Key::new(2), info: list(MANY), payload: () }];
+    let (number, stamps) = (request.number, Stamps::default());
+    say(worker, &ToWorker::Answer(Answer { number, tensors, stamps }));
+    worker.write_all(&[1; 1 << 16]).unwrap();
+}
+
+#[test]
+fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
+    let bed = Bed::with(1, 1, 1, Ways { unix: false, shared_bytes: 0 }, hasty());
+    let frozen = Frozen::registered(bed.scheduler.address(), bed.sizes);
+    let door = frozen.door.try_clone().unwrap();
+    let stops = Arc::new(AtomicBool::new(false));
+    let life = frozen.lives_until(Arc::clone(&stops));
+    let worker = Exchange::start(bed.settings(Role::Worker, 0), &mut always).unwrap();
+    let pulls = vec![room(2, MANY)];
+    let handler = worker.exchange(vec![numbers(1, &[1.0])], pulls).unwrap();
+    let (mut link, _) = door.accept().unwrap();
+    begins_an_answer(&mut link);
+    // Nobody reads what is sent now.
+    let payload = Region::allocate(4 * MANY);
+    let large = rondo::exchange::Tensor { key: Key::new(3), info: list(MANY), payload };
+    worker.exchange(vec![large], vec![]).unwrap();
+    let late = worker.wait(handler, Some(Duration::from_millis(300)), Since::Call, &mut always);
+    assert!(late.unwrap_err().lost.is_none(), "it may still come");
+    stops.store(true, Ordering::Release);
+    life.join().unwrap();
+    let began = Instant::now();
+    let error = worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap_err();
+    let lost = error.lost.clone().unwrap_or_else(|| panic!("{error}"));
+    assert_eq!((lost.role, lost.rank.get()), (Role::Server, 0), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    // Another run takes its place, and the worker finds it.
+    let server = Exchange::start(bed.settings(Role::Server, 0), &mut always).unwrap();
+    let handler = loop {
+        assert!(began.elapsed() < SOON, "it does not find the other run");
+        match worker.exchange(vec![numbers(1, &[1.0])], vec![]) {
+            Ok(handler) => break handler,
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let batch = server.get_batch(&mut always).unwrap();
+    server.respond(batch[0].handler, vec![]).unwrap();
+    worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+    drop(link);
+}
