@@ -85,17 +85,7 @@ impl Watched {
     }
 
     fn begin(&mut self) {
-        let member = Member {
-            role: Role::Server,
-            rank: InstanceRank::new(0),
-            incarnation: RUN,
-            addresses: vec!["server".into()],
-            host: "here".into(),
-            state: State::Up,
-        };
-        let sizes = Sizes { workers: 1, servers: 1, group: 1 };
-        let version = MembershipVersion::new(1);
-        self.keeps(Input::Membership(Membership { version, sizes, members: vec![member] }));
+        self.keeps(Input::Membership(membership(1, State::Up)));
         let (server, connection) = (ServerRank::new(0), CONNECTION);
         self.keeps(Input::Connected { server, incarnation: RUN, connection });
         let credits = Credits { requests: 4, bytes: 100, per_key: 1 };
@@ -134,21 +124,43 @@ impl Watched {
         self.oracles.see(&met).err().map(|broken| broken.promise)
     }
 
+    /// The answer is written from now on.
+    fn lands(&mut self) -> Vec<Tensor<Slice>> {
+        let key = Key::new(pulled_key(5, 0));
+        let tensors = vec![Tensor { key, info: info(), payload: self.pull }];
+        let landing = self.machine.land(CONNECTION, RequestNumber::new(1), &tensors);
+        assert_eq!(landing, Landing::At(vec![self.pull]));
+        let met = Met::Lands { site: 1, connection: CONNECTION, slices: &[self.pull] };
+        self.oracles.see(&met).unwrap();
+        tensors
+    }
+
     /// The answer arrives with these bytes.
     fn answered(
         &mut self,
         bytes: &[u8],
         change: impl FnOnce(&mut Vec<Effect<Slice>>),
     ) -> Option<String> {
-        let (number, key) = (RequestNumber::new(1), Key::new(pulled_key(5, 0)));
-        let tensors = vec![Tensor { key, info: info(), payload: self.pull }];
-        let landing = self.machine.land(CONNECTION, number, &tensors);
-        assert_eq!(landing, Landing::At(vec![self.pull]));
+        let (number, tensors) = (RequestNumber::new(1), self.lands());
         self.memory.write(&self.pull, 0, bytes);
         let message = ToWorker::Answer(Answer { number, tensors, stamps: Stamps::default() });
         let (connection, received) = (CONNECTION, Time::from_millis(1));
         self.step(&Input::Message { connection, received, message }, change)
     }
+}
+
+/// One server, which stands so.
+fn membership(version: u64, state: State) -> Membership {
+    let member = Member {
+        role: Role::Server,
+        rank: InstanceRank::new(0),
+        incarnation: RUN,
+        addresses: vec!["server".into()],
+        host: "here".into(),
+        state,
+    };
+    let sizes = Sizes { workers: 1, servers: 1, group: 1 };
+    Membership { version: MembershipVersion::new(version), sizes, members: vec![member] }
 }
 
 fn right() -> Vec<u8> {
@@ -187,4 +199,23 @@ fn nothing_is_written_to_where_a_request_pulls_to_that_is_over() {
     of.memory.free(&of.push);
     let met = Met::Read { site: 1, slice: &of.push, memory: &of.memory };
     assert_eq!(of.oracles.see(&met).unwrap_err().promise, "memory");
+}
+
+#[test]
+fn who_needs_a_server_that_is_lost_is_told_at_once_but_while_an_answer_is_written() {
+    let lost = Input::Membership(membership(2, State::Lost));
+    let untold = |effects: &mut Vec<Effect<Slice>>| {
+        effects.retain(|effect| !matches!(effect, Effect::Waited { .. }));
+    };
+    assert_eq!(Watched::new().step(&lost, |_| {}), None);
+    assert_eq!(Watched::new().step(&lost, untold).as_deref(), Some("told"));
+    let over = Input::Disconnected { connection: CONNECTION, why: "reset".into() };
+    let mut of = Watched::new();
+    of.lands();
+    of.keeps(lost.clone());
+    assert_eq!(of.step(&over, untold).as_deref(), Some("told"));
+    let mut of = Watched::new();
+    of.lands();
+    of.keeps(lost);
+    of.keeps(over);
 }

@@ -102,8 +102,9 @@ impl WorkerSide {
                 }
             }
             Effect::Close { connection } => {
+                // At once: a server that stands still takes nothing more, and would keep the link.
                 if let Some(link) = self.connections.get(&connection) {
-                    links.close(*link);
+                    links.remove(*link, io::Error::other("it was closed here"));
                 }
             }
             Effect::Started { call, result } => drop(self.started.insert(call, result)),
