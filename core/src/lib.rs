@@ -11,6 +11,7 @@
 extern crate alloc;
 
 pub mod agent;
+pub mod cluster;
 pub mod control;
 pub mod coordination;
 pub mod dispatcher;

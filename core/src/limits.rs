@@ -151,3 +151,21 @@ const _: () = assert!((GROUP_SIZE_MAX as usize) < SPLITS_AHEAD_MAX);
 const _: () = assert!(SPLITS_AHEAD_MAX + SPLITS_PER_CLIENT_MAX < SPLITS_BY_CLIENTS_MAX);
 const _: () = assert!(SPLITS_BY_CLIENTS_MAX < POSITION_SOURCES_MAX);
 const _: () = assert!(USE_NOTED_AFTER.as_nanos() < USE_SLACK.as_nanos());
+/// Longest document that a cluster resolver reads: a variable, a file, an API's answer; in bytes.
+pub const CLUSTER_DOCUMENT_BYTES_MAX: usize = 64 << 20;
+/// Deepest nesting of such a document.
+pub const CLUSTER_DOCUMENT_DEPTH_MAX: usize = 64;
+/// Jobs of a cluster spec.
+pub const CLUSTER_JOBS_MAX: usize = 4096;
+/// Tasks of a cluster spec, hosts of a host list, all jobs together.
+pub const CLUSTER_TASKS_MAX: usize = 1_000_000;
+/// Hosts of one range of a host list, as Slurm has it.
+pub const HOST_RANGE_MAX: u64 = 65_536;
+/// Digits of a number in a host list.
+pub const HOST_DIGITS_MAX: usize = 18;
+/// Bytes of all names that a host list expands to.
+pub const HOST_LIST_BYTES_MAX: usize = 64 << 20;
+/// Questions that one call of a cluster resolver may ask of the outside.
+pub const CLUSTER_QUESTIONS_MAX: usize = 16_384;
+/// Pages of one list that a cluster resolver reads from an API.
+pub const CLUSTER_PAGES_MAX: usize = 1024;

@@ -1,0 +1,407 @@
+//! What a resolver wants to know of the outside, as values, and what it was told.
+//!
+//! A resolver is a function of what was [`Seen`]. Where it misses something it stops with
+//! [`Stop::Ask`]; whoever drives it finds the answers out and calls it again with them. An [`Inquiry`]
+//! holds the answers of one call between those rounds, and its bound. Nothing outlives a call: the next
+//! one asks anew.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::error::{Error, Fault, quoted};
+use super::json::Json;
+use crate::limits::{CLUSTER_DOCUMENT_BYTES_MAX, CLUSTER_QUESTIONS_MAX};
+
+/// The environment of a process.
+pub type Environment = BTreeMap<String, String>;
+
+/// Something to be found out. Each is answered with the [`Answer`] of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// The text of a file, by path.
+    File(String),
+    /// One HTTP request.
+    Http(Http),
+    /// The addresses of a host name.
+    Host(String),
+    /// The SRV records of a DNS name.
+    Services(String),
+    /// Names of the devices that the runtime lists, such as `/job:worker/task:0/device:GPU:0`, or
+    /// `GPU:0` of this process.
+    Devices,
+    /// How many GPUs this host has.
+    Gpus,
+    /// Whether this is a TPU machine: its library is there, and chips are.
+    TpuMachine,
+    /// What MPI says of its world (rank 0 tells all its host name).
+    Mpi,
+}
+
+/// An HTTP request. Answers of any status count as answers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Http {
+    /// GET without a body, POST with one (of type `application/json`).
+    pub body: Option<String>,
+    /// The whole URL, its query percent-encoded.
+    pub url: String,
+    /// Headers beside those that credentials add.
+    pub headers: Vec<(String, String)>,
+    /// What to prove who asks with.
+    pub credentials: Credentials,
+}
+
+/// What an HTTP request proves who asks with; the driver adds it, so that secrets stay out of questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Credentials {
+    /// Nothing.
+    None,
+    /// The token and the certificate authority of the pod's service account
+    /// ([`super::kubernetes::Access`]).
+    ServiceAccount,
+    /// A Google access token (of the metadata server, [`super::gce::token_request`], or the user's).
+    Google,
+}
+
+/// What was found out. The error is why it could not be, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The text of a file; `None` if there is none.
+    File(Result<Option<String>, String>),
+    /// The answer to a request.
+    Http(Result<HttpAnswer, String>),
+    /// Addresses of a host, none if the name does not resolve.
+    Host(Result<Vec<IpAddr>, String>),
+    /// SRV records, none if there is no such name.
+    Services(Result<Vec<Service>, String>),
+    /// Names of devices.
+    Devices(Result<Vec<String>, String>),
+    /// How many GPUs there are.
+    Gpus(Result<u32, String>),
+    /// Whether it is a TPU machine.
+    TpuMachine(bool),
+    /// What MPI says; `None` where MPI was not initialised or cannot be asked.
+    Mpi(Option<MpiWorld>),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpAnswer {
+    /// Its status, such as 200.
+    pub status: u16,
+    /// Its body.
+    pub body: String,
+}
+
+/// An SRV record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Service {
+    /// Lower is wanted first.
+    pub priority: u16,
+    /// Share among those of one priority.
+    pub weight: u16,
+    /// The host's name.
+    pub target: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// What MPI says of its world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MpiWorld {
+    /// This process's rank.
+    pub rank: u32,
+    /// Processes.
+    pub size: u32,
+    /// The rank among those that share this host's memory.
+    pub local_rank: u32,
+    /// The host name that rank 0 gave to all.
+    pub first_host: String,
+}
+
+/// Why a resolver stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It needs answers to these, all of which may be sought at once.
+    Ask(Vec<Question>),
+    /// It failed.
+    Fail(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Fail(error)
+    }
+}
+
+/// What a resolver answers.
+pub type Outcome<T> = Result<T, Stop>;
+
+/// The environment, and the answers so far.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    environment: Environment,
+    answers: BTreeMap<Question, Answer>,
+}
+
+impl Seen {
+    /// An environment and no answers.
+    pub fn new(environment: Environment) -> Self {
+        Self { environment, answers: BTreeMap::new() }
+    }
+
+    /// A variable of the environment, if it is set.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str)
+    }
+
+    /// A variable that is set to something.
+    pub fn filled(&self, name: &str) -> Option<&str> {
+        self.variable(name).filter(|value| !value.is_empty())
+    }
+
+    /// The environment.
+    pub const fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn answer(&self, question: Question) -> Outcome<&Answer> {
+        match self.answers.get(&question) {
+            Some(answer) => Ok(answer),
+            None => Err(Stop::Ask(alloc::vec![question])),
+        }
+    }
+
+    /// The text of a file; `None` if there is none.
+    ///
+    /// # Errors
+    /// UNREACHABLE where it cannot be read; TOO_LARGE.
+    pub fn file(&self, path: &str) -> Outcome<Option<&str>> {
+        match self.answer(Question::File(path.into()))? {
+            Answer::File(Ok(text)) => {
+                bounded(path, text.as_deref().unwrap_or_default())?;
+                Ok(text.as_deref())
+            }
+            Answer::File(Err(why)) => Err(unreachable(path, why).into()),
+            other => Err(astray(path, other).into()),
+        }
+    }
+
+    /// The answer to a request.
+    ///
+    /// # Errors
+    /// UNREACHABLE where there is none; TOO_LARGE.
+    pub fn http(&self, request: &Http) -> Outcome<&HttpAnswer> {
+        match self.answer(Question::Http(request.clone()))? {
+            Answer::Http(Ok(answer)) => {
+                bounded(&request.url, &answer.body)?;
+                Ok(answer)
+            }
+            Answer::Http(Err(why)) => Err(unreachable(&request.url, why).into()),
+            other => Err(astray(&request.url, other).into()),
+        }
+    }
+
+    /// Stops for all of these that have no answer yet, so that they are asked together.
+    ///
+    /// # Errors
+    /// The questions that are open, if any.
+    pub fn prepare(&self, questions: impl IntoIterator<Item = Question>) -> Outcome<()> {
+        let mut open: Vec<Question> = Vec::new();
+        open.extend(questions.into_iter().filter(|question| !self.answers.contains_key(question)));
+        if open.is_empty() { Ok(()) } else { Err(Stop::Ask(open)) }
+    }
+
+    /// The JSON in the answer to a request.
+    ///
+    /// # Errors
+    /// UNREACHABLE where there is no answer or one of the server's failures (5xx), FORBIDDEN for 401 and
+    /// 403, NOT_PRESENT for 404 and other statuses but 200, MALFORMED for what is no JSON; TOO_LARGE.
+    pub fn document(&self, request: &Http) -> Outcome<Json> {
+        let answer = self.http(request)?;
+        let said = || quoted(answer.body.trim());
+        let fault = match answer.status {
+            200..=299 => return Ok(parsed(&request.url, &answer.body)?),
+            401 | 403 => Fault::Forbidden,
+            429 | 500.. => Fault::Unreachable,
+            _ => Fault::NotPresent,
+        };
+        let text = format!("answers with status {}: {}", answer.status, said());
+        Err(Error::new(fault, request.url.clone(), text).into())
+    }
+
+    /// The addresses of a host name, ascending.
+    ///
+    /// # Errors
+    /// UNREACHABLE where it does not resolve.
+    pub fn host(&self, name: &str) -> Outcome<Vec<IpAddr>> {
+        match self.answer(Question::Host(name.into()))? {
+            Answer::Host(Ok(found)) if found.is_empty() => {
+                Err(unreachable(name, "the name does not resolve").into())
+            }
+            Answer::Host(Ok(found)) => {
+                let mut found = found.clone();
+                found.sort();
+                found.dedup();
+                Ok(found)
+            }
+            Answer::Host(Err(why)) => Err(unreachable(name, why).into()),
+            other => Err(astray(name, other).into()),
+        }
+    }
+
+    /// The SRV records of a name.
+    ///
+    /// # Errors
+    /// UNREACHABLE where they cannot be asked for.
+    pub fn services(&self, name: &str) -> Outcome<&[Service]> {
+        match self.answer(Question::Services(name.into()))? {
+            Answer::Services(Ok(found)) => Ok(found),
+            Answer::Services(Err(why)) => Err(unreachable(name, why).into()),
+            other => Err(astray(name, other).into()),
+        }
+    }
+
+    /// Names of the devices that the runtime lists.
+    ///
+    /// # Errors
+    /// UNREACHABLE where they cannot be listed.
+    pub fn devices(&self) -> Outcome<&[String]> {
+        match self.answer(Question::Devices)? {
+            Answer::Devices(Ok(found)) => Ok(found),
+            Answer::Devices(Err(why)) => Err(unreachable("devices", why).into()),
+            other => Err(astray("devices", other).into()),
+        }
+    }
+
+    /// How many GPUs this host has.
+    ///
+    /// # Errors
+    /// UNREACHABLE where they cannot be counted.
+    pub fn gpus(&self) -> Outcome<u32> {
+        match self.answer(Question::Gpus)? {
+            Answer::Gpus(Ok(count)) => Ok(*count),
+            Answer::Gpus(Err(why)) => Err(unreachable("GPUs", why).into()),
+            other => Err(astray("GPUs", other).into()),
+        }
+    }
+
+    /// Whether this is a TPU machine.
+    ///
+    /// # Errors
+    /// None but the question itself.
+    pub fn is_tpu_machine(&self) -> Outcome<bool> {
+        match self.answer(Question::TpuMachine)? {
+            Answer::TpuMachine(yes) => Ok(*yes),
+            other => Err(astray("TPU machine", other).into()),
+        }
+    }
+
+    /// What MPI says of its world.
+    ///
+    /// # Errors
+    /// None but the question itself.
+    pub fn mpi(&self) -> Outcome<Option<&MpiWorld>> {
+        match self.answer(Question::Mpi)? {
+            Answer::Mpi(world) => Ok(world.as_ref()),
+            other => Err(astray("MPI", other).into()),
+        }
+    }
+}
+
+/// Reads JSON that came from `about`.
+pub(super) fn parsed(about: &str, text: &str) -> Result<Json, Error> {
+    Json::parse(text)
+        .map_err(|fault| Error::malformed(about, text, &format!("is no JSON: {fault}")))
+}
+
+fn bounded(about: &str, text: &str) -> Result<(), Error> {
+    if text.len() <= CLUSTER_DOCUMENT_BYTES_MAX {
+        return Ok(());
+    }
+    let size = text.len();
+    let text = format!(
+        "{size} bytes, more than the {CLUSTER_DOCUMENT_BYTES_MAX} that a document may have"
+    );
+    Err(Error::new(Fault::TooLarge, about, text))
+}
+
+fn unreachable(about: &str, why: &str) -> Error {
+    Error::new(Fault::Unreachable, about, why)
+}
+
+/// A driver gave an answer of another kind.
+fn astray(about: &str, answer: &Answer) -> Error {
+    let text = format!("the driver answered another question: {}", quoted(&format!("{answer:?}")));
+    Error::new(Fault::Malformed, about, text)
+}
+
+/// How far a call got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress<T> {
+    /// Answers are wanted: [`Inquiry::tell`] each, then [`Inquiry::step`] again.
+    Ask(Vec<Question>),
+    /// It is over.
+    Done(Result<T, Error>),
+}
+
+/// One call of a resolver and the answers it was given so far.
+#[derive(Clone, Debug, Default)]
+pub struct Inquiry {
+    seen: Seen,
+    asked: usize,
+}
+
+impl Inquiry {
+    /// A call in this environment.
+    pub fn new(environment: Environment) -> Self {
+        Self { seen: Seen::new(environment), asked: 0 }
+    }
+
+    /// Runs a call as far as it gets with the answers so far. The same one each time.
+    pub fn step<T>(&mut self, call: impl FnOnce(&Seen) -> Outcome<T>) -> Progress<T> {
+        let mut questions = match call(&self.seen) {
+            Ok(value) => return Progress::Done(Ok(value)),
+            Err(Stop::Fail(error)) => return Progress::Done(Err(error)),
+            Err(Stop::Ask(questions)) => questions,
+        };
+        questions.dedup();
+        self.asked += questions.len();
+        if self.asked <= CLUSTER_QUESTIONS_MAX {
+            return Progress::Ask(questions);
+        }
+        let text =
+            format!("{} questions, of at most {CLUSTER_QUESTIONS_MAX}", self.asked.to_string());
+        Progress::Done(Err(Error::new(Fault::TooLarge, "one call of a resolver", text)))
+    }
+
+    /// The answer to a question.
+    pub fn tell(&mut self, question: Question, answer: Answer) {
+        self.seen.answers.insert(question, answer);
+    }
+}
+
+/// Runs a call to its end with answers that are there at once, as tests and simulations have them.
+///
+/// # Errors
+/// As the call.
+pub fn resolve<T>(
+    environment: Environment,
+    mut call: impl FnMut(&Seen) -> Outcome<T>,
+    mut answer: impl FnMut(&Question) -> Answer,
+) -> Result<T, Error> {
+    let mut inquiry = Inquiry::new(environment);
+    loop {
+        match inquiry.step(&mut call) {
+            Progress::Done(result) => return result,
+            Progress::Ask(questions) => {
+                for question in questions {
+                    let answer = answer(&question);
+                    inquiry.tell(question, answer);
+                }
+            }
+        }
+    }
+}
