@@ -6,20 +6,51 @@
 
 mod accelerators;
 mod asking;
+mod describing;
+mod dns;
 mod error;
+mod file;
+pub mod gce;
+mod job_variables;
 mod json;
+pub mod kubernetes;
 mod merge;
+mod metadata;
+mod open_mpi;
+mod options;
+mod order;
+mod process;
 mod resolver;
+mod sage_maker;
+mod simple;
+pub mod slurm;
 mod spec;
+mod tf_config;
+pub mod torch;
+mod tpu;
+mod union;
+mod url;
 
 pub use asking::{
     Answer, Credentials, Environment, Http, HttpAnswer, Inquiry, MpiWorld, Outcome, Progress,
     Question, Seen, Service, Stop, resolve,
 };
+pub use describing::{RESOLVERS, described};
+pub use dns::Dns;
 pub use error::{Error, Fault};
+pub use file::StaticFile;
+pub use gce::Gce;
 pub use json::{Json, JsonFault};
+pub use kubernetes::{Kubernetes, KubernetesJob, KubernetesService};
 pub use merge::merge;
+pub use process::Process;
 pub use resolver::{
     Accelerators, AnyResolver, ClusterResolver, DeviceCounts, MasterOf, with_layer,
 };
+pub use sage_maker::{SM_CURRENT_HOST, SM_HOSTS, SageMaker};
+pub use simple::Simple;
+pub use slurm::Slurm;
 pub use spec::{ClusterSpec, Tasks};
+pub use tf_config::{TF_CONFIG, TfConfig};
+pub use tpu::Tpu;
+pub use union::Union;

@@ -1,0 +1,189 @@
+//! The endpoints of a service, as its EndpointSlices list them.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::super::asking::{Outcome, Seen};
+use super::super::error::{Error, Fault};
+use super::super::json::Json;
+use super::super::options::{Options, address};
+use super::super::order::{natural, ordinal};
+use super::super::resolver::{ClusterResolver, MasterOf, with_layer};
+use super::super::spec::ClusterSpec;
+use super::access::Access;
+use super::pods::Unready;
+
+const JOB: &str = "worker";
+const LABEL: &str = "kubernetes.io/service-name";
+
+/// The endpoints of a service. Where each has a host name that ends in a number (StatefulSets, indexed
+/// Jobs), that is its index; else they are numbered in the order of their names.
+#[derive(Clone, Debug, Default)]
+pub struct KubernetesService {
+    /// The way to the API.
+    pub access: Access,
+    /// The service's name.
+    pub service: String,
+    /// The port's name; unset: the only one.
+    pub port_name: Option<String>,
+    /// What becomes of endpoints that are not ready.
+    pub unready: Unready,
+    /// The job that the tasks are of; unset: `worker`.
+    pub task_type: Option<String>,
+    /// The process's index, if known.
+    pub task_id: Option<u32>,
+    /// The layer before addresses.
+    pub rpc_layer: Option<String>,
+}
+
+struct Endpoint {
+    name: String,
+    address: String,
+    port: u16,
+    is_ready: bool,
+}
+
+impl KubernetesService {
+    pub(in super::super) fn of(settings: &Json) -> Result<Self, Error> {
+        let known = [
+            "service",
+            "port_name",
+            "unready",
+            "task_type",
+            "task_id",
+            "rpc_layer",
+            "api_server",
+            "namespace",
+        ];
+        let options = Options::of("kubernetes_service", settings, &known)?;
+        let unready = [("refuse", Unready::Refuse), ("leave_out", Unready::LeaveOut)];
+        Ok(Self {
+            access: Access::of(&options)?,
+            service: options.needed_text("service")?,
+            port_name: options.text("port_name")?,
+            unready: options.choice("unready", &unready)?.unwrap_or_default(),
+            task_type: options.text("task_type")?,
+            task_id: options.number("task_id")?,
+            rpc_layer: options.text_or("rpc_layer", "grpc")?,
+        })
+    }
+
+    fn endpoints(&self, seen: &Seen) -> Outcome<Vec<Endpoint>> {
+        let path = self.access.path(seen, "/apis/discovery.k8s.io/v1", "endpointslices")?;
+        let selector = format!("{LABEL}={}", self.service);
+        let slices = self.access.list(seen, &path, &[("labelSelector", &selector)])?;
+        let mut found = Vec::new();
+        for slice in &slices {
+            let listed = slice.get("endpoints").and_then(Json::as_list).unwrap_or_default();
+            if listed.is_empty() {
+                continue;
+            }
+            let port = self.port_of(slice)?;
+            found.extend(listed.iter().filter_map(|endpoint| Endpoint::of(endpoint, port)));
+        }
+        found.sort_by(|left, right| natural(&left.name, &right.name));
+        // While pods move from slice to slice one may stand in two.
+        found.dedup_by(|left, right| left.name == right.name && left.address == right.address);
+        Ok(found)
+    }
+
+    fn port_of(&self, slice: &Json) -> Result<u16, Error> {
+        let ports = slice.get("ports").and_then(Json::as_list).unwrap_or_default();
+        let is_wanted = |port: &&Json| match &self.port_name {
+            None => ports.len() == 1,
+            Some(name) => port.text_at(&["name"]) == Some(name),
+        };
+        let port = ports.iter().find(is_wanted).and_then(|port| port.get("port")?.as_u32());
+        port.and_then(|port| u16::try_from(port).ok()).ok_or_else(|| {
+            let wanted = match &self.port_name {
+                Some(name) => format!("the service {:?} has no port {name:?}", self.service),
+                None => format!(
+                    "the service {:?} has {} ports: port_name has to say which",
+                    self.service,
+                    ports.len()
+                ),
+            };
+            Error::new(Fault::NotPresent, "ports", wanted)
+        })
+    }
+
+    fn job(&self) -> &str {
+        self.task_type.as_deref().unwrap_or(JOB)
+    }
+}
+
+impl Endpoint {
+    /// `None` for one that leaves.
+    fn of(endpoint: &Json, port: u16) -> Option<Self> {
+        let condition = |name: &str| endpoint.at(&["conditions", name]).and_then(Json::as_bool);
+        let addresses = endpoint.get("addresses").and_then(Json::as_list).unwrap_or_default();
+        let host = addresses.first().and_then(Json::as_text)?;
+        if condition("terminating") == Some(true) {
+            return None;
+        }
+        let target = endpoint.text_at(&["targetRef", "name"]);
+        let name = endpoint.text_at(&["hostname"]).or(target).unwrap_or(host);
+        Some(Self {
+            name: name.into(),
+            address: address(host, port),
+            port,
+            // Unset means ready.
+            is_ready: condition("ready") != Some(false),
+        })
+    }
+}
+
+impl ClusterResolver for KubernetesService {
+    fn name(&self) -> &'static str {
+        "kubernetes_service"
+    }
+
+    fn cluster_spec(&mut self, seen: &Seen) -> Outcome<ClusterSpec> {
+        let endpoints = self.endpoints(seen)?;
+        let ordinals: BTreeSet<u32> = endpoints.iter().filter_map(|it| ordinal(&it.name)).collect();
+        let are_numbered = ordinals.len() == endpoints.len();
+        let mut spec = ClusterSpec::new();
+        spec.add_job(self.job())?;
+        for (place, endpoint) in (0_u32..).zip(&endpoints) {
+            let index = ordinal(&endpoint.name).filter(|_| are_numbered).unwrap_or(place);
+            if endpoint.is_ready {
+                spec.add_task(self.job(), index, endpoint.address.clone())?;
+            } else if self.unready == Unready::Refuse {
+                let about = format!("{}:{index}", self.job());
+                let text = format!(
+                    "the endpoint {:?} (port {}) is not ready: its condition ready is false",
+                    endpoint.name, endpoint.port
+                );
+                return Err(Error::new(Fault::NotReady, about, text).into());
+            }
+        }
+        Ok(spec)
+    }
+
+    fn master(&mut self, seen: &Seen, of: &MasterOf<'_>) -> Outcome<String> {
+        let Some(index) = of.task_id.or(self.task_id) else { return Ok(String::new()) };
+        let job = String::from(of.task_type.unwrap_or(self.job()));
+        let spec = self.cluster_spec(seen)?;
+        let layer = of.rpc_layer.or(self.rpc_layer.as_deref());
+        Ok(with_layer(spec.task_address(&job, index)?, layer))
+    }
+
+    fn task_type(&self, _: &Seen) -> Outcome<Option<String>> {
+        Ok(self.task_type.clone())
+    }
+
+    fn task_id(&self, _: &Seen) -> Outcome<Option<u32>> {
+        Ok(self.task_id)
+    }
+
+    fn rpc_layer(&self, _: &Seen) -> Outcome<Option<String>> {
+        Ok(self.rpc_layer.clone())
+    }
+
+    fn set_task_id(&mut self, task_id: u32) -> Result<(), Error> {
+        self.task_id = Some(task_id);
+        Ok(())
+    }
+}

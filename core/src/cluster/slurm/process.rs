@@ -1,0 +1,74 @@
+//! A task's place among all, from the variables that JAX reads too.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::super::asking::Seen;
+use super::super::error::{Error, Fault, quoted};
+use super::super::options::whole;
+use super::super::process::{JAX_PORT_BASE, JAX_PORTS, Process, coordinator_at};
+use super::host_list::host_list;
+use super::placement::Layout;
+use super::step::{NODELIST, PROCID, TASKS_PER_NODE, needed};
+
+const NTASKS: &str = "SLURM_NTASKS";
+const LOCALID: &str = "SLURM_LOCALID";
+const JOB_ID: &str = "SLURM_JOB_ID";
+/// The first component's job, the same in all components of a heterogeneous one.
+const FIRST_JOB_ID: &str = "SLURM_JOB_ID_HET_GROUP_0";
+
+/// Whether a process is a task of a step.
+pub(in super::super) fn is_step(seen: &Seen) -> bool {
+    [JOB_ID, NODELIST, NTASKS, PROCID, LOCALID].iter().all(|name| seen.variable(name).is_some())
+}
+
+/// A task's place: rank 0 is on the first host of the step, and its port is worked out of the job's id, the
+/// same in all tasks.
+pub(in super::super) fn process(seen: &Seen) -> Result<Process, Error> {
+    let size = whole(NTASKS, needed(seen, NTASKS)?)?;
+    let rank = whole(PROCID, needed(seen, PROCID)?)?;
+    if rank >= size {
+        let wanted = format!("is no rank of {size} tasks ({NTASKS})");
+        return Err(Error::malformed(PROCID, &format!("{rank}"), &wanted));
+    }
+    Ok(Process {
+        coordinator: Some(coordinator_at(seen, &first_host(seen)?, port(seen)?)?),
+        size: Some(size),
+        rank: Some(rank),
+        local_rank: Some(whole(LOCALID, needed(seen, LOCALID)?)?),
+        nodes: number(seen, "SLURM_STEP_NUM_NODES")?,
+        node_rank: number(seen, "SLURM_NODEID")?,
+        ..Process::default()
+    })
+}
+
+fn number(seen: &Seen, variable: &str) -> Result<Option<u32>, Error> {
+    seen.filled(variable).map(|text| whole(variable, text)).transpose()
+}
+
+fn port(seen: &Seen) -> Result<u16, Error> {
+    let name = if seen.filled(FIRST_JOB_ID).is_some() { FIRST_JOB_ID } else { JOB_ID };
+    let text = needed(seen, name)?;
+    // Ids of components of a heterogeneous job are written 12+1.
+    let digits = text.split('+').next().unwrap_or_default();
+    let id = whole(name, digits)?;
+    let offset = u16::try_from(id % JAX_PORTS).unwrap_or_default();
+    Ok(JAX_PORT_BASE + offset)
+}
+
+fn first_host(seen: &Seen) -> Result<String, Error> {
+    let list = needed(seen, NODELIST)?;
+    let hosts = host_list(NODELIST, list)?;
+    let is_listed = Layout::of(seen)? == Layout::Arbitrary;
+    if is_listed && hosts.len() > 1 {
+        let text = "is arbitrary: the host of rank 0 need not be the first one, and tasks do not see which";
+        return Err(Error::new(Fault::PlacementUnknown, super::placement::DISTRIBUTION, text));
+    }
+    let counts = seen.filled(TASKS_PER_NODE).map(|text| super::task_counts(TASKS_PER_NODE, text));
+    let counts = counts.transpose()?.unwrap_or_default();
+    let first = counts.iter().position(|count| *count > 0).unwrap_or_default();
+    hosts.into_iter().nth(first).ok_or_else(|| {
+        let text = format!("{} has no host", quoted(list));
+        Error::new(Fault::Malformed, NODELIST, text)
+    })
+}

@@ -1,0 +1,124 @@
+//! Variables of processes (`RANK`, `MASTER_ADDR`) and of nodes whose torchrun is yet to start (`PET_…`).
+
+use alloc::format;
+use alloc::string::String;
+
+use super::super::asking::Seen;
+use super::super::error::Error;
+use super::super::options::{address, port, whole};
+use super::super::process::Process;
+use super::launcher::{RENDEZVOUS_PORT, endpoint, node_range};
+
+const RANK: &str = "RANK";
+const WORLD_SIZE: &str = "WORLD_SIZE";
+const MASTER_ADDR: &str = "MASTER_ADDR";
+const MASTER_PORT: &str = "MASTER_PORT";
+const PET_NNODES: &str = "PET_NNODES";
+const PET_NODE_RANK: &str = "PET_NODE_RANK";
+const PET_MASTER_ADDR: &str = "PET_MASTER_ADDR";
+const PET_MASTER_PORT: &str = "PET_MASTER_PORT";
+const PET_ENDPOINT: &str = "PET_RDZV_ENDPOINT";
+/// As newer operators and as older ones call it.
+const PET_PER_NODE: [&str; 2] = ["PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"];
+
+/// What `init_method="env://"` takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TorchProcess {
+    /// The process's rank.
+    pub rank: u32,
+    /// Processes.
+    pub size: u32,
+    /// The host of the TCP store.
+    pub master_host: String,
+    /// Its port.
+    pub master_port: u16,
+    /// Whether torchrun's agent serves the store, so that rank 0 is a client like the others.
+    pub agent_serves: bool,
+}
+
+/// Reads what `init_method="env://"` reads.
+///
+/// # Errors
+/// NOT_PRESENT for a variable that is unset or empty, MALFORMED for one that is no number or port.
+pub fn env_init(seen: &Seen) -> Result<TorchProcess, Error> {
+    let needed = |name: &str| {
+        seen.filled(name).ok_or_else(|| Error::missing(name, "env:// needs it in each process"))
+    };
+    let rank = whole(RANK, needed(RANK)?)?;
+    let size = whole(WORLD_SIZE, needed(WORLD_SIZE)?)?;
+    if rank >= size {
+        let wanted = format!("is no rank of {size} processes ({WORLD_SIZE})");
+        return Err(Error::malformed(RANK, &format!("{rank}"), &wanted));
+    }
+    Ok(TorchProcess {
+        rank,
+        size,
+        master_host: needed(MASTER_ADDR)?.into(),
+        master_port: port(MASTER_PORT, needed(MASTER_PORT)?)?,
+        agent_serves: seen.variable("TORCHELASTIC_USE_AGENT_STORE") == Some("True"),
+    })
+}
+
+/// Whether a process was given a rank among PyTorch's.
+pub(in super::super) fn is_worker(seen: &Seen) -> bool {
+    [RANK, WORLD_SIZE, MASTER_ADDR].iter().all(|name| seen.filled(name).is_some())
+}
+
+/// Whether torchrun is to be started here.
+pub(in super::super) fn is_node(seen: &Seen) -> bool {
+    seen.filled(PET_NNODES).is_some()
+        && [PET_NODE_RANK, PET_MASTER_ADDR, PET_ENDPOINT]
+            .iter()
+            .any(|name| seen.filled(name).is_some())
+}
+
+pub(in super::super) fn worker_process(seen: &Seen) -> Result<Process, Error> {
+    let own = env_init(seen)?;
+    let number = |name: &str| seen.filled(name).map(|text| whole(name, text)).transpose();
+    Ok(Process {
+        coordinator: Some(address(&own.master_host, own.master_port)),
+        size: Some(own.size),
+        rank: Some(own.rank),
+        local_rank: number("LOCAL_RANK")?,
+        local_size: number("LOCAL_WORLD_SIZE")?,
+        nodes: number("GROUP_WORLD_SIZE")?,
+        node_rank: number("GROUP_RANK")?,
+        per_node: None,
+    })
+}
+
+/// What a node's launcher is told: the ranks of processes are given out later.
+pub(in super::super) fn node_process(seen: &Seen) -> Result<Process, Error> {
+    let number = |name: &str| seen.filled(name).map(|text| whole(name, text)).transpose();
+    let range = seen.filled(PET_NNODES).map(|text| node_range(PET_NNODES, text)).transpose()?;
+    let per_node = PET_PER_NODE.iter().find(|name| {
+        // "auto", "gpu" and "cpu" leave the number to the launcher.
+        seen.filled(name).is_some_and(|text| text.bytes().all(|digit| digit.is_ascii_digit()))
+    });
+    let nodes = range.filter(|(least, most)| least == most).map(|(nodes, _)| nodes);
+    let per_node = per_node.map_or(Ok(None), |name| number(name))?;
+    let node_rank = number(PET_NODE_RANK)?;
+    if let (Some(rank), Some(nodes)) = (node_rank, nodes)
+        && rank >= nodes
+    {
+        let wanted = format!("is no rank of {nodes} nodes ({PET_NNODES})");
+        return Err(Error::malformed(PET_NODE_RANK, &format!("{rank}"), &wanted));
+    }
+    Ok(Process {
+        coordinator: Some(node_coordinator(seen)?).filter(|found| !found.is_empty()),
+        nodes,
+        node_rank,
+        per_node,
+        ..Process::default()
+    })
+}
+
+fn node_coordinator(seen: &Seen) -> Result<String, Error> {
+    if let Some(host) = seen.filled(PET_MASTER_ADDR) {
+        let own = seen.filled(PET_MASTER_PORT).map(|text| port(PET_MASTER_PORT, text));
+        return Ok(address(host, own.transpose()?.unwrap_or(RENDEZVOUS_PORT)));
+    }
+    let Some(text) = seen.filled(PET_ENDPOINT) else { return Ok(String::new()) };
+    let (host, port) = endpoint(PET_ENDPOINT, text, RENDEZVOUS_PORT)?;
+    Ok(address(&host, port))
+}
