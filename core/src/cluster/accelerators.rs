@@ -3,6 +3,7 @@
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::asking::{Outcome, Seen};
 use super::resolver::{Accelerators, DeviceCounts};
@@ -65,4 +66,25 @@ pub(super) fn listed(
 
 fn is_cpu(kind: &str) -> bool {
     ["CPU", "XLA_CPU", "cpu"].contains(&kind)
+}
+
+/// How many GPUs this process may use: those that `CUDA_VISIBLE_DEVICES` leaves it, else those that the
+/// host has. For sources whose resolver does not tell.
+///
+/// # Errors
+/// UNREACHABLE where they cannot be counted.
+pub fn host_accelerators(seen: &Seen) -> Outcome<Accelerators> {
+    let count = match visible_gpus(seen) {
+        Some(ids) => u32::try_from(ids.len()).unwrap_or(u32::MAX),
+        None => seen.gpus()?,
+    };
+    let found = Accelerators::from([(String::from("GPU"), count)]);
+    Ok(found.into_iter().filter(|(_, count)| *count > 0).collect())
+}
+
+/// Ids of the GPUs that the process may see, if the variable says.
+pub(super) fn visible_gpus(seen: &Seen) -> Option<Vec<&str>> {
+    let ids = seen.variable("CUDA_VISIBLE_DEVICES")?.split(',').map(str::trim);
+    // As CUDA has it: what follows an id that is none is not visible either.
+    Some(ids.take_while(|id| !id.is_empty() && !id.starts_with('-')).collect())
 }

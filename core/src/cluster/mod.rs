@@ -6,11 +6,15 @@
 
 mod accelerators;
 mod asking;
+mod chain;
+mod changes;
 mod describing;
 mod dns;
 mod error;
+mod export;
 mod file;
 pub mod gce;
+mod jax;
 mod job_variables;
 mod json;
 pub mod kubernetes;
@@ -31,15 +35,20 @@ mod tpu;
 mod union;
 mod url;
 
+pub use accelerators::host_accelerators;
 pub use asking::{
     Answer, Credentials, Environment, Http, HttpAnswer, Inquiry, MpiWorld, Outcome, Progress,
     Question, Seen, Service, Stop, resolve,
 };
+pub use chain::{Chain, Contradiction, Entry, Finding, Report, Verdict};
+pub use changes::{Change, Changes, Task};
 pub use describing::{RESOLVERS, described};
 pub use dns::Dns;
 pub use error::{Error, Fault};
+pub use export::Export;
 pub use file::StaticFile;
 pub use gce::Gce;
+pub use jax::{Jax, JaxProcess};
 pub use json::{Json, JsonFault};
 pub use kubernetes::{Kubernetes, KubernetesJob, KubernetesService};
 pub use merge::merge;

@@ -25,6 +25,13 @@ pub(in super::super) fn is_step(seen: &Seen) -> bool {
 /// A task's place: rank 0 is on the first host of the step, and its port is worked out of the job's id, the
 /// same in all tasks.
 pub(in super::super) fn process(seen: &Seen) -> Result<Process, Error> {
+    let process = process_without_hosts(seen)?;
+    let coordinator = coordinator_at(seen, &first_host(seen)?, port(seen)?)?;
+    Ok(Process { coordinator: Some(coordinator), ..process })
+}
+
+/// A task's place without the coordinator's address, which every layout of ranks tells.
+pub(in super::super) fn process_without_hosts(seen: &Seen) -> Result<Process, Error> {
     let size = whole(NTASKS, needed(seen, NTASKS)?)?;
     let rank = whole(PROCID, needed(seen, PROCID)?)?;
     if rank >= size {
@@ -32,7 +39,6 @@ pub(in super::super) fn process(seen: &Seen) -> Result<Process, Error> {
         return Err(Error::malformed(PROCID, &format!("{rank}"), &wanted));
     }
     Ok(Process {
-        coordinator: Some(coordinator_at(seen, &first_host(seen)?, port(seen)?)?),
         size: Some(size),
         rank: Some(rank),
         local_rank: Some(whole(LOCALID, needed(seen, LOCALID)?)?),

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::super::accelerators::visible_gpus;
 use super::super::asking::{Outcome, Seen};
 use super::super::error::{Error, Fault};
 use super::super::json::Json;
@@ -15,7 +16,6 @@ use super::TasksPerNode;
 use super::step::{NUM_TASKS, Step, needed};
 
 const PORT_BASE: u16 = 8888;
-const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Tasks of a step where Slurm really runs them. The k-th task of a host listens on `port_base` + k. The
 /// process's own task is known once [`ClusterResolver::cluster_spec`] was asked, as in TensorFlow.
@@ -147,7 +147,7 @@ impl Slurm {
     fn gpus_of_task(&self, seen: &Seen, step: &Step) -> Outcome<u32> {
         let on_node = match self.gpus_per_node {
             Some(count) => count,
-            None => match granted(seen) {
+            None => match visible_gpus(seen) {
                 Some(ids) => u32::try_from(ids.len()).unwrap_or(u32::MAX),
                 None => seen.gpus()?,
             },
@@ -160,13 +160,6 @@ impl Slurm {
         let text = format!("{tasks} tasks of {each} GPUs each on a host that has {on_node}");
         Err(Error::new(Fault::Conflict, "slurm.gpus_per_task", text).into())
     }
-}
-
-/// Ids of the GPUs that were granted, if the variable says.
-fn granted(seen: &Seen) -> Option<Vec<&str>> {
-    let ids = seen.variable(GPUS)?.split(',').map(str::trim);
-    // As CUDA has it: what follows an id that is none is not visible either.
-    Some(ids.take_while(|id| !id.is_empty() && !id.starts_with('-')).collect())
 }
 
 impl ClusterResolver for Slurm {
@@ -222,7 +215,7 @@ impl ClusterResolver for Slurm {
         let step = self.step(seen)?;
         let each = self.gpus_of_task(seen, &step)?;
         let local = step.place(step.rank).map_or(0, |(_, place)| place.local);
-        let ids = granted(seen).unwrap_or_default();
+        let ids = visible_gpus(seen).unwrap_or_default();
         let id = |number: u32| {
             let known = usize::try_from(number).ok().and_then(|number| ids.get(number));
             known.map_or_else(|| number.to_string(), |id| (*id).to_string())

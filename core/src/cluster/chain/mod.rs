@@ -1,0 +1,87 @@
+//! Detection: which of the sources of a process's cluster is there, in one order, and why the others are not
+//! taken.
+
+mod finding;
+mod report;
+mod sources;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use finding::Finding;
+pub use report::{Contradiction, Entry, Report, Verdict};
+
+use super::asking::{Outcome, Seen, Stop};
+use super::error::{Error, Fault};
+use super::json::Json;
+use super::kubernetes::Access;
+use sources::{SOURCES, Source};
+
+/// How the cluster is to be found.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// A resolver that is given ([`super::described`]): it is taken, and the others are only told of.
+    pub explicit: Option<Json>,
+    /// Where tasks listen, for sources that tell hosts only.
+    pub port: u16,
+    /// The way to Kubernetes.
+    pub access: Access,
+    /// Whether sources that cost requests are asked even if another one was found before.
+    pub asks_all: bool,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { explicit: None, port: 8470, access: Access::default(), asks_all: false }
+    }
+}
+
+impl Chain {
+    /// Looks at all sources.
+    ///
+    /// # Errors
+    /// None but questions: what goes wrong with a source stands in the report.
+    pub fn detect(&self, seen: &Seen) -> Outcome<Report> {
+        let mut report = Report::default();
+        let mut questions = Vec::new();
+        let mut is_found = false;
+        for source in SOURCES {
+            let asked = !source.costs || !is_found || self.asks_all;
+            let outcome = if asked { self.look(source, seen) } else { Err(not_asked().into()) };
+            let verdict = match outcome {
+                Ok(finding) if is_found => Verdict::Shadowed(finding),
+                Ok(finding) => Verdict::Chosen(finding),
+                Err(Stop::Fail(error)) if error.fault == Fault::NotPresent => {
+                    Verdict::Absent(error)
+                }
+                Err(Stop::Fail(error)) => Verdict::Broken(error),
+                Err(Stop::Ask(more)) => {
+                    questions.extend(more);
+                    continue;
+                }
+            };
+            is_found |= matches!(verdict, Verdict::Chosen(_) | Verdict::Broken(_));
+            report.entries.push(Entry { source: source.name, verdict });
+        }
+        if !questions.is_empty() {
+            return Err(Stop::Ask(questions));
+        }
+        report.contradict();
+        Ok(report)
+    }
+
+    fn look(&self, source: &Source, seen: &Seen) -> Outcome<Finding> {
+        if let Some(missing) = (source.missing)(self, seen) {
+            return Err(missing.into());
+        }
+        let mut finding = (source.find)(self, seen)?;
+        finding.complete(source.name);
+        Ok(finding)
+    }
+}
+
+fn not_asked() -> Error {
+    let text: String =
+        "not asked, since another source was found and asking this one costs requests".into();
+    Error::new(Fault::NotPresent, "requests", text)
+}
