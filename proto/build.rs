@@ -2,9 +2,10 @@
 
 use std::error::Error;
 
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "tensorflow/tensor.proto",
     "tensorflow/example.proto",
+    "tensorflow/cluster.proto",
     "tensorflow/coordination.proto",
     "tensorflow/struct.proto",
     "tensorflow/grpc_payloads.proto",

@@ -10,6 +10,7 @@ mod admin;
 mod agent;
 mod bulk;
 mod check;
+mod cluster;
 mod coordination;
 mod datasets;
 pub mod exchange;
@@ -43,6 +44,7 @@ pub use bulk::{
     decode_bulk_call, decode_bulk_end, decode_bulk_head, decode_bulk_lent, decode_bulk_near,
     encode_bulk_call, encode_bulk_end, encode_bulk_head, encode_bulk_lent, encode_bulk_near,
 };
+pub use cluster::{decode_cluster_def, encode_cluster_def};
 pub use coordination::{
     CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,
     SERVICE_X, WATCH_KEYS_PATH, coordination_report, coordination_status, decode_coordination,

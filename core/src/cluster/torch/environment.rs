@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use super::super::asking::Seen;
 use super::super::error::Error;
-use super::super::options::{address, port, whole};
+use super::super::options::{address, port, split_address, whole};
 use super::super::process::Process;
 use super::launcher::{RENDEZVOUS_PORT, endpoint, node_range};
 
@@ -21,42 +21,79 @@ const PET_ENDPOINT: &str = "PET_RDZV_ENDPOINT";
 /// As newer operators and as older ones call it.
 const PET_PER_NODE: [&str; 2] = ["PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"];
 
-/// What `init_method="env://"` takes.
+/// What a process group is initialised with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TorchProcess {
     /// The process's rank.
     pub rank: u32,
     /// Processes.
     pub size: u32,
-    /// The host of the TCP store.
-    pub master_host: String,
-    /// Its port.
-    pub master_port: u16,
-    /// Whether torchrun's agent serves the store, so that rank 0 is a client like the others.
-    pub agent_serves: bool,
+    /// Where they meet.
+    pub store: TorchStore,
 }
 
-/// Reads what `init_method="env://"` reads.
+/// Where processes meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TorchStore {
+    /// A TCP store.
+    Tcp {
+        /// Its host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// Whether torchrun's agent serves it, so that rank 0 is a client like the others.
+        agent_serves: bool,
+    },
+    /// A file that all share, by path.
+    File(String),
+}
+
+/// Reads what `init_process_group` reads of an `init_method` and the environment: `env://`,
+/// `tcp://HOST:PORT` or `file:///PATH`, with `rank` and `world_size` in the query or, for `env://`, in
+/// variables.
 ///
 /// # Errors
-/// NOT_PRESENT for a variable that is unset or empty, MALFORMED for one that is no number or port.
-pub fn env_init(seen: &Seen) -> Result<TorchProcess, Error> {
-    let needed = |name: &str| {
-        seen.filled(name).ok_or_else(|| Error::missing(name, "env:// needs it in each process"))
+/// NOT_PRESENT for what is unset or empty, MALFORMED for what is no number, port or known method.
+pub fn init_method(seen: &Seen, url: &str) -> Result<TorchProcess, Error> {
+    let about = "init_method";
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let in_query = |name: &str| {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(known, _)| *known == name).map(|(_, value)| value).last()
     };
-    let rank = whole(RANK, needed(RANK)?)?;
-    let size = whole(WORLD_SIZE, needed(WORLD_SIZE)?)?;
+    let is_env = place == "env://";
+    let number = |name: &str, variable: &str| match in_query(name) {
+        Some(text) => whole(name, text),
+        None if is_env => whole(variable, needed(seen, variable)?),
+        None => Err(Error::missing(name, "the query of the URL has to tell it")),
+    };
+    let (rank, size) = (number("rank", RANK)?, number("world_size", WORLD_SIZE)?);
     if rank >= size {
         let wanted = format!("is no rank of {size} processes ({WORLD_SIZE})");
         return Err(Error::malformed(RANK, &format!("{rank}"), &wanted));
     }
-    Ok(TorchProcess {
-        rank,
-        size,
-        master_host: needed(MASTER_ADDR)?.into(),
-        master_port: port(MASTER_PORT, needed(MASTER_PORT)?)?,
-        agent_serves: seen.variable("TORCHELASTIC_USE_AGENT_STORE") == Some("True"),
-    })
+    let store = if is_env {
+        let agent_serves = seen.variable("TORCHELASTIC_USE_AGENT_STORE") == Some("True");
+        let host = needed(seen, MASTER_ADDR)?.into();
+        let port = port(MASTER_PORT, needed(seen, MASTER_PORT)?)?;
+        TorchStore::Tcp { host, port, agent_serves }
+    } else if let Some(address) = place.strip_prefix("tcp://") {
+        let (host, port) = split_address(about, address.trim_end_matches('/'), 0)?;
+        if port == 0 {
+            return Err(Error::malformed(about, url, "has no port: tcp://HOST:PORT is wanted"));
+        }
+        TorchStore::Tcp { host, port, agent_serves: false }
+    } else if let Some(path) = place.strip_prefix("file://").filter(|path| !path.is_empty()) {
+        TorchStore::File(path.into())
+    } else {
+        let wanted = "is none of env://, tcp://HOST:PORT and file:///PATH";
+        return Err(Error::malformed(about, url, wanted));
+    };
+    Ok(TorchProcess { rank, size, store })
+}
+
+fn needed<'a>(seen: &'a Seen, name: &str) -> Result<&'a str, Error> {
+    seen.filled(name).ok_or_else(|| Error::missing(name, "env:// needs it in each process"))
 }
 
 /// Whether a process was given a rank among PyTorch's.
@@ -73,10 +110,14 @@ pub(in super::super) fn is_node(seen: &Seen) -> bool {
 }
 
 pub(in super::super) fn worker_process(seen: &Seen) -> Result<Process, Error> {
-    let own = env_init(seen)?;
+    let own = init_method(seen, "env://")?;
+    let coordinator = match own.store {
+        TorchStore::Tcp { host, port, .. } => Some(address(&host, port)),
+        TorchStore::File(_) => None,
+    };
     let number = |name: &str| seen.filled(name).map(|text| whole(name, text)).transpose();
     Ok(Process {
-        coordinator: Some(address(&own.master_host, own.master_port)),
+        coordinator,
         size: Some(own.size),
         rank: Some(own.rank),
         local_rank: number("LOCAL_RANK")?,

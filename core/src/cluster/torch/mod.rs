@@ -3,6 +3,6 @@
 mod environment;
 mod launcher;
 
-pub use environment::{TorchProcess, env_init};
+pub use environment::{TorchProcess, TorchStore, init_method};
 pub(super) use environment::{is_node, is_worker, node_process, worker_process};
 pub use launcher::{RENDEZVOUS_PORT, endpoint, node_range, rendezvous_settings};
