@@ -38,8 +38,8 @@ const DEPTH_MAX: usize = 8;
 /// The resolver that a JSON object describes: `resolver` names it, the other members are its settings.
 ///
 /// # Errors
-/// MALFORMED for an unknown resolver, an unknown setting or one of the wrong kind; NOT_PRESENT for one that is
-/// needed; TOO_LARGE for unions nested deeper than eight levels.
+/// MALFORMED for an unknown resolver, an unknown setting or one of the wrong kind; NOT_PRESENT for one that
+/// is needed; TOO_LARGE for unions nested deeper than eight levels.
 pub fn described(settings: &Json) -> Result<AnyResolver, Error> {
     build(settings, 0)
 }

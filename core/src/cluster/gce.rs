@@ -4,11 +4,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::asking::{Credentials, Http, Outcome, Question, Seen, parsed};
+use super::asking::{Outcome, Seen, parsed};
 use super::error::{Error, Fault};
 use super::json::Json;
 use super::metadata;
 use super::options::{Options, address};
+use super::question::{Credentials, Http, Question};
 use super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::spec::ClusterSpec;
 use super::url::{encoded, with_query};

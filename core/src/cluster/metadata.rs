@@ -4,8 +4,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::asking::{Credentials, Http, Outcome, Seen};
+use super::asking::{Outcome, Seen};
 use super::error::{Error, Fault, quoted};
+use super::question::{Credentials, Http};
 
 /// Variables that say where it is.
 const HOSTS: [&str; 2] = ["GCE_METADATA_HOST", "GCE_METADATA_IP"];

@@ -24,6 +24,7 @@ mod open_mpi;
 mod options;
 mod order;
 mod process;
+mod question;
 mod resolver;
 mod sage_maker;
 mod simple;
@@ -36,10 +37,7 @@ mod union;
 mod url;
 
 pub use accelerators::host_accelerators;
-pub use asking::{
-    Answer, Credentials, Environment, Http, HttpAnswer, Inquiry, MpiWorld, Outcome, Progress,
-    Question, Seen, Service, Stop, resolve,
-};
+pub use asking::{Environment, Inquiry, Outcome, Progress, Seen, Stop, resolve};
 pub use chain::{Chain, Contradiction, Entry, Finding, Report, Verdict};
 pub use changes::{Change, Changes, Task};
 pub use describing::{RESOLVERS, described};
@@ -53,6 +51,7 @@ pub use json::{Json, JsonFault};
 pub use kubernetes::{Kubernetes, KubernetesJob, KubernetesService};
 pub use merge::merge;
 pub use process::Process;
+pub use question::{Answer, Credentials, Http, HttpAnswer, MpiWorld, Question, Service};
 pub use resolver::{
     Accelerators, AnyResolver, ClusterResolver, DeviceCounts, MasterOf, with_layer,
 };

@@ -215,7 +215,8 @@ impl ClusterSpec {
         by_address
     }
 
-    /// The spec as JSON: a job is a list where its indices are 0 to n - 1, and else a map, as an empty one is.
+    /// The spec as JSON: a job is a list where its indices are 0 to n - 1, and else a map, as an empty one
+    /// is.
     pub fn to_json(&self) -> Json {
         let member = |job: &String| {
             let tasks = self.jobs.get(job).into_iter().flatten();

@@ -11,7 +11,6 @@ use super::Finding;
 
 /// What became of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "a report has a dozen of them")]
 pub enum Verdict {
     /// It is the one.
     Chosen(Finding),

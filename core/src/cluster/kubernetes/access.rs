@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::super::asking::{Credentials, Http, Outcome, Seen};
+use super::super::asking::{Outcome, Seen};
 use super::super::error::{Error, Fault};
 use super::super::json::Json;
 use super::super::options::{Options, address, port};
+use super::super::question::{Credentials, Http};
 use super::super::url::with_query;
 use crate::limits::{CLUSTER_PAGES_MAX, CLUSTER_TASKS_MAX};
 

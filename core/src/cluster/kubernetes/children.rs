@@ -154,7 +154,7 @@ fn own_job(seen: &Seen, access: &Access, pod: &Json) -> Outcome<Json> {
     })?;
     let path = access.path(seen, "/apis/batch/v1", "jobs")?;
     let name = super::super::url::encoded(name);
-    Ok(seen.document(&access.get(seen, &format!("{path}/{name}"))?)?)
+    seen.document(&access.get(seen, &format!("{path}/{name}"))?)
 }
 
 fn check_owner(pod: &Json) -> Result<(), Error> {
@@ -187,7 +187,7 @@ fn subdomain(seen: &Seen, access: &Access, pod: &Json) -> Outcome<String> {
     };
     let text =
         format!("the process's pod has none, so pods cannot find each other by name: {advice}");
-    Err(Error::new(Fault::NotPresent, "spec.subdomain", text).into())
+    Err(Error::new(Fault::PlacementUnknown, "spec.subdomain", text).into())
 }
 
 fn siblings(seen: &Seen, access: &Access, set: &str) -> Outcome<Vec<Child>> {

@@ -3,9 +3,10 @@
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 
-use super::super::asking::{Http, Outcome, Seen, parsed};
+use super::super::asking::{Outcome, Seen, parsed};
 use super::super::error::{Error, Fault, quoted};
 use super::super::json::Json;
+use super::super::question::Http;
 use super::super::url::with_query;
 use super::access::Access;
 

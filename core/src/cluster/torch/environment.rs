@@ -58,8 +58,8 @@ pub fn init_method(seen: &Seen, url: &str) -> Result<TorchProcess, Error> {
     let about = "init_method";
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let in_query = |name: &str| {
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(known, _)| *known == name).map(|(_, value)| value).last()
+        let mut pairs = query.rsplit('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
     };
     let is_env = place == "env://";
     let number = |name: &str, variable: &str| match in_query(name) {

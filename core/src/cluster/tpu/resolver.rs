@@ -6,10 +6,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::accelerators::DeviceName;
-use super::super::asking::{Credentials, Http, Outcome, Seen};
+use super::super::asking::{Outcome, Seen};
 use super::super::error::{Error, Fault, quoted};
 use super::super::json::Json;
 use super::super::options::{Options, address, port};
+use super::super::question::{Credentials, Http};
 use super::super::resolver::{Accelerators, ClusterResolver, DeviceCounts, MasterOf, with_layer};
 use super::super::spec::ClusterSpec;
 use super::name::{Target, node_name};
