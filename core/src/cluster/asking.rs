@@ -7,12 +7,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use super::error::{Error, Fault, quoted};
-use super::json::Json;
+use super::json::{Json, JsonFault};
 use super::question::{Answer, Http, HttpAnswer, MpiWorld, Question, Service};
 use crate::limits::{CLUSTER_DOCUMENT_BYTES_MAX, CLUSTER_QUESTIONS_MAX};
 
@@ -42,12 +42,14 @@ pub type Outcome<T> = Result<T, Stop>;
 pub struct Seen {
     environment: Environment,
     answers: BTreeMap<Question, Answer>,
+    /// Bodies of answers that are JSON, or why they are not, read once.
+    documents: BTreeMap<Question, Result<Json, JsonFault>>,
 }
 
 impl Seen {
     /// An environment and no answers.
     pub fn new(environment: Environment) -> Self {
-        Self { environment, answers: BTreeMap::new() }
+        Self { environment, ..Self::default() }
     }
 
     /// A variable of the environment, if it is set.
@@ -117,17 +119,28 @@ impl Seen {
     /// # Errors
     /// UNREACHABLE where there is no answer or one of the server's failures (5xx), FORBIDDEN for 401 and
     /// 403, NOT_PRESENT for 404 and other statuses but 200, MALFORMED for what is no JSON; TOO_LARGE.
-    pub fn document(&self, request: &Http) -> Outcome<Json> {
+    pub fn document(&self, request: &Http) -> Outcome<&Json> {
         let answer = self.http(request)?;
-        let said = || quoted(answer.body.trim());
         let fault = match answer.status {
-            200..=299 => return Ok(parsed(&request.url, &answer.body)?),
+            200..=299 => return Ok(self.body(request, answer)?),
             401 | 403 => Fault::Forbidden,
             429 | 500.. => Fault::Unreachable,
             _ => Fault::NotPresent,
         };
-        let text = format!("answers with status {}: {}", answer.status, said());
+        let text = format!("answers with status {}: {}", answer.status, quoted(answer.body.trim()));
         Err(Error::new(fault, request.url.clone(), text).into())
+    }
+
+    fn body(&self, request: &Http, answer: &HttpAnswer) -> Result<&Json, Error> {
+        let not_json = |why: String| {
+            let wanted = format!("is no JSON: {why}");
+            Error::malformed(request.url.clone(), &answer.body, &wanted)
+        };
+        match self.documents.get(&Question::Http(request.clone())) {
+            Some(Ok(document)) => Ok(document),
+            Some(Err(fault)) => Err(not_json(fault.to_string())),
+            None => Err(not_json("it was not read".into())),
+        }
     }
 
     /// The addresses of a host name, ascending.
@@ -277,6 +290,9 @@ impl Inquiry {
 
     /// The answer to a question.
     pub fn tell(&mut self, question: Question, answer: Answer) {
+        if let Answer::Http(Ok(HttpAnswer { status: 200..=299, body })) = &answer {
+            self.seen.documents.insert(question.clone(), Json::parse(body));
+        }
         self.seen.answers.insert(question, answer);
     }
 }

@@ -95,7 +95,7 @@ impl Gce {
                 body: Some("{\"instanceState\":\"RUNNING\"}".into()),
                 ..request(with_query(&group, &query))
             })?;
-            found.extend(self.page(seen, &zone, &page)?);
+            found.extend(self.page(seen, &zone, page)?);
             match page.text_at(&["nextPageToken"]).filter(|token| !token.is_empty()) {
                 Some(next) => token = next.into(),
                 None => {

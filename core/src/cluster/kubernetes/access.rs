@@ -59,12 +59,12 @@ impl Access {
     }
 
     /// All items of a list, page by page.
-    pub(super) fn list(
+    pub(super) fn list<'a>(
         &self,
-        seen: &Seen,
+        seen: &'a Seen,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Outcome<Vec<Json>> {
+    ) -> Outcome<Vec<&'a Json>> {
         let mut items = Vec::new();
         let mut token = String::new();
         for _ in 0..CLUSTER_PAGES_MAX {
@@ -78,7 +78,7 @@ impl Access {
             }
             let request = self.get(seen, &with_query(path, &query))?;
             let page = seen.document(&request)?;
-            items.extend(page.get("items").and_then(Json::as_list).unwrap_or_default().to_vec());
+            items.extend(page.get("items").and_then(Json::as_list).unwrap_or_default());
             if items.len() > CLUSTER_TASKS_MAX {
                 break;
             }

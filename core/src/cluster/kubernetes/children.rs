@@ -47,20 +47,20 @@ pub(super) struct Family {
 impl Family {
     pub(super) fn of(seen: &Seen, access: &Access) -> Outcome<Self> {
         let pod = own_pod(seen, access)?;
-        let job = own_job(seen, access, &pod)?;
-        check_owner(&pod)?;
+        let job = own_job(seen, access, pod)?;
+        check_owner(pod)?;
         let text = seen.filled(COMPLETION_INDEX).ok_or_else(|| {
             let wanted = "the Job has to be an indexed one (completionMode: Indexed)";
             Error::missing(COMPLETION_INDEX, wanted)
         })?;
         let index = whole(COMPLETION_INDEX, text)?;
-        let set = marked(&job, JOBSET).map(ToString::to_string);
+        let set = marked(job, JOBSET).map(ToString::to_string);
         let domain = match &set {
             Some(set) => set.clone(),
-            None => subdomain(seen, access, &pod)?,
+            None => subdomain(seen, access, pod)?,
         };
-        let replicas = marked(&job, GLOBAL_REPLICAS).map(|text| whole(GLOBAL_REPLICAS, text));
-        let own = Child::of(&job)?;
+        let replicas = marked(job, GLOBAL_REPLICAS).map(|text| whole(GLOBAL_REPLICAS, text));
+        let own = Child::of(job)?;
         let children = match (set, replicas.transpose()?) {
             (Some(set), Some(2..)) => siblings(seen, access, &set)?,
             _ => alloc::vec![own.clone()],
@@ -75,7 +75,7 @@ impl Family {
             let wanted = format!("is no place in a Job of {} pods", own.pods);
             return Err(Error::malformed(COMPLETION_INDEX, text, &wanted).into());
         }
-        let coordinator = marked(&job, COORDINATOR).map(ToString::to_string);
+        let coordinator = marked(job, COORDINATOR).map(ToString::to_string);
         Ok(Self { children, own: own_place, index, domain, coordinator })
     }
 
@@ -123,7 +123,7 @@ fn marked<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
     found.filter(|text| !text.is_empty())
 }
 
-fn own_pod(seen: &Seen, access: &Access) -> Outcome<Json> {
+fn own_pod<'a>(seen: &'a Seen, access: &Access) -> Outcome<&'a Json> {
     let name = seen
         .filled("HOSTNAME")
         .ok_or_else(|| Error::missing("HOSTNAME", "a pod's host name is that of the pod"))?;
@@ -134,7 +134,7 @@ fn own_pod(seen: &Seen, access: &Access) -> Outcome<Json> {
     let request = access.get(seen, &with_query(&path, &[("fieldSelector", &field)]))?;
     let list = seen.document(&request)?;
     match list.get("items").and_then(Json::as_list).unwrap_or_default() {
-        [pod] => Ok(pod.clone()),
+        [pod] => Ok(pod),
         pods => {
             let text = format!("{} pods have the address {ip}, and not one", pods.len());
             Err(Error::new(Fault::Conflict, path, text).into())
@@ -142,7 +142,7 @@ fn own_pod(seen: &Seen, access: &Access) -> Outcome<Json> {
     }
 }
 
-fn own_job(seen: &Seen, access: &Access, pod: &Json) -> Outcome<Json> {
+fn own_job<'a>(seen: &'a Seen, access: &Access, pod: &Json) -> Outcome<&'a Json> {
     let labels = ["batch.kubernetes.io/job-name", "job-name"];
     let name = labels.iter().find_map(|label| pod.text_at(&["metadata", "labels", label]));
     let name = name.ok_or_else(|| {
@@ -194,7 +194,7 @@ fn siblings(seen: &Seen, access: &Access, set: &str) -> Outcome<Vec<Child>> {
     let path = access.path(seen, "/apis/batch/v1", "jobs")?;
     let selector = format!("{JOBSET}={set}");
     let items = access.list(seen, &path, &[("labelSelector", &selector)])?;
-    let mut children = items.iter().map(Child::of).collect::<Result<Vec<_>, _>>()?;
+    let mut children = items.into_iter().map(Child::of).collect::<Result<Vec<_>, _>>()?;
     children.sort_by(|left, right| {
         (left.global_index, &left.name).cmp(&(right.global_index, &right.name))
     });

@@ -124,7 +124,7 @@ impl Kubernetes {
     fn found(&self, seen: &Seen, selector: &str) -> Outcome<Vec<Pod>> {
         let path = self.access.path(seen, "/api/v1", "pods")?;
         let items = self.access.list(seen, &path, &[("labelSelector", selector)])?;
-        let mut pods = items.iter().map(Pod::of).collect::<Result<Vec<_>, _>>()?;
+        let mut pods = items.into_iter().map(Pod::of).collect::<Result<Vec<_>, _>>()?;
         if self.order == PodOrder::Name {
             pods.sort_by(|left, right| left.name.cmp(&right.name));
             return Ok(pods);

@@ -75,7 +75,7 @@ impl KubernetesService {
         let selector = format!("{LABEL}={}", self.service);
         let slices = self.access.list(seen, &path, &[("labelSelector", &selector)])?;
         let mut found = Vec::new();
-        for slice in &slices {
+        for slice in slices {
             let listed = slice.get("endpoints").and_then(Json::as_list).unwrap_or_default();
             if listed.is_empty() {
                 continue;

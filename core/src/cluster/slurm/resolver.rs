@@ -35,8 +35,10 @@ pub struct Slurm {
     pub auto_set_gpu: bool,
     /// The layer before addresses.
     pub rpc_layer: Option<String>,
-    task_type: Option<String>,
-    task_id: Option<u32>,
+    /// The process's job; [`ClusterResolver::cluster_spec`] sets it.
+    pub task_type: Option<String>,
+    /// Its index; set likewise.
+    pub task_id: Option<u32>,
 }
 
 impl Default for Slurm {

@@ -89,7 +89,7 @@ impl Tpu {
                 let credentials = Credentials::Google;
                 let node =
                     seen.document(&Http { body: None, url, headers: Vec::new(), credentials })?;
-                Ok(Some(endpoints(&name, &node)?))
+                Ok(Some(endpoints(&name, node)?))
             }
         }
     }

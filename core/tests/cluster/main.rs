@@ -1,0 +1,18 @@
+//! Cluster resolvers: what they read, what they find, and what they refuse, whatever they are given.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod answers;
+mod asked;
+mod chain;
+mod corpus;
+mod documents;
+mod exports;
+mod host_lists;
+mod jobs;
+mod merging;
+mod placement;
+mod reading;
+mod services;
+mod tf_config;
+mod world;
