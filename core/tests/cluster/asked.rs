@@ -9,7 +9,8 @@ use rondo_core::limits::{CLUSTER_QUESTIONS_MAX, CLUSTER_TASKS_MAX};
 /// Resolvers that ask, with the least settings.
 pub(crate) const RESOLVERS: [&str; 10] = [
     r#"{"resolver": "kubernetes", "api_server": "http://api"}"#,
-    r#"{"resolver": "kubernetes", "api_server": "http://api", "unready": "leave_out", "address": "host", "order": "name"}"#,
+    r#"{"resolver": "kubernetes", "api_server": "http://api", "unready": "leave_out",
+        "address": "host", "order": "name"}"#,
     r#"{"resolver": "kubernetes_job"}"#,
     r#"{"resolver": "kubernetes_service", "service": "s", "api_server": "http://api"}"#,
     r#"{"resolver": "kubernetes_service", "service": "s", "port_name": "p", "unready": "leave_out"}"#,

@@ -156,7 +156,8 @@ fn what_is_given_wins_and_must_be_there() {
 
 #[test]
 fn oddities_are_noted() {
-    let text = r#"{"cluster": {"ps": ["a:1"]}, "cluster": {"worker": ["a:1"], "ps": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}"#;
+    let text = r#"{"cluster": {"ps": ["a:1"]}, "cluster": {"worker": ["a:1"], "ps": ["a:1"]}, "task":
+        {"type": "evaluator", "index": 0}}"#;
     let (report, _) = detect(&[&[("TF_CONFIG", text)]]);
     let notes = report.settled().unwrap().unwrap().notes.join("\n");
     for wanted in [

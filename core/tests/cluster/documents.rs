@@ -40,7 +40,8 @@ fn errors_name_the_field_and_the_text() {
 
 #[test]
 fn a_spec_with_a_far_hole_is_not_padded() {
-    let text = r#"{"cluster": {"worker": {"2147483647": "a:1"}}, "task": {"type": "worker", "index": 2147483647}}"#;
+    let text = r#"{"cluster": {"worker": {"2147483647": "a:1"}}, "task": {"type": "worker",
+        "index": 2147483647}}"#;
     let mut world = World::of(&[("TF_CONFIG", text)]);
     let spec = world.call(|seen| TfConfig::default().cluster_spec(seen)).unwrap();
     assert_eq!(spec.job_tasks("worker").unwrap_err().fault, Fault::TooLarge);
@@ -54,7 +55,8 @@ fn a_file_is_read_anew_each_time() {
     let mut file = StaticFile { path: "/etc/cluster.json".into(), ..StaticFile::default() };
     let before = world.call(|seen| file.cluster_spec(seen)).unwrap();
     assert_eq!(before, ClusterSpec::dense("worker", ["a:1"]).unwrap());
-    let now = r#"{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}, "rpc_layer": "grpc"}"#;
+    let now = r#"{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1},
+        "rpc_layer": "grpc"}"#;
     let mut world = world.file("/etc/cluster.json", now);
     assert_eq!(world.call(|seen| file.cluster_spec(seen)).unwrap().tasks_count(), 2);
     let master = world.call(|seen| file.master(seen, &MasterOf::default()));

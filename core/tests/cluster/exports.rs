@@ -27,7 +27,8 @@ fn again(text: &str) -> Finding {
     found(&pairs)
 }
 
-const TF_CONFIG: &str = r#"{"cluster": {"chief": ["it's:1"], "worker": {"3": "b:1"}}, "task": {"type": "worker", "index": 3}, "rpc_layer": "grpc"}"#;
+const TF_CONFIG: &str = r#"{"cluster": {"chief": ["it's:1"], "worker": {"3": "b:1"}}, "task":
+        {"type": "worker", "index": 3}, "rpc_layer": "grpc"}"#;
 const TORCH: [(&str, &str); 8] = [
     ("RANK", "5"),
     ("LOCAL_RANK", "1"),

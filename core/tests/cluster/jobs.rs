@@ -110,7 +110,8 @@ fn refusals_of_the_api_are_told_apart() {
 fn own_pod(job: &str) -> String {
     format!(
         r#"{{"items": [{{"metadata": {{"name": "p", "labels": {{"job-name": "{job}"}},
-            "ownerReferences": [{{"kind": "Job", "controller": true}}]}}, "spec": {{"subdomain": "svc"}}}}]}}"#
+            "ownerReferences": [{{"kind": "Job", "controller": true}}]}},
+            "spec": {{"subdomain": "svc"}}}}]}}"#
     )
 }
 
@@ -166,7 +167,8 @@ fn jobs_of_a_set_are_counted_together() {
         .host("set-driver-0-0.set", &["10.1.0.4"])
         .page("/apis/batch/v1/namespaces/ml/jobs/set-w-1", &jobs[0])
         .page(
-            "/apis/batch/v1/namespaces/ml/jobs?labelSelector=jobset.sigs.k8s.io%2Fjobset-name%3Dset&limit=500",
+            "/apis/batch/v1/namespaces/ml/jobs?labelSelector=\
+             jobset.sigs.k8s.io%2Fjobset-name%3Dset&limit=500",
             &list(&jobs),
         );
     let report = world.call(|seen| Chain::default().detect(seen)).unwrap();

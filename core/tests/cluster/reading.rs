@@ -90,7 +90,7 @@ fn naive_numbers(ranges: &str) -> Option<Vec<String>> {
         let is_number = |text: &&str| {
             !text.is_empty() && text.len() <= 18 && text.chars().all(|sign| sign.is_ascii_digit())
         };
-        if ends.len() > 2 || !ends.iter().all(|end| is_number(end)) {
+        if ends.len() > 2 || !ends.iter().all(is_number) {
             return None;
         }
         let number = |text: &str| text.parse::<u64>().unwrap();

@@ -31,7 +31,8 @@ fn endpoints_are_numbered_by_their_host_names() {
     ];
     let body = |slices: &[String]| format!(r#"{{"items": [{}]}}"#, slices.join(","));
     let mut world = World::default().page(url, &body(&slices));
-    let settings = r#"{"resolver": "kubernetes_service", "service": "s", "port_name": "grpc", "namespace": "ml", "api_server": "http://api"}"#;
+    let settings = r#"{"resolver": "kubernetes_service", "service": "s", "port_name": "grpc",
+        "namespace": "ml", "api_server": "http://api"}"#;
     assert_eq!(
         described_spec(&mut world, settings).unwrap(),
         r#"{"worker": {"2": "[fd00::2]:8470", "10": "10.0.0.1:8470"}}"#

@@ -12,11 +12,10 @@ pub(crate) fn tf_config(text: &str) {
     let task =
         (world.call(|seen| resolver.task_type(seen)), world.call(|seen| resolver.task_id(seen)));
     let master = world.call(|seen| resolver.master(seen, &MasterOf::default()));
-    for error in [spec.as_ref().err(), task.0.as_ref().err(), task.1.as_ref().err()] {
-        if let Some(error) = error {
-            assert!(error.about.starts_with("TF_CONFIG"), "{error}");
-            assert!(error.text.len() < 4096, "{error}");
-        }
+    let errors = [spec.as_ref().err(), task.0.as_ref().err(), task.1.as_ref().err()];
+    for error in errors.into_iter().flatten() {
+        assert!(error.about.starts_with("TF_CONFIG"), "{error}");
+        assert!(error.text.len() < 4096, "{error}");
     }
     if let Ok(spec) = &spec {
         assert_eq!(ClusterSpec::of_json(&spec.to_json()).as_ref(), Ok(spec));

@@ -169,7 +169,7 @@ fn consistent(run: &Run) -> Result<(), String> {
             .steps
             .iter()
             .filter(|(step, _)| step.text_at(&["do"]) == Some(name) && step.get("args").is_none());
-        steps.filter_map(|(_, got)| got.as_ref().ok()).last()
+        steps.filter_map(|(_, got)| got.as_ref().ok()).next_back()
     };
     let (Some(task), Some(Json::Text(master))) = (last("task"), last("master")) else {
         return Ok(());

@@ -33,8 +33,10 @@ struct Vector {
     check: Box<dyn FnOnce() -> Result<(), String>>,
 }
 
-/// Each section of a file, and what its vectors are made into.
-const SECTIONS: [(&str, fn(&Json) -> Vec<Vector>); 7] = [
+/// A section of a file, and what makes its vectors.
+type Section = (&'static str, fn(&Json) -> Vec<Vector>);
+
+const SECTIONS: [Section; 7] = [
     ("cases", cases::vectors),
     ("jax", jax::vectors),
     ("hostlists", texts::host_lists),
