@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::exchange::ids::{Key, RequestNumber, UnitHandler, WorkerRank};
-use crate::exchange::server::{Due, Peer, Phase, Server};
+use crate::exchange::server::{Due, EXCUSED_MAX, Peer, Phase, Server};
 use crate::invariant::Invariant;
 
 /// The invariants of a server.
@@ -78,6 +78,22 @@ fn units<T: Clone>(server: &Server<T>) -> Result<(), String> {
             .eq(&unowing) =>
         {
             Err(format!("owe no answer: {unowing:?}; known: {:?}", server.unowing))
+        }
+        None => excused(server, &found),
+    }
+}
+
+fn excused<T>(
+    server: &Server<T>,
+    known: &BTreeMap<UnitHandler, (WorkerRank, RequestNumber)>,
+) -> Result<(), String> {
+    let is_over = |unit: &UnitHandler| {
+        *unit < server.next && !known.contains_key(unit) && !server.orphans.contains_key(unit)
+    };
+    match server.excused.iter().find(|unit| !is_over(unit)) {
+        Some(unit) => Err(format!("unit {unit} is excused, and is not over")),
+        None if server.excused.len() > EXCUSED_MAX => {
+            Err(format!("{} units are excused, of at most {EXCUSED_MAX}", server.excused.len()))
         }
         None => Ok(()),
     }

@@ -244,6 +244,12 @@ fn x7_sees_units_of_no_request_and_of_two() {
     assert_server("X7", |it| {
         it.unowing.insert(UnitHandler::new(0));
     });
+    assert_server("X7", |it| {
+        it.excused.insert(UnitHandler::new(0));
+    });
+    assert_server("X7", |it| {
+        it.excused.insert(it.next);
+    });
 }
 
 #[test]

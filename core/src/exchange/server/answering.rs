@@ -19,6 +19,8 @@ pub(super) enum Known<'a> {
     Open { worker: WorkerRank, number: RequestNumber, pulls: &'a [Pull] },
     /// Its worker is lost.
     Orphan,
+    /// It owed no answer, and is over.
+    Excused,
 }
 
 impl<T: Clone> Server<T> {
@@ -38,6 +40,9 @@ impl<T: Clone> Server<T> {
         }
         let mut lost = None;
         for Answering { unit, tensors } in answers {
+            if self.excused.remove(&unit) {
+                continue;
+            }
             match self.end_orphan(unit) {
                 Some(of) => lost = lost.or(Some(of)),
                 None => self.answer(now, unit, tensors, out),
@@ -48,8 +53,10 @@ impl<T: Clone> Server<T> {
 
     fn check_answer(&self, answering: &Answering<T>) -> Result<(), Refusal> {
         let (unit, tensors) = (answering.unit, &answering.tensors);
-        let Known::Open { pulls, .. } = self.known(unit)? else {
-            return Ok(());
+        let pulls = match self.known(unit)? {
+            Known::Open { pulls, .. } => pulls,
+            Known::Excused => &[],
+            Known::Orphan => return Ok(()),
         };
         if tensors.len() != pulls.len() {
             return Err(Refusal::AnswerCount { unit, tensors: tensors.len(), pulls: pulls.len() });
@@ -73,6 +80,9 @@ impl<T: Clone> Server<T> {
     pub(super) fn known(&self, unit: UnitHandler) -> Result<Known<'_>, Refusal> {
         if self.orphans.contains_key(&unit) {
             return Ok(Known::Orphan);
+        }
+        if self.excused.contains(&unit) {
+            return Ok(Known::Excused);
         }
         let next = self.next;
         let Some((worker, number)) = self.units.get(&unit).copied() else {

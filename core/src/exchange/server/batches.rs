@@ -40,7 +40,7 @@ impl<T: Clone> Server<T> {
         }
         let read: Vec<UnitHandler> = self.unowing.iter().copied().collect();
         for unit in read {
-            self.release_known(unit, out);
+            self.release_unowing(unit, out);
         }
         let due = timeout.map(|timeout| (now.after(timeout), timeout));
         self.dues.extend(due.map(|(at, _)| (at, Due::Call(call))));

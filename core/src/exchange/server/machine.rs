@@ -72,6 +72,8 @@ pub struct Server<T> {
     pub(in crate::exchange) up: BTreeSet<WorkerRank>,
     /// Units that were given out, owe no answer and are not released; of lost workers too.
     pub(in crate::exchange) unowing: BTreeSet<UnitHandler>,
+    /// Units that owed no answer and are over: one of nothing is taken all the same.
+    pub(in crate::exchange) excused: BTreeSet<UnitHandler>,
     pub(in crate::exchange) parked: VecDeque<Parked>,
     pub(in crate::exchange) slots: BTreeMap<(WorkerRank, Key), Slot<T>>,
     pub(in crate::exchange) dues: BTreeSet<(Time, Due)>,
@@ -103,6 +105,7 @@ impl<T: Clone> Server<T> {
             ready: BTreeSet::new(),
             up: BTreeSet::new(),
             unowing: BTreeSet::new(),
+            excused: BTreeSet::new(),
             parked: VecDeque::new(),
             slots: BTreeMap::new(),
             dues: BTreeSet::new(),

@@ -28,3 +28,4 @@ pub use types::{Answering, Effect, Event, Input, Landing, Partial, Place, Unit};
 
 pub(in crate::exchange) use machine::Due;
 pub(in crate::exchange) use peer::{Peer, Phase};
+pub(in crate::exchange) use releasing::EXCUSED_MAX;

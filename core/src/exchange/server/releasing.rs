@@ -9,6 +9,10 @@ use super::types::Effect;
 use crate::exchange::ids::{RequestNumber, UnitHandler, WorkerRank};
 use crate::exchange::message::ToWorker;
 use crate::exchange::refusal::{PeerLost, Refusal};
+use crate::limits::PARKED_CALLS_MAX;
+
+/// Units that owed no answer and are over, and of which is remembered that none was given.
+pub(in crate::exchange) const EXCUSED_MAX: usize = PARKED_CALLS_MAX;
 
 impl<T: Clone> Server<T> {
     /// The application does not read any more what a unit pushed.
@@ -18,16 +22,23 @@ impl<T: Clone> Server<T> {
         out: &mut Vec<Effect<T>>,
     ) -> Result<(), Refusal> {
         match self.known(unit)? {
+            Known::Open { .. } if self.unowing.contains(&unit) => self.release_unowing(unit, out),
             Known::Open { worker, number, .. } => self.release(worker, number, true, out),
             Known::Orphan => {
                 self.end_orphan(unit);
             }
+            Known::Excused => {}
         }
         Ok(())
     }
 
-    /// The same of a unit that is known to be given out.
-    pub(super) fn release_known(&mut self, unit: UnitHandler, out: &mut Vec<Effect<T>>) {
+    /// The same of a unit that is known to be given out, and owes no answer. The application may say so
+    /// later, by an answer of nothing.
+    pub(super) fn release_unowing(&mut self, unit: UnitHandler, out: &mut Vec<Effect<T>>) {
+        self.excused.insert(unit);
+        while self.excused.len() > EXCUSED_MAX {
+            self.excused.pop_first();
+        }
         if let Some((worker, number)) = self.units.get(&unit).copied() {
             self.release(worker, number, true, out);
         } else {
