@@ -51,8 +51,10 @@ pub struct Config {
     pub request_bytes_max: u64,
     /// Requests of a worker that nobody has waited for.
     pub handlers_max: usize,
-    /// Traces kept of requests that are over.
+    /// Traces kept of requests that are over, and passages of requests to servers and back.
     pub traces_max: usize,
+    /// Connections to the scheduler of who only looks on, to collect traces.
+    pub observers_max: usize,
     /// Requests of one worker that are not over on one server.
     pub worker_requests_max: u32,
     /// Bytes of what they push.
@@ -86,6 +88,7 @@ impl Default for Config {
             request_bytes_max: 4 << 30,
             handlers_max: 1 << 16,
             traces_max: 1 << 12,
+            observers_max: 16,
             worker_requests_max: 1 << 8,
             worker_bytes_max: 8 << 30,
             key_credits: 1,
@@ -140,6 +143,7 @@ impl Config {
             ("request_bytes_max", self.request_bytes_max),
             ("handlers_max", self.handlers_max as u64),
             ("traces_max", self.traces_max as u64),
+            ("observers_max", self.observers_max as u64),
             ("worker_requests_max", u64::from(self.worker_requests_max)),
             ("key_credits", u64::from(self.key_credits)),
             ("calls_max", self.calls_max as u64),

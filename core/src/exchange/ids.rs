@@ -46,6 +46,10 @@ numeric_id!(
     BarrierNumber(u64)
 );
 numeric_id!(
+    /// A question for traces: tells those of one connection apart.
+    TraceNumber(u64)
+);
+numeric_id!(
     /// The key of a tensor: any number, which is only compared.
     Key(u64)
 );

@@ -10,10 +10,11 @@ use alloc::vec::Vec;
 
 use super::ids::{
     BarrierNumber, InstanceIndex, InstanceRank, Key, MembershipVersion, NodeId, RequestNumber,
-    WorkerRank,
+    TraceNumber, WorkerRank,
 };
 use super::info::TensorInfo;
 use super::membership::{Membership, Sizes};
+use super::passage::{Page, Traces};
 use super::refusal::PeerLost;
 use super::role::{Mask, Role};
 use super::stamps::Stamps;
@@ -191,6 +192,30 @@ pub enum ToScheduler {
     },
     /// It is done, and says nothing more.
     Leave,
+    /// It only looks on. The first message of a connection, instead of `Register`.
+    Observe,
+    /// Who looks on wants traces of a process. One question at a time.
+    AskTraces(AskTraces),
+    /// A process' answer to [`ToMember::AskTraces`].
+    Traces {
+        /// As asked.
+        number: TraceNumber,
+        /// What it knows.
+        page: Page,
+    },
+}
+
+/// Traces of a process are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskTraces {
+    /// Tells the questions of one connection apart.
+    pub number: TraceNumber,
+    /// The role of the process.
+    pub role: Role,
+    /// Its rank.
+    pub rank: InstanceRank,
+    /// Passages with greater numbers are wanted.
+    pub after: u64,
 }
 
 /// How a process introduces itself to the scheduler.
@@ -296,6 +321,20 @@ pub enum ToMember {
     },
     /// The answer to `Leave`.
     Left,
+    /// Somebody wants traces of this process.
+    AskTraces {
+        /// Tells the questions of one connection apart.
+        number: TraceNumber,
+        /// Passages with greater numbers are wanted.
+        after: u64,
+    },
+    /// The answer to [`ToScheduler::AskTraces`].
+    Traces {
+        /// As asked.
+        number: TraceNumber,
+        /// What the process knows, or why it does not say.
+        result: Result<Traces, Status>,
+    },
 }
 
 /// Why a process does not get from the scheduler what it asked for.

@@ -11,6 +11,7 @@
 //! - A unit is answered once. What is kept of it is freed when the worker has its answer.
 //! - Everything is bounded.
 
+mod alignment;
 mod clock;
 mod config;
 mod ids;
@@ -19,6 +20,7 @@ mod invariants;
 pub mod member;
 pub mod membership;
 pub mod message;
+mod passage;
 mod refusal;
 mod role;
 mod scalar;
@@ -27,16 +29,18 @@ pub mod server;
 mod stamps;
 pub mod worker;
 
+pub use alignment::{Aligned, Measured, align};
 pub use clock::Offset;
 pub use config::{Config, Policy};
 pub use ids::{
     BarrierNumber, Handler, InstanceIndex, InstanceRank, Key, MembershipVersion, NodeId,
-    RequestNumber, ServerRank, UnitHandler, WorkerRank,
+    RequestNumber, ServerRank, TraceNumber, UnitHandler, WorkerRank,
 };
 pub use info::{DIMENSIONS_MAX, InfoError, TensorInfo};
 pub use invariants::{check_server, check_worker};
 #[cfg(test)]
 pub(crate) use invariants::{of_server, of_worker};
+pub use passage::{Leg, PASSAGES_PER_PAGE_MAX, Page, Passage, Traces};
 pub use refusal::{PeerLost, Refusal, Side};
 pub use role::{Mask, Role};
 pub use scalar::ScalarType;

@@ -1,7 +1,7 @@
 //! Who waits for requests, for how long, and what is known of them afterwards.
 
 use rondo_core::exchange::worker::{Complete, Input, Since};
-use rondo_core::exchange::{Config, Handler, Offset, Refusal, ServerRank};
+use rondo_core::exchange::{Config, Handler, Leg, Offset, Passage, Refusal, ServerRank};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
@@ -156,4 +156,35 @@ fn a_clock_is_known_as_well_as_the_best_answer_tells() {
     ask(&mut bed, 2, 9_000_000);
     let known = Offset { nanos: 1_000_000_000, error_nanos: 3_000 };
     assert_eq!(bed.machine.offset(ServerRank::new(0)), Some(known));
+}
+
+#[test]
+fn every_way_to_a_server_and_back_is_kept_once_until_too_many_follow() {
+    let mut bed = WorkerBed::new(Config { traces_max: 3, ..Config::default() }, 2);
+    bed.exchange(&[1], &[7, 7]).unwrap();
+    let all = |bed: &WorkerBed, after| {
+        let passages = bed.machine.page(bed.now, after).passages;
+        let brief = |it: &Passage| {
+            (it.number, it.handler.get(), it.leg, it.server.get(), it.bytes, it.stamps.get()[2])
+        };
+        passages.iter().map(brief).collect::<Vec<_>>()
+    };
+    assert_eq!(all(&bed, 0), []);
+    bed.pushed(1, 1);
+    bed.pushed(1, 1);
+    bed.answer(0, 1, vec![tensor(7, 50)]);
+    bed.pushed(0, 1);
+    bed.answer(1, 1, vec![tensor(7, 51)]);
+    bed.answer(1, 1, vec![tensor(7, 51)]);
+    let first = (1, 0, Leg::Push, 1, 8, 20);
+    let (second, third) = ((2, 1, Leg::Pull, 0, 8, 30), (3, 1, Leg::Pull, 1, 8, 30));
+    assert_eq!(all(&bed, 0), [first, second, third], "an answer says that the push has arrived");
+    assert_eq!(all(&bed, 1), [second, third]);
+    bed.exchange(&[2], &[]).unwrap();
+    bed.answer(0, 2, vec![]);
+    let fourth = (4, 2, Leg::Push, 0, 8, 30);
+    assert_eq!(all(&bed, 0), [second, third, fourth], "three are kept");
+    let page = bed.machine.page(bed.now, 0);
+    assert_eq!((page.last, page.received, page.answered), (4, bed.now, bed.now));
+    assert_eq!(bed.machine.page(bed.now, 9).passages, []);
 }

@@ -11,6 +11,7 @@ mod histories;
 
 mod losses;
 mod network;
+mod observers;
 mod oracle;
 mod process;
 

@@ -7,7 +7,7 @@ use rondo_core::exchange::member::{self, Ask, Standing};
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::message::{Scope, ToScheduler};
 use rondo_core::exchange::scheduler::{self, Scheduler};
-use rondo_core::exchange::{Config, Mask, Role};
+use rondo_core::exchange::{Config, Mask, Page, Role};
 use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
@@ -187,6 +187,10 @@ impl World {
                     of.gave_up.insert(kind, true);
                 }
                 of.told.insert(call, result);
+            }
+            member::Effect::AskTraces { connection, number, .. } => {
+                let message = ToScheduler::Traces { number, page: Page::default() };
+                self.carry_out_of_member(process, member::Effect::Send { connection, message });
             }
             member::Effect::Membership(membership) => Oracle::learns(of, &membership),
             member::Effect::Over(status) => of.over = Some(status),

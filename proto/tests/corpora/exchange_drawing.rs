@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use rondo_core::exchange::membership::{Member, Membership, Sizes, State};
 use rondo_core::exchange::message::{
-    Answer, Barrier, Credits, Failure, Hello, Passed, Pull, Register, Request, Scope, Tensor,
-    ToMember, ToScheduler, ToServer, ToWorker, Welcome,
+    Answer, AskTraces, Barrier, Credits, Failure, Hello, Passed, Pull, Register, Request, Scope,
+    Tensor, ToMember, ToScheduler, ToServer, ToWorker, Welcome,
 };
 use rondo_core::exchange::{
-    BarrierNumber, InstanceIndex, InstanceRank, Key, Mask, MembershipVersion, NodeId, PeerLost,
-    RequestNumber, Role, STAMPS, ScalarType, Stamps, TensorInfo, WorkerRank,
+    BarrierNumber, Handler, InstanceIndex, InstanceRank, Key, Leg, Mask, MembershipVersion, NodeId,
+    Offset, Page, Passage, PeerLost, RequestNumber, Role, STAMPS, ScalarType, Stamps, TensorInfo,
+    TraceNumber, Traces, WorkerRank,
 };
 use rondo_core::ids::Incarnation;
 use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
 
 /// The bytes that have not decided anything yet.
 pub(crate) struct Dice<'a>(pub(crate) &'a [u8]);
@@ -189,11 +191,19 @@ impl Dice<'_> {
     }
 
     pub(crate) fn word_to_scheduler(&mut self) -> ToScheduler {
-        match self.small(6) {
+        match self.small(9) {
             0 => ToScheduler::Heartbeat { version: self.version() },
             1 => ToScheduler::Barrier(self.barrier()),
             2 => ToScheduler::Withdraw { number: BarrierNumber::new(self.number()) },
             3 => ToScheduler::Leave,
+            6 => ToScheduler::Observe,
+            7 => ToScheduler::AskTraces(AskTraces {
+                number: TraceNumber::new(self.number()),
+                role: self.role(),
+                rank: InstanceRank::new(u32::from(self.byte())),
+                after: self.number(),
+            }),
+            8 => ToScheduler::Traces { number: TraceNumber::new(self.number()), page: self.page() },
             _ => {
                 let mut size = || u32::from(self.byte());
                 let sizes = Sizes { workers: size(), servers: size(), group: size() };
@@ -215,11 +225,26 @@ impl Dice<'_> {
     }
 
     pub(crate) fn word_to_member(&mut self) -> ToMember {
-        match self.small(7) {
+        match self.small(9) {
             0 => ToMember::Rejected(self.status()),
             1 => ToMember::Membership(self.membership()),
             2 => ToMember::Heard { version: self.version() },
             3 => ToMember::Left,
+            7 => ToMember::AskTraces {
+                number: TraceNumber::new(self.number()),
+                after: self.number(),
+            },
+            8 => {
+                let number = TraceNumber::new(self.number());
+                let result = match self.byte().is_multiple_of(4) {
+                    true => Err(self.status()),
+                    false => {
+                        let mut time = || Time::from_nanos(self.number());
+                        Ok(Traces { asked: time(), back: time(), page: self.page() })
+                    }
+                };
+                ToMember::Traces { number, result }
+            }
             4 => {
                 let rank = InstanceRank::new(u32::from(self.byte()));
                 ToMember::Assigned {
@@ -233,6 +258,32 @@ impl Dice<'_> {
                 number: BarrierNumber::new(self.number()),
                 result: self.result(),
             },
+        }
+    }
+
+    fn page(&mut self) -> Page {
+        let mut passages = self.list(|dice| Passage {
+            number: dice.number(),
+            handler: Handler::new(dice.number() / 2),
+            handlers: dice.number() / 2,
+            leg: if dice.byte().is_multiple_of(2) { Leg::Push } else { Leg::Pull },
+            server: InstanceRank::new(u32::from(dice.byte())),
+            bytes: dice.number(),
+            stamps: dice.stamps(),
+        });
+        passages.sort_unstable_by_key(|passage| passage.number);
+        passages.dedup_by_key(|passage| passage.number);
+        let last = passages.last().map_or(0, |passage| passage.number);
+        Page {
+            received: Time::from_nanos(self.number()),
+            answered: Time::from_nanos(self.number()),
+            last: last.saturating_add(u64::from(self.byte())),
+            passages,
+            clocks: self.list(|dice| {
+                let nanos = i64::from_le_bytes(dice.number().to_le_bytes());
+                let offset = Offset { nanos, error_nanos: dice.number() };
+                (InstanceRank::new(u32::from(dice.byte())), offset)
+            }),
         }
     }
 

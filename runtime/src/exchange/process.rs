@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::exchange::member::{self, Ask, Effect, Input, Member, Reply};
 use rondo_core::exchange::membership::Membership;
-use rondo_core::exchange::message::{Failure, ToMember};
+use rondo_core::exchange::message::{Failure, ToMember, ToScheduler};
 use rondo_core::exchange::server::{self, Server};
 use rondo_core::exchange::worker::{self, Worker};
-use rondo_core::exchange::{InstanceRank, Role};
+use rondo_core::exchange::{InstanceRank, Page, Role};
 use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -150,6 +150,11 @@ impl Process {
                 }
                 self.replies.insert(call, result);
             }
+            Effect::AskTraces { connection, number, after } => {
+                let page = self.page(now, after);
+                let message = ToScheduler::Traces { number, page };
+                self.perform(now, Effect::Send { connection, message }, links);
+            }
             Effect::Membership(membership) => self.tell(now, &membership, links),
             Effect::Over(status) => self.end(now, &status, links),
             Effect::Observe(member::Event::Away { status }) => {
@@ -157,6 +162,16 @@ impl Process {
             }
             Effect::Observe(member::Event::Back { after }) => {
                 tracing::info!(ms = after.as_millis(), "the scheduler is back");
+            }
+        }
+    }
+
+    /// Some of what it knows of its requests. What servers know travels with their answers.
+    pub(super) fn page(&self, now: Time, after: u64) -> Page {
+        match &self.side {
+            Side::Worker(side) => side.machine.page(now, after),
+            Side::None | Side::Server(_) => {
+                Page { received: now, answered: now, ..Page::default() }
             }
         }
     }

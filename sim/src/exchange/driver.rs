@@ -2,9 +2,10 @@
 
 use std::fmt::Debug;
 
+use rondo_core::exchange::message::ToScheduler;
 use rondo_core::exchange::server::Server;
 use rondo_core::exchange::worker::Worker;
-use rondo_core::exchange::{Refusal, Role, ServerRank, member, scheduler, server, worker};
+use rondo_core::exchange::{Page, Refusal, Role, ServerRank, member, scheduler, server, worker};
 use rondo_core::ids::{ConnectionId, Incarnation};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -104,6 +105,16 @@ impl World {
                 match self.role(number) {
                     Role::Worker => self.step_worker(number, worker::Input::Membership(of)),
                     _ => self.step_server(number, server::Input::Membership(of)),
+                }
+            }
+            member::Effect::AskTraces { connection, number: of, after } => {
+                let now = self.shows(number);
+                let page = match self.site(number).and_then(|it| it.running()).map(|it| &it.side) {
+                    Some(Side::Worker(side)) => side.machine.page(now, after),
+                    _ => Page { received: now, answered: now, ..Page::default() },
+                };
+                if let Some(link) = self.way(number, connection) {
+                    self.say_to_scheduler(link, &ToScheduler::Traces { number: of, page });
                 }
             }
             member::Effect::Over(status) => self.is_over(number, &status),

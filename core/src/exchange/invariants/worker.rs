@@ -154,6 +154,7 @@ fn bounds<T: Clone>(worker: &Worker<T>) -> Result<(), String> {
         ("requests", worker.batches.len(), config.handlers_max),
         ("calls", worker.calls.len(), config.calls_max),
         ("traces", worker.traces.len(), config.traces_max),
+        ("passages", worker.passages.len(), config.traces_max),
     ];
     if let Some((what, count, max)) = sizes.into_iter().find(|(_, count, max)| count > max) {
         return Err(format!("{count} {what}, of at most {max}"));

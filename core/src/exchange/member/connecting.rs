@@ -149,7 +149,11 @@ impl Member {
             }
             ToMember::Rejected(status) => self.rejected(now, connection, status, out),
             ToMember::Membership(membership) => self.learn(membership, out),
-            ToMember::Heard { .. } => {}
+            // Nobody answers a process that has not asked.
+            ToMember::Heard { .. } | ToMember::Traces { .. } => {}
+            ToMember::AskTraces { number, after } => {
+                out.push(Effect::AskTraces { connection, number, after });
+            }
             ToMember::BarrierDone { number, result } => self.met(number, result, out),
             ToMember::Left => {
                 if self.standing == Standing::Leaving {

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::exchange::config::Config;
-use crate::exchange::ids::{InstanceRank, MembershipVersion, NodeId};
+use crate::exchange::ids::{InstanceRank, MembershipVersion, NodeId, TraceNumber};
 use crate::exchange::membership::{Membership, Sizes};
 use crate::exchange::message::{Failure, Scope, ToMember, ToScheduler};
 use crate::exchange::role::{Mask, Role};
@@ -176,6 +176,16 @@ pub enum Effect {
     },
     /// Who takes part has changed: tell the machines that tensors pass through.
     Membership(Arc<Membership>),
+    /// Say to the scheduler what the process knows of its requests: a
+    /// [`Traces`](crate::exchange::message::ToScheduler::Traces) by this connection.
+    AskTraces {
+        /// The connection.
+        connection: ConnectionId,
+        /// As asked.
+        number: TraceNumber,
+        /// Passages with greater numbers are wanted.
+        after: u64,
+    },
     /// The process takes part no more, without having asked for it: tell them so.
     Over(Status),
     /// Something worth a log line or a counter.

@@ -141,7 +141,7 @@ impl Scheduler {
                 self.refuse(connection, refusal::silent(peer, &why), out);
             }
             Standing::New => self.refuse(connection, refusal::unnamed(timeout), out),
-            Standing::Left => self.supersede(connection, out),
+            Standing::Left | Standing::Observing => self.supersede(connection, out),
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) enum Standing {
     Seated(Peer),
     /// Of a process that has left.
     Left,
+    /// Of who only looks on.
+    Observing,
 }
 
 /// A connection.
@@ -56,6 +58,7 @@ impl Scheduler {
     pub(super) fn drop_link(&mut self, connection: ConnectionId) -> Option<Link> {
         let link = self.links.remove(&connection)?;
         self.alarms.remove(&(link.alarm, Alarm::Link(connection)));
+        self.observers.all.remove(&connection);
         Some(link)
     }
 
@@ -96,6 +99,12 @@ impl Scheduler {
                 self.parked.remove(&peer);
                 self.say_left(connection, out);
             }
+            (ToScheduler::Traces { number, page }, Standing::Seated(_)) => {
+                self.pass_on(now, connection, number, page, out);
+            }
+            (ToScheduler::Observe, Standing::New) => self.observe(connection, out),
+            (ToScheduler::AskTraces(ask), Standing::Observing)
+                if self.ask_traces(now, connection, ask, out) => {}
             (_, Standing::Left) => {}
             (message, _) => {
                 let status = refusal::out_of_turn(&message, standing);
@@ -114,7 +123,7 @@ impl Scheduler {
                 let until = now.after(self.settings.config.reconnect_grace);
                 self.set_contact(peer, Contact::Broken { until });
             }
-            Some(Standing::New | Standing::Left) | None => {}
+            Some(Standing::New | Standing::Left | Standing::Observing) | None => {}
         }
     }
 

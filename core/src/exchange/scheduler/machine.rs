@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::barriers::Meetings;
 use super::links::Links;
+use super::observing::Observers;
 use super::report::Phase;
 use super::seat::{Peer, Seat};
 use super::telling::Telling;
@@ -60,6 +61,7 @@ pub struct Scheduler {
     pub(super) alarms: BTreeSet<(Time, Alarm)>,
     pub(super) meetings: Meetings,
     pub(super) telling: Telling,
+    pub(super) observers: Observers,
     /// Calls of this process that wait until all have registered, and until all is over.
     pub(super) ready: BTreeSet<CallId>,
     pub(super) ended: BTreeSet<CallId>,
@@ -91,6 +93,7 @@ impl Scheduler {
             alarms: BTreeSet::new(),
             meetings: Meetings::default(),
             telling: Telling::default(),
+            observers: Observers::default(),
             ready: BTreeSet::new(),
             ended: BTreeSet::new(),
             busy: None,
@@ -146,6 +149,7 @@ impl Scheduler {
             self.end_if_empty(now, out);
         }
         self.tell(out);
+        self.end_questions(out);
         self.busy = self.telling.is_pending().then_some(now);
     }
 

@@ -8,6 +8,8 @@
 //!   while somebody of its mask is lost, unless the settings say that it goes on without.
 //! - Nothing is durable. A scheduler that was restarted learns from the processes that come back who takes
 //!   part and which barriers were passed, and gives the others a while to come back, too.
+//! - Who only looks on is told who takes part, and what processes know of their requests, one page at a
+//!   time.
 //! - When nobody takes part any more the exchange is over, and another one may begin.
 
 mod barriers;
@@ -16,6 +18,7 @@ mod invariants;
 mod leaving;
 mod links;
 mod machine;
+mod observing;
 mod placing;
 mod rebuilding;
 mod refusal;

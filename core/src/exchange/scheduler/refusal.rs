@@ -194,13 +194,39 @@ pub(super) fn out_of_turn(message: &ToScheduler, standing: Standing) -> Status {
         ToScheduler::Barrier(_) => "Barrier",
         ToScheduler::Withdraw { .. } => "Withdraw",
         ToScheduler::Leave => "Leave",
+        ToScheduler::Observe => "Observe",
+        ToScheduler::AskTraces(_) => "AskTraces",
+        ToScheduler::Traces { .. } => "Traces",
     };
     let right = match standing {
-        Standing::New => "the first message of a connection must be Register",
+        Standing::New => "the first message of a connection must be Register or Observe",
         Standing::Parked(_) => "the answer to Register is yet to come",
         Standing::Seated(_) | Standing::Left => "each connection registers once",
+        Standing::Observing => "who looks on asks for traces, one question at a time",
     };
     Status::new(Code::FailedPrecondition, format!("{what} came out of turn: {right}"))
+}
+
+pub(super) fn too_many_observers(max: usize) -> Status {
+    let text = format!("{max} connections only look on, as many as may (observers_max)");
+    Status::new(Code::ResourceExhausted, text)
+}
+
+pub(super) fn nothing_to_observe(registered: usize, sizes: Option<Sizes>) -> Status {
+    let text = match sizes {
+        Some(sizes) => format!(
+            "nobody takes part yet: {registered} of {} processes have registered ({sizes})",
+            sizes.processes()
+        ),
+        None => "nobody takes part: no process has registered".into(),
+    };
+    Status::new(Code::FailedPrecondition, text)
+}
+
+pub(super) fn no_traces((role, rank): Peer) -> Status {
+    let text =
+        format!("{role} {rank} has no connection to the scheduler now, to be asked for traces");
+    Status::new(Code::Unavailable, text)
 }
 
 pub(super) fn too_early() -> Status {

@@ -9,6 +9,7 @@ use super::peer::Link;
 use super::types::Effect;
 use crate::exchange::ids::{Handler, RequestNumber, ServerRank};
 use crate::exchange::message::{Answer, Tensor, ToWorker};
+use crate::exchange::passage::{Leg, Passage};
 use crate::exchange::refusal::Refusal;
 use crate::exchange::stamps::{Point, Stamps};
 use crate::ids::ConnectionId;
@@ -97,8 +98,12 @@ impl<T: Clone> Worker<T> {
         };
         if let Some(batch) = self.batches.get_mut(&first).filter(|batch| batch.is_alive()) {
             batch.trace.push = stamps;
-            if let Some(Part::Sent { is_pushed, .. }) = batch.part(server) {
-                *is_pushed = true;
+            let is_first = match batch.part(server) {
+                Some(Part::Sent { is_pushed, .. }) => !core::mem::replace(is_pushed, true),
+                _ => false,
+            };
+            if is_first {
+                self.passed(first, server, Leg::Push, stamps);
             }
         }
         if let Some(peer) = self.peers.get_mut(&server)
@@ -176,13 +181,34 @@ impl<T: Clone> Worker<T> {
             destination: pull.payload.clone(),
             source: tensor.payload,
         }));
-        if batch.per_server == 0 {
-            batch.trace.push = stamps;
-        } else {
-            batch.trace.pull = stamps;
+        let leg = if batch.per_server == 0 { Leg::Push } else { Leg::Pull };
+        match leg {
+            Leg::Push => batch.trace.push = stamps,
+            Leg::Pull => batch.trace.pull = stamps,
         }
         // An answer says that what it answers has arrived.
         batch.set(server, Part::Sent { is_pushed: true, is_answered: true });
+        self.passed(first, server, leg, stamps);
+    }
+
+    /// A request has been to a server and back.
+    fn passed(&mut self, first: Handler, server: ServerRank, leg: Leg, stamps: Stamps) {
+        let (Some(batch), Some(peer)) = (self.batches.get(&first), self.peers.get(&server)) else {
+            return;
+        };
+        let pushes = batch.trace.pushes;
+        let (before, handlers, bytes) = match leg {
+            Leg::Push => (0, pushes, batch.bytes()),
+            Leg::Pull => {
+                let pulls = batch.pulls_of(server).iter();
+                let bytes = pulls.fold(0, |sum, it| it.info.bytes().saturating_add(sum));
+                (pushes, batch.trace.handlers.saturating_sub(pushes), bytes)
+            }
+        };
+        let handler = Handler::new(first.get().saturating_add(before));
+        let passage =
+            Passage { number: 0, handler, handlers, leg, server: peer.rank, bytes, stamps };
+        self.passages.add(passage, self.config.traces_max);
     }
 
     fn refused(

@@ -9,6 +9,7 @@ use super::types::{Effect, Input};
 use crate::exchange::config::Config;
 use crate::exchange::ids::{Handler, InstanceRank, RequestNumber, ServerRank};
 use crate::exchange::membership::Membership;
+use crate::exchange::passage::Passages;
 use crate::ids::{CallId, ConnectionId, Incarnation};
 use crate::limits::EXPIRIES_PER_STEP_MAX;
 use crate::status::Status;
@@ -65,6 +66,8 @@ pub struct Worker<T> {
     pub(in crate::exchange) landings: BTreeMap<ConnectionId, Written>,
     /// Stamps of requests that are over, by the first handler of each.
     pub(in crate::exchange) traces: BTreeMap<Handler, Trace>,
+    /// The latest ways of requests to servers and back.
+    pub(in crate::exchange) passages: Passages,
     pub(in crate::exchange) dues: BTreeSet<(Time, Due)>,
     pub(in crate::exchange) is_stopped: bool,
 }
@@ -92,6 +95,7 @@ impl<T: Clone> Worker<T> {
             calls: BTreeMap::new(),
             landings: BTreeMap::new(),
             traces: BTreeMap::new(),
+            passages: Passages::default(),
             dues: BTreeSet::new(),
             is_stopped: false,
         })

@@ -6,8 +6,10 @@ use super::machine::Worker;
 use super::peer::Link;
 use crate::exchange::clock::Offset;
 use crate::exchange::ids::{Handler, ServerRank};
+use crate::exchange::passage::{PASSAGES_PER_PAGE_MAX, Page};
 use crate::exchange::refusal::Refusal;
 use crate::exchange::stamps::Stamps;
+use crate::time::Time;
 
 /// What a worker has in hand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +70,20 @@ impl<T: Clone> Worker<T> {
         };
         let found = live.or_else(past).and_then(|(first, trace)| trace.of(handler, first));
         found.ok_or(Refusal::UnknownHandler { handler, next: self.next })
+    }
+
+    /// Some of what it knows of the ways of requests to servers and back: those with greater numbers than
+    /// `after`. It was asked now.
+    pub fn page(&self, now: Time, after: u64) -> Page {
+        let clocks = self.peers.values().filter(|_| after == 0);
+        let clocks = clocks.filter_map(|peer| Some((peer.rank, peer.clock.offset()?)));
+        Page {
+            received: now,
+            answered: now,
+            last: self.passages.last(),
+            passages: self.passages.after(after, PASSAGES_PER_PAGE_MAX),
+            clocks: clocks.collect(),
+        }
     }
 
     /// How far a server's clock is ahead of this worker's, as far as is known.

@@ -127,6 +127,10 @@ pub(super) fn misdirected(kind: &wire::exchange_frame::Kind, to: &str) -> Status
         Kind::Heard(_) => "heard",
         Kind::BarrierDone(_) => "barrier_done",
         Kind::Left(_) => "left",
+        Kind::Observe(_) => "observe",
+        Kind::AskTraces(_) => "ask_traces",
+        Kind::TracesWanted(_) => "traces_wanted",
+        Kind::Traces(_) => "traces",
     };
     let text = format!("ExchangeFrame.kind is {name}, which nobody says to {to}");
     Status::new(Code::InvalidArgument, text)

@@ -18,6 +18,7 @@ mod to_member;
 mod to_scheduler;
 mod to_server;
 mod to_worker;
+mod traces;
 
 pub use frame::{Body, FRAME_HEAD_BYTES, FrameHead, FrameLimits};
 pub use payloads::{attach_to_server, attach_to_worker, tensors_to_server, tensors_to_worker};

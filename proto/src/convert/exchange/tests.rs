@@ -204,6 +204,42 @@ fn words_of_the_scheduler_that_are_none() {
 }
 
 #[test]
+fn traces_that_are_none() {
+    let passage = |number| wire::ExchangePassage { number, leg: 1, ..Default::default() };
+    let with = |change: fn(&mut wire::ExchangeTraces)| {
+        let passages = vec![passage(2), passage(5)];
+        let mut traces =
+            wire::ExchangeTraces { number: 1, last: 5, passages, ..Default::default() };
+        change(&mut traces);
+        Kind::Traces(traces)
+    };
+    assert_taken(with(|_| {}));
+    assert_refused(with(|it| it.last = 4), &["ExchangeTraces.passages", "ascend", "last (4)"]);
+    assert_refused(with(|it| it.passages.reverse()), &["ExchangeTraces.passages", "ascend"]);
+    assert_refused(with(|it| it.passages[0].leg = 3), &["ExchangePassage.leg is 3", "2 (pulls)"]);
+    assert_refused(with(|it| it.passages[0].stamps = vec![1; 9]), &["stamps", "9 items", "8"]);
+    let too_far = with(|it| (it.passages[0].handler, it.passages[0].handlers) = (u64::MAX, 1));
+    assert_refused(too_far, &["ExchangePassage.handler", "64 bits"]);
+    let names = ["ExchangeTraces.passages", "1025 items", "at most 1024"];
+    assert_refused(with(|it| it.passages = vec![wire::ExchangePassage::default(); 1025]), &names);
+    let refused =
+        with(|it| it.refused = Some(wire::ExchangeStatus { code: 5, ..Default::default() }));
+    assert_refused(refused, &["ExchangeTraces.refused is there"]);
+    let ask = |role| wire::ExchangeAskTraces { number: 1, role, rank: 0, after: 0 };
+    assert_taken(Kind::AskTraces(ask(4)));
+    assert_refused(Kind::AskTraces(ask(1)), &["ExchangeAskTraces.role is 1", "4 (worker)"]);
+    let observe = |protocol| Kind::Observe(wire::ExchangeObserve { protocol });
+    assert_taken(observe(1));
+    assert_refused(observe(2), &["ExchangeObserve.protocol is 2", "speaks 1"]);
+    let own = wire::ExchangeTraces { asked: 3, ..Default::default() };
+    let status = refusals(Kind::Traces(own))
+        .into_iter()
+        .flatten()
+        .find(|status| status.message.contains("ExchangeTraces.asked is 3"));
+    assert!(status.is_some(), "a process does not know when it was asked");
+}
+
+#[test]
 fn a_message_of_a_later_version_is_refused() {
     let header = Bytes::from_static(&[0xa2, 0x06, 0]);
     let head = FrameHead { header_bytes: 3, body_bytes: 0 };

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use rondo_core::exchange::message::{Failure, Tensor, ToMember};
-use rondo_core::exchange::{BarrierNumber, InstanceRank, MembershipVersion, NodeId};
+use rondo_core::exchange::{BarrierNumber, InstanceRank, MembershipVersion, NodeId, TraceNumber};
 use rondo_core::status::Status;
 
 use super::frame::{self, Body, FrameHead, FrameLimits};
 use super::members::{membership, wire_membership};
 use super::parts::{lost, passed, present, status, wire_lost, wire_passed, wire_status};
+use super::traces::{traces, wire_traces};
 use crate::admin as wire;
 use crate::admin::exchange_barrier_done::Result as Done;
 use crate::admin::exchange_frame::Kind;
@@ -31,6 +32,13 @@ pub fn decode_to_member(head: FrameHead, header: &Bytes) -> Result<ToMember, Sta
         Kind::Heard(heard) => ToMember::Heard { version: MembershipVersion::new(heard.version) },
         Kind::BarrierDone(done) => decode_done(done)?,
         Kind::Left(wire::ExchangeLeft {}) => ToMember::Left,
+        Kind::TracesWanted(wire::ExchangeTracesWanted { number, after }) => {
+            ToMember::AskTraces { number: TraceNumber::new(number), after }
+        }
+        Kind::Traces(wire) => {
+            let (number, result) = traces(wire)?;
+            ToMember::Traces { number, result }
+        }
         other => return Err(frame::misdirected(&other, "a process of the scheduler's")),
     };
     frame::check_body::<()>([], head, Body::Follows)?;
@@ -94,6 +102,11 @@ pub fn encode_to_member(
             Kind::BarrierDone(wire::ExchangeBarrierDone { number, result: Some(result) })
         }
         ToMember::Left => Kind::Left(wire::ExchangeLeft {}),
+        ToMember::AskTraces { number, after } => {
+            let number = number.get();
+            Kind::TracesWanted(wire::ExchangeTracesWanted { number, after: *after })
+        }
+        ToMember::Traces { number, result } => Kind::Traces(wire_traces(*number, result)),
     };
     const NONE: [Tensor<()>; 0] = [];
     frame::append(kind, &NONE, Body::Follows, limits, out)

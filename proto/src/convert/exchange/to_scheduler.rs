@@ -14,6 +14,7 @@ use super::parts::{
     wire_sizes,
 };
 use super::to_server::check_protocol;
+use super::traces::{ask_traces, page, wire_ask_traces, wire_page};
 use crate::admin as wire;
 use crate::admin::exchange_frame::Kind;
 use crate::convert::check::field;
@@ -34,6 +35,15 @@ pub fn decode_to_scheduler(head: FrameHead, header: &Bytes) -> Result<ToSchedule
             ToScheduler::Withdraw { number: BarrierNumber::new(withdraw.number) }
         }
         Kind::Leave(wire::ExchangeLeave {}) => ToScheduler::Leave,
+        Kind::Observe(wire::ExchangeObserve { protocol }) => {
+            check_protocol(field("ExchangeObserve", "protocol"), protocol)?;
+            ToScheduler::Observe
+        }
+        Kind::AskTraces(wire) => ToScheduler::AskTraces(ask_traces(wire)?),
+        Kind::Traces(wire) => {
+            let (number, page) = page(wire)?;
+            ToScheduler::Traces { number, page }
+        }
         other => return Err(frame::misdirected(&other, "the scheduler")),
     };
     frame::check_body::<()>([], head, Body::Follows)?;
@@ -87,6 +97,11 @@ pub fn encode_to_scheduler(
             Kind::Withdraw(wire::ExchangeWithdraw { number: number.get() })
         }
         ToScheduler::Leave => Kind::Leave(wire::ExchangeLeave {}),
+        ToScheduler::Observe => {
+            Kind::Observe(wire::ExchangeObserve { protocol: EXCHANGE_PROTOCOL })
+        }
+        ToScheduler::AskTraces(ask) => Kind::AskTraces(wire_ask_traces(ask)),
+        ToScheduler::Traces { number, page } => Kind::Traces(wire_page(*number, page)),
     };
     const NONE: [Tensor<()>; 0] = [];
     frame::append(kind, &NONE, Body::Follows, limits, out)

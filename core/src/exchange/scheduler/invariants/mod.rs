@@ -26,7 +26,7 @@ pub(crate) const SCHEDULER_INVARIANTS: &[Invariant<Scheduler>] = &[
     Invariant {
         number: "M1",
         sentence: "each connection is of nobody yet, of the one seat or the one who waits for a seat that \
-                   has it, or of somebody who has left",
+                   has it, of somebody who has left, or of one of those who look on",
         check: connections,
     },
     Invariant {
@@ -65,7 +65,8 @@ pub(crate) const SCHEDULER_INVARIANTS: &[Invariant<Scheduler>] = &[
     Invariant {
         number: "M8",
         sentence: "an exchange that is over does not come back, nor a run that had a seat before another; \
-                   no more connections than may be, and no more runs are remembered",
+                   no more connections than may be, no more that look on, and no more runs are \
+                   remembered; who waits for traces has asked somebody who is connected",
         check: bounds,
     },
 ];
@@ -99,8 +100,16 @@ fn connections(of: &Scheduler) -> Result<(), String> {
         .find(|(connection, link)| is_lonely(link.standing) && !found.contains(connection));
     match lonely {
         Some((connection, link)) => Err(format!("{connection} is {:?} alone", link.standing)),
-        None => Ok(()),
+        None => observers(of),
     }
+}
+
+fn observers(of: &Scheduler) -> Result<(), String> {
+    let looking = of.links.iter().filter(|(_, link)| link.standing == Standing::Observing);
+    if looking.map(|(connection, _)| connection).eq(of.observers.all.keys()) {
+        return Ok(());
+    }
+    Err(format!("{:?} look on, and others have such connections", of.observers.all.keys()))
 }
 
 fn alarms(of: &Scheduler) -> Result<(), String> {
@@ -260,6 +269,21 @@ fn bounds(of: &Scheduler) -> Result<(), String> {
             let run = seat.incarnation;
             return Err(format!("{peer:?} is of run {run}, after {former} others, or itself"));
         }
+    }
+    looking_on(of)
+}
+
+fn looking_on(of: &Scheduler) -> Result<(), String> {
+    let observers = &of.observers.all;
+    if observers.len() > of.settings.config.observers_max {
+        return Err(format!("{} look on", observers.len()));
+    }
+    let in_vain = observers
+        .values()
+        .flatten()
+        .find(|asked| of.seats.get(&asked.peer).and_then(Seat::connection) != Some(asked.member));
+    if let Some(asked) = in_vain {
+        return Err(format!("somebody waits for traces of {:?}, which is away", asked.peer));
     }
     Ok(())
 }

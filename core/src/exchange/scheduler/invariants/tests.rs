@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use super::check;
 use crate::exchange::config::Config;
-use crate::exchange::ids::{BarrierNumber, InstanceRank, MembershipVersion};
+use crate::exchange::ids::{BarrierNumber, InstanceRank, MembershipVersion, TraceNumber};
 use crate::exchange::membership::{Sizes, State};
-use crate::exchange::message::{Barrier, Register, Scope, ToScheduler};
+use crate::exchange::message::{AskTraces, Barrier, Register, Scope, ToScheduler};
 use crate::exchange::role::{Mask, Role};
 use crate::exchange::scheduler::links::Standing;
 use crate::exchange::scheduler::machine::Alarm;
@@ -66,6 +66,12 @@ fn scheduler() -> Scheduler {
     let connection = ConnectionId::new(4);
     step(Input::Connected { connection });
     step(Input::Received { connection, message: register(BROKEN, 4) });
+    let connection = ConnectionId::new(5);
+    step(Input::Connected { connection });
+    step(Input::Received { connection, message: ToScheduler::Observe });
+    let (role, rank) = WAITING;
+    let ask = AskTraces { number: TraceNumber::new(1), role, rank, after: 0 };
+    step(Input::Received { connection, message: ToScheduler::AskTraces(ask) });
     assert_eq!(check(&scheduler), Ok(()));
     scheduler
 }
@@ -182,6 +188,11 @@ fn m7_sees_who_waits_for_a_seat_in_vain() {
 fn m8_sees_what_is_over_and_goes_on() {
     assert_violates("M8", |it| it.over = it.version);
     assert_violates("M8", |it| it.settings.config.processes_max = 1);
+    assert_violates("M8", |it| it.settings.config.observers_max = 0);
+    assert_violates("M8", |it| {
+        let waiting = it.observers.all.values_mut().flatten();
+        waiting.for_each(|asked| asked.member = ConnectionId::new(4));
+    });
 }
 
 /// The tests above plant in what is there: it is.
@@ -190,6 +201,7 @@ fn all_that_may_be_is_there() {
     let scheduler = scheduler();
     assert_eq!((scheduler.phase, scheduler.broken), (Phase::Running, 1));
     assert_eq!(scheduler.parked.len(), 1);
+    assert_eq!(scheduler.observers.all.values().flatten().count(), 1);
     let meeting = &scheduler.meetings.kinds[&KIND];
     assert_eq!((meeting.waiting.len(), meeting.own.len()), (1, 1));
 }
