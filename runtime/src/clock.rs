@@ -29,6 +29,11 @@ impl Clock {
         }
     }
 
+    /// Starts at a time that need not be the wall clock's: hosts' clocks differ.
+    pub fn start_at(now: Time) -> Self {
+        Self { origin: now, ..Self::start() }
+    }
+
     /// Starts `offset_ns` off the wall clock's time, running `drift_ppm` millionths too fast.
     #[cfg(madsim)]
     pub fn start_askew(offset_ns: i64, drift_ppm: i32) -> Self {

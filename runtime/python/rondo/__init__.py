@@ -30,6 +30,7 @@ from rondo._rondo import (
     delete_position,
     restore_position,
     save_position,
+    trace,
 )
 from rondo.errors import (
     AlreadyExists,
@@ -72,4 +73,5 @@ __all__ = [
     "delete_position",
     "restore_position",
     "save_position",
+    "trace",
 ]

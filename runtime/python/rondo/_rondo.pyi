@@ -1,8 +1,9 @@
 """The library behind `rondo`. Import its names from there, and from `rondo.tensors`."""
 
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Literal, TypedDict, final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import Self, Unpack
 
@@ -35,6 +36,7 @@ __all__ = [
     "restore_position",
     "save_position",
     "tobytes",
+    "trace",
     "zeros",
 ]
 
@@ -309,8 +311,21 @@ class _ExchangeSettings(_Bounds, total=False):
     scheduler_patience: float | None
     unix: bool | None
     shared_bytes: int | None
+    lookup_timeout: float | None
 
 @final
+# Of each process its name, how many nanoseconds its clock is ahead, how far that may be wrong, and how
+# long a question to it and the answer were on the way.
+_Clocks: TypeAlias = list[tuple[str, int | None, int | None, int | None]]
+
+def trace(
+    path: str | PathLike[str],
+    scheduler: str | None = None,
+    *,
+    timeout: float = 10.0,
+    passages_max: int = 4096,
+) -> _Clocks: ...
+
 class Exchange:
     """A worker or a server of an exchange. It takes part once it is made, which waits until all have come.
 
@@ -370,6 +385,7 @@ class Exchange:
     def get_all_handlers(self, handler: int) -> list[int]: ...
     def fetch_trace(self, handler: int) -> list[int]: ...
     def clock_offset(self, server: int) -> tuple[int, int] | None: ...
+    def trace(self, path: str | PathLike[str]) -> _Clocks: ...
     def get_batch(
         self,
         timeout: float | None = None,

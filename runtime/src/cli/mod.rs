@@ -32,6 +32,7 @@ mod status_coordination;
 mod status_tables;
 mod table;
 mod threads;
+mod trace;
 mod why;
 mod worker;
 
@@ -57,6 +58,7 @@ use read::ReadArgs;
 use relay::RelayArgs;
 use serve_args::ServeArgs;
 use status::StatusArgs;
+use trace::TraceArgs;
 use why::WhyArgs;
 use worker::WorkerArgs;
 
@@ -103,6 +105,13 @@ enum Command {
     /// Run a process of an exchange of tensors between workers and servers
     #[command(subcommand)]
     Exchange(ExchangeCommand),
+    /// Write what the processes of an exchange know of their latest requests, for Perfetto
+    ///
+    /// Asks all who take part, by way of their scheduler, and writes JSON of Chrome's trace event
+    /// format: who sent what when, how long it was on the way, and how long the server took. Clocks of
+    /// different hosts are made one, the scheduler's; how well that is known is shown, and is in the
+    /// file (otherData).
+    Trace(TraceArgs),
     /// Show what a running server does
     Status(StatusArgs),
     /// Say why a job is not moving: who is missing, since when, where, and who waits
@@ -142,6 +151,7 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Relay(args) }, _)) => relay::relay(&args),
         Ok((Cli { command: Command::Worker(args) }, _)) => worker::worker(&args),
         Ok((Cli { command: Command::Exchange(command) }, _)) => exchange::exchange(&command),
+        Ok((Cli { command: Command::Trace(args) }, _)) => trace::trace(&args),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),

@@ -16,7 +16,8 @@ use rondo_core::time::Time;
 use rondo_proto::convert::exchange::FrameHead;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::link::{Place, Transport};
+use super::link::names::LookUps;
+use super::link::{Names, Place, Transport};
 use super::links::{LinkId, Links, News, WAKER};
 use crate::clock::Clock;
 use crate::tensor::Region;
@@ -58,7 +59,7 @@ struct Core<S> {
     state: Mutex<State<S>>,
     /// Somebody may see to the links.
     free: Condvar,
-    waker: Waker,
+    waker: Arc<Waker>,
     clock: Clock,
     spin: Duration,
 }
@@ -87,13 +88,16 @@ impl<S: Station> Engine<S> {
     pub(super) fn start(
         transports: Vec<Arc<dyn Transport>>,
         links_max: usize,
+        (names, lookup_timeout): (Arc<dyn Names>, Duration),
         clock: Clock,
         spin: Duration,
         station: impl FnOnce(&mut Links) -> io::Result<S>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), WAKER)?;
-        let mut links = Links::new(poll.registry().try_clone()?, transports, links_max);
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let look_ups = LookUps::new(names, lookup_timeout, Arc::clone(&waker));
+        let registry = poll.registry().try_clone()?;
+        let mut links = Links::new(registry, transports, links_max, look_ups);
         let station = station(&mut links)?;
         let state = State {
             station,
@@ -233,7 +237,8 @@ impl<S: Station> Core<S> {
         }
         let due = state.station.deadline();
         let until_due = due.map(|due| Duration::from_nanos(due.since(now).as_nanos()));
-        let timeout = [until_due, at_most].into_iter().flatten().min();
+        let names_due = state.links.names_due();
+        let timeout = [until_due, at_most, names_due].into_iter().flatten().min();
         let is_short = timeout == Some(Duration::ZERO);
         state.sleeps_until =
             timeout.filter(|_| !is_short).map(|timeout| now.after(super::span(timeout)));
@@ -266,6 +271,8 @@ impl<S: Station> Core<S> {
             }
         }
         events.clear();
+        links.see_to_names();
+        settle(station, links, now);
         if station.deadline().is_some_and(|due| due <= now) {
             station.tick(now, links);
         }

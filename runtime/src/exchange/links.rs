@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 
+use super::link::names::LookUps;
 use super::link::{Frame, Link, Listener, Placer, Transport};
 use crate::tensor::Region;
 
@@ -30,6 +32,9 @@ pub(super) struct Links {
     transports: Vec<Arc<dyn Transport>>,
     doors: Vec<Box<dyn Listener>>,
     all: BTreeMap<LinkId, Entry>,
+    look_ups: LookUps<LinkId>,
+    /// Links that will be when their names are found, and by what.
+    named: BTreeMap<LinkId, Arc<dyn Transport>>,
     next: usize,
     links_max: usize,
     /// Links with frames that leave with the next ones.
@@ -61,10 +66,11 @@ impl Links {
         registry: Registry,
         transports: Vec<Arc<dyn Transport>>,
         links_max: usize,
+        look_ups: LookUps<LinkId>,
     ) -> Self {
         let (doors, all, news) = (Vec::new(), BTreeMap::new(), VecDeque::new());
-        let later = BTreeSet::new();
-        Self { registry, transports, doors, all, next: 0, links_max, later, news }
+        let (later, named) = (BTreeSet::new(), BTreeMap::new());
+        Self { registry, transports, doors, all, look_ups, named, next: 0, links_max, later, news }
     }
 
     /// Listens by each transport; the addresses by which others come.
@@ -92,8 +98,15 @@ impl Links {
             let Some((scheme, at)) = address.split_once("://") else { continue };
             let transport = self.transports.iter().find(|it| it.scheme() == scheme);
             let Some(transport) = transport.filter(|it| it.reaches(from, to)) else { continue };
-            match transport.connect(at) {
-                Ok(link) => return self.add(link, false),
+            let begun = match transport.name_in(at) {
+                Some(name) => {
+                    let transport = Arc::clone(transport);
+                    self.look_up(name, transport)
+                }
+                None => transport.connect(at).and_then(|link| self.add(link, false)),
+            };
+            match begun {
+                Ok(link) => return Ok(link),
                 Err(error) => {
                     last = Some(io::Error::new(error.kind(), format!("{address}: {error}")))
                 }
@@ -108,20 +121,55 @@ impl Links {
         }))
     }
 
-    fn add(&mut self, mut link: Box<dyn Link>, is_open: bool) -> io::Result<LinkId> {
-        if self.all.len() >= self.links_max {
-            let max = self.links_max;
+    /// A link that will be when a name is found.
+    fn look_up(&mut self, name: &str, transport: Arc<dyn Transport>) -> io::Result<LinkId> {
+        let id = self.room()?;
+        self.look_ups.begin(id, name)?;
+        self.named.insert(id, transport);
+        Ok(id)
+    }
+
+    /// Connects to those whose names were found.
+    pub(super) fn see_to_names(&mut self) {
+        while let Some((id, found)) = self.look_ups.next() {
+            let Some(transport) = self.named.remove(&id) else { continue };
+            let link = found.and_then(|address| transport.connect(&address.to_string()));
+            if let Err(error) = link.and_then(|link| self.insert(id, link, false)) {
+                self.news.push_back((id, News::Closed(error)));
+            }
+        }
+    }
+
+    /// How long until a name has been looked up for too long.
+    pub(super) fn names_due(&self) -> Option<Duration> {
+        self.look_ups.due()
+    }
+
+    fn add(&mut self, link: Box<dyn Link>, is_open: bool) -> io::Result<LinkId> {
+        let id = self.room()?;
+        self.insert(id, link, is_open)?;
+        Ok(id)
+    }
+
+    /// The number of another link, if there may be one.
+    fn room(&mut self) -> io::Result<LinkId> {
+        let max = self.links_max;
+        if self.all.len().saturating_add(self.look_ups.len()) >= max {
             return Err(io::Error::other(format!("there are {max} links, the bound")));
         }
         let id = LinkId(self.next);
+        self.next = self.next.saturating_add(1);
+        Ok(id)
+    }
+
+    fn insert(&mut self, id: LinkId, mut link: Box<dyn Link>, is_open: bool) -> io::Result<()> {
         self.registry.register(
             link.source(),
             Token(id.0),
             Interest::READABLE | Interest::WRITABLE,
         )?;
-        self.next = self.next.saturating_add(1);
         self.all.insert(id, Entry { link, is_open, is_closing: false });
-        Ok(id)
+        Ok(())
     }
 
     /// Sends a frame; what cannot leave now leaves when there is room. Nothing happens if the link is no
@@ -166,6 +214,11 @@ impl Links {
 
     /// Closes a link when all that was sent has left. [`News::Closed`] comes of it.
     pub(super) fn close(&mut self, id: LinkId) {
+        if self.named.remove(&id).is_some() {
+            self.look_ups.give_up(id);
+            let why = io::Error::other("it was closed here");
+            self.news.push_back((id, News::Closed(why)));
+        }
         if let Some(entry) = self.all.get_mut(&id) {
             entry.is_closing = true;
             if entry.is_open {

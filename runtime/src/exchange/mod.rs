@@ -9,6 +9,7 @@ mod error;
 mod link;
 mod links;
 mod process;
+mod recording;
 mod scheduler;
 mod server_calls;
 mod server_side;
@@ -29,7 +30,10 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time;
 
 pub use self::error::Error;
-pub use self::link::{Frame, Link, Listener, Place, Placer, SharedMemory, Tcp, Transport, Unix};
+pub use self::link::{
+    Frame, Link, Listener, Names, Place, Placer, SharedMemory, SystemNames, Tcp, Transport, Unix,
+};
+pub use self::recording::{Bounds as RecordingBounds, Recorded, Recording};
 pub use self::scheduler::Scheduler;
 pub use self::settings::{Settings, Ways};
 
@@ -191,7 +195,8 @@ fn engine(
     process: impl FnOnce(&mut Links) -> std::io::Result<Process>,
 ) -> Result<Engine<Process>, Error> {
     let links_max = usize::try_from(settings.config.processes_max).unwrap_or(usize::MAX);
-    let started = Engine::start(transports, links_max, clock, settings.spin, process);
+    let names = (Arc::clone(&settings.names), settings.lookup_timeout);
+    let started = Engine::start(transports, links_max, names, clock, settings.spin, process);
     started.map_err(|error| {
         let (host, port) = (&settings.host, settings.port);
         let text = format!("cannot listen on {host}:{port}: {error}");

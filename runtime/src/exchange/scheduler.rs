@@ -17,7 +17,7 @@ use rondo_core::time::Time;
 use rondo_proto::convert::exchange::{FrameHead, FrameLimits, decode_to_scheduler};
 
 use super::engine::{Engine, Station};
-use super::link::{Place, Tcp};
+use super::link::{Place, SystemNames, Tcp};
 use super::links::{LinkId, Links};
 use super::speech::to_member;
 use super::{interrupted, span};
@@ -61,6 +61,8 @@ impl Scheduler {
             vec![Arc::new(Tcp { limits })],
             // Processes that connect again have two for a while.
             links_max.saturating_mul(2),
+            // It connects to nobody.
+            (Arc::new(SystemNames), Duration::ZERO),
             Clock::start(),
             Duration::ZERO,
             |links| {

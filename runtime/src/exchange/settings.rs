@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::engine::Engine;
 use super::error::Error;
-use super::link::{SharedMemory, Tcp, Transport, Unix};
+use super::link::{Names, SharedMemory, SystemNames, Tcp, Transport, Unix};
 use super::process::Process;
 use super::{engine, span};
 use crate::clock::Clock;
@@ -45,6 +45,12 @@ pub struct Settings {
     pub join_timeout: Option<Duration>,
     /// How long the scheduler may be away until calls that need it fail; `None` for ever.
     pub scheduler_patience: Option<Duration>,
+    /// Who knows the addresses of hosts.
+    pub names: Arc<dyn Names>,
+    /// How long the address of a host may be looked up.
+    pub lookup_timeout: Duration,
+    /// Its clock, which stamps count. Those of one exchange need not agree.
+    pub clock: Clock,
 }
 
 /// Ways between processes. TCP is always there; processes of one host prefer the others.
@@ -77,6 +83,9 @@ impl Settings {
             spin: Duration::ZERO,
             join_timeout: None,
             scheduler_patience: Some(Duration::from_secs(60)),
+            names: Arc::new(SystemNames),
+            lookup_timeout: Duration::from_secs(5),
+            clock: Clock::start(),
         }
     }
 
@@ -100,7 +109,7 @@ impl Settings {
         }
         transports.push(Arc::new(Tcp { limits }));
         let mut refused = None;
-        let clock = Clock::start();
+        let clock = self.clock;
         let started = engine(self, transports, clock, |links| {
             let addresses = match self.role {
                 Role::Server => links.listen(&self.host, self.port)?,

@@ -11,5 +11,7 @@
 mod bed;
 mod hanging;
 mod losing;
+mod names;
 mod refusals;
 mod rounds;
+mod tracing;

@@ -9,6 +9,7 @@ use rondo_core::exchange::message::Scope;
 use rondo_core::exchange::{Mask, MembershipVersion};
 
 use super::settings::settings;
+use super::trace::begun;
 use crate::error::{invalid, peer_lost, raised, seconds, unfit};
 use crate::waiting::Opened;
 
@@ -104,7 +105,9 @@ impl Exchange {
     ) -> PyResult<Self> {
         let settings = self::settings(py, role, scheduler, settings)?;
         let inner = waiting(py, |goes_on| Inner::start(settings, goes_on))?;
-        Ok(Self { inner: Mutex::new(Some(Arc::new(inner))), opened: Opened::here() })
+        let inner = Arc::new(inner);
+        begun(&inner);
+        Ok(Self { inner: Mutex::new(Some(inner)), opened: Opened::here() })
     }
 
     /// Its rank among those of its role.

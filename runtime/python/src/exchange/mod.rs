@@ -4,6 +4,7 @@ mod interface;
 mod scheduler;
 mod server;
 mod settings;
+mod trace;
 mod unit;
 mod worker;
 
@@ -13,5 +14,6 @@ use pyo3::prelude::*;
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<interface::Exchange>()?;
     module.add_class::<scheduler::ExchangeScheduler>()?;
-    module.add_class::<unit::Unit>()
+    module.add_class::<unit::Unit>()?;
+    trace::add_to(module)
 }

@@ -11,7 +11,7 @@ use crate::error::{invalid, seconds};
 
 /// The keywords of a process, beside the bounds.
 const KEYWORDS: &str = "workers, servers, group, rank, host, port, spin, join_timeout, \
-                        scheduler_patience, unix, shared_bytes";
+                        scheduler_patience, lookup_timeout, unix, shared_bytes";
 /// The bounds.
 const BOUNDS: &str = "policy, policy_timeout, bootstrap_timeout, heartbeat_interval, heartbeat_timeout, \
                       reconnect_grace, tensors_max, request_bytes_max, handlers_max, traces_max, \
@@ -48,6 +48,7 @@ pub(super) fn settings(
             "spin" => settings.spin = span()?,
             "join_timeout" => settings.join_timeout = Some(span()?),
             "scheduler_patience" => settings.scheduler_patience = Some(span()?),
+            "lookup_timeout" => settings.lookup_timeout = span()?,
             "unix" => settings.ways.unix = value.extract()?,
             "shared_bytes" => settings.ways.shared_bytes = value.extract()?,
             _ => bounds.set_item(keyword, value)?,

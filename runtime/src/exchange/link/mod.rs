@@ -5,6 +5,7 @@
 //! is to decide is not theirs.
 
 mod inbox;
+pub(super) mod names;
 mod outbox;
 mod shared;
 mod sockets;
@@ -21,6 +22,7 @@ use rondo_proto::convert::exchange::FrameHead;
 
 use crate::tensor::Region;
 
+pub use names::{Names, SystemNames};
 pub use shared::SharedMemory;
 pub use sockets::{Tcp, Unix};
 
@@ -117,6 +119,12 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// When it cannot.
     fn listen(&self, host: &str, port: u16) -> io::Result<Box<dyn Listener>>;
+
+    /// The `host:port` in an address without its scheme, if its name must be looked up first: then it is
+    /// connected to with what was found.
+    fn name_in<'a>(&self, _address: &'a str) -> Option<&'a str> {
+        None
+    }
 
     /// Connects to an address without its scheme. It may not be connected when this returns: then sending
     /// waits, and fails if it never will be.

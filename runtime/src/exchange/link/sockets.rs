@@ -1,7 +1,7 @@
 //! Links over sockets: TCP between hosts, Unix sockets on one.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use mio::event::Source;
@@ -9,6 +9,7 @@ use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use rondo_proto::convert::exchange::FrameLimits;
 use socket2::{SockRef, TcpKeepalive};
 
+use super::names::{Names, SystemNames};
 use super::stream::{Stream, StreamLink};
 use super::{Link, Listener, Transport};
 
@@ -47,14 +48,21 @@ impl Transport for Tcp {
     }
 
     fn listen(&self, host: &str, port: u16) -> io::Result<Box<dyn Listener>> {
-        let listener = TcpListener::bind(resolve(&format!("{host}:{port}"))?)?;
+        let listener = TcpListener::bind(SystemNames.look_up(&format!("{host}:{port}"))?)?;
         let port = listener.local_addr()?.port();
         let address = format!("tcp://{host}:{port}");
         Ok(Box::new(TcpDoor { listener, limits: self.limits, address }))
     }
 
+    fn name_in<'a>(&self, address: &'a str) -> Option<&'a str> {
+        address.parse::<SocketAddr>().is_err().then_some(address)
+    }
+
     fn connect(&self, address: &str) -> io::Result<Box<dyn Link>> {
-        self.link(TcpStream::connect(resolve(address)?)?, address)
+        let found = address.parse().map_err(|error| {
+            io::Error::new(ErrorKind::AddrNotAvailable, format!("{address}: {error}"))
+        })?;
+        self.link(TcpStream::connect(found)?, address)
     }
 }
 
@@ -179,10 +187,4 @@ fn one<T>(accepted: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn resolve(address: &str) -> io::Result<SocketAddr> {
-    address.to_socket_addrs()?.next().ok_or_else(|| {
-        io::Error::new(ErrorKind::AddrNotAvailable, format!("{address} is no address"))
-    })
 }
