@@ -15,24 +15,30 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fserver_lib import _environment, _memory
+from fserver_lib._flags import SimpleNotify, map_pinned_tensor, seq_add_one, wait_flag, write_flag
 from rondo import Exchange, ExchangeScheduler, FailedPrecondition, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "SimpleNotify",
     "barrier",
     "fetch_trace",
     "get_all_handlers",
     "get_batch",
     "get_nanosecond",
     "init",
+    "map_pinned_tensor",
     "push_pull",
     "register_recv_buffer",
     "respond",
     "respond_vec",
+    "seq_add_one",
     "stop",
     "wait",
+    "wait_flag",
+    "write_flag",
 ]
 
 

@@ -313,7 +313,6 @@ class _ExchangeSettings(_Bounds, total=False):
     shared_bytes: int | None
     lookup_timeout: float | None
 
-@final
 # Of each process its name, how many nanoseconds its clock is ahead, how far that may be wrong, and how
 # long a question to it and the answer were on the way.
 _Clocks: TypeAlias = list[tuple[str, int | None, int | None, int | None]]
@@ -326,6 +325,7 @@ def trace(
     passages_max: int = 4096,
 ) -> _Clocks: ...
 
+@final
 class Exchange:
     """A worker or a server of an exchange. It takes part once it is made, which waits until all have come.
 

@@ -43,6 +43,16 @@ def worker(f, rank, servers, full, zeros, mean):
     keys = [7 | rank << 16]
     f.wait(f.push_pull([full(2 + rank, 1.0)], keys, pulls, [9] * servers), 60000)
     assert all(mean(pull) == 4.0 for pull in pulls)
+    # Pushes that ask for nothing, answered late with nothing.
+    for _ in range(2):
+        f.wait(f.push_pull([full(1, 1.0)] * 2, [20 + rank, 40 + rank], [], []), 60000)
+    # The stream waits for the answer.
+    notify = f.SimpleNotify()
+    notify.init()
+    pulls = [zeros(3) for _ in range(servers)]
+    notify.stream_wait_event(f.push_pull([full(3, 2.0)], [60 + rank], pulls, [9] * servers))
+    notify.wait_event_done()
+    assert all(mean(pull) == 3.0 for pull in pulls)
 
 
 def server(f, rank, workers, full, zeros, mean):
@@ -58,6 +68,15 @@ def server(f, rank, workers, full, zeros, mean):
     batch = f.get_batch()
     answer = full(2 + workers, 4.0)
     f.respond_vec(answer, [tensors[0] for _, tensors, _ in batch], [handler for handler, _, _ in batch])
+    first, second = f.get_batch(), f.get_batch()
+    for handler, _, _ in [*first, *second]:
+        f.respond([], handler)
+    notify = f.SimpleNotify()
+    notify.init()
+    notify.block_now_stream_and_get_batch()
+    notify.block_now_stream()
+    for handler, (two,), _ in notify.get_future_batch_data():
+        f.respond([two + 1], handler)
 
 
 def main():

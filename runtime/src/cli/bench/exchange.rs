@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::super::exit::Failure;
 use super::exchange_figures;
+use super::exchange_gloo::Gloo;
 use super::exchange_peer::{Found, Way};
 use super::output::Output;
 use super::read::rate;
@@ -36,6 +38,11 @@ pub(in crate::cli) struct ExchangeArgs {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
 
+    /// A Python that has torch, of which two processes send and receive as many bytes by
+    /// torch.distributed with gloo [default: not compared]
+    #[arg(long, value_name = "PYTHON")]
+    gloo: Option<PathBuf>,
+
     /// Form of the figures
     #[arg(long, short, value_name = "FORM", default_value = "table")]
     output: Output,
@@ -52,7 +59,11 @@ pub(super) struct Rounds {
     pub(super) small_shared_us: Vec<(f64, f64)>,
     /// 4 KiB there and back over a bare connection.
     pub(super) small_bare_us: Vec<(f64, f64)>,
+    /// 4 KiB there and back by gloo.
+    pub(super) small_gloo_us: Vec<(f64, f64)>,
     /// The same of 1 MiB.
+    pub(super) medium_gloo_us: Vec<(f64, f64)>,
+    /// 1 MiB pushed and pulled.
     pub(super) medium_us: Vec<(f64, f64)>,
     /// 1 MiB there and back over a bare connection.
     pub(super) medium_bare_us: Vec<(f64, f64)>,
@@ -83,14 +94,17 @@ struct Case {
 /// Measures, and prints what was found.
 pub(super) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
     let mut rounds = Rounds::default();
+    let folder = tempfile::tempdir().map_err(other)?;
+    let gloo = args.gloo.as_ref().map(|python| Gloo::start(python, folder.path()));
+    let mut gloo = gloo.transpose()?;
     for _ in 0..args.rounds {
-        rounds.add(args)?;
+        rounds.add(args, gloo.as_mut())?;
     }
     args.output.print_rounds(&rounds, exchange_figures::table)
 }
 
 impl Rounds {
-    fn add(&mut self, args: &ExchangeArgs) -> Result<(), Failure> {
+    fn add(&mut self, args: &ExchangeArgs, gloo: Option<&mut Gloo>) -> Result<(), Failure> {
         const SMALL: usize = 4 << 10;
         const MEDIUM: usize = 1 << 20;
         let (small, medium) = (args.small, args.small / 10);
@@ -110,6 +124,10 @@ impl Rounds {
         let larger = Case { push_bytes: MEDIUM, pull_bytes: MEDIUM, count: medium, ..one };
         self.medium_us.push(larger.spread()?);
         self.medium_bare_us.push(there_and_back(MEDIUM, medium).map_err(other)?);
+        if let Some(gloo) = gloo {
+            self.small_gloo_us.push(gloo.there_and_back(SMALL, small)?);
+            self.medium_gloo_us.push(gloo.there_and_back(MEDIUM, medium)?);
+        }
         let large = Case {
             way: Way::Shm,
             push_bytes: 16 << 20,

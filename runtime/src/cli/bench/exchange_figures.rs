@@ -23,8 +23,20 @@ pub(super) fn table(rounds: &Rounds) -> String {
     time("  pushed and pulled, over TCP", &rounds.small_us, bare);
     time("  the same, spinning", &rounds.small_spinning_us, bare);
     time("  the same, through shared memory's socket", &rounds.small_shared_us, bare);
+    let gloo = Some(rounds.small_gloo_us.as_slice()).filter(|it| !it.is_empty());
+    if gloo.is_some() {
+        time("4 KiB there and back by gloo", &rounds.small_gloo_us, None);
+        time("  pushed and pulled, over TCP, beside gloo", &rounds.small_us, gloo);
+        time("  the same, spinning", &rounds.small_spinning_us, gloo);
+        time("  the same, through shared memory's socket", &rounds.small_shared_us, gloo);
+    }
     time("1 MiB there and back over bare TCP", &rounds.medium_bare_us, None);
     time("  pushed and pulled, over TCP", &rounds.medium_us, Some(&rounds.medium_bare_us));
+    if gloo.is_some() {
+        let gloo = Some(rounds.medium_gloo_us.as_slice());
+        time("1 MiB there and back by gloo", &rounds.medium_gloo_us, None);
+        time("  pushed and pulled, over TCP, beside gloo", &rounds.medium_us, gloo);
+    }
     let mut rate = |what: &str, rates: &[f64], beside: Option<&[f64]>| {
         let middle_rate = middle(rates);
         let ratio = beside.map_or(String::new(), |it| format!("{:.2}x", middle_rate / middle(it)));

@@ -9,6 +9,7 @@ mod dispatcher;
 mod etcd;
 mod exchange;
 mod exchange_figures;
+mod exchange_gloo;
 mod exchange_peer;
 mod figures;
 mod graph;

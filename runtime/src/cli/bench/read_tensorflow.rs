@@ -18,7 +18,13 @@ impl TensorFlow {
     /// When there is no such Python, or it has no TensorFlow.
     pub(super) fn start(python: &Path, files: &[PathBuf], folder: &Path) -> Result<Self, Failure> {
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        Python::start(python, ("read_tensorflow.py", PROGRAM), folder, &files).map(Self)
+        Python::start(
+            python,
+            ("read_tensorflow.py", PROGRAM, "tensorflow-cpu==2.21.0"),
+            folder,
+            &files,
+        )
+        .map(Self)
     }
 
     /// Reads all files once, in batches of so many records, 0 for one by one; answers with records

@@ -20,7 +20,13 @@ impl TensorFlow {
     /// When there is no such Python, or it has no TensorFlow.
     pub(super) fn start(python: &Path, folder: &Path) -> Result<Self, Failure> {
         let arguments = [IN_FLIGHT.to_string(), LARGE_BYTES.to_string()];
-        Python::start(python, ("rendezvous_tensorflow.py", PROGRAM), folder, &arguments).map(Self)
+        Python::start(
+            python,
+            ("rendezvous_tensorflow.py", PROGRAM, "tensorflow-cpu==2.21.0"),
+            folder,
+            &arguments,
+        )
+        .map(Self)
     }
 
     /// Has one receive so many large tensors of the other: bytes a second.
