@@ -23,8 +23,8 @@ def _check_host(function: str, **tensors: Any) -> None:
     for name, tensor in tensors.items():
         if getattr(tensor, "is_cuda", False):
             raise Unimplemented(
-                f"{function}: {name} is on {tensor.device}, and flags on a GPU are not there: it takes tensors "
-                "of the host; wait() waits on a GPU, too"
+                f"{function}: {name} is on {tensor.device}, and flags on a GPU are not there: it takes "
+                "tensors of the host; wait() waits on a GPU, too"
             )
 
 

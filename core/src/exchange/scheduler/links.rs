@@ -99,16 +99,11 @@ impl Scheduler {
                 self.parked.remove(&peer);
                 self.say_left(connection, out);
             }
-            (ToScheduler::Traces { number, page }, Standing::Seated(_)) => {
-                self.pass_on(now, connection, number, page, out);
-            }
-            (ToScheduler::Observe, Standing::New) => self.observe(connection, out),
-            (ToScheduler::AskTraces(ask), Standing::Observing)
-                if self.ask_traces(now, connection, ask, out) => {}
             (_, Standing::Left) => {}
             (message, _) => {
-                let status = refusal::out_of_turn(&message, standing);
-                self.expel(now, connection, status, out);
+                if let Err(status) = self.of_observers(now, connection, standing, message, out) {
+                    self.expel(now, connection, status, out);
+                }
             }
         }
     }

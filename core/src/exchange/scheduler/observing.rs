@@ -10,7 +10,7 @@ use super::report::Phase;
 use super::seat::{Peer, Seat};
 use super::types::Effect;
 use crate::exchange::ids::TraceNumber;
-use crate::exchange::message::{AskTraces, ToMember};
+use crate::exchange::message::{AskTraces, ToMember, ToScheduler};
 use crate::exchange::passage::{Page, Traces};
 use crate::ids::ConnectionId;
 use crate::status::Status;
@@ -37,8 +37,32 @@ pub(super) struct Observers {
 }
 
 impl Scheduler {
+    /// What those say who look on, and what they are answered by processes; why anything else is out of
+    /// turn.
+    pub(super) fn of_observers(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        standing: Standing,
+        message: ToScheduler,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), Status> {
+        let refused = refusal::out_of_turn(&message, standing);
+        match (message, standing) {
+            (ToScheduler::Traces { number, page }, Standing::Seated(_)) => {
+                self.pass_on(now, connection, number, page, out);
+            }
+            (ToScheduler::Observe, Standing::New) => self.observe(connection, out),
+            (ToScheduler::AskTraces(ask), Standing::Observing) => {
+                return self.ask_traces(now, connection, ask, out).then_some(()).ok_or(refused);
+            }
+            _ => return Err(refused),
+        }
+        Ok(())
+    }
+
     /// Somebody wants to look on.
-    pub(super) fn observe(&mut self, connection: ConnectionId, out: &mut Vec<Effect>) {
+    fn observe(&mut self, connection: ConnectionId, out: &mut Vec<Effect>) {
         let max = self.settings.config.observers_max;
         if self.observers.all.len() >= max {
             return self.refuse(connection, refusal::too_many_observers(max), out);
@@ -55,7 +79,7 @@ impl Scheduler {
     }
 
     /// Who looks on wants traces of a process. Whether it may ask now: one question at a time.
-    pub(super) fn ask_traces(
+    fn ask_traces(
         &mut self,
         now: Time,
         connection: ConnectionId,
@@ -80,7 +104,7 @@ impl Scheduler {
     }
 
     /// A process answers. Nobody may want to know any more.
-    pub(super) fn pass_on(
+    fn pass_on(
         &mut self,
         now: Time,
         member: ConnectionId,
