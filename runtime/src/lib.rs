@@ -4,6 +4,8 @@
 
 pub mod agent;
 #[cfg(not(madsim))]
+mod arena;
+#[cfg(not(madsim))]
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -18,7 +20,8 @@ pub mod rendezvous;
 pub mod serve;
 pub mod service;
 pub mod store;
-pub mod tensor;
 pub mod transport;
 mod watching;
 pub mod worker;
+
+pub use rondo_tensor as tensor;

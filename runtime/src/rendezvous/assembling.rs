@@ -134,7 +134,7 @@ fn broken(what: String) -> Status {
 #[cfg(not(madsim))]
 mod tests {
     use super::*;
-    use crate::tensor::{ALIGNMENT, TensorBuffer};
+    use crate::tensor::{ALIGNMENT, HostBuffer};
     use rondo_core::element::{Dtype, Shape, Tensor};
     use rondo_proto::convert::{ReceivedTensor, decode_received_tensor, encode_received_tensor};
 
@@ -169,7 +169,7 @@ mod tests {
             assert!(partial.is_whole());
             let found = decode_received_tensor(&partial.finish(), 0).unwrap();
             assert!(found == expected, "pieces of {length}");
-            let is_aligned = TensorBuffer::of(&found.tensor).is_aligned_to(ALIGNMENT);
+            let is_aligned = HostBuffer::of(&found.tensor).is_aligned_to(ALIGNMENT);
             assert!(is_aligned || length < 20, "pieces of {length}: its head came in several");
         }
     }

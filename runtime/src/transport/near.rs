@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use rondo_proto::convert::{BulkLent, BulkNear};
 use rondo_proto::pieces::Pieces;
 
-use crate::tensor::arena::{Borrowed, Lent, Progress};
+use crate::arena::{Borrowed, Lent, Progress};
 use crate::tensor::{ALIGNMENT, Region};
 
 /// Memory of one connection, in bytes, of which only that is there which has been used.

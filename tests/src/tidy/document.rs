@@ -5,7 +5,8 @@ use super::source::{Kind, Source, Token};
 use super::tree::Text;
 
 const DOCUMENT: &str = "docs/architecture.md";
-const ROOMS: [&str; 5] = ["core", "proto", "runtime", "runtime/data", "runtime/python"];
+const ROOMS: [&str; 6] =
+    ["core", "proto", "runtime", "runtime/data", "runtime/python", "runtime/tensor"];
 
 /// Checks the document against the crates' roots.
 pub(super) fn check(texts: &[Text]) -> Vec<Violation> {

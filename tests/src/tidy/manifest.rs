@@ -4,23 +4,25 @@ use super::Violation;
 use super::tree::Manifest;
 
 /// A crate of the house and the crates of the house it may depend on.
-const DIRECTIONS: [(&str, &[&str]); 9] = [
+const DIRECTIONS: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("proto", &["rondo-core"]),
-    ("runtime", &["rondo-core", "rondo-proto", "rondo-data"]),
+    ("runtime", &["rondo-core", "rondo-proto", "rondo-data", "rondo-tensor"]),
     ("runtime/data", &["rondo-core", "rondo-proto"]),
     ("runtime/python", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
-    ("runtime/torch", &["rondo-core"]),
+    ("runtime/tensor", &["rondo-core"]),
+    ("runtime/torch", &["rondo-core", "rondo-tensor"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
     ("tests", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
     ("fuzz", &["rondo-core", "rondo-data", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
-const HOUSE: [&str; 9] = [
+const HOUSE: [&str; 10] = [
     "rondo-core",
     "rondo-proto",
     "rondo-data",
     "rondo-python",
+    "rondo-tensor",
     "rondo-torch",
     "rondo",
     "rondo-sim",

@@ -1,7 +1,7 @@
 //! Tensors pass from worker to worker as they are.
 
 use rondo::rendezvous::Args;
-use rondo::tensor::{ALIGNMENT, TensorBuffer};
+use rondo::tensor::{ALIGNMENT, HostBuffer};
 use rondo_core::element::Tensor;
 use rondo_proto::convert::dead_tensor;
 
@@ -64,7 +64,7 @@ async fn long_ones_both_ways_at_once_into_aligned_memory() {
         let value = in_time(receive).await.unwrap().value;
         assert!(value.tensor == tensor);
         assert_eq!(value.bytes, BYTES as u64);
-        assert!(TensorBuffer::of(&value.tensor).is_aligned_to(ALIGNMENT));
+        assert!(HostBuffer::of(&value.tensor).is_aligned_to(ALIGNMENT));
     };
     tokio::join!(there(&workers.0, &workers.1, (0, 1)), there(&workers.1, &workers.0, (1, 0)),);
     workers.0.is_empty().await;
@@ -82,7 +82,7 @@ async fn within_a_worker_nothing_is_copied() {
     step.send(&own, sent, tensor.clone(), false).unwrap();
     let delivery = in_time(step.recv(&own, received, None)).await.unwrap();
     assert_eq!((delivery.sent, delivery.received), (sent, received));
-    let lies = |tensor: &Tensor| TensorBuffer::of(tensor).bytes().as_ptr();
+    let lies = |tensor: &Tensor| HostBuffer::of(tensor).bytes().as_ptr();
     assert_eq!(lies(&delivery.value.tensor), lies(&tensor));
     step.send(&own, sent, dead_tensor(), true).unwrap();
     assert!(in_time(worker.manager.recv_local(STEP, &own, None)).await.unwrap().value.is_dead);

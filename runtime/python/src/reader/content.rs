@@ -6,7 +6,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use rondo::tensor::TensorBuffer;
+use rondo::tensor::HostBuffer;
 use rondo_core::element::{Dtype, Tensor, Values};
 use rondo_core::exchange::ScalarType;
 use rondo_core::status::{Code, Status};
@@ -142,7 +142,7 @@ fn number<'py>(py: Python<'py>, tensor: &Tensor, bytes: &Bytes) -> PyResult<Boun
 impl HostTensor {
     /// A tensor that was read, where its values lie if they are aligned there.
     pub(super) fn of_read(py: Python<'_>, tensor: &Tensor) -> PyResult<Self> {
-        let buffer = TensorBuffer::of(tensor).aligned_for(tensor.dtype());
+        let buffer = HostBuffer::of(tensor).aligned_for(tensor.dtype());
         let shape =
             tensor.shape().sizes().iter().map(|size| i64::try_from(*size).unwrap_or(i64::MAX));
         let shape: Vec<i64> = shape.collect();

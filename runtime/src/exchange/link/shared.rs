@@ -19,8 +19,8 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::sockets::UnixDoor;
 use super::{Frame, Link, Listener, Place, Placer, Transport};
+use crate::arena::{Borrowed, Lent};
 use crate::tensor::Region;
-use crate::tensor::arena::{Borrowed, Lent};
 
 /// The shortest body that goes through shared memory, in bytes.
 const SHARED_BYTES_MIN: u64 = 32 << 10;

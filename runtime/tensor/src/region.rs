@@ -171,7 +171,7 @@ impl Owned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::ALIGNMENT;
+    use crate::ALIGNMENT;
 
     #[test]
     fn memory_of_its_own_is_aligned_and_shared_by_its_clones() {

@@ -11,11 +11,11 @@ pub const ALIGNMENT: usize = 64;
 
 /// Bytes of a tensor in the host's memory. A clone shares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TensorBuffer {
+pub struct HostBuffer {
     bytes: Bytes,
 }
 
-impl TensorBuffer {
+impl HostBuffer {
     /// The values of a tensor where they lie; for strings, all their bytes one after the other.
     pub fn of(tensor: &Tensor) -> Self {
         match tensor.values() {
@@ -57,7 +57,7 @@ impl TensorBuffer {
     }
 }
 
-impl From<Bytes> for TensorBuffer {
+impl From<Bytes> for HostBuffer {
     fn from(bytes: Bytes) -> Self {
         Self { bytes }
     }
@@ -238,11 +238,11 @@ mod tests {
 
     #[test]
     fn values_are_copied_only_if_they_lie_wrong() {
-        let message = TensorBuffer::copy_of(&[7; 41]).bytes().clone();
+        let message = HostBuffer::copy_of(&[7; 41]).bytes().clone();
         let at = |from: usize| {
             let shape = Shape::list(4).unwrap();
             let values = message.slice(from..from + 32);
-            TensorBuffer::of(&Tensor::fixed(Dtype::Double, shape, values).unwrap())
+            HostBuffer::of(&Tensor::fixed(Dtype::Double, shape, values).unwrap())
         };
         let right = at(8).aligned_for(Dtype::Double);
         assert_eq!(right.bytes().as_ptr(), message[8..].as_ptr());
@@ -255,6 +255,6 @@ mod tests {
             wrong.clone().aligned_for(Dtype::Uint8).bytes().as_ptr(),
             wrong.bytes().as_ptr()
         );
-        assert!(TensorBuffer::default().aligned_for(Dtype::Complex128).bytes().is_empty());
+        assert!(HostBuffer::default().aligned_for(Dtype::Complex128).bytes().is_empty());
     }
 }

@@ -12,7 +12,7 @@ use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
 };
 
-use super::{ALIGNMENT, Region};
+use crate::tensor::{ALIGNMENT, Region};
 
 /// What a mark says: the other end has not come to the piece.
 const UNREAD: u32 = 1;

@@ -1,0 +1,92 @@
+//! Memory that passes between processes of one host on the device.
+
+use rondo_tensor::cuda::{CudaError, Named, Ordinal, Uuid};
+
+use super::double::{Hardware, uuid};
+use super::{counted, pageable};
+
+const GPU: Ordinal = Ordinal(0);
+const LENGTH: usize = 10_000;
+
+#[test]
+fn a_process_copies_from_anothers_memory_without_the_host() {
+    let hardware = Hardware::new(2, 1 << 30);
+    let (sends, receives) = (hardware.process(&[1], 1 << 20), hardware.process(&[0, 1], 1 << 20));
+    let whole = sends.allocate(GPU, 3 * LENGTH).unwrap();
+    let from = whole.part(LENGTH, LENGTH).unwrap();
+    from.fill(pageable(&counted(LENGTH, 1))).unwrap();
+    from.wait().unwrap();
+    let named = Named::from_bytes(&from.name().unwrap().to_bytes()).unwrap();
+    assert_eq!((named.device, named.offset, named.length), (uuid(1), LENGTH as u64, LENGTH as u64));
+    // Once on the same device, once on another.
+    for device in [Ordinal(1), Ordinal(0)] {
+        let to = receives.allocate(device, LENGTH).unwrap();
+        let before = hardware.counts();
+        to.fill_from(&named).unwrap();
+        let after = hardware.counts();
+        assert_eq!(
+            (after.up, after.down, after.across),
+            (before.up, before.down, before.across + 1)
+        );
+        let seen = hardware.seen_by(hardware.stream(), to.pointer(), LENGTH);
+        assert_eq!(seen, counted(LENGTH, 1), "done when the call returns");
+    }
+    drop(receives);
+    drop((whole, from, sends));
+    hardware.assert_sound();
+    hardware.assert_empty();
+}
+
+#[test]
+fn a_device_that_is_not_seen_is_refused_and_so_is_what_is_not_there() {
+    let hardware = Hardware::new(2, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0, 1], 1 << 20), hardware.process(&[0], 1 << 20));
+    let to = receives.allocate(GPU, LENGTH).unwrap();
+    let unseen = sends.allocate(Ordinal(1), LENGTH).unwrap();
+    let refused = to.fill_from(&unseen.name().unwrap()).unwrap_err();
+    assert_eq!(refused, CudaError::NotSeen { device: uuid(1) });
+    let seen = sends.allocate(GPU, LENGTH).unwrap();
+    let named = Named { offset: 1, ..seen.name().unwrap() };
+    let refused = to.fill_from(&named).unwrap_err();
+    let bytes = LENGTH as u64;
+    assert_eq!(refused, CudaError::NotThere { offset: 1, length: bytes, bytes });
+    let far = Named { offset: u64::MAX, ..named };
+    assert!(matches!(to.fill_from(&far), Err(CudaError::NotThere { .. })));
+    // The driver opens no memory of the same process.
+    let own = receives.allocate(GPU, LENGTH).unwrap();
+    assert!(matches!(to.fill_from(&own.name().unwrap()), Err(CudaError::Call { .. })));
+    hardware.assert_sound();
+}
+
+#[test]
+fn few_allocations_are_open_at_once() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0], 1 << 20), hardware.process(&[0], 1 << 20));
+    let to = receives.allocate(GPU, 8).unwrap();
+    let all: Vec<_> = (0..100).map(|_| sends.allocate(GPU, 8).unwrap()).collect();
+    for (seed, memory) in all.iter().enumerate() {
+        memory.fill(pageable(&counted(8, seed))).unwrap();
+        memory.wait().unwrap();
+        to.fill_from(&memory.name().unwrap()).unwrap();
+        assert_eq!(to.to_host().unwrap().to_vec(), counted(8, seed));
+    }
+    drop(receives);
+    hardware.assert_sound();
+}
+
+#[test]
+fn names_are_as_long_as_they_say() {
+    let named = Named {
+        device: Uuid([1; 16]),
+        handle: rondo_tensor::cuda::IpcHandle([2; 64]),
+        offset: 3,
+        length: u64::MAX,
+    };
+    let bytes = named.to_bytes();
+    assert_eq!(bytes.len(), Named::BYTES);
+    assert_eq!(Named::from_bytes(&bytes), Some(named));
+    for length in 0..Named::BYTES {
+        assert_eq!(Named::from_bytes(&bytes[..length]), None);
+    }
+    assert_eq!(Named::from_bytes(&[bytes, vec![0]].concat()), None);
+}

@@ -1,0 +1,79 @@
+//! Pinned memory: bounded, used again, never while a copy needs it.
+
+use rondo_core::status::{Code, Status};
+use rondo_tensor::cuda::{CudaError, Ordinal};
+
+use super::double::Hardware;
+use super::{counted, pageable};
+
+const GPU: Ordinal = Ordinal(0);
+const BLOCK: usize = 64 << 10;
+
+#[test]
+fn pinned_memory_is_used_again() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 16 * BLOCK);
+    let memory = cuda.allocate(GPU, BLOCK).unwrap();
+    for seed in 0..100 {
+        memory.fill(pageable(&counted(BLOCK, seed))).unwrap();
+        assert_eq!(memory.to_host().unwrap().to_vec(), counted(BLOCK, seed));
+    }
+    assert!(hardware.counts().pins <= 4, "{:?}", hardware.counts());
+    assert_eq!(hardware.counts().up, 100);
+    hardware.assert_sound();
+}
+
+#[test]
+fn there_is_no_more_than_the_bound_which_the_error_names() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 4 * BLOCK);
+    let held: Vec<_> = (0..4).map(|_| cuda.stage(GPU, BLOCK).unwrap()).collect();
+    let refused = cuda.stage(GPU, 1).unwrap_err();
+    assert_eq!(refused, CudaError::NoStaging { bytes: 1, used: 4 * BLOCK, max: 4 * BLOCK });
+    let status = Status::from(refused);
+    assert_eq!(status.code, Code::ResourceExhausted);
+    assert!(status.message.contains("262144 (staging_bytes_max)"), "{status}");
+    drop(held);
+    // What nobody uses makes room for what is longer.
+    assert_eq!(cuda.stage(GPU, 4 * BLOCK).unwrap().len(), 4 * BLOCK);
+    assert_eq!(cuda.staging_bytes(), (4 * BLOCK, 0));
+    assert!(cuda.stage(GPU, 4 * BLOCK + 1).is_err());
+    assert!(cuda.stage(GPU, usize::MAX).is_err());
+    hardware.assert_sound();
+}
+
+#[test]
+fn who_finds_none_left_waits_for_copies_and_not_for_ever() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 2 * BLOCK);
+    let memories: Vec<_> = (0..50).map(|_| cuda.allocate(GPU, BLOCK).unwrap()).collect();
+    for (seed, memory) in memories.iter().enumerate() {
+        memory.fill(pageable(&counted(BLOCK, seed))).unwrap();
+        let (pinned, used) = cuda.staging_bytes();
+        assert!(pinned <= 2 * BLOCK && used <= pinned);
+    }
+    for (seed, memory) in memories.iter().enumerate() {
+        memory.wait().unwrap();
+        let seen = hardware.seen_by(hardware.stream(), memory.pointer(), BLOCK);
+        assert_eq!(seen, counted(BLOCK, seed));
+    }
+    hardware.assert_sound();
+}
+
+#[test]
+fn nobody_gets_what_a_copy_still_reads() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 8 * BLOCK);
+    let memory = cuda.allocate(GPU, BLOCK).unwrap();
+    let staged = cuda.stage(GPU, BLOCK).unwrap();
+    let place = staged.as_ptr();
+    staged.write(0, &counted(BLOCK, 1));
+    memory.fill(staged).unwrap();
+    let next = cuda.stage(GPU, BLOCK).unwrap();
+    assert_ne!(next.as_ptr(), place);
+    next.write(0, &counted(BLOCK, 2));
+    memory.wait().unwrap();
+    assert_eq!(cuda.stage(GPU, BLOCK).unwrap().as_ptr(), place, "the copy is over");
+    assert_eq!(memory.to_host().unwrap().to_vec(), counted(BLOCK, 1));
+    hardware.assert_sound();
+}
