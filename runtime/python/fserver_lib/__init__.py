@@ -6,7 +6,8 @@ peer's death is a `rondo.PeerLost` within seconds, what is wrong with a tensor i
 nothing is overwritten that is still read, and nothing grows for ever. Every error is a `RuntimeError`.
 `rondo.Exchange` has what StepMesh lacks: deadlines, batches without the dead, rows by offset, membership.
 
-Tensors are torch's where the program has imported torch, else NumPy's. Those on a GPU go through host memory.
+Tensors are torch's where the program has imported torch, else NumPy's. Those on a GPU are copied
+through pinned memory, or, between processes of one host that see the device, on it.
 """
 
 from __future__ import annotations
@@ -49,10 +50,6 @@ class _Process:
         self.settings = settings
         self.scheduler: ExchangeScheduler | None = None
         self.exchange: Exchange | None = None
-        # Pull tensors on a GPU, and where their answers land, by handler.
-        self.landing: dict[int, list[tuple[Any, Any]]] = {}
-        # Registered buffers on a GPU, by worker and key.
-        self.slots: dict[tuple[int, int], Any] = {}
         if settings.role == "scheduler":
             self.scheduler = ExchangeScheduler(
                 settings.root_host,
@@ -75,6 +72,7 @@ class _Process:
             host=settings.host,
             port=settings.port,
             spin=settings.spin,
+            cuda=settings.device is not None,
             **settings.bounds,
         )
 
@@ -154,22 +152,17 @@ def push_pull(
     Their memory is to be let alone until `wait` returns. With `need_event`, tensors on a GPU are sent as the
     current stream leaves them; without, as they are.
     """
-    process, exchange = _this(), _exchange()
-    pushes = [_memory.sent(tensor, need_event) for tensor in push_tensors]
-    pulls = [_memory.landing(tensor) for tensor in pull_tensors]
-    handler = exchange.push_pull(pushes, list(push_keys), pulls, list(pull_keys))
-    landing = [pair for pair in zip(pull_tensors, pulls) if pair[0] is not pair[1]]
-    if landing:
-        process.landing[handler] = landing
-    return handler
+    return _exchange().push_pull(
+        list(push_tensors), list(push_keys), list(pull_tensors), list(pull_keys), ordered=need_event
+    )
 
 
 def wait(handler: int, timeout_ms: int = 10000) -> None:
-    """Waits until a request is complete, `timeout_ms` from when it was made; after that it goes on."""
-    process = _this()
+    """Waits until a request is complete, `timeout_ms` from when it was made; after that it goes on.
+
+    What is pulled onto a GPU is there for the stream that was the current one when the request was made.
+    """
     _exchange().wait(handler, timeout_ms / 1000, since_request=True)
-    for tensor, landed in process.landing.pop(handler, ()):
-        tensor.copy_(landed)
 
 
 def get_all_handlers(handler: int) -> list[int]:
@@ -194,16 +187,14 @@ def get_batch() -> list[tuple[int, list[Any], list[int]]]:
     process = _this()
     batch = []
     for unit in _exchange().get_batch():
-        slots = [process.slots.get((unit.worker, key)) for key in unit.keys]
-        pairs = zip(unit.tensors, slots)
-        tensors = [_memory.received(tensor, slot, process.settings.device) for tensor, slot in pairs]
+        tensors = [_memory.received(tensor, process.settings.device) for tensor in unit.tensors]
         batch.append((unit.handler, tensors, unit.keys))
     return batch
 
 
 def respond(tensors: Sequence[Any], handler: int, need_event: bool = False) -> None:
     """Answers a unit: one tensor for each that it pulls."""
-    _exchange().respond(handler, [_memory.sent(tensor, need_event) for tensor in tensors])
+    _exchange().respond(handler, list(tensors), ordered=need_event)
 
 
 def respond_vec(ret_buffer: Any, tensors_vec: Sequence[Any], handler_vec: Sequence[int]) -> None:
@@ -216,14 +207,9 @@ def respond_vec(ret_buffer: Any, tensors_vec: Sequence[Any], handler_vec: Sequen
             f"tensors_vec are {len(tensors_vec)} and handler_vec {len(handler_vec)}: each has the other"
         )
     rows = [(handler, 0, tensor.shape[0]) for handler, tensor in zip(handler_vec, tensors_vec)]
-    _exchange().respond_rows(_memory.sent(ret_buffer, True), rows)
+    _exchange().respond_rows(ret_buffer, rows)
 
 
 def register_recv_buffer(tensor: Any, worker_ranks: Sequence[int], push_keys: Sequence[int]) -> None:
     """Has pushes land in this tensor, cut into as many equal parts as workers and keys are named."""
-    process, ranks, keys = _this(), list(worker_ranks), list(push_keys)
-    landing = _memory.landing(tensor)
-    _exchange().register_recv_buffer(landing, ranks, keys)
-    if landing is not tensor:
-        for place, part in zip(zip(ranks, keys), _memory.parts(tensor, len(keys))):
-            process.slots[place] = part
+    _exchange().register_recv_buffer(tensor, list(worker_ranks), list(push_keys))

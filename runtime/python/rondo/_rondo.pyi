@@ -16,6 +16,7 @@ from rondo.errors import Code, PeerLost, RondoError
 __all__ = [
     "Agent",
     "Changes",
+    "CudaTensor",
     "Element",
     "Exchange",
     "ExchangeScheduler",
@@ -312,6 +313,8 @@ class _ExchangeSettings(_Bounds, total=False):
     unix: bool | None
     shared_bytes: int | None
     lookup_timeout: float | None
+    cuda: bool | None
+    staging_bytes: int | None
 
 # Of each process its name, how many nanoseconds its clock is ahead, how far that may be wrong, and how
 # long a question to it and the answer were on the way.
@@ -334,6 +337,8 @@ class Exchange:
     - `host`, `port`: where a server listens. `unix`, `shared_bytes`: ways between processes of one host.
     - `spin`: seconds to look for what is waited for before sleeping. `join_timeout`, `scheduler_patience`:
       seconds until all have come, and until the scheduler is back; for ever, unless they are given.
+    - `cuda`: tensors may be on GPUs, which the NVIDIA driver sees; copies go through `staging_bytes` of
+      pinned memory at most.
     - `policy`: what becomes of requests that need a server that is lost. The others are bounds, and spans
       in seconds.
 
@@ -370,6 +375,8 @@ class Exchange:
         push_keys: Sequence[int],
         pull_tensors: Sequence[object],
         pull_keys: Sequence[int],
+        *,
+        ordered: bool = True,
     ) -> int: ...
     def push_pull(
         self,
@@ -377,6 +384,8 @@ class Exchange:
         push_keys: Sequence[int],
         pull_tensors: Sequence[object],
         pull_keys: Sequence[int],
+        *,
+        ordered: bool = True,
     ) -> int: ...
     def wait(
         self, handler: int, timeout: float | None = None, *, since_request: bool = False
@@ -392,7 +401,9 @@ class Exchange:
         *,
         partial: Literal["never", "at_deadline", "up_members_only"] = "never",
     ) -> list[Unit]: ...
-    def respond(self, unit: int, tensors: Sequence[object]) -> None: ...
+    def respond(
+        self, unit: int, tensors: Sequence[object], *, ordered: bool = True
+    ) -> None: ...
     def respond_rows(self, buffer: object, rows: Sequence[tuple[int, int, int]]) -> None: ...
     def release(self, unit: int) -> None: ...
     def register_recv_buffer(
@@ -440,7 +451,7 @@ class Unit:
     @property
     def worker(self) -> int: ...
     @property
-    def tensors(self) -> list[HostTensor]: ...
+    def tensors(self) -> list[HostTensor | CudaTensor]: ...
     @property
     def keys(self) -> list[int]: ...
     @property
@@ -472,6 +483,32 @@ class HostTensor:
         self,
         *,
         stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+@final
+class CudaTensor:
+    """A tensor in a receive buffer on a GPU, which torch and whoever knows DLPack see where it lies."""
+
+    @property
+    def pointer(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def device(self) -> str: ...
+    def numpy(self) -> numpy.ndarray[Any, Any]: ...
+    def torch(self) -> torch.Tensor: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,

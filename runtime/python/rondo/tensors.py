@@ -4,6 +4,6 @@
 Rondo's that NumPy and torch see without a copy.
 """
 
-from rondo._rondo import HostTensor, TensorInfo, describe, describe_all, tobytes, zeros
+from rondo._rondo import CudaTensor, HostTensor, TensorInfo, describe, describe_all, tobytes, zeros
 
-__all__ = ["HostTensor", "TensorInfo", "describe", "describe_all", "tobytes", "zeros"]
+__all__ = ["CudaTensor", "HostTensor", "TensorInfo", "describe", "describe_all", "tobytes", "zeros"]

@@ -20,7 +20,7 @@ use super::link::names::LookUps;
 use super::link::{Names, Place, Transport};
 use super::links::{LinkId, Links, News, WAKER};
 use crate::clock::Clock;
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
 
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 256;
@@ -40,7 +40,7 @@ pub(super) trait Station: Send + 'static {
     /// Where the tensors of a frame shall lie that begins with this header.
     fn place(&mut self, link: LinkId, head: FrameHead, header: &Bytes) -> io::Result<Vec<Place>>;
     /// The frame is there whose header came last.
-    fn arrived(&mut self, now: Time, link: LinkId, tensors: Vec<Region>, links: &mut Links);
+    fn arrived(&mut self, now: Time, link: LinkId, tensors: Vec<TensorBuffer>, links: &mut Links);
     /// A link is no more.
     fn closed(&mut self, now: Time, link: LinkId, why: &io::Error, links: &mut Links);
     /// Time has passed.

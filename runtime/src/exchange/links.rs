@@ -12,7 +12,8 @@ use mio::{Interest, Registry, Token};
 
 use super::link::names::LookUps;
 use super::link::{Frame, Link, Listener, Placer, Transport};
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
+use crate::tensor::cuda::Uuid;
 
 /// A link of this process, by a number that no other has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -253,6 +254,11 @@ impl Links {
         self.all.values().map(|entry| entry.link.descriptor()).collect()
     }
 
+    /// Whether the other end of a link takes tensors from the memory of this GPU by itself.
+    pub(super) fn sees(&self, id: LinkId, device: Uuid) -> bool {
+        self.all.get(&id).is_some_and(|entry| entry.link.sees(device))
+    }
+
     /// What a link is, for people.
     pub(super) fn describe(&self, id: LinkId) -> String {
         self.all.get(&id).map_or_else(|| "no link".into(), |entry| entry.link.describe())
@@ -304,7 +310,7 @@ impl Links {
     }
 
     /// Receives the next frame of a link, if it is whole.
-    pub(super) fn receive(&mut self, id: LinkId, placer: Placer<'_>) -> Option<Vec<Region>> {
+    pub(super) fn receive(&mut self, id: LinkId, placer: Placer<'_>) -> Option<Vec<TensorBuffer>> {
         let entry = self.all.get_mut(&id).filter(|entry| entry.is_open)?;
         match entry.link.receive(placer) {
             Ok(frame) => frame,

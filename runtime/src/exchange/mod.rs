@@ -4,6 +4,7 @@
 //! Calls block the thread that makes them, which reads the links itself while it waits: use them from
 //! threads, not from tasks.
 
+mod device;
 mod engine;
 mod error;
 mod link;
@@ -31,20 +32,23 @@ use rondo_core::time;
 
 pub use self::error::Error;
 pub use self::link::{
-    Frame, Link, Listener, Names, Place, Placer, SharedMemory, SystemNames, Tcp, Transport, Unix,
+    Frame, Link, Listener, Names, Place, Placer, SharedMemory, Sharing, SystemNames, Tcp,
+    Transport, Unix,
 };
 pub use self::recording::{Bounds as RecordingBounds, Recorded, Recording};
 pub use self::scheduler::Scheduler;
 pub use self::settings::{Settings, Ways};
 
+use self::device::Pulling;
 use self::engine::Engine;
 use self::links::Links;
 use self::process::Process;
 use crate::clock::Clock;
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
+use crate::tensor::cuda::Cuda;
 
 /// A tensor under its key, and its memory.
-pub type Tensor = rondo_core::exchange::message::Tensor<Region>;
+pub type Tensor = rondo_core::exchange::message::Tensor<TensorBuffer>;
 
 /// Asked now and then by a call that waits: whether it waits on.
 pub type GoesOn<'a> = &'a mut dyn FnMut() -> bool;
@@ -55,6 +59,8 @@ pub struct Exchange {
     engine: Engine<Process>,
     rank: InstanceRank,
     settings: Settings,
+    /// Memory of GPUs that requests pull into which nobody has waited for.
+    pulling: Pulling,
     /// Sockets of this process.
     _folder: tempfile::TempDir,
 }
@@ -72,7 +78,9 @@ impl Exchange {
             engine.with(|process, links, now| process.ask(now, Ask::Join { timeout }, links));
         let reply = engine.wait(|process| process.replies.remove(&call), goes_on);
         match reply.map_err(|_| interrupted())?? {
-            Reply::Joined { rank, .. } => Ok(Self { engine, rank, settings, _folder: folder }),
+            Reply::Joined { rank, .. } => {
+                Ok(Self { engine, rank, settings, pulling: Pulling::default(), _folder: folder })
+            }
             other => {
                 let text = format!("joining was answered with {other:?}: this is a bug in Rondo");
                 Err(Status::new(Code::Internal, text).into())
@@ -88,6 +96,11 @@ impl Exchange {
     /// Its role.
     pub const fn role(&self) -> Role {
         self.settings.role
+    }
+
+    /// The GPUs that it exchanges tensors from and to.
+    pub const fn cuda(&self) -> Option<&Cuda> {
+        self.settings.cuda.as_ref()
     }
 
     /// Nanoseconds of this process' clock, which the stamps of traces count too.

@@ -23,7 +23,8 @@ use super::server_side::ServerSide;
 use super::speech::to_scheduler;
 use super::worker_side::WorkerSide;
 use crate::clock::Clock;
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
+use crate::tensor::cuda::Uuid;
 
 /// Links of who has connected before this process knew its rank.
 const EARLY_MAX: usize = 1 << 16;
@@ -237,6 +238,15 @@ impl Process {
         }
     }
 
+    /// Whether everybody whom it exchanges tensors with takes them from the memory of this GPU by himself.
+    pub(super) fn is_seen(&self, device: Uuid, links: &Links) -> bool {
+        match &self.side {
+            Side::None => false,
+            Side::Worker(side) => side.is_seen(device, links),
+            Side::Server(side) => side.is_seen(device, links),
+        }
+    }
+
     /// What it is as a worker.
     pub(super) fn worker(&mut self) -> Option<&mut WorkerSide> {
         match &mut self.side {
@@ -307,7 +317,7 @@ impl Station for Process {
         }
     }
 
-    fn arrived(&mut self, now: Time, link: LinkId, tensors: Vec<Region>, links: &mut Links) {
+    fn arrived(&mut self, now: Time, link: LinkId, tensors: Vec<TensorBuffer>, links: &mut Links) {
         if let Some(way) = self.way.as_mut().filter(|way| way.link == link) {
             let connection = way.connection;
             if let Some(message) = way.coming.take() {

@@ -22,7 +22,7 @@ use super::links::{LinkId, Links};
 use super::speech::to_member;
 use super::{interrupted, span};
 use crate::clock::Clock;
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
 
 /// Knows who takes part in an exchange. Dropping it breaks its connections: processes go on for as long as
 /// they can do without.
@@ -197,7 +197,7 @@ impl Station for Desk {
         Ok(Vec::new())
     }
 
-    fn arrived(&mut self, now: Time, link: LinkId, _tensors: Vec<Region>, links: &mut Links) {
+    fn arrived(&mut self, now: Time, link: LinkId, _tensors: Vec<TensorBuffer>, links: &mut Links) {
         let Some(end) = self.links.get_mut(&link) else { return };
         let connection = end.connection;
         if let Some(message) = end.coming.take() {

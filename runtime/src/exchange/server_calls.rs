@@ -12,14 +12,14 @@ use super::links::Links;
 use super::process::Side;
 use super::server_side::ServerSide;
 use super::{Error, Exchange, GoesOn, span, speech};
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
 
 impl Exchange {
     /// Waits for one unit of each worker, and takes them, in the order of the workers' ranks.
     ///
     /// # Errors
     /// Who is lost, CANCELLED.
-    pub fn get_batch(&self, goes_on: GoesOn<'_>) -> Result<Vec<Unit<Region>>, Error> {
+    pub fn get_batch(&self, goes_on: GoesOn<'_>) -> Result<Vec<Unit<TensorBuffer>>, Error> {
         self.get_batch_within(None, Partial::Never, goes_on)
     }
 
@@ -33,13 +33,16 @@ impl Exchange {
         timeout: Option<Duration>,
         partial: Partial,
         goes_on: GoesOn<'_>,
-    ) -> Result<Vec<Unit<Region>>, Error> {
+    ) -> Result<Vec<Unit<TensorBuffer>>, Error> {
         let timeout = timeout.map(span);
         let call = self.with_server(|side, links, now, call| {
             side.step(now, server::Input::GetBatch { call, timeout, partial }, links);
             call
         })?;
-        Ok(self.answer(call, |process| process.server()?.batches.remove(&call), goes_on)??)
+        let batch =
+            self.answer(call, |process| process.server()?.batches.remove(&call), goes_on)??;
+        self.taken(&batch)?;
+        Ok(batch)
     }
 
     /// Answers a unit: one tensor for each that it pulls. Their memory is to be let alone until the worker
@@ -51,7 +54,7 @@ impl Exchange {
     pub fn respond(
         &self,
         unit: UnitHandler,
-        tensors: Vec<(TensorInfo, Region)>,
+        tensors: Vec<(TensorInfo, TensorBuffer)>,
     ) -> Result<(), Error> {
         self.respond_all(vec![Answering { unit, tensors }])
     }
@@ -60,7 +63,8 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`Exchange::respond`].
-    pub fn respond_all(&self, answers: Vec<Answering<Region>>) -> Result<(), Error> {
+    pub fn respond_all(&self, answers: Vec<Answering<TensorBuffer>>) -> Result<(), Error> {
+        let answers = self.to_answer(answers)?;
         self.done(|call| server::Input::Respond { call, answers })
     }
 
@@ -71,7 +75,7 @@ impl Exchange {
     /// As [`Exchange::respond`], and if the buffer has not so many rows.
     pub fn respond_rows(
         &self,
-        (info, buffer): (TensorInfo, Region),
+        (info, buffer): (TensorInfo, TensorBuffer),
         of: &[RowsOf],
     ) -> Result<(), Error> {
         let ranges = self.with_server(|side, _, _, _| side.machine.rows(&info, of))??;
@@ -102,19 +106,21 @@ impl Exchange {
     /// INVALID_ARGUMENT if it cannot be cut so or be written, FAILED_PRECONDITION for a slot in use.
     pub fn register_recv_buffer(
         &self,
-        buffer: Region,
+        buffer: impl Into<TensorBuffer>,
         workers: Vec<WorkerRank>,
         keys: Vec<Key>,
     ) -> Result<(), Error> {
+        let buffer = buffer.into();
         if !buffer.is_writable() {
             let text = format!("{buffer:?} cannot be a receive buffer");
             return Err(Status::new(Code::InvalidArgument, text).into());
         }
+        self.check_device(&buffer, "the receive buffer")?;
         let bytes = buffer.len() as u64;
         self.done(|call| server::Input::RegisterBuffer { call, buffer, bytes, workers, keys })
     }
 
-    fn done(&self, input: impl FnOnce(CallId) -> server::Input<Region>) -> Result<(), Error> {
+    fn done(&self, input: impl FnOnce(CallId) -> server::Input<TensorBuffer>) -> Result<(), Error> {
         let done = self.with_server(|side, links, now, call| {
             side.step(now, input(call), links);
             side.done.remove(&call)

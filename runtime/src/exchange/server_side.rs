@@ -18,11 +18,12 @@ use super::link::Place;
 use super::links::{LinkId, Links};
 use super::speech::{anywhere, length, to_worker};
 use crate::clock::Clock;
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
+use crate::tensor::cuda::Uuid;
 
 /// A server and its links.
 pub(super) struct ServerSide {
-    pub(super) machine: Server<Region>,
+    pub(super) machine: Server<TensorBuffer>,
     limits: FrameLimits,
     clock: Clock,
     links: BTreeMap<LinkId, End>,
@@ -31,8 +32,8 @@ pub(super) struct ServerSide {
     /// Whether what arrives now will be answered.
     is_answered_soon: bool,
     /// Kept for its memory.
-    effects: Vec<Effect<Region>>,
-    pub(super) batches: BTreeMap<CallId, Result<Vec<Unit<Region>>, Refusal>>,
+    effects: Vec<Effect<TensorBuffer>>,
+    pub(super) batches: BTreeMap<CallId, Result<Vec<Unit<TensorBuffer>>, Refusal>>,
     pub(super) done: BTreeMap<CallId, Result<(), Refusal>>,
 }
 
@@ -50,7 +51,11 @@ enum Coming {
 }
 
 impl ServerSide {
-    pub(super) const fn new(machine: Server<Region>, limits: FrameLimits, clock: Clock) -> Self {
+    pub(super) const fn new(
+        machine: Server<TensorBuffer>,
+        limits: FrameLimits,
+        clock: Clock,
+    ) -> Self {
         Self {
             machine,
             limits,
@@ -66,7 +71,7 @@ impl ServerSide {
     }
 
     /// Has the machine take an input, and carries out what it says.
-    pub(super) fn step(&mut self, now: Time, input: Input<Region>, links: &mut Links) {
+    pub(super) fn step(&mut self, now: Time, input: Input<TensorBuffer>, links: &mut Links) {
         let mut effects = std::mem::take(&mut self.effects);
         self.machine.step(now, input, &mut effects);
         for effect in effects.drain(..) {
@@ -75,7 +80,7 @@ impl ServerSide {
         self.effects = effects;
     }
 
-    fn perform(&mut self, effect: Effect<Region>, links: &mut Links) {
+    fn perform(&mut self, effect: Effect<TensorBuffer>, links: &mut Links) {
         match effect {
             Effect::Send { connection, message } => {
                 // Who waits for an answer need not be woken to hear that the pushes have arrived.
@@ -106,6 +111,11 @@ impl ServerSide {
         self.next = self.next.saturating_add(1);
         self.connections.insert(connection, link);
         self.links.insert(link, End { connection, coming: None });
+    }
+
+    /// Whether everybody it has a link to takes tensors from the memory of this GPU by himself.
+    pub(super) fn is_seen(&self, device: Uuid, links: &Links) -> bool {
+        !self.links.is_empty() && self.links.keys().all(|link| links.sees(*link, device))
     }
 
     pub(super) fn place(
@@ -142,7 +152,7 @@ impl ServerSide {
         &mut self,
         now: Time,
         link: LinkId,
-        tensors: Vec<Region>,
+        tensors: Vec<TensorBuffer>,
         links: &mut Links,
     ) {
         let Some(end) = self.links.get_mut(&link) else { return };
@@ -174,12 +184,12 @@ impl ServerSide {
 }
 
 /// The memory that the machine has chosen for a tensor of this length.
-fn chosen((place, length): (Chosen<Region>, usize)) -> io::Result<Place> {
+fn chosen((place, length): (Chosen<TensorBuffer>, usize)) -> io::Result<Place> {
     match place {
         Chosen::Allocate => Ok(Place::Anywhere(length)),
         Chosen::Slot { buffer, offset } => {
             let slot = usize::try_from(offset).ok().and_then(|offset| buffer.part(offset, length));
-            slot.map(Place::Into).ok_or_else(|| {
+            slot.map(Place::from).ok_or_else(|| {
                 io::Error::other(format!(
                     "a slot of {length} bytes at {offset} is not in {buffer:?}"
                 ))

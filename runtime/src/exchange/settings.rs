@@ -14,11 +14,12 @@ use tempfile::TempDir;
 
 use super::engine::Engine;
 use super::error::Error;
-use super::link::{Names, SharedMemory, SystemNames, Tcp, Transport, Unix};
+use super::link::{Names, SharedMemory, Sharing, SystemNames, Tcp, Transport, Unix};
 use super::process::Process;
 use super::{engine, span};
 use crate::clock::Clock;
 use crate::entropy::Entropy;
+use crate::tensor::cuda::Cuda;
 
 /// The settings of a process.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Settings {
     pub config: Config,
     /// Ways between processes.
     pub ways: Ways,
+    /// The GPUs that it exchanges tensors from and to; `None` for the host's memory alone.
+    pub cuda: Option<Cuda>,
     /// How long a call that waits looks for what it waits for before it sleeps.
     pub spin: Duration,
     /// How long to wait until all processes have come; `None` for as long as it takes.
@@ -80,6 +83,7 @@ impl Settings {
             port: 0,
             config: Config::default(),
             ways: Ways::default(),
+            cuda: None,
             spin: Duration::ZERO,
             join_timeout: None,
             scheduler_patience: Some(Duration::from_secs(60)),
@@ -102,7 +106,8 @@ impl Settings {
         let directory = folder.path().to_owned();
         if self.ways.shared_bytes > 0 {
             let bytes = self.ways.shared_bytes;
-            transports.push(Arc::new(SharedMemory { limits, directory: directory.clone(), bytes }));
+            let (directory, devices) = (directory.clone(), Sharing::of(self.cuda.clone()));
+            transports.push(Arc::new(SharedMemory { limits, directory, bytes, devices }));
         }
         if self.ways.unix {
             transports.push(Arc::new(Unix { limits, directory }));

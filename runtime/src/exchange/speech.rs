@@ -11,7 +11,7 @@ use rondo_proto::convert::exchange::{
 };
 
 use super::link::{Frame, Place};
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
 
 /// What is said to the scheduler, as a frame.
 pub(super) fn to_scheduler(message: &ToScheduler, limits: &FrameLimits) -> Option<Frame> {
@@ -25,7 +25,7 @@ pub(super) fn to_member(message: &ToMember, limits: &FrameLimits) -> Option<Fram
 
 /// What a worker says now, as a frame.
 pub(super) fn to_server(
-    mut message: ToServer<Region>,
+    mut message: ToServer<TensorBuffer>,
     limits: &FrameLimits,
     now: Time,
 ) -> Option<Frame> {
@@ -38,7 +38,7 @@ pub(super) fn to_server(
 
 /// What a server says now, as a frame.
 pub(super) fn to_worker(
-    mut message: ToWorker<Region>,
+    mut message: ToWorker<TensorBuffer>,
     limits: &FrameLimits,
     now: Time,
 ) -> Option<Frame> {
@@ -53,7 +53,7 @@ pub(super) fn to_worker(
 /// A frame; `None` for a message that is too long, which the machines do not make.
 fn framed(
     encode: impl FnOnce(&mut Vec<u8>) -> Result<FrameHead, Status>,
-    tensors: &[Tensor<Region>],
+    tensors: &[Tensor<TensorBuffer>],
 ) -> Option<Frame> {
     let mut header = Vec::new();
     if let Err(status) = encode(&mut header) {

@@ -45,20 +45,24 @@ impl Exchange {
             let text = format!("pull tensor under key {} cannot be written", fixed.key);
             return Err(Status::new(Code::InvalidArgument, text).into());
         }
-        self.with_worker(|side, links, now, call| {
-            let input = worker::Input::Exchange { call, pushes, pulls, ignores_rest };
-            side.step(now, input, links);
-            side.started.remove(&call)
-        })?
-        .unwrap_or(Err(Refusal::Stopped))
-        .map_err(Error::from)
+        let pushes = self.to_send(pushes, |push| (push.key, &mut push.payload))?;
+        let pulling = self.to_fill(&pulls)?;
+        let handler = self
+            .with_worker(|side, links, now, call| {
+                let input = worker::Input::Exchange { call, pushes, pulls, ignores_rest };
+                side.step(now, input, links);
+                side.started.remove(&call)
+            })?
+            .unwrap_or(Err(Refusal::Stopped))?;
+        self.pulling.begin(handler, pulling);
+        Ok(handler)
     }
 
     /// Waits until a request is complete; `None` for as long as it takes. Then it is known no more.
     ///
     /// # Errors
     /// NOT_FOUND for a handler that is none or was waited for, who is lost, DEADLINE_EXCEEDED (the
-    /// request goes on), CANCELLED.
+    /// request goes on), CANCELLED, and why what came does not get onto a GPU.
     pub fn wait(
         &self,
         handler: Handler,
@@ -71,7 +75,9 @@ impl Exchange {
             side.step(now, worker::Input::Wait { call, handler, timeout, since }, links);
             call
         })?;
-        Ok(self.answer(call, |process| process.worker()?.waited.remove(&call), goes_on)??)
+        let waited =
+            self.answer(call, |process| process.worker()?.waited.remove(&call), goes_on)?;
+        self.waited(handler, waited)
     }
 
     /// Nobody will wait for a request, and nothing more is written to where it pulls to once this returns.
@@ -81,7 +87,8 @@ impl Exchange {
     pub fn abandon(&self, handler: Handler) -> Result<(), Error> {
         self.with_worker(|side, links, now, _| {
             side.step(now, worker::Input::Abandon { handler }, links);
-        })
+        })?;
+        self.abandoned(handler)
     }
 
     /// All handlers of a request that nobody has waited for; of another one, it alone.

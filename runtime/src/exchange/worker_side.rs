@@ -18,11 +18,12 @@ use super::link::Place;
 use super::links::{LinkId, Links};
 use super::speech::{anywhere, to_server};
 use crate::clock::Clock;
-use crate::tensor::Region;
+use crate::tensor::TensorBuffer;
+use crate::tensor::cuda::Uuid;
 
 /// A worker and its links.
 pub(super) struct WorkerSide {
-    pub(super) machine: Worker<Region>,
+    pub(super) machine: Worker<TensorBuffer>,
     host: Arc<str>,
     limits: FrameLimits,
     clock: Clock,
@@ -30,8 +31,8 @@ pub(super) struct WorkerSide {
     connections: BTreeMap<ConnectionId, LinkId>,
     next: u64,
     /// Kept for its memory.
-    effects: Vec<Effect<Region>>,
-    inputs: VecDeque<Input<Region>>,
+    effects: Vec<Effect<TensorBuffer>>,
+    inputs: VecDeque<Input<TensorBuffer>>,
     pub(super) started: BTreeMap<CallId, Result<Handler, Refusal>>,
     pub(super) waited: BTreeMap<CallId, Result<Complete, Refusal>>,
 }
@@ -48,7 +49,7 @@ struct End {
 
 impl WorkerSide {
     pub(super) const fn new(
-        machine: Worker<Region>,
+        machine: Worker<TensorBuffer>,
         host: Arc<str>,
         limits: FrameLimits,
         clock: Clock,
@@ -69,7 +70,7 @@ impl WorkerSide {
     }
 
     /// Has the machine take an input, and carries out what it says.
-    pub(super) fn step(&mut self, now: Time, input: Input<Region>, links: &mut Links) {
+    pub(super) fn step(&mut self, now: Time, input: Input<TensorBuffer>, links: &mut Links) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
             let mut effects = std::mem::take(&mut self.effects);
@@ -81,7 +82,7 @@ impl WorkerSide {
         }
     }
 
-    fn perform(&mut self, effect: Effect<Region>, links: &mut Links) {
+    fn perform(&mut self, effect: Effect<TensorBuffer>, links: &mut Links) {
         match effect {
             Effect::Connect { server, incarnation, addresses, host } => {
                 match links.open(&addresses, &self.host, &host) {
@@ -126,6 +127,11 @@ impl WorkerSide {
         self.step(now, Input::Connected { server, incarnation, connection }, links);
     }
 
+    /// Whether everybody it has a link to takes tensors from the memory of this GPU by himself.
+    pub(super) fn is_seen(&self, device: Uuid, links: &Links) -> bool {
+        !self.links.is_empty() && self.links.keys().all(|link| links.sees(*link, device))
+    }
+
     pub(super) fn place(
         &mut self,
         link: LinkId,
@@ -138,7 +144,7 @@ impl WorkerSide {
         let places = match (&message, end.connection) {
             (ToWorker::Answer(answer), Some(connection)) => {
                 match self.machine.land(connection, answer.number, &answer.tensors) {
-                    Landing::At(regions) => regions.into_iter().map(Place::Into).collect(),
+                    Landing::At(buffers) => buffers.into_iter().map(Place::from).collect(),
                     Landing::Nowhere => anywhere(&answer.tensors),
                 }
             }
@@ -152,7 +158,7 @@ impl WorkerSide {
         &mut self,
         now: Time,
         link: LinkId,
-        tensors: Vec<Region>,
+        tensors: Vec<TensorBuffer>,
         links: &mut Links,
     ) {
         let Some(end) = self.links.get_mut(&link) else { return };
@@ -177,11 +183,21 @@ impl WorkerSide {
     }
 }
 
-/// Copies what did not come to where it belongs.
-fn fill(destination: &Region, source: &Region) {
-    if destination.as_ptr() != source.as_ptr() {
-        // SAFETY: it is what came over a link, which nobody else has.
-        destination.write(0, unsafe { source.bytes() });
+/// Copies what did not come to where it belongs. A GPU to which it does not get says so to who waits for it.
+fn fill(destination: &TensorBuffer, source: &TensorBuffer) {
+    let is_there = match (destination, source) {
+        (TensorBuffer::Host(to), TensorBuffer::Host(from)) => to.as_ptr() == from.as_ptr(),
+        (TensorBuffer::Cuda(to), TensorBuffer::Cuda(from)) => to.pointer() == from.pointer(),
+        _ => false,
+    };
+    if is_there {
+        return;
+    }
+    if let Err(error) = source.to_host().and_then(|region| destination.fill(region)) {
+        tracing::error!(%error, "an answer does not get to where it belongs");
+        if let TensorBuffer::Cuda(memory) = destination {
+            memory.fail(error);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo::exchange::{Error, Exchange, Scheduler, Settings, Tensor, Ways};
-use rondo::tensor::Region;
+use rondo::tensor::{Region, TensorBuffer};
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::{Config, InstanceRank, Key, Role, ScalarType, TensorInfo, scheduler};
 
@@ -86,12 +86,12 @@ pub(crate) fn at_once<R: Send>(
 /// A list of numbers as a tensor to push.
 pub(crate) fn numbers(key: u64, values: &[f32]) -> Tensor {
     let bytes: Bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Tensor { key: Key::new(key), info: list(values.len()), payload: Region::from(bytes) }
+    Tensor { key: Key::new(key), info: list(values.len()), payload: Region::from(bytes).into() }
 }
 
 /// Room for a list of numbers.
 pub(crate) fn room(key: u64, length: usize) -> Tensor {
-    Tensor { key: Key::new(key), info: list(length), payload: Region::allocate(4 * length) }
+    Tensor { key: Key::new(key), info: list(length), payload: Region::allocate(4 * length).into() }
 }
 
 /// A list of so many numbers.
@@ -100,7 +100,7 @@ pub(crate) fn list(length: usize) -> TensorInfo {
 }
 
 /// The numbers in memory.
-pub(crate) fn values(region: &Region) -> Vec<f32> {
-    let bytes = region.to_vec();
+pub(crate) fn values(buffer: &TensorBuffer) -> Vec<f32> {
+    let bytes = buffer.to_host().unwrap().to_vec();
     bytes.chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().unwrap())).collect()
 }

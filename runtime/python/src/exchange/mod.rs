@@ -6,6 +6,7 @@ mod server;
 mod settings;
 mod trace;
 mod unit;
+mod used;
 mod worker;
 
 use pyo3::prelude::*;

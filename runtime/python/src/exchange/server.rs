@@ -1,12 +1,14 @@
 //! What servers do.
 
 use pyo3::prelude::*;
-use rondo::tensor::Region;
+use rondo::tensor::TensorBuffer;
+use rondo::tensor::cuda::Cuda;
 use rondo_core::exchange::server::{Partial, RowsOf};
 use rondo_core::exchange::{Key, TensorInfo, UnitHandler, WorkerRank};
 
 use super::interface::{Exchange, at_once, waiting};
 use super::unit::Unit;
+use super::used::Use;
 use crate::error::{invalid, seconds};
 use crate::tensor::{Place, TensorView};
 
@@ -40,13 +42,21 @@ impl Exchange {
     }
 
     /// Answers a unit: one tensor for each that it pulls. Their memory is to be let alone until the worker
-    /// has the answer: its next request of the same keys says so.
-    fn respond(&self, py: Python<'_>, unit: u64, tensors: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// has the answer: its next request of the same keys says so. From a GPU they are sent after what is on
+    /// the current stream, or as they are if not ordered.
+    #[pyo3(signature = (unit, tensors, *, ordered = true))]
+    fn respond(
+        &self,
+        py: Python<'_>,
+        unit: u64,
+        tensors: &Bound<'_, PyAny>,
+        ordered: bool,
+    ) -> PyResult<()> {
         let inner = self.inner(py)?;
         let views = TensorView::take_all(tensors, "tensors")?;
         let taken = views.into_iter().enumerate().map(|(index, view)| {
             let place = Place { argument: "tensors", index: Some(index) };
-            Ok((view.info, view.host_region(py, place)?))
+            Ok((view.info, Use::Sent { ordered }.buffer(py, &view, place, inner.cuda())?))
         });
         let taken = taken.collect::<PyResult<Vec<_>>>()?;
         at_once(py, || inner.respond(UnitHandler::new(unit), taken))
@@ -60,7 +70,7 @@ impl Exchange {
         rows: Vec<(u64, u64, u64)>,
     ) -> PyResult<()> {
         let inner = self.inner(py)?;
-        let buffer = one(buffer, "buffer", false)?;
+        let buffer = one(buffer, "buffer", Use::Sent { ordered: true }, inner.cuda())?;
         let of = rows.into_iter().map(|(unit, first, rows)| {
             let unit = UnitHandler::new(unit);
             RowsOf { unit, first, rows }
@@ -85,7 +95,7 @@ impl Exchange {
         push_keys: Vec<u64>,
     ) -> PyResult<()> {
         let inner = self.inner(py)?;
-        let (_, region) = one(tensor, "tensor", true)?;
+        let (_, region) = one(tensor, "tensor", Use::Filled, inner.cuda())?;
         let workers = worker_ranks.into_iter().map(WorkerRank::new).collect();
         let keys = push_keys.into_iter().map(Key::new).collect();
         at_once(py, || inner.register_recv_buffer(region, workers, keys))
@@ -96,12 +106,10 @@ impl Exchange {
 fn one(
     tensor: &Bound<'_, PyAny>,
     argument: &str,
-    is_written: bool,
-) -> PyResult<(TensorInfo, Region)> {
+    used: Use,
+    cuda: Option<&Cuda>,
+) -> PyResult<(TensorInfo, TensorBuffer)> {
     let (py, place) = (tensor.py(), Place { argument, index: None });
     let view = TensorView::take(tensor, place)?;
-    if is_written {
-        view.check_writable(py, place)?;
-    }
-    Ok((view.info, view.host_region(py, place)?))
+    Ok((view.info, used.buffer(py, &view, place, cuda)?))
 }

@@ -3,15 +3,17 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rondo::exchange::Settings;
+use rondo::tensor::cuda::{Cuda, CudaSettings};
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::{Config, InstanceRank, Policy, Role};
+use rondo_core::status::Status;
 use rondo_core::time::Duration;
 
-use crate::error::{invalid, seconds};
+use crate::error::{invalid, raised, seconds};
 
 /// The keywords of a process, beside the bounds.
 const KEYWORDS: &str = "workers, servers, group, rank, host, port, spin, join_timeout, \
-                        scheduler_patience, lookup_timeout, unix, shared_bytes";
+                        scheduler_patience, lookup_timeout, unix, shared_bytes, cuda, staging_bytes";
 /// The bounds.
 const BOUNDS: &str = "policy, policy_timeout, bootstrap_timeout, heartbeat_interval, heartbeat_timeout, \
                       reconnect_grace, tensors_max, request_bytes_max, handlers_max, traces_max, \
@@ -35,6 +37,7 @@ pub(super) fn settings(
     let sizes = Sizes { workers: 1, servers: 1, group: 1 };
     let mut settings = Settings::new(role, sizes, scheduler);
     let bounds = PyDict::new(py);
+    let (mut uses_gpus, mut staging) = (false, CudaSettings::default());
     for (keyword, value) in keywords.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
         let name = keyword.cast::<PyString>()?.to_str()?.to_owned();
         let span = || seconds(py, &name, value.extract()?);
@@ -51,8 +54,14 @@ pub(super) fn settings(
             "lookup_timeout" => settings.lookup_timeout = span()?,
             "unix" => settings.ways.unix = value.extract()?,
             "shared_bytes" => settings.ways.shared_bytes = value.extract()?,
+            "cuda" => uses_gpus = value.extract()?,
+            "staging_bytes" => staging.staging_bytes_max = value.extract()?,
             _ => bounds.set_item(keyword, value)?,
         }
+    }
+    if uses_gpus {
+        let loaded = Cuda::load(staging).map_err(|error| raised(py, &Status::from(error)))?;
+        settings.cuda = Some(loaded);
     }
     settings.config = config(py, Some(&bounds))?;
     Ok(settings)

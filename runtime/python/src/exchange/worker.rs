@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 use rondo::exchange::Tensor;
+use rondo::tensor::cuda::Cuda;
 use rondo_core::exchange::worker::Since;
 use rondo_core::exchange::{Handler, Key, ServerRank};
 
 use super::interface::{Exchange, at_once, failed, waiting};
+use super::used::Use;
 use crate::error::{exception_of_lost, invalid, seconds};
 use crate::tensor::{Place, TensorView};
 
@@ -13,8 +15,9 @@ use crate::tensor::{Place, TensorView};
 impl Exchange {
     /// Pushes tensors to all servers, and pulls others from them: as many of each, those of server 0
     /// first. Their memory is to be let alone until the request is complete. Returns at once, with the
-    /// first of the request's handlers.
-    #[pyo3(signature = (push_tensors, push_keys, pull_tensors, pull_keys))]
+    /// first of the request's handlers. Tensors on GPUs are in the order of their current streams; those
+    /// pushed are sent as they are if not ordered.
+    #[pyo3(signature = (push_tensors, push_keys, pull_tensors, pull_keys, *, ordered = true))]
     fn exchange(
         &self,
         py: Python<'_>,
@@ -22,15 +25,16 @@ impl Exchange {
         push_keys: Vec<u64>,
         pull_tensors: &Bound<'_, PyAny>,
         pull_keys: Vec<u64>,
+        ordered: bool,
     ) -> PyResult<u64> {
         let inner = self.inner(py)?;
-        let pushes = tensors(push_tensors, "push", push_keys, false)?;
-        let pulls = tensors(pull_tensors, "pull", pull_keys, true)?;
+        let pushes = tensors(push_tensors, "push", push_keys, Use::Sent { ordered }, inner.cuda())?;
+        let pulls = tensors(pull_tensors, "pull", pull_keys, Use::Filled, inner.cuda())?;
         at_once(py, || inner.exchange(pushes, pulls)).map(|handler| handler.get())
     }
 
     /// As exchange(), but pull tensors beyond a whole number for each server are ignored, as StepMesh does.
-    #[pyo3(signature = (push_tensors, push_keys, pull_tensors, pull_keys))]
+    #[pyo3(signature = (push_tensors, push_keys, pull_tensors, pull_keys, *, ordered = true))]
     fn push_pull(
         &self,
         py: Python<'_>,
@@ -38,10 +42,11 @@ impl Exchange {
         push_keys: Vec<u64>,
         pull_tensors: &Bound<'_, PyAny>,
         pull_keys: Vec<u64>,
+        ordered: bool,
     ) -> PyResult<u64> {
         let inner = self.inner(py)?;
-        let pushes = tensors(push_tensors, "push", push_keys, false)?;
-        let pulls = tensors(pull_tensors, "pull", pull_keys, true)?;
+        let pushes = tensors(push_tensors, "push", push_keys, Use::Sent { ordered }, inner.cuda())?;
+        let pulls = tensors(pull_tensors, "pull", pull_keys, Use::Filled, inner.cuda())?;
         at_once(py, || inner.push_pull(pushes, pulls)).map(|handler| handler.get())
     }
 
@@ -97,7 +102,8 @@ fn tensors(
     list: &Bound<'_, PyAny>,
     what: &str,
     keys: Vec<u64>,
-    is_written: bool,
+    used: Use,
+    cuda: Option<&Cuda>,
 ) -> PyResult<Vec<Tensor>> {
     let (py, argument) = (list.py(), format!("{what}_tensors"));
     let views = TensorView::take_all(list, &argument)?;
@@ -109,10 +115,7 @@ fn tensors(
     }
     let taken = views.into_iter().zip(keys).enumerate().map(|(index, (view, key))| {
         let place = Place { argument: &argument, index: Some(index) };
-        if is_written {
-            view.check_writable(py, place)?;
-        }
-        let (info, payload) = (view.info, view.host_region(py, place)?);
+        let (info, payload) = (view.info, used.buffer(py, &view, place, cuda)?);
         Ok(Tensor { key: Key::new(key), info, payload })
     });
     taken.collect()

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
-use rondo::tensor::Region;
+use rondo::tensor::TensorBuffer;
 use rondo_core::exchange::ScalarType;
 
 use super::error::Place;
@@ -16,14 +16,15 @@ use super::view::{Device, Said};
 
 /// Host memory, in DLPack's numbers of devices.
 pub(super) const DEVICE_CPU: i32 = 1;
-const DEVICE_CUDA: i32 = 2;
+/// Memory of a CUDA device.
+pub(super) const DEVICE_CUDA: i32 = 2;
 /// Host memory that a CUDA device reads by itself.
 const DEVICE_CUDA_HOST: i32 = 3;
 /// The version of DLPack that is spoken: a newer major one is another layout.
 const VERSION: (u32, u32) = (1, 0);
 const FLAG_READ_ONLY: u64 = 1;
 /// CUDA's default stream, in the words of DLPack.
-const DEFAULT_STREAM: u64 = 1;
+pub(super) const DEFAULT_STREAM: u64 = 1;
 
 const BEFORE: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -170,7 +171,7 @@ struct Given<M> {
     shape: Vec<i64>,
     strides: Vec<i64>,
     /// Lives as long as somebody sees it.
-    _region: Region,
+    _buffer: TensorBuffer,
 }
 
 /// A kind of capsule.
@@ -210,14 +211,15 @@ impl Capsuled for ManagedVersioned {
 /// A capsule through which others see this memory, in the version that they speak.
 pub(super) fn capsule<'py>(
     py: Python<'py>,
-    region: &Region,
+    buffer: &TensorBuffer,
     (code, bits): (u8, u8),
     shape: &[i64],
     is_versioned: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (data, device) = place_of(buffer)?;
     let tensor = DlTensor {
-        data: region.as_ptr().cast_mut().cast(),
-        device: DlDevice { kind: DEVICE_CPU, number: 0 },
+        data,
+        device,
         dimensions: i32::try_from(shape.len()).unwrap_or(0),
         dtype: DlDataType { code, bits, lanes: 1 },
         shape: ptr::null_mut(),
@@ -227,22 +229,38 @@ pub(super) fn capsule<'py>(
     let context = ptr::null_mut();
     if !is_versioned {
         let managed = Managed { tensor, context, deleter: Some(delete) };
-        return give(py, managed, shape, region.clone());
+        return give(py, managed, shape, buffer.clone());
     }
-    let flags = if region.is_writable() { 0 } else { FLAG_READ_ONLY };
+    let flags = if buffer.is_writable() { 0 } else { FLAG_READ_ONLY };
     let ((major, minor), deleter) = (VERSION, Some(delete_versioned as _));
     let managed = ManagedVersioned { major, minor, context, deleter, flags, tensor };
-    give(py, managed, shape, region.clone())
+    give(py, managed, shape, buffer.clone())
+}
+
+/// Where memory begins, and what it is of.
+fn place_of(buffer: &TensorBuffer) -> PyResult<(*mut c_void, DlDevice)> {
+    match buffer {
+        TensorBuffer::Host(region) => {
+            let device = DlDevice { kind: DEVICE_CPU, number: 0 };
+            Ok((region.as_ptr().cast_mut().cast(), device))
+        }
+        TensorBuffer::Cuda(memory) => {
+            let (number, address) =
+                (i32::try_from(memory.device().0)?, usize::try_from(memory.pointer())?);
+            // Only the device reads there.
+            Ok((ptr::without_provenance_mut(address), DlDevice { kind: DEVICE_CUDA, number }))
+        }
+    }
 }
 
 fn give<'py, M: Capsuled>(
     py: Python<'py>,
     managed: M,
     shape: &[i64],
-    region: Region,
+    buffer: TensorBuffer,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (shape, strides) = (shape.to_vec(), strides_of(shape));
-    let given = Box::into_raw(Box::new(Given { managed, shape, strides, _region: region }));
+    let given = Box::into_raw(Box::new(Given { managed, shape, strides, _buffer: buffer }));
     // SAFETY: it was a box just now, and nobody else has it.
     let managed = unsafe {
         let (shape, strides) = ((*given).shape.as_mut_ptr(), (*given).strides.as_mut_ptr());

@@ -210,6 +210,6 @@ impl HostTensor {
         let known = formats::dlpack_of(dtype).ok_or_else(|| {
             pyo3::exceptions::PyBufferError::new_err(format!("DLPack has no values of {dtype}"))
         })?;
-        dlpack::capsule(py, &self.region, known, self.info.shape(), is_versioned)
+        dlpack::capsule(py, &self.region.clone().into(), known, self.info.shape(), is_versioned)
     }
 }

@@ -2,8 +2,10 @@
 //! they lie.
 //!
 //! [`TensorView`] is a tensor of somebody else: torch's, by the methods that every release has; NumPy's, by
-//! `__array_interface__`; anybody's, by DLPack. [`HostTensor`] is memory of ours that they may see.
+//! `__array_interface__`; anybody's, by DLPack. [`HostTensor`] is memory of ours that they may
+//! see, [`CudaTensor`] memory of a GPU in which something was received.
 
+mod cuda;
 mod dlpack;
 mod error;
 mod formats;
@@ -15,6 +17,7 @@ mod view;
 
 use pyo3::prelude::*;
 
+pub(crate) use self::cuda::CudaTensor;
 pub(crate) use self::error::Place;
 pub(crate) use self::host::HostTensor;
 pub(crate) use self::view::TensorView;
@@ -22,6 +25,7 @@ pub(crate) use self::view::TensorView;
 /// Adds its classes and functions.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<HostTensor>()?;
+    module.add_class::<CudaTensor>()?;
     module.add_class::<interface::TensorInfo>()?;
     module.add_function(wrap_pyfunction!(interface::describe, module)?)?;
     module.add_function(wrap_pyfunction!(interface::describe_all, module)?)?;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use rondo::tensor::Region;
+use rondo::tensor::cuda::{Cuda, CudaMemory, Ordinal, StreamHandle};
+use rondo::tensor::{Region, TensorBuffer};
 use rondo_core::exchange::{ScalarType, TensorInfo};
+use rondo_core::status::Status;
 
 use super::error::Place;
 use super::host::HostTensor;
 use super::{dlpack, numpy, torch};
+use crate::error::raised;
 
 /// Where a tensor's values lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,18 +117,41 @@ impl TensorView {
         Err(place.refused(py, format!("{info} is read-only, and is to be written to")))
     }
 
-    /// The memory, which is to be the host's.
+    /// The memory. Copies of what is on a GPU wait for the stream on which it is used, if they are `ordered`.
     ///
     /// # Errors
-    /// InvalidArgument when it is a device's.
-    pub(crate) fn host_region(&self, py: Python<'_>, place: Place<'_>) -> PyResult<Region> {
-        self.region(py).ok_or_else(|| {
-            let (info, device) = (Described(self.info.dtype(), self.info.shape()), self.device);
-            place.refused(
-                py,
-                format!("{info} is on {device}: give a copy of it in the host's memory"),
-            )
-        })
+    /// InvalidArgument when it is on a GPU and `cuda` is `None`, or there is no such GPU.
+    pub(crate) fn buffer(
+        &self,
+        py: Python<'_>,
+        place: Place<'_>,
+        cuda: Option<&Cuda>,
+        ordered: bool,
+    ) -> PyResult<TensorBuffer> {
+        if let Some(region) = self.region(py) {
+            return Ok(TensorBuffer::Host(region));
+        }
+        let (info, device) = (Described(self.info.dtype(), self.info.shape()), self.device);
+        let (Some(cuda), Device::Cuda(number)) = (cuda, device) else {
+            let what = format!(
+                "{info} is on {device}: give a copy of it in the host's memory, or cuda=True to Exchange"
+            );
+            return Err(place.refused(py, what));
+        };
+        let refused = |error| raised(py, &Status::from(error));
+        let length = usize::try_from(self.info.bytes())?;
+        let owner = Arc::new(self.owner.clone_ref(py));
+        let (ordinal, pointer) = (Ordinal(u32::try_from(number)?), self.pointer as u64);
+        // SAFETY: the owner, which is kept, says that so many bytes lie there, and whether they may be
+        // written to.
+        let memory = unsafe {
+            CudaMemory::from_raw(cuda, ordinal, pointer, length, self.is_writable, owner)
+        };
+        let memory = memory.map_err(refused)?;
+        match self.stream.filter(|_| ordered) {
+            Some(stream) => Ok(memory.after(StreamHandle(stream)).map_err(refused)?.into()),
+            None => Ok(memory.into()),
+        }
     }
 
     /// The memory, if it is the host's.

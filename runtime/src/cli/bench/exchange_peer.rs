@@ -118,7 +118,7 @@ fn serve(exchange: &Exchange, args: &PeerArgs) -> Result<(), Failure> {
         for unit in exchange.get_batch(&mut always).map_err(other)? {
             let tensors = match args.pull_bytes {
                 0 => Vec::new(),
-                _ => vec![(info, answer.clone())],
+                _ => vec![(info, answer.clone().into())],
             };
             exchange.respond(unit.handler, tensors).map_err(other)?;
         }
@@ -182,7 +182,7 @@ impl Slot {
             let payload = Region::allocate(bytes);
             // Pages that nobody has touched would be another memory.
             payload.write(0, &vec![7; bytes]);
-            info(bytes).map(|info| Tensor { key: Key::new(key), info, payload })
+            info(bytes).map(|info| Tensor { key: Key::new(key), info, payload: payload.into() })
         };
         let pulls = match args.pull_bytes {
             0 => Vec::new(),

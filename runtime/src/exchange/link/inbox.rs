@@ -7,7 +7,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use rondo_proto::convert::exchange::{FRAME_HEAD_BYTES, FrameHead, FrameLimits};
 
 use super::{Place, Placer};
-use crate::tensor::Region;
+use crate::tensor::cuda::CudaMemory;
+use crate::tensor::{Region, TensorBuffer};
 
 /// What is read at once where it is not known yet whose it is, in bytes.
 const AHEAD_BYTES: usize = 16 << 10;
@@ -36,6 +37,8 @@ enum State {
 /// Tensors that come.
 struct Filling {
     regions: Vec<Region>,
+    /// Where they go from there; `None` for those that stay.
+    onto: Vec<Option<CudaMemory>>,
     /// The one that comes, and how much of it is there.
     at: usize,
     filled: usize,
@@ -84,7 +87,7 @@ impl Inbox {
         let bytes = Bytes::copy_from_slice(self.ahead.get(..header).unwrap_or_default());
         self.ahead.advance(header);
         let places = placer(head, &bytes)?;
-        if let Some(Place::Into(fixed)) = places.iter().find(|place| !place.is_possible()) {
+        if let Some(fixed) = places.iter().find(|place| !place.is_possible()) {
             return Err(io::Error::other(format!("a tensor cannot be received into {fixed:?}")));
         }
         let wanted = places.iter().fold(0_u64, |sum, place| sum.saturating_add(place.bytes()));
@@ -102,23 +105,30 @@ impl Inbox {
     }
 
     /// The tensors come behind their header.
-    pub(super) fn expect_body(&mut self, regions: Vec<Region>) {
-        let mut filling = Filling { regions, at: 0, filled: 0 };
+    pub(super) fn expect_body(&mut self, places: Vec<Place>) -> io::Result<()> {
+        let mut onto = Vec::with_capacity(places.len());
+        let mut regions = Vec::with_capacity(places.len());
+        for place in places {
+            regions.push(place.region()?);
+            onto.push(place.onto());
+        }
+        let mut filling = Filling { regions, onto, at: 0, filled: 0 };
         // Tensors without bytes are there.
         filling.advance(0);
         self.state = State::Body(filling);
+        Ok(())
     }
 
     /// Receives the tensors; `None` if not all of them are there.
-    pub(super) fn body(&mut self, from: &mut impl Read) -> io::Result<Option<Vec<Region>>> {
+    pub(super) fn body(&mut self, from: &mut impl Read) -> io::Result<Option<Vec<TensorBuffer>>> {
         loop {
             let State::Body(filling) = &mut self.state else { return Ok(None) };
             let taken = filling.take(&self.ahead);
             self.ahead.advance(taken);
             if filling.is_full() {
-                let regions = std::mem::take(&mut filling.regions);
+                let tensors = filling.landed()?;
                 self.state = State::Head;
-                return Ok(Some(regions));
+                return Ok(Some(tensors));
             }
             if std::mem::take(&mut self.is_drained) {
                 return Ok(None);
@@ -160,11 +170,21 @@ impl Inbox {
     }
 }
 
+impl From<TensorBuffer> for Place {
+    fn from(buffer: TensorBuffer) -> Self {
+        match buffer {
+            TensorBuffer::Host(region) => Self::Into(region),
+            TensorBuffer::Cuda(memory) => Self::Onto(memory),
+        }
+    }
+}
+
 impl Place {
     /// How long the tensor is, in bytes.
     pub(super) const fn bytes(&self) -> u64 {
         match self {
             Self::Into(region) => region.len() as u64,
+            Self::Onto(memory) => memory.len() as u64,
             Self::Anywhere(length) => *length as u64,
         }
     }
@@ -172,20 +192,42 @@ impl Place {
     const fn is_possible(&self) -> bool {
         match self {
             Self::Into(region) => region.is_writable() || region.is_empty(),
+            Self::Onto(memory) => memory.is_writable() || memory.is_empty(),
             Self::Anywhere(_) => true,
         }
     }
 
-    /// The memory that it comes into.
-    pub(super) fn region(self) -> Region {
+    /// The host's memory that it comes into; for a GPU, where it is staged.
+    fn region(&self) -> io::Result<Region> {
         match self {
-            Self::Into(region) => region,
-            Self::Anywhere(length) => Region::allocate(length),
+            Self::Into(region) => Ok(region.clone()),
+            Self::Onto(memory) => {
+                memory.cuda().stage(memory.device(), memory.len()).map_err(io::Error::other)
+            }
+            Self::Anywhere(length) => Ok(Region::allocate(*length)),
+        }
+    }
+
+    /// The GPU's memory that it goes onto from there.
+    fn onto(self) -> Option<CudaMemory> {
+        match self {
+            Self::Onto(memory) => Some(memory),
+            Self::Into(_) | Self::Anywhere(_) => None,
         }
     }
 }
 
 impl Filling {
+    /// The tensors that came. Those for a GPU are on their way there.
+    fn landed(&mut self) -> io::Result<Vec<TensorBuffer>> {
+        let (regions, onto) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.onto));
+        let landed = regions.into_iter().zip(onto).map(|(region, onto)| match onto {
+            None => Ok(TensorBuffer::Host(region)),
+            Some(memory) => memory.fill(region).map(|()| TensorBuffer::Cuda(memory)),
+        });
+        landed.collect::<Result<_, _>>().map_err(io::Error::other)
+    }
+
     fn is_full(&self) -> bool {
         self.left() == 0
     }

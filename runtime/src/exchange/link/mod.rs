@@ -5,6 +5,7 @@
 //! is to decide is not theirs.
 
 mod inbox;
+mod named;
 pub(super) mod names;
 mod outbox;
 mod shared;
@@ -20,8 +21,10 @@ use bytes::Bytes;
 use mio::event::Source;
 use rondo_proto::convert::exchange::FrameHead;
 
-use crate::tensor::Region;
+use crate::tensor::cuda::{CudaMemory, Uuid};
+use crate::tensor::{Region, TensorBuffer};
 
+pub use named::Sharing;
 pub use names::{Names, SystemNames};
 pub use shared::SharedMemory;
 pub use sockets::{Tcp, Unix};
@@ -32,7 +35,7 @@ pub struct Frame {
     /// The header as it goes over the link, with the lengths in front of it.
     pub header: Bytes,
     /// The body, tensor after tensor.
-    pub body: Vec<Region>,
+    pub body: Vec<TensorBuffer>,
 }
 
 /// Where a tensor of a frame shall lie.
@@ -40,6 +43,8 @@ pub struct Frame {
 pub enum Place {
     /// Here: exactly so long, and writable.
     Into(Region),
+    /// Here, on a GPU: exactly so long, and writable.
+    Onto(CudaMemory),
     /// Wherever the link has it; so many bytes.
     Anywhere(usize),
 }
@@ -69,7 +74,8 @@ pub trait Link: Send {
         Ok(true)
     }
 
-    /// Takes on a frame behind the others.
+    /// Takes on a frame behind the others. Tensors on GPUs go from where they were staged
+    /// ([`CudaMemory::staged`]), but for devices that the other end sees.
     fn send(&mut self, frame: Frame);
 
     /// Sends what it can at the moment. Whether nothing is left.
@@ -82,7 +88,12 @@ pub trait Link: Send {
     ///
     /// # Errors
     /// When the connection is broken or closed, or what comes is no frame.
-    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<Region>>>;
+    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<TensorBuffer>>>;
+
+    /// Whether the other end takes tensors from the memory of this GPU by itself.
+    fn sees(&self, _device: Uuid) -> bool {
+        false
+    }
 
     /// Bytes of frames that it has taken on and not sent.
     fn unsent_bytes(&self) -> u64;

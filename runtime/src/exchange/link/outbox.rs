@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 
 use bytes::Bytes;
 
-use crate::tensor::Region;
+use crate::tensor::{Region, TensorBuffer};
 
 /// Pieces that are written at once.
 const PIECES_MAX: usize = 64;
@@ -17,6 +17,8 @@ pub(super) struct Outbox {
     /// Bytes of the first piece that have been written.
     written: usize,
     bytes: u64,
+    /// Why nothing can be sent any more.
+    broken: Option<io::Error>,
 }
 
 enum Piece {
@@ -40,8 +42,21 @@ impl Outbox {
         self.push(Piece::Header(bytes));
     }
 
-    pub(super) fn push_tensor(&mut self, region: Region) {
-        self.push(Piece::Tensor(region));
+    /// Tensors on GPUs go from where they were staged, or are staged now. If that cannot be, the
+    /// link is of no use any more.
+    pub(super) fn push_tensor(&mut self, buffer: TensorBuffer) {
+        match buffer {
+            TensorBuffer::Host(region) => self.push(Piece::Tensor(region)),
+            TensorBuffer::Cuda(memory) => match memory.staged() {
+                Ok(region) => self.push(Piece::Tensor(region)),
+                Err(error) => self.fail(io::Error::other(error)),
+            },
+        }
+    }
+
+    /// Nothing can be sent any more.
+    pub(super) fn fail(&mut self, why: io::Error) {
+        self.broken = Some(why);
     }
 
     fn push(&mut self, piece: Piece) {
@@ -59,6 +74,9 @@ impl Outbox {
 
     /// Writes as much as is taken. Whether nothing is left.
     pub(super) fn write_to(&mut self, out: &mut impl Write) -> io::Result<bool> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
         while !self.pieces.is_empty() {
             match self.write_once(out) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),

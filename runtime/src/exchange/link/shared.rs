@@ -16,11 +16,13 @@ use rustix::net::{
 };
 
 use super::inbox::Inbox;
+use super::named::{Devices, Sharing};
 use super::outbox::Outbox;
 use super::sockets::UnixDoor;
 use super::{Frame, Link, Listener, Place, Placer, Transport};
 use crate::arena::{Borrowed, Lent};
-use crate::tensor::Region;
+use crate::tensor::cuda::{Named, Uuid};
+use crate::tensor::{Region, TensorBuffer};
 
 /// The shortest body that goes through shared memory, in bytes.
 const SHARED_BYTES_MIN: u64 = 32 << 10;
@@ -32,6 +34,8 @@ const BEHIND: u8 = 0;
 const SHARED: u8 = 1;
 /// No frame: this place is not read any more.
 const DONE: u8 = 2;
+/// Behind the header come names of memory on GPUs, from which the receiver copies the body.
+const NAMED: u8 = 3;
 
 /// Shared memory between processes of one host.
 #[derive(Clone, Debug)]
@@ -42,6 +46,8 @@ pub struct SharedMemory {
     pub directory: PathBuf,
     /// Memory for each direction of each link, in bytes, of which only that is there which has been used.
     pub bytes: u64,
+    /// The GPUs whose memory processes may open that see them.
+    pub devices: Sharing,
 }
 
 /// A link over a socket and shared memory.
@@ -54,14 +60,18 @@ struct SharedLink {
     has_introduced: bool,
     inbox: Inbox,
     outbox: Outbox,
-    /// Where the body of the next frame lies, if not behind its header.
-    shared: Option<u64>,
-    has_prefix: bool,
+    devices: Devices,
+    /// What stands in front of the next frame, once it is there.
+    prefix: Option<(u8, u64)>,
+    /// Where tensors go whose names come.
+    named: Option<Vec<Place>>,
     what: String,
 }
 
 impl SharedMemory {
     fn link(&self, socket: UnixStream, path: &str) -> io::Result<Box<dyn Link>> {
+        let (devices, mut outbox) = (self.devices.begin(), Outbox::default());
+        outbox.push_header(devices.ours());
         Ok(Box::new(SharedLink {
             socket,
             lent: Lent::new("rondo-exchange", self.bytes)?,
@@ -69,9 +79,10 @@ impl SharedMemory {
             bytes_max: self.bytes,
             has_introduced: false,
             inbox: Inbox::new(self.limits),
-            outbox: Outbox::default(),
-            shared: None,
-            has_prefix: false,
+            outbox,
+            devices,
+            prefix: None,
+            named: None,
             what: format!("shm://{path}"),
         }))
     }
@@ -124,7 +135,8 @@ fn prefix(what: u8, place: u64) -> Bytes {
 }
 
 impl SharedLink {
-    /// Sends the file of what this end lends, with one byte. Whether it has left.
+    /// Sends the file of what this end lends, with one byte: how many devices it sees, whose names come
+    /// next. Whether it has left.
     fn introduce(&mut self) -> io::Result<bool> {
         if self.has_introduced {
             return Ok(true);
@@ -134,8 +146,9 @@ impl SharedLink {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut room);
         control.push(SendAncillaryMessage::ScmRights(&files));
+        let count = [self.devices.count()];
         let sent =
-            sendmsg(&self.socket, &[IoSlice::new(&[DONE])], &mut control, SendFlags::NOSIGNAL);
+            sendmsg(&self.socket, &[IoSlice::new(&count)], &mut control, SendFlags::NOSIGNAL);
         match sent.map_err(io::Error::from) {
             Ok(_) => {
                 self.has_introduced = true;
@@ -173,6 +186,8 @@ impl SharedLink {
         let file: Option<OwnedFd> = files.flatten().next();
         let file = file.ok_or_else(|| io::Error::other("the other end lends no memory"))?;
         self.borrowed = Some(Borrowed::new(file, self.bytes_max)?);
+        let [count] = byte;
+        self.devices.expect(count);
         Ok(true)
     }
 
@@ -186,13 +201,18 @@ impl SharedLink {
 
     /// Reads what stands in front of the next frame; `None` if it is not there yet.
     fn next_prefix(&mut self) -> io::Result<Option<()>> {
-        while !self.has_prefix {
+        while self.devices.are_missing() {
+            match self.inbox.prefix(&mut self.socket)? {
+                Some(uuid) => self.devices.meet(Uuid(uuid)),
+                None => return Ok(None),
+            }
+        }
+        while self.prefix.is_none() {
             let prefix = self.inbox.prefix::<PREFIX_BYTES>(&mut self.socket)?;
             let Some([what, place @ ..]) = prefix else { return Ok(None) };
             let place = u64::from_le_bytes(place);
             match what {
-                BEHIND => (self.shared, self.has_prefix) = (None, true),
-                SHARED => (self.shared, self.has_prefix) = (Some(place), true),
+                BEHIND | SHARED | NAMED => self.prefix = Some((what, place)),
                 DONE if self.lent.give_back(place) => {}
                 _ => {
                     let text =
@@ -205,7 +225,7 @@ impl SharedLink {
     }
 
     /// The tensors of a frame that lie in shared memory from a place on.
-    fn taken(&self, place: u64, places: Vec<Place>) -> io::Result<Vec<Region>> {
+    fn taken(&self, place: u64, places: Vec<Place>) -> io::Result<Vec<TensorBuffer>> {
         let length = places.iter().fold(0_u64, |sum, place| sum.saturating_add(place.bytes()));
         let whole = self.borrowed.as_ref().and_then(|memory| memory.piece(place, length));
         let whole = whole.ok_or_else(|| {
@@ -214,22 +234,49 @@ impl SharedLink {
             ))
         })?;
         let mut offset = 0;
-        let mut regions = Vec::with_capacity(places.len());
+        let mut tensors = Vec::with_capacity(places.len());
         for place in places {
             let length = usize::try_from(place.bytes()).unwrap_or(usize::MAX);
             let part = whole.part(offset, length).ok_or(ErrorKind::InvalidData)?;
             offset = offset.saturating_add(length);
-            regions.push(match place {
-                Place::Anywhere(_) => part,
+            tensors.push(match place {
+                Place::Anywhere(_) => TensorBuffer::Host(part),
                 Place::Into(region) => {
                     // SAFETY: the other end does not write it before it is told that this one is done.
                     region.write(0, unsafe { part.bytes() });
-                    region
+                    TensorBuffer::Host(region)
+                }
+                Place::Onto(memory) => {
+                    memory.fill(part).map_err(io::Error::other)?;
+                    TensorBuffer::Cuda(memory)
                 }
             });
         }
-        Ok(regions)
+        Ok(tensors)
     }
+
+    /// The tensors of the frame whose header came.
+    fn body(&mut self) -> io::Result<Option<Vec<TensorBuffer>>> {
+        let Some(tensors) = self.inbox.body(&mut self.socket)? else { return Ok(None) };
+        match self.named.take() {
+            None => Ok(Some(tensors)),
+            Some(places) => self.devices.fetch(places, &tensors).map(Some),
+        }
+    }
+}
+
+/// Copies tensors one behind the other, from where they lie or were staged.
+fn gather(tensors: &[TensorBuffer], to: &Region) -> io::Result<()> {
+    let mut offset = 0;
+    for tensor in tensors {
+        let staged = match tensor {
+            TensorBuffer::Host(region) => region.clone(),
+            TensorBuffer::Cuda(memory) => memory.staged().map_err(io::Error::other)?,
+        };
+        // SAFETY: it is only read, and who handed it over lets it alone meanwhile.
+        offset += to.write(offset, unsafe { staged.bytes() });
+    }
+    Ok(())
 }
 
 impl Link for SharedLink {
@@ -242,6 +289,12 @@ impl Link for SharedLink {
     }
 
     fn send(&mut self, frame: Frame) {
+        if let Some(names) = self.devices.names(&frame.body) {
+            self.outbox.push_header(prefix(NAMED, 0));
+            self.outbox.push_header(frame.header);
+            self.outbox.push_header(names);
+            return;
+        }
         let length = frame.body.iter().fold(0_u64, |sum, it| sum.saturating_add(it.len() as u64));
         let room = match length {
             SHARED_BYTES_MIN.. => self.lent.take(length),
@@ -250,13 +303,11 @@ impl Link for SharedLink {
         let Some((place, memory)) = room else {
             self.outbox.push_header(prefix(BEHIND, 0));
             self.outbox.push_header(frame.header);
-            frame.body.into_iter().for_each(|region| self.outbox.push_tensor(region));
+            frame.body.into_iter().for_each(|buffer| self.outbox.push_tensor(buffer));
             return;
         };
-        let mut offset = 0;
-        for tensor in &frame.body {
-            // SAFETY: it is only read, and who handed it over lets it alone meanwhile.
-            offset += memory.write(offset, unsafe { tensor.bytes() });
+        if let Err(error) = gather(&frame.body, &memory) {
+            self.outbox.fail(error);
         }
         self.outbox.push_header(prefix(SHARED, place));
         self.outbox.push_header(frame.header);
@@ -267,7 +318,7 @@ impl Link for SharedLink {
         Ok(self.introduce()? && self.outbox.write_to(&mut self.socket)?)
     }
 
-    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<Region>>> {
+    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<TensorBuffer>>> {
         if !self.meet()? {
             return Ok(None);
         }
@@ -278,13 +329,22 @@ impl Link for SharedLink {
             let Some(places) = self.inbox.header(&mut self.socket, placer)? else {
                 return Ok(None);
             };
-            self.has_prefix = false;
-            if let Some(place) = self.shared {
-                return self.taken(place, places).map(Some);
+            match self.prefix.take() {
+                Some((SHARED, place)) => return self.taken(place, places).map(Some),
+                Some((NAMED, _)) => {
+                    let wanted = places.iter().filter(|place| place.bytes() > 0);
+                    let names = wanted.map(|_| Place::Anywhere(Named::BYTES)).collect();
+                    self.named = Some(places);
+                    self.inbox.expect_body(names)?;
+                }
+                _ => self.inbox.expect_body(places)?,
             }
-            self.inbox.expect_body(places.into_iter().map(Place::region).collect());
         }
-        self.inbox.body(&mut self.socket)
+        self.body()
+    }
+
+    fn sees(&self, device: Uuid) -> bool {
+        self.devices.are_seen(device)
     }
 
     fn unsent_bytes(&self) -> u64 {

@@ -8,8 +8,8 @@ use rondo_proto::convert::exchange::FrameLimits;
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::{Frame, Link, Place, Placer};
-use crate::tensor::Region;
+use super::{Frame, Link, Placer};
+use crate::tensor::TensorBuffer;
 
 /// A connection that carries bytes in their order.
 pub(super) trait Stream: Read + Write + Source + AsRawFd + Send {
@@ -47,19 +47,19 @@ impl<S: Stream> Link for StreamLink<S> {
 
     fn send(&mut self, frame: Frame) {
         self.outbox.push_header(frame.header);
-        frame.body.into_iter().for_each(|region| self.outbox.push_tensor(region));
+        frame.body.into_iter().for_each(|buffer| self.outbox.push_tensor(buffer));
     }
 
     fn flush(&mut self) -> io::Result<bool> {
         self.outbox.write_to(&mut self.stream)
     }
 
-    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<Region>>> {
+    fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<TensorBuffer>>> {
         if !self.inbox.is_in_body() {
             let Some(places) = self.inbox.header(&mut self.stream, placer)? else {
                 return Ok(None);
             };
-            self.inbox.expect_body(places.into_iter().map(Place::region).collect());
+            self.inbox.expect_body(places)?;
         }
         self.inbox.body(&mut self.stream)
     }

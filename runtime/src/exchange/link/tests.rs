@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::{BufMut, Bytes, BytesMut};
 use rondo_proto::convert::exchange::{FrameHead, FrameLimits};
 
-use super::{Frame, Link, Listener, Place, SharedMemory, Tcp, Transport, Unix};
+use super::{Frame, Link, Listener, Place, SharedMemory, Sharing, Tcp, Transport, Unix};
 use crate::tensor::Region;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -20,7 +20,12 @@ fn transports(folder: &Path) -> Vec<Arc<dyn Transport>> {
     vec![
         Arc::new(Tcp { limits: LIMITS }),
         Arc::new(Unix { limits: LIMITS, directory: directory.clone() }),
-        Arc::new(SharedMemory { limits: LIMITS, directory, bytes: 8 << 20 }),
+        Arc::new(SharedMemory {
+            limits: LIMITS,
+            directory,
+            bytes: 8 << 20,
+            devices: Sharing::default(),
+        }),
     ]
 }
 
@@ -35,7 +40,8 @@ fn frame(tensors: &[Vec<u8>], note: usize) -> Frame {
     whole.put_u32_le(header.len() as u32);
     whole.put_u64_le(tensors.iter().map(|tensor| tensor.len() as u64).sum());
     whole.put(header);
-    let body = tensors.iter().map(|it| Region::from(Bytes::copy_from_slice(it))).collect();
+    let body = tensors.iter().map(|it| Region::from(Bytes::copy_from_slice(it)).into());
+    let body = body.collect();
     Frame { header: whole.freeze(), body }
 }
 
@@ -71,7 +77,7 @@ fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
 /// Where the tensors of frames went: every other one into memory that was there, the rest anywhere.
 fn received(from: &mut dyn Link, to: &mut dyn Link) -> Vec<Vec<u8>> {
     let mut wanted = Vec::new();
-    let regions = soon(|| {
+    let tensors = soon(|| {
         from.flush().unwrap();
         to.flush().unwrap();
         let mut placer = |_: FrameHead, header: &Bytes| {
@@ -85,7 +91,8 @@ fn received(from: &mut dyn Link, to: &mut dyn Link) -> Vec<Vec<u8>> {
         };
         to.receive(&mut placer).unwrap()
     });
-    assert_eq!(regions.len(), wanted.len());
+    assert_eq!(tensors.len(), wanted.len());
+    let regions: Vec<Region> = tensors.iter().map(|it| it.host().unwrap().clone()).collect();
     for (region, place) in regions.iter().zip(&wanted) {
         if let Place::Into(there) = place {
             assert!(there.is_empty() || there.as_ptr() == region.as_ptr(), "it lies elsewhere");

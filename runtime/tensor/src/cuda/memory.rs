@@ -28,6 +28,8 @@ pub struct CudaMemory {
     pointer: u64,
     length: usize,
     is_writable: bool,
+    /// The caller's, if he has named one.
+    stream: Option<StreamHandle>,
     owner: Owner,
     order: Arc<Order>,
 }
@@ -39,6 +41,8 @@ struct Order {
     after: Option<Arc<Event>>,
     /// The last copy onto it.
     ready: Mutex<Option<Arc<Event>>>,
+    /// Why what should have come onto it did not.
+    failed: OnceLock<CudaError>,
     /// A copy on the host, for who sends it.
     staged: OnceLock<Region>,
 }
@@ -73,7 +77,7 @@ impl CudaMemory {
     ) -> Result<Self, CudaError> {
         cuda.device(device)?;
         let (cuda, order) = (cuda.clone(), Arc::default());
-        Ok(Self { cuda, device, pointer, length, is_writable, owner, order })
+        Ok(Self { cuda, device, pointer, length, is_writable, stream: None, owner, order })
     }
 
     pub(super) fn allocate(cuda: &Cuda, device: Ordinal, length: usize) -> Result<Self, CudaError> {
@@ -137,14 +141,33 @@ impl CudaMemory {
         (end <= self.length).then(|| Self { pointer, length, order: order(), ..self.clone() })
     }
 
-    /// The same memory; copies of it wait for what is on this stream of its device now.
+    /// The same memory, used on this stream of its device: copies of it wait for what is on the stream now.
     ///
     /// # Errors
     /// What the driver says.
     pub fn after(&self, stream: StreamHandle) -> Result<Self, CudaError> {
         let event = Event::after(&self.cuda.all.driver, self.device, stream)?;
         let order = Arc::new(self.ordered(Some(Arc::new(event))));
-        Ok(Self { order, ..self.clone() })
+        Ok(Self { order, stream: Some(stream), ..self.clone() })
+    }
+
+    /// What was received is there for its user: where he has named a stream ([`CudaMemory::after`]), that
+    /// waits for it, else this thread does.
+    ///
+    /// # Errors
+    /// As [`CudaMemory::wait`].
+    pub fn hand_over(&self) -> Result<(), CudaError> {
+        self.stream.map_or_else(|| self.wait(), |stream| self.before(stream))
+    }
+
+    /// What should have come onto it did not: who waits for it, or orders his stream behind it, is told.
+    pub fn fail(&self, error: CudaError) {
+        // The first reason stays.
+        drop(self.order.failed.set(error));
+    }
+
+    fn failure(&self) -> Result<(), CudaError> {
+        self.order.failed.get().cloned().map_or(Ok(()), Err)
     }
 
     /// The same memory with what is in it now: a copy on the host that was made before is made again.
@@ -156,14 +179,15 @@ impl CudaMemory {
 
     fn ordered(&self, after: Option<Arc<Event>>) -> Order {
         let ready = Mutex::new(self.order.ready().clone());
-        Order { after, ready, staged: OnceLock::new() }
+        Order { after, ready, failed: OnceLock::new(), staged: OnceLock::new() }
     }
 
     /// What is put on this stream of its device from now on waits until what was received is there.
     ///
     /// # Errors
-    /// What the driver says.
+    /// What the driver says, and why nothing was received.
     pub fn before(&self, stream: StreamHandle) -> Result<(), CudaError> {
+        self.failure()?;
         self.cuda.tidy();
         let ready = self.order.ready().clone();
         ready.map_or(Ok(()), |event| event.hold(stream))
@@ -172,8 +196,9 @@ impl CudaMemory {
     /// Waits, on this thread, for all that copies of it wait for, and for the last one onto it.
     ///
     /// # Errors
-    /// What the driver says, and what went wrong on the device before.
+    /// What the driver says, what went wrong on the device before, and why nothing was received.
     pub fn wait(&self) -> Result<(), CudaError> {
+        self.failure()?;
         self.order.events().try_for_each(|event| event.wait())?;
         self.cuda.tidy();
         Ok(())
@@ -245,6 +270,11 @@ impl CudaMemory {
         Ok(self.order.staged.get_or_init(|| staged).clone())
     }
 
+    /// Whether that was asked before.
+    pub fn is_staged(&self) -> bool {
+        self.order.staged.get().is_some()
+    }
+
     /// A name by which another process of this host, that sees the device, can copy from it.
     ///
     /// # Errors
@@ -311,7 +341,7 @@ impl fmt::Debug for CudaMemory {
 }
 
 /// What a device may still use, although it says that something is wrong: it is never given to others.
-fn lost<T>(error: CudaError, used: T) -> CudaError {
+pub(super) fn lost<T>(error: CudaError, used: T) -> CudaError {
     std::mem::forget(used);
     error
 }

@@ -138,6 +138,21 @@ impl Cuda {
         }
     }
 
+    /// Waits, on this thread, for all copies onto devices that are under way.
+    ///
+    /// # Errors
+    /// The first that failed.
+    pub fn finish(&self) -> Result<(), CudaError> {
+        let all = std::mem::take(&mut *self.under_way());
+        let ended: Vec<Result<(), CudaError>> = all.iter().map(|it| it.done.wait()).collect();
+        ended.into_iter().collect()
+    }
+
+    /// Whether these are the same.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.all, &other.all)
+    }
+
     /// Bytes of pinned memory there are, and those of them that are used.
     pub fn staging_bytes(&self) -> (usize, usize) {
         self.all.staging.bytes()

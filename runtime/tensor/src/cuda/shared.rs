@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
 use super::Cuda;
-use super::driver::{Driver, IpcHandle, Ordinal, Uuid};
+use super::driver::{Copy, Driver, IpcHandle, Ordinal, Uuid};
 use super::error::CudaError;
-use super::event::said;
+use super::event::{Event, said};
+use super::memory::lost;
+use crate::Region;
 
 /// Allocations that are open at once; the one opened first is closed for the next.
 const OPENED_MAX: usize = 32;
@@ -105,6 +107,31 @@ impl Drop for Opened {
 }
 
 impl Cuda {
+    /// Bytes of another process' memory on the host, by one copy into pinned memory. When this returns it is
+    /// done.
+    ///
+    /// # Errors
+    /// [`CudaError::NotSeen`], [`CudaError::NotThere`], [`CudaError::NoStaging`], and what the driver says.
+    pub fn fetch(&self, other: &Named) -> Result<Region, CudaError> {
+        let device = self.device_of(other.device);
+        let device = device.ok_or(CudaError::NotSeen { device: other.device })?;
+        let length = usize::try_from(other.length).unwrap_or(usize::MAX);
+        let staged = self.stage(device, length)?;
+        let (stream, done) = (self.streams(device)?.down, Event::new(&self.all.driver, device)?);
+        let to = staged.as_ptr().expose_provenance();
+        let copied = self.with_opened(other, |from| {
+            let copy = Copy::ToHost { to, from, length };
+            // SAFETY: both places are there and so long, and are kept until it is done.
+            unsafe { self.all.driver.copy(device, copy, stream) }.map_err(said(device))?;
+            done.record(stream)?;
+            done.wait()
+        });
+        match copied {
+            Ok(()) => Ok(staged),
+            Err(error) => Err(lost(error, staged)),
+        }
+    }
+
     /// Does something with memory of another process, of which nothing is under way when it returns.
     pub(super) fn with_opened(
         &self,

@@ -1,0 +1,148 @@
+//! Tensors on GPUs: in the order of their streams when a call begins, and when it is over.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rondo_core::exchange::server::{Answering, Unit};
+use rondo_core::exchange::worker::Complete;
+use rondo_core::exchange::{Handler, Key, Refusal};
+use rondo_core::status::{Code, Status};
+
+use super::{Error, Exchange, Tensor};
+use crate::tensor::TensorBuffer;
+use crate::tensor::cuda::{Cuda, CudaError, CudaMemory};
+
+/// Memory of GPUs that requests pull into, as long as nobody has waited for them.
+#[derive(Debug, Default)]
+pub(super) struct Pulling {
+    by_handler: Mutex<BTreeMap<Handler, Vec<CudaMemory>>>,
+}
+
+impl Pulling {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Handler, Vec<CudaMemory>>> {
+        self.by_handler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request has begun.
+    pub(super) fn begin(&self, handler: Handler, memory: Vec<CudaMemory>) {
+        if !memory.is_empty() {
+            self.lock().insert(handler, memory);
+        }
+    }
+
+    /// A request is over.
+    fn end(&self, handler: Handler) -> Vec<CudaMemory> {
+        self.lock().remove(&handler).unwrap_or_default()
+    }
+}
+
+impl From<CudaError> for Error {
+    fn from(error: CudaError) -> Self {
+        Status::from(error).into()
+    }
+}
+
+impl Exchange {
+    /// Tensors as they are sent: on GPUs, all is done that was begun on their streams, and what others do
+    /// not take from there by themselves has been staged.
+    pub(super) fn to_send<T>(
+        &self,
+        mut tensors: Vec<T>,
+        of: impl Fn(&mut T) -> (Key, &mut TensorBuffer),
+    ) -> Result<Vec<T>, Error> {
+        for tensor in &mut tensors {
+            let (key, payload) = of(tensor);
+            self.stage(payload, &format!("the tensor under key {key}"))?;
+        }
+        Ok(tensors)
+    }
+
+    /// As [`Exchange::to_send`], of answers.
+    pub(super) fn to_answer(
+        &self,
+        mut answers: Vec<Answering<TensorBuffer>>,
+    ) -> Result<Vec<Answering<TensorBuffer>>, Error> {
+        for answer in &mut answers {
+            let unit = answer.unit.get();
+            for (at, (_, payload)) in answer.tensors.iter_mut().enumerate() {
+                self.stage(payload, &format!("tensor {at} of the answer to unit {unit}"))?;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn stage(&self, payload: &mut TensorBuffer, what: &str) -> Result<(), Error> {
+        self.check_device(payload, what)?;
+        let TensorBuffer::Cuda(memory) = payload else { return Ok(()) };
+        let sending = memory.anew();
+        let device = sending.uuid();
+        let is_seen = |device| self.engine.with(|it, links, _| it.is_seen(device, links));
+        if device.is_some_and(is_seen) {
+            sending.wait()?;
+        } else {
+            sending.staged()?;
+        }
+        *memory = sending;
+        Ok(())
+    }
+
+    /// The memory of GPUs among what is pulled.
+    pub(super) fn to_fill(&self, pulls: &[Tensor]) -> Result<Vec<CudaMemory>, Error> {
+        for pull in pulls {
+            self.check_device(&pull.payload, &format!("the pull tensor under key {}", pull.key))?;
+        }
+        Ok(pulls.iter().filter_map(|pull| pull.payload.cuda().cloned()).collect())
+    }
+
+    /// Whether memory is of the GPUs that were named.
+    pub(super) fn check_device(&self, buffer: &TensorBuffer, what: &str) -> Result<(), Error> {
+        let Some(memory) = buffer.cuda() else { return Ok(()) };
+        let known = self.settings.cuda.as_ref();
+        if known.is_some_and(|cuda| cuda.is(memory.cuda())) {
+            return Ok(());
+        }
+        let device = memory.device();
+        let text = format!(
+            "{what} is on {device}: the exchange was started without its GPUs (Settings::cuda)"
+        );
+        Err(Status::new(Code::InvalidArgument, text).into())
+    }
+
+    /// A request is complete, or not: what it pulled onto GPUs is in the order of their streams.
+    pub(super) fn waited(
+        &self,
+        handler: Handler,
+        waited: Result<Complete, Refusal>,
+    ) -> Result<Complete, Error> {
+        let complete = match waited {
+            // It goes on, and may be waited for again.
+            Err(refusal @ (Refusal::Late { .. } | Refusal::TooManyCalls { .. })) => {
+                return Err(refusal.into());
+            }
+            Err(refusal) => {
+                self.abandoned(handler)?;
+                return Err(refusal.into());
+            }
+            Ok(complete) => complete,
+        };
+        let memory = self.pulling.end(handler);
+        memory.iter().try_for_each(CudaMemory::hand_over)?;
+        Ok(complete)
+    }
+
+    /// Nothing is copied any more to where a request pulled that nobody waits for.
+    pub(super) fn abandoned(&self, handler: Handler) -> Result<(), Error> {
+        let is_pulling = !self.pulling.end(handler).is_empty();
+        match &self.settings.cuda {
+            Some(cuda) if is_pulling => Ok(Cuda::finish(cuda)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Units are taken: what was pushed onto GPUs is in the order of their streams.
+    pub(super) fn taken(&self, batch: &[Unit<TensorBuffer>]) -> Result<(), Error> {
+        let tensors = batch.iter().flat_map(|unit| &unit.tensors);
+        let memory = tensors.filter_map(|tensor| tensor.payload.cuda());
+        Ok(memory.into_iter().try_for_each(CudaMemory::hand_over)?)
+    }
+}

@@ -1,0 +1,151 @@
+//! Tensors on GPUs that both ends of a link see: their memory is named, and the receiver copies from it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+use super::Place;
+use crate::tensor::cuda::{Cuda, CudaError, CudaMemory, Named, Uuid};
+use crate::tensor::{Region, TensorBuffer};
+
+/// The GPUs of this process, as far as others of its host may open their memory.
+#[derive(Clone, Debug, Default)]
+pub struct Sharing {
+    cuda: Option<Cuda>,
+    /// What others had was not to be opened: nobody is asked to name it again.
+    is_off: Arc<AtomicBool>,
+}
+
+/// The GPUs that both ends of a link see.
+pub(super) struct Devices {
+    sharing: Sharing,
+    ours: Vec<Uuid>,
+    theirs: BTreeSet<Uuid>,
+    /// So many of theirs are still to come.
+    missing: u8,
+}
+
+impl Sharing {
+    /// These GPUs; none for `None`.
+    pub fn of(cuda: Option<Cuda>) -> Self {
+        Self { cuda, is_off: Arc::default() }
+    }
+
+    /// For a link whose other end is not known yet.
+    pub(super) fn begin(&self) -> Devices {
+        let cuda = self.cuda.as_ref().filter(|_| !self.is_off.load(Ordering::Relaxed));
+        let mut ours = cuda.map(Cuda::devices).unwrap_or_default();
+        ours.truncate(u8::MAX.into());
+        Devices { sharing: self.clone(), ours, theirs: BTreeSet::new(), missing: 0 }
+    }
+}
+
+impl Devices {
+    /// How many there are here.
+    pub(super) fn count(&self) -> u8 {
+        u8::try_from(self.ours.len()).unwrap_or(u8::MAX)
+    }
+
+    /// The names of those, one behind the other.
+    pub(super) fn ours(&self) -> Bytes {
+        self.ours.iter().flat_map(|uuid| uuid.0).collect()
+    }
+
+    /// The names of so many come from the other end.
+    pub(super) const fn expect(&mut self, count: u8) {
+        self.missing = count;
+    }
+
+    /// Whether some are still to come.
+    pub(super) const fn are_missing(&self) -> bool {
+        self.missing > 0
+    }
+
+    /// One has come.
+    pub(super) fn meet(&mut self, device: Uuid) {
+        self.missing = self.missing.saturating_sub(1);
+        self.theirs.insert(device);
+    }
+
+    /// Whether the other end opens memory of this one.
+    pub(super) fn are_seen(&self, device: Uuid) -> bool {
+        !self.are_missing() && self.theirs.contains(&device) && self.ours.contains(&device)
+    }
+
+    /// The names of tensors, if all of them are on GPUs that the other end sees.
+    pub(super) fn names(&self, tensors: &[TensorBuffer]) -> Option<Bytes> {
+        let mut names = Vec::new();
+        for tensor in tensors.iter().filter(|tensor| !tensor.is_empty()) {
+            // What was staged before anything was known of the other end goes from there.
+            let memory = tensor.cuda().filter(|it| !it.is_staged())?;
+            memory.uuid().filter(|device| self.are_seen(*device))?;
+            match name(memory) {
+                Ok(named) => names.extend(named.to_bytes()),
+                Err(error) => {
+                    tracing::debug!(%error, "memory cannot be shared: it is staged");
+                    return None;
+                }
+            }
+        }
+        (!names.is_empty()).then(|| names.into())
+    }
+
+    /// The tensors that were named, where they shall lie. When this returns the other end may use its
+    /// memory again.
+    pub(super) fn fetch(
+        &self,
+        places: Vec<Place>,
+        names: &[TensorBuffer],
+    ) -> io::Result<Vec<TensorBuffer>> {
+        let mut names = names.iter();
+        let fetch = |place: Place| match place.bytes() {
+            0 => Ok(nothing(place)),
+            _ => self.fetch_one(place, names.next()),
+        };
+        let fetched: io::Result<Vec<TensorBuffer>> = places.into_iter().map(fetch).collect();
+        if fetched.is_err() {
+            // Whoever connects again stages what it sends.
+            self.sharing.is_off.store(true, Ordering::Relaxed);
+        }
+        fetched
+    }
+
+    fn fetch_one(&self, place: Place, name: Option<&TensorBuffer>) -> io::Result<TensorBuffer> {
+        let name = name.and_then(TensorBuffer::host).map(|region| region.to_vec());
+        let named = name.and_then(|name| Named::from_bytes(&name));
+        let (Some(named), Some(cuda)) = (named, &self.sharing.cuda) else {
+            return Err(io::Error::other("what should name memory of a GPU does not"));
+        };
+        if named.length != place.bytes() {
+            let (found, wanted) = (named.length, place.bytes());
+            return Err(io::Error::other(format!("{found} bytes of a GPU are named for {wanted}")));
+        }
+        let fetched = match place {
+            Place::Anywhere(_) => cuda.fetch(&named).map(TensorBuffer::Host),
+            Place::Into(region) => cuda.fetch(&named).and_then(|fetched| {
+                let buffer = TensorBuffer::Host(region);
+                buffer.fill(fetched).map(|()| buffer)
+            }),
+            Place::Onto(memory) => memory.fill_from(&named).map(|()| TensorBuffer::Cuda(memory)),
+        };
+        fetched.map_err(io::Error::other)
+    }
+}
+
+/// A tensor without bytes.
+fn nothing(place: Place) -> TensorBuffer {
+    match place {
+        Place::Into(region) => TensorBuffer::Host(region),
+        Place::Onto(memory) => TensorBuffer::Cuda(memory),
+        Place::Anywhere(_) => TensorBuffer::Host(Region::from(Bytes::new())),
+    }
+}
+
+/// A name of memory in which all is there that was begun before.
+fn name(memory: &CudaMemory) -> Result<Named, CudaError> {
+    memory.wait()?;
+    memory.name()
+}
