@@ -6,6 +6,8 @@
 
 mod acknowledging;
 mod assembling;
+#[cfg(not(madsim))]
+mod device;
 mod driver;
 mod fetching;
 mod manager;
@@ -19,6 +21,8 @@ use std::collections::BTreeMap;
 pub use rondo_core::element::Tensor;
 pub use rondo_core::rendezvous::{Args, Config, Delivery, FrameAndIter, Key, Session, Value};
 
+#[cfg(not(madsim))]
+pub use self::device::CudaTensor;
 pub use self::manager::{RendezvousManager, Ways};
 pub use self::receive::Receive;
 pub use self::remote::RemoteRendezvous;

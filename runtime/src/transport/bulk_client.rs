@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use super::bulk_kept::{Connection, Peers, UnderWay};
 use super::bulk_wire::{
-    Cut, Place, prepare, read_bytes, read_head, read_lent, read_preface, write,
+    Cut, Placing, prepare, read_bytes, read_head, read_lent, read_preface, write,
 };
 use super::near::{Borrower, is_near};
 use super::{CANNOT_REACH, MessageWriter};
@@ -28,7 +28,7 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Makes calls over bulk connections.
 #[derive(Default)]
 pub(super) struct BulkClient {
-    place: Option<Place>,
+    placing: Option<Placing>,
     peers: Peers,
 }
 
@@ -41,10 +41,10 @@ pub(super) enum Unfinished {
 }
 
 impl BulkClient {
-    /// A client whose messages are aligned where `place` says. What has come of one when its connection
-    /// breaks is handed on too.
-    pub(super) fn placing(place: Place) -> Self {
-        Self { place: Some(place), ..Self::default() }
+    /// A client whose messages lie where they shall. What has come of one when its connection breaks is
+    /// handed on too.
+    pub(super) fn placing(placing: Placing) -> Self {
+        Self { placing: Some(placing), ..Self::default() }
     }
 
     /// Whether the server at this address may know bulk connections.
@@ -77,11 +77,11 @@ impl BulkClient {
                 writer.write(message).await;
                 continue;
             }
-            let place = self.place.filter(|_| frame == BulkFrame::Message);
-            let bytes = match read_bytes(stream, length, place).await {
+            let placing = self.placing.as_ref().filter(|_| frame == BulkFrame::Message);
+            let bytes = match read_bytes(stream, length, placing).await {
                 Ok(bytes) => bytes,
                 Err(Cut { came, error }) => {
-                    if place.is_some() && came.len() >= PART_BYTES_MIN {
+                    if placing.is_some() && came.len() >= PART_BYTES_MIN {
                         writer.write(came).await;
                     }
                     return Err(broken(error));
@@ -103,7 +103,9 @@ impl BulkClient {
                 format!("{CANNOT_REACH}{address}{text}"),
             ))
         };
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, open(address)).await;
+        // What goes to a GPU is read into memory that this reads by itself.
+        let wants_memory = self.placing.as_ref().is_none_or(|placing| placing.onto.is_none());
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, open(address, wants_memory)).await;
         match connected.map_err(|_| unreached(" in time"))? {
             Ok(connection) => Ok(connection),
             Err(NoConnection::Unreached(error)) => Err(unreached(&format!(": {error}"))),
@@ -124,7 +126,7 @@ enum NoConnection {
     Stranger,
 }
 
-async fn open(address: &str) -> Result<Connection, NoConnection> {
+async fn open(address: &str, wants_memory: bool) -> Result<Connection, NoConnection> {
     let mut stream = TcpStream::connect(address).await.map_err(NoConnection::Unreached)?;
     prepare(&stream, KEEPALIVE).map_err(NoConnection::Broken)?;
     stream.write_all(&BULK_PREFACE).await.map_err(NoConnection::Broken)?;
@@ -135,7 +137,7 @@ async fn open(address: &str) -> Result<Connection, NoConnection> {
     let ends = stream.local_addr().and_then(|ours| Ok((ours, stream.peer_addr()?)));
     let (ours, theirs) = ends.map_err(NoConnection::Broken)?;
     let mut stream = BufReader::with_capacity(BUFFER_BYTES, stream);
-    let borrower = match is_near(&ours, &theirs) {
+    let borrower = match wants_memory && is_near(&ours, &theirs) {
         true => borrow(&mut stream).await.map_err(NoConnection::Broken)?,
         false => None,
     };

@@ -16,10 +16,37 @@ use tokio::io::{
 use tokio::net::TcpStream;
 
 use super::near::Lender;
-use crate::tensor::{BufferBuilder, Room};
+use crate::tensor::cuda::{Cuda, Ordinal};
+use crate::tensor::{ALIGNMENT, BufferBuilder, Room};
 
 /// Where in a message, seen from its first bytes, the byte stands that shall be aligned.
 pub type Place = fn(&[u8]) -> usize;
+
+/// Where messages come to lie.
+#[derive(Clone, Debug)]
+pub(super) struct Placing {
+    /// What of them is aligned.
+    pub(super) place: Place,
+    /// A GPU that they go to from there: long ones are read into memory that it reads by itself, as far as
+    /// there is some.
+    pub(super) onto: Option<(Cuda, Ordinal)>,
+}
+
+impl Placing {
+    /// Memory for a message of so many bytes, which begins so.
+    fn memory(&self, length: usize, begin: &[u8]) -> BufferBuilder {
+        let aligned = (self.place)(begin);
+        let onto = self.onto.as_ref().filter(|_| length >= BufferBuilder::LONG_BYTES_MIN);
+        let pinned = onto.and_then(|(cuda, device)| {
+            cuda.try_stage(*device, length.saturating_add(ALIGNMENT)).ok()
+        });
+        match pinned {
+            // SAFETY: it was just taken, and nobody else has it.
+            Some(region) => unsafe { BufferBuilder::in_region(region, aligned) },
+            None => BufferBuilder::with_capacity(length, aligned),
+        }
+    }
+}
 
 /// Prepares a connection: what is written leaves at once, and a dead peer is noticed while nothing is
 /// written.
@@ -60,21 +87,20 @@ impl From<io::Error> for Cut {
     }
 }
 
-/// Reads the bytes of a frame, aligned where `place` says.
+/// Reads the bytes of a frame, to where `placing` says.
 pub(super) async fn read_bytes(
     reader: &mut (impl AsyncBufRead + Unpin),
     length: u64,
-    place: Option<Place>,
+    placing: Option<&Placing>,
 ) -> Result<Bytes, Cut> {
     let length = usize::try_from(length).map_err(io::Error::other)?;
     if length == 0 {
         return Ok(Bytes::new());
     }
-    let aligned = match place {
-        Some(place) => place(reader.fill_buf().await?),
-        None => 0,
+    let mut builder = match placing {
+        Some(placing) => placing.memory(length, reader.fill_buf().await?),
+        None => BufferBuilder::with_capacity(length, 0),
     };
-    let mut builder = BufferBuilder::with_capacity(length, aligned);
     while builder.len() < length {
         let left = length.saturating_sub(builder.len());
         let error = match read_some(reader, &mut builder, left).await {

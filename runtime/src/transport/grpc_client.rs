@@ -16,9 +16,10 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
 use super::bulk_client::{BulkClient, Unfinished};
-use super::bulk_wire::Place;
+use super::bulk_wire::{Place, Placing};
 use super::grpc_messages::{self, NoMessages};
 use super::{BoxFuture, CANNOT_REACH, MessageStream, MessageWriter, Transport, WORKER_METADATA};
+use crate::tensor::cuda::{Cuda, Ordinal};
 
 /// Channels of a kind kept; above it, the one not used for longest is dropped.
 const CHANNELS_MAX: usize = 4096;
@@ -89,7 +90,17 @@ impl GrpcClient {
     /// A client whose streams carry tensors, in bulk: messages are aligned where `place` says, and what has
     /// come of one when its connection breaks is handed on before the stream fails.
     pub fn of_tensors(place: Place) -> Self {
-        Self { bulk: Some(Arc::new(BulkClient::placing(place))), ..Self::default() }
+        Self::placing(Placing { place, onto: None })
+    }
+
+    /// As [`GrpcClient::of_tensors`], of tensors for this GPU: long messages are read into memory that it
+    /// reads by itself, as far as there is some.
+    pub fn of_tensors_onto(place: Place, cuda: Cuda, device: Ordinal) -> Self {
+        Self::placing(Placing { place, onto: Some((cuda, device)) })
+    }
+
+    fn placing(placing: Placing) -> Self {
+        Self { bulk: Some(Arc::new(BulkClient::placing(placing))), ..Self::default() }
     }
 
     /// How a stream is called in bulk, if it may be.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use rondo_core::element::{Dtype, Tensor, Values};
 
+use super::Region;
 use super::memory::{PAGED_BYTES_MIN, Pages};
 
 /// How values are aligned that somebody computes on, in bytes: a line of the cache, and the widest
@@ -76,7 +77,51 @@ enum Memory {
     /// Of what is short; it grows.
     Short(Vec<u8>),
     /// Of what is long, and how many of its bytes are there.
-    Long(Pages, usize),
+    Long(Block, usize),
+}
+
+/// Memory for what is long.
+#[derive(Debug)]
+enum Block {
+    Pages(Pages),
+    /// Somebody's, who has given it away.
+    Given(Region),
+}
+
+impl Block {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Pages(pages) => pages.bytes(),
+            // SAFETY: who gave it away does not write it.
+            Self::Given(region) => unsafe { region.bytes() },
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Pages(pages) => pages.bytes_mut(),
+            // SAFETY: who gave it away does not use it.
+            Self::Given(region) => unsafe { region.bytes_mut() },
+        }
+    }
+
+    /// Those in front, shared by all who have them.
+    fn share(self, length: usize) -> Bytes {
+        match self {
+            Self::Pages(pages) => pages.share(length),
+            Self::Given(region) => Bytes::from_owner(Given(region)).slice(..length),
+        }
+    }
+}
+
+/// Memory that was given away, which nobody writes any more.
+struct Given(Region);
+
+impl AsRef<[u8]> for Given {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: nobody writes it.
+        unsafe { self.0.bytes() }
+    }
 }
 
 impl Default for Memory {
@@ -94,6 +139,20 @@ pub enum Room<'a> {
 }
 
 impl BufferBuilder {
+    /// The shortest content that has memory of its own rather than some of what grows, in bytes.
+    pub const LONG_BYTES_MIN: usize = PAGED_BYTES_MIN;
+
+    /// Room in somebody's memory, of whose bytes that at `aligned` will be aligned: [`ALIGNMENT`] more are
+    /// taken than are put together.
+    ///
+    /// # Safety
+    /// Nobody else uses it from now on, but for copies of what will have been put together.
+    pub unsafe fn in_region(region: Region, aligned: usize) -> Self {
+        let start = region.as_ptr().addr().wrapping_add(aligned);
+        let padding = start.next_multiple_of(ALIGNMENT).wrapping_sub(start).min(region.len());
+        Self { memory: Memory::Long(Block::Given(region), padding), padding }
+    }
+
     /// Room for so many bytes, of which that at `aligned` will be.
     pub fn with_capacity(length: usize, aligned: usize) -> Self {
         let room = length.saturating_add(ALIGNMENT);
@@ -105,7 +164,7 @@ impl BufferBuilder {
             && let Some(pages) = Pages::new(room)
         {
             let padding = padding(pages.bytes().as_ptr());
-            return Self { memory: Memory::Long(pages, padding), padding };
+            return Self { memory: Memory::Long(Block::Pages(pages), padding), padding };
         }
         let mut bytes: Vec<u8> = Vec::with_capacity(room);
         let padding = padding(bytes.as_ptr());
@@ -219,6 +278,25 @@ mod tests {
             assert_eq!(builder.len(), all.len());
             let bytes = builder.finish();
             assert_eq!(bytes, all);
+            assert!(bytes[aligned..].as_ptr().addr().is_multiple_of(ALIGNMENT), "{aligned}");
+        }
+    }
+
+    #[test]
+    fn memory_that_was_given_is_where_it_is_put_together() {
+        for aligned in [0, 1, 63, 100] {
+            let region = Region::allocate(1000 + ALIGNMENT);
+            let (start, length) = (region.as_ptr().addr(), region.len());
+            // SAFETY: nobody else has it.
+            let mut builder = unsafe { BufferBuilder::in_region(region, aligned) };
+            builder.extend(&[7; 400]);
+            if let Room::Here(room) = builder.room() {
+                room[..600].fill(8);
+            }
+            builder.filled(600);
+            let bytes = builder.finish();
+            assert_eq!(bytes, [vec![7; 400], vec![8; 600]].concat());
+            assert!((start..start + length).contains(&bytes.as_ptr().addr()));
             assert!(bytes[aligned..].as_ptr().addr().is_multiple_of(ALIGNMENT), "{aligned}");
         }
     }

@@ -158,6 +158,16 @@ impl Cuda {
         self.all.staging.bytes()
     }
 
+    /// Pinned memory of the host, if there is some without waiting for a copy.
+    ///
+    /// # Errors
+    /// As [`Cuda::stage`].
+    pub fn try_stage(&self, device: Ordinal, length: usize) -> Result<Region, CudaError> {
+        self.device(device)?;
+        self.tidy();
+        self.all.staging.take(device, length)
+    }
+
     fn device(&self, device: Ordinal) -> Result<&Device, CudaError> {
         let devices = &self.all.devices;
         let found = usize::try_from(device.0).ok().and_then(|at| devices.get(at));
