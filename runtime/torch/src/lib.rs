@@ -5,14 +5,19 @@
 //! (`docs/decisions/0010-libtorch-in-a-crate-of-its-own.md`). libtorch itself is found at build time
 //! (`LIBTORCH`) and its CUDA part at run time: [`load_cuda`].
 
+mod buffer;
+
 use std::ffi::c_void;
 use std::slice;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use rondo_core::element::{Dtype, Shape, Tensor, TensorError, Values};
+use rondo_tensor::cuda::CudaError;
 use tch::{Device, Kind, TchError};
 use thiserror::Error;
+
+pub use buffer::{buffer_of, tensor_in};
 
 /// libtorch's CUDA part.
 const CUDA_LIBRARY: &str = "libtorch_cuda.so";
@@ -56,6 +61,35 @@ pub enum TorchError {
         /// What is wrong.
         what: String,
     },
+    /// What is wrong with a tensor, and which that is.
+    #[error("{name}: {error}")]
+    Named {
+        /// What the caller calls it.
+        name: String,
+        /// What is wrong.
+        error: Box<Self>,
+    },
+    /// It is where nothing can be sent from.
+    #[error(
+        "the tensor is on {device:?}: the host and, with its CUDA driver loaded, GPUs are exchanged"
+    )]
+    Elsewhere {
+        /// Where it is.
+        device: Device,
+    },
+    /// Memory that is no such tensor.
+    #[error("{found} bytes are not a tensor of {kind:?} with the shape {shape:?}")]
+    Bytes {
+        /// The type.
+        kind: Kind,
+        /// The shape.
+        shape: Vec<i64>,
+        /// Bytes that there are.
+        found: usize,
+    },
+    /// The GPU's driver says so.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
     /// libtorch says so.
     #[error("libtorch: {0}")]
     Torch(#[from] TchError),
