@@ -189,11 +189,18 @@ fn chosen((place, length): (Chosen<TensorBuffer>, usize)) -> io::Result<Place> {
         Chosen::Allocate => Ok(Place::Anywhere(length)),
         Chosen::Slot { buffer, offset } => {
             let slot = usize::try_from(offset).ok().and_then(|offset| buffer.part(offset, length));
-            slot.map(Place::from).ok_or_else(|| {
+            let slot = slot.ok_or_else(|| {
                 io::Error::other(format!(
                     "a slot of {length} bytes at {offset} is not in {buffer:?}"
                 ))
-            })
+            })?;
+            // On a GPU, who was done with what was there before may have begun work that still reads it.
+            match slot {
+                TensorBuffer::Host(region) => Ok(Place::Into(region)),
+                TensorBuffer::Cuda(memory) => {
+                    memory.again().map(Place::Onto).map_err(io::Error::other)
+                }
+            }
         }
     }
 }

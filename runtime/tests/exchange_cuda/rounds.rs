@@ -90,6 +90,35 @@ fn each_end_has_its_tensors_where_it_likes() {
 }
 
 #[test]
+fn what_comes_next_waits_for_who_still_reads_what_came_before() {
+    for (ways, sees) in [(all_ways()[0], 0), (shared(), 0), (shared(), 1)] {
+        let hardware = Hardware::new(2, 1 << 30);
+        let (near, far) = (hardware.process(&[0], STAGING), hardware.process(&[sees], STAGING));
+        let (worker, server) = start(ways, Some(&near), Some(&far));
+        let (slot, stream) = room(&hardware, &far, LENGTH);
+        let (rank, key) = (vec![WorkerRank::new(0)], vec![Key::new(9)]);
+        server.register_recv_buffer(slot.clone(), rank, key).unwrap();
+        let mut all = Vec::new();
+        for seed in 0..5 {
+            let (push, _) = made(&hardware, &near, &counted(LENGTH, seed));
+            let handler = worker.exchange(vec![tensor(9, push)], vec![]).unwrap();
+            let batch = server.get_batch(&mut always).unwrap();
+            // The server's kernel has not run when it says that it is done.
+            all.push(hardware.reads(stream, slot.pointer(), LENGTH));
+            server.respond(batch[0].handler, vec![]).unwrap();
+            wait(&worker, handler);
+        }
+        hardware.finish_all();
+        for (seed, seen) in all.iter().enumerate() {
+            let seen = seen.lock().unwrap().take();
+            assert_eq!(seen, Some(counted(LENGTH, seed)), "{ways:?}");
+        }
+        drop((worker, server));
+        hardware.assert_sound();
+    }
+}
+
+#[test]
 fn nothing_is_copied_to_what_a_request_pulled_that_was_given_up() {
     let hardware = Hardware::new(1, 1 << 30);
     let cuda = hardware.process(&[0], STAGING);

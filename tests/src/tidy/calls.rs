@@ -292,7 +292,7 @@ impl Here<'_> {
 
 const KEYWORDS: [&str; 17] = [
     "as", "break", "const", "dyn", "else", "for", "if", "impl", "in", "let", "match", "move",
-    "mut", "ref", "return", "static", "where",
+    "mut", "pub", "ref", "return", "static", "where",
 ];
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::super::exit::Failure;
 use super::exchange_figures;
 use super::exchange_gloo::Gloo;
+use super::exchange_gpu;
 use super::exchange_peer::{Found, Way};
 use super::output::Output;
 use super::read::rate;
@@ -77,23 +78,27 @@ pub(super) struct Rounds {
     pub(super) two: Vec<f64>,
     /// 8 and 8.
     pub(super) eight: Vec<f64>,
+    /// From GPU to GPU.
+    pub(super) gpu: exchange_gpu::Rounds,
 }
 
 /// An exchange that is measured.
 #[derive(Clone, Copy, Debug)]
-struct Case {
-    sizes: (u32, u32),
-    way: Way,
-    push_bytes: usize,
-    pull_bytes: usize,
-    count: u32,
-    ahead: u32,
-    spin_us: u64,
+pub(super) struct Case {
+    pub(super) sizes: (u32, u32),
+    pub(super) way: Way,
+    pub(super) push_bytes: usize,
+    pub(super) pull_bytes: usize,
+    pub(super) count: u32,
+    pub(super) ahead: u32,
+    pub(super) spin_us: u64,
+    /// Whether tensors are on GPUs.
+    pub(super) gpu: bool,
 }
 
 /// Measures, and prints what was found.
 pub(super) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
-    let mut rounds = Rounds::default();
+    let mut rounds = Rounds { gpu: exchange_gpu::Rounds::find(), ..Rounds::default() };
     let folder = tempfile::tempdir().map_err(other)?;
     let gloo = args.gloo.as_ref().map(|python| Gloo::start(python, folder.path()));
     let mut gloo = gloo.transpose()?;
@@ -116,6 +121,7 @@ impl Rounds {
             count: small,
             ahead: 1,
             spin_us: 0,
+            gpu: false,
         };
         self.small_us.push(one.spread()?);
         self.small_bare_us.push(there_and_back(SMALL, small).map_err(other)?);
@@ -143,7 +149,7 @@ impl Rounds {
         self.one.push(many(1, small).rate()?);
         self.two.push(many(2, small / 4).rate()?);
         self.eight.push(many(8, small / 50).rate()?);
-        Ok(())
+        self.gpu.add(Case { gpu: true, ..large })
     }
 }
 
@@ -155,7 +161,7 @@ impl Case {
     }
 
     /// Bytes a second, over all workers and servers.
-    fn rate(self) -> Result<f64, Failure> {
+    pub(super) fn rate(self) -> Result<f64, Failure> {
         let found = self.run()?;
         let slowest = found.iter().map(|it| it.seconds).fold(0.0, f64::max);
         let requests = found.iter().map(|it| it.times_us.len() as u64).sum::<u64>();
@@ -217,6 +223,9 @@ impl Case {
         set("count", self.count.to_string());
         set("ahead", self.ahead.to_string());
         set("spin-us", self.spin_us.to_string());
+        if self.gpu {
+            command.arg("--gpu");
+        }
         command.spawn().map(Process).map_err(other)
     }
 }

@@ -48,5 +48,15 @@ pub(super) fn table(rounds: &Rounds) -> String {
     rate("256 KiB pushed and pulled, 1 worker, 1 server", &rounds.one, None);
     rate("  2 workers, 2 servers, over all", &rounds.two, Some(&rounds.one));
     rate("  8 workers, 8 servers, beside 2 and 2", &rounds.eight, Some(&rounds.two));
+    match &rounds.gpu.none {
+        Some(why) => {
+            let _ = writeln!(text, "from GPU to GPU: no device ({why})");
+        }
+        None => {
+            rate("16 MiB copied onto a GPU", &rounds.gpu.copied, None);
+            rate("  pushed from GPU to GPU, over TCP", &rounds.gpu.tcp, Some(&rounds.gpu.copied));
+            rate("  on the GPU, seen by both", &rounds.gpu.shared, Some(&rounds.gpu.copied));
+        }
+    }
     text
 }

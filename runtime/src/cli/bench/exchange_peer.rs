@@ -8,13 +8,16 @@ use clap::{Args, ValueEnum};
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::message::Scope;
 use rondo_core::exchange::worker::Since;
-use rondo_core::exchange::{Handler, InstanceRank, Key, Mask, Role, ScalarType, TensorInfo};
+use rondo_core::exchange::{
+    Handler, InstanceRank, Key, Mask, Role, ScalarType, TensorInfo, WorkerRank,
+};
 use serde::{Deserialize, Serialize};
 
 use super::super::exit::Failure;
 use super::rendezvous::other;
 use crate::exchange::{Exchange, Settings, Tensor, Ways};
-use crate::tensor::Region;
+use crate::tensor::cuda::{Cuda, CudaSettings, Ordinal};
+use crate::tensor::{Region, TensorBuffer};
 
 /// Shared memory of a link, in bytes: several of the largest tensors.
 const SHARED_BYTES: u64 = 256 << 20;
@@ -66,6 +69,9 @@ pub(in crate::cli) struct PeerArgs {
     /// Microseconds to look for what is waited for before sleeping.
     #[arg(long)]
     pub(super) spin_us: u64,
+    /// Whether tensors are on the first GPU.
+    #[arg(long)]
+    pub(super) gpu: bool,
 }
 
 /// What a worker found.
@@ -93,7 +99,12 @@ pub(super) fn run(args: &PeerArgs) -> Result<(), Failure> {
         Way::Unix => Ways { unix: true, shared_bytes: 0 },
         Way::Shm => Ways { unix: false, shared_bytes: SHARED_BYTES },
     };
+    let cuda = match args.gpu {
+        true => Some(Cuda::load(CudaSettings::default()).map_err(other)?),
+        false => None,
+    };
     let settings = Settings {
+        cuda,
         rank: Some(InstanceRank::new(args.rank)),
         ways,
         spin: Duration::from_micros(args.spin_us),
@@ -113,12 +124,19 @@ pub(super) fn run(args: &PeerArgs) -> Result<(), Failure> {
 
 fn serve(exchange: &Exchange, args: &PeerArgs) -> Result<(), Failure> {
     let info = info(args.pull_bytes)?;
-    let answer = Region::allocate(args.pull_bytes);
+    let answer = memory(exchange, args.pull_bytes)?;
+    for key in (0..u64::from(args.ahead)).filter(|_| args.gpu) {
+        for worker in (0..args.workers).map(WorkerRank::new) {
+            let slot = memory(exchange, args.push_bytes)?;
+            let keys = vec![Key::new(key)];
+            exchange.register_recv_buffer(slot, vec![worker], keys).map_err(other)?;
+        }
+    }
     for _ in 0..args.count {
         for unit in exchange.get_batch(&mut always).map_err(other)? {
             let tensors = match args.pull_bytes {
                 0 => Vec::new(),
-                _ => vec![(info, answer.clone().into())],
+                _ => vec![(info, answer.clone())],
             };
             exchange.respond(unit.handler, tensors).map_err(other)?;
         }
@@ -128,7 +146,7 @@ fn serve(exchange: &Exchange, args: &PeerArgs) -> Result<(), Failure> {
 
 fn work(exchange: &Exchange, args: &PeerArgs) -> Result<Found, Failure> {
     let slots: Vec<Slot> =
-        (0..args.ahead).map(|at| Slot::new(at.into(), args)).collect::<Result<_, _>>()?;
+        (0..args.ahead).map(|at| Slot::new(at.into(), exchange, args)).collect::<Result<_, _>>()?;
     let mut found = Found::default();
     let mut began = Instant::now();
     let mut under_way: VecDeque<(Instant, Handler)> = VecDeque::new();
@@ -177,12 +195,10 @@ struct Slot {
 }
 
 impl Slot {
-    fn new(key: u64, args: &PeerArgs) -> Result<Self, Failure> {
+    fn new(key: u64, exchange: &Exchange, args: &PeerArgs) -> Result<Self, Failure> {
         let tensor = |bytes: usize| {
-            let payload = Region::allocate(bytes);
-            // Pages that nobody has touched would be another memory.
-            payload.write(0, &vec![7; bytes]);
-            info(bytes).map(|info| Tensor { key: Key::new(key), info, payload: payload.into() })
+            let payload = memory(exchange, bytes)?;
+            info(bytes).map(|info| Tensor { key: Key::new(key), info, payload })
         };
         let pulls = match args.pull_bytes {
             0 => Vec::new(),
@@ -190,6 +206,17 @@ impl Slot {
         };
         Ok(Self { pushes: vec![tensor(args.push_bytes)?], pulls })
     }
+}
+
+/// Memory for a tensor, on the first GPU if the exchange has any.
+fn memory(exchange: &Exchange, bytes: usize) -> Result<TensorBuffer, Failure> {
+    let content = Region::allocate(bytes);
+    // Pages that nobody has touched would be another memory.
+    content.write(0, &vec![7; bytes]);
+    let Some(cuda) = exchange.cuda() else { return Ok(content.into()) };
+    let memory = cuda.allocate(Ordinal(0), bytes).map_err(other)?;
+    memory.fill(content).map_err(other)?;
+    Ok(memory.into())
 }
 
 fn info(bytes: usize) -> Result<TensorInfo, Failure> {

@@ -10,6 +10,7 @@ mod etcd;
 mod exchange;
 mod exchange_figures;
 mod exchange_gloo;
+mod exchange_gpu;
 mod exchange_peer;
 mod figures;
 mod graph;

@@ -151,6 +151,14 @@ impl CudaMemory {
         Ok(Self { order, stream: Some(stream), ..self.clone() })
     }
 
+    /// The same memory; where a stream was named, copies of it wait for what is on that now.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn again(&self) -> Result<Self, CudaError> {
+        self.stream.map_or_else(|| Ok(self.anew()), |stream| self.after(stream))
+    }
+
     /// What was received is there for its user: where he has named a stream ([`CudaMemory::after`]), that
     /// waits for it, else this thread does.
     ///

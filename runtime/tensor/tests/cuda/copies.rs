@@ -70,9 +70,28 @@ fn what_is_received_does_not_overtake_who_still_uses_the_memory() {
     hardware.kernel(stream, memory.pointer(), &counted(LENGTH, 5));
     let receiving = memory.after(stream).unwrap();
     receiving.fill(pageable(&counted(LENGTH, 6))).unwrap();
-    receiving.wait().unwrap();
     hardware.finish_all();
     assert_eq!(hardware.seen_by(stream, memory.pointer(), LENGTH), counted(LENGTH, 6));
+    hardware.assert_sound();
+}
+
+#[test]
+fn what_is_received_next_waits_for_who_reads_what_came_before() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 1 << 20);
+    let stream = hardware.stream();
+    let mut memory = cuda.allocate(GPU, LENGTH).unwrap().after(stream).unwrap();
+    let mut all = Vec::new();
+    for seed in 0..5 {
+        memory = memory.again().unwrap();
+        memory.fill(pageable(&counted(LENGTH, seed))).unwrap();
+        memory.hand_over().unwrap();
+        all.push(hardware.reads(stream, memory.pointer(), LENGTH));
+    }
+    hardware.finish_all();
+    for (seed, seen) in all.into_iter().enumerate() {
+        assert_eq!(seen.lock().unwrap().take(), Some(counted(LENGTH, seed)));
+    }
     hardware.assert_sound();
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
 
 use rondo_tensor::cuda::{Copy, EventHandle, StreamHandle};
 
@@ -47,10 +48,14 @@ struct Stream {
     happened: u64,
 }
 
+/// What a kernel has read, once it has run.
+pub(crate) type Seen = Arc<Mutex<Option<Vec<u8>>>>;
+
 #[derive(Clone, Debug)]
 enum Work {
     Copy(Copy, u32),
     Write(u64, Vec<u8>),
+    Read((u64, usize), Seen),
     /// Until so much of another stream has happened.
     Hold(StreamHandle, u64),
 }
@@ -142,7 +147,7 @@ impl Machine {
             Work::Copy(Copy::Within { to, from, .. }, _) => {
                 is_it(self.resolve(*to)) || is_it(self.resolve(*from))
             }
-            Work::Write(to, _) => is_it(self.resolve(*to)),
+            Work::Write(to, _) | Work::Read((to, _), _) => is_it(self.resolve(*to)),
             Work::Hold(..) => false,
         })
     }
@@ -238,6 +243,10 @@ impl Machine {
         self.enqueue(stream, Work::Write(to, bytes));
     }
 
+    pub(super) fn enqueue_read(&mut self, stream: StreamHandle, what: (u64, usize), seen: Seen) {
+        self.enqueue(stream, Work::Read(what, seen));
+    }
+
     pub(super) fn enqueue_copy(&mut self, stream: StreamHandle, copy: Copy, process: u32) {
         let count = match copy {
             Copy::ToDevice { .. } => &mut self.counts.up,
@@ -255,7 +264,7 @@ impl Machine {
     }
 
     pub(super) fn finish_all(&mut self) {
-        let all: Vec<StreamHandle> = self.streams.keys().copied().collect();
+        let all: Vec<StreamHandle> = self.streams.keys().rev().copied().collect();
         all.into_iter().for_each(|stream| self.finish(stream));
     }
 
@@ -266,6 +275,9 @@ impl Machine {
             match work {
                 Work::Hold(other, put) => self.run(other, put),
                 Work::Write(to, bytes) => self.write(to, &bytes),
+                Work::Read((from, length), seen) => {
+                    *seen.lock().unwrap() = Some(self.read(from, length));
+                }
                 Work::Copy(copy, process) => self.copy(copy, process),
             }
             let stream = self.stream(stream);

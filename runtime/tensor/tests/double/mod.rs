@@ -11,7 +11,7 @@ use rondo_tensor::cuda::{
     Uuid,
 };
 
-pub(crate) use machine::Counts;
+pub(crate) use machine::{Counts, Seen};
 use machine::{Machine, Mapping};
 
 /// GPUs that several processes may see. A clone is of the same.
@@ -59,6 +59,13 @@ impl Hardware {
         self.lock().enqueue_write(stream, to, bytes.to_vec());
     }
 
+    /// A program's kernel on its stream that reads bytes when its turn comes.
+    pub(crate) fn reads(&self, stream: StreamHandle, from: u64, length: usize) -> Seen {
+        let seen = Seen::default();
+        self.lock().enqueue_read(stream, (from, length), seen.clone());
+        seen
+    }
+
     /// What a program's kernel on its stream sees: all that is on the stream is waited for.
     pub(crate) fn seen_by(&self, stream: StreamHandle, from: u64, length: usize) -> Vec<u8> {
         let mut machine = self.lock();
@@ -71,7 +78,8 @@ impl Hardware {
         self.lock().new_stream()
     }
 
-    /// Everything that is on streams happens.
+    /// Everything that is on streams happens, as far as nothing orders them that on the newest first: Rondo's
+    /// before a program's.
     pub(crate) fn finish_all(&self) {
         self.lock().finish_all();
     }
