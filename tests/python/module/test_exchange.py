@@ -114,6 +114,17 @@ def test_rows_land_in_registered_memory_and_are_answered_by_offset(exchanges):
     assert [pull.tolist() for pull in pulls] == [[[4, 5, 6, 7]], [[8, 9, 10, 11]]]
 
 
+def test_gpus_are_looked_for_only_when_they_are_wanted():
+    def start(**settings):
+        with pytest.raises((rondo.FailedPrecondition, rondo.DeadlineExceeded, rondo.Unavailable)) as raised:
+            rondo.Exchange("worker", "127.0.0.1:1", join_timeout=0.2, **settings)
+        return raised.value
+    assert not isinstance(start(cuda=False), rondo.FailedPrecondition)
+    why = start(cuda=True, staging_bytes=1 << 20)
+    if isinstance(why, rondo.FailedPrecondition):
+        assert "libcuda.so.1 is not found" in str(why)
+
+
 def test_a_dead_server_is_an_error_in_bounded_time(exchanges):
     (worker,), (server,) = exchanges(reconnect_grace=0.3, heartbeat_timeout=2)
     handler = worker.exchange([numpy.zeros(4)], [1], [numpy.zeros(4)], [2])

@@ -290,7 +290,7 @@ impl Here<'_> {
     }
 }
 
-const KEYWORDS: [&str; 17] = [
+const KEYWORDS: [&str; 18] = [
     "as", "break", "const", "dyn", "else", "for", "if", "impl", "in", "let", "match", "move",
     "mut", "pub", "ref", "return", "static", "where",
 ];
@@ -342,7 +342,7 @@ mod tests {
             assert!(broken(NODE, body)[0].contains("indexing"), "{body}");
         }
         let others = "let [a, b] = c; let d: &'a [u8] = &e[..]; vec![f]; #[g] [h]; \
-                      for i in [j, k] {} l[0]; return [m]; n[1..=2];";
+                      for i in [j, k] {} l[0]; return [m]; n[1..=2]; struct O(pub [u8; 4]);";
         assert_eq!(broken(NODE, others), [""; 0]);
     }
 
