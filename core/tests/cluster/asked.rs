@@ -33,6 +33,7 @@ pub(crate) fn answer(bytes: &[u8]) {
     let which = usize::from(*first) % (RESOLVERS.len() + 1);
     let mut told = Told { pieces, next: 0, asked: 0 };
     let environment = told.environment();
+    let after_environment = told.next;
     let Some(settings) = RESOLVERS.get(which) else { return jax(environment, &mut told) };
     let settings = Json::parse(settings).unwrap();
     let mut resolver = described(&settings).unwrap();
@@ -45,7 +46,7 @@ pub(crate) fn answer(bytes: &[u8]) {
         }
         Err(error) => assert!(!error.about.is_empty() && error.text.len() < 4096, "{error:?}"),
     }
-    told.next = 0;
+    told.next = after_environment;
     let of = MasterOf::default();
     let master = resolve(environment, |seen| resolver.master(seen, &of), |it| told.answer(it));
     if let (Ok(spec), Ok(master)) = (spec, master) {

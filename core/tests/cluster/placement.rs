@@ -115,6 +115,8 @@ fn components_are_dealt_one_after_the_other() {
     set(&mut world, "SLURM_DISTRIBUTION", "cyclic");
     set(&mut world, "SLURM_HET_SIZE", "2");
     assert_eq!(refused(&mut world).about, "SLURM_JOB_NUM_NODES_HET_GROUP_0");
+    set(&mut world, "SLURM_GTIDS", "4,6");
+    assert_eq!(refused(&mut world).about, "SLURM_GTIDS");
     set(&mut world, "SLURM_JOB_NUM_NODES_HET_GROUP_0", "2");
     set(&mut world, "SLURM_JOB_NUM_NODES_HET_GROUP_1", "2");
     let step = world.call(|seen| Ok(Step::of(seen, None)?)).unwrap();

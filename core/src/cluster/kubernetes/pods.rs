@@ -98,8 +98,10 @@ impl Kubernetes {
             "address",
             "order",
             "unready",
+            "executable_location",
         ];
         let options = Options::of("kubernetes", settings, &known)?;
+        check_location(&options)?;
         let default = Self::default();
         let jobs = match options.get("job_to_label_mapping") {
             None => default.jobs.clone(),
@@ -181,6 +183,22 @@ impl Kubernetes {
         };
         let ip = ip.as_deref().ok_or_else(|| unready(&format!("it has no {field} yet")))?;
         Ok(address(ip, self.port))
+    }
+}
+
+/// TensorFlow's word for where the process runs: 0 in a pod, 1 elsewhere, where an API server must be given.
+fn check_location(options: &Options<'_>) -> Result<(), Error> {
+    let about = "kubernetes.executable_location";
+    match options.number("executable_location")? {
+        None | Some(0) => Ok(()),
+        Some(1) if options.get("api_server").is_some() => Ok(()),
+        Some(1) => {
+            Err(Error::missing("kubernetes.api_server", "outside of a cluster it must be given"))
+        }
+        Some(other) => {
+            let wanted = "is neither 0 (within a cluster) nor 1 (outside)";
+            Err(Error::malformed(about, &other.to_string(), wanted))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Steps of several components (`srun A : B`): one list of hosts, ranks component by component.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::asking::Seen;
@@ -28,6 +29,12 @@ pub(super) fn places_of(
         let wanted = format!("components, of at most {COMPONENTS_MAX}");
         return Err(Error::malformed(SIZE, &format!("{components}"), &wanted));
     }
+    // Where the environment does not count the hosts of components, what Slurm tells of the own host decides
+    // whether one deal over all hosts is right.
+    let is_counted = seen.filled(&nodes_variable(0)).is_some();
+    if !is_counted && seen.filled("SLURM_GTIDS").is_some() {
+        return Ok(shifted(counts, layout, 0));
+    }
     let mut places = Vec::new();
     let mut first = 0_usize;
     for component in 0..components {
@@ -42,12 +49,16 @@ pub(super) fn places_of(
 }
 
 fn nodes_of(seen: &Seen, component: u32) -> Result<usize, Error> {
-    let variable = format!("SLURM_JOB_NUM_NODES_HET_GROUP_{component}");
+    let variable = nodes_variable(component);
     let Some(text) = seen.filled(&variable) else {
         let text = "is not set: where the components of a heterogeneous step end cannot be told";
         return Err(Error::new(Fault::PlacementUnknown, variable, text));
     };
     Ok(usize::try_from(whole(&variable, text)?).unwrap_or(usize::MAX))
+}
+
+fn nodes_variable(component: u32) -> String {
+    format!("SLURM_JOB_NUM_NODES_HET_GROUP_{component}")
 }
 
 fn uneven(hosts: usize) -> Error {

@@ -97,7 +97,9 @@ impl Tpu {
 
 /// A name, or a list of one.
 fn one_name(options: &Options<'_>) -> Result<Option<String>, Error> {
-    let Some(Json::List(names)) = options.get("tpu") else { return options.text("tpu") };
+    let Some(Json::List(names)) = options.get("tpu") else {
+        return Ok(options.text("tpu")?.filter(|name| !name.is_empty()));
+    };
     match names.as_slice() {
         [Json::Text(name)] => Ok(Some(name.clone())),
         [] => Err(Error::missing("tpu.tpu", "the list of TPUs is empty")),
