@@ -117,7 +117,8 @@ fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
     begins_an_answer(&mut link);
     // Nobody reads what is sent now.
     let payload = Region::allocate(4 * MANY);
-    let large = rondo::exchange::Tensor { key: Key::new(3), info: list(MANY), payload };
+    let large =
+        rondo::exchange::Tensor { key: Key::new(3), info: list(MANY), payload: payload.into() };
     worker.exchange(vec![large], vec![]).unwrap();
     let late = worker.wait(handler, Some(Duration::from_millis(300)), Since::Call, &mut always);
     assert!(late.unwrap_err().lost.is_none(), "it may still come");

@@ -66,6 +66,8 @@ pub(super) struct Rounds {
     pub(super) medium_gloo_us: Vec<(f64, f64)>,
     /// 1 MiB pushed and pulled.
     pub(super) medium_us: Vec<(f64, f64)>,
+    /// The same through shared memory.
+    pub(super) medium_shared_us: Vec<(f64, f64)>,
     /// 1 MiB there and back over a bare connection.
     pub(super) medium_bare_us: Vec<(f64, f64)>,
     /// Bytes a second of 16 MiB pushed through shared memory.
@@ -129,6 +131,7 @@ impl Rounds {
         self.small_shared_us.push(Case { way: Way::Shm, ..one }.spread()?);
         let larger = Case { push_bytes: MEDIUM, pull_bytes: MEDIUM, count: medium, ..one };
         self.medium_us.push(larger.spread()?);
+        self.medium_shared_us.push(Case { way: Way::Shm, ..larger }.spread()?);
         self.medium_bare_us.push(there_and_back(MEDIUM, medium).map_err(other)?);
         if let Some(gloo) = gloo {
             self.small_gloo_us.push(gloo.there_and_back(SMALL, small)?);

@@ -32,6 +32,11 @@ pub(super) fn table(rounds: &Rounds) -> String {
     }
     time("1 MiB there and back over bare TCP", &rounds.medium_bare_us, None);
     time("  pushed and pulled, over TCP", &rounds.medium_us, Some(&rounds.medium_bare_us));
+    time(
+        "  the same, through shared memory",
+        &rounds.medium_shared_us,
+        Some(&rounds.medium_bare_us),
+    );
     if gloo.is_some() {
         let gloo = Some(rounds.medium_gloo_us.as_slice());
         time("1 MiB there and back by gloo", &rounds.medium_gloo_us, None);
