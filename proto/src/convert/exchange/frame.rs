@@ -130,6 +130,7 @@ pub(super) fn misdirected(kind: &wire::exchange_frame::Kind, to: &str) -> Status
         Kind::Observe(_) => "observe",
         Kind::AskTraces(_) => "ask_traces",
         Kind::TracesWanted(_) => "traces_wanted",
+        Kind::Known(_) => "known",
         Kind::Traces(_) => "traces",
     };
     let text = format!("ExchangeFrame.kind is {name}, which nobody says to {to}");

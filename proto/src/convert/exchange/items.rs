@@ -18,6 +18,8 @@ enum Within {
     Register,
     Assigned,
     Membership,
+    Known,
+    Traces,
     /// One whose parts have no lists.
     Flat,
 }
@@ -29,7 +31,11 @@ impl Within {
             (Self::Frame, 10) => Some(Self::Register),
             (Self::Frame, 15) => Some(Self::Assigned),
             (Self::Frame, 16) | (Self::Register, 8) | (Self::Assigned, 3) => Some(Self::Membership),
-            (Self::Frame, _) | (Self::Membership, 3) => Some(Self::Flat),
+            (Self::Frame, 23) => Some(Self::Known),
+            (Self::Frame, 24) => Some(Self::Traces),
+            (Self::Frame, _) | (Self::Membership, 3) | (Self::Known, 2) | (Self::Traces, 4) => {
+                Some(Self::Flat)
+            }
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ use rondo_core::status::{Code, Status};
 use super::*;
 use crate::admin as wire;
 use crate::admin::exchange_frame::Kind;
+use crate::admin::exchange_traces::Result as Told;
 
 const LIMITS: FrameLimits =
     FrameLimits { header_bytes_max: 1 << 20, body_bytes_max: 1 << 20, tensors_max: 4 };
@@ -206,37 +207,43 @@ fn words_of_the_scheduler_that_are_none() {
 #[test]
 fn traces_that_are_none() {
     let passage = |number| wire::ExchangePassage { number, leg: 1, ..Default::default() };
-    let with = |change: fn(&mut wire::ExchangeTraces)| {
+    let page_with = |change: fn(&mut wire::ExchangePage)| {
         let passages = vec![passage(2), passage(5)];
-        let mut traces =
-            wire::ExchangeTraces { number: 1, last: 5, passages, ..Default::default() };
-        change(&mut traces);
-        Kind::Traces(traces)
+        let mut page = wire::ExchangePage { last: 5, passages, ..Default::default() };
+        change(&mut page);
+        page
     };
-    assert_taken(with(|_| {}));
-    assert_refused(with(|it| it.last = 4), &["ExchangeTraces.passages", "ascend", "last (4)"]);
-    assert_refused(with(|it| it.passages.reverse()), &["ExchangeTraces.passages", "ascend"]);
-    assert_refused(with(|it| it.passages[0].leg = 3), &["ExchangePassage.leg is 3", "2 (pulls)"]);
-    assert_refused(with(|it| it.passages[0].stamps = vec![1; 9]), &["stamps", "9 items", "8"]);
-    let too_far = with(|it| (it.passages[0].handler, it.passages[0].handlers) = (u64::MAX, 1));
-    assert_refused(too_far, &["ExchangePassage.handler", "64 bits"]);
-    let names = ["ExchangeTraces.passages", "1025 items", "at most 1024"];
-    assert_refused(with(|it| it.passages = vec![wire::ExchangePassage::default(); 1025]), &names);
-    let refused =
-        with(|it| it.refused = Some(wire::ExchangeStatus { code: 5, ..Default::default() }));
-    assert_refused(refused, &["ExchangeTraces.refused is there"]);
+    let known = |page| Kind::Known(wire::ExchangeKnown { number: 1, page });
+    let traces =
+        |result| Kind::Traces(wire::ExchangeTraces { number: 1, asked: 2, back: 3, result });
+    let both = |change: fn(&mut wire::ExchangePage)| {
+        let page = page_with(change);
+        [known(Some(page.clone())), traces(Some(Told::Page(page)))]
+    };
+    both(|_| {}).into_iter().for_each(assert_taken);
+    let refused = |change: fn(&mut wire::ExchangePage), names: &[&str]| {
+        both(change).into_iter().for_each(|kind| assert_refused(kind, names));
+    };
+    refused(|it| it.last = 4, &["ExchangePage.passages", "ascend", "last (4)"]);
+    refused(|it| it.passages.reverse(), &["ExchangePage.passages", "ascend"]);
+    refused(|it| it.passages[0].leg = 3, &["ExchangePassage.leg is 3", "2 (pulls)"]);
+    refused(|it| it.passages[0].stamps = vec![1; 9], &["stamps", "9 items", "8"]);
+    let too_far = |it: &mut wire::ExchangePage| {
+        (it.passages[0].handler, it.passages[0].handlers) = (u64::MAX, 1);
+    };
+    refused(too_far, &["ExchangePassage.handler", "64 bits"]);
+    let names = ["ExchangePage.passages", "1025 items", "at most 1024"];
+    refused(|it| it.passages = vec![wire::ExchangePassage::default(); 1025], &names);
+    assert_refused(known(None), &["ExchangeKnown.page is missing"]);
+    assert_refused(traces(None), &["ExchangeTraces.result is missing"]);
+    let status = wire::ExchangeStatus { code: 99, ..Default::default() };
+    assert_refused(traces(Some(Told::Refused(status))), &["ExchangeTraces.result is 99"]);
     let ask = |role| wire::ExchangeAskTraces { number: 1, role, rank: 0, after: 0 };
     assert_taken(Kind::AskTraces(ask(4)));
     assert_refused(Kind::AskTraces(ask(1)), &["ExchangeAskTraces.role is 1", "4 (worker)"]);
     let observe = |protocol| Kind::Observe(wire::ExchangeObserve { protocol });
     assert_taken(observe(1));
     assert_refused(observe(2), &["ExchangeObserve.protocol is 2", "speaks 1"]);
-    let own = wire::ExchangeTraces { asked: 3, ..Default::default() };
-    let status = refusals(Kind::Traces(own))
-        .into_iter()
-        .flatten()
-        .find(|status| status.message.contains("ExchangeTraces.asked is 3"));
-    assert!(status.is_some(), "a process does not know when it was asked");
 }
 
 #[test]
@@ -314,6 +321,8 @@ fn a_header_of_many_empty_parts_is_refused_before_it_is_decoded() {
     let mut one = membership(&[(4, 0)]);
     one.members[0].addresses = vec![String::new(); many];
     let tensors = vec![wire::ExchangeTensor::default(); many];
+    let passages = vec![wire::ExchangePassage::default(); many];
+    let page = wire::ExchangePage { passages, ..Default::default() };
     let known = Some(members.clone());
     for kind in [
         Kind::Membership(members),
@@ -322,6 +331,8 @@ fn a_header_of_many_empty_parts_is_refused_before_it_is_decoded() {
         Kind::Assigned(wire::ExchangeAssigned { membership: known, ..assigned() }),
         Kind::Request(wire::ExchangeRequest { pulls: tensors.clone(), ..Default::default() }),
         Kind::Answer(wire::ExchangeAnswer { tensors, ..Default::default() }),
+        Kind::Known(wire::ExchangeKnown { number: 1, page: Some(page.clone()) }),
+        Kind::Traces(wire::ExchangeTraces { result: Some(Told::Page(page)), ..Default::default() }),
     ] {
         for status in refusals(kind) {
             let status = status.expect("it is taken");

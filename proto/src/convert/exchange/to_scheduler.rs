@@ -14,7 +14,7 @@ use super::parts::{
     wire_sizes,
 };
 use super::to_server::check_protocol;
-use super::traces::{ask_traces, page, wire_ask_traces, wire_page};
+use super::traces::{ask_traces, known, wire_ask_traces, wire_known};
 use crate::admin as wire;
 use crate::admin::exchange_frame::Kind;
 use crate::convert::check::field;
@@ -40,8 +40,8 @@ pub fn decode_to_scheduler(head: FrameHead, header: &Bytes) -> Result<ToSchedule
             ToScheduler::Observe
         }
         Kind::AskTraces(wire) => ToScheduler::AskTraces(ask_traces(wire)?),
-        Kind::Traces(wire) => {
-            let (number, page) = page(wire)?;
+        Kind::Known(wire) => {
+            let (number, page) = known(wire)?;
             ToScheduler::Traces { number, page }
         }
         other => return Err(frame::misdirected(&other, "the scheduler")),
@@ -101,7 +101,7 @@ pub fn encode_to_scheduler(
             Kind::Observe(wire::ExchangeObserve { protocol: EXCHANGE_PROTOCOL })
         }
         ToScheduler::AskTraces(ask) => Kind::AskTraces(wire_ask_traces(ask)),
-        ToScheduler::Traces { number, page } => Kind::Traces(wire_page(*number, page)),
+        ToScheduler::Traces { number, page } => Kind::Known(wire_known(*number, page)),
     };
     const NONE: [Tensor<()>; 0] = [];
     frame::append(kind, &NONE, Body::Follows, limits, out)

@@ -7,11 +7,11 @@ use rondo_core::exchange::{
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
-use super::parts::{at_most, role, stamps, status, wire_stamps, wire_status};
+use super::parts::{at_most, present, role, stamps, status, wire_stamps, wire_status};
 use crate::admin as wire;
+use crate::admin::exchange_traces::Result as Told;
 use crate::convert::check::field;
 
-const NAME: &str = "ExchangeTraces";
 /// Servers of which one process knows the clock: as many as there may be processes.
 const CLOCKS_MAX: usize = 1 << 16;
 
@@ -34,39 +34,26 @@ pub(super) const fn wire_ask_traces(ask: &AskTraces) -> wire::ExchangeAskTraces 
 }
 
 /// A page, as the process itself says it.
-pub(super) fn page(wire: wire::ExchangeTraces) -> Result<(TraceNumber, Page), Status> {
-    for (name, value) in [("asked", wire.asked), ("back", wire.back)] {
-        if value != 0 {
-            return Err(field(NAME, name).refuse(value, "a process does not know: it must be 0"));
-        }
-    }
-    match wire.refused {
-        Some(_) => Err(field(NAME, "refused").refuse("there", "only the scheduler refuses")),
-        None => Ok((TraceNumber::new(wire.number), content(wire)?)),
-    }
+pub(super) fn known(wire: wire::ExchangeKnown) -> Result<(TraceNumber, Page), Status> {
+    let wire::ExchangeKnown { number, page: said } = wire;
+    Ok((TraceNumber::new(number), page(present(field("ExchangeKnown", "page"), said)?)?))
 }
 
 /// The same as the scheduler passes it on.
 pub(super) fn traces(
     wire: wire::ExchangeTraces,
 ) -> Result<(TraceNumber, Result<Traces, Status>), Status> {
-    let number = TraceNumber::new(wire.number);
+    let of = field("ExchangeTraces", "result");
     let (asked, back) = (Time::from_nanos(wire.asked), Time::from_nanos(wire.back));
-    let result = match wire.refused.clone() {
-        Some(refused) => {
-            let nothing = wire::ExchangeTraces { number: wire.number, ..Default::default() };
-            if (wire::ExchangeTraces { refused: None, ..wire }) != nothing {
-                let right = "with it there must be nothing but the number";
-                return Err(field(NAME, "refused").refuse("there", right));
-            }
-            Err(status(field(NAME, "refused"), Some(refused))?)
-        }
-        None => Ok(Traces { asked, back, page: content(wire)? }),
+    let result = match present(of, wire.result)? {
+        Told::Page(said) => Ok(Traces { asked, back, page: page(said)? }),
+        Told::Refused(refused) => Err(status(of, Some(refused))?),
     };
-    Ok((number, result))
+    Ok((TraceNumber::new(wire.number), result))
 }
 
-fn content(wire: wire::ExchangeTraces) -> Result<Page, Status> {
+fn page(wire: wire::ExchangePage) -> Result<Page, Status> {
+    const NAME: &str = "ExchangePage";
     let passages = at_most(field(NAME, "passages"), wire.passages, PASSAGES_PER_PAGE_MAX)?;
     let passages: Vec<Passage> = passages.into_iter().map(passage).collect::<Result<_, _>>()?;
     let is_within = passages.last().is_none_or(|last| last.number <= wire.last);
@@ -107,7 +94,7 @@ fn passage(wire: wire::ExchangePassage) -> Result<Passage, Status> {
     })
 }
 
-pub(super) fn wire_page(number: TraceNumber, page: &Page) -> wire::ExchangeTraces {
+fn wire_page(page: &Page) -> wire::ExchangePage {
     let passages = page.passages.iter().map(|passage| wire::ExchangePassage {
         number: passage.number,
         handler: passage.handler.get(),
@@ -122,31 +109,27 @@ pub(super) fn wire_page(number: TraceNumber, page: &Page) -> wire::ExchangeTrace
         ahead: offset.nanos,
         error: offset.error_nanos,
     });
-    wire::ExchangeTraces {
-        number: number.get(),
+    wire::ExchangePage {
         received: page.received.as_nanos(),
         answered: page.answered.as_nanos(),
         last: page.last,
         passages: passages.collect(),
         clocks: clocks.collect(),
-        ..Default::default()
     }
+}
+
+pub(super) fn wire_known(number: TraceNumber, page: &Page) -> wire::ExchangeKnown {
+    wire::ExchangeKnown { number: number.get(), page: Some(wire_page(page)) }
 }
 
 pub(super) fn wire_traces(
     number: TraceNumber,
     result: &Result<Traces, Status>,
 ) -> wire::ExchangeTraces {
-    match result {
-        Ok(Traces { asked, back, page }) => wire::ExchangeTraces {
-            asked: asked.as_nanos(),
-            back: back.as_nanos(),
-            ..wire_page(number, page)
-        },
-        Err(status) => wire::ExchangeTraces {
-            number: number.get(),
-            refused: Some(wire_status(status)),
-            ..Default::default()
-        },
-    }
+    let (asked, back, told) = match result {
+        Ok(Traces { asked, back, page }) => (*asked, *back, Told::Page(wire_page(page))),
+        Err(status) => (Time::ZERO, Time::ZERO, Told::Refused(wire_status(status))),
+    };
+    let (asked, back) = (asked.as_nanos(), back.as_nanos());
+    wire::ExchangeTraces { number: number.get(), asked, back, result: Some(told) }
 }
