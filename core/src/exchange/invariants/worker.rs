@@ -161,8 +161,13 @@ fn bounds<T: Clone>(worker: &Worker<T>) -> Result<(), String> {
     }
     let ends = worker.batches.iter().map(|(first, it)| (first.get(), it.trace.handlers));
     let traces = worker.traces.iter().map(|(first, it)| (first.get(), it.handlers));
-    let mut all: alloc::vec::Vec<(u64, u64)> = ends.chain(traces).collect();
-    all.sort_unstable();
+    let (mut ends, mut traces) = (ends.peekable(), traces.peekable());
+    // Both are in order, and there are many traces.
+    let all = core::iter::from_fn(|| match (ends.peek(), traces.peek()) {
+        (Some(end), Some(trace)) if trace < end => traces.next(),
+        (Some(_), _) => ends.next(),
+        (None, _) => traces.next(),
+    });
     let mut end = 0;
     for (first, handlers) in all {
         if first < end || first.saturating_add(handlers) > worker.next.get() {
