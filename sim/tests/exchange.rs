@@ -207,14 +207,19 @@ fn who_needs_a_server_that_is_lost_is_told_at_once_but_while_an_answer_is_writte
     let untold = |effects: &mut Vec<Effect<Slice>>| {
         effects.retain(|effect| !matches!(effect, Effect::Waited { .. }));
     };
-    assert_eq!(Watched::new().step(&lost, |_| {}), None);
-    assert_eq!(Watched::new().step(&lost, untold).as_deref(), Some("told"));
+    let troubled = || {
+        let mut of = Watched::new();
+        of.oracles.see(&Met::Troubled).unwrap();
+        of
+    };
+    troubled().keeps(lost.clone());
+    assert_eq!(troubled().step(&lost, untold).as_deref(), Some("told"));
     let over = Input::Disconnected { connection: CONNECTION, why: "reset".into() };
-    let mut of = Watched::new();
+    let mut of = troubled();
     of.lands();
     of.keeps(lost.clone());
     assert_eq!(of.step(&over, untold).as_deref(), Some("told"));
-    let mut of = Watched::new();
+    let mut of = troubled();
     of.lands();
     of.keeps(lost);
     of.keeps(over);
