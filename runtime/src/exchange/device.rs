@@ -36,6 +36,24 @@ impl Pulling {
     }
 }
 
+/// A tensor on a GPU that is about to be sent.
+enum Sending {
+    /// Others copy it from where it is.
+    InPlace(CudaMemory),
+    /// It is copied to the host first.
+    Staged(CudaMemory),
+}
+
+impl Sending {
+    /// Waits until it can be.
+    fn wait(&self) -> Result<(), CudaError> {
+        match self {
+            Self::InPlace(memory) => memory.wait(),
+            Self::Staged(memory) => memory.staged().map(drop),
+        }
+    }
+}
+
 impl From<CudaError> for Error {
     fn from(error: CudaError) -> Self {
         Status::from(error).into()
@@ -50,10 +68,12 @@ impl Exchange {
         mut tensors: Vec<T>,
         of: impl Fn(&mut T) -> (Key, &mut TensorBuffer),
     ) -> Result<Vec<T>, Error> {
+        let mut begun = Vec::new();
         for tensor in &mut tensors {
             let (key, payload) = of(tensor);
-            self.stage(payload, &format!("the tensor under key {key}"))?;
+            begun.extend(self.begin_sending(payload, &format!("the tensor under key {key}"))?);
         }
+        begun.iter().try_for_each(Sending::wait)?;
         Ok(tensors)
     }
 
@@ -62,28 +82,33 @@ impl Exchange {
         &self,
         mut answers: Vec<Answering<TensorBuffer>>,
     ) -> Result<Vec<Answering<TensorBuffer>>, Error> {
+        let mut begun = Vec::new();
         for answer in &mut answers {
             let unit = answer.unit.get();
             for (at, (_, payload)) in answer.tensors.iter_mut().enumerate() {
-                self.stage(payload, &format!("tensor {at} of the answer to unit {unit}"))?;
+                let what = format!("tensor {at} of the answer to unit {unit}");
+                begun.extend(self.begin_sending(payload, &what)?);
             }
         }
+        begun.iter().try_for_each(Sending::wait)?;
         Ok(answers)
     }
 
-    fn stage(&self, payload: &mut TensorBuffer, what: &str) -> Result<(), Error> {
+    /// Begins what is to be done before a tensor leaves its GPU; `None` for one of the host.
+    fn begin_sending(
+        &self,
+        payload: &mut TensorBuffer,
+        what: &str,
+    ) -> Result<Option<Sending>, Error> {
         self.check_device(payload, what)?;
-        let TensorBuffer::Cuda(memory) = payload else { return Ok(()) };
-        let sending = memory.anew();
-        let device = sending.uuid();
+        let TensorBuffer::Cuda(memory) = payload else { return Ok(None) };
+        *memory = memory.anew();
         let is_seen = |device| self.engine.with(|it, links, _| it.is_seen(device, links));
-        if device.is_some_and(is_seen) {
-            sending.wait()?;
-        } else {
-            sending.staged()?;
+        if memory.uuid().is_some_and(is_seen) {
+            return Ok(Some(Sending::InPlace(memory.clone())));
         }
-        *memory = sending;
-        Ok(())
+        memory.stage()?;
+        Ok(Some(Sending::Staged(memory.clone())))
     }
 
     /// The memory of GPUs among what is pulled.

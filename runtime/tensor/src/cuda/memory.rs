@@ -44,7 +44,7 @@ struct Order {
     /// Why what should have come onto it did not.
     failed: OnceLock<CudaError>,
     /// A copy on the host, for who sends it.
-    staged: OnceLock<Region>,
+    staged: OnceLock<(Region, Arc<Event>)>,
 }
 
 impl Order {
@@ -266,16 +266,42 @@ impl CudaMemory {
         }
     }
 
-    /// Its bytes on the host as they were when this was first asked of it, or its clones.
+    /// Begins to copy its bytes to pinned memory, unless that was begun before for it or its clones.
+    ///
+    /// # Errors
+    /// As [`CudaMemory::to_host`].
+    pub fn stage(&self) -> Result<(), CudaError> {
+        if self.length == 0 || self.is_staged() {
+            return Ok(());
+        }
+        let staged = self.cuda.stage(self.device, self.length)?;
+        let streams = self.cuda.streams(self.device)?;
+        let to = staged.as_ptr().expose_provenance();
+        let copy = Copy::ToHost { to, from: self.pointer, length: self.length };
+        let owner = Arc::clone(&self.owner);
+        match self.begin(copy, streams.down) {
+            Ok(done) => {
+                self.cuda.keep(Arc::clone(&done), staged.clone(), owner);
+                // Who was first stays.
+                drop(self.order.staged.set((staged, done)));
+                Ok(())
+            }
+            Err(error) => Err(lost(error, (staged, owner))),
+        }
+    }
+
+    /// Its bytes on the host as they were when [`CudaMemory::stage`] or this was first asked of it, or its
+    /// clones.
     ///
     /// # Errors
     /// As [`CudaMemory::to_host`].
     pub fn staged(&self) -> Result<Region, CudaError> {
-        if let Some(staged) = self.order.staged.get() {
-            return Ok(staged.clone());
-        }
-        let staged = self.to_host()?;
-        Ok(self.order.staged.get_or_init(|| staged).clone())
+        self.stage()?;
+        let Some((staged, done)) = self.order.staged.get() else {
+            return Ok(Region::from(Bytes::new()));
+        };
+        done.wait()?;
+        Ok(staged.clone())
     }
 
     /// Whether that was asked before.

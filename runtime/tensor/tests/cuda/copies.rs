@@ -62,6 +62,35 @@ fn what_is_sent_is_copied_once_after_what_the_caller_has_begun() {
 }
 
 #[test]
+fn copies_of_several_are_under_way_at_once_and_keep_what_they_need() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 1 << 20);
+    let stream = hardware.stream();
+    let all: Vec<CudaMemory> = (0..4)
+        .map(|seed| {
+            let memory = cuda.allocate(GPU, LENGTH).unwrap();
+            hardware.kernel(stream, memory.pointer(), &counted(LENGTH, seed));
+            memory.after(stream).unwrap()
+        })
+        .collect();
+    all.iter().for_each(|memory| memory.stage().unwrap());
+    assert!(all.iter().all(CudaMemory::is_staged));
+    for (seed, memory) in all.iter().enumerate() {
+        assert_eq!(memory.staged().unwrap().to_vec(), counted(LENGTH, seed));
+    }
+    assert_eq!(hardware.counts().down, 4);
+    // Whoever gives up what was begun takes nothing away from it.
+    for seed in 0..20 {
+        let memory = cuda.allocate(GPU, LENGTH).unwrap();
+        memory.fill(pageable(&counted(LENGTH, seed))).unwrap();
+        memory.stage().unwrap();
+    }
+    drop((all, cuda));
+    hardware.assert_sound();
+    hardware.assert_empty();
+}
+
+#[test]
 fn what_is_received_does_not_overtake_who_still_uses_the_memory() {
     let hardware = Hardware::new(1, 1 << 30);
     let cuda = hardware.process(&[0], 1 << 20);
