@@ -177,7 +177,8 @@ struct Message(Region);
 
 impl AsRef<[u8]> for Message {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the server does not write it before its mark says that it is done, which is when this is dropped.
+        // SAFETY: the server does not write it before its mark says that it is done, which is when this is
+        // dropped.
         unsafe { self.0.bytes() }
     }
 }

@@ -14,7 +14,7 @@ use crate::tensors::of_bytes;
 async fn a_long_tensor_goes_on_where_its_connection_broke() {
     const BYTES: usize = 64 << 20;
     let (listener, address) = place();
-    let from = Worker::start(listener, config(0), &[]);
+    let from = Worker::distant(listener, config(0));
     let proxy = Proxy::before(&address, 6, 9 << 20);
     let to = Worker::start(place().0, config(1), &[(0, &proxy.address)]);
     let (key, tensor) = (key(0, 1, "long"), of_bytes(BYTES));

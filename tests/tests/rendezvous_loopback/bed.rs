@@ -84,6 +84,26 @@ impl Worker {
         peers: &[(u32, &str)],
         between: impl FnOnce(RendezvousService) -> S,
     ) -> Self {
+        let server = ServerConfig { shutdown_grace: Duration::ZERO, ..ServerConfig::default() };
+        Self::within(server, listener, (machine, peers), between)
+    }
+
+    /// A worker whose tensors go over connections, even to others on its host.
+    pub(crate) fn distant(listener: TcpListener, machine: Config) -> Self {
+        let server = ServerConfig {
+            shutdown_grace: Duration::ZERO,
+            shared_memory_bytes_max: 0,
+            ..ServerConfig::default()
+        };
+        Self::within(server, listener, (machine, &[]), |service| service)
+    }
+
+    fn within<S: Service>(
+        server: ServerConfig,
+        listener: TcpListener,
+        (machine, peers): (Config, &[(u32, &str)]),
+        between: impl FnOnce(RendezvousService) -> S,
+    ) -> Self {
         let peers = peers.iter().map(|(task, address)| (name(*task), (*address).to_owned()));
         let settings = Settings { machine, peers: peers.collect() };
         let ways = Ways::default();
@@ -93,8 +113,7 @@ impl Worker {
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel();
         let stopped = async { stopped.await.unwrap_or(()) };
-        let config = ServerConfig { shutdown_grace: Duration::ZERO, ..ServerConfig::default() };
-        let served = tokio::spawn(serve(listener, Arc::new(router), config, stopped));
+        let served = tokio::spawn(serve(listener, Arc::new(router), server, stopped));
         Self { manager, address, stop: Some(stop), served: Some(served) }
     }
 
