@@ -17,6 +17,8 @@ pub mod node;
 pub mod reader;
 pub mod relay;
 pub mod rendezvous;
+#[cfg(not(madsim))]
+pub mod resolve;
 pub mod serve;
 pub mod service;
 pub mod store;

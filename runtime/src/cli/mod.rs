@@ -2,6 +2,7 @@
 
 mod ask;
 mod bench;
+mod cluster;
 mod coordination_args;
 mod dataset;
 mod demo;
@@ -46,6 +47,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use bench::BenchCommand;
+use cluster::ClusterArgs;
 use dataset::DatasetCommand;
 use demo::DemoArgs;
 use exchange::ExchangeCommand;
@@ -112,6 +114,12 @@ enum Command {
     /// different hosts are made one, the scheduler's; how well that is known is shown, and is in the
     /// file (otherData).
     Trace(TraceArgs),
+    /// Say which cluster this process is in, what place it has there, and who told
+    ///
+    /// Looks at what launchers leave behind (TF_CONFIG, torchrun, Open MPI, Slurm, SageMaker, Kubeflow,
+    /// Kubernetes, TPUs, Compute Engine), takes the first that is there, and says why not the others.
+    /// Nothing is changed anywhere.
+    Cluster(Box<ClusterArgs>),
     /// Show what a running server does
     Status(StatusArgs),
     /// Say why a job is not moving: who is missing, since when, where, and who waits
@@ -152,6 +160,7 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Worker(args) }, _)) => worker::worker(&args),
         Ok((Cli { command: Command::Exchange(command) }, _)) => exchange::exchange(&command),
         Ok((Cli { command: Command::Trace(args) }, _)) => trace::trace(&args),
+        Ok((Cli { command: Command::Cluster(args) }, _)) => cluster::cluster(&args),
         Ok((Cli { command: Command::Status(args) }, _)) => status::status(&args),
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),

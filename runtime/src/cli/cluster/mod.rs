@@ -1,0 +1,249 @@
+//! `rondo cluster`.
+
+mod printing;
+mod watching;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rondo_core::cluster::{
+    Accelerators, Chain, Error, Export, Fault, Finding, Json, Report, Seen, described,
+    host_accelerators, kubernetes,
+};
+
+use super::exit::{Exit, Failure};
+use crate::resolve::{self, Finder};
+
+/// How to find the cluster, and what to show of it.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(super) struct ClusterArgs {
+    /// Take this resolver, whatever the environment says: simple, union, tf_config, sagemaker, slurm,
+    /// kubernetes, kubernetes_job, kubernetes_service, gce, tpu, dns or file
+    #[arg(long, value_name = "NAME")]
+    resolver: Option<String>,
+
+    /// Its settings, a JSON object
+    #[arg(long, value_name = "JSON", requires = "resolver")]
+    settings: Option<String>,
+
+    /// Where tasks listen, for sources that tell hosts only
+    #[arg(long, value_name = "PORT", default_value_t = 8470)]
+    port: u16,
+
+    /// URL of the Kubernetes API server, instead of the pod's own
+    #[arg(long, value_name = "URL")]
+    api_server: Option<String>,
+
+    /// Namespace of Kubernetes, instead of the pod's own
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// Ask sources that cost requests even if another one was found
+    #[arg(long)]
+    all: bool,
+
+    /// Form of the answer
+    #[arg(short, long, value_name = "FORM", default_value = "table")]
+    output: Output,
+
+    /// Write what was found as another program takes it
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["output", "watch"])]
+    export: Option<Form>,
+
+    /// Stay, and tell of tasks that come, go and move: a line each, with -o json an object a line
+    #[arg(long)]
+    watch: bool,
+
+    /// How long to wait between two looks, with --watch, in ms
+    #[arg(long, value_name = "MS", default_value_t = 5_000, requires = "watch")]
+    interval_ms: u64,
+
+    /// How long to look, in all, in ms; what is not ready or not reachable is tried again until then
+    #[arg(long, env = "RONDO_CLUSTER_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
+    timeout_ms: u64,
+
+    /// How long to wait for one request, name or file, in ms
+    #[arg(long, value_name = "MS", default_value_t = 3_000)]
+    request_timeout_ms: u64,
+
+    /// Tasks to show; 0 shows all
+    #[arg(long, value_name = "ROWS", default_value_t = 50)]
+    limit: usize,
+
+    /// Look for files and devices below this directory
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    root: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Tables
+    Table,
+    /// One JSON object
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Variables of Rondo's own, as a shell reads them
+    #[value(name = "env")]
+    Env,
+    /// The value of TF_CONFIG
+    #[value(name = "tf_config")]
+    TfConfig,
+    /// Variables of JAX, as a shell reads them
+    #[value(name = "jax")]
+    Jax,
+    /// Variables of PyTorch and torchrun, as a shell reads them
+    #[value(name = "torchrun")]
+    Torchrun,
+}
+
+impl From<Form> for Export {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Env => Self::Env,
+            Form::TfConfig => Self::TfConfig,
+            Form::Jax => Self::Jax,
+            Form::Torchrun => Self::Torchrun,
+        }
+    }
+}
+
+/// Finds the cluster and shows it.
+pub(super) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
+    let chain = args.chain()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
+    let ended = runtime.block_on(async {
+        if args.watch { watching::watch(args, &chain).await } else { once(args, &chain).await }
+    });
+    // A name or a file that nobody waits for any more must not hold up the end.
+    runtime.shutdown_background();
+    ended
+}
+
+impl ClusterArgs {
+    fn chain(&self) -> Result<Chain, Failure> {
+        let access = kubernetes::Access {
+            api_server: self.api_server.clone(),
+            namespace: self.namespace.clone(),
+        };
+        let explicit = self.explicit().map_err(|text| Failure::new(Exit::Usage, text))?;
+        Ok(Chain { explicit, port: self.port, access, asks_all: self.all })
+    }
+
+    fn explicit(&self) -> Result<Option<Json>, String> {
+        let Some(name) = &self.resolver else { return Ok(None) };
+        let given = self.settings.as_deref().unwrap_or("{}");
+        let wanted = "a JSON object is wanted, such as {\"port_base\": 7000}";
+        let members = match Json::parse(given) {
+            Ok(Json::Map(members)) => members,
+            Ok(_) => return Err(format!("--settings: {given:?} is no object: {wanted}")),
+            Err(fault) => {
+                return Err(format!("--settings: {given:?} is no JSON: {fault}; {wanted}"));
+            }
+        };
+        let named = members.into_iter().filter(|(member, _)| member != "resolver");
+        let first = ("resolver".to_owned(), Json::text(name));
+        Ok(Some(Json::Map(std::iter::once(first).chain(named).collect())))
+    }
+
+    fn finder(&self) -> Finder {
+        let settings = resolve::Settings {
+            root: self.root.clone(),
+            timeout: Duration::from_millis(self.timeout_ms),
+            question_timeout: Duration::from_millis(self.request_timeout_ms),
+            ..resolve::Settings::default()
+        };
+        Finder::new(resolve::environment(), settings)
+    }
+
+    const fn limit(&self) -> usize {
+        if self.limit == 0 { usize::MAX } else { self.limit }
+    }
+}
+
+async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
+    let finder = args.finder();
+    let report = detect(&finder, chain).await?;
+    if let Some(form) = args.export {
+        let finding = settled(&report)?;
+        return say(&Export::from(form).write(finding).map_err(|error| failure(&error))?);
+    }
+    let accelerators = match report.chosen() {
+        Some(finding) => Some(accelerators(finder, finding).await),
+        None => None,
+    };
+    match args.output {
+        Output::Json => say(&format!("{:#}\n", printing::json(&report, accelerators.as_ref())))?,
+        Output::Table => say(&printing::text(&report, accelerators.as_ref(), args.limit()))?,
+    }
+    settled(&report).map(|_| ())
+}
+
+/// Looks at all sources, again and again while those that count are not ready.
+async fn detect(finder: &Finder, chain: &Chain) -> Result<Report, Failure> {
+    let early = |found: &Result<Report, Error>| {
+        let error = match found {
+            Ok(report) => report.settled().err(),
+            Err(error) => Some(error.clone()),
+        };
+        error.is_some_and(|error| is_early(error.fault))
+    };
+    let found = finder.find_ready(|seen| chain.detect(seen), early).await;
+    found.map_err(|error| failure(&error))
+}
+
+/// Whether a failure may pass with time.
+const fn is_early(fault: Fault) -> bool {
+    matches!(fault, Fault::NotReady | Fault::Unreachable)
+}
+
+/// What to go by.
+fn settled(report: &Report) -> Result<&Finding, Failure> {
+    report.settled().map_err(|error| failure(&error))?.ok_or_else(|| {
+        let text = "nothing tells of a cluster: `rondo cluster` shows what each source misses; \
+                    --resolver takes one that the environment does not tell of";
+        Failure::new(Exit::Other, text)
+    })
+}
+
+/// How many accelerators the process has: those that it was granted, else as its resolver counts them.
+async fn accelerators(finder: Finder, finding: &Finding) -> Result<Accelerators, Error> {
+    if let Some(gpus) = &finding.gpus {
+        let count = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
+        return Ok(Accelerators::from([("GPU".to_owned(), count)]));
+    }
+    let Some(settings) = &finding.resolver else {
+        return finder.find(host_accelerators).await;
+    };
+    let task = finding.task_type.as_deref().zip(finding.task_id);
+    let finder = match task {
+        Some((job, index)) => finder.with_task(job, index),
+        None => finder,
+    };
+    let (job, index) = task.unzip();
+    let count = |seen: &Seen| described(settings)?.num_accelerators(seen, job, index, None);
+    finder.find(count).await
+}
+
+/// How a failure ends the program.
+fn failure(error: &Error) -> Failure {
+    let exit = match error.fault {
+        Fault::Unreachable => Exit::Unreachable,
+        Fault::NotReady => Exit::Unhealthy,
+        // What an API answers is nobody's setting.
+        Fault::Malformed | Fault::Conflict if !error.about.contains("://") => Exit::Usage,
+        _ => Exit::Other,
+    };
+    Failure::new(exit, error)
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout();
+    let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    said.map_err(|error| Failure::new(Exit::Other, error))
+}

@@ -1,0 +1,16 @@
+//! `rondo cluster` as a person meets it: under launchers, before APIs that fail, and for other programs.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap is a failed test"
+)]
+
+mod apis;
+mod bed;
+mod google;
+mod launchers;
+mod refusals;
+mod watching;
