@@ -152,6 +152,10 @@ fn what_is_given_wins_and_must_be_there() {
     let chain = Chain { explicit: Some(Json::parse(settings).unwrap()), ..Chain::default() };
     let report = world.call(|seen| chain.detect(seen)).unwrap();
     assert_eq!(report.settled().unwrap_err().about, "/etc/none");
+    // A setting that is missing is no reason to look elsewhere either.
+    let chain = Chain { explicit: Json::parse(r#"{"resolver": "file"}"#).ok(), ..Chain::default() };
+    let report = world.call(|seen| chain.detect(seen)).unwrap();
+    assert_eq!(report.settled().unwrap_err().about, "file.path");
 }
 
 #[test]

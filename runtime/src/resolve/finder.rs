@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rondo_core::cluster::{
-    Answer, Environment, Error, Fault, Inquiry, Outcome, Progress, Question, Seen,
+    Answer, Environment, Error, Fault, Inquiry, Outcome, Progress, Question, Seen, Service,
 };
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::http::Requests;
 use super::machine::Machine;
-use super::{Settings, names};
+use super::{Settings, names, srv};
 
 /// How long is waited before what was not ready is looked at again; doubled each time.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -152,7 +152,7 @@ impl Call {
             }
             Question::Http(request) => Answer::Http(self.requests.ask(request).await),
             Question::Host(name) => Answer::Host(names::addresses(name).await),
-            Question::Services(name) => Answer::Services(names::services(name)),
+            Question::Services(name) => Answer::Services(self.services(name).await),
             Question::Devices => {
                 Answer::Devices(self.blocking(|it| it.devices()).await.and_then(|it| it))
             }
@@ -163,6 +163,13 @@ impl Call {
             // MPI is asked by way of a Python module, which is not ours to load.
             Question::Mpi => Answer::Mpi(None),
         }
+    }
+
+    async fn services(&self, name: &str) -> Result<Vec<Service>, String> {
+        let configuration = self.blocking(|it| it.file(srv::CONFIGURATION)).await.and_then(|it| it);
+        let configuration =
+            configuration.map_err(|why| format!("{}: {why}", srv::CONFIGURATION))?;
+        srv::services(&configuration.unwrap_or_default(), name).await
     }
 
     /// Something that may wait for a disk, on a thread of its own.

@@ -7,6 +7,7 @@ mod finder;
 mod http;
 mod machine;
 mod names;
+mod srv;
 
 use std::path::PathBuf;
 use std::time::Duration;

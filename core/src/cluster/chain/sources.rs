@@ -67,8 +67,10 @@ fn no_explicit(chain: &Chain, _: &Seen) -> Option<Error> {
 
 fn explicit(chain: &Chain, seen: &Seen) -> Outcome<Finding> {
     let settings = chain.explicit.clone().unwrap_or(Json::Null);
-    let mut resolver = described(&settings)?;
-    let found = Finding::of_resolver(seen, resolver.as_mut(), settings);
+    let found = match described(&settings) {
+        Ok(mut resolver) => Finding::of_resolver(seen, resolver.as_mut(), settings),
+        Err(error) => Err(error.into()),
+    };
     // What was given and is not there is an error, not a reason to look elsewhere.
     found.map_err(|stop| match stop {
         Stop::Fail(error) if error.fault == Fault::NotPresent => {
