@@ -323,7 +323,8 @@ mod tests {
 
     #[test]
     fn names_that_cannot_be_asked_for_are_refused() {
-        let long = [["x".repeat(60); 5].join("."), "x".repeat(64), "a..b".into(), String::new()];
+        let long =
+            ["x".repeat(60) + &".abc".repeat(60), "x".repeat(64), "a..b".into(), String::new()];
         for name in long {
             assert!(query(1, &name).is_err(), "{name}");
         }
