@@ -10,6 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rondo_tests::binary;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -136,14 +139,33 @@ pub(crate) struct Api {
 impl Api {
     /// Answers each request by its number, from 0.
     pub(crate) fn start(answer: impl Fn(usize, &Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_within(|stream| stream, answer)
+    }
+
+    /// The same over TLS.
+    pub(crate) fn start_tls(
+        answer: impl Fn(usize, &Request) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let tls = Arc::new(tls());
+        let wrap = move |stream| {
+            let connection = ServerConnection::new(Arc::clone(&tls)).unwrap();
+            StreamOwned::new(connection, stream)
+        };
+        Self::start_within(wrap, answer)
+    }
+
+    fn start_within<S: Read + Write>(
+        wrap: impl Fn(TcpStream) -> S + Send + Sync + 'static,
+        answer: impl Fn(usize, &Request) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (answer, kept) = (Arc::new(answer), Arc::clone(&requests));
+        let (both, kept) = (Arc::new((wrap, answer)), Arc::clone(&requests));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (answer, kept) = (Arc::clone(&answer), Arc::clone(&kept));
-                thread::spawn(move || serve(stream, &*answer, &kept));
+                let (both, kept) = (Arc::clone(&both), Arc::clone(&kept));
+                thread::spawn(move || serve(both.0(stream), &both.1, &kept));
             }
         });
         Self { host, requests }
@@ -158,13 +180,21 @@ impl Api {
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
-    answer: &(impl Fn(usize, &Request) -> Reply + ?Sized),
+fn tls() -> ServerConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).unwrap();
+    builder.with_single_cert(vec![certificate], key).unwrap()
+}
+
+fn serve<S: Read + Write>(
+    mut stream: S,
+    answer: &impl Fn(usize, &Request) -> Reply,
     kept: &Mutex<Vec<Request>>,
 ) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let Some(request) = read(&mut reader) else { return };
+    let Some(request) = read(&mut BufReader::new(&mut stream)) else { return };
     let number = {
         let mut kept = kept.lock().unwrap();
         kept.push(request.clone());
@@ -179,7 +209,7 @@ fn serve(
         reply.body
     );
     // Who asked may have given up by now.
-    let _ = stream.write_all(text.as_bytes());
+    let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
 }
 
 fn read(reader: &mut impl BufRead) -> Option<Request> {

@@ -11,6 +11,7 @@
 mod apis;
 mod bed;
 mod google;
+mod in_cluster;
 mod launchers;
 mod refusals;
 mod watching;
