@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rondo_tests::binary;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::authority::AUTHORITY;
 
 /// How a command ended.
 pub(crate) struct Said {
@@ -184,9 +184,8 @@ fn tls() -> ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/server.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/server.key")).unwrap();
-    builder.with_single_cert(vec![certificate], key).unwrap()
+    let (chain, key) = AUTHORITY.identity();
+    builder.with_single_cert(chain, key).unwrap()
 }
 
 fn serve<S: Read + Write>(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::authority::AUTHORITY;
 use crate::bed::{Api, Machine, Reply, Request, Said};
 
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -37,7 +38,7 @@ fn bearer(request: &Request) -> Option<&str> {
 #[test]
 fn the_service_accounts_token_is_read_anew_for_each_look() {
     let account =
-        [("token", "secret-1\n"), ("ca.crt", include_str!("tls/ca.pem")), ("namespace", "ml")];
+        [("token", "secret-1\n"), ("ca.crt", &AUTHORITY.certificate), ("namespace", "ml")];
     let machine = Arc::new(pod_of(&account));
     let shared = Arc::clone(&machine);
     // The first token runs out at once.
@@ -57,7 +58,7 @@ fn the_service_accounts_token_is_read_anew_for_each_look() {
 
 #[test]
 fn a_server_that_the_authority_does_not_vouch_for_gets_no_token() {
-    for authority in [include_str!("tls/server.pem"), "no certificate"] {
+    for authority in [AUTHORITY.server.as_str(), "no certificate"] {
         let machine = pod_of(&[("token", "secret-1"), ("ca.crt", authority)]);
         let api = Api::start_tls(|_, _| Reply::ok(pods()));
         let said = run(&machine, &api, "400");
@@ -68,7 +69,7 @@ fn a_server_that_the_authority_does_not_vouch_for_gets_no_token() {
 
 #[test]
 fn a_pod_without_an_account_is_refused_by_the_server() {
-    let machine = pod_of(&[("ca.crt", include_str!("tls/ca.pem"))]);
+    let machine = pod_of(&[("ca.crt", &AUTHORITY.certificate)]);
     let api = Api::start_tls(|_, request| match bearer(request) {
         None => Reply::status(403),
         Some(_) => Reply::ok(pods()),

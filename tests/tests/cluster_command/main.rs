@@ -9,6 +9,7 @@
 )]
 
 mod apis;
+mod authority;
 mod bed;
 mod google;
 mod in_cluster;
