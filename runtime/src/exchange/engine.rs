@@ -237,8 +237,8 @@ impl<S: Station> Core<S> {
         }
         let due = state.station.deadline();
         let until_due = due.map(|due| Duration::from_nanos(due.since(now).as_nanos()));
-        let names_due = state.links.names_due();
-        let timeout = [until_due, at_most, names_due].into_iter().flatten().min();
+        let links_due = state.links.due();
+        let timeout = [until_due, at_most, links_due].into_iter().flatten().min();
         let is_short = timeout == Some(Duration::ZERO);
         state.sleeps_until =
             timeout.filter(|_| !is_short).map(|timeout| now.after(super::span(timeout)));
@@ -272,6 +272,7 @@ impl<S: Station> Core<S> {
         }
         events.clear();
         links.see_to_names();
+        links.see_to_closing();
         settle(station, links, now);
         if station.deadline().is_some_and(|due| due <= now) {
             station.tick(now, links);

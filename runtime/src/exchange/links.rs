@@ -10,6 +10,7 @@ use std::time::Duration;
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
 
+use super::closing::{Closing, PATIENCE};
 use super::link::names::LookUps;
 use super::link::{Frame, Link, Listener, Placer, Transport};
 use crate::tensor::TensorBuffer;
@@ -36,6 +37,8 @@ pub(super) struct Links {
     look_ups: LookUps<LinkId>,
     /// Links that will be when their names are found, and by what.
     named: BTreeMap<LinkId, Arc<dyn Transport>>,
+    /// Links that go when what was said has left.
+    closing: Closing<LinkId>,
     next: usize,
     links_max: usize,
     /// Links with frames that leave with the next ones.
@@ -47,7 +50,6 @@ pub(super) struct Links {
 struct Entry {
     link: Box<dyn Link>,
     is_open: bool,
-    /// It goes when what was said has left.
     is_closing: bool,
 }
 
@@ -71,7 +73,20 @@ impl Links {
     ) -> Self {
         let (doors, all, news) = (Vec::new(), BTreeMap::new(), VecDeque::new());
         let (later, named) = (BTreeSet::new(), BTreeMap::new());
-        Self { registry, transports, doors, all, look_ups, named, next: 0, links_max, later, news }
+        let closing = Closing::new();
+        Self {
+            registry,
+            transports,
+            doors,
+            all,
+            look_ups,
+            named,
+            closing,
+            next: 0,
+            links_max,
+            later,
+            news,
+        }
     }
 
     /// Listens by each transport; the addresses by which others come.
@@ -141,9 +156,18 @@ impl Links {
         }
     }
 
-    /// How long until a name has been looked up for too long.
-    pub(super) fn names_due(&self) -> Option<Duration> {
-        self.look_ups.due()
+    /// Gives up the links that close and whose other ends did not take in time what was said.
+    pub(super) fn see_to_closing(&mut self) {
+        while let Some(id) = self.closing.late() {
+            let ms = PATIENCE.as_millis();
+            let text = format!("it was closed here, and its other end took nothing for {ms} ms");
+            self.remove(id, io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+    }
+
+    /// How long until something has taken too long: looking up a name, or closing a link.
+    pub(super) fn due(&self) -> Option<Duration> {
+        [self.look_ups.due(), self.closing.due()].into_iter().flatten().min()
     }
 
     fn add(&mut self, link: Box<dyn Link>, is_open: bool) -> io::Result<LinkId> {
@@ -213,7 +237,7 @@ impl Links {
         }
     }
 
-    /// Closes a link when all that was sent has left. [`News::Closed`] comes of it.
+    /// Closes a link when all that was sent has left, or soon. [`News::Closed`] comes of it.
     pub(super) fn close(&mut self, id: LinkId) {
         if self.named.remove(&id).is_some() {
             self.look_ups.give_up(id);
@@ -223,6 +247,7 @@ impl Links {
         if let Some(entry) = self.all.get_mut(&id) {
             entry.is_closing = true;
             if entry.is_open {
+                self.closing.begin(id);
                 self.flush(id);
             } else {
                 self.remove(id, io::Error::other("it was closed here"));
@@ -233,6 +258,7 @@ impl Links {
     /// Gives a link up.
     pub(super) fn remove(&mut self, id: LinkId, why: io::Error) {
         self.later.remove(&id);
+        self.closing.end(id);
         if let Some(mut entry) = self.all.remove(&id) {
             if let Err(error) = self.registry.deregister(entry.link.source()) {
                 tracing::debug!(%error, "a link that is closed stays registered");

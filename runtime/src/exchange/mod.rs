@@ -4,6 +4,7 @@
 //! Calls block the thread that makes them, which reads the links itself while it waits: use them from
 //! threads, not from tasks.
 
+mod closing;
 mod device;
 mod engine;
 mod error;

@@ -1,4 +1,4 @@
-//! A server that stands still in the middle of an answer: it neither reads nor writes, and its links stay.
+//! A process that stands still in the middle of an answer: it neither reads nor writes, and its links stay.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,14 +11,18 @@ use rondo::exchange::{Exchange, Ways};
 use rondo::tensor::Region;
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::message::{
-    Answer, Credits, Register, Tensor, ToScheduler, ToServer, ToWorker, Welcome,
+    Answer, Credits, Hello, Pull, Register, Request, Tensor, ToScheduler, ToServer, ToWorker,
+    Welcome,
 };
+use rondo_core::exchange::server::Partial;
 use rondo_core::exchange::worker::Since;
-use rondo_core::exchange::{InstanceRank, Key, MembershipVersion, RequestNumber, Role, Stamps};
+use rondo_core::exchange::{
+    InstanceIndex, InstanceRank, Key, MembershipVersion, RequestNumber, Role, Stamps, WorkerRank,
+};
 use rondo_core::ids::Incarnation;
 use rondo_proto::convert::exchange::{
     Body, FRAME_HEAD_BYTES, FrameHead, FrameLimits, decode_to_server, encode_to_scheduler,
-    encode_to_worker,
+    encode_to_server, encode_to_worker,
 };
 
 use crate::bed::{Bed, SOON, always, list, numbers, room};
@@ -28,19 +32,19 @@ const RUN: Incarnation = Incarnation::new(77);
 /// More numbers than fit into what the system keeps of a link.
 const MANY: usize = 16 << 20;
 
-/// What a server does until it stands still.
+/// What a process does until it stands still.
 struct Frozen {
     door: TcpListener,
     scheduler: TcpStream,
 }
 
 impl Frozen {
-    fn registered(at: &str, sizes: Sizes) -> Self {
+    fn registered(role: Role, at: &str, sizes: Sizes) -> Self {
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("tcp://{}", door.local_addr().unwrap());
         let mut scheduler = TcpStream::connect(at).unwrap();
         let register = ToScheduler::Register(Register {
-            role: Role::Server,
+            role,
             rank: Some(InstanceRank::new(0)),
             incarnation: RUN,
             addresses: vec![address.into()],
@@ -54,7 +58,7 @@ impl Frozen {
         Self { door, scheduler }
     }
 
-    /// Says that it lives, until told to stop. Then nothing more is heard of it.
+    /// Says that it lives, until told to stop. Then nothing more is heard of it, and its links stay.
     fn lives_until(mut self, stops: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
         std::thread::spawn(move || {
             let version = MembershipVersion::new(0);
@@ -106,7 +110,7 @@ fn begins_an_answer(worker: &mut TcpStream) {
 #[test]
 fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
     let bed = Bed::with(1, 1, 1, Ways { unix: false, shared_bytes: 0 }, hasty());
-    let frozen = Frozen::registered(bed.scheduler.address(), bed.sizes);
+    let frozen = Frozen::registered(Role::Server, bed.scheduler.address(), bed.sizes);
     let door = frozen.door.try_clone().unwrap();
     let stops = Arc::new(AtomicBool::new(false));
     let life = frozen.lives_until(Arc::clone(&stops));
@@ -142,4 +146,69 @@ fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
     server.respond(batch[0].handler, vec![]).unwrap();
     worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
     drop(link);
+}
+
+/// Connects to a server as the first run of worker 0, and asks for `MANY` numbers.
+fn asks_for_many(server: &Exchange) -> TcpStream {
+    let membership = server.membership().unwrap();
+    let member = membership.member(Role::Server, InstanceRank::new(0)).unwrap();
+    let at = member.addresses[0].strip_prefix("tcp://").unwrap();
+    let mut link = TcpStream::connect(at).unwrap();
+    let hello = Hello {
+        worker: WorkerRank::new(0),
+        index: InstanceIndex::new(0),
+        incarnation: RUN,
+        version: membership.version,
+        server: member.incarnation,
+        attempt: 1,
+        open: Vec::new(),
+    };
+    let request = Request {
+        number: RequestNumber::new(1),
+        acknowledged: Vec::new(),
+        pushes: Vec::new(),
+        pulls: vec![Pull { key: Key::new(2), info: list(MANY) }],
+        stamps: Stamps::default(),
+    };
+    for message in [ToServer::Hello(hello), ToServer::Request(request)] {
+        let mut bytes = Vec::new();
+        let message: ToServer<()> = message;
+        encode_to_server(&message, Body::Follows, &FrameLimits::default(), &mut bytes).unwrap();
+        link.write_all(&bytes).unwrap();
+    }
+    link
+}
+
+#[test]
+fn a_worker_that_stands_still_keeps_nothing_of_a_server() {
+    let bed = Bed::with(1, 1, 1, Ways { unix: false, shared_bytes: 0 }, hasty());
+    let frozen = Frozen::registered(Role::Worker, bed.scheduler.address(), bed.sizes);
+    let stops = Arc::new(AtomicBool::new(false));
+    let life = frozen.lives_until(Arc::clone(&stops));
+    let server = Exchange::start(bed.settings(Role::Server, 0), &mut always).unwrap();
+    let mut link = asks_for_many(&server);
+    let batch = server.get_batch(&mut always).unwrap();
+    let memory: Arc<[u8]> = vec![0; 4 * MANY].into();
+    let kept = Arc::downgrade(&memory);
+    let payload = Region::from(Bytes::from_owner(memory)).into();
+    server.respond(batch[0].handler, vec![(list(MANY), payload)]).unwrap();
+    stops.store(true, Ordering::Release);
+    life.join().unwrap();
+    let known = server.membership().unwrap().version;
+    let began = Instant::now();
+    // Another run takes its place, and is served.
+    let worker = Exchange::start(bed.settings(Role::Worker, 0), &mut always).unwrap();
+    let handler = worker.exchange(vec![numbers(1, &[1.0])], vec![]).unwrap();
+    let batch = server.get_batch_within(Some(SOON), Partial::UpMembersOnly, &mut always).unwrap();
+    server.respond(batch[0].handler, vec![]).unwrap();
+    worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+    assert!(server.membership().unwrap().version > known, "nobody was lost");
+    // What the first run did not take is let go, not sent for as long as it is there.
+    while kept.strong_count() > 0 {
+        assert!(began.elapsed() < SOON, "the answer is kept");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut taken = Vec::new();
+    let ended = link.read_to_end(&mut taken);
+    assert!(taken.len() < 4 * MANY, "{ended:?} after {} bytes", taken.len());
 }
