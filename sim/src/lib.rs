@@ -14,6 +14,7 @@ pub mod clock;
 pub mod disk;
 mod exchange;
 pub mod fault;
+mod letters;
 pub mod mark;
 mod named;
 pub mod net;

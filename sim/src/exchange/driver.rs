@@ -10,10 +10,11 @@ use rondo_core::ids::{ConnectionId, Incarnation};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
-use super::event::{End, Event};
+use super::event::Event;
 use super::links::Purpose;
 use super::site::{Being, Process, SCHEDULER, Side};
 use super::{World, lane, see};
+use crate::letters::End;
 use crate::oracle::exchange::{Met, Slice};
 use crate::trace::{LineKind, TraceHash, of_debug};
 

@@ -4,6 +4,7 @@ use ::bytes::Bytes;
 use rondo_core::ids::CallId;
 
 use super::ending::Settling;
+use crate::letters::End;
 
 /// Something that is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,24 +35,6 @@ pub(super) enum Event {
     Settled(Settling),
 }
 
-/// An end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
-    /// Who has connected.
-    Client,
-    /// Who was connected to.
-    Server,
-}
-
-impl End {
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// Something under way on a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
@@ -72,37 +55,4 @@ pub(super) enum What {
     Data(Bytes),
     /// There is nobody, or nothing more comes.
     Fin,
-}
-
-/// What is under way, each thing at a place of its own.
-#[derive(Debug, Default)]
-pub(super) struct Letters {
-    places: Vec<Option<Letter>>,
-    free: Vec<u32>,
-}
-
-impl Letters {
-    pub(super) fn put(&mut self, letter: Letter) -> u32 {
-        if let Some(place) = self.free.pop()
-            && let Some(vacant) = self.places.get_mut(place as usize)
-        {
-            *vacant = Some(letter);
-            return place;
-        }
-        let place = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Some(letter));
-        place
-    }
-
-    /// Whom it is for.
-    pub(super) fn to(&self, place: u32) -> Option<(u64, End)> {
-        let letter = self.places.get(place as usize)?.as_ref()?;
-        Some((letter.link, letter.to))
-    }
-
-    pub(super) fn take(&mut self, place: u32) -> Option<Letter> {
-        let taken = self.places.get_mut(place as usize)?.take();
-        self.free.push(place);
-        taken
-    }
 }

@@ -7,10 +7,11 @@ use ::bytes::Bytes;
 use rondo_core::exchange::ServerRank;
 use rondo_core::ids::{ConnectionId, Incarnation};
 
-use super::event::{End, Event, Letter, What};
+use super::event::{Event, Letter, What};
 use super::reader::Reader;
 use super::site::SCHEDULER;
 use super::{CALM, MS, World};
+use crate::letters::End;
 use crate::oracle::exchange::Met;
 
 /// Frames that may come again.
@@ -228,7 +229,7 @@ impl World {
 
     /// Something arrives.
     pub(super) fn arrive(&mut self, place: u32) {
-        let Some((number, to)) = self.letters.to(place) else {
+        let Some((number, to)) = self.letters.look(place).map(|it| (it.link, it.to)) else {
             return;
         };
         let Some(site) = self.links.get(number).map(|link| link.side(to).site) else {

@@ -19,10 +19,11 @@ mod workers;
 
 use rondo_core::ids::CallId;
 
-use self::event::{Event, Letters};
+use self::event::{Event, Letter};
 use self::links::Links;
 use self::site::{SCHEDULER, Site};
 use crate::fault::{Fault, Faults};
+use crate::letters::Letters;
 use crate::mark::{Mark, Tally};
 use crate::net::Net;
 use crate::oracle::Broken;
@@ -66,7 +67,7 @@ struct World {
     now_ns: u64,
     phase: Phase,
     queue: Queue<Event>,
-    letters: Letters,
+    letters: Letters<Letter>,
     links: Links,
     sites: Vec<Site>,
     net: Net,

@@ -9,8 +9,8 @@ use rondo_proto::convert::exchange::{
     decode_to_server, decode_to_worker, tensors_to_server, tensors_to_worker,
 };
 
-use super::event::End;
 use super::links::Purpose;
+use crate::letters::End;
 use crate::oracle::exchange::Slice;
 
 /// What has come on an end of a connection and is no whole frame yet.

@@ -168,7 +168,7 @@ impl World {
     }
 
     /// The system closes what a process has left, and mostly the other end learns that at once.
-    fn links_left(&mut self, link: u64, end: super::event::End) {
+    fn links_left(&mut self, link: u64, end: crate::letters::End) {
         if self.stream.chance(700) {
             self.post(link, end, super::event::What::Fin, 0);
         }

@@ -12,9 +12,9 @@ use rondo_proto::convert::exchange::{
 };
 
 use super::World;
-use super::event::End;
 use super::links::{Frame, Purpose, Standing};
 use super::reader::{Coming, Landing, Said};
+use crate::letters::End;
 use crate::oracle::Broken;
 use crate::oracle::exchange::{Met, Slice};
 

@@ -11,10 +11,11 @@ use rondo_proto::convert::{
     encode_worker_devices,
 };
 
-use super::event::{End, Event, Purpose, What};
+use super::event::{Event, Purpose, What};
 use super::network::{Connection, Side};
 use super::worker::Being;
 use super::{MS, World, bytes};
+use crate::letters::End;
 
 impl World {
     /// A request comes on a connection.

@@ -6,6 +6,7 @@ use rondo_core::rendezvous::Key;
 use rondo_core::status::Status;
 
 use super::ending::Settling;
+use crate::letters::End;
 
 /// Something that is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,24 +39,6 @@ pub(super) enum Event {
     Settled(Settling),
 }
 
-/// An end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
-    /// Who asks.
-    Client,
-    /// Who is asked.
-    Server,
-}
-
-impl End {
-    pub(super) const fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
-
 /// A message under way.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
@@ -83,33 +66,6 @@ pub(super) enum What {
     AskStatus { message: Bytes },
     /// These are.
     TellStatus { message: Bytes },
-}
-
-/// Messages under way, each at a place of its own.
-#[derive(Debug, Default)]
-pub(super) struct Letters {
-    places: Vec<Option<Letter>>,
-    free: Vec<u32>,
-}
-
-impl Letters {
-    pub(super) fn put(&mut self, letter: Letter) -> u32 {
-        if let Some(place) = self.free.pop()
-            && let Some(vacant) = self.places.get_mut(place as usize)
-        {
-            *vacant = Some(letter);
-            return place;
-        }
-        let place = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Some(letter));
-        place
-    }
-
-    pub(super) fn take(&mut self, place: u32) -> Option<Letter> {
-        let taken = self.places.get_mut(place as usize)?.take();
-        self.free.push(place);
-        taken
-    }
 }
 
 /// Who asked for something at a worker's machine.

@@ -7,11 +7,12 @@ use rondo_core::rendezvous::{Failure, Input, Key};
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{Fetch, RecvTensor, RendezvousRequest};
 
-use super::event::{End, Event, What};
+use super::event::{Event, What};
 use super::network::{Connection, Side};
 use super::worker::{Fetching, Process};
 use super::{MS, World, bytes};
 use crate::fault::Fault;
+use crate::letters::End;
 use crate::mark::Mark;
 
 impl World {

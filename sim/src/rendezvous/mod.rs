@@ -22,11 +22,12 @@ use rondo_core::element::Tensor;
 use rondo_core::ids::CallId;
 use rondo_core::rendezvous::Effect;
 
-use self::event::{Event, Letters};
+use self::event::{Event, Letter};
 use self::job::Job;
 use self::network::Connections;
 use self::worker::Worker;
 use crate::fault::{Fault, Faults};
+use crate::letters::Letters;
 use crate::mark::{Mark, Tally};
 use crate::net::Net;
 use crate::oracle::Broken;
@@ -64,7 +65,7 @@ struct World {
     now_ns: u64,
     phase: Phase,
     queue: Queue<Event>,
-    letters: Letters,
+    letters: Letters<Letter>,
     connections: Connections,
     workers: Vec<Worker>,
     net: Net,

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use rondo_core::ids::CallId;
 
-use super::event::{End, Event, Letter, What};
+use super::event::{Event, Letter, What};
 use super::{CALM, MS, World};
+use crate::letters::End;
 
 /// All connections.
 #[derive(Debug, Default)]
