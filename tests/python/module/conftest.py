@@ -176,7 +176,9 @@ def interrupted(tmp_path):
     """Runs a program that waits, sends it what Ctrl-C does once it says `waiting`, and gives what it said."""
 
     def run(program):
-        process = Process([sys.executable, "-c", textwrap.dedent(program)], "waiting")
+        # What was started in the background of a shell passes on that Ctrl-C is nothing to it.
+        heeds = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        process = Process([sys.executable, "-c", heeds + textwrap.dedent(program)], "waiting")
         # It is about to wait.
         threading.Event().wait(0.3)
         process.signal(signal.SIGINT)
