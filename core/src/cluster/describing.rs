@@ -44,6 +44,25 @@ pub fn described(settings: &Json) -> Result<AnyResolver, Error> {
     build(settings, 0)
 }
 
+/// A description ([`described`]) from a resolver's name and its settings as the text of a JSON object; without
+/// a text, none.
+///
+/// # Errors
+/// MALFORMED for a text that is no object.
+pub fn named(name: &str, settings: Option<&str>) -> Result<Json, Error> {
+    let given = settings.unwrap_or("{}");
+    let wanted = "a JSON object is wanted, such as {\"port_base\": 7000}";
+    let wrong = |why: &str| Error::malformed("settings", given, &alloc::format!("{why}; {wanted}"));
+    let members = match Json::parse(given) {
+        Ok(Json::Map(members)) => members,
+        Ok(_) => return Err(wrong("is no object")),
+        Err(fault) => return Err(wrong(&alloc::format!("is no JSON: {fault}"))),
+    };
+    let others = members.into_iter().filter(|(member, _)| member != "resolver");
+    let first = ("resolver".into(), Json::text(name));
+    Ok(Json::Map(core::iter::once(first).chain(others).collect()))
+}
+
 fn build(settings: &Json, depth: usize) -> Result<AnyResolver, Error> {
     if depth > DEPTH_MAX {
         let text = alloc::format!("unions are nested deeper than {DEPTH_MAX} levels");

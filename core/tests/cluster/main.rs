@@ -11,6 +11,7 @@ mod exports;
 mod host_lists;
 mod jobs;
 mod merging;
+mod place;
 mod placement;
 mod reading;
 mod services;

@@ -7,12 +7,14 @@ mod finder;
 mod http;
 mod machine;
 mod names;
+mod place;
 mod srv;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use finder::Finder;
+pub use place::{detect, find_place, may_pass};
 use rondo_core::cluster::Environment;
 
 /// How a cluster is found, and the bounds of it.

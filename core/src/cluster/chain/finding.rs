@@ -12,7 +12,7 @@ use super::super::resolver::{ClusterResolver, MasterOf};
 use super::super::spec::ClusterSpec;
 
 /// Jobs whose first task coordinates the others, in the order in which they are looked for.
-const COORDINATING: [&str; 4] = ["coordinator", "chief", "master", "worker"];
+pub(in super::super) const COORDINATING: [&str; 4] = ["coordinator", "chief", "master", "worker"];
 
 /// What a source tells of the cluster and of the process's place in it. What it does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod sources;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub(super) use finding::COORDINATING;
 pub use finding::Finding;
 pub use report::{Contradiction, Entry, Report, Verdict};
 

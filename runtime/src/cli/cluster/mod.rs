@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rondo_core::cluster::{
     Accelerators, Chain, Error, Export, Fault, Finding, Json, Report, Seen, described,
-    host_accelerators, kubernetes,
+    host_accelerators, kubernetes, named,
 };
 
 use super::exit::{Exit, Failure};
@@ -131,24 +131,13 @@ impl ClusterArgs {
             api_server: self.api_server.clone(),
             namespace: self.namespace.clone(),
         };
-        let explicit = self.explicit().map_err(|text| Failure::new(Exit::Usage, text))?;
-        Ok(Chain { explicit, port: self.port, access, asks_all: self.all })
+        Ok(Chain { explicit: self.explicit()?, port: self.port, access, asks_all: self.all })
     }
 
-    fn explicit(&self) -> Result<Option<Json>, String> {
+    fn explicit(&self) -> Result<Option<Json>, Failure> {
         let Some(name) = &self.resolver else { return Ok(None) };
-        let given = self.settings.as_deref().unwrap_or("{}");
-        let wanted = "a JSON object is wanted, such as {\"port_base\": 7000}";
-        let members = match Json::parse(given) {
-            Ok(Json::Map(members)) => members,
-            Ok(_) => return Err(format!("--settings: {given:?} is no object: {wanted}")),
-            Err(fault) => {
-                return Err(format!("--settings: {given:?} is no JSON: {fault}; {wanted}"));
-            }
-        };
-        let named = members.into_iter().filter(|(member, _)| member != "resolver");
-        let first = ("resolver".to_owned(), Json::text(name));
-        Ok(Some(Json::Map(std::iter::once(first).chain(named).collect())))
+        let settings = named(name, self.settings.as_deref());
+        settings.map(Some).map_err(|error| Failure::new(Exit::Usage, format!("--{error}")))
     }
 
     fn finder(&self) -> Finder {
@@ -168,7 +157,7 @@ impl ClusterArgs {
 
 async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
     let finder = args.finder();
-    let report = detect(&finder, chain).await?;
+    let report = resolve::detect(&finder, chain).await.map_err(|error| failure(&error))?;
     if let Some(form) = args.export {
         let finding = settled(&report)?;
         return say(&Export::from(form).write(finding).map_err(|error| failure(&error))?);
@@ -182,24 +171,6 @@ async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
         Output::Table => say(&printing::text(&report, accelerators.as_ref(), args.limit()))?,
     }
     settled(&report).map(|_| ())
-}
-
-/// Looks at all sources, again and again while those that count are not ready.
-async fn detect(finder: &Finder, chain: &Chain) -> Result<Report, Failure> {
-    let early = |found: &Result<Report, Error>| {
-        let error = match found {
-            Ok(report) => report.settled().err(),
-            Err(error) => Some(error.clone()),
-        };
-        error.is_some_and(|error| is_early(error.fault))
-    };
-    let found = finder.find_ready(|seen| chain.detect(seen), early).await;
-    found.map_err(|error| failure(&error))
-}
-
-/// Whether a failure may pass with time.
-const fn is_early(fault: Fault) -> bool {
-    matches!(fault, Fault::NotReady | Fault::Unreachable)
 }
 
 /// What to go by.
@@ -231,7 +202,7 @@ async fn accelerators(finder: Finder, finding: &Finding) -> Result<Accelerators,
 }
 
 /// How a failure ends the program.
-fn failure(error: &Error) -> Failure {
+pub(super) fn failure(error: &Error) -> Failure {
     let exit = match error.fault {
         Fault::Unreachable => Exit::Unreachable,
         Fault::NotReady => Exit::Unhealthy,

@@ -6,7 +6,8 @@ use rondo_core::cluster::{Chain, Change, Changes, ClusterSpec, Error, Fault, Jso
 
 use super::super::exit::{Exit, Failure};
 use super::super::plain::plain;
-use super::{ClusterArgs, Output, failure, is_early, say};
+use super::{ClusterArgs, Output, failure, say};
+use crate::resolve::may_pass;
 use crate::serve::signals::Signals;
 
 /// Tells of changes until it is asked to stop. Failures that may pass are told and waited out; at the first
@@ -29,7 +30,7 @@ pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failu
                 }
                 failed = None;
             }
-            Err(error) if changes.last().is_none() && !is_early(error.fault) => {
+            Err(error) if changes.last().is_none() && !may_pass(error.fault) => {
                 return Err(failure(&error));
             }
             Err(error) => {

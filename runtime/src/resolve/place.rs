@@ -1,0 +1,41 @@
+//! A process's place, found by looking at all sources.
+
+use rondo_core::cluster::{Chain, Error, Fault, Place, Report};
+
+use super::Finder;
+
+/// Looks at all sources, again and again while those that count are not ready or do not answer and the
+/// finder's time is not up.
+///
+/// # Errors
+/// What keeps detection itself from its end; what is wrong with a source stands in the report.
+pub async fn detect(finder: &Finder, chain: &Chain) -> Result<Report, Error> {
+    let early = |found: &Result<Report, Error>| {
+        let error = match found {
+            Ok(report) => report.settled().err(),
+            Err(error) => Some(error.clone()),
+        };
+        error.is_some_and(|error| may_pass(error.fault))
+    };
+    finder.find_ready(|seen| chain.detect(seen), early).await
+}
+
+/// Whether a failure may pass with time.
+pub const fn may_pass(fault: Fault) -> bool {
+    matches!(fault, Fault::NotReady | Fault::Unreachable)
+}
+
+/// Finds the process's place for Rondo's own commands: [`detect`], and what to go by. `port` is where the
+/// server listens unless the cluster spec says it.
+///
+/// # Errors
+/// NOT_PRESENT where nothing tells of a cluster, CONFLICT where sources contradict each other, and the
+/// failure of a source that is there and comes first.
+pub async fn find_place(finder: &Finder, chain: &Chain, port: u16) -> Result<Place, Error> {
+    let report = detect(finder, chain).await?;
+    let finding = report.settled()?.ok_or_else(|| {
+        let text = "nothing tells of a cluster: `rondo cluster` shows what each source misses";
+        Error::new(Fault::NotPresent, "cluster", text)
+    })?;
+    Ok(Place::of(finding.clone(), port))
+}
