@@ -1,10 +1,11 @@
-//! Flag before environment before file before default.
+//! Flag before environment before file before cluster before default.
 //!
 //! The file's entries are turned into flags and read by the same parser, so every source is checked
 //! by the same rules, and a setting has one name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -17,6 +18,8 @@ use super::exit::{Exit, Failure};
 pub(super) enum Source {
     /// Nobody said anything.
     Default,
+    /// The cluster, as this source tells of it.
+    Cluster(&'static str),
     /// The configuration file.
     File,
     /// The environment.
@@ -25,14 +28,15 @@ pub(super) enum Source {
     Flag,
 }
 
-impl Source {
-    /// The word for it in `--print-config`.
-    pub(super) const fn name(self) -> &'static str {
+/// The word for it in `--print-config`.
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Default => "default",
-            Self::File => "file",
-            Self::Environment => "environment",
-            Self::Flag => "flag",
+            Self::Default => out.write_str("default"),
+            Self::Cluster(source) => write!(out, "cluster ({source})"),
+            Self::File => out.write_str("file"),
+            Self::Environment => out.write_str("environment"),
+            Self::Flag => out.write_str("flag"),
         }
     }
 }

@@ -8,6 +8,7 @@ mod dataset;
 mod demo;
 mod exchange;
 mod exit;
+mod from_cluster;
 mod journal;
 mod journal_compact;
 mod journal_inspect;
@@ -156,8 +157,8 @@ pub fn main() -> ExitCode {
     let ended = match parse(std::env::args_os().collect()) {
         Ok((Cli { command: Command::Demo(args) }, _)) => demo::demo(&args),
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
-        Ok((Cli { command: Command::Relay(args) }, _)) => relay::relay(&args),
-        Ok((Cli { command: Command::Worker(args) }, _)) => worker::worker(&args),
+        Ok((Cli { command: Command::Relay(args) }, settings)) => relay::relay(&args, &settings),
+        Ok((Cli { command: Command::Worker(args) }, settings)) => worker::worker(&args, &settings),
         Ok((Cli { command: Command::Exchange(command) }, _)) => exchange::exchange(&command),
         Ok((Cli { command: Command::Trace(args) }, _)) => trace::trace(&args),
         Ok((Cli { command: Command::Cluster(args) }, _)) => cluster::cluster(&args),
@@ -165,7 +166,7 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),
         Ok((Cli { command: Command::Dataset(command) }, _)) => dataset::dataset(&command),
-        Ok((Cli { command: Command::Read(args) }, _)) => read::read(&args),
+        Ok((Cli { command: Command::Read(args) }, settings)) => read::read(&args, &settings),
         Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
         Ok((Cli { command: Command::Bench(command) }, _)) => bench::bench(&command),
@@ -190,35 +191,40 @@ impl From<clap::Error> for Refusal {
     }
 }
 
-/// Reads the command line, the environment and the configuration file; for what takes one, with where
-/// each setting comes from.
+/// Reads the command line, the environment, the configuration file and what the cluster tells; for what
+/// takes these, with where each setting comes from.
 fn parse(mut arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
     let mut command = Cli::command();
     let mut matched = command.try_get_matches_from_mut(&arguments)?;
     let mut settings = Settings::new();
-    if let Some((name @ ("serve" | "worker"), given)) = matched.subcommand() {
-        let known = command.find_subcommand(name).unwrap_or(&command);
-        settings = layers::settings(known, given);
-        if let Some(path) = given.get_one::<String>("config").cloned() {
+    if let Some((name @ ("serve" | "relay" | "worker" | "read"), given)) = matched.subcommand() {
+        let name = name.to_owned();
+        settings = layers::settings(command.find_subcommand(&name).unwrap_or(&command), given);
+        let path = given.try_get_one::<String>("config").ok().flatten().cloned();
+        if let Some(path) = path {
             let added = layers::add_file(&mut settings, &path).map_err(Refusal::Failure)?;
             arguments.extend(added);
-            matched = reread(command, &arguments, &path)?;
+            matched = reread(&command, &arguments, &format!("configuration file {path}"))?;
+        }
+        let added = from_cluster::fill(&name, &mut settings).map_err(Refusal::Failure)?;
+        if !added.is_empty() {
+            arguments.extend(added);
+            matched = reread(&command, &arguments, "what the cluster tells")?;
         }
     }
     Ok((Cli::from_arg_matches(&matched)?, settings))
 }
 
-/// Reads the arguments again, those of the file among them.
+/// Reads the arguments again, those of a file or the cluster among them.
 fn reread(
-    mut command: clap::Command,
+    command: &clap::Command,
     arguments: &[OsString],
-    path: &str,
+    source: &str,
 ) -> Result<ArgMatches, Refusal> {
-    command.try_get_matches_from_mut(arguments).map_err(|error| {
+    command.clone().try_get_matches_from(arguments).map_err(|error| {
         let text = error.to_string();
         let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        let text = format!("configuration file {path}: {reason}");
-        Refusal::Failure(Failure::new(Exit::Usage, text))
+        Refusal::Failure(Failure::new(Exit::Usage, format!("{source}: {reason}")))
     })
 }
 

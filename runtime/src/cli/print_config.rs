@@ -10,7 +10,7 @@ pub(super) fn render(settings: &Settings) -> String {
 
 fn line(key: &str, setting: &Setting) -> String {
     match &setting.value {
-        Some(value) => format!("{key}: {}  # {}\n", scalar(value), setting.source.name()),
+        Some(value) => format!("{key}: {}  # {}\n", scalar(value), setting.source),
         None => format!("# {key}: not set\n"),
     }
 }

@@ -4,7 +4,9 @@ use clap::{ArgAction, Args};
 use rondo_core::relay;
 
 use super::coordination_args::Span;
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
+use super::from_cluster::{FromCluster, told};
+use super::layers::Settings;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
 use super::{log, threads};
@@ -31,7 +33,7 @@ pub(super) struct RelayArgs {
 
     /// The server, at the port of the job's namespace
     #[arg(long, env = "RONDO_UPSTREAM", value_name = "HOST:PORT")]
-    upstream: Listen,
+    upstream: Option<Listen>,
 
     /// The namespace that the server's port must be that of [default: whichever it is]
     #[arg(long, env = "RONDO_RELAY_NAMESPACE", value_name = "NAME", default_value = "")]
@@ -72,11 +74,20 @@ pub(super) struct RelayArgs {
     insecure: bool,
 
     #[command(flatten)]
+    from_cluster: FromCluster,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
 impl RelayArgs {
-    fn resolve(&self) -> Config {
+    fn resolve(&self) -> Result<Config, Failure> {
+        // The cluster may tell it, so that clap cannot ask for it.
+        let upstream = self.upstream.as_ref().ok_or_else(|| {
+            let text =
+                "--upstream HOST:PORT is missing: the server, at the port of the job's namespace";
+            Failure::new(Exit::Usage, text)
+        })?;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         let relay = relay::Config {
             patience: self.upstream_patience.0,
@@ -85,7 +96,7 @@ impl RelayArgs {
             calls_max: count(self.calls_max),
             calls_per_client_max: count(self.calls_per_client_max),
             held_bytes_max: self.held_bytes_max,
-            ..relay::Config::of(self.upstream.to_string())
+            ..relay::Config::of(upstream.to_string())
         };
         let server = ServerConfig {
             budget: Budget::new(self.held_bytes_max),
@@ -93,19 +104,23 @@ impl RelayArgs {
             calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
             ..ServerConfig::default()
         };
-        Config {
+        Ok(Config {
             listen: self.listen.clone(),
             insecure: self.insecure,
             namespace: self.namespace.clone(),
             relay,
             server,
-        }
+        })
     }
 }
 
 /// Relays until it is asked to stop.
-pub(super) fn relay(args: &RelayArgs) -> Result<(), Failure> {
+pub(super) fn relay(args: &RelayArgs, settings: &Settings) -> Result<(), Failure> {
+    let config = args.resolve()?;
     log::start(&args.log)?;
+    if let Some(told) = told(settings) {
+        tracing::info!("{told}");
+    }
     let runtime = threads::pool(Some(1))?;
-    runtime.block_on(run(args.resolve())).map_err(|error| Failure::new(exit_of(&error), error))
+    runtime.block_on(run(config)).map_err(|error| Failure::new(exit_of(&error), error))
 }

@@ -6,7 +6,7 @@ use super::exit::{self, Exit, Failure};
 use super::layers::Settings;
 use super::resolve::{Home, resolve};
 use super::serve_args::ServeArgs;
-use super::{log, print_config, state_home, threads};
+use super::{from_cluster, log, print_config, state_home, threads};
 use crate::config::Storage;
 use crate::serve::{Machine, ServeError, StartError, run, start_node};
 
@@ -24,6 +24,9 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
         state_home::create_above(path)?;
     }
     log::start(&args.log)?;
+    if let Some(told) = from_cluster::told(settings) {
+        tracing::info!("{told}");
+    }
     let runtime = threads::pool(args.threads)?;
     let start =
         |config, transport| async move { start_node(&config, Machine::this(), transport).await };

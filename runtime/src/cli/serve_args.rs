@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use rondo_core::dispatcher::DeploymentMode;
 
 use super::coordination_args::CoordinationArgs;
+use super::from_cluster::FromCluster;
 use super::rendezvous_args::RendezvousArgs;
 use crate::config::Listen;
 use crate::store::StoreKind;
@@ -278,6 +279,9 @@ pub(super) struct ServeArgs {
         help_heading = "Dispatcher"
     )]
     pub(super) worker_max_concurrent_snapshots: u64,
+
+    #[command(flatten)]
+    pub(super) from_cluster: FromCluster,
 
     #[command(flatten)]
     pub(super) coordination: CoordinationArgs,

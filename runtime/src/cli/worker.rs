@@ -8,6 +8,8 @@ use rondo_core::time::Duration as Span;
 use rondo_core::worker as core_worker;
 
 use super::exit::{Exit, Failure};
+use super::from_cluster::{FromCluster, told};
+use super::layers::Settings;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
 use super::{log, memory, threads};
@@ -114,6 +116,9 @@ pub(super) struct WorkerArgs {
     threads: Option<u32>,
 
     #[command(flatten)]
+    from_cluster: FromCluster,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -180,9 +185,12 @@ impl WorkerArgs {
 }
 
 /// Works until it is asked to stop.
-pub(super) fn worker(args: &WorkerArgs) -> Result<(), Failure> {
+pub(super) fn worker(args: &WorkerArgs, settings: &Settings) -> Result<(), Failure> {
     let config = args.resolve()?;
     log::start(&args.log)?;
+    if let Some(told) = told(settings) {
+        tracing::info!("{told}");
+    }
     memory::keep_for_batches();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let fitting = u32::try_from(processors.clamp(2, THREADS_MAX)).ok();

@@ -16,7 +16,10 @@ use tokio::time::Instant;
 use super::ask::ServerArgs;
 use super::dataset::{self, CompressionArg, How};
 use super::exit::{Exit, Failure};
+use super::from_cluster::{FromCluster, told};
 use super::journal::say;
+use super::layers::Settings;
+use super::plain::plain;
 use crate::reader::{Builder, Delivery, Mode, OpenError, Origin, Reader, ShardingPolicy};
 use display::Display;
 use output::Output;
@@ -107,6 +110,9 @@ pub(super) struct ReadArgs {
     /// Tell of the progress in plain lines, also on a terminal
     #[arg(long)]
     plain: bool,
+
+    #[command(flatten)]
+    from_cluster: FromCluster,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -149,7 +155,10 @@ fn part(text: &str) -> Result<(u32, u32), String> {
 }
 
 /// Reads as the arguments say.
-pub(super) fn read(args: &ReadArgs) -> Result<(), Failure> {
+pub(super) fn read(args: &ReadArgs, settings: &Settings) -> Result<(), Failure> {
+    if let Some(told) = told(settings) {
+        display::line(&plain(&told));
+    }
     super::memory::keep_for_batches();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
