@@ -44,8 +44,8 @@ pub fn described(settings: &Json) -> Result<AnyResolver, Error> {
     build(settings, 0)
 }
 
-/// A description ([`described`]) from a resolver's name and its settings as the text of a JSON object; without
-/// a text, none.
+/// A description ([`described`]) from a resolver's name and its settings as the text of a JSON object;
+/// without a text, none.
 ///
 /// # Errors
 /// MALFORMED for a text that is no object.
