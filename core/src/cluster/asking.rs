@@ -13,7 +13,7 @@ use core::net::IpAddr;
 
 use super::error::{Error, Fault, quoted};
 use super::json::{Json, JsonFault};
-use super::question::{Answer, Http, HttpAnswer, MpiWorld, Question, Service};
+use super::question::{Answer, Coordinated, Http, HttpAnswer, MpiWorld, Question, Service};
 use crate::limits::{CLUSTER_DOCUMENT_BYTES_MAX, CLUSTER_QUESTIONS_MAX};
 
 /// The environment of a process.
@@ -218,6 +218,18 @@ impl Seen {
         match self.answer(Question::Mpi)? {
             Answer::Mpi(world) => Ok(world.as_ref()),
             other => Err(astray("MPI", other).into()),
+        }
+    }
+
+    /// What a coordination service (`HOST:PORT`) tells of its job.
+    ///
+    /// # Errors
+    /// UNREACHABLE where it does not answer, or refuses.
+    pub fn coordination(&self, server: &str) -> Outcome<&Coordinated> {
+        match self.answer(Question::Coordination(server.into()))? {
+            Answer::Coordination(Ok(told)) => Ok(told),
+            Answer::Coordination(Err(why)) => Err(unreachable(server, why).into()),
+            other => Err(astray(server, other).into()),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::gce::Gce;
 use super::json::Json;
 use super::kubernetes::{Kubernetes, KubernetesJob, KubernetesService};
 use super::resolver::AnyResolver;
+use super::rondo::Rondo;
 use super::sage_maker::SageMaker;
 use super::simple::Simple;
 use super::slurm::Slurm;
@@ -17,7 +18,7 @@ use super::tpu::Tpu;
 use super::union::Union;
 
 /// Names of all resolvers that can be described.
-pub const RESOLVERS: [&str; 12] = [
+pub const RESOLVERS: [&str; 13] = [
     "simple",
     "union",
     "tf_config",
@@ -30,6 +31,7 @@ pub const RESOLVERS: [&str; 12] = [
     "tpu",
     "dns",
     "file",
+    "rondo",
 ];
 
 /// Unions within unions.
@@ -82,6 +84,7 @@ fn build(settings: &Json, depth: usize) -> Result<AnyResolver, Error> {
         "tpu" => Box::new(Tpu::of(settings)?),
         "dns" => Box::new(Dns::of(settings)?),
         "file" => Box::new(StaticFile::of(settings)?),
+        "rondo" => Box::new(Rondo::of(settings)?),
         _ => {
             let wanted = alloc::format!("is no resolver: there are {}", RESOLVERS.join(", "));
             let found =

@@ -27,6 +27,7 @@ mod place;
 mod process;
 mod question;
 mod resolver;
+mod rondo;
 mod sage_maker;
 mod simple;
 pub mod slurm;
@@ -53,10 +54,13 @@ pub use kubernetes::{Kubernetes, KubernetesJob, KubernetesService};
 pub use merge::merge;
 pub use place::{Place, SERVER_JOBS, SERVER_PORT, WORKER_JOB};
 pub use process::Process;
-pub use question::{Answer, Credentials, Http, HttpAnswer, MpiWorld, Question, Service};
+pub use question::{
+    Answer, Coordinated, Credentials, Http, HttpAnswer, MpiWorld, Question, Service, Standing,
+};
 pub use resolver::{
     Accelerators, AnyResolver, ClusterResolver, DeviceCounts, MasterOf, with_layer,
 };
+pub use rondo::{ADDRESS_KEYS, Rondo, address_key};
 pub use sage_maker::{SM_CURRENT_HOST, SM_HOSTS, SageMaker};
 pub use simple::Simple;
 pub use slurm::Slurm;

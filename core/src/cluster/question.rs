@@ -24,6 +24,9 @@ pub enum Question {
     TpuMachine,
     /// What MPI says of its world (rank 0 tells all its host name).
     Mpi,
+    /// The tasks that the coordination service at this address (`HOST:PORT`) coordinates, and what is under
+    /// [`super::ADDRESS_KEYS`] there.
+    Coordination(String),
 }
 
 /// An HTTP request. Answers of any status count as answers.
@@ -70,6 +73,8 @@ pub enum Answer {
     TpuMachine(bool),
     /// What MPI says; `None` where MPI was not initialised or cannot be asked.
     Mpi(Option<MpiWorld>),
+    /// What a coordination service tells.
+    Coordination(Result<Coordinated, String>),
 }
 
 /// The answer to a request.
@@ -105,4 +110,24 @@ pub struct MpiWorld {
     pub local_rank: u32,
     /// The host name that rank 0 gave to all.
     pub first_host: String,
+}
+
+/// What a coordination service tells of its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coordinated {
+    /// How the tasks stand, each by its number; those that are expected and never came among them.
+    pub tasks: Vec<(u32, Standing)>,
+    /// Keys under [`super::ADDRESS_KEYS`] with their values.
+    pub keys: Vec<(String, Vec<u8>)>,
+}
+
+/// How a task stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It takes part in the job.
+    Connected,
+    /// It never registered, is about to, or has left in order.
+    Absent,
+    /// It is in error, dead for instance: why.
+    Error(String),
 }

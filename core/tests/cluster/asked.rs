@@ -1,13 +1,13 @@
 //! Resolvers whose answers are any bytes.
 
 use rondo_core::cluster::{
-    Answer, ClusterSpec, Environment, HttpAnswer, Jax, Json, MasterOf, Question, Service,
-    described, resolve,
+    ADDRESS_KEYS, Answer, ClusterSpec, Coordinated, Environment, HttpAnswer, Jax, Json, MasterOf,
+    Question, Service, Standing, described, resolve,
 };
 use rondo_core::limits::{CLUSTER_QUESTIONS_MAX, CLUSTER_TASKS_MAX};
 
 /// Resolvers that ask, with the least settings.
-pub(crate) const RESOLVERS: [&str; 10] = [
+pub(crate) const RESOLVERS: [&str; 11] = [
     r#"{"resolver": "kubernetes", "api_server": "http://api"}"#,
     r#"{"resolver": "kubernetes", "api_server": "http://api", "unready": "leave_out",
         "address": "host", "order": "name"}"#,
@@ -19,6 +19,7 @@ pub(crate) const RESOLVERS: [&str; 10] = [
     r#"{"resolver": "dns", "name": "_p._tcp.s"}"#,
     r#"{"resolver": "file", "path": "f"}"#,
     r#"{"resolver": "sagemaker"}"#,
+    r#"{"resolver": "rondo", "server": "s:1", "task_id": 1, "unready": "leave_out", "wait_for": 1}"#,
 ];
 const STATUSES: [u16; 6] = [200, 404, 403, 500, 302, 410];
 
@@ -130,6 +131,23 @@ impl Told {
             Question::Gpus => Answer::Gpus(Ok(1)),
             Question::TpuMachine => Answer::TpuMachine(true),
             Question::Mpi => Answer::Mpi(None),
+            Question::Coordination(_) => Answer::Coordination(Ok(coordinated(&piece))),
         }
     }
+}
+
+/// A task a line, its number the length of the part before `=`; behind it, its address.
+fn coordinated(piece: &str) -> Coordinated {
+    let mut told = Coordinated::default();
+    for line in piece.split('\n') {
+        let (own, address) = line.split_once('=').unwrap_or((line, ""));
+        let standing = match own.bytes().next() {
+            Some(b'a') => Standing::Absent,
+            Some(b'e') => Standing::Error(own.into()),
+            _ => Standing::Connected,
+        };
+        told.tasks.push((own.len() as u32, standing));
+        told.keys.push((format!("{ADDRESS_KEYS}/{}", own.len()), address.as_bytes().to_vec()));
+    }
+    told
 }

@@ -14,6 +14,7 @@ mod merging;
 mod place;
 mod placement;
 mod reading;
+mod rondo;
 mod services;
 mod tf_config;
 mod world;

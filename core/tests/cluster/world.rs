@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rondo_core::cluster::{
-    Answer, Environment, Error, HttpAnswer, Outcome, Question, Seen, Service, resolve,
+    Answer, Coordinated, Environment, Error, HttpAnswer, Outcome, Question, Seen, Service, resolve,
 };
 
 /// What is there, and what was asked.
@@ -17,6 +17,7 @@ pub(crate) struct World {
     pub(crate) services: Vec<Service>,
     pub(crate) gpus: u32,
     pub(crate) is_tpu: bool,
+    pub(crate) coordinated: Option<Coordinated>,
     pub(crate) asked: Vec<String>,
 }
 
@@ -64,6 +65,10 @@ impl World {
             Question::Gpus => Answer::Gpus(Ok(self.gpus)),
             Question::TpuMachine => Answer::TpuMachine(self.is_tpu),
             Question::Mpi => Answer::Mpi(None),
+            Question::Coordination(server) => {
+                self.asked.push(server.clone());
+                Answer::Coordination(self.coordinated.clone().ok_or_else(|| "no answer".into()))
+            }
         }
     }
 

@@ -145,6 +145,7 @@ impl Driver {
             return Err(Status::new(Code::FailedPrecondition, text));
         }
         (self.config, self.on_error) = (Some(config), Some(on_error));
+        self.show();
         Ok(())
     }
 
@@ -212,6 +213,7 @@ impl Driver {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         view.state = self.agent.state();
         view.life = self.agent.life();
+        view.task = self.config.as_ref().map(|config| config.task);
         view.error = self.agent.error().cloned();
         view.devices = self.agent.cluster_devices().cloned();
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rondo_core::agent::{Ask, Config, Reply, State};
-use rondo_core::ids::{CallId, ServiceIncarnation};
+use rondo_core::ids::{CallId, ServiceIncarnation, TaskIndex};
 use rondo_core::status::{Code, Status};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -36,12 +36,19 @@ pub(super) struct View {
     pub(super) error: Option<Status>,
     pub(super) life: Option<ServiceIncarnation>,
     pub(super) devices: Option<Bytes>,
+    pub(super) task: Option<TaskIndex>,
 }
 
 impl Agent {
     /// An agent that does not know yet who it is, and its way to the server.
     pub fn start(way: Way, clock: Clock, entropy: Entropy) -> Self {
-        let view = View { state: State::Uninitialized, error: None, life: None, devices: None };
+        let view = View {
+            state: State::Uninitialized,
+            error: None,
+            life: None,
+            devices: None,
+            task: None,
+        };
         let view = Arc::new(Mutex::new(view));
         let happened = drive(way, clock, entropy, Arc::clone(&view));
         Self {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo_core::agent::{Ask, KeyChange, PutCondition, Reply, Request};
+use rondo_core::cluster::address_key;
 use rondo_core::ids::Revision;
+use rondo_core::limits::NAME_BYTES_MAX;
 use rondo_core::status::{Code, Status};
 use tokio::sync::oneshot;
 
@@ -120,6 +122,28 @@ impl Agent {
             Reply::Put(revision) => Ok(revision),
             other => Err(unexpected("PutKey", &other)),
         }
+    }
+
+    /// Announces where this task listens, to all who resolve the cluster by the coordination service
+    /// ([`rondo_core::cluster::Rondo`]), for as long as the task is connected. One that comes back has to
+    /// announce it again.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for an address that is none; FAILED_PRECONDITION unless the task is connected.
+    pub async fn announce(&self, address: &str) -> Result<(), Status> {
+        if address.is_empty() || address.len() > NAME_BYTES_MAX {
+            let text = format!(
+                "an address of {} bytes: 1 to {NAME_BYTES_MAX} are wanted, such as 10.0.0.3:7000",
+                address.len()
+            );
+            return Err(Status::new(Code::InvalidArgument, text));
+        }
+        let task = self.view(|view| view.task).and_then(|task| u32::try_from(task.get()).ok());
+        let task = task.ok_or_else(|| {
+            Status::new(Code::FailedPrecondition, "the agent does not know its task: Initialize it")
+        })?;
+        let address = Bytes::copy_from_slice(address.as_bytes());
+        self.put_key_value(&address_key(task), address, PutCondition::Always, true).await.map(drop)
     }
 
     /// Deletes a key and all under it, if it is there.

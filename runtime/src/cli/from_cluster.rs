@@ -97,6 +97,11 @@ fn find(settings: &Settings) -> Result<Option<Place>, Failure> {
             let text = "--cluster-settings are those of a resolver: give its name, --cluster NAME";
             return Err(usage(text.into()));
         }
+        ("rondo", _) => {
+            let text = "--cluster rondo asks the server for the tasks, and so cannot tell where it is: auto \
+                        does, or another resolver";
+            return Err(usage(text.into()));
+        }
         (name, given) => {
             Some(named(name, given).map_err(|error| usage(format!("--cluster-{error}")))?)
         }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::http::Requests;
 use super::machine::Machine;
-use super::{Settings, names, srv};
+use super::{Settings, coordination, names, srv};
 
 /// How long is waited before what was not ready is looked at again; doubled each time.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -162,6 +162,9 @@ impl Call {
             ),
             // MPI is asked by way of a Python module, which is not ours to load.
             Question::Mpi => Answer::Mpi(None),
+            Question::Coordination(server) => {
+                Answer::Coordination(coordination::ask(server, self.question_timeout).await)
+            }
         }
     }
 
@@ -193,5 +196,6 @@ fn failed(question: &Question, why: String) -> Answer {
         Question::Gpus => Answer::Gpus(Err(why)),
         Question::TpuMachine => Answer::TpuMachine(false),
         Question::Mpi => Answer::Mpi(None),
+        Question::Coordination(_) => Answer::Coordination(Err(why)),
     }
 }

@@ -3,6 +3,7 @@
 //! A [`Finder`] drives one call of a resolver, or of detection, to its end: it reads files, sends requests,
 //! looks names up and counts accelerators, all that is asked at once together, within one deadline.
 
+mod coordination;
 mod finder;
 mod http;
 mod machine;
@@ -13,6 +14,7 @@ mod srv;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use coordination::{Announced, announce};
 pub use finder::Finder;
 pub use place::{detect, find_place, may_pass};
 use rondo_core::cluster::Environment;

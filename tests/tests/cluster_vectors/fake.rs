@@ -59,6 +59,7 @@ impl Fake {
                 Answer::TpuMachine(self.world.get("tpu_vm").and_then(Json::as_bool) == Some(true))
             }
             Question::Mpi => Answer::Mpi(None),
+            Question::Coordination(_) => Answer::Coordination(Err("no vector asks this".into())),
         }
     }
 

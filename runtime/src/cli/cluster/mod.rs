@@ -1,5 +1,6 @@
 //! `rondo cluster`.
 
+mod announcing;
 mod printing;
 mod watching;
 
@@ -20,7 +21,7 @@ use crate::resolve::{self, Finder};
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClusterArgs {
     /// Take this resolver, whatever the environment says: simple, union, tf_config, sagemaker, slurm,
-    /// kubernetes, kubernetes_job, kubernetes_service, gce, tpu, dns or file
+    /// kubernetes, kubernetes_job, kubernetes_service, gce, tpu, dns, file or rondo
     #[arg(long, value_name = "NAME")]
     resolver: Option<String>,
 
@@ -51,6 +52,11 @@ pub(super) struct ClusterArgs {
     /// Write what was found as another program takes it
     #[arg(long, value_name = "FORM", conflicts_with_all = ["output", "watch"])]
     export: Option<Form>,
+
+    /// Tell the others where a task listens: the server that the resolver rondo asks keeps the address
+    /// for as long as the task is connected. Waits until it is
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["output", "export", "watch"])]
+    announce: Option<String>,
 
     /// Stay, and tell of tasks that come, go and move: a line each, with -o json an object a line
     #[arg(long)]
@@ -118,7 +124,11 @@ pub(super) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
     let ended = runtime.block_on(async {
-        if args.watch { watching::watch(args, &chain).await } else { once(args, &chain).await }
+        match &args.announce {
+            Some(address) => announcing::announce(args, &chain, address).await,
+            None if args.watch => watching::watch(args, &chain).await,
+            None => once(args, &chain).await,
+        }
     });
     // A name or a file that nobody waits for any more must not hold up the end.
     runtime.shutdown_background();

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use rondo_core::cluster::{Chain, Change, Changes, ClusterSpec, Error, Fault, Json};
+use rondo_core::cluster::{Chain, Change, Changes, ClusterSpec, Error, Fault, Json, Rondo};
 
 use super::super::exit::{Exit, Failure};
 use super::super::plain::plain;
 use super::{ClusterArgs, Output, failure, say};
-use crate::resolve::may_pass;
+use crate::resolve::{Announced, may_pass};
 use crate::serve::signals::Signals;
 
 /// Tells of changes until it is asked to stop. Failures that may pass are told and waited out; at the first
@@ -17,11 +17,15 @@ pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failu
     let pause = Duration::from_millis(args.interval_ms.max(1));
     let mut changes = Changes::new();
     let mut failed = None;
+    let mut bell = Bell { server: server(args, chain).await, announced: None };
     loop {
         let looked = tokio::select! {
             biased;
             () = signals.first() => return Ok(()),
-            looked = look(args, chain) => looked,
+            looked = async {
+                bell.listen(args).await;
+                look(args, chain).await
+            } => looked,
         };
         match looked {
             Ok(spec) => {
@@ -43,8 +47,46 @@ pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failu
         tokio::select! {
             biased;
             () = signals.first() => return Ok(()),
+            () = bell.rings() => {}
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+/// Where the cluster is looked up, if its tasks announce themselves there.
+async fn server(args: &ClusterArgs, chain: &Chain) -> Option<String> {
+    let settings = chain.explicit.as_ref()?;
+    let is_rondo = settings.text_at(&["resolver"]) == Some("rondo");
+    // A mistake in the settings shows at the first look.
+    let rondo = is_rondo.then(|| Rondo::of(settings).ok()).flatten()?;
+    args.finder().find(|seen| rondo.server(seen)).await.ok()
+}
+
+/// Rings when the next look would show something new, where anybody tells.
+struct Bell {
+    server: Option<String>,
+    announced: Option<Announced>,
+}
+
+impl Bell {
+    /// Listens, so that no change after the next look is missed.
+    async fn listen(&mut self, args: &ClusterArgs) {
+        let (Some(server), None) = (&self.server, &self.announced) else { return };
+        let mut announced = Announced::listen(server);
+        let patience = Duration::from_millis(args.request_timeout_ms);
+        let begun = tokio::time::timeout(patience, announced.changed()).await;
+        self.announced = begun.is_ok_and(|begun| begun.is_ok()).then_some(announced);
+    }
+
+    /// Waits for the next change; for ever where nobody tells.
+    async fn rings(&mut self) {
+        if let Some(announced) = &mut self.announced
+            && announced.changed().await.is_ok()
+        {
+            return;
+        }
+        self.announced = None;
+        std::future::pending().await
     }
 }
 
