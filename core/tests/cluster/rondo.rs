@@ -141,7 +141,7 @@ proptest! {
             .map(|(task, _)| task)
             .collect();
         let found = spec(&told, LEAVE_OUT).unwrap();
-        prop_assert_eq!(found.task_indices("worker").unwrap(), up.clone());
+        prop_assert_eq!(&found.task_indices("worker").unwrap(), &up);
         for task in &up {
             let address = format!("h{task}:1");
             prop_assert_eq!(found.task_address("worker", *task), Ok(address.as_str()));
