@@ -258,6 +258,16 @@ fn what_is_given_comes_before_what_the_cluster_tells() {
 }
 
 #[test]
+fn where_all_is_given_nobody_is_asked() {
+    // No source is there.
+    let all = ["--cluster=auto", "--tasks=2", "--listen=127.0.0.1:0", "--worker-addresses="];
+    let given = printed(&vec![], &all);
+    assert!(given.contains(&"tasks: 2  # flag".to_owned()), "{given:?}");
+    let read = ["read", "--job=j", "--dataset=d", "--dispatcher=127.0.0.1:1", "--cluster=auto"];
+    assert_ended(&ended(&vec![], &read), 7, &["--cluster auto: nothing was taken"]);
+}
+
+#[test]
 fn without_a_cluster_it_ends_as_rondo_cluster_does() {
     for all in [&["serve"][..], &["relay"], &["worker"], &["read", "--job=j"]] {
         let words = ["cluster: nothing tells of a cluster", "`rondo cluster`"];

@@ -9,6 +9,7 @@ use rondo_core::cluster::{Chain, Error, Place, SERVER_PORT, named};
 use super::cluster::failure;
 use super::exit::{Exit, Failure};
 use super::layers::{Settings, Source};
+use super::plain::plain;
 use crate::resolve::{self, Finder};
 
 /// The word for detection, in place of a resolver's name.
@@ -48,7 +49,10 @@ pub(super) struct FromCluster {
 /// # Errors
 /// As `rondo cluster`; where the cluster does not tell what the command needs.
 pub(super) fn fill(command: &str, settings: &mut Settings) -> Result<Vec<OsString>, Failure> {
-    let Some(place) = find(settings)? else { return Ok(Vec::new()) };
+    // Where nothing is missing nobody has to be asked.
+    let is_missing = taken_by(command).iter().any(|key| is_open(settings, key));
+    let Some(chain) = chain(settings)?.filter(|_| is_missing) else { return Ok(Vec::new()) };
+    let place = find(settings, &chain)?;
     let mut added = Vec::new();
     for (key, value) in wanted(command, &place, settings)? {
         if let Some(setting) = settings.get_mut(key).filter(|it| it.source == Source::Default) {
@@ -71,18 +75,24 @@ pub(super) fn told(settings: &Settings) -> Option<String> {
             flags.push(format!("--{} {value}", key.replace('_', "-")));
         }
     }
-    Some(match from {
+    let told = match from {
         Some(source) => format!("taken from the cluster ({source}): {}", flags.join(", ")),
-        None => format!("--cluster {asked}: nothing was taken, all was given"),
-    })
+        None => format!("--cluster {asked}: nothing was taken"),
+    };
+    Some(plain(&told))
 }
 
 fn value<'a>(settings: &'a Settings, key: &str) -> Option<&'a str> {
     settings.get(key)?.value.as_deref()
 }
 
-/// The process's place, if the settings ask for it.
-fn find(settings: &Settings) -> Result<Option<Place>, Failure> {
+/// Whether nobody gave it.
+fn is_open(settings: &Settings, key: &str) -> bool {
+    settings.get(key).is_some_and(|setting| setting.source == Source::Default)
+}
+
+/// How to look for the cluster, if the settings ask for it.
+fn chain(settings: &Settings) -> Result<Option<Chain>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, text);
     let given = value(settings, "cluster_settings");
     let Some(cluster) = value(settings, "cluster") else {
@@ -106,7 +116,11 @@ fn find(settings: &Settings) -> Result<Option<Place>, Failure> {
             Some(named(name, given).map_err(|error| usage(format!("--cluster-{error}")))?)
         }
     };
-    let chain = Chain { explicit, ..Chain::default() };
+    Ok(Some(Chain { explicit, ..Chain::default() }))
+}
+
+/// The process's place.
+fn find(settings: &Settings, chain: &Chain) -> Result<Place, Failure> {
     // Both are numbers: the command line was read before.
     let number = |key| value(settings, key).and_then(|text| text.parse::<u64>().ok());
     let timeout = number("cluster_timeout_ms").unwrap_or_default();
@@ -116,11 +130,21 @@ fn find(settings: &Settings) -> Result<Option<Place>, Failure> {
     let finder = Finder::new(resolve::environment(), of_finder);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;
-    let found = resolve::find_place(&finder, &chain, port.unwrap_or(SERVER_PORT));
+    let found = resolve::find_place(&finder, chain, port.unwrap_or(SERVER_PORT));
     let found = runtime.block_on(found);
     // A name or a file that nobody waits for any more must not hold up the start.
     runtime.shutdown_background();
-    found.map(Some).map_err(|error| failure(&error))
+    found.map_err(|error| failure(&error))
+}
+
+/// The settings that a command may take from the cluster.
+fn taken_by(command: &str) -> &'static [&'static str] {
+    match command {
+        "serve" => &["tasks", "worker_addresses", "listen"],
+        "relay" => &["upstream"],
+        "read" => &["dispatcher"],
+        _ => &["dispatcher", "listen", "address"],
+    }
 }
 
 /// What a command takes from its place, of what nobody gave.
@@ -129,8 +153,7 @@ fn wanted(
     place: &Place,
     settings: &Settings,
 ) -> Result<Vec<(&'static str, String)>, Failure> {
-    let is_open =
-        |key: &str| settings.get(key).is_some_and(|setting| setting.source == Source::Default);
+    let is_open = |key: &str| is_open(settings, key);
     let server = |key: &'static str| match is_open(key) {
         true => Ok(vec![(key, place.server().map_err(|error| lacking(&error, key))?)]),
         false => Ok(Vec::new()),

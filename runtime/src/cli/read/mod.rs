@@ -19,7 +19,6 @@ use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
 use super::journal::say;
 use super::layers::Settings;
-use super::plain::plain;
 use crate::reader::{Builder, Delivery, Mode, OpenError, Origin, Reader, ShardingPolicy};
 use display::Display;
 use output::Output;
@@ -157,7 +156,7 @@ fn part(text: &str) -> Result<(u32, u32), String> {
 /// Reads as the arguments say.
 pub(super) fn read(args: &ReadArgs, settings: &Settings) -> Result<(), Failure> {
     if let Some(told) = told(settings) {
-        display::line(&plain(&told));
+        display::line(&told);
     }
     super::memory::keep_for_batches();
     let runtime =
