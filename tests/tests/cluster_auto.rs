@@ -11,8 +11,9 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{self, Command};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rondo::agent::{Agent, Config, Way};
@@ -51,9 +52,12 @@ fn assert_ended(ended: &Ended, status: i32, words: &[&str]) {
     assert!(!ended.log.contains("panicked"), "{}", ended.log);
 }
 
-/// A port that nobody uses.
+/// A port that nobody uses, below those that the system gives out, so that nobody is given it either.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = || process::id().wrapping_mul(37).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+    let ports = std::iter::repeat_with(|| 20_000 + u16::try_from(next() % 10_000).unwrap());
+    ports.take(10_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 /// `TF_CONFIG` of a task of this cluster.

@@ -25,16 +25,17 @@ use rondo_core::status::Code;
 use rondo_core::time;
 use rondo_tests::binary;
 use rondo_tests::process::{Ended, Process};
+use rondo_tests::relay::Relay;
 use rondo_tests::server::{Options, Server};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a task of these tests may be silent.
-const SILENCE_MS: u64 = 2000;
+const SILENCE_MS: u64 = 4000;
 
 fn server(tasks: u32) -> Server {
     let options = Options::store("segment").flag(&format!("--tasks={tasks}")).flag("--recoverable");
-    Server::start(&options.flag("--heartbeat-timeout=2s").flag("--shutdown-timeout=0"))
+    Server::start(&options.flag("--heartbeat-timeout=4s").flag("--shutdown-timeout=0"))
 }
 
 /// A process of a task, which knows who it is.
@@ -161,6 +162,21 @@ async fn an_agent_announces_only_addresses_and_only_while_it_is_connected() {
     agent.announce("b:1").await.unwrap();
     let moved = look(&settings(&server, &json!({}))).await;
     assert_eq!(moved.unwrap(), json!({"worker": ["b:1"]}));
+}
+
+/// Processes that only know the relay of their machine resolve and announce by way of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_in_between_changes_nothing() {
+    let server = server(2);
+    let relay = tokio::task::block_in_place(|| Relay::start(&server.address()));
+    let agents = agents(&server, 2).await;
+    agents[0].announce("a:1").await.unwrap();
+    resolve::announce(&relay.address(), 1, "b:1", PATIENCE).await.unwrap();
+    let by_relay = json!({"resolver": "rondo", "server": relay.address()});
+    assert_eq!(look(&by_relay).await.unwrap(), json!({"worker": ["a:1", "b:1"]}));
+    agents[1].shutdown().await.unwrap();
+    let up = json!({"resolver": "rondo", "server": relay.address(), "unready": "leave_out"});
+    assert_eq!(look(&up).await.unwrap(), json!({"worker": ["a:1"]}));
 }
 
 /// `rondo cluster` with these arguments and the resolver.
