@@ -14,7 +14,8 @@ use std::net::TcpListener;
 use std::process::{self, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rondo::agent::{Agent, Config, Way};
 use rondo::clock::Clock;
@@ -50,6 +51,15 @@ fn assert_ended(ended: &Ended, status: i32, words: &[&str]) {
         assert!(ended.log.contains(word), "{word:?} is not in:\n{}", ended.log);
     }
     assert!(!ended.log.contains("panicked"), "{}", ended.log);
+}
+
+/// Asserts that a process that runs on says this in its log, which may come behind its output.
+fn assert_says(process: &Process, words: &str) {
+    let began = Instant::now();
+    while !process.log().contains(words) {
+        assert!(began.elapsed() < PATIENCE, "{words:?} is not in:\n{}", process.log());
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A port that nobody uses, below those that the system gives out, so that nobody is given it either.
@@ -142,7 +152,7 @@ fn run_together(launch: &Launch) {
     let server = Process::start("rondo serve", &mut command(&launch.server, &serve));
     let ready = server.line_with(" ready on ", PATIENCE);
     assert!(ready.unwrap().contains(&launch.address), "{}", server.log());
-    assert!(server.log().contains(&launch.serves), "{}", server.log());
+    assert_says(&server, &launch.serves);
     assert_expects(&launch.address, launch.tasks);
 
     let work = with(&["worker", "--heartbeat-interval-ms=200"]);
@@ -152,14 +162,12 @@ fn run_together(launch: &Launch) {
     if let Some(address) = &launch.works_at {
         assert!(ready.contains(address), "{ready}");
     }
-    let told = format!("--dispatcher {}", launch.called);
-    assert!(worker.log().contains(&told), "{}", worker.log());
+    assert_says(&worker, &format!("--dispatcher {}", launch.called));
 
     let relay = with(&["relay", "--listen=127.0.0.1:0"]);
     let relay = Process::start("rondo relay", &mut command(&launch.reader, &relay));
     relay.line_with(" relay ready on ", PATIENCE).unwrap_or_else(|| panic!("{}", relay.log()));
-    let told = format!("--upstream {}", launch.called);
-    assert!(relay.log().contains(&told), "{}", relay.log());
+    assert_says(&relay, &format!("--upstream {}", launch.called));
 
     let mut read = with(&["read", "--job=all"]);
     let pipeline = format!("--pipeline={}", pipeline.display());
@@ -267,8 +275,11 @@ fn where_all_is_given_nobody_is_asked() {
     let all = ["--cluster=auto", "--tasks=2", "--listen=127.0.0.1:0", "--worker-addresses="];
     let given = printed(&vec![], &all);
     assert!(given.contains(&"tasks: 2  # flag".to_owned()), "{given:?}");
-    let read = ["read", "--job=j", "--dataset=d", "--dispatcher=127.0.0.1:1", "--cluster=auto"];
-    assert_ended(&ended(&vec![], &read), 7, &["--cluster auto: nothing was taken"]);
+    let open =
+        ["serve", "--cluster=auto", "--tasks=2", "--listen=0.0.0.0:0", "--worker-addresses="];
+    let more = ["--fault-tolerant=false"];
+    let words = ["--cluster auto: nothing was taken", "--insecure"];
+    assert_ended(&ended(&vec![], &[&open[..], &more].concat()), 2, &words);
 }
 
 #[test]

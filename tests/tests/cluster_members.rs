@@ -227,7 +227,7 @@ async fn a_watch_tells_at_once_who_comes_and_who_dies() {
 async fn the_command_announces_for_programs_that_do_not() {
     let server = server(2);
     let own = json!({"task_id": 1});
-    let early = ended(command(&server, &own, &["--announce=b:7", "--timeout-ms=300"]));
+    let early = ended(command(&server, &own, &["--announce=b:7", "--timeout-ms=2000"]));
     assert_ended(&early, 8, &["not connected"]);
     // It waits for the task.
     let mut waiting = command(&server, &own, &["--announce=b:7", "--timeout-ms=60000"]);
@@ -250,7 +250,8 @@ async fn the_command_announces_for_programs_that_do_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_says_what_it_lacks() {
     let mut server = server(1);
-    let quick = ["--timeout-ms=500"];
+    // Time enough for an answer, which there is at once.
+    let quick = ["--timeout-ms=2000"];
     let nobody = ended(command(&server, &json!({}), &quick));
     assert_ended(&nobody, 8, &["worker:0: the task is not there: it never registered"]);
     let unsized_one = Server::start(&Options::store("segment"));

@@ -93,7 +93,7 @@ pub async fn announce(
         return Err(Error::new(Fault::Malformed, "address", text));
     }
     let (client, deadline) = (Client::new(), Instant::now() + timeout);
-    let mut pause = PAUSE_MIN;
+    let (mut pause, mut before) = (PAUSE_MIN, None);
     loop {
         let put = Request::Put {
             key: address_key(task),
@@ -104,11 +104,16 @@ pub async fn announce(
         let left = deadline.saturating_duration_since(Instant::now());
         let error = match one(&client, server, task, put, left).await {
             Ok(_) => return Ok(()),
+            // A call that the deadline cut off tells less than the one before.
+            Err(status) if status.code == Code::DeadlineExceeded => {
+                return Err(before.unwrap_or_else(|| refused(server, &status)));
+            }
             Err(status) => refused(server, &status),
         };
         if !may_pass(error.fault) || Instant::now() + pause >= deadline {
             return Err(error);
         }
+        before = Some(error);
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
