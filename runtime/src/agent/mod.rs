@@ -26,6 +26,7 @@
 mod driver;
 mod interface;
 mod keys;
+mod store;
 mod tasks;
 mod watches;
 mod way;
@@ -33,5 +34,6 @@ mod way;
 pub use rondo_core::agent::{Config, JobStatus, KeyChange, PutCondition, State, TaskStatus};
 
 pub use self::interface::Agent;
+pub use self::store::{KeyValueStore, StoreWatch};
 pub use self::watches::{KeyWatch, Told};
 pub use self::way::Way;

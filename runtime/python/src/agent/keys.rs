@@ -111,12 +111,7 @@ impl Agent {
     #[pyo3(signature = (key, by = 1))]
     fn increment(&self, py: Python<'_>, key: &str, by: i64) -> PyResult<i64> {
         let inner = self.inner(py)?;
-        let sum = wait_for(py, inner.increment_key_value(key, by))?;
-        let number = std::str::from_utf8(&sum).ok().and_then(|text| text.parse().ok());
-        number.ok_or_else(|| {
-            let text = format!("the sum under {key:?} is {sum:?}, which is no number of 64 bits");
-            raised(py, &Status::new(Code::Internal, text))
-        })
+        number_of(py, key, &wait_for(py, inner.increment_key_value(key, by))?)
     }
 
     /// Watches a key and what is under it, "" for all: an iterator over Changes, the first of which is
@@ -143,8 +138,17 @@ impl Agent {
     }
 }
 
+/// A sum, which comes as its text.
+pub(super) fn number_of(py: Python<'_>, key: &str, sum: &Bytes) -> PyResult<i64> {
+    let number = std::str::from_utf8(sum).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| {
+        let text = format!("the sum under {key:?} is {sum:?}, which is no number of 64 bits");
+        raised(py, &Status::new(Code::Internal, text))
+    })
+}
+
 /// A value that the caller gave: text as UTF-8, or bytes.
-fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+pub(super) fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Bytes::copy_from_slice(text.to_str()?.as_bytes()));
     }

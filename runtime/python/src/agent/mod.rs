@@ -2,6 +2,7 @@
 
 mod interface;
 mod keys;
+mod store;
 mod tasks;
 mod watch;
 
@@ -10,6 +11,7 @@ use pyo3::prelude::*;
 /// Adds its classes.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<interface::Agent>()?;
+    module.add_class::<store::KeyValueStore>()?;
     module.add_class::<tasks::TaskState>()?;
     module.add_class::<tasks::JobState>()?;
     module.add_class::<watch::Watch>()?;

@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use rondo::agent::{KeyWatch, Told};
+use rondo::agent::{KeyWatch, StoreWatch, Told};
+use rondo_core::status::Status;
 use tokio::sync::Mutex;
 
 use crate::waiting::{Closing, Opened, wait_for};
@@ -10,15 +11,37 @@ use crate::waiting::{Closing, Opened, wait_for};
 /// A watched key: what is told of it, in order, for as long as somebody asks.
 #[pyclass(frozen, module = "rondo")]
 pub(crate) struct Watch {
-    watch: Mutex<Option<KeyWatch>>,
+    watch: Mutex<Option<Telling>>,
     closing: Closing,
     key: String,
     opened: Opened,
 }
 
+/// Who tells of it: an agent, or the store itself.
+enum Telling {
+    Agent(KeyWatch),
+    Store(Box<StoreWatch>),
+}
+
+impl Telling {
+    async fn next(&mut self) -> Result<Option<Told>, Status> {
+        match self {
+            Self::Agent(watch) => watch.next().await,
+            Self::Store(watch) => watch.next().await.map(Some),
+        }
+    }
+}
+
 impl Watch {
     pub(super) fn of(watch: KeyWatch) -> Self {
-        let key = watch.key().to_owned();
+        Self::telling(watch.key().to_owned(), Telling::Agent(watch))
+    }
+
+    pub(super) fn of_store(watch: StoreWatch) -> Self {
+        Self::telling(watch.key().to_owned(), Telling::Store(Box::new(watch)))
+    }
+
+    fn telling(key: String, watch: Telling) -> Self {
         let (watch, closing) = (Mutex::new(Some(watch)), Closing::default());
         Self { watch, closing, key, opened: Opened::here() }
     }
