@@ -64,19 +64,25 @@ class State:
             version = fields.pop("version")
             if version != _VERSION:
                 raise Malformed(f"it has version {version!r}: {_VERSION} is known")
-            return State(**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})
+            lists = {name: it if isinstance(it, bool | int) else tuple(it) for name, it in fields.items()}
+            return State(**lists)  # type: ignore[arg-type]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Malformed(f"{text[:200]!r} is no state of a rendezvous: {error}") from error
 
 
-def joined(state: State, me: int, after: int, bounds: Bounds) -> State:
-    """The state once this node has asked for a round later than `after`: the same if it has already."""
+def joined(state: State, me: int, after: int, bounds: Bounds, lost: Collection[int]) -> State:
+    """The state once this node has asked for a round later than `after`: the same if it has already.
+
+    Those who are lost are asked for nothing.
+    """
+    state = _without(state, lost)
     if state.closed or (me in state.members and (not state.settled or state.round > after)):
         return state
     if not state.settled and state.round > 0:
         return _gathered(state, me, bounds)
-    if state.round == 0 or me in state.members:
-        others = tuple(node for node in state.members if node != me)
+    others = tuple(node for node in state.members if node != me and node not in lost)
+    # Who comes late waits for a member to begin the next round, if there is one left.
+    if state.round == 0 or me in state.members or not others:
         begun = State(state.round + 1, expected=others, waiting=state.waiting)
         return _gathered(begun, me, bounds)
     return _waiting(state, me)
@@ -115,13 +121,20 @@ def settled(state: State) -> State:
     return replace(state, settled=True, members=tuple(sorted(state.members)), expected=())
 
 
-def without(state: State, lost: Collection[int]) -> State:
-    """The state without nodes that are dead or have gone. A settled round keeps its members: its ranks stay."""
-    kept = {
-        name: tuple(node for node in getattr(state, name) if node not in lost)
-        for name in ("expected", "waiting", *(() if state.settled else ("members",)))
-    }
-    return replace(state, **kept)
+def stepped_back(state: State, me: int) -> State:
+    """The state once this node waits for no round any more."""
+    return _without(state, {me})
+
+
+def _without(state: State, lost: Collection[int]) -> State:
+    """The state without these nodes. A settled round keeps its members: its ranks stay."""
+
+    def kept(nodes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(node for node in nodes if node not in lost)
+
+    members = state.members if state.settled else kept(state.members)
+    expected, waiting = kept(state.expected), kept(state.waiting)
+    return replace(state, members=members, expected=expected, waiting=waiting)
 
 
 def closed(state: State, me: int) -> State:

@@ -81,8 +81,8 @@ class Settings:
     @staticmethod
     def of(given: dict[str, Any]) -> Settings:
         """From texts as torchrun gives them. ValueError for what is unknown, or no number above zero."""
-        kinds = {field.name: type(field.default) for field in dataclasses.fields(Settings)}
-        known = {}
+        kinds: dict[str, type] = {name: type(it) for name, it in dataclasses.asdict(Settings()).items()}
+        known: dict[str, Any] = {}
         for name in given.keys() - _OF_TORCHRUN:
             if name not in kinds:
                 raise ValueError(f"--rdzv-conf {name}: rondo knows {', '.join(sorted(kinds))}")
@@ -211,7 +211,7 @@ class Handler(RendezvousHandler):
             if state.settled and me in state.members and state.round > self._round:
                 return state
             # A member of a round that was settled without this process knowing of it asks for the next.
-            wanted = _rendezvous.joined(_rendezvous.without(state, lost), me, self._round, bounds)
+            wanted = _rendezvous.joined(state, me, self._round, bounds, lost)
             until = deadline
             if _rendezvous.can_settle(wanted, bounds):
                 called = called if called and called[0] == wanted.round else (wanted.round, time.monotonic())
@@ -246,7 +246,7 @@ class Handler(RendezvousHandler):
         state, _, _ = self._follower.seen()
         if state is not None and not state.closed:
             with contextlib.suppress(RondoError, Malformed):
-                self._change(lambda state: _rendezvous.without(state, {self._follower.me}))
+                self._change(lambda state: _rendezvous.stepped_back(state, self._follower.me))
 
     def _change(self, change: Callable[[State], State]) -> State | None:
         """Makes a change to whatever state there is."""

@@ -328,7 +328,9 @@ def test_a_spare_node_takes_the_place_of_a_dead_one_or_goes(job):
     chosen, other = ("c", "d") if it.steps("c") else ("d", "c")
     it.wait_for_size(4, "a", chosen, since=since)
     it.end("a", chosen)
-    assert it.agents[other].wait() == 0 and not it.steps(other)
+    # torchrun 2.11 trips over such an end by itself, so its status says nothing.
+    it.agents[other].wait()
+    assert not it.steps(other) and "Rendezvous" not in it.agents[other].log(), it.agents[other].log()
 
 
 def test_the_server_is_killed_at_every_stage(job):
