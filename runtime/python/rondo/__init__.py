@@ -12,6 +12,7 @@ Whatever waits lets other threads run, and ends with KeyboardInterrupt on Ctrl-C
 as a RondoError, of a class for each code (`rondo.errors`).
 """
 
+from rondo import cluster
 from rondo._rondo import (
     Agent,
     Changes,
@@ -72,6 +73,7 @@ __all__ = [
     "Unit",
     "Watch",
     "__version__",
+    "cluster",
     "delete_position",
     "restore_position",
     "save_position",

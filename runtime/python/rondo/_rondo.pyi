@@ -11,6 +11,7 @@ import numpy
 import pyarrow
 import torch
 
+from rondo.cluster import Cluster
 from rondo.errors import Code, PeerLost, RondoError
 
 __all__ = [
@@ -31,7 +32,9 @@ __all__ = [
     "TensorInfo",
     "Unit",
     "Watch",
+    "_Resolver",
     "__version__",
+    "_detect_cluster",
     "delete_position",
     "describe",
     "describe_all",
@@ -53,13 +56,17 @@ class Agent:
     `job` and the timeouts, in seconds, are JAX's unless they are given. `direct` speaks to any server of
     dialect T; else the server is Rondo's, and calls outlive its absence. `on_error` is called with the
     error, on a thread of its own, each time the agent comes to be in error.
+
+    What is not given of `server` and `task` is found: `cluster` is "auto", for what launchers tell, a
+    resolver's name, or what `rondo.cluster.find` found.
     """
 
     def __new__(
         cls,
-        server: str,
-        task: int,
+        server: str | None = None,
+        task: int | None = None,
         *,
+        cluster: Cluster | str | None = None,
         job: str = "jax_worker",
         incarnation: int | None = None,
         recoverable: bool = False,
@@ -107,6 +114,7 @@ class Agent:
     def directory(self, key: str = "") -> dict[str, bytes]: ...
     def delete(self, key: str) -> None: ...
     def increment(self, key: str, by: int = 1) -> int: ...
+    def announce(self, address: str) -> None: ...
     def watch(self, key: str = "") -> Watch: ...
     def barrier(self, name: str, timeout: float = 600.0, tasks: Sequence[int] | None = None) -> int: ...
     def cancel_barrier(self, name: str) -> None: ...
@@ -221,6 +229,7 @@ class _Settings(TypedDict, total=False):
 class Reader(Iterator[Any]):
     """A consumer of a dataset: an iterator over Records when it reads by split, else over Element.
 
+    - `dispatcher`: "host:port"; where it is not given, the server of `cluster`, as an Agent finds it.
     - `job`: readers of one name share what there is to read, and its position. Without one it has its own.
     - `sharding`: how the dataset is divided among workers; DYNAMIC.
     - `mode`: "split" (every record exactly once, of Rondo's workers), "element", or "auto".
@@ -234,7 +243,14 @@ class Reader(Iterator[Any]):
     - `acknowledge_interval`, `worker_patience`: in seconds.
     """
 
-    def __new__(cls, dispatcher: str, dataset: str, **settings: Unpack[_Settings]) -> Self: ...
+    def __new__(
+        cls,
+        dispatcher: str | None = None,
+        dataset: str | None = None,
+        *,
+        cluster: Cluster | str | None = None,
+        **settings: Unpack[_Settings],
+    ) -> Self: ...
     @property
     def dataset(self) -> str: ...
     @property
@@ -574,3 +590,12 @@ def describe_all(
 ) -> list[TensorInfo]: ...
 def tobytes(tensor: object) -> bytes: ...
 def zeros(shape: Sequence[int], dtype: str = "float32") -> HostTensor: ...
+
+# JSON for `rondo.cluster`.
+def _detect_cluster(sources: dict[str, Any], looking: dict[str, Any]) -> str: ...
+@final
+class _Resolver:
+    def __new__(cls) -> Self: ...
+    def describe(self, settings: str) -> str: ...
+    def set_task(self, task_type: str | None = None, task_id: int | None = None) -> str: ...
+    def ask(self, asked: dict[str, Any], looking: dict[str, Any]) -> str: ...

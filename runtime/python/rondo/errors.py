@@ -39,6 +39,9 @@ class RondoError(RuntimeError):
     #: The task of the job that the refusal comes from, if it comes from one.
     task: int | None = None
 
+    #: Of which kind it is where a cluster was looked for (`rondo.cluster`), such as "not_ready".
+    fault: str | None = None
+
 
 class Cancelled(RondoError):
     """The caller gave up, or the server shuts down."""

@@ -5,6 +5,7 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod agent;
+mod cluster;
 mod error;
 mod exchange;
 mod reader;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     agent::add_to(module)?;
+    cluster::add_to(module)?;
     exchange::add_to(module)?;
     reader::add_to(module)?;
     tensor::add_to(module)

@@ -13,6 +13,7 @@ use rondo_core::ids::{Incarnation, TaskIndex};
 use rondo_core::status::{Code, Status};
 use rondo_core::time;
 
+use crate::cluster::Place;
 use crate::error::{code, exception, raised, seconds, unfit};
 use crate::waiting::{Opened, wait_for};
 
@@ -65,15 +66,16 @@ impl Agent {
 impl Agent {
     #[new]
     #[pyo3(signature = (
-        server, task, *, job = "jax_worker", incarnation = None, recoverable = false, polls_for_errors = true,
+        server = None, task = None, *, cluster = None, job = "jax_worker", incarnation = None, recoverable = false, polls_for_errors = true,
         register_timeout = 300.0, heartbeat_timeout = 100.0, shutdown_timeout = 300.0, direct = false,
         on_error = None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of Python's constructor")]
     fn new(
         py: Python<'_>,
-        server: &str,
-        task: i32,
+        server: Option<String>,
+        task: Option<i32>,
+        cluster: Option<&Bound<'_, PyAny>>,
         job: &str,
         incarnation: Option<u64>,
         recoverable: bool,
@@ -84,6 +86,8 @@ impl Agent {
         direct: bool,
         on_error: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        let mut place = Place::of(cluster);
+        let (server, task) = (place.fill(py, "server", server)?, place.fill(py, "task", task)?);
         let mut entropy = Entropy::from_system().map_err(|error| {
             raised(py, &Status::new(Code::Unavailable, format!("no randomness to be had: {error}")))
         })?;
@@ -97,16 +101,17 @@ impl Agent {
             ..Config::of(job, TaskIndex::new(task), incarnation)
         };
         let given = config.clone();
+        let at = server.clone();
         let inner = wait_for(py, async move {
             let way = match direct {
-                true => Way::direct(server, std::sync::Arc::new(Client::new())),
-                false => Way::surviving(server, &mut entropy),
+                true => Way::direct(&at, std::sync::Arc::new(Client::new())),
+                false => Way::surviving(&at, &mut entropy),
             };
             let inner = Inner::start(way, Clock::start(), entropy);
             inner.initialize(given, move |status| tell(on_error.as_ref(), &status)).await?;
             Ok(inner)
         })?;
-        let (inner, server) = (Mutex::new(Some(inner)), server.to_owned());
+        let inner = Mutex::new(Some(inner));
         Ok(Self { inner, config, server, opened: Opened::here() })
     }
 

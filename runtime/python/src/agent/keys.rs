@@ -101,6 +101,13 @@ impl Agent {
         Ok(entries)
     }
 
+    /// Announces where this task listens, as "host:port", to all who resolve the cluster by the server, for
+    /// as long as the task is connected.
+    fn announce(&self, py: Python<'_>, address: &str) -> PyResult<()> {
+        let inner = self.inner(py)?;
+        wait_for(py, inner.announce(address))
+    }
+
     /// Deletes a key and all under it, if it is there.
     fn delete(&self, py: Python<'_>, key: &str) -> PyResult<()> {
         let inner = self.inner(py)?;

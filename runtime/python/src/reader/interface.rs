@@ -13,6 +13,7 @@ use super::element::Element;
 use super::progress::Progress;
 use super::records::Records;
 use super::settings::builder;
+use crate::cluster::Place;
 use crate::error::{invalid, raised};
 use crate::waiting::{Closing, Opened, wait, wait_for};
 
@@ -36,14 +37,17 @@ pub(crate) struct Reader {
 impl Reader {
     /// Opens it; see the stubs for the settings.
     #[new]
-    #[pyo3(signature = (dispatcher, dataset, **settings))]
+    #[pyo3(signature = (dispatcher = None, dataset = None, *, cluster = None, **settings))]
     fn new(
         py: Python<'_>,
-        dispatcher: &str,
-        dataset: &str,
+        dispatcher: Option<String>,
+        dataset: Option<&str>,
+        cluster: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (builder, job) = builder(py, dispatcher, dataset, settings)?;
+        let dataset = dataset.ok_or_else(|| invalid(py, "no dataset is given: dataset= its id"))?;
+        let dispatcher = Place::of(cluster).fill(py, "server", dispatcher)?;
+        let (builder, job) = builder(py, &dispatcher, dataset, settings)?;
         let inner = wait(py, builder.open())?.map_err(|error| not_opened(py, &error))?;
         let spec = inner.element_spec().map_err(|status| raised(py, &status))?;
         Ok(Self {
