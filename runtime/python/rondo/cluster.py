@@ -9,9 +9,10 @@
     resolver = cluster.Resolver("kubernetes", job_to_label_mapping={"worker": ["job-name=train"]})
     resolver.cluster_spec(), resolver.master("worker", 0), resolver.num_accelerators()
 
-`find` is what to go by, and `detect` what became of every source; `Resolver` asks one of them, anew with every
-call, as TensorFlow's ClusterResolver does. Nothing is kept and nothing is changed. Sources, resolvers and their
-settings are those of `rondo cluster` (docs/cluster.md). Calls let other threads run, and Ctrl-C ends them.
+`find` is what to go by, and `detect` what became of every source; `Resolver` asks one of them, anew with
+every call, as TensorFlow's ClusterResolver does. Nothing is kept and nothing is changed. Sources, resolvers
+and their settings are those of `rondo cluster` (docs/cluster.md). Calls let other threads run, and Ctrl-C
+ends them.
 
 What is refused is a RondoError whose `fault` says of which kind it is: not_present, malformed, conflict,
 placement_unknown, not_ready, unreachable, forbidden, no_such_task, too_large or unsupported.
@@ -102,13 +103,13 @@ class Cluster:
 
     @property
     def server(self) -> str:
-        """Where Rondo's server is: the first task of a job `rondo` or `dispatcher` of the spec, else the host of
-        the coordinator. NotFound where that is not told."""
+        """Where Rondo's server is: the first task of a job `rondo` or `dispatcher` of the spec, else the host
+        of the coordinator. NotFound where that is not told."""
         return str(_found(self._answers["server"]))
 
     @property
     def task(self) -> int:
-        """This process's number among all, as Rondo counts them: its rank. NotFound where that is not told."""
+        """This process's number among all, as Rondo counts them: its rank. NotFound where it is not told."""
         return int(_found(self._answers["task"]))
 
     @property
@@ -151,8 +152,8 @@ class Detection:
     _settled: dict[str, Any] = dataclasses.field(repr=False, compare=False)
 
     def settled(self) -> Cluster:
-        """What to go by: NotFound where no source is there, FailedPrecondition where two contradict each other,
-        and the failure of one that is there and comes first."""
+        """What to go by: NotFound where no source is there, FailedPrecondition where two contradict each
+        other, and the failure of one that is there and comes first."""
         _found(self._settled)
         if self.chosen is None:
             missing = "; ".join(f"{source.name}: {source.why}" for source in self.sources)
@@ -268,7 +269,7 @@ class Resolver:
         task_id: int | None = None,
         device_count: Mapping[str, int] | None = None,
     ) -> dict[str, int]:
-        """How many accelerators a task has, by type. `device_count` is the most of each, as ConfigProto has it."""
+        """How many accelerators a task has, by type; `device_count` is the most of each, as in ConfigProto."""
         most = None if device_count is None else dict(device_count)
         counts: dict[str, int] = self._ask(
             "num_accelerators", task_type=task_type, task_id=task_id, device_count=most
@@ -277,8 +278,8 @@ class Resolver:
 
     @property
     def task_type(self) -> str | None:
-        """This process's job; Slurm's is known once the cluster spec was asked for, as TensorFlow has it. Where
-        the resolver does not give it, it may be set: Unimplemented else."""
+        """This process's job; Slurm's is known once the cluster spec was asked for, as TensorFlow has it.
+        Where the resolver does not give it, it may be set: Unimplemented else."""
         task_type: str | None = self._ask("task_type")
         return task_type
 
@@ -344,5 +345,6 @@ def _of(cluster: Cluster | str) -> Cluster:
     if isinstance(cluster, Cluster):
         return cluster
     if not isinstance(cluster, str):
-        raise errors.InvalidArgument(f'cluster={cluster!r}: "auto", a resolver\'s name or a Cluster is wanted')
+        wanted = '"auto", a resolver\'s name or a Cluster is wanted'
+        raise errors.InvalidArgument(f"cluster={cluster!r}: {wanted}")
     return find(None if cluster == "auto" else cluster)

@@ -105,7 +105,7 @@ impl KeyValueStore {
     /// # Errors
     /// The server's refusal.
     pub async fn read(&self, key: &str) -> Result<Option<(Bytes, Revision)>, Status> {
-        let mut watch = self.watch(key).await?;
+        let mut watch = self.watch(key)?;
         let all = watch.next().await?.changes;
         let found = all.into_iter().find(|change| *change.key == *watch.key);
         Ok(found.and_then(|change| Some((change.value?, change.revision))))
@@ -157,11 +157,12 @@ impl KeyValueStore {
     }
 
     /// Watches a key and what is under it, "" for all keys: first all there is, then every change once
-    /// and in order, whatever breaks between. What is not taken waits at the server.
+    /// and in order, whatever breaks between. What is not taken waits at the server. It is called within a
+    /// runtime.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when as much as may is under way.
-    pub async fn watch(&self, key: &str) -> Result<StoreWatch, Status> {
+    pub fn watch(&self, key: &str) -> Result<StoreWatch, Status> {
         let permit = self.permit()?;
         let request = Request::Watch { key: key.into(), from: None };
         let encoded = convert::encode_agent_request(&self.config, None, &request);

@@ -91,8 +91,8 @@ def test_detection_tells_what_the_command_does(environment, tmp_path):
         assert found.settled() == found.chosen and found.chosen.accelerators == wanted["accelerators"]
         for form in ("env", "jax", "torchrun"):
             of = ["--export", form, "--root", tmp_path]
-            shell = subprocess.run(f"eval \"$('{binary()}' cluster --export {form} --root {tmp_path})\"; env -0",
-                                   shell=True, env={**environment, "PATH": os.environ["PATH"]},
+            script = f"eval \"$('{binary()}' cluster --export {form} --root {tmp_path})\"; env -0"
+            shell = subprocess.run(script, shell=True, env={**environment, "PATH": os.environ["PATH"]},
                                    capture_output=True, text=True, timeout=PATIENCE_S).stdout
             exported = dict(line.split("=", 1) for line in shell.split("\0") if line)
             try:
@@ -124,7 +124,7 @@ def test_what_is_found_is_typed_and_says_what_it_lacks(tmp_path):
 
 
 def test_what_is_wrong_is_named():
-    for wrong, words in [(lambda: cluster.Resolver("nonsense"), '"nonsense" is no resolver: there are simple'),
+    for wrong, words in [(lambda: cluster.Resolver("nonsense"), '"nonsense" is no resolver: there are'),
                          (lambda: cluster.Resolver("slurm", portbase=3), "portbase.*no setting"),
                          (lambda: cluster.find("file", {"path": 3}), "path"),
                          (lambda: cluster.find(timeout=-1), "timeout is -1"),
@@ -147,7 +147,8 @@ def test_ctrl_c_ends_a_search(interrupted, tmp_path):
     said = interrupted(f"""
         import rondo.cluster
 
-        resolver = rondo.cluster.Resolver("file", path="{pipe}", look={{"timeout": 60, "request_timeout": 60}})
+        look = {{"timeout": 60, "request_timeout": 60}}
+        resolver = rondo.cluster.Resolver("file", path="{pipe}", look=look)
         print("waiting", flush=True)
         try:
             resolver.cluster_spec()

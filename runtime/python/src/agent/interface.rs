@@ -66,9 +66,9 @@ impl Agent {
 impl Agent {
     #[new]
     #[pyo3(signature = (
-        server = None, task = None, *, cluster = None, job = "jax_worker", incarnation = None, recoverable = false, polls_for_errors = true,
-        register_timeout = 300.0, heartbeat_timeout = 100.0, shutdown_timeout = 300.0, direct = false,
-        on_error = None,
+        server = None, task = None, *, cluster = None, job = "jax_worker", incarnation = None,
+        recoverable = false, polls_for_errors = true, register_timeout = 300.0, heartbeat_timeout = 100.0,
+        shutdown_timeout = 300.0, direct = false, on_error = None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of Python's constructor")]
     fn new(

@@ -152,7 +152,7 @@ impl KeyValueStore {
     #[pyo3(signature = (key = ""))]
     fn watch(&self, py: Python<'_>, key: &str) -> PyResult<Watch> {
         let inner = self.inner(py)?;
-        wait_for(py, inner.watch(key)).map(Watch::of_store)
+        wait_for(py, async { inner.watch(key) }).map(Watch::of_store)
     }
 
     /// Lets go of the server. What waits goes on until it has its answer.
