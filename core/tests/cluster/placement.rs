@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rondo_core::cluster::slurm::{Layout, Place, Step, places};
-use rondo_core::cluster::{ClusterResolver, Error, Fault, Slurm};
+use rondo_core::cluster::{Chain, ClusterResolver, Error, Fault, Slurm};
 
 use super::world::World;
 
@@ -124,6 +124,63 @@ fn components_are_dealt_one_after_the_other() {
     assert_eq!(hosts, [0, 1, 0, 1, 2, 3, 2, 3]);
     set(&mut world, "SLURM_JOB_NUM_NODES_HET_GROUP_1", "3");
     assert_eq!(refused(&mut world).fault, Fault::PlacementUnknown);
+}
+
+/// `srun -w n[9-10] -n 3 : -w gpu1,n11 -n 4` as a real step has it: the list has the hosts of both components
+/// in the order of their names.
+fn heterogeneous(group: &str) -> World {
+    World::of(&[
+        ("SLURM_JOB_ID", "17"),
+        ("SLURM_PROCID", "3"),
+        ("SLURM_LOCALID", "0"),
+        ("SLURM_GTIDS", "3,5,6"),
+        ("SLURMD_NODENAME", "gpu1"),
+        ("SLURM_NTASKS", "7"),
+        ("SLURM_STEP_NUM_TASKS", "7"),
+        ("SLURM_STEP_NODELIST", "gpu1,n[9-11]"),
+        ("SLURM_STEP_TASKS_PER_NODE", "3,2,1(x2)"),
+        ("SLURM_DISTRIBUTION", "cyclic"),
+        ("SLURM_HET_SIZE", "2"),
+        (&format!("SLURM_JOB_NODELIST_{group}_GROUP_0"), "n[9-10]"),
+        (&format!("SLURM_JOB_NODELIST_{group}_GROUP_1"), "gpu1,n11"),
+    ])
+}
+
+#[test]
+fn hosts_of_components_are_taken_from_their_own_lists() {
+    for group in ["HET", "PACK"] {
+        let mut world = heterogeneous(group);
+        let step = world.call(|seen| Ok(Step::of(seen, None)?)).unwrap();
+        let hosts: Vec<&str> = (0..7).map(|rank| step.place(rank).unwrap().0).collect();
+        assert_eq!(hosts, ["n9", "n10", "n9", "gpu1", "n11", "gpu1", "gpu1"]);
+        let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
+        let process = &report.settled().unwrap().unwrap().process;
+        assert_eq!(process.coordinator.as_deref(), Some("n9:61457"), "rank 0 is on n9");
+        assert_eq!((process.local_rank, process.local_size), (Some(0), Some(3)));
+        // A component's list that is missing, and a host that is in none.
+        world.environment.remove(&format!("SLURM_JOB_NODELIST_{group}_GROUP_1"));
+        let error = refused(&mut world);
+        assert_eq!(error.fault, Fault::PlacementUnknown);
+        assert_eq!(error.about, "SLURM_JOB_NODELIST_HET_GROUP_1");
+        set(&mut world, &format!("SLURM_JOB_NODELIST_{group}_GROUP_1"), "gpu1");
+        let error = refused(&mut world);
+        assert!(error.text.contains("\"n11\""), "{error}");
+    }
+}
+
+#[test]
+fn a_step_may_leave_out_components_and_hosts() {
+    let mut world = heterogeneous("HET");
+    set(&mut world, "SLURM_STEP_NODELIST", "n11");
+    set(&mut world, "SLURM_STEP_TASKS_PER_NODE", "2");
+    set(&mut world, "SLURM_STEP_NUM_TASKS", "2");
+    set(&mut world, "SLURM_NTASKS", "2");
+    set(&mut world, "SLURM_PROCID", "1");
+    set(&mut world, "SLURM_LOCALID", "1");
+    set(&mut world, "SLURM_GTIDS", "0,1");
+    set(&mut world, "SLURMD_NODENAME", "n11");
+    let spec = world.call(|seen| Slurm::default().cluster_spec(seen)).unwrap();
+    assert_eq!(spec.task_address("worker", 1), Ok("n11:8889"));
 }
 
 #[test]

@@ -145,13 +145,14 @@ fn open_mpi_process(_: &Chain, seen: &Seen) -> Outcome<Finding> {
 }
 
 fn no_slurm(_: &Chain, seen: &Seen) -> Option<Error> {
-    if seen.variable(open_mpi::RANK).is_some() && slurm::is_step(seen) {
-        let text = "mpirun started this process: Slurm's variables are those of its daemon, of which \
-                    several ranks share one";
+    let allocation = ["SLURM_JOB_ID", "SLURM_JOB_NODELIST"];
+    let is_allocation = allocation.iter().any(|name| seen.filled(name).is_some());
+    if seen.variable(open_mpi::RANK).is_some() && (slurm::is_step(seen) || is_allocation) {
+        let text = "mpirun started this process: Slurm's variables are those of mpirun or its daemon, \
+                    of which several ranks share one";
         return Some(absent("SLURM_PROCID", text));
     }
-    let allocation = ["SLURM_JOB_ID", "SLURM_JOB_NODELIST"];
-    if !slurm::is_step(seen) && allocation.iter().any(|name| seen.filled(name).is_some()) {
+    if !slurm::is_step(seen) && is_allocation {
         let text =
             "this is in an allocation of Slurm's, but not in a step: start the program with srun";
         return Some(absent("SLURM_STEP_NODELIST", text));

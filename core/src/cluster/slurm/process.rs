@@ -7,9 +7,10 @@ use super::super::asking::Seen;
 use super::super::error::{Error, Fault, quoted};
 use super::super::options::whole;
 use super::super::process::{JAX_PORT_BASE, JAX_PORTS, Process, coordinator_at};
+use super::component;
 use super::host_list::host_list;
 use super::placement::Layout;
-use super::step::{NODELIST, PROCID, TASKS_PER_NODE, needed};
+use super::step::{GTIDS, NODELIST, PROCID, Step, TASKS_PER_NODE, needed};
 
 const NTASKS: &str = "SLURM_NTASKS";
 const LOCALID: &str = "SLURM_LOCALID";
@@ -42,10 +43,17 @@ pub(in super::super) fn process_without_hosts(seen: &Seen) -> Result<Process, Er
         size: Some(size),
         rank: Some(rank),
         local_rank: Some(whole(LOCALID, needed(seen, LOCALID)?)?),
+        local_size: local_size(seen),
         nodes: number(seen, "SLURM_STEP_NUM_NODES")?,
         node_rank: number(seen, "SLURM_NODEID")?,
         ..Process::default()
     })
+}
+
+/// Slurm lists the ranks of the own host.
+fn local_size(seen: &Seen) -> Option<u32> {
+    let ranks = seen.filled(GTIDS)?.split(',').count();
+    u32::try_from(ranks).ok()
 }
 
 fn number(seen: &Seen, variable: &str) -> Result<Option<u32>, Error> {
@@ -62,7 +70,14 @@ fn port(seen: &Seen) -> Result<u16, Error> {
     Ok(JAX_PORT_BASE + offset)
 }
 
+/// The host of rank 0.
 fn first_host(seen: &Seen) -> Result<String, Error> {
+    if component::components(seen)? > 1 {
+        // The list's first host need not be one of the first component's.
+        let step = Step::of(seen, None)?;
+        let list = seen.filled(NODELIST).unwrap_or_default();
+        return step.place(0).map(|(host, _)| host.into()).ok_or_else(|| no_host(list));
+    }
     let list = needed(seen, NODELIST)?;
     let hosts = host_list(NODELIST, list)?;
     let is_listed = Layout::of(seen)? == Layout::Arbitrary;
@@ -73,8 +88,9 @@ fn first_host(seen: &Seen) -> Result<String, Error> {
     let counts = seen.filled(TASKS_PER_NODE).map(|text| super::task_counts(TASKS_PER_NODE, text));
     let counts = counts.transpose()?.unwrap_or_default();
     let first = counts.iter().position(|count| *count > 0).unwrap_or_default();
-    hosts.into_iter().nth(first).ok_or_else(|| {
-        let text = format!("{} has no host", quoted(list));
-        Error::new(Fault::Malformed, NODELIST, text)
-    })
+    hosts.into_iter().nth(first).ok_or_else(|| no_host(list))
+}
+
+fn no_host(list: &str) -> Error {
+    Error::new(Fault::Malformed, NODELIST, format!("{} has no host", quoted(list)))
 }

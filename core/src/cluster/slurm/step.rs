@@ -17,7 +17,7 @@ pub(super) const PROCID: &str = "SLURM_PROCID";
 pub(super) const NODELIST: &str = "SLURM_STEP_NODELIST";
 pub(super) const TASKS_PER_NODE: &str = "SLURM_STEP_TASKS_PER_NODE";
 pub(super) const NUM_TASKS: &str = "SLURM_STEP_NUM_TASKS";
-const GTIDS: &str = "SLURM_GTIDS";
+pub(super) const GTIDS: &str = "SLURM_GTIDS";
 
 /// The hosts of a step and who runs where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Step {
             return Err(Error::new(Fault::TooLarge, TASKS_PER_NODE, text));
         }
         let layout = Layout::of(seen)?;
-        let Some(places) = component::places_of(seen, &counts, layout)? else {
+        let Some(places) = component::places_of(seen, &hosts, &counts, layout)? else {
             let text = format!(
                 "{} lays ranks out by a list that tasks do not see: exchange addresses through a \
                  coordination service instead",
