@@ -109,36 +109,19 @@ fn arbitrary_ranks_of_one_host_are_plain() {
     assert_eq!(spec.task_address("worker", 2), Ok("n8:8890"));
 }
 
-#[test]
-fn components_are_dealt_one_after_the_other() {
-    let mut world = step(&[2, 2, 2, 2], 4);
-    set(&mut world, "SLURM_DISTRIBUTION", "cyclic");
-    set(&mut world, "SLURM_HET_SIZE", "2");
-    assert_eq!(refused(&mut world).about, "SLURM_JOB_NUM_NODES_HET_GROUP_0");
-    set(&mut world, "SLURM_GTIDS", "4,6");
-    assert_eq!(refused(&mut world).about, "SLURM_GTIDS");
-    set(&mut world, "SLURM_JOB_NUM_NODES_HET_GROUP_0", "2");
-    set(&mut world, "SLURM_JOB_NUM_NODES_HET_GROUP_1", "2");
-    let step = world.call(|seen| Ok(Step::of(seen, None)?)).unwrap();
-    let hosts: Vec<usize> = step.places.iter().map(|place| place.host).collect();
-    assert_eq!(hosts, [0, 1, 0, 1, 2, 3, 2, 3]);
-    set(&mut world, "SLURM_JOB_NUM_NODES_HET_GROUP_1", "3");
-    assert_eq!(refused(&mut world).fault, Fault::PlacementUnknown);
-}
-
-/// `srun -w n[9-10] -n 3 : -w gpu1,n11 -n 4` as a real step has it: the list has the hosts of both components
+/// `srun -w n[9-10] -n 2 : -w gpu1,n11 -n 2` as a real step has it: the list has the hosts of both components
 /// in the order of their names.
 fn heterogeneous(group: &str) -> World {
     World::of(&[
         ("SLURM_JOB_ID", "17"),
-        ("SLURM_PROCID", "3"),
+        ("SLURM_PROCID", "2"),
         ("SLURM_LOCALID", "0"),
-        ("SLURM_GTIDS", "3,5,6"),
+        ("SLURM_GTIDS", "2"),
         ("SLURMD_NODENAME", "gpu1"),
-        ("SLURM_NTASKS", "7"),
-        ("SLURM_STEP_NUM_TASKS", "7"),
+        ("SLURM_NTASKS", "4"),
+        ("SLURM_STEP_NUM_TASKS", "4"),
         ("SLURM_STEP_NODELIST", "gpu1,n[9-11]"),
-        ("SLURM_STEP_TASKS_PER_NODE", "3,2,1(x2)"),
+        ("SLURM_STEP_TASKS_PER_NODE", "1(x4)"),
         ("SLURM_DISTRIBUTION", "cyclic"),
         ("SLURM_HET_SIZE", "2"),
         (&format!("SLURM_JOB_NODELIST_{group}_GROUP_0"), "n[9-10]"),
@@ -151,21 +134,50 @@ fn hosts_of_components_are_taken_from_their_own_lists() {
     for group in ["HET", "PACK"] {
         let mut world = heterogeneous(group);
         let step = world.call(|seen| Ok(Step::of(seen, None)?)).unwrap();
-        let hosts: Vec<&str> = (0..7).map(|rank| step.place(rank).unwrap().0).collect();
-        assert_eq!(hosts, ["n9", "n10", "n9", "gpu1", "n11", "gpu1", "gpu1"]);
+        let hosts: Vec<&str> = (0..4).map(|rank| step.place(rank).unwrap().0).collect();
+        assert_eq!(hosts, ["n9", "n10", "gpu1", "n11"]);
         let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
         let process = &report.settled().unwrap().unwrap().process;
         assert_eq!(process.coordinator.as_deref(), Some("n9:61457"), "rank 0 is on n9");
-        assert_eq!((process.local_rank, process.local_size), (Some(0), Some(3)));
-        // A component's list that is missing, and a host that is in none.
+        assert_eq!((process.local_rank, process.local_size), (Some(0), Some(1)));
+        // A host that is in no list, and a component's list that is missing.
+        set(&mut world, &format!("SLURM_JOB_NODELIST_{group}_GROUP_1"), "gpu1");
+        let error = refused(&mut world);
+        assert!(error.text.contains("\"n11\""), "{error}");
         world.environment.remove(&format!("SLURM_JOB_NODELIST_{group}_GROUP_1"));
         let error = refused(&mut world);
         assert_eq!(error.fault, Fault::PlacementUnknown);
         assert_eq!(error.about, "SLURM_JOB_NODELIST_HET_GROUP_1");
-        set(&mut world, &format!("SLURM_JOB_NODELIST_{group}_GROUP_1"), "gpu1");
-        let error = refused(&mut world);
-        assert!(error.text.contains("\"n11\""), "{error}");
     }
+}
+
+#[test]
+fn components_whose_layout_matters_are_not_guessed_and_rank_0_is_known() {
+    // What is told of the layout may be another component's.
+    let mut world = heterogeneous("HET");
+    set(&mut world, "SLURM_STEP_TASKS_PER_NODE", "3,1(x3)");
+    set(&mut world, "SLURM_NTASKS", "6");
+    set(&mut world, "SLURM_STEP_NUM_TASKS", "6");
+    set(&mut world, "SLURM_GTIDS", "2,4,5");
+    let error = refused(&mut world);
+    assert_eq!((error.fault, error.about.as_str()), (Fault::PlacementUnknown, "SLURM_HET_SIZE"));
+    let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
+    let finding = report.settled().unwrap().unwrap();
+    assert_eq!(finding.spec, None);
+    let process = &finding.process;
+    assert_eq!((process.rank, process.size), (Some(2), Some(6)));
+    assert_eq!(process.coordinator.as_deref(), Some("n9:61457"));
+    // Of one host, or with the last one having the rest, every layout is the same.
+    set(&mut world, "SLURM_STEP_TASKS_PER_NODE", "1,2,1,3");
+    set(&mut world, "SLURM_STEP_NODELIST", "gpu1,n10,n9,n11");
+    set(&mut world, "SLURM_JOB_NODELIST_HET_GROUP_0", "n9,n10");
+    set(&mut world, "SLURM_NTASKS", "7");
+    set(&mut world, "SLURM_STEP_NUM_TASKS", "7");
+    set(&mut world, "SLURM_PROCID", "3");
+    set(&mut world, "SLURM_GTIDS", "3");
+    let spec = world.call(|seen| Slurm::default().cluster_spec(seen)).unwrap();
+    assert_eq!(spec.task_address("worker", 2), Ok("n10:8889"));
+    assert_eq!(spec.task_address("worker", 6), Ok("n11:8890"));
 }
 
 #[test]

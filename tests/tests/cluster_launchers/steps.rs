@@ -101,6 +101,11 @@ pub(crate) fn addresses(tasks: &[Truth]) -> Vec<String> {
     tasks.iter().map(|task| format!("{}:{}", task.host, PORT_BASE + task.local)).collect()
 }
 
+/// Where all meet: rank 0's host, at a port by JAX's rule.
+pub(crate) fn coordinator(tasks: &[Truth]) -> String {
+    format!("{}:{}", tasks[0].host, 61440 + tasks[0].job % 4096)
+}
+
 /// A task knows its own place, and those of all the others.
 pub(crate) fn check(task: &Truth, tasks: &[Truth], report: &Value) {
     let finding = chosen(report);
@@ -110,9 +115,7 @@ pub(crate) fn check(task: &Truth, tasks: &[Truth], report: &Value) {
     assert_eq!((&finding["task_type"], &finding["task_id"]), (&json!("worker"), &json!(task.rank)));
     let own = format!("grpc://{}:{}", task.host, PORT_BASE + task.local);
     assert_eq!(finding["master"], own, "{about}");
-    // JAX's rule for the coordinator's port.
-    let port = 61440 + task.job % 4096;
-    assert_eq!(finding["coordinator"], format!("{}:{port}", tasks[0].host), "{about}");
+    assert_eq!(finding["coordinator"], coordinator(tasks), "{about}");
     check_ranks(task, tasks, report);
 }
 

@@ -167,8 +167,8 @@ fn slurm_step(_: &Chain, seen: &Seen) -> Outcome<Finding> {
         Ok(finding) => Ok(Finding { process: process?, ..finding }),
         Err(Stop::Fail(error)) if is_partial(&error) => {
             let notes = Vec::from([alloc::format!("no cluster spec: {error}")]);
-            // Ranks are known even where hosts are not.
-            let process = slurm::process_without_hosts(seen)?;
+            // Ranks are known even where hosts are not, and sometimes the first one is.
+            let process = process.or_else(|_| slurm::process_without_hosts(seen))?;
             Ok(Finding { notes, ..Finding::of_process(process) })
         }
         Err(other) => Err(other),

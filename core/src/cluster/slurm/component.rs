@@ -10,7 +10,6 @@ use super::super::error::{Error, Fault, quoted};
 use super::super::options::whole;
 use super::host_list::host_list;
 use super::placement::{Layout, Place, places};
-use super::step::shifted;
 use crate::limits::CLUSTER_TASKS_MAX;
 
 const SIZE: &str = "SLURM_HET_SIZE";
@@ -28,8 +27,11 @@ pub(super) fn components(seen: &Seen) -> Result<u32, Error> {
 }
 
 /// Places of all ranks. The list of a step has the hosts of all components in one order, that of their
-/// names, so those of each are taken from the lists of the job's components. Where these are not told, the
-/// hosts are taken to stand one component after the other.
+/// names, so those of each are taken from the lists of the job's components.
+///
+/// # Errors
+/// PLACEMENT_UNKNOWN where the layout decides: each component has one of its own, of which the environment of
+/// a task tells one, and not always its own component's.
 pub(super) fn places_of(
     seen: &Seen,
     hosts: &[String],
@@ -38,23 +40,30 @@ pub(super) fn places_of(
 ) -> Result<Option<Vec<Place>>, Error> {
     let components = components(seen)?;
     if components <= 1 || layout == Layout::Arbitrary {
-        return Ok(shifted(counts, layout, 0));
+        return Ok(places(counts, layout));
     }
-    match listed(seen, hosts, components)? {
-        Some(listed) => Ok(dealt(&listed, counts, layout)),
-        None => in_order(seen, counts, layout, components),
+    let listed = listed(seen, hosts, components)?;
+    let block = dealt(&listed, counts, Layout::Block);
+    if block == dealt(&listed, counts, Layout::Cyclic) {
+        return Ok(block);
     }
+    let text = "components with several hosts have several tasks on one, and Slurm does not tell the layout \
+                of each: who runs where cannot be told";
+    Err(Error::new(Fault::PlacementUnknown, SIZE, text))
 }
 
-/// The hosts of each component, as places in the step's list; `None` where the environment has no lists.
-fn listed(
+/// The host of rank 0, which every layout but an arbitrary one puts on the first host of the first component.
+pub(super) fn first_host(
     seen: &Seen,
     hosts: &[String],
-    components: u32,
-) -> Result<Option<Vec<Vec<usize>>>, Error> {
-    if list_of(seen, 0).is_none() {
-        return Ok(None);
-    }
+    counts: &[u32],
+) -> Result<Option<usize>, Error> {
+    let has_tasks = |host: &usize| counts.get(*host).is_some_and(|count| *count > 0);
+    Ok(listed(seen, hosts, components(seen)?)?.into_iter().flatten().find(has_tasks))
+}
+
+/// The hosts of each component, as places in the step's list.
+fn listed(seen: &Seen, hosts: &[String], components: u32) -> Result<Vec<Vec<usize>>, Error> {
     let mut open: BTreeMap<&str, usize> =
         hosts.iter().enumerate().map(|(place, host)| (host.as_str(), place)).collect();
     let mut all = Vec::new();
@@ -62,7 +71,8 @@ fn listed(
     for component in 0..components {
         let Some((variable, list)) = list_of(seen, component) else {
             let text = "is not set: the hosts of a component of the step cannot be told";
-            return Err(Error::new(Fault::PlacementUnknown, lists(component)[0].clone(), text));
+            let [variable, _] = lists(component);
+            return Err(Error::new(Fault::PlacementUnknown, variable, text));
         };
         let names = host_list(&variable, list)?;
         read = read.saturating_add(names.len());
@@ -76,7 +86,7 @@ fn listed(
         all.push(names.iter().filter_map(|name| open.remove(name.as_str())).collect());
     }
     match open.keys().next() {
-        None => Ok(Some(all)),
+        None => Ok(all),
         Some(host) => {
             let text = format!("no component of the job has the host {}", quoted(host));
             Err(Error::new(Fault::PlacementUnknown, SIZE, text))
@@ -100,34 +110,6 @@ fn dealt(listed: &[Vec<usize>], counts: &[u32], layout: Layout) -> Option<Vec<Pl
     Some(all)
 }
 
-/// Deals ranks to hosts that stand one component after the other; those of a block layout need not know
-/// where components end.
-fn in_order(
-    seen: &Seen,
-    counts: &[u32],
-    layout: Layout,
-    components: u32,
-) -> Result<Option<Vec<Place>>, Error> {
-    // Where the environment does not count the hosts of components, what Slurm tells of the own host decides
-    // whether one deal over all hosts is right.
-    let is_counted = seen.filled(&nodes_variable(0)).is_some();
-    let is_checked = !is_counted && seen.filled("SLURM_GTIDS").is_some();
-    if layout == Layout::Block || is_checked {
-        return Ok(shifted(counts, layout, 0));
-    }
-    let mut places = Vec::new();
-    let mut first = 0_usize;
-    for component in 0..components {
-        let nodes = nodes_of(seen, component)?;
-        let end = first.saturating_add(nodes);
-        let Some(counts) = counts.get(first..end) else { return Err(uneven(counts.len())) };
-        let Some(own) = shifted(counts, layout, first) else { return Ok(None) };
-        places.extend(own);
-        first = end;
-    }
-    if first == counts.len() { Ok(Some(places)) } else { Err(uneven(counts.len())) }
-}
-
 /// The list of a component's hosts, by the variable that has it.
 fn list_of(seen: &Seen, component: u32) -> Option<(String, &str)> {
     lists(component)
@@ -138,22 +120,4 @@ fn list_of(seen: &Seen, component: u32) -> Option<(String, &str)> {
 /// What salloc and sbatch call a component's list, and what srun calls it that made the allocation itself.
 fn lists(component: u32) -> [String; 2] {
     ["HET", "PACK"].map(|group| format!("SLURM_JOB_NODELIST_{group}_GROUP_{component}"))
-}
-
-fn nodes_of(seen: &Seen, component: u32) -> Result<usize, Error> {
-    let variable = nodes_variable(component);
-    let Some(text) = seen.filled(&variable) else {
-        let text = "is not set: where the components of a heterogeneous step end cannot be told";
-        return Err(Error::new(Fault::PlacementUnknown, variable, text));
-    };
-    Ok(usize::try_from(whole(&variable, text)?).unwrap_or(usize::MAX))
-}
-
-fn nodes_variable(component: u32) -> String {
-    format!("SLURM_JOB_NUM_NODES_HET_GROUP_{component}")
-}
-
-fn uneven(hosts: usize) -> Error {
-    let text = format!("components have other hosts together than the {hosts} of the step");
-    Error::new(Fault::PlacementUnknown, SIZE, text)
 }

@@ -10,7 +10,7 @@ use super::super::process::{JAX_PORT_BASE, JAX_PORTS, Process, coordinator_at};
 use super::component;
 use super::host_list::host_list;
 use super::placement::Layout;
-use super::step::{GTIDS, NODELIST, PROCID, Step, TASKS_PER_NODE, needed};
+use super::step::{GTIDS, NODELIST, PROCID, TASKS_PER_NODE, hosts_and_counts, needed};
 
 const NTASKS: &str = "SLURM_NTASKS";
 const LOCALID: &str = "SLURM_LOCALID";
@@ -74,9 +74,10 @@ fn port(seen: &Seen) -> Result<u16, Error> {
 fn first_host(seen: &Seen) -> Result<String, Error> {
     if component::components(seen)? > 1 {
         // The list's first host need not be one of the first component's.
-        let step = Step::of(seen, None)?;
-        let list = seen.filled(NODELIST).unwrap_or_default();
-        return step.place(0).map(|(host, _)| host.into()).ok_or_else(|| no_host(list));
+        let (hosts, counts) = hosts_and_counts(seen, None)?;
+        let first = component::first_host(seen, &hosts, &counts)?;
+        let host = first.and_then(|first| hosts.into_iter().nth(first));
+        return host.ok_or_else(|| no_host(seen.filled(NODELIST).unwrap_or_default()));
     }
     let list = needed(seen, NODELIST)?;
     let hosts = host_list(NODELIST, list)?;

@@ -8,7 +8,7 @@ use super::super::asking::Seen;
 use super::super::error::{Error, Fault, quoted};
 use super::super::options::whole;
 use super::host_list::host_list;
-use super::placement::{DISTRIBUTION, Layout, Place, places};
+use super::placement::{DISTRIBUTION, Layout, Place};
 use super::task_counts::task_counts;
 use super::{TasksPerNode, component};
 use crate::limits::CLUSTER_TASKS_MAX;
@@ -118,7 +118,7 @@ pub(super) fn needed<'a>(seen: &'a Seen, variable: &str) -> Result<&'a str, Erro
     })
 }
 
-fn hosts_and_counts(
+pub(super) fn hosts_and_counts(
     seen: &Seen,
     given: Option<&TasksPerNode>,
 ) -> Result<(Vec<String>, Vec<u32>), Error> {
@@ -148,10 +148,4 @@ fn hosts_and_counts(
         return Err(Error::new(Fault::Conflict, TASKS_PER_NODE, text));
     }
     Ok((hosts, counts))
-}
-
-/// Ranks of one component, as they follow on those of the components before.
-pub(super) fn shifted(counts: &[u32], layout: Layout, first_host: usize) -> Option<Vec<Place>> {
-    let places = places(counts, layout)?;
-    Some(places.into_iter().map(|it| Place { host: it.host + first_host, ..it }).collect())
 }
