@@ -169,3 +169,7 @@ pub const HOST_LIST_BYTES_MAX: usize = 64 << 20;
 pub const CLUSTER_QUESTIONS_MAX: usize = 16_384;
 /// Pages of one list that a cluster resolver reads from an API.
 pub const CLUSTER_PAGES_MAX: usize = 1024;
+/// Watches that are kept up over one cluster; where more are wanted it is looked at every interval.
+pub const CLUSTER_WATCHES_MAX: usize = 64;
+/// Bytes of a line of a watch, which has one object: an API server keeps none above 1.5 MiB.
+pub const CLUSTER_WATCH_LINE_BYTES_MAX: usize = 4 << 20;

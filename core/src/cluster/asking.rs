@@ -117,18 +117,15 @@ impl Seen {
     /// The JSON in the answer to a request.
     ///
     /// # Errors
-    /// UNREACHABLE where there is no answer or one of the server's failures (5xx), FORBIDDEN for 401 and
-    /// 403, NOT_PRESENT for 404 and other statuses but 200, MALFORMED for what is no JSON; TOO_LARGE.
+    /// UNREACHABLE where there is no answer, or one that tells to try again (410, 429) or of the server's
+    /// failure (5xx), FORBIDDEN for 401 and 403, NOT_PRESENT for 404 and other statuses but 200, MALFORMED
+    /// for what is no JSON; TOO_LARGE.
     pub fn document(&self, request: &Http) -> Outcome<&Json> {
         let answer = self.http(request)?;
-        let fault = match answer.status {
-            200..=299 => return Ok(self.body(request, answer)?),
-            401 | 403 => Fault::Forbidden,
-            429 | 500.. => Fault::Unreachable,
-            _ => Fault::NotPresent,
-        };
-        let text = format!("answers with status {}: {}", answer.status, quoted(answer.body.trim()));
-        Err(Error::new(fault, request.url.clone(), text).into())
+        match answer.status {
+            200..=299 => Ok(self.body(request, answer)?),
+            _ => Err(refused(request, answer).into()),
+        }
     }
 
     fn body(&self, request: &Http, answer: &HttpAnswer) -> Result<&Json, Error> {
@@ -232,6 +229,18 @@ impl Seen {
             other => Err(astray(server, other).into()),
         }
     }
+}
+
+/// The failure that a status tells of which is no success.
+pub(super) fn refused(request: &Http, answer: &HttpAnswer) -> Error {
+    let fault = match answer.status {
+        401 | 403 => Fault::Forbidden,
+        // Of a list in pages 410 says that it has to be begun again.
+        410 | 429 | 500.. => Fault::Unreachable,
+        _ => Fault::NotPresent,
+    };
+    let text = format!("answers with status {}: {}", answer.status, quoted(answer.body.trim()));
+    Error::new(fault, request.url.clone(), text)
 }
 
 /// Reads JSON that came from `about`.

@@ -85,6 +85,12 @@ impl Error {
         )
     }
 
+    /// As another one, of what the server at this URL answered: nobody's setting is wrong then.
+    pub(super) fn answered_by(mut self, url: &str) -> Self {
+        self.about = format!("{url}: {}", self.about);
+        self
+    }
+
     /// As another one, about the member `name` of what it was about.
     pub(super) fn within(mut self, source: &str) -> Self {
         self.about = match self.about.is_empty() {

@@ -8,6 +8,7 @@ use alloc::string::String;
 
 use super::asking::{Outcome, Seen};
 use super::error::{Error, Fault};
+use super::kubernetes::Watch;
 use super::spec::ClusterSpec;
 
 /// Accelerators by type, such as `GPU`.
@@ -76,6 +77,15 @@ pub trait ClusterResolver: core::fmt::Debug {
     fn environment(&self, seen: &Seen) -> Outcome<Option<String>> {
         let _ = seen;
         Ok(Some(String::new()))
+    }
+
+    /// Watches that tell of each change of the cluster from this look on; none where only looking again does.
+    ///
+    /// # Errors
+    /// As [`Self::cluster_spec`], less what is wrong with single tasks.
+    fn watches(&self, seen: &Seen) -> Outcome<alloc::vec::Vec<Watch>> {
+        let _ = seen;
+        Ok(alloc::vec::Vec::new())
     }
 
     /// Sets the job of the process that asks.

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::asking::{Outcome, Seen};
 use super::error::{Error, Fault};
 use super::json::Json;
+use super::kubernetes::Watch;
 use super::merge::merge;
 use super::options::Options;
 use super::resolver::{
@@ -71,6 +72,19 @@ impl ClusterResolver for Union {
             specs.push(member.cluster_spec(seen)?);
         }
         Ok(merge(&specs)?)
+    }
+
+    fn watches(&self, seen: &Seen) -> Outcome<Vec<Watch>> {
+        let mut all = Vec::new();
+        for member in core::iter::once(&self.first).chain(&self.others) {
+            let watches = member.watches(seen)?;
+            // What one member does not tell of is only seen by looking again.
+            if watches.is_empty() {
+                return Ok(watches);
+            }
+            all.extend(watches);
+        }
+        Ok(all)
     }
 
     fn master(&mut self, seen: &Seen, of: &MasterOf<'_>) -> Outcome<String> {

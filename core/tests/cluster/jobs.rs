@@ -1,8 +1,8 @@
 //! Kubernetes: pods behind selectors, Jobs and JobSets.
 
-use rondo_core::cluster::kubernetes::{Access, PodAddress, Unready, WatchEvent, watch_pods};
+use rondo_core::cluster::kubernetes::{Access, PodAddress, Unready, Watch, WatchEvent};
 use rondo_core::cluster::{
-    Chain, ClusterResolver, Credentials, Error, Fault, Kubernetes, KubernetesJob,
+    Chain, ClusterResolver, Credentials, Error, Fault, HttpAnswer, Json, Kubernetes, KubernetesJob,
 };
 
 use super::world::World;
@@ -197,12 +197,94 @@ fn watches_say_when_to_look_again() {
     let refused = WatchEvent::of(&line("ERROR", r#"{"code": 403, "message": "no"}"#)).unwrap_err();
     assert_eq!(refused.to_string(), "watch: failed with code 403: \"no\"");
     assert_eq!(WatchEvent::of("{}").unwrap_err().about, "type");
-    let mut world = in_pod("j", "0");
-    let request = world.call(|seen| watch_pods(seen, &Access::default(), "app=w", "7")).unwrap();
-    assert_eq!(
-        request.url,
-        "https://[fd00::1]:6443/api/v1/namespaces/ml/pods?watch=1&resourceVersion=7&allowWatchBookmarks=true\
-         &labelSelector=app%3Dw"
-    );
-    assert_eq!(request.credentials, Credentials::ServiceAccount);
+}
+
+/// What a resolver that is given watches after a look.
+fn watched(world: &mut World, settings: &str) -> Vec<Watch> {
+    let chain = Chain { explicit: Json::parse(settings).ok(), ..Chain::default() };
+    world.call(|seen| chain.detect(seen).and_then(|_| chain.watches(seen))).unwrap()
+}
+
+const SETTINGS: &str = r#"{"resolver": "kubernetes", "api_server": "http://api/", "namespace": "default",
+    "job_to_label_mapping": {"worker": ["app=w"]}}"#;
+
+#[test]
+fn a_watch_goes_on_from_the_list_that_was_looked_at() {
+    let versioned = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
+    let mut world = World::default().page(PODS, versioned);
+    let mut watches = watched(&mut world, SETTINGS);
+    assert_eq!(world.asked.len(), 1, "what was listed is not listed again");
+    let watch = &mut watches[0];
+    let url = |version: &str| {
+        format!(
+            "http://api/api/v1/namespaces/default/pods?watch=1&resourceVersion={version}\
+             &allowWatchBookmarks=true&timeoutSeconds=240&labelSelector=app%3Dw"
+        )
+    };
+    assert_eq!(watch.request().url, url("7"));
+    assert_eq!(watch.request().credentials, Credentials::None);
+    let event = |kind: &str| {
+        format!(r#"{{"type": "{kind}", "object": {{"metadata": {{"resourceVersion": "9"}}}}}}"#)
+    };
+    assert_eq!(watch.line(&event("BOOKMARK")), Ok(false));
+    assert_eq!(watch.request().url, url("9"), "the next connection goes on from there");
+    assert_eq!(watch.line(&event("DELETED")), Ok(true));
+    assert_eq!(watch.line(r#"{"type": "ERROR", "object": {"code": 410}}"#), Ok(true));
+    let error = watch.line("<html>").unwrap_err();
+    assert_eq!(error.fault, Fault::Malformed);
+    assert!(error.about.starts_with(&url("9")), "{error}");
+    for (status, said) in [
+        (200, Ok(false)),
+        (410, Ok(true)),
+        (403, Err(Fault::Forbidden)),
+        (429, Err(Fault::Unreachable)),
+        (404, Err(Fault::NotPresent)),
+    ] {
+        let answer = HttpAnswer { status, body: "no".into() };
+        assert_eq!(watch.answered(&answer).map_err(|error| error.fault), said, "{status}");
+    }
+}
+
+#[test]
+fn what_cannot_be_watched_in_full_is_not_watched() {
+    // A list without a version, one of any version, one that cannot be read.
+    for body in [r#"{"items": []}"#, r#"{"metadata": {"resourceVersion": "0"}}"#, "{", "503"] {
+        let mut world = World::default().page(PODS, body);
+        assert_eq!(watched(&mut world, SETTINGS), []);
+    }
+    let versioned = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#;
+    let file = r#"{"resolver": "file", "path": "/c.json"}"#;
+    let mut world = World::default().page(PODS, versioned).file("/c.json", "{}");
+    let union = |members: &str| format!(r#"{{"resolver": "union", "members": [{members}]}}"#);
+    assert_eq!(watched(&mut world, &union(&format!("{SETTINGS}, {SETTINGS}"))).len(), 2);
+    assert_eq!(watched(&mut world, &union(&format!("{SETTINGS}, {file}"))), []);
+    // More than are kept up.
+    let selectors = vec![r#""app=w""#; 65].join(",");
+    let many = SETTINGS.replace(r#""app=w""#, &selectors);
+    assert_eq!(watched(&mut world, &many), []);
+}
+
+#[test]
+fn pods_that_are_not_ready_and_endpoints_are_watched_too() {
+    let pods = r#"{"metadata": {"resourceVersion": "7"}, "items": [
+        {"metadata": {"name": "a"}, "status": {"phase": "Pending"}}]}"#;
+    let mut world = World::default().page(PODS, pods);
+    assert_eq!(watched(&mut world, SETTINGS).len(), 1);
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let first = format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3Dps&limit=500");
+    let slices = r#"{"metadata": {"resourceVersion": "8"}, "items": []}"#;
+    let mut world = World::default().page(&first, slices);
+    let settings = r#"{"resolver": "kubernetes_service", "service": "ps", "api_server": "http://api",
+        "namespace": "default"}"#;
+    let watches = watched(&mut world, settings);
+    let url = watches[0].request().url;
+    assert!(url.starts_with(&format!("http://api{path}?watch=1&resourceVersion=8&")), "{url}");
+}
+
+#[test]
+fn what_an_api_answers_wrongly_is_told_with_its_url() {
+    let mut world = World::default().page(PODS, r#"{"items": [{}]}"#);
+    let error = world.call(|seen| kubernetes().cluster_spec(seen)).unwrap_err();
+    assert_eq!(error.fault, Fault::Malformed);
+    assert!(error.about.starts_with("http://api/api/v1/namespaces/default/pods: items"), "{error}");
 }

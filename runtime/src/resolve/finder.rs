@@ -22,8 +22,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct Finder {
     environment: Environment,
-    settings: Settings,
-    machine: Machine,
+    pub(super) settings: Settings,
+    pub(super) machine: Machine,
 }
 
 /// What one call has in common with all its questions.

@@ -20,6 +20,9 @@ const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 /// A token is not used for the last of its time: clocks differ.
 const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 
+/// How often a silent connection is probed.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
 /// Sends the requests of one call.
 #[derive(Debug)]
 pub(super) struct Requests {
@@ -53,6 +56,14 @@ impl Requests {
     /// # Errors
     /// Why there is none. No secret is in the text.
     pub(super) async fn ask(&self, request: &Http) -> Result<HttpAnswer, String> {
+        self.read(self.open(request).await?).await
+    }
+
+    /// Sends a request, of which the answer is yet to be read.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(super) async fn open(&self, request: &Http) -> Result<Response, String> {
         let url = Url::parse(&request.url).map_err(|error| format!("is no URL: {error}"))?;
         let token = match request.credentials {
             Credentials::None => None,
@@ -74,7 +85,7 @@ impl Requests {
         url: Url,
         request: &Http,
         token: Option<String>,
-    ) -> Result<HttpAnswer, String> {
+    ) -> Result<Response, String> {
         let method = if request.body.is_some() { Method::POST } else { Method::GET };
         let mut sending = client.request(method, url);
         for (name, value) in &request.headers {
@@ -89,7 +100,14 @@ impl Requests {
         if let Some(body) = &request.body {
             sending = sending.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        let response = sending.send().await.map_err(because)?;
+        sending.send().await.map_err(because)
+    }
+
+    /// Reads an answer to its end.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(super) async fn read(&self, response: Response) -> Result<HttpAnswer, String> {
         let status = response.status().as_u16();
         Ok(HttpAnswer { status, body: self.body(response).await? })
     }
@@ -163,7 +181,8 @@ impl Requests {
         };
         let url = Url::parse(&request.url).map_err(|error| no_token(error.to_string()))?;
         let client = self.client(&url, Credentials::None).await?;
-        let answer = self.send(&client, url, &request, None).await.map_err(no_token)?;
+        let response = self.send(&client, url, &request, None).await.map_err(no_token)?;
+        let answer = self.read(response).await.map_err(no_token)?;
         if answer.status != 200 {
             return Err(no_token(format!("answers with status {}", answer.status)));
         }
@@ -178,7 +197,9 @@ impl Requests {
 fn builder() -> ClientBuilder {
     let agent = concat!("rondo/", env!("CARGO_PKG_VERSION"));
     // Who is sent elsewhere would take the token there.
-    Client::builder().user_agent(agent).redirect(redirect::Policy::none())
+    let builder = Client::builder().user_agent(agent).redirect(redirect::Policy::none());
+    // A watch is silent for minutes: only this tells that the other side is gone.
+    builder.tcp_keepalive(KEEP_ALIVE)
 }
 
 fn built(builder: ClientBuilder) -> Result<Client, String> {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -114,15 +115,21 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,
     pub(crate) after: Duration,
+    /// Instead of the body: texts as they come, until nobody has any more; `None` breaks the connection.
+    pub(crate) stream: Option<Arc<Mutex<Receiver<Option<String>>>>>,
 }
 
 impl Reply {
     pub(crate) fn ok(body: impl ToString) -> Self {
-        Self { status: 200, body: body.to_string(), after: Duration::ZERO }
+        Self { status: 200, body: body.to_string(), after: Duration::ZERO, stream: None }
     }
 
     pub(crate) fn status(status: u16) -> Self {
-        Self { status, body: "{\"message\": \"as was asked for\"}".into(), after: Duration::ZERO }
+        Self { status, ..Self::ok("{\"message\": \"as was asked for\"}") }
+    }
+
+    pub(crate) fn stream(texts: Receiver<Option<String>>) -> Self {
+        Self { stream: Some(Arc::new(Mutex::new(texts))), ..Self::ok("") }
     }
 
     pub(crate) fn after(self, after: Duration) -> Self {
@@ -201,6 +208,11 @@ fn serve<S: Read + Write>(
     };
     let reply = answer(number, &request);
     thread::sleep(reply.after);
+    if let Some(texts) = &reply.stream {
+        // Who listened may be gone.
+        let _ = send_on(&mut stream, &texts.lock().unwrap());
+        return;
+    }
     let text = format!(
         "HTTP/1.1 {} as asked\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{}",
         reply.status,
@@ -209,6 +221,20 @@ fn serve<S: Read + Write>(
     );
     // Who asked may have given up by now.
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
+}
+
+/// Sends texts as they come, a chunk each.
+fn send_on(stream: &mut impl Write, texts: &Receiver<Option<String>>) -> std::io::Result<()> {
+    let head = "HTTP/1.1 200 as asked\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes())?;
+    stream.flush()?;
+    for text in texts {
+        let Some(text) = text else { return Ok(()) };
+        write!(stream, "{:x}\r\n{text}\r\n", text.len())?;
+        stream.flush()?;
+    }
+    stream.write_all(b"0\r\n\r\n")?;
+    stream.flush()
 }
 
 fn read(reader: &mut impl BufRead) -> Option<Request> {

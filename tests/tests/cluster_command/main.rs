@@ -13,6 +13,8 @@ mod authority;
 mod bed;
 mod google;
 mod in_cluster;
+mod kubernetes;
 mod launchers;
 mod refusals;
 mod watching;
+mod watching_pods;

@@ -13,9 +13,11 @@ pub use finding::Finding;
 pub use report::{Contradiction, Entry, Report, Verdict};
 
 use super::asking::{Outcome, Seen, Stop};
+use super::describing::described;
 use super::error::{Error, Fault};
 use super::json::Json;
-use super::kubernetes::Access;
+use super::kubernetes::{Access, Watch};
+use crate::limits::CLUSTER_WATCHES_MAX;
 use sources::{SOURCES, Source};
 
 /// How the cluster is to be found.
@@ -69,6 +71,23 @@ impl Chain {
         }
         report.contradict();
         Ok(report)
+    }
+
+    /// Watches over the cluster that a resolver which is given tells of, from this look on. None where there
+    /// is no such resolver, where only looking again tells of changes, and where a list could not be read; more
+    /// than [`CLUSTER_WATCHES_MAX`] are not kept up either.
+    ///
+    /// # Errors
+    /// None but questions.
+    pub fn watches(&self, seen: &Seen) -> Outcome<Vec<Watch>> {
+        let Some(Ok(resolver)) = self.explicit.as_ref().map(described) else {
+            return Ok(Vec::new());
+        };
+        match resolver.watches(seen) {
+            Ok(watches) if watches.len() <= CLUSTER_WATCHES_MAX => Ok(watches),
+            Ok(_) | Err(Stop::Fail(_)) => Ok(Vec::new()),
+            Err(ask) => Err(ask),
+        }
     }
 
     fn look(&self, source: &Source, seen: &Seen) -> Outcome<Finding> {

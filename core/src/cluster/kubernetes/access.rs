@@ -10,6 +10,7 @@ use super::super::json::Json;
 use super::super::options::{Options, address, port};
 use super::super::question::{Credentials, Http};
 use super::super::url::with_query;
+use super::watching::Watch;
 use crate::limits::{CLUSTER_PAGES_MAX, CLUSTER_TASKS_MAX};
 
 /// Where a pod finds the namespace it is in.
@@ -58,6 +59,45 @@ impl Access {
         })
     }
 
+    /// The request for a page of a list.
+    fn page(
+        &self,
+        seen: &Seen,
+        path: &str,
+        query: &[(&str, &str)],
+        token: &str,
+    ) -> Result<Http, Error> {
+        let mut query = query.to_vec();
+        // In all namespaces TensorFlow's resolver asks for one page, and so does this one then.
+        if self.namespace.as_deref() != Some("*") {
+            query.push(("limit", PAGE));
+        }
+        if !token.is_empty() {
+            query.push(("continue", token));
+        }
+        self.get(seen, &with_query(path, &query))
+    }
+
+    /// A watch over what [`Self::list`] lists behind a label selector, from then on; `None` if the list has no
+    /// version to watch from.
+    pub(super) fn watch(&self, seen: &Seen, path: &str, selector: &str) -> Outcome<Option<Watch>> {
+        let first = self.page(seen, path, &[("labelSelector", selector)], "")?;
+        let version = seen.document(&first)?.text_at(&["metadata", "resourceVersion"]);
+        // Version 0 is any that the server still has.
+        let Some(version) = version.filter(|version| !["", "0"].contains(version)) else {
+            return Ok(None);
+        };
+        Ok(Some(Watch::new(self.get(seen, path)?, selector, version)))
+    }
+
+    /// Says of a failure that what the API lists at this path is at fault.
+    pub(super) fn blame(&self, seen: &Seen, path: &str, error: Error) -> Error {
+        match self.get(seen, path) {
+            Ok(request) => error.answered_by(&request.url),
+            Err(_) => error,
+        }
+    }
+
     /// All items of a list, page by page.
     pub(super) fn list<'a>(
         &self,
@@ -68,15 +108,7 @@ impl Access {
         let mut items = Vec::new();
         let mut token = String::new();
         for _ in 0..CLUSTER_PAGES_MAX {
-            let mut query = query.to_vec();
-            // In all namespaces TensorFlow's resolver asks for one page, and so does this one then.
-            if self.namespace.as_deref() != Some("*") {
-                query.push(("limit", PAGE));
-            }
-            if !token.is_empty() {
-                query.push(("continue", &token));
-            }
-            let request = self.get(seen, &with_query(path, &query))?;
+            let request = self.page(seen, path, query, &token)?;
             let page = seen.document(&request)?;
             items.extend(page.get("items").and_then(Json::as_list).unwrap_or_default());
             if items.len() > CLUSTER_TASKS_MAX {

@@ -60,7 +60,8 @@ impl Family {
             None => subdomain(seen, access, pod)?,
         };
         let replicas = marked(job, GLOBAL_REPLICAS).map(|text| whole(GLOBAL_REPLICAS, text));
-        let own = Child::of(job)?;
+        let jobs = access.path(seen, "/apis/batch/v1", "jobs")?;
+        let own = Child::of(job).map_err(|error| access.blame(seen, &jobs, error))?;
         let children = match (set, replicas.transpose()?) {
             (Some(set), Some(2..)) => siblings(seen, access, &set)?,
             _ => alloc::vec![own.clone()],
@@ -194,7 +195,8 @@ fn siblings(seen: &Seen, access: &Access, set: &str) -> Outcome<Vec<Child>> {
     let path = access.path(seen, "/apis/batch/v1", "jobs")?;
     let selector = format!("{JOBSET}={set}");
     let items = access.list(seen, &path, &[("labelSelector", &selector)])?;
-    let mut children = items.into_iter().map(Child::of).collect::<Result<Vec<_>, _>>()?;
+    let children = items.into_iter().map(Child::of).collect::<Result<Vec<_>, _>>();
+    let mut children = children.map_err(|error| access.blame(seen, &path, error))?;
     children.sort_by(|left, right| {
         (left.global_index, &left.name).cmp(&(right.global_index, &right.name))
     });

@@ -14,4 +14,4 @@ pub use job::KubernetesJob;
 pub(super) use job::{is_job, is_there, process};
 pub use pods::{Kubernetes, PodAddress, PodOrder, Unready};
 pub use service::KubernetesService;
-pub use watching::{WatchEvent, watch_pods};
+pub use watching::{Watch, WatchEvent};

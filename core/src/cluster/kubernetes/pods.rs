@@ -15,6 +15,7 @@ use super::super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::super::spec::ClusterSpec;
 use super::access::Access;
 use super::pod::Pod;
+use super::watching::Watch;
 
 const PORT: u16 = 8470;
 
@@ -126,7 +127,8 @@ impl Kubernetes {
     fn found(&self, seen: &Seen, selector: &str) -> Outcome<Vec<Pod>> {
         let path = self.access.path(seen, "/api/v1", "pods")?;
         let items = self.access.list(seen, &path, &[("labelSelector", selector)])?;
-        let mut pods = items.into_iter().map(Pod::of).collect::<Result<Vec<_>, _>>()?;
+        let pods = items.into_iter().map(Pod::of).collect::<Result<Vec<_>, _>>();
+        let mut pods = pods.map_err(|error| self.access.blame(seen, &path, error))?;
         if self.order == PodOrder::Name {
             pods.sort_by(|left, right| left.name.cmp(&right.name));
             return Ok(pods);
@@ -258,6 +260,15 @@ impl ClusterResolver for Kubernetes {
 
     fn rpc_layer(&self, _: &Seen) -> Outcome<Option<String>> {
         Ok(self.rpc_layer.clone())
+    }
+
+    fn watches(&self, seen: &Seen) -> Outcome<Vec<Watch>> {
+        let path = self.access.path(seen, "/api/v1", "pods")?;
+        let selectors = self.jobs.iter().flat_map(|(_, selectors)| selectors);
+        let watches = selectors.map(|selector| self.access.watch(seen, &path, selector));
+        // Where one cannot be watched the others would tell of some changes only.
+        let watches: Option<Vec<Watch>> = watches.collect::<Outcome<_>>()?;
+        Ok(watches.unwrap_or_default())
     }
 
     fn set_task_type(&mut self, task_type: &str) -> Result<(), Error> {

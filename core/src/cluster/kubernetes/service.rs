@@ -14,6 +14,7 @@ use super::super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::super::spec::ClusterSpec;
 use super::access::Access;
 use super::pods::Unready;
+use super::watching::Watch;
 
 const JOB: &str = "worker";
 const LABEL: &str = "kubernetes.io/service-name";
@@ -70,9 +71,14 @@ impl KubernetesService {
         })
     }
 
-    fn endpoints(&self, seen: &Seen) -> Outcome<Vec<Endpoint>> {
+    /// Where its slices are listed, and behind which label selector.
+    fn listed(&self, seen: &Seen) -> Outcome<(String, String)> {
         let path = self.access.path(seen, "/apis/discovery.k8s.io/v1", "endpointslices")?;
-        let selector = format!("{LABEL}={}", self.service);
+        Ok((path, format!("{LABEL}={}", self.service)))
+    }
+
+    fn endpoints(&self, seen: &Seen) -> Outcome<Vec<Endpoint>> {
+        let (path, selector) = self.listed(seen)?;
         let slices = self.access.list(seen, &path, &[("labelSelector", &selector)])?;
         let mut found = Vec::new();
         for slice in slices {
@@ -168,6 +174,11 @@ impl ClusterResolver for KubernetesService {
         let spec = self.cluster_spec(seen)?;
         let layer = of.rpc_layer.or(self.rpc_layer.as_deref());
         Ok(with_layer(spec.task_address(&job, index)?, layer))
+    }
+
+    fn watches(&self, seen: &Seen) -> Outcome<Vec<Watch>> {
+        let (path, selector) = self.listed(seen)?;
+        Ok(self.access.watch(seen, &path, &selector)?.into_iter().collect())
     }
 
     fn task_type(&self, _: &Seen) -> Outcome<Option<String>> {

@@ -1,14 +1,13 @@
-//! The stream of changes of pods: one JSON object a line.
+//! The stream of changes of a kind of objects: one JSON object a line.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 
-use super::super::asking::{Outcome, Seen, parsed};
+use super::super::asking::{parsed, refused};
 use super::super::error::{Error, Fault, quoted};
 use super::super::json::Json;
-use super::super::question::Http;
+use super::super::question::{Http, HttpAnswer};
 use super::super::url::with_query;
-use super::access::Access;
 
 /// A line of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,17 +65,60 @@ fn failure(code: Option<u32>, event: &Json) -> Error {
     Error::new(fault, "watch", alloc::format!("failed with code {code}: {}", quoted(said)))
 }
 
-/// The request of a watch over pods from a version on.
-///
-/// # Errors
-/// NOT_PRESENT outside of a cluster without an `api_server`; the question for the namespace.
-pub fn watch_pods(seen: &Seen, access: &Access, selector: &str, version: &str) -> Outcome<Http> {
-    let path = access.path(seen, "/api/v1", "pods")?;
-    let query = [
-        ("watch", "1"),
-        ("resourceVersion", version),
-        ("allowWatchBookmarks", "true"),
-        ("labelSelector", selector),
-    ];
-    Ok(access.get(seen, &with_query(&path, &query))?)
+/// A watch over the objects that a list had, from the list's version on, by one connection after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    list: Http,
+    selector: String,
+    version: String,
+}
+
+impl Watch {
+    /// After so long the server is to end a connection of a watch, which then goes on with the next one.
+    pub const CONNECTION_S: u32 = 240;
+
+    /// A watch over what `list`, a URL without a query, has behind a label selector.
+    pub(super) fn new(list: Http, selector: &str, version: &str) -> Self {
+        Self { list, selector: selector.into(), version: version.into() }
+    }
+
+    /// The request of the next connection. Its answer is a line for each event, without an end.
+    pub fn request(&self) -> Http {
+        let seconds = Self::CONNECTION_S.to_string();
+        let query = [
+            ("watch", "1"),
+            ("resourceVersion", self.version.as_str()),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", seconds.as_str()),
+            ("labelSelector", self.selector.as_str()),
+        ];
+        Http { url: with_query(&self.list.url, &query), ..self.list.clone() }
+    }
+
+    /// Takes the status of a connection's answer: whether to look again, since the version is too old.
+    ///
+    /// # Errors
+    /// FORBIDDEN, UNREACHABLE or NOT_PRESENT by the status, as for other requests.
+    pub fn answered(&self, answer: &HttpAnswer) -> Result<bool, Error> {
+        match answer.status {
+            200..=299 => Ok(false),
+            410 => Ok(true),
+            _ => Err(refused(&self.request(), answer)),
+        }
+    }
+
+    /// Takes a line: whether to look again. If not, the next connection goes on after it.
+    ///
+    /// # Errors
+    /// As [`WatchEvent::of`], about the watch's URL.
+    pub fn line(&mut self, line: &str) -> Result<bool, Error> {
+        match WatchEvent::of(line) {
+            Ok(WatchEvent::Bookmark { version }) => {
+                self.version = version;
+                Ok(false)
+            }
+            Ok(WatchEvent::Changed { .. } | WatchEvent::ListAgain) => Ok(true),
+            Err(error) => Err(error.answered_by(&self.request().url)),
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rondo_core::cluster::{Chain, Change, Changes, ClusterSpec, Error, Fault, Json, Rondo};
+use rondo_core::cluster::kubernetes::Watch;
+use rondo_core::cluster::{Chain, Change, Changes, ClusterSpec, Error, Fault, Json, Report, Rondo};
+use tokio::time::sleep;
 
 use super::super::exit::{Exit, Failure};
 use super::super::plain::plain;
@@ -10,16 +12,18 @@ use super::{ClusterArgs, Output, failure, say};
 use crate::resolve::{Announced, may_pass};
 use crate::serve::signals::Signals;
 
+/// Two looks have at least so long between them, whatever watches tell: changes often come together.
+const LOOKS_APART: Duration = Duration::from_millis(200);
+
 /// Tells of changes until it is asked to stop. Failures that may pass are told and waited out; at the first
 /// look others end it.
 pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(Exit::Other, error))?;
-    let pause = Duration::from_millis(args.interval_ms.max(1));
+    let mut teller = Teller::new(args.output);
     let mut changes = Changes::new();
-    let mut failed = None;
     let mut bell = Bell { server: server(args, chain).await, announced: None };
     loop {
-        let looked = tokio::select! {
+        let (looked, watches) = tokio::select! {
             biased;
             () = signals.first() => return Ok(()),
             looked = async {
@@ -32,23 +36,18 @@ pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failu
                 if let Some(change) = changes.look(&spec) {
                     say(&told(&change, args.output))?;
                 }
-                failed = None;
+                teller.failed = None;
             }
             Err(error) if changes.last().is_none() && !may_pass(error.fault) => {
                 return Err(failure(&error));
             }
-            Err(error) => {
-                if failed.as_ref() != Some(&error) {
-                    say(&told_failure(&error, args.output))?;
-                }
-                failed = Some(error);
-            }
+            Err(error) => teller.looked(error)?,
         }
         tokio::select! {
             biased;
             () = signals.first() => return Ok(()),
-            () = bell.rings() => {}
-            () = tokio::time::sleep(pause) => {}
+            () = bell.rings(args) => {}
+            waited = wait(args, watches, &mut teller) => waited?,
         }
     }
 }
@@ -79,19 +78,74 @@ impl Bell {
     }
 
     /// Waits for the next change; for ever where nobody tells.
-    async fn rings(&mut self) {
+    async fn rings(&mut self, args: &ClusterArgs) {
         if let Some(announced) = &mut self.announced
             && announced.changed().await.is_ok()
         {
-            return;
+            return sleep(interval(args).min(LOOKS_APART)).await;
         }
         self.announced = None;
         std::future::pending().await
     }
 }
 
-async fn look(args: &ClusterArgs, chain: &Chain) -> Result<ClusterSpec, Error> {
-    let report = args.finder().find(|seen| chain.detect(seen)).await?;
+const fn interval(args: &ClusterArgs) -> Duration {
+    Duration::from_millis(if args.interval_ms == 0 { 1 } else { args.interval_ms })
+}
+
+/// Waits until it is time to look again: when a watch says so, else after the interval.
+async fn wait(args: &ClusterArgs, watches: Vec<Watch>, teller: &mut Teller) -> Result<(), Failure> {
+    let interval = interval(args);
+    if !watches.is_empty() {
+        match args.finder().follow(watches).await {
+            Ok(()) => {
+                teller.lost = None;
+                sleep(interval.min(LOOKS_APART)).await;
+                return Ok(());
+            }
+            Err(error) => teller.lost(error)?,
+        }
+    }
+    sleep(interval).await;
+    Ok(())
+}
+
+/// Tells failures, each once while it lasts.
+struct Teller {
+    output: Output,
+    /// Of the last look.
+    failed: Option<Error>,
+    /// Of the last watch.
+    lost: Option<Error>,
+}
+
+impl Teller {
+    const fn new(output: Output) -> Self {
+        Self { output, failed: None, lost: None }
+    }
+
+    fn looked(&mut self, error: Error) -> Result<(), Failure> {
+        let is_new = self.failed.replace(error.clone()).is_none_or(|last| last != error);
+        if is_new { say(&told_failure(&error, self.output)) } else { Ok(()) }
+    }
+
+    fn lost(&mut self, error: Error) -> Result<(), Failure> {
+        // Its URL has a version, which rises.
+        let is_new = self.lost.replace(error.clone()).is_none_or(|last| last.text != error.text);
+        if is_new { say(&told_failure(&error, self.output)) } else { Ok(()) }
+    }
+}
+
+/// The cluster as it is now, and what watches it from now on.
+async fn look(args: &ClusterArgs, chain: &Chain) -> (Result<ClusterSpec, Error>, Vec<Watch>) {
+    let looked = args.finder().find(|seen| Ok((chain.detect(seen)?, chain.watches(seen)?))).await;
+    match looked {
+        Ok((report, watches)) => (spec(&report), watches),
+        Err(error) => (Err(error), Vec::new()),
+    }
+}
+
+fn spec(report: &Report) -> Result<ClusterSpec, Error> {
     let missing = |text: &str| Error::new(Fault::NotPresent, "cluster_spec", text);
     let finding = report.settled()?.ok_or_else(|| missing("nothing tells of a cluster"))?;
     finding.spec.clone().ok_or_else(|| {
