@@ -18,6 +18,7 @@ pub mod dispatcher;
 pub mod graph;
 pub mod host;
 pub mod jax;
+pub mod kubernetes;
 pub mod launchers;
 pub mod ledger;
 pub mod load;

@@ -3,9 +3,12 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rondo_core::cluster::{Answer, Environment, host_accelerators, resolve};
 use rondo_core::limits::CLUSTER_DOCUMENT_BYTES_MAX;
+
+use super::gpus::{self, Library};
 
 /// Entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 65_536;
@@ -23,11 +26,15 @@ pub(super) struct Machine {
     pub(super) environment: Environment,
     /// Whose devices they are.
     pub(super) task: Option<(String, u32)>,
+    /// Who is asked for GPUs before files are.
+    library: Option<Arc<dyn Library>>,
 }
 
 impl Machine {
-    pub(super) const fn new(root: PathBuf, environment: Environment) -> Self {
-        Self { root, environment, task: None }
+    pub(super) fn new(root: PathBuf, environment: Environment) -> Self {
+        // Libraries know this machine, and not the one whose files lie below another root.
+        let library = if root == Path::new("/") { gpus::library() } else { None };
+        Self { root, environment, task: None, library }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -55,9 +62,14 @@ impl Machine {
         }
     }
 
-    /// How many GPUs there are: the driver's device files, which a container has those of that it may use;
-    /// else what the driver tells.
+    /// How many GPUs there are: what the library says; else the driver's device files, which a container has
+    /// those of that it may use; else what the driver tells.
     pub(super) fn gpus(&self) -> Result<u32, String> {
+        match self.library.as_ref().map(|library| library.count()) {
+            Some(Ok(count)) => return Ok(count),
+            Some(Err(why)) => tracing::debug!(why, "GPUs are counted by device files"),
+            None => {}
+        }
         let devices = self.names("/dev")?;
         let is_gpu = |name: &&String| is_numbered(name, "nvidia");
         let count = devices.iter().filter(is_gpu).count();
@@ -161,6 +173,28 @@ mod tests {
         assert_eq!(machine(&files, &[]).1.gpus(), Ok(2));
         let files = ["/proc/driver/nvidia/gpus/0000:01:00.0/information", "/dev/nvidiactl"];
         assert_eq!(machine(&files, &[]).1.gpus(), Ok(1));
+    }
+
+    /// A library that says so.
+    #[derive(Debug)]
+    struct Says(Result<u32, String>);
+
+    impl Library for Says {
+        fn count(&self) -> Result<u32, String> {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn a_library_is_asked_first_and_files_where_it_cannot_tell() {
+        let (_root, mut machine) = machine(&["/dev/nvidia0", "/dev/nvidia1"], &[]);
+        machine.library = Some(Arc::new(Says(Ok(8))));
+        assert_eq!(machine.gpus(), Ok(8));
+        assert_eq!(machine.devices().unwrap().len(), 8);
+        machine.library = Some(Arc::new(Says(Ok(0))));
+        assert_eq!(machine.gpus(), Ok(0), "files of GPUs that are gone");
+        machine.library = Some(Arc::new(Says(Err("no library".into()))));
+        assert_eq!(machine.gpus(), Ok(2));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod coordination;
 mod finder;
 mod following;
+mod gpus;
 mod http;
 mod machine;
 mod names;

@@ -121,7 +121,7 @@ impl Kubernetes {
     /// Requests for lists and for watches, so far.
     pub(crate) fn asked(&self) -> (Vec<String>, Vec<String>) {
         let paths = self.api.requests().into_iter().map(|request| request.path);
-        paths.partition(|path| !path.contains("watch=1"))
+        paths.partition(|path| !path.contains("watch="))
     }
 
     /// Waits until so many watches were asked for.
@@ -158,7 +158,7 @@ impl State {
         if request.method != "GET" || ![PODS, SLICES].contains(&path) {
             return Reply::status(404);
         }
-        if text("watch") == "1" {
+        if ["1", "true", "True"].contains(&text("watch").as_str()) {
             self.watch(path, &text("labelSelector"), &text("resourceVersion"))
         } else {
             self.list(path, &text("labelSelector"), &text("limit"), &text("continue"))

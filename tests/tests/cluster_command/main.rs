@@ -15,6 +15,7 @@ mod google;
 mod in_cluster;
 mod kubernetes;
 mod launchers;
+mod official_client;
 mod refusals;
 mod watching;
 mod watching_pods;
