@@ -84,6 +84,8 @@ class Follower:
         self._beats = Beats(self.me, missed_max)
         self._beat(0)
         self._watch: Watch = keys.watch(directory)
+        # All there is comes first.
+        self._take(next(self._watch))
         for work, name in ((self._follow, "watch"), (self._live, "beat")):
             threading.Thread(target=work, name=f"rondo-{name}-{self.me}", daemon=True).start()
 

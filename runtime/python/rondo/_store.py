@@ -74,7 +74,7 @@ class Store(dist.Store):
 
     def get(self, key: str) -> bytes:
         """A key's value, waited for until it is there: DistStoreError after the timeout."""
-        return self._awaited([key], self.timeout)[0]
+        return self._awaited([key], self._timeout())[0]
 
     def add(self, key: str, amount: int) -> int:
         """Adds to a key's decimal number, 0 when it is not there, and returns the sum."""
@@ -88,7 +88,7 @@ class Store(dist.Store):
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Waits until all keys are there: DistStoreError after the timeout."""
-        self._awaited(keys, self.timeout if timeout is None else timeout)
+        self._awaited(keys, self._timeout() if timeout is None else timeout)
 
     def compare_set(
         self, key: str, expected_value: str | bytes, desired_value: str | bytes
@@ -128,7 +128,7 @@ class Store(dist.Store):
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """The keys' values, waited for together: DistStoreError after the timeout."""
-        return self._awaited(keys, self.timeout)
+        return self._awaited(keys, self._timeout())
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Puts keys, one after the other."""
@@ -165,7 +165,12 @@ class Store(dist.Store):
 
     def clone(self) -> Store:
         """The same store, by the same connection."""
-        return Store(self.keys, directory=self.directory, timeout=self.timeout)
+        return Store(self.keys, directory=self.directory, timeout=self._timeout())
+
+    def _timeout(self) -> timedelta:
+        # Torch's own, which its stubs do not have.
+        timeout: timedelta = getattr(self, "timeout")
+        return timeout
 
     def _awaited(self, keys: Sequence[str], timeout: timedelta) -> list[bytes]:
         deadline = time.monotonic() + timeout.total_seconds()

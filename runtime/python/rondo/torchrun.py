@@ -142,8 +142,11 @@ class Handler(RendezvousHandler):
         with _rendezvous_errors():
             try:
                 state = self._join()
+            except RondoError:
+                # The server is away: it cannot be told either.
+                raise
             except BaseException:
-                self._step_back()
+                self._in_time(self._step_back, "waits no more")
                 raise
             rank = state.members.index(self._follower.me)
             self._round = state.round
@@ -178,26 +181,34 @@ class Handler(RendezvousHandler):
         return _rendezvous.wanting(state, self._round, lost, self._bounds)
 
     def shutdown(self) -> bool:
-        done = threading.Event()
-        # The server may be away: that must not hold up the end of this process.
-        threading.Thread(target=self._end, args=(done,), name="rondo-shutdown", daemon=True).start()
-        if done.wait(self._settings.close_timeout):
-            return True
-        _log.warning("%s was not told within %s s that this node has ended", self._where,
-                     self._settings.close_timeout)
-        return False
+        return self._in_time(self._end, "has ended")
 
-    def _end(self, done: threading.Event) -> None:
-        try:
-            state = self._change(lambda state: _rendezvous.closed(state, self._follower.me))
-            self._follower.close()
-            if state is not None and _rendezvous.is_over(state):
-                # That it is closed stays: whoever comes late must not begin it again.
-                self._keys.delete(f"{self._directory}/rounds")
-                self._keys.delete(f"{self._directory}/rendezvous/nodes")
-            done.set()
-        except (RondoError, Malformed) as error:
-            _log.warning("%s was not told that this node has ended: %s", self._where, error)
+    def _in_time(self, tell: Callable[[], None], what: str) -> bool:
+        """Tells the server something within the time for it: if that is away, nothing waits for it."""
+        told = threading.Event()
+
+        def run() -> None:
+            try:
+                tell()
+                told.set()
+            except (RondoError, Malformed) as error:
+                _log.warning("%s was not told that this node %s: %s", self._where, what, error)
+
+        telling = threading.Thread(target=run, name="rondo-telling", daemon=True)
+        telling.start()
+        telling.join(self._settings.close_timeout)
+        if telling.is_alive():
+            seconds = self._settings.close_timeout
+            _log.warning("%s was not told within %s s that this node %s", self._where, seconds, what)
+        return told.is_set()
+
+    def _end(self) -> None:
+        state = self._change(lambda state: _rendezvous.closed(state, self._follower.me))
+        self._follower.close()
+        if _rendezvous.is_over(state):
+            # That it is closed stays: whoever comes late must not begin it again.
+            self._keys.delete(f"{self._directory}/rounds")
+            self._keys.delete(f"{self._directory}/rendezvous/nodes")
 
     def _join(self) -> State:
         me, bounds, settings = self._follower.me, self._bounds, self._settings
@@ -245,10 +256,9 @@ class Handler(RendezvousHandler):
         """Whoever waits no more must not be waited for. If that cannot be said, the silence will."""
         state, _, _ = self._follower.seen()
         if state is not None and not state.closed:
-            with contextlib.suppress(RondoError, Malformed):
-                self._change(lambda state: _rendezvous.stepped_back(state, self._follower.me))
+            self._change(lambda state: _rendezvous.stepped_back(state, self._follower.me))
 
-    def _change(self, change: Callable[[State], State]) -> State | None:
+    def _change(self, change: Callable[[State], State]) -> State:
         """Makes a change to whatever state there is."""
         while True:
             state, revision, _ = self._follower.seen()

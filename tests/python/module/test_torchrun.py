@@ -333,6 +333,20 @@ def test_a_spare_node_takes_the_place_of_a_dead_one_or_goes(job):
     assert not it.steps(other) and "Rendezvous" not in it.agents[other].log(), it.agents[other].log()
 
 
+def test_a_node_that_stands_still_is_held_dead_and_comes_back(job):
+    it = job("1:2", last_call_timeout=1)
+    for name in "ab":
+        it.start(name)
+    it.wait_for_size(4, *"ab")
+    it.agents["a"].signal(signal.SIGSTOP)
+    since = time.time()
+    it.wait_for_size(2, "b", since=since)
+    it.agents["a"].signal(signal.SIGCONT)
+    since = time.time()
+    it.wait_for_size(4, *"ab", since=since)
+    it.end(*"ab")
+
+
 def test_the_server_is_killed_at_every_stage(job):
     it = job("2:3", last_call_timeout=3)
     it.start("a")
@@ -382,7 +396,7 @@ def test_a_rendezvous_without_enough_nodes_ends_in_time(servers):
     from torch.distributed.elastic.rendezvous import RendezvousClosedError, RendezvousTimeoutError
 
     server = servers()
-    handler = handler_of(server.address, (2, 2), join_timeout="0.5", timeout="900")
+    handler = handler_of(server.address, (2, 2), join_timeout="0.5", close_timeout="2", timeout="900")
     with pytest.raises(RendezvousTimeoutError, match="1 nodes have come, 2 to 2 are wanted"):
         handler.next_rendezvous()
     assert (handler.get_backend(), handler.get_run_id(), handler.use_agent_store) == ("rondo", "run", False)
@@ -392,6 +406,13 @@ def test_a_rendezvous_without_enough_nodes_ends_in_time(servers):
     with pytest.raises(RendezvousClosedError, match="'run' at 127.*another --rdzv-id"):
         handler.next_rendezvous()
     assert handler.shutdown()
+    # Without a server nothing waits for ever.
+    other = handler_of(server.address, (2, 2), join_timeout="0.5", close_timeout="0.5", server_timeout="1")
+    server.kill()
+    began = time.monotonic()
+    with pytest.raises(RendezvousClosedError):
+        other.next_rendezvous()
+    assert not other.shutdown() and time.monotonic() - began < PATIENCE_S
 
 
 def test_settings_that_are_none_are_named(servers):
