@@ -33,6 +33,7 @@ fn why(report: &Report, source: &str) -> String {
         Verdict::Broken(error) => format!("broken: {error}"),
         Verdict::Chosen(_) => "chosen".into(),
         Verdict::Shadowed(_) => "shadowed".into(),
+        Verdict::NotAsked => "not asked".into(),
     }
 }
 
@@ -73,7 +74,7 @@ fn a_step_of_slurm_is_told_in_full() {
     assert_eq!(found.master.as_deref(), Some("grpc://n9:8888"));
     assert_eq!(found.process.coordinator.as_deref(), Some("n8:61540"));
     assert_eq!((found.process.rank, found.process.size), (Some(1), Some(2)));
-    assert!(why(&report, "tpu_gce").contains("not asked, since another source was found"));
+    assert_eq!(why(&report, "tpu_gce"), "not asked");
 }
 
 #[test]
@@ -202,4 +203,31 @@ fn instances_of_a_group_find_themselves() {
     let found = report.settled().unwrap().unwrap();
     assert_eq!((found.source, found.task_id), ("gce", Some(1)));
     assert_eq!((found.process.rank, found.process.size), (Some(1), Some(2)));
+}
+
+#[test]
+fn where_nothing_is_there_what_left_traces_is_a_hint() {
+    let hints = |variables: &[(&str, &str)]| {
+        let mut world = World::of(variables);
+        world.call(|seen| Chain::default().detect(seen)).unwrap().hints
+    };
+    assert_eq!(hints(&[("HOME", "/root")]), [""; 0]);
+    let slurm = hints(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n1")]);
+    assert_eq!(slurm.len(), 1);
+    assert!(slurm[0].starts_with("slurm: ") && slurm[0].contains("start the program with srun"));
+    let pod = hints(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
+    assert!(pod[0].starts_with("kubernetes_job: JOB_COMPLETION_INDEX"), "{pod:?}");
+    let found = [("SLURM_JOB_ID", "7"), ("TF_CONFIG", r#"{"cluster": {"worker": ["a:1"]}}"#)];
+    assert_eq!(hints(&found), [""; 0], "another one is there");
+}
+
+#[test]
+fn what_costs_requests_is_not_asked_where_another_one_is_there() {
+    let config = ("TF_CONFIG", r#"{"cluster": {"worker": ["a:1"]}}"#);
+    let mut world = World::of(&[config, ("TPU_NAME", "mine")]);
+    let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
+    let tpu = report.entries.iter().find(|entry| entry.source == "tpu").unwrap();
+    assert_eq!(tpu.verdict, Verdict::NotAsked);
+    assert!(world.asked.is_empty(), "{:?}", world.asked);
+    assert!(report.to_json().to_string().contains(r#""not_asked""#));
 }

@@ -5,7 +5,7 @@ mod finding;
 mod report;
 mod sources;
 
-use alloc::string::String;
+use alloc::format;
 use alloc::vec::Vec;
 
 pub(super) use finding::COORDINATING;
@@ -14,7 +14,7 @@ pub use report::{Contradiction, Entry, Report, Verdict};
 
 use super::asking::{Outcome, Seen, Stop};
 use super::describing::described;
-use super::error::{Error, Fault};
+use super::error::Fault;
 use super::json::Json;
 use super::kubernetes::{Access, Watch};
 use crate::limits::CLUSTER_WATCHES_MAX;
@@ -50,21 +50,27 @@ impl Chain {
         let mut is_found = false;
         for source in SOURCES {
             let asked = !source.costs || !is_found || self.asks_all;
-            let outcome = if asked { self.look(source, seen) } else { Err(not_asked().into()) };
-            let verdict = match outcome {
-                Ok(finding) if is_found => Verdict::Shadowed(finding),
-                Ok(finding) => Verdict::Chosen(finding),
-                Err(Stop::Fail(error)) if error.fault == Fault::NotPresent => {
+            let verdict = match asked.then(|| self.look(source, seen)) {
+                None => Verdict::NotAsked,
+                Some(Ok(finding)) if is_found => Verdict::Shadowed(finding),
+                Some(Ok(finding)) => Verdict::Chosen(finding),
+                Some(Err(Stop::Fail(error))) if error.fault == Fault::NotPresent => {
+                    if source.left_traces(seen) {
+                        report.hints.push(format!("{}: {error}", source.name));
+                    }
                     Verdict::Absent(error)
                 }
-                Err(Stop::Fail(error)) => Verdict::Broken(error),
-                Err(Stop::Ask(more)) => {
+                Some(Err(Stop::Fail(error))) => Verdict::Broken(error),
+                Some(Err(Stop::Ask(more))) => {
                     questions.extend(more);
                     continue;
                 }
             };
             is_found |= matches!(verdict, Verdict::Chosen(_) | Verdict::Broken(_));
             report.entries.push(Entry { source: source.name, verdict });
+        }
+        if is_found {
+            report.hints.clear();
         }
         if !questions.is_empty() {
             return Err(Stop::Ask(questions));
@@ -98,10 +104,4 @@ impl Chain {
         finding.complete(source.name);
         Ok(finding)
     }
-}
-
-fn not_asked() -> Error {
-    let text: String =
-        "not asked, since another source was found and asking this one costs requests".into();
-    Error::new(Fault::NotPresent, "requests", text)
 }

@@ -18,6 +18,8 @@ pub enum Verdict {
     Shadowed(Finding),
     /// It is not there: what is missing.
     Absent(Error),
+    /// It was not looked for: another one was found, and asking this one costs requests.
+    NotAsked,
     /// It is there, and makes no sense or cannot be asked.
     Broken(Error),
 }
@@ -60,6 +62,8 @@ pub struct Report {
     pub entries: Vec<Entry>,
     /// Where sources do not agree with the chosen one.
     pub contradictions: Vec<Contradiction>,
+    /// Where none is there: sources of which something is in the environment, and what they miss.
+    pub hints: Vec<String>,
 }
 
 impl Report {
@@ -124,6 +128,7 @@ impl Report {
                 Verdict::Chosen(finding) => ("chosen", None, Some(finding)),
                 Verdict::Shadowed(finding) => ("shadowed", None, Some(finding)),
                 Verdict::Absent(error) => ("absent", Some(error), None),
+                Verdict::NotAsked => ("not_asked", None, None),
                 Verdict::Broken(error) => ("broken", Some(error), None),
             };
             let members = [
@@ -140,6 +145,7 @@ impl Report {
             ("chosen".to_string(), self.chosen().map_or(Json::Null, |it| Json::text(it.source))),
             ("sources".to_string(), Json::List(self.entries.iter().map(entry).collect())),
             ("contradictions".to_string(), Json::List(contradictions.collect())),
+            ("hints".to_string(), Json::List(self.hints.iter().map(Json::text).collect())),
         ]))
     }
 }

@@ -1,6 +1,6 @@
 //! The sources, in the order in which they are looked at.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::asking::{Outcome, Seen, Stop};
@@ -24,24 +24,52 @@ pub(super) struct Source {
     /// What is missing for it to be there, as far as the environment tells.
     pub(super) missing: fn(&Chain, &Seen) -> Option<Error>,
     pub(super) find: fn(&Chain, &Seen) -> Outcome<Finding>,
+    /// How the names of variables begin that its launcher sets.
+    traces: &'static [&'static str],
 }
 
 pub(super) const SOURCES: &[Source] = &[
-    Source { name: "explicit", costs: false, missing: no_explicit, find: explicit },
-    Source { name: "tf_config", costs: false, missing: no_tf_config, find: tf_config },
-    Source { name: "torch", costs: false, missing: no_torch, find: torch_worker },
-    Source { name: "torch_node", costs: false, missing: no_torch_node, find: torch_node },
-    Source { name: "openmpi", costs: false, missing: no_open_mpi, find: open_mpi_process },
-    Source { name: "slurm", costs: false, missing: no_slurm, find: slurm_step },
-    Source { name: "pmix", costs: false, missing: no_pmix, find: pmix },
-    Source { name: "sagemaker", costs: false, missing: no_sage_maker, find: sage_maker },
-    Source { name: "jaxjob", costs: false, missing: no_jax_job, find: jax_job },
-    Source { name: "kubernetes_job", costs: true, missing: no_job, find: job },
-    Source { name: "tpu", costs: true, missing: no_tpu, find: tpu_node },
-    Source { name: "tpu_gke", costs: true, missing: no_gke, find: tpu_gke },
-    Source { name: "tpu_gce", costs: true, missing: never, find: tpu_gce },
-    Source { name: "gce", costs: true, missing: never, find: gce_group },
+    source("explicit", false, no_explicit, explicit),
+    source("tf_config", false, no_tf_config, tf_config),
+    source("torch", false, no_torch, torch_worker).traced_by(&["MASTER_ADDR", "WORLD_SIZE"]),
+    source("torch_node", false, no_torch_node, torch_node).traced_by(&["PET_"]),
+    source("openmpi", false, no_open_mpi, open_mpi_process).traced_by(&["OMPI_"]),
+    source("slurm", false, no_slurm, slurm_step).traced_by(&["SLURM_JOB"]),
+    source("pmix", false, no_pmix, pmix).traced_by(&["PMIX_"]),
+    source("sagemaker", false, no_sage_maker, sage_maker)
+        .traced_by(&["SM_HOSTS", "SM_CURRENT_HOST"]),
+    source("jaxjob", false, no_jax_job, jax_job).traced_by(&[
+        "COORDINATOR_ADDRESS",
+        "NUM_PROCESSES",
+        "PROCESS_ID",
+    ]),
+    source("kubernetes_job", true, no_job, job).traced_by(&["KUBERNETES_SERVICE_HOST"]),
+    source("tpu", true, no_tpu, tpu_node).traced_by(&["TPU_"]),
+    source("tpu_gke", true, no_gke, tpu_gke),
+    source("tpu_gce", true, never, tpu_gce),
+    source("gce", true, never, gce_group),
 ];
+
+const fn source(
+    name: &'static str,
+    costs: bool,
+    missing: fn(&Chain, &Seen) -> Option<Error>,
+    find: fn(&Chain, &Seen) -> Outcome<Finding>,
+) -> Source {
+    Source { name, costs, missing, find, traces: &[] }
+}
+
+impl Source {
+    const fn traced_by(self, traces: &'static [&'static str]) -> Self {
+        Self { traces, ..self }
+    }
+
+    /// Whether something of it is in the environment, though it may not be all that is needed.
+    pub(super) fn left_traces(&self, seen: &Seen) -> bool {
+        let is_trace = |name: &String| self.traces.iter().any(|start| name.starts_with(start));
+        seen.environment().keys().any(is_trace)
+    }
+}
 
 fn never(_: &Chain, _: &Seen) -> Option<Error> {
     None

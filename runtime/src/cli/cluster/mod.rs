@@ -15,6 +15,7 @@ use rondo_core::cluster::{
 };
 
 use super::exit::{Exit, Failure};
+use super::plain::plain;
 use crate::resolve::{self, Finder};
 
 /// How to find the cluster, and what to show of it.
@@ -185,11 +186,23 @@ async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
 
 /// What to go by.
 fn settled(report: &Report) -> Result<&Finding, Failure> {
-    report.settled().map_err(|error| failure(&error))?.ok_or_else(|| {
-        let text = "nothing tells of a cluster: `rondo cluster` shows what each source misses; \
-                    --resolver takes one that the environment does not tell of";
+    let nothing = || {
+        let text = format!(
+            "nothing tells of a cluster{}: `rondo cluster` shows what each source misses; --resolver takes one \
+             that the environment does not tell of",
+            hints(report)
+        );
         Failure::new(Exit::Other, text)
-    })
+    };
+    report.settled().map_err(|error| failure(&error))?.ok_or_else(nothing)
+}
+
+/// What comes nearest where nothing is there.
+fn hints(report: &Report) -> String {
+    if report.hints.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", plain(&report.hints.join("; ")))
 }
 
 /// How many accelerators the process has: those that it was granted, else as its resolver counts them.

@@ -105,6 +105,9 @@ fn source(entry: &Entry) -> Vec<String> {
         Verdict::Chosen(_) => ("chosen", String::new()),
         Verdict::Shadowed(finding) => ("shadowed", shadowed(finding)),
         Verdict::Absent(error) => ("absent", error.to_string()),
+        Verdict::NotAsked => {
+            ("not asked", "asking costs requests, and another one was found".to_owned())
+        }
         Verdict::Broken(error) => ("broken", format!("{}: {error}", error.fault.name())),
     };
     vec![entry.source.to_owned(), verdict.to_owned(), plain(&why)]

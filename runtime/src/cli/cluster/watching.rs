@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::super::exit::{Exit, Failure};
 use super::super::plain::plain;
-use super::{ClusterArgs, Output, failure, say};
+use super::{ClusterArgs, Output, failure, hints, say};
 use crate::resolve::{Announced, may_pass};
 use crate::serve::signals::Signals;
 
@@ -147,7 +147,8 @@ async fn look(args: &ClusterArgs, chain: &Chain) -> (Result<ClusterSpec, Error>,
 
 fn spec(report: &Report) -> Result<ClusterSpec, Error> {
     let missing = |text: &str| Error::new(Fault::NotPresent, "cluster_spec", text);
-    let finding = report.settled()?.ok_or_else(|| missing("nothing tells of a cluster"))?;
+    let nothing = || missing(&format!("nothing tells of a cluster{}", hints(report)));
+    let finding = report.settled()?.ok_or_else(nothing)?;
     finding.spec.clone().ok_or_else(|| {
         missing(&format!("the source {} tells of no tasks that could be watched", finding.source))
     })
