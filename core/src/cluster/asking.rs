@@ -11,10 +11,15 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::error::{Error, Fault, quoted};
+use super::error::{Error, Fault, quoted, quoted_upto};
 use super::json::{Json, JsonFault};
 use super::question::{Answer, Coordinated, Http, HttpAnswer, MpiWorld, Question, Service};
 use crate::limits::{CLUSTER_DOCUMENT_BYTES_MAX, CLUSTER_QUESTIONS_MAX};
+
+/// Bytes of a refusal that are read for its message.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+/// Characters of such a message that are told: the last of them often say what is missing.
+const MESSAGE_MAX: usize = 600;
 
 /// The environment of a process.
 pub type Environment = BTreeMap<String, String>;
@@ -239,8 +244,20 @@ pub(super) fn refused(request: &Http, answer: &HttpAnswer) -> Error {
         410 | 429 | 500.. => Fault::Unreachable,
         _ => Fault::NotPresent,
     };
-    let text = format!("answers with status {}: {}", answer.status, quoted(answer.body.trim()));
+    let text = format!("answers with status {}: {}", answer.status, said(answer.body.trim()));
     Error::new(fault, request.url.clone(), text)
+}
+
+/// What a server says of its refusal: the message of Kubernetes' `Status` or of Google's `error`, else the
+/// body.
+fn said(body: &str) -> String {
+    // A page of a gateway is no message, and nothing long is read for one.
+    let read = if body.len() <= REFUSAL_BYTES_MAX { Json::parse(body).ok() } else { None };
+    let at = |path: &[&str]| read.as_ref()?.text_at(path);
+    match at(&["message"]).or_else(|| at(&["error", "message"])) {
+        Some(message) => quoted_upto(message, MESSAGE_MAX),
+        None => quoted(body),
+    }
 }
 
 /// Reads JSON that came from `about`.

@@ -111,7 +111,12 @@ impl core::error::Error for Error {}
 
 /// A foreign text in quotes, cut where it is long.
 pub(super) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(QUOTED_MAX) {
+    quoted_upto(text, QUOTED_MAX)
+}
+
+/// A foreign text in quotes, cut where it has more characters than these.
+pub(super) fn quoted_upto(text: &str, characters_max: usize) -> String {
+    match text.char_indices().nth(characters_max) {
         None => format!("{text:?}"),
         Some((at, _)) => {
             let begin = text.get(..at).unwrap_or_default();

@@ -115,6 +115,7 @@ impl Gce {
             let name = url.rsplit('/').next().filter(|name| !name.is_empty());
             let name = name.ok_or_else(|| {
                 Error::malformed("items[].instance", url, "names no instance: a URL is wanted")
+                    .answered_by(zone)
             })?;
             Ok::<_, Error>(request(format!("{zone}/instances/{}", encoded(name))))
         };

@@ -107,6 +107,7 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// By name in small letters.
     pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 /// What goes out.
@@ -250,6 +251,7 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
         headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
     let length = headers.get("content-length").map_or(0, |text| text.parse().unwrap());
-    reader.take(length).read_to_end(&mut Vec::new()).ok()?;
-    Some(Request { method, path, headers })
+    let mut body = String::new();
+    reader.take(length).read_to_string(&mut body).ok()?;
+    Some(Request { method, path, headers, body })
 }

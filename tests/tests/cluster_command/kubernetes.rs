@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -32,6 +33,10 @@ struct State {
     watches: Vec<Watch>,
     /// Watches are refused with this status.
     refuses: Option<u16>,
+    /// Watches are answered so late.
+    late: Duration,
+    /// Connections of watches end at once.
+    is_hasty: bool,
     /// Whether versions that are forgotten are told as an event, and not as a status.
     tells_by_event: bool,
 }
@@ -118,6 +123,16 @@ impl Kubernetes {
         self.state().refuses = status;
     }
 
+    /// Answers watches so late from now on.
+    pub(crate) fn delay_watches(&self, late: Duration) {
+        self.state().late = late;
+    }
+
+    /// Ends connections of watches at once from now on.
+    pub(crate) fn be_hasty(&self) {
+        self.state().is_hasty = true;
+    }
+
     /// Requests for lists and for watches, so far.
     pub(crate) fn asked(&self) -> (Vec<String>, Vec<String>) {
         let paths = self.api.requests().into_iter().map(|request| request.path);
@@ -126,10 +141,10 @@ impl Kubernetes {
 
     /// Waits until so many watches were asked for.
     pub(crate) fn wait_for_watches(&self, count: usize) {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         while self.asked().1.len() < count || self.state().watches.is_empty() {
             assert!(began.elapsed().as_secs() < 60, "{:?}", self.asked());
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -159,7 +174,11 @@ impl State {
             return Reply::status(404);
         }
         if ["1", "true", "True"].contains(&text("watch").as_str()) {
-            self.watch(path, &text("labelSelector"), &text("resourceVersion"))
+            let reply = self.watch(path, &text("labelSelector"), &text("resourceVersion"));
+            if self.is_hasty {
+                self.watches.clear();
+            }
+            reply.after(self.late)
         } else {
             self.list(path, &text("labelSelector"), &text("limit"), &text("continue"))
         }

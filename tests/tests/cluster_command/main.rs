@@ -12,6 +12,7 @@ mod apis;
 mod authority;
 mod bed;
 mod google;
+mod google_apis;
 mod in_cluster;
 mod kubernetes;
 mod launchers;

@@ -149,6 +149,37 @@ fn who_may_not_watch_looks_every_interval() {
 }
 
 #[test]
+fn a_watch_that_is_not_answered_is_given_up_and_one_that_ends_at_once_is_not_hurried() {
+    let server = Kubernetes::start();
+    server.put(PODS, pod(0, "10.1.0.1", "Running"));
+    server.delay_watches(Duration::from_secs(60));
+    let settings = settings(&server);
+    let arguments = ["--resolver", "kubernetes", "--settings", &settings, "--watch", "-o", "json"];
+    let mut command = Machine::bare().command(&[], &arguments);
+    command.args(["--interval-ms", "50", "--request-timeout-ms", "300"]);
+    let process = Process::start("rondo cluster", &mut command);
+    assert_eq!(next(&process)["version"], 1);
+    let told = next(&process);
+    assert_eq!(told["fault"], "unreachable", "{told}");
+    assert!(told["error"].as_str().unwrap().contains("no answer within 300 ms"), "{told}");
+    server.put(PODS, pod(1, "10.1.0.2", "Running"));
+    assert_eq!(next(&process)["added"], task(1, "10.1.0.2:8470"));
+    drop(process);
+    let server = Kubernetes::start();
+    server.put(PODS, pod(0, "10.1.0.1", "Running"));
+    server.be_hasty();
+    let process = start("kubernetes", &self::settings(&server), NEVER);
+    assert_eq!(next(&process)["version"], 1);
+    std::thread::sleep(Duration::from_millis(2500));
+    let (lists, watches) = server.asked();
+    assert_eq!(lists.len(), 1, "{lists:?}");
+    assert!((1..=4).contains(&watches.len()), "one a second: {}", watches.len());
+    // What comes between two connections is not missed.
+    server.put(PODS, pod(1, "10.1.0.2", "Running"));
+    assert_eq!(next(&process)["added"], task(1, "10.1.0.2:8470"));
+}
+
+#[test]
 fn what_is_no_event_is_told_and_does_not_end_it() {
     let server = Kubernetes::start();
     server.put(PODS, pod(0, "10.1.0.1", "Running"));

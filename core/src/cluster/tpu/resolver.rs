@@ -87,9 +87,8 @@ impl Tpu {
                 let name = node_name(seen, &name, project, zone)?;
                 let url = format!("{}/v1/{name}", self.api_server.trim_end_matches('/'));
                 let credentials = Credentials::Google;
-                let node =
-                    seen.document(&Http { body: None, url, headers: Vec::new(), credentials })?;
-                Ok(Some(endpoints(&name, node)?))
+                let request = Http { body: None, url, headers: Vec::new(), credentials };
+                Ok(Some(endpoints(&name, &request.url, seen.document(&request)?)?))
             }
         }
     }
@@ -110,7 +109,7 @@ fn one_name(options: &Options<'_>) -> Result<Option<String>, Error> {
     }
 }
 
-fn endpoints(name: &str, node: &Json) -> Result<Vec<String>, Error> {
+fn endpoints(name: &str, url: &str, node: &Json) -> Result<Vec<String>, Error> {
     let state = node.text_at(&["state"]).unwrap_or("unknown");
     if state != "READY" {
         let text = format!("its state is {}, not READY", quoted(state));
@@ -128,7 +127,8 @@ fn endpoints(name: &str, node: &Json) -> Result<Vec<String>, Error> {
             Json::Text(text) | Json::Number(text) => text,
             _ => return Err(missing("port")),
         };
-        Ok(address(host, port("networkEndpoints[].port", number)?))
+        let number = port("networkEndpoints[].port", number);
+        Ok(address(host, number.map_err(|error| error.answered_by(url))?))
     };
     entries.iter().map(address_of).collect()
 }
