@@ -72,8 +72,8 @@ fn a_group_of_many_pages_is_waited_for_until_all_have_addresses() {
     said.assert(0, &[]);
     let spec = said.chosen()["cluster_spec"]["worker"].clone();
     assert_eq!(spec.as_array().unwrap().len(), 12, "{spec}");
-    // In the order of texts, as TensorFlow's class has them.
-    assert_eq!((&spec[1], &spec[2]), (&json!("10.0.0.1:2222"), &json!("10.0.0.10:2222")));
+    // In the order of texts, ports and all, as TensorFlow's class has them.
+    assert_eq!((&spec[1], &spec[3]), (&json!("10.0.0.10:2222"), &json!("10.0.0.1:2222")));
 }
 
 #[test]
