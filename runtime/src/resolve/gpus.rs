@@ -1,6 +1,6 @@
 //! How many GPUs the host has, as NVIDIA's management library (NVML) counts them: those that the driver can
-//! use at the moment. It is built in with the feature `nvml` and loaded when it is asked, so a program with it
-//! starts where there is no driver.
+//! use at the moment. It is built in with the feature `nvml` and loaded when it is asked, so a program with
+//! it starts where there is no driver.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Nvml;
 #[cfg(feature = "nvml")]
 impl Library for Nvml {
     fn count(&self) -> Result<u32, String> {
-        // Loaded for the one question: it is asked once a look, and holds memory of the driver while it is open.
+        // Loaded for the one question: it is asked once a look, and holds the driver's memory while open.
         let library = nvml_wrapper::Nvml::init().map_err(|error| error.to_string())?;
         library.device_count().map_err(|error| error.to_string())
     }

@@ -1,8 +1,8 @@
 //! Clusters found: what `rondo_core::cluster` wants to know of the outside is found out here.
 //!
 //! A [`Finder`] drives one call of a resolver, or of detection, to its end: it reads files, sends requests,
-//! looks names up and counts accelerators, all that is asked at once together, within one deadline. And it follows
-//! watches, which tell when to look again.
+//! looks names up and counts accelerators, all that is asked at once together, within one deadline. And it
+//! follows watches, which tell when to look again.
 
 mod coordination;
 mod finder;

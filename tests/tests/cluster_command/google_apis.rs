@@ -1,5 +1,6 @@
-//! Google's APIs, compute v1 and tpu v1, well and ill: <https://cloud.google.com/compute/docs/reference/rest/v1>,
-//! <https://cloud.google.com/tpu/docs/reference/rest>.
+//! Google's APIs, compute v1 and tpu v1, well and ill, as
+//! <https://cloud.google.com/compute/docs/reference/rest/v1> and
+//! <https://cloud.google.com/tpu/docs/reference/rest> tell them.
 
 use serde_json::{Value, json};
 

@@ -219,7 +219,10 @@ fn a_list_of_many_pages_is_watched_from_its_version() {
 fn endpoints_of_a_service_are_watched() {
     let server = Kubernetes::start();
     let slice = |addresses: &[&str]| {
-        let endpoint = |(index, address): (usize, &&str)| json!({"addresses": [address], "hostname": format!("ps-{index}")});
+        let endpoint = |(index, address): (usize, &&str)| {
+            let name = format!("ps-{index}");
+            json!({"addresses": [address], "hostname": name})
+        };
         let endpoints: Vec<Value> = addresses.iter().enumerate().map(endpoint).collect();
         json!({
             "metadata": {"name": "ps-x", "labels": {"kubernetes.io/service-name": "ps"}},

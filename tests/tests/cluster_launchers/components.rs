@@ -17,8 +17,8 @@ fn script(slurm: &Slurm) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Runs what starts a step, and compares what its tasks find out with where they are. Where the layout matters
-/// hosts are not told, but rank 0's.
+/// Runs what starts a step, and compares what its tasks find out with where they are. Where the layout
+/// matters hosts are not told, but rank 0's.
 fn check_step(slurm: &Slurm, program: &str, arguments: &[&str], tasks_count: usize, plain: bool) {
     let ended = slurm.run(program, arguments);
     assert!(ended.status.success(), "{arguments:?}: {}", ended.log);

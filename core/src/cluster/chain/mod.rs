@@ -80,8 +80,8 @@ impl Chain {
     }
 
     /// Watches over the cluster that a resolver which is given tells of, from this look on. None where there
-    /// is no such resolver, where only looking again tells of changes, and where a list could not be read; more
-    /// than [`CLUSTER_WATCHES_MAX`] are not kept up either.
+    /// is no such resolver, where only looking again tells of changes, and where a list could not be read;
+    /// more than [`CLUSTER_WATCHES_MAX`] are not kept up either.
     ///
     /// # Errors
     /// None but questions.

@@ -78,8 +78,8 @@ impl Access {
         self.get(seen, &with_query(path, &query))
     }
 
-    /// A watch over what [`Self::list`] lists behind a label selector, from then on; `None` if the list has no
-    /// version to watch from.
+    /// A watch over what [`Self::list`] lists behind a label selector, from then on; `None` if the list has
+    /// no version to watch from.
     pub(super) fn watch(&self, seen: &Seen, path: &str, selector: &str) -> Outcome<Option<Watch>> {
         let first = self.page(seen, path, &[("labelSelector", selector)], "")?;
         let version = seen.document(&first)?.text_at(&["metadata", "resourceVersion"]);

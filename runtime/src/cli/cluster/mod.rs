@@ -188,8 +188,8 @@ async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
 fn settled(report: &Report) -> Result<&Finding, Failure> {
     let nothing = || {
         let text = format!(
-            "nothing tells of a cluster{}: `rondo cluster` shows what each source misses; --resolver takes one \
-             that the environment does not tell of",
+            "nothing tells of a cluster{}: `rondo cluster` shows what each source misses; --resolver takes \
+             one that the environment does not tell of",
             hints(report)
         );
         Failure::new(Exit::Other, text)
