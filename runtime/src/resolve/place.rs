@@ -34,7 +34,13 @@ pub const fn may_pass(fault: Fault) -> bool {
 pub async fn find_place(finder: &Finder, chain: &Chain, port: u16) -> Result<Place, Error> {
     let report = detect(finder, chain).await?;
     let finding = report.settled()?.ok_or_else(|| {
-        let text = "nothing tells of a cluster: `rondo cluster` shows what each source misses";
+        let hints = match report.hints.join("; ") {
+            hints if hints.is_empty() => hints,
+            hints => format!(" ({hints})"),
+        };
+        let text = format!(
+            "nothing tells of a cluster{hints}: `rondo cluster` shows what each source misses"
+        );
         Error::new(Fault::NotPresent, "cluster", text)
     })?;
     Ok(Place::of(finding.clone(), port))
