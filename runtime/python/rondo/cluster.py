@@ -269,7 +269,7 @@ class Resolver:
         task_id: int | None = None,
         device_count: Mapping[str, int] | None = None,
     ) -> dict[str, int]:
-        """How many accelerators a task has, by type; `device_count` is the most of each, as in ConfigProto."""
+        """How many accelerators a task has, by type; `device_count` is ConfigProto's: the most of each."""
         most = None if device_count is None else dict(device_count)
         counts: dict[str, int] = self._ask(
             "num_accelerators", task_type=task_type, task_id=task_id, device_count=most
