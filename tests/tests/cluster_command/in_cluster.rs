@@ -1,11 +1,14 @@
 //! In a pod: the API server by TLS, with the service account's token and certificate authority.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use rondo_tests::process::Process;
 use serde_json::{Value, json};
 
 use crate::authority::AUTHORITY;
 use crate::bed::{Api, Machine, Reply, Request, Said};
+use crate::kubernetes::{Kubernetes, PODS};
 
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -75,4 +78,34 @@ fn a_pod_without_an_account_is_refused_by_the_server() {
         Some(_) => Reply::ok(pods()),
     });
     run(&machine, &api, "20000").assert(1, &["403", "/api/v1/namespaces/default/pods"]);
+}
+
+#[test]
+fn a_watch_goes_by_tls_and_goes_on_with_the_token_of_the_moment() {
+    let token = Arc::new(Mutex::new("secret-1".to_owned()));
+    let server = Kubernetes::start_tls(Arc::clone(&token));
+    let pod = |name: &str, address: &str| {
+        json!({
+            "metadata": {"name": name, "labels": {"job-name": "tensorflow"}},
+            "status": {"phase": "Running", "podIP": address},
+        })
+    };
+    server.put(PODS, pod("w-0", "10.1.0.1"));
+    let account = [("token", "secret-1"), ("ca.crt", &AUTHORITY.certificate), ("namespace", "ml")];
+    let machine = pod_of(&account);
+    let (host, port) = server.api.host.split_once(':').unwrap();
+    let variables = [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)];
+    let arguments = ["--resolver", "kubernetes", "--watch", "--interval-ms", "3600000"];
+    let process = Process::start("rondo cluster", &mut machine.command(&variables, &arguments));
+    let next = || process.next_line(Duration::from_secs(60)).unwrap();
+    assert!(next().contains("worker:0  10.1.0.1:8470"));
+    server.wait_for_watches(1);
+    // The token changes while the watch is open; the next connection has to have the new one.
+    machine.write(&format!("{ACCOUNT}/token"), "secret-2");
+    *token.lock().unwrap() = "secret-2".into();
+    server.end_watches();
+    server.wait_for_watches(2);
+    server.put(PODS, pod("w-1", "10.1.0.2"));
+    assert!(next().contains("worker:1  10.1.0.2:8470"));
+    assert!(!process.log().contains("secret"), "{}", process.log());
 }

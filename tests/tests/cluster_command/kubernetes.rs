@@ -49,9 +49,21 @@ struct Watch {
 
 impl Kubernetes {
     pub(crate) fn start() -> Self {
-        let state = Arc::new(Mutex::new(State { version: 100, ..State::default() }));
-        let kept = Arc::clone(&state);
+        let (state, kept) = State::shared();
         let api = Api::start(move |_, request| kept.lock().unwrap().answer(request));
+        Self { api, state }
+    }
+
+    /// One by TLS, which answers who has the token of the moment.
+    pub(crate) fn start_tls(token: Arc<Mutex<String>>) -> Self {
+        let (state, kept) = State::shared();
+        let api = Api::start_tls(move |_, request| {
+            let bearer = format!("Bearer {}", token.lock().unwrap());
+            match request.headers.get("authorization") {
+                Some(given) if *given == bearer => kept.lock().unwrap().answer(request),
+                _ => Reply::status(401),
+            }
+        });
         Self { api, state }
     }
 
@@ -150,6 +162,11 @@ impl Kubernetes {
 }
 
 impl State {
+    fn shared() -> (Arc<Mutex<Self>>, Arc<Mutex<Self>>) {
+        let state = Arc::new(Mutex::new(Self { version: 100, ..Self::default() }));
+        (Arc::clone(&state), state)
+    }
+
     fn tell(&mut self, change: Change) {
         self.watches.retain(|watch| match event(&change, &watch.path, &watch.selector) {
             Some(line) => watch.to.send(Some(line)).is_ok(),
