@@ -56,8 +56,9 @@ class Source:
 
     #: Such as "tf_config" or "slurm".
     name: str
-    #: The first that is there is chosen, others are shadowed; one that makes no sense is broken.
-    verdict: Literal["chosen", "shadowed", "absent", "broken"]
+    #: The first that is there is chosen, others are shadowed; one that makes no sense is broken, and one that
+    #: costs requests is not asked after another was found.
+    verdict: Literal["chosen", "shadowed", "absent", "not_asked", "broken"]
     #: What is missing or wrong, for people; None of one that is there.
     why: str | None
     #: Of which kind that is.
@@ -156,7 +157,7 @@ class Detection:
         other, and the failure of one that is there and comes first."""
         _found(self._settled)
         if self.chosen is None:
-            missing = "; ".join(f"{source.name}: {source.why}" for source in self.sources)
+            missing = "; ".join(f"{it.name}: {it.why}" for it in self.sources if it.why)
             raise _refused("not_present", f"nothing tells of a cluster: {missing}")
         return self.chosen
 
