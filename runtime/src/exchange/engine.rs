@@ -264,9 +264,17 @@ impl<S: Station> Core<S> {
             }
             _ => {}
         }
+        self.tend(&mut state, &events);
+        events.clear();
+        state.poll = Some((poll, events));
+        state
+    }
+
+    /// Sees to what happened, and to what is due.
+    fn tend(&self, state: &mut State<S>, events: &Events) {
         let now = self.clock.now();
-        let State { station, links, .. } = &mut *state;
-        for event in &events {
+        let State { station, links, .. } = state;
+        for event in events {
             if event.token() != WAKER
                 && let Some(link) = links.happened(event)
             {
@@ -274,7 +282,6 @@ impl<S: Station> Core<S> {
                 self.read(station, links, link);
             }
         }
-        events.clear();
         links.see_to_names();
         links.see_to_closing();
         settle(station, links, now);
@@ -282,8 +289,6 @@ impl<S: Station> Core<S> {
             station.tick(now, links);
         }
         settle(station, links, now);
-        state.poll = Some((poll, events));
-        state
     }
 
     fn read(&self, station: &mut S, links: &mut Links, link: LinkId) {
