@@ -56,8 +56,8 @@ class Source:
 
     #: Such as "tf_config" or "slurm".
     name: str
-    #: The first that is there is chosen, others are shadowed; one that makes no sense is broken, and one that
-    #: costs requests is not asked after another was found.
+    #: The first that is there is chosen, others are shadowed; one that makes no sense is broken. Those that
+    #: cost requests are not asked where another one is there.
     verdict: Literal["chosen", "shadowed", "absent", "not_asked", "broken"]
     #: What is missing or wrong, for people; None of one that is there.
     why: str | None
@@ -150,6 +150,8 @@ class Detection:
     sources: list[Source]
     #: Where sources do not agree with the chosen one, for people.
     contradictions: list[str]
+    #: What comes nearest where no source is there, for people.
+    hints: list[str]
     _settled: dict[str, Any] = dataclasses.field(repr=False, compare=False)
 
     def settled(self) -> Cluster:
@@ -157,8 +159,9 @@ class Detection:
         other, and the failure of one that is there and comes first."""
         _found(self._settled)
         if self.chosen is None:
-            missing = "; ".join(f"{it.name}: {it.why}" for it in self.sources if it.why)
-            raise _refused("not_present", f"nothing tells of a cluster: {missing}")
+            hints = f" ({'; '.join(self.hints)})" if self.hints else ""
+            text = f"nothing tells of a cluster{hints}: `rondo cluster` shows what each source misses"
+            raise _refused("not_present", text)
         return self.chosen
 
 
@@ -205,7 +208,9 @@ def detect(
     findings = (source.finding for source in members if source.verdict == "chosen")
     finding = next(findings, None)
     chosen = None if finding is None else _cluster(finding, document)
-    return Detection(chosen, members, report["contradictions"], document["settled"])
+    return Detection(
+        chosen, members, report["contradictions"], report["hints"], document["settled"]
+    )
 
 
 def _cluster(finding: dict[str, Any], document: dict[str, Any]) -> Cluster:

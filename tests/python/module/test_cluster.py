@@ -85,7 +85,7 @@ def test_detection_tells_what_the_command_does(environment, tmp_path):
     for source, it in zip(found.sources, wanted["sources"]):
         assert (source.verdict, source.why, source.fault, source.finding) == \
             (it["verdict"], it["why"], it["fault"], it["finding"])
-    assert found.contradictions == wanted["contradictions"]
+    assert found.contradictions == wanted["contradictions"] and found.hints == wanted["hints"]
     assert (found.chosen and found.chosen.source) == wanted["chosen"]
     if told.returncode == 0:
         assert found.settled() == found.chosen and found.chosen.accelerators == wanted["accelerators"]
@@ -119,8 +119,13 @@ def test_what_is_found_is_typed_and_says_what_it_lacks(tmp_path):
     assert found.server == "head:5050" and found.spec is None
     assert found.jax() == {"JAX_COORDINATOR_ADDRESS": "head:29500", "JAX_NUM_PROCESSES": "4",
                            "JAX_PROCESS_ID": "2", "JAX_LOCAL_DEVICE_IDS": "0"}
-    with pytest.raises(rondo.NotFound, match="nothing tells of a cluster.*TF_CONFIG"):
+    with pytest.raises(rondo.NotFound, match="nothing tells of a cluster: `rondo cluster`"):
         cluster.find(environment={}, root=str(tmp_path))
+    # An allocation is no step.
+    environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2"}
+    with pytest.raises(rondo.NotFound, match=r"nothing tells of a cluster \(slurm: ") as caught:
+        cluster.find(environment=environment, root=str(tmp_path))
+    assert caught.value.fault == "not_present"
 
 
 def test_what_is_wrong_is_named():
