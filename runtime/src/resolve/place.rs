@@ -1,6 +1,8 @@
 //! A process's place, found by looking at all sources.
 
-use rondo_core::cluster::{Chain, Error, Fault, Place, Report};
+use rondo_core::cluster::{
+    Accelerators, Chain, Error, Fault, Finding, Place, Report, Seen, described, host_accelerators,
+};
 
 use super::Finder;
 
@@ -44,4 +46,26 @@ pub async fn find_place(finder: &Finder, chain: &Chain, port: u16) -> Result<Pla
         Error::new(Fault::NotPresent, "cluster", text)
     })?;
     Ok(Place::of(finding.clone(), port))
+}
+
+/// How many accelerators the process has: those that it was granted, else as its resolver counts them.
+///
+/// # Errors
+/// What keeps the resolver, or the host, from being asked.
+pub async fn accelerators(finder: Finder, finding: &Finding) -> Result<Accelerators, Error> {
+    if let Some(gpus) = &finding.gpus {
+        let count = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
+        return Ok(Accelerators::from([("GPU".to_owned(), count)]));
+    }
+    let Some(settings) = &finding.resolver else {
+        return finder.find(host_accelerators).await;
+    };
+    let task = finding.task_type.as_deref().zip(finding.task_id);
+    let finder = match task {
+        Some((job, index)) => finder.with_task(job, index),
+        None => finder,
+    };
+    let (job, index) = task.unzip();
+    let count = |seen: &Seen| described(settings)?.num_accelerators(seen, job, index, None);
+    finder.find(count).await
 }

@@ -1,12 +1,9 @@
 //! All sources, and what the chosen one comes to.
 
 use pyo3::prelude::*;
-use rondo::resolve::{Finder, detect};
+use rondo::resolve::{accelerators, detect};
 use rondo_core::cluster::kubernetes::Access;
-use rondo_core::cluster::{
-    Accelerators, Chain, Error, Export, Finding, Json, Place, Report, Seen, described,
-    host_accelerators,
-};
+use rondo_core::cluster::{Accelerators, Chain, Error, Export, Json, Place, Report};
 
 use super::looking::{Looking, counts, parsed, told};
 use crate::waiting::wait;
@@ -70,23 +67,4 @@ fn document(
         members.push(("accelerators".to_owned(), told(found)));
     }
     Json::Map(members)
-}
-
-/// How many accelerators the process has: those that it was granted, else as its resolver counts them.
-async fn accelerators(finder: Finder, finding: &Finding) -> Result<Accelerators, Error> {
-    if let Some(gpus) = &finding.gpus {
-        let count = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
-        return Ok(Accelerators::from([("GPU".to_owned(), count)]));
-    }
-    let Some(settings) = &finding.resolver else {
-        return finder.find(host_accelerators).await;
-    };
-    let task = finding.task_type.as_deref().zip(finding.task_id);
-    let finder = match task {
-        Some((job, index)) => finder.with_task(job, index),
-        None => finder,
-    };
-    let (job, index) = task.unzip();
-    let count = |seen: &Seen| described(settings)?.num_accelerators(seen, job, index, None);
-    finder.find(count).await
 }

@@ -9,10 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use rondo_core::cluster::{
-    Accelerators, Chain, Error, Export, Fault, Finding, Json, Report, Seen, described,
-    host_accelerators, kubernetes, named,
-};
+use rondo_core::cluster::{Chain, Error, Export, Fault, Finding, Json, Report, kubernetes, named};
 
 use super::exit::{Exit, Failure};
 use super::plain::plain;
@@ -174,7 +171,7 @@ async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
         return say(&Export::from(form).write(finding).map_err(|error| failure(&error))?);
     }
     let accelerators = match report.chosen() {
-        Some(finding) => Some(accelerators(finder, finding).await),
+        Some(finding) => Some(resolve::accelerators(finder, finding).await),
         None => None,
     };
     match args.output {
@@ -203,25 +200,6 @@ fn hints(report: &Report) -> String {
         return String::new();
     }
     format!(" ({})", plain(&report.hints.join("; ")))
-}
-
-/// How many accelerators the process has: those that it was granted, else as its resolver counts them.
-async fn accelerators(finder: Finder, finding: &Finding) -> Result<Accelerators, Error> {
-    if let Some(gpus) = &finding.gpus {
-        let count = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
-        return Ok(Accelerators::from([("GPU".to_owned(), count)]));
-    }
-    let Some(settings) = &finding.resolver else {
-        return finder.find(host_accelerators).await;
-    };
-    let task = finding.task_type.as_deref().zip(finding.task_id);
-    let finder = match task {
-        Some((job, index)) => finder.with_task(job, index),
-        None => finder,
-    };
-    let (job, index) = task.unzip();
-    let count = |seen: &Seen| described(settings)?.num_accelerators(seen, job, index, None);
-    finder.find(count).await
 }
 
 /// How a failure ends the program.
