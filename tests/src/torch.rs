@@ -1,4 +1,4 @@
-//! A real libtorch, out of the wheel of PyTorch.
+//! A real PyTorch, and the libtorch out of its wheel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,27 +7,39 @@ use std::sync::OnceLock;
 use crate::binary;
 use crate::python::Environment;
 
-/// The folder of libtorch, or `None` after saying why there is none.
+const ENVIRONMENT: Environment = Environment {
+    what: "PyTorch 2.11",
+    chosen_by: "RONDO_TORCH_PYTHON",
+    required_by: "RONDO_TORCH_REQUIRED",
+    requirements: "requirements-torch.txt",
+    is_all: true,
+    folder: "venv-torch",
+};
+
+/// A Python with PyTorch and with what the Python module is built and tested with, or `None` after saying why
+/// there is none.
 ///
-/// `RONDO_TORCH_PYTHON` names a Python that has the pinned packages; else an environment is made once,
-/// below the target directory. With `RONDO_TORCH_REQUIRED` set, none is a failure.
+/// `RONDO_TORCH_PYTHON` names one that has the pinned packages; else an environment is made once, below the
+/// target directory. With `RONDO_TORCH_REQUIRED` set, none is a failure.
+///
+/// # Panics
+/// When there is none but it is required.
+pub fn python() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    ENVIRONMENT.said(PYTHON.get_or_init(|| ENVIRONMENT.find()))
+}
+
+/// The folder of its libtorch, or `None` after saying why there is none; as [`python`].
 ///
 /// # Panics
 /// When there is none but it is required.
 pub fn libtorch() -> Option<&'static Path> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let environment = Environment {
-        what: "libtorch 2.11",
-        chosen_by: "RONDO_TORCH_PYTHON",
-        required_by: "RONDO_TORCH_REQUIRED",
-        requirements: "requirements-torch.txt",
-        is_all: true,
-        folder: "venv-torch",
-    };
-    environment.said(FOLDER.get_or_init(|| folder_in(&environment.find()?)))
+    let python = python()?;
+    ENVIRONMENT.said(FOLDER.get_or_init(|| folder_in(python)))
 }
 
-/// Where that Python has it, without importing it: that would need all that was left out.
+/// Where that Python has it, without importing it, which takes seconds.
 fn folder_in(python: &Path) -> Result<PathBuf, String> {
     let find =
         "import importlib.util as it; print(it.find_spec('torch').submodule_search_locations[0])";

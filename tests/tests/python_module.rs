@@ -9,9 +9,13 @@
 )]
 
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 
 use rondo_tests::python_module::{install, python, run};
+use rondo_tests::torch;
+
+/// Tests that start many processes, one after the other: they wait for each other on few cores.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A Python that has the module of this checkout.
 fn installed() -> Option<&'static Path> {
@@ -26,11 +30,30 @@ fn its_tests_pass() {
     let Some(python) = installed() else {
         return;
     };
-    let arguments = ["pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests/python/module"];
-    let (passed, said) = run(python, &arguments);
+    pass(python, &["tests/python/module"]);
+}
+
+#[test]
+fn its_tests_pass_beside_a_real_torch() {
+    let Some(python) = torch::python() else {
+        return;
+    };
+    install(python);
+    let files = ["test_torch.py", "test_torchrun.py", "test_flags.py"];
+    let files = files.map(|name| format!("tests/python/module/{name}"));
+    let said = pass(python, &files.each_ref().map(String::as_str));
+    assert!(!said.contains("cannot be imported"), "torch is there and was not used:\n{said}");
+}
+
+/// Tests of these files or folders pass; what they said.
+fn pass(python: &Path, tests: &[&str]) -> String {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let arguments = [&["pytest", "-q", "-rs", "-p", "no:cacheprovider"][..], tests];
+    let (passed, said) = run(python, &arguments.concat());
     println!("{said}");
     assert!(passed, "the tests of the Python module fail:\n{said}");
     assert!(said.contains(" passed"), "not run:\n{said}");
+    said
 }
 
 #[test]

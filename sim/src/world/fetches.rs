@@ -69,7 +69,8 @@ impl World {
         let patience_ns = self.swarm.net.patience_ms.saturating_mul(1_000_000);
         // Consumers that find a connection broken wait for each other for so long, and no longer: a
         // connection that takes longer to be found broken keeps them from ever meeting.
-        let meets_ns = self.swarm.settings.removal_timeout.as_nanos() / 2;
+        // That is told by the node's own settings: it may have got others at a restart.
+        let meets_ns = self.node.settings.removal_timeout.as_nanos() / 2;
         let in_rounds = self.swarm.elements.is_some_and(|shape| shape.rounds);
         let after_ns = if in_rounds { patience_ns.min(meets_ns) } else { patience_ns };
         self.queue.plan(self.now_ns.saturating_add(after_ns), Event::Probe(reader, token));

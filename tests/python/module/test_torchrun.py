@@ -1,7 +1,6 @@
 """A real torchrun and gloo over the coordination service, where there is a torch.
 
-`RONDO_TORCHRUN_REQUIRED`, set to anything, makes a failure of its absence. No CPU build of torch lies in the
-package index, and the one that does needs the CUDA libraries to be imported: 3 GB, which no test fetches.
+`cargo test -p rondo-tests --test python_module` runs it under one, of tests/python/requirements-torch.txt.
 """
 import datetime
 import multiprocessing
@@ -16,11 +15,7 @@ import time
 
 import pytest
 
-REQUIRED = os.environ.get("RONDO_TORCHRUN_REQUIRED")
-if REQUIRED:
-    import torch
-else:
-    torch = pytest.importorskip("torch", reason="torch cannot be imported: pip install torch==2.11.0 (3 GB)")
+torch = pytest.importorskip("torch", reason="torch cannot be imported")
 
 import torch.distributed as dist  # noqa: E402
 
