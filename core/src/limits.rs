@@ -119,6 +119,11 @@ pub const OPEN_BARRIERS_MAX: usize = 4096;
 pub const DEVICES_BYTES_MAX: usize = 1 << 20;
 /// Relays known in one life of a namespace.
 pub const RELAYS_MAX: usize = 1 << 16;
+/// Relays forgotten in one step; the rest follows in later steps.
+pub const RELAYS_FORGOTTEN_PER_STEP_MAX: usize = 4096;
+/// How long a relay may wait for its server at most. What it asks again then, the server must still
+/// know to have happened: it remembers a silent relay for twice as long.
+pub const RELAY_PATIENCE_MAX: Duration = Duration::from_secs(3600);
 /// Results kept for one relay that it has not acknowledged.
 pub const RELAY_RESULTS_MAX: usize = 1 << 14;
 /// Calls that a relay sends or answers in one step; the rest follows in the next steps at the same

@@ -129,6 +129,8 @@ named! {
         AllRegistered = "all-registered",
         /// A job's size was learnt.
         SizeLearnt = "size-learnt",
+        /// A relay was silent for so long that it was forgotten.
+        RelayForgotten = "relay-forgotten",
         /// A namespace began another life than its first.
         LifeBegunAnew = "life-begun-anew",
         /// A task came back with another incarnation.

@@ -240,6 +240,7 @@ pub fn of_coordination_event(event: &coordination::Event, tally: &mut Tally) {
         E::LifeBegun { life: 1, .. } | E::NoProgress { .. } | E::ProgressAgain { .. } => return,
         E::LifeBegun { .. } => Mark::LifeBegunAnew,
         E::SizeLearnt { .. } => Mark::SizeLearnt,
+        E::RelaysForgotten { .. } => Mark::RelayForgotten,
         E::AllRegistered { .. } => Mark::AllRegistered,
         E::TaskReturned { .. } => Mark::TaskReturned,
         E::TaskFailed { .. } => Mark::TaskFailed,

@@ -43,6 +43,7 @@ impl Coordination {
                     self.look_at_progress(turn, namespace);
                     Ok(())
                 }
+                Alarm::SilentRelays => self.forget_silent_relays(turn, namespace),
             };
         }
         for (namespace, tasks) in silent {
@@ -68,6 +69,7 @@ impl Coordination {
             },
             Alarm::Settle => core::mem::replace(&mut live.settle_alarm, at),
             Alarm::Progress => core::mem::replace(&mut live.marks.alarm, at),
+            Alarm::SilentRelays => core::mem::replace(&mut live.heard.alarm, at),
         };
         if let Some(before) = before {
             self.alarms.remove(&(before, id, alarm.clone()));
@@ -102,6 +104,7 @@ impl Coordination {
         }
         self.plan_settling(id, now);
         self.recall_progress(id, now);
+        self.plan_silence_look(id, now);
     }
 
     pub(super) fn begin_beat(&mut self, id: NamespaceId, task: TaskIndex, now: Time) {

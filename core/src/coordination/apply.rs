@@ -70,6 +70,7 @@ impl State {
                 namespace.keep_result(*relay, *sequence, *acknowledged, kept.clone());
                 Ok(())
             }
+            Record::ForgetRelays { relays, .. } => namespace.forget_relays(relays),
             _ => namespace.apply_task(lsn, record),
         }?;
         Ok(applied)
@@ -220,6 +221,16 @@ impl Namespace {
         if sequence > relay.acknowledged {
             relay.results.insert(sequence, kept);
         }
+    }
+
+    fn forget_relays(&mut self, relays: &[RelayId]) -> Result<(), ApplyError> {
+        if let Some(unknown) = relays.iter().find(|relay| !self.relays.contains_key(relay)) {
+            return Err(missing("relay", unknown));
+        }
+        for relay in relays {
+            self.relays.remove(relay);
+        }
+        Ok(())
     }
 
     /// The relay has the results up to a number.

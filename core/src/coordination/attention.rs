@@ -68,6 +68,8 @@ impl Coordination {
             let again = match alarm {
                 Alarm::Silence(_) => self.patience_from(namespace, now),
                 Alarm::Barrier(_) | Alarm::Settle | Alarm::Progress => now.after(HELD_UP_AFTER),
+                // They could not ask again, and may take a while to.
+                Alarm::SilentRelays => self.silence_look_from(namespace, now),
             };
             self.set_alarm(
                 namespace,

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::progress::Progress;
-use crate::limits::{KEYS_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::limits::{KEYS_MAX, RELAY_PATIENCE_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::time::Duration;
 
 /// The coordination service's settings.
@@ -38,6 +38,10 @@ pub struct NamespaceConfig {
     pub recoverable: bool,
     /// Where tasks put how far they are, so that stuck ones are named; `None` looks at nothing.
     pub progress: Option<Progress>,
+    /// How long a relay may ask for nothing that must happen once, and wait at no barrier, until it
+    /// is forgotten, with the results that it has not acknowledged. Longer than relays wait for the
+    /// service. One looks four times as often.
+    pub relay_silence: Duration,
     /// Keys kept at once.
     pub keys_max: usize,
     /// Longest value, in bytes.
@@ -60,6 +64,7 @@ impl NamespaceConfig {
             devices_timeout: Duration::from_secs(3600),
             recoverable: false,
             progress: None,
+            relay_silence: Duration::from_nanos(RELAY_PATIENCE_MAX.as_nanos().saturating_mul(2)),
             keys_max: KEYS_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
             store_bytes_max: STORE_BYTES_MAX,

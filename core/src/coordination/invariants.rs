@@ -78,7 +78,7 @@ pub(crate) const COORDINATION_INVARIANTS: &[Invariant<Coordination>] = &[
     },
     Invariant {
         number: "C21",
-        sentence: "alarms are those that tasks, barriers and namespaces have",
+        sentence: "alarms are those that tasks, barriers and namespaces have; relays have one",
         check: waiting::alarms_agree,
     },
     Invariant {

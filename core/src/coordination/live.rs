@@ -8,6 +8,7 @@ use core::fmt;
 use super::config::NamespaceConfig;
 use super::group::Group;
 use super::progress::Marks;
+use super::silent_relays::Heard;
 use super::types::BarrierKey;
 use crate::ids::{CallId, NamespaceId, TaskIndex};
 use crate::time::Time;
@@ -32,6 +33,8 @@ pub(super) struct Live {
     pub(super) barrier_alarms: BTreeMap<BarrierKey, Time>,
     /// How far tasks are.
     pub(super) marks: Marks,
+    /// Relays that have asked.
+    pub(super) heard: Heard,
     /// When the tasks are counted, if their number is not known.
     pub(super) settle_alarm: Option<Time>,
 }
@@ -105,6 +108,8 @@ pub(super) enum Alarm {
     Settle,
     /// A task may have stayed where it is for too long.
     Progress,
+    /// Relays may have been silent for too long.
+    SilentRelays,
 }
 
 /// Alarms of all namespaces, the earliest first.
@@ -124,6 +129,7 @@ impl Live {
             told_version: version,
             barrier_alarms: BTreeMap::new(),
             marks: Marks::default(),
+            heard: Heard::default(),
             settle_alarm: None,
         }
     }

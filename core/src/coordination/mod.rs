@@ -36,6 +36,7 @@ mod reply;
 mod report;
 mod reporting;
 mod request;
+mod silent_relays;
 mod snapshot;
 mod state;
 mod store;

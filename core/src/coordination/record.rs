@@ -192,6 +192,13 @@ pub enum Record {
         /// The result.
         kept: Kept,
     },
+    /// Relays have been silent for so long that their results are kept no more.
+    ForgetRelays {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The relays.
+        relays: Vec<RelayId>,
+    },
 }
 
 impl Record {
@@ -214,7 +221,8 @@ impl Record {
             | Self::PutKey { namespace, .. }
             | Self::DeleteKey { namespace, .. }
             | Self::EndLeases { namespace, .. }
-            | Self::KeepResult { namespace, .. } => *namespace,
+            | Self::KeepResult { namespace, .. }
+            | Self::ForgetRelays { namespace, .. } => *namespace,
         }
     }
 }

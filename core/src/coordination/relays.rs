@@ -40,6 +40,20 @@ impl Coordination {
         let Some(stamp) = stamp else {
             return self.perform(turn, asked, method, entropy);
         };
+        let (id, now) = (asked.id, turn.now);
+        let answer = self.perform_once(turn, asked, stamp, method, entropy);
+        self.hear_relay(id, stamp.relay, now);
+        answer
+    }
+
+    fn perform_once(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked<'_>,
+        stamp: Stamp,
+        method: Method,
+        entropy: u64,
+    ) -> Answer {
         if let Some(answer) = self.recall(turn, asked.id, stamp, &method)? {
             return Ok(answer);
         }

@@ -115,6 +115,13 @@ pub enum Event {
         /// The number of tasks.
         tasks: u32,
     },
+    /// Relays that had been silent for too long were forgotten.
+    RelaysForgotten {
+        /// The namespace's name.
+        namespace: Arc<str>,
+        /// How many.
+        count: usize,
+    },
     /// All tasks have registered.
     AllRegistered {
         /// The namespace's name.

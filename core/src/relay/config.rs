@@ -4,12 +4,24 @@ use alloc::sync::Arc;
 
 use crate::time::Duration;
 
+/// Where a relay is, which its refusals say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// In a process of its own, between clients and their server: `rondo relay`.
+    Relay,
+    /// Within the client.
+    Client,
+}
+
 /// A relay's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The server's address, as texts name it.
     pub upstream: Arc<str>,
-    /// How long the server may be away until clients are told.
+    /// Where it is.
+    pub host: Host,
+    /// How long the server may be away until clients are told; at most
+    /// [`RELAY_PATIENCE_MAX`](crate::limits::RELAY_PATIENCE_MAX).
     pub patience: Duration,
     /// How long the server may take over a heartbeat until it is answered from what is known. Less
     /// than the client's own deadline, which is half a heartbeat timeout.
@@ -30,6 +42,7 @@ impl Config {
     pub fn of(upstream: impl Into<Arc<str>>) -> Self {
         Self {
             upstream: upstream.into(),
+            host: Host::Relay,
             patience: Duration::from_secs(600),
             heartbeat_patience: Duration::from_secs(2),
             clients_max: 1024,

@@ -19,7 +19,7 @@ mod sending;
 mod types;
 mod upstream;
 
-pub use config::Config;
+pub use config::{Config, Host};
 pub(crate) use invariants::RELAY_INVARIANTS;
 pub use machine::{Relay, Wake};
 pub use types::{Answer, Asked, Effect, Event, Forwarding, Input, Kind, Link, Refused, Task, Who};

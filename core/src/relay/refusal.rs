@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use super::config::Config;
+use super::config::{Config, Host};
 use super::types::Refused;
 use super::upstream::Outage;
 use crate::status::{Code, Status};
@@ -11,9 +11,12 @@ use crate::time::Time;
 /// The server has been away for too long.
 pub(super) fn away(config: &Config, outage: &Outage, now: Time) -> Refused {
     let away_ms = now.since(outage.since).as_millis();
+    let (who, setting) = match config.host {
+        Host::Relay => ("Rondo's relay cannot reach its server", " (--upstream-patience)"),
+        Host::Client => ("nobody answers at the server", ""),
+    };
     let text = format!(
-        "Rondo's relay cannot reach its server {}: away for {away_ms} ms, longer than the {} ms \
-         allowed (--upstream-patience); last error: {}",
+        "{who} {}: away for {away_ms} ms, longer than the {} ms allowed{setting}; last error: {}",
         config.upstream,
         config.patience.as_millis(),
         outage.reason

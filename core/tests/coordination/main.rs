@@ -21,4 +21,5 @@ mod progress;
 mod registration;
 mod relays;
 mod restarts;
+mod silent_relays;
 mod watches;

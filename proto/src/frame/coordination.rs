@@ -29,6 +29,7 @@ kinds! {
     DeleteKey { namespace, key; }
     EndLeases { namespace, task; }
     KeepResult { namespace, relay, sequence, acknowledged; kept }
+    ForgetRelays { namespace, relays; }
 }
 
 message!(coordination::Fault => journal::Fault { code, message, reported, source; ; });

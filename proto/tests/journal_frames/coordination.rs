@@ -128,6 +128,8 @@ fn of_lives() -> impl Strategy<Value = Record> {
                 kept,
             }
         ),
+        (namespace(), vec(relay(), 0..4))
+            .prop_map(|(namespace, relays)| Record::ForgetRelays { namespace, relays }),
     ]
 }
 

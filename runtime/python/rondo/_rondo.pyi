@@ -129,8 +129,8 @@ class KeyValueStore:
     """The keys of a namespace, for a process that is no task of its job: it registers nowhere.
 
     It is made once the server has answered, within `connect_timeout` seconds: Unavailable if it does not.
-    Calls outlive the server's absence for `patience` seconds, and happen once. 1024 calls and watches may be
-    under way.
+    Calls outlive the server's absence for `patience` seconds, an hour at most, and happen once. 1024 calls and
+    watches may be under way.
     """
 
     def __new__(

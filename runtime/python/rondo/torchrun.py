@@ -12,7 +12,8 @@ may be killed and started again, and the others go on. `--rdzv-conf` takes (seco
 - `keep_alive_interval` (5), `keep_alive_max_attempt` (3, a number): a node is lost when it has not shown
   that it lives while another has done so more than so many times.
 - `connect_timeout` (60): how long the server may take to answer at first.
-- `server_timeout` (600): how long the server may be away until what needs it fails. Workers run on meanwhile.
+- `server_timeout` (600, 3600 at most): how long the server may be away until what needs it fails. Workers run
+  on meanwhile.
 - `store_timeout` (300): how long a get of the round's store waits.
 
 A program may use the store by itself: `init_process_group(store=Store("10.0.0.7:5050", "RUN"), ...)`, or

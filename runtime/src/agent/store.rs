@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rondo_core::agent::{Config, PutCondition, Reply, Request};
 use rondo_core::ids::{Incarnation, RelayId, Revision, TaskIndex};
+use rondo_core::limits::RELAY_PATIENCE_MAX;
 use rondo_core::status::{Code, Status};
 use rondo_core::{relay, time};
 use rondo_proto::convert;
@@ -38,14 +39,22 @@ impl KeyValueStore {
     /// The store of the server at `address` (`host:port`), once it has answered.
     ///
     /// # Errors
-    /// UNAVAILABLE when it does not answer within `connect_timeout`, with its address and what came of
-    /// the last try.
+    /// INVALID_ARGUMENT for a patience of more than an hour; UNAVAILABLE when it does not answer within
+    /// `connect_timeout`, with its address and what came of the last try.
     pub async fn connect(
         address: &str,
         connect_timeout: Duration,
         patience: Duration,
         entropy: &mut Entropy,
     ) -> Result<Self, Status> {
+        let patience_max = Duration::from_nanos(RELAY_PATIENCE_MAX.as_nanos());
+        if patience > patience_max {
+            let text = format!(
+                "patience is {patience:?}: {patience_max:?} at most, for as long the server \
+                                remembers what it has done"
+            );
+            return Err(Status::new(Code::InvalidArgument, text));
+        }
         Self::on(way(address, connect_timeout, entropy)).probe(address, connect_timeout).await?;
         Ok(Self::on(way(address, patience, entropy)))
     }

@@ -52,7 +52,8 @@ impl Way {
     ) -> Self {
         let calls_per_client_max = config.calls_per_client_max.max(RELAYED_MAX);
         let calls_max = config.calls_max.max(calls_per_client_max);
-        let config = relay::Config { calls_per_client_max, calls_max, ..config };
+        let host = relay::Host::Client;
+        let config = relay::Config { host, calls_per_client_max, calls_max, ..config };
         let entropy = Entropy::from_seed(entropy.next());
         Self(Kind::Surviving(start(config, upstream, clock, entropy)))
     }

@@ -1,7 +1,9 @@
 //! `rondo relay`.
 
 use clap::{ArgAction, Args};
+use rondo_core::limits::RELAY_PATIENCE_MAX;
 use rondo_core::relay;
+use rondo_core::time::Duration;
 
 use super::coordination_args::Span;
 use super::exit::{Exit, Failure};
@@ -39,7 +41,7 @@ pub(super) struct RelayArgs {
     #[arg(long, env = "RONDO_RELAY_NAMESPACE", value_name = "NAME", default_value = "")]
     namespace: String,
 
-    /// How long the server may be away until clients are told, such as 10m
+    /// How long the server may be away until clients are told, such as 10m; 1h at most
     #[arg(long, env = "RONDO_UPSTREAM_PATIENCE", value_name = "SPAN", default_value = "10m")]
     upstream_patience: Span,
 
@@ -81,6 +83,20 @@ pub(super) struct RelayArgs {
 }
 
 impl RelayArgs {
+    fn patience(&self) -> Result<Duration, Failure> {
+        let (patience, most) = (self.upstream_patience.0, RELAY_PATIENCE_MAX);
+        if patience <= most {
+            return Ok(patience);
+        }
+        let text = format!(
+            "--upstream-patience is {} ms, at most {} ms can be: the server forgets after twice as long what \
+             a relay has asked, and would do it again",
+            patience.as_millis(),
+            most.as_millis()
+        );
+        Err(Failure::new(Exit::Usage, text))
+    }
+
     fn resolve(&self) -> Result<Config, Failure> {
         // The cluster may tell it, so that clap cannot ask for it.
         let upstream = self.upstream.as_ref().ok_or_else(|| {
@@ -90,7 +106,7 @@ impl RelayArgs {
         })?;
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         let relay = relay::Config {
-            patience: self.upstream_patience.0,
+            patience: self.patience()?,
             heartbeat_patience: self.heartbeat_patience.0,
             clients_max: count(self.clients_max),
             calls_max: count(self.calls_max),

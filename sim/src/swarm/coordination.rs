@@ -119,6 +119,15 @@ impl CoordinationShape {
         numbered.map(|(number, shape)| (namespace_name(number), timeout(shape))).collect()
     }
 
+    /// How long a namespace remembers relays that say nothing: just long enough for its own.
+    fn relay_silence(&self, namespace: u32) -> Duration {
+        let own = self.relays.iter().filter(|relay| relay.namespace == namespace);
+        let patience_ms = own.map(|relay| relay.settings.patience_ms).max().unwrap_or(0);
+        let silence_ms =
+            RELAYS_REMEMBERED.as_millis().saturating_add(patience_ms.saturating_mul(2));
+        Duration::from_millis(silence_ms)
+    }
+
     /// The service's settings.
     pub fn settings(&self) -> Config {
         let numbered = self.namespaces.iter().zip(0_u32..);
@@ -130,6 +139,7 @@ impl CoordinationShape {
             shutdown_timeout: Duration::from_millis(shape.shutdown_ms),
             devices_timeout: Duration::from_millis(shape.register_ms),
             recoverable: shape.recoverable,
+            relay_silence: self.relay_silence(number),
             keys_max: shape.keys_max,
             value_bytes_max: shape.value_bytes_max,
             ..NamespaceConfig::named(namespace_name(number))
@@ -137,6 +147,10 @@ impl CoordinationShape {
         Config { namespaces: settings.collect() }
     }
 }
+
+/// How long beside its relays' own patience a namespace remembers them: messages arrive late, and clocks
+/// jump.
+const RELAYS_REMEMBERED: Duration = Duration::from_secs(100);
 
 /// The name of the namespace of a number.
 pub fn namespace_name(number: u32) -> String {

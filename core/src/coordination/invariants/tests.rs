@@ -200,11 +200,14 @@ fn c20_sees_calls_without_places_and_places_without_calls() {
 }
 
 #[test]
-fn c21_sees_an_alarm_of_nobody() {
+fn c21_sees_an_alarm_of_nobody_and_relays_that_nobody_looks_for() {
     assert_violates("C21", |service| {
         service.alarms.insert((NOW, ID, Alarm::Settle));
     });
     assert_violates("C21", |service| service.alarms.clear());
+    assert_violates("C21", |service| {
+        namespace(service).relays.entry(RelayId::new(1)).or_default();
+    });
 }
 
 #[test]

@@ -37,6 +37,11 @@ pub(in super::super) fn alarms_agree(machine: &Coordination) -> Result<(), Strin
         alarms.extend(barriers.map(|(key, at)| (*at, *id, Alarm::Barrier(key.clone()))));
         alarms.extend(live.settle_alarm.map(|at| (at, *id, Alarm::Settle)));
         alarms.extend(live.marks.alarm.map(|at| (at, *id, Alarm::Progress)));
+        alarms.extend(live.heard.alarm.map(|at| (at, *id, Alarm::SilentRelays)));
+        let has_relays = machine.namespace(*id).is_ok_and(|it| !it.relays.is_empty());
+        if has_relays && live.heard.alarm.is_none() {
+            return Err(format!("nobody looks for silent relays of namespace {id}"));
+        }
     }
     match alarms == machine.alarms {
         true => Ok(()),
