@@ -109,6 +109,10 @@ fn wrong_flags_are_named_with_what_would_be_right() {
         (&["serve", "--namespace=a=0,a=0"], &["--namespace", "\"a\""]),
         (&["serve", "--value-bytes-max=1073741824"], &["--value-bytes-max", "--message-bytes-max"]),
         (&["serve", "--dta=x"], &["--dta", "--data"]),
+        (
+            &["relay", "--upstream=127.0.0.1:1", "--upstream-patience=2h"],
+            &["--upstream-patience", "7200000 ms", "3600000 ms"],
+        ),
         (&["srve"], &["srve", "serve"]),
         (&["serve", "stray"], &["stray"]),
     ] {

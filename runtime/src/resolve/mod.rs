@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub use coordination::{Announced, announce};
 pub use finder::Finder;
-pub use place::{accelerators, detect, find_place, may_pass};
+pub use place::{accelerators, detect, find_place, may_pass, nothing_tells};
 use rondo_core::cluster::Environment;
 
 /// How a cluster is found, and the bounds of it.

@@ -35,17 +35,18 @@ pub const fn may_pass(fault: Fault) -> bool {
 /// failure of a source that is there and comes first.
 pub async fn find_place(finder: &Finder, chain: &Chain, port: u16) -> Result<Place, Error> {
     let report = detect(finder, chain).await?;
-    let finding = report.settled()?.ok_or_else(|| {
-        let hints = match report.hints.join("; ") {
-            hints if hints.is_empty() => hints,
-            hints => format!(" ({hints})"),
-        };
-        let text = format!(
-            "nothing tells of a cluster{hints}: `rondo cluster` shows what each source misses"
-        );
-        Error::new(Fault::NotPresent, "cluster", text)
-    })?;
+    let nothing = || Error::new(Fault::NotPresent, "cluster", nothing_tells(&report));
+    let finding = report.settled()?.ok_or_else(nothing)?;
     Ok(Place::of(finding.clone(), port))
+}
+
+/// That nothing tells of a cluster, what comes nearest, and where to look.
+pub fn nothing_tells(report: &Report) -> String {
+    let hints = match report.hints.join("; ") {
+        hints if hints.is_empty() => hints,
+        hints => format!(" ({hints})"),
+    };
+    format!("nothing tells of a cluster{hints}: `rondo cluster` shows what each source misses")
 }
 
 /// How many accelerators the process has: those that it was granted, else as its resolver counts them.

@@ -79,6 +79,8 @@ def test_a_server_that_is_not_there_or_goes_for_good_is_named(store):
         rondo.KeyValueStore("127.0.0.1:1", connect_timeout=0.5)
     assert time.monotonic() - began < PATIENCE_S
     server, _ = store
+    with pytest.raises(rondo.InvalidArgument, match="patience is 3601s: 3600s at most"):
+        rondo.KeyValueStore(server.address, patience=3601)
     keys = rondo.KeyValueStore(server.address, patience=0.5)
     server.kill()
     with pytest.raises(rondo.Unavailable, match=f":{server.port}: away for"):

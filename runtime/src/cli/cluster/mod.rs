@@ -185,21 +185,12 @@ async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
 fn settled(report: &Report) -> Result<&Finding, Failure> {
     let nothing = || {
         let text = format!(
-            "nothing tells of a cluster{}: `rondo cluster` shows what each source misses; --resolver takes \
-             one that the environment does not tell of",
-            hints(report)
+            "{}; --resolver takes one that the environment does not tell of",
+            plain(&resolve::nothing_tells(report))
         );
         Failure::new(Exit::Other, text)
     };
     report.settled().map_err(|error| failure(&error))?.ok_or_else(nothing)
-}
-
-/// What comes nearest where nothing is there.
-fn hints(report: &Report) -> String {
-    if report.hints.is_empty() {
-        return String::new();
-    }
-    format!(" ({})", plain(&report.hints.join("; ")))
 }
 
 /// How a failure ends the program.

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use super::super::exit::{Exit, Failure};
 use super::super::plain::plain;
-use super::{ClusterArgs, Output, failure, hints, say};
-use crate::resolve::{Announced, may_pass};
+use super::{ClusterArgs, Output, failure, say};
+use crate::resolve::{Announced, may_pass, nothing_tells};
 use crate::serve::signals::Signals;
 
 /// Two looks have at least so long between them, whatever watches tell: changes often come together.
@@ -147,7 +147,7 @@ async fn look(args: &ClusterArgs, chain: &Chain) -> (Result<ClusterSpec, Error>,
 
 fn spec(report: &Report) -> Result<ClusterSpec, Error> {
     let missing = |text: &str| Error::new(Fault::NotPresent, "cluster_spec", text);
-    let nothing = || missing(&format!("nothing tells of a cluster{}", hints(report)));
+    let nothing = || missing(&plain(&nothing_tells(report)));
     let finding = report.settled()?.ok_or_else(nothing)?;
     finding.spec.clone().ok_or_else(|| {
         missing(&format!("the source {} tells of no tasks that could be watched", finding.source))
