@@ -1,12 +1,13 @@
 //! Elements read from workers as Rondo has them.
 //!
 //! What a worker is handed and makes it hands out, each element once and in order; what it says is
-//! over has left to the last element, and so has what it took when it stops in time. A reader hands on
-//! what it has received: each once, and all of it before it says that all was read. Where splits are
-//! handed out, then, each record is delivered once, unless something is at fault that the protocol of
-//! TensorFlow's workers cannot make good: who has a record and dies, or is given up, has it no more; an
-//! answer that is lost on its way is lost, be it the dispatcher's with a split or a worker's with an
-//! element. A reader that is told the end has been told the truth.
+//! over has left to the last element, no split can come to it any more, and the dispatcher knows of it
+//! before any reader; what it took has left when it stops in time. A reader hands on what it has
+//! received: each once, and all of it before it says that all was read. Where splits are handed out,
+//! then, each record is delivered once, unless something is at fault that the protocol of TensorFlow's
+//! workers cannot make good: who has a record and dies, or is given up, has it no more; an answer that
+//! is lost on its way is lost, be it the dispatcher's with a split or a worker's with an element. A
+//! reader that is told the end has been told the truth.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -65,6 +66,8 @@ pub(super) struct Elements {
     tasks: BTreeMap<(WorkerLife, TaskId), Task>,
     readers: BTreeMap<ReaderLife, Reader>,
     clients: BTreeMap<ClientId, IterationId>,
+    /// Who was told that an iteration has no more splits.
+    heard_the_end: BTreeSet<(WorkerLife, IterationId)>,
     /// Iterations of which a lost split was handed out again.
     repeated: BTreeSet<IterationId>,
     /// Processes with tasks of a disk that was replaced: ids are given out again, and who asks such a
@@ -81,6 +84,7 @@ impl Elements {
             tasks: BTreeMap::new(),
             readers: BTreeMap::new(),
             clients: BTreeMap::new(),
+            heard_the_end: BTreeSet::new(),
             repeated: BTreeSet::new(),
             of_former_disk: BTreeSet::new(),
         }
@@ -103,6 +107,11 @@ impl Elements {
                 self.task(*by, *task, *iteration, false).took.push(*split);
                 Ok(())
             }
+            OfElements::HeardEnd(by, iteration) => {
+                self.heard_the_end.insert((*by, *iteration));
+                Ok(())
+            }
+            OfElements::ToldEnd(by, task) => self.told_the_end(*by, *task, shadow),
             OfElements::Dropped(by, task) => {
                 if let Some(task) = self.tasks.get_mut(&(*by, *task)) {
                     task.is_dropped = true;
@@ -314,12 +323,28 @@ impl Elements {
     fn over(&mut self, shape: &ElementsShape, by: WorkerLife, id: TaskId) -> Verdict {
         if let Some(task) = self.tasks.get_mut(&(by, id)) {
             task.is_over = true;
+            let iteration = task.iteration;
             if !task.is_dropped {
+                if !task.is_whole && !self.heard_the_end.contains(&(by, iteration)) {
+                    return Err(format!("{by:?} ends task {id}, and may get more splits for it"));
+                }
                 let whole = self.is_whole(shape, by, id);
                 return whole.map_err(|text| format!("{by:?} ends task {id}, and {text}"));
             }
         }
         Ok(())
+    }
+
+    /// Whoever is told that a task has no more elements goes by it: the dispatcher must know, too.
+    fn told_the_end(&self, by: WorkerLife, id: TaskId, shadow: &Shadow) -> Verdict {
+        let is_dropped = self.tasks.get(&(by, id)).is_some_and(|task| task.is_dropped);
+        let of = shadow.state().tasks().get(&id);
+        match of.is_some_and(|task| !task.finished) && !is_dropped {
+            false => Ok(()),
+            true => {
+                Err(format!("{by:?} says that task {id} is over, and the dispatcher does not know"))
+            }
+        }
     }
 
     fn stopped(&self, shape: &ElementsShape, by: WorkerLife, early: bool, left: u64) -> Verdict {

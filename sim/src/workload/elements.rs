@@ -63,6 +63,8 @@ pub enum OfElements {
     Ended(WorkerLife),
     /// It was handed a split for a task.
     Took(WorkerLife, TaskId, IterationId, u64),
+    /// The dispatcher has told it that an iteration has no more splits.
+    HeardEnd(WorkerLife, IterationId),
     /// The dispatcher has told it to drop a task.
     Dropped(WorkerLife, TaskId),
     /// It opened the dataset for a task; all of it if so.
@@ -75,6 +77,8 @@ pub enum OfElements {
     PutBack(ElementId),
     /// A worker tells the dispatcher that a task is over.
     Over(WorkerLife, TaskId),
+    /// Whoever asks it for an element of a task, in no round, is told that there are no more.
+    ToldEnd(WorkerLife, TaskId),
     /// A worker that was asked to stop has stopped, before its time was over if so, with so many
     /// elements left.
     Stopped(WorkerLife, bool, u64),
@@ -105,7 +109,10 @@ impl OfElements {
             Self::Began(by) => life(by),
             Self::Ended(by) => 1 ^ life(by).rotate_left(8),
             Self::Took(by, _, _, split) => life(by) ^ split.rotate_left(16),
-            Self::Dropped(by, task) | Self::Over(by, task) => {
+            Self::HeardEnd(by, iteration) => {
+                life(by) ^ iteration.get().cast_unsigned().rotate_left(24)
+            }
+            Self::Dropped(by, task) | Self::Over(by, task) | Self::ToldEnd(by, task) => {
                 life(by) ^ task.get().cast_unsigned().rotate_left(16)
             }
             Self::Opened(made, ..) => life(&made.by) ^ made.run.rotate_left(48),

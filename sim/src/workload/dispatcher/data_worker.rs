@@ -334,6 +334,11 @@ impl DataWorker {
                 }
                 new.iter_mut().for_each(|task| self.know(task));
             }
+            if let (Request::Split { iteration }, Ok(worker::Reply::Split(None))) =
+                (&request, &result)
+            {
+                with.acts.push(Act::Elements(OfElements::HeardEnd(by, *iteration)));
+            }
             let is_beat = matches!(request, Request::Heartbeat { .. }) && result.is_ok();
             self.told(now, rpc, result, with);
             if is_beat {

@@ -1,7 +1,7 @@
 //! Whoever asks a data worker for elements, and how those leave.
 
 use bytes::Bytes;
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, TaskId};
 use rondo_core::reader::Fetched;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -20,6 +20,8 @@ use crate::workload::elements::{ElementId, OfElements};
 pub(super) struct Asker {
     pub(super) from: ActorId,
     pub(super) token: u64,
+    /// The task it asks for an element of.
+    pub(super) task: Option<TaskId>,
     pub(super) round: Option<(i64, i64)>,
 }
 
@@ -56,6 +58,7 @@ impl DataWorker {
         result: Result<Answer, Status>,
         with: &mut With<'_>,
     ) {
+        let is_end = matches!(result, Ok(Answer::End));
         let bytes = match result {
             Ok(Answer::Element(element)) => {
                 let leave_ms = with.swarm.elements.map_or(0, |shape| shape.leave_ms);
@@ -69,9 +72,13 @@ impl DataWorker {
             Ok(_) => Ok(convert::encode_nothing()),
             Err(status) => Err(status),
         };
-        if let Some(asker) = self.asks.remove(&call) {
-            serve(asker, bytes, with);
+        let Some(asker) = self.asks.remove(&call) else {
+            return;
+        };
+        if let (true, Some(task), None) = (is_end, asker.task, asker.round) {
+            with.acts.push(Act::Elements(OfElements::ToldEnd(self.now_living(), task)));
         }
+        serve(asker, bytes, with);
     }
 
     pub(super) fn asked(
@@ -85,18 +92,18 @@ impl DataWorker {
             (_, None) => Status::new(Code::Unavailable, "connection refused"),
             (Err(status), _) => status,
             (Ok(ask), Some(_)) => {
-                let round = match &ask {
-                    Ask::Element(ask) => ask.round,
-                    _ => None,
+                let (task, round) = match &ask {
+                    Ask::Element(ask) => (Some(ask.task), ask.round),
+                    _ => (None, None),
                 };
                 let call = CallId::new(self.next_call);
                 self.next_call = self.next_call.saturating_add(1);
-                self.asks.insert(call, Asker { from, token, round });
+                self.asks.insert(call, Asker { from, token, task, round });
                 self.most_asks = self.most_asks.max(self.asks.len() as u64);
                 return self.step(now, Input::Asked { call, ask }, with);
             }
         };
-        serve(Asker { from, token, round: None }, Err(refused), with);
+        serve(Asker { from, token, task: None, round: None }, Err(refused), with);
     }
 
     /// Nobody waits for an element any more.
