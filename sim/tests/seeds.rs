@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use rondo_core::dispatcher::Bounds;
 use rondo_sim::fault::Fault;
 use rondo_sim::mark::Mark;
 use rondo_sim::rng::{Source, Tape};
@@ -46,6 +47,29 @@ fn a_seed_gives_the_same_trace_in_a_fresh_process() {
         let text = String::from_utf8(run.stdout).unwrap();
         assert_eq!(text.trim(), format!("{:016x}", outcome(seed).hash), "seed {seed}");
     }
+}
+
+#[test]
+fn those_who_read_together_have_room_beside_the_dead() {
+    let mut unkept = 0;
+    for seed in 0..30_000 {
+        let swarm = Swarm::draw(&Source::seed(seed)).0;
+        let by_split = swarm.reading.filter(|shape| shape.grouped).map(|shape| shape.readers);
+        let in_rounds = swarm.elements.filter(|shape| shape.rounds).map(|shape| shape.readers);
+        let readers = by_split.into_iter().chain(in_rounds).sum::<u32>() as usize;
+        if swarm.ending != Ending::Heal || readers == 0 {
+            continue;
+        }
+        // Seed 1428055685454872826: nobody released clients that had died, and three were the bound.
+        let wanted = match swarm.settings.job_gc_timeout {
+            Some(_) => readers,
+            None => Bounds::default().clients,
+        };
+        unkept += u32::from(swarm.settings.job_gc_timeout.is_none());
+        let clients = swarm.settings.bounds.clients;
+        assert!(clients >= wanted, "seed {seed}: room for {clients}, {wanted} are wanted");
+    }
+    assert!(unkept > 100, "only {unkept} runs go without maintenance");
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Swarm {
             None => {
                 let mut swarm = Self::drawn(&mut stream, &mut relays);
                 swarm.read_by_element(ElementsShape::draw(&mut elements));
-                swarm.settings.bounds = swarm.with_room(swarm.settings.bounds);
+                swarm.settings = swarm.with_room(swarm.settings.clone());
                 swarm.rendezvous = RendezvousShape::draw(&mut rendezvous);
                 swarm.exchange = match swarm.rendezvous {
                     Some(_) => None,
@@ -124,15 +124,22 @@ impl Swarm {
     }
 
     /// Where all of those who read together have to get on in the end, the node has room for them at
-    /// once: whoever has come in waits for the others, and would wait for ever.
-    fn with_room(&self, bounds: Bounds) -> Bounds {
+    /// once: whoever has come in waits for the others, and would wait for ever. Without maintenance
+    /// those that have died take up room for ever, too.
+    fn with_room(&self, settings: Config) -> Config {
         if self.ending != Ending::Heal {
-            return bounds;
+            return settings;
         }
         let by_split = self.reading.filter(|shape| shape.grouped).map(|shape| shape.readers);
         let in_rounds = self.elements.filter(|shape| shape.rounds).map(|shape| shape.readers);
         let together = by_split.into_iter().chain(in_rounds).sum::<u32>() as usize;
-        Bounds { clients: bounds.clients.max(together), ..bounds }
+        let room = match (together, settings.job_gc_timeout) {
+            (0, _) => 0,
+            (_, Some(_)) => together,
+            (_, None) => Bounds::default().clients,
+        };
+        let clients = settings.bounds.clients.max(room);
+        Config { bounds: Bounds { clients, ..settings.bounds }, ..settings }
     }
 
     /// Where consumers read together, workers come and go more often: only then have they to agree on
@@ -213,11 +220,11 @@ impl Swarm {
     /// Who may register stays, so that it is known who must get on.
     pub fn other_settings(&self, s: &mut Stream) -> (Config, JournalShape) {
         let worker_addresses = self.settings.worker_addresses.clone();
-        let bounds = self.with_room(settings::bounds(s, self.ending));
+        let bounds = settings::bounds(s, self.ending);
         let reader_timeout = self.settings.reader_timeout;
         let drawn = settings::draw(s, self.workers);
         let settings = Config { worker_addresses, bounds, reader_timeout, ..drawn };
-        (settings, JournalShape::draw(s))
+        (self.with_room(settings), JournalShape::draw(s))
     }
 }
 
