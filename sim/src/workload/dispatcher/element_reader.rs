@@ -39,6 +39,8 @@ pub struct ElementReader {
     is_closed: bool,
     /// Which of the jobs that are read one after the other.
     generation: u64,
+    /// The last round of which it has handed on an element.
+    furthest: u64,
     calls: Outstanding<For>,
     fetches: BTreeMap<u64, Fetch>,
     next_fetch: u64,
@@ -74,6 +76,7 @@ impl ElementReader {
             reader: None,
             is_closed: false,
             generation: 0,
+            furthest: 0,
             calls: Outstanding::new(1),
             fetches: BTreeMap::new(),
             next_fetch: 1,
@@ -106,6 +109,10 @@ impl ElementReader {
         }
         // Whoever reads in rounds reads with the others or not at all.
         if shape.rounds && self.reader.is_some() && with.known.read_by_element > self.generation {
+            // Whoever is last in each round may never see the end, since others leave at theirs.
+            if self.furthest >= shape.rounds_of_read / 2 {
+                self.got_on_at = now;
+            }
             self.close(now, with);
         }
         if self.reader.as_ref().is_some_and(|of| of.deadline().is_some_and(|at| at <= now)) {
@@ -163,7 +170,7 @@ impl ElementReader {
         };
         self.generation = with.known.read_by_element;
         self.life = self.life.saturating_add(1);
-        self.is_closed = false;
+        (self.is_closed, self.furthest) = (false, 0);
         let joined = OfElements::Joined(self.now_living(), self.generation);
         with.acts.push(Act::Elements(joined));
         let entropy = with.stream.below(u64::MAX);
@@ -284,6 +291,7 @@ impl ElementReader {
         with.acts.push(Act::Elements(OfElements::Delivered(self.now_living(), id)));
         let round = self.rounds.remove(&id);
         let last = shape.map_or(0, |shape| shape.rounds_of_read);
+        self.furthest = self.furthest.max(round.map_or(0, i64::cast_unsigned));
         if round.is_some_and(|round| round.cast_unsigned() >= last) {
             with.tally.mark(Mark::ReadInRounds);
             self.got_on_at = now;
