@@ -53,7 +53,14 @@ impl Database {
             .flush_every_ms(None)
             .cache_capacity(cache_bytes)
             .mode(sled::Mode::HighThroughput);
-        let db = open_when_unlocked(&config).map_err(|error| failed(error.to_string()))?;
+        let db = match open_when_unlocked(&config) {
+            // Nobody else has it, since it was looked into.
+            Err(sled::Error::Corruption { .. }) if remove_unfinished_snapshots(path) => {
+                open_when_unlocked(&config)
+            }
+            opened => opened,
+        };
+        let db = db.map_err(|error| failed(error.to_string()))?;
         let log = File::open(path.join(LOG_FILE)).map_err(|error| {
             failed(format!(
                 "sled's log file {LOG_FILE} cannot be opened ({error}); without syncing it nothing \
@@ -119,6 +126,20 @@ impl Database {
     }
 }
 
+/// Removes snapshots that sled had begun to write of its own pages when the process was killed, and says
+/// whether there were any. sled takes them for whole ones; it needs none, as its log has everything.
+fn remove_unfinished_snapshots(path: &Path) -> bool {
+    let is_unfinished = |name: &str| name.starts_with("snap.") && name.ends_with(".generating");
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return false;
+    };
+    let unfinished = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_unfinished));
+    let removed = unfinished.filter(|entry| std::fs::remove_file(entry.path()).is_ok());
+    removed.count() > 0
+}
+
 /// Opens, waiting for a lock that goes away: sled lets go of its files some time after a database
 /// was dropped.
 fn open_when_unlocked(config: &sled::Config) -> Result<sled::Db, sled::Error> {
@@ -165,4 +186,33 @@ fn sync_files(dir: &Path) -> io::Result<()> {
 
 fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use bytes::Bytes;
+    use rondo_core::ids::Lsn;
+
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_sled_had_begun_when_it_was_killed_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, unfinished] = ["db", "new"].map(|name| folder.path().join(name));
+        let key = FrameKey { first: Lsn::new(1), ordinal: 0 };
+        let database = Database::create(&path, &unfinished, 1 << 20).unwrap();
+        database.put(key, &Bytes::from_static(b"kept")).unwrap();
+        database.sync().unwrap();
+        drop(database);
+        let begun = path.join("snap.FFFFFFFFFFFFFFFF.generating");
+        std::fs::write(&begun, b"").unwrap();
+        let error = Database::open(&path, 1 << 20).map(|database| {
+            assert!(!begun.exists());
+            let held: Vec<_> = database.db.iter().values().map(Result::unwrap).collect();
+            assert_eq!(held.len(), 1, "what was put is there");
+        });
+        error.map_err(|error| error.to_string()).unwrap();
+    }
 }
