@@ -311,18 +311,20 @@ fn broken(address: &str, error: &(dyn Error + 'static)) -> Failure {
     if cause.is::<tonic::TimeoutExpired>() {
         return Failure::TooLate;
     }
-    let text = match is_of_connecting(error) {
+    let text = match is_unsent(error) {
         true => format!("{CANNOT_REACH}{address}: {cause}"),
         false => format!("the connection to {address} broke: {cause}"),
     };
     Failure::Refused(Status::new(Code::Unavailable, text))
 }
 
-/// Whether an error is that of making a connection.
-fn is_of_connecting(error: &(dyn Error + 'static)) -> bool {
+/// Whether an error says that the request never left: there is no connection, or the one that there was
+/// ended before the request's turn.
+fn is_unsent(error: &(dyn Error + 'static)) -> bool {
     let mut chain = Some(error);
     while let Some(error) = chain {
-        if error.is::<tonic::ConnectError>() {
+        let is_canceled = error.downcast_ref().is_some_and(hyper::Error::is_canceled);
+        if is_canceled || error.is::<tonic::ConnectError>() {
             return true;
         }
         chain = error.source();
@@ -395,5 +397,33 @@ impl Decoder for BytesCodec {
 
     fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, tonic::Status> {
         Ok(Some(source.copy_to_bytes(source.remaining())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    use super::super::is_unreached;
+    use super::*;
+
+    /// What hyper says of a request that waited for its turn when its connection ended.
+    async fn unsent() -> hyper::Error {
+        let (near, _far) = tokio::io::duplex(1 << 10);
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(near))
+                .await
+                .unwrap();
+        let sending = sender.send_request(http::Request::new(tonic::body::Body::empty()));
+        drop(connection);
+        sending.await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_never_left_its_dead_connection_is_unreached() {
+        let error = unsent().await;
+        let Failure::Refused(status) = broken("w1:7", &error) else { panic!("too late") };
+        assert_eq!(status.message, "cannot reach w1:7: connection closed");
+        assert!(is_unreached(&status));
     }
 }
