@@ -143,6 +143,19 @@ fn entry(found: io::Result<std::fs::DirEntry>) -> io::Result<Entry> {
     })
 }
 
+/// A file that we have locked.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing alone leaves it locked for as long as a process that is just being started still has
+        // what it was forked with.
+        if let Err(error) = self.0.unlock() {
+            tracing::debug!(%error, "a lock goes when its file is closed");
+        }
+    }
+}
+
 fn lock(path: &Path, holder: &str) -> io::Result<Lock> {
     // Not truncated: until the lock is ours, the text in it is its holder's.
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
@@ -151,7 +164,7 @@ fn lock(path: &Path, holder: &str) -> io::Result<Lock> {
         Ok(()) => {
             file.set_len(0)?;
             file.write_all(holder.as_bytes())?;
-            Ok(Lock::Taken(Box::new(file)))
+            Ok(Lock::Taken(Box::new(Locked(file))))
         }
         Err(TryLockError::WouldBlock) => {
             let mut holder = Vec::new();
@@ -243,4 +256,23 @@ fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Bytes> {
     }
     bytes.truncate(filled);
     Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_up_is_free_though_a_process_that_starts_still_has_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let Lock::Taken(first) = lock(&path, "one").unwrap() else { panic!("it is new") };
+        // As a fork leaves it until the new program is loaded: the file is open once, in two processes.
+        let forked = first.downcast_ref::<Locked>().unwrap().0.try_clone().unwrap();
+        let Lock::Held { holder } = lock(&path, "two").unwrap() else { panic!("it is held") };
+        assert_eq!(holder, "one");
+        drop(first);
+        assert!(matches!(lock(&path, "two").unwrap(), Lock::Taken(_)));
+        drop(forked);
+    }
 }
