@@ -376,6 +376,53 @@ fn a_run_that_came_back_to_a_restarted_scheduler_is_gone_when_another_one_knows_
     restarted.assert_assigned(2, 0);
 }
 
+/// Two workers and a server, before and after a change that only worker 0 has not heard of; and what a
+/// scheduler that was restarted tells worker 0 when the server does not come back to it.
+fn told_of_a_loss() -> (Arc<Membership>, Arc<Membership>) {
+    let mut lone = Lone::new(2);
+    lone.register(1, Role::Worker, 10, None);
+    lone.register_as(2, (Role::Worker, Some(1)), 11, None);
+    lone.register(3, Role::Server, 20, None);
+    let old = lone.known();
+    lone.lose(2);
+    lone.register_as(4, (Role::Worker, Some(1)), 12, None);
+    let new = lone.known();
+    let mut restarted = Lone::new(2);
+    restarted.register(1, Role::Worker, 10, Some(old.clone()));
+    restarted.register_as(2, (Role::Worker, Some(1)), 11, Some(old));
+    restarted.pass(1001);
+    restarted.assert_assigned(1, 0);
+    (restarted.known(), new)
+}
+
+/// Found by the simulator: the scheduler was restarted twice, and at first heard of so few that it gave the
+/// others up. Those few have dropped what they had of them.
+#[test]
+fn a_run_that_was_told_that_others_are_gone_does_not_come_back_to_them() {
+    let (told, new) = told_of_a_loss();
+    let mut again = Lone::new(2);
+    again.register(1, Role::Server, 20, Some(new.clone()));
+    again.register(2, Role::Worker, 10, Some(told));
+    again.assert_given_up(2);
+    again.register_as(3, (Role::Worker, Some(1)), 12, Some(new));
+    again.assert_assigned(1, 0);
+    again.assert_assigned(3, 1);
+    again.register(4, Role::Worker, 13, None);
+    again.assert_assigned(4, 0);
+}
+
+#[test]
+fn a_run_that_was_told_that_others_are_gone_is_given_up_when_they_come_back() {
+    let (told, new) = told_of_a_loss();
+    let mut again = Lone::new(2);
+    again.register(1, Role::Worker, 10, Some(told));
+    again.register(2, Role::Server, 20, Some(new.clone()));
+    again.assert_given_up(1);
+    again.register_as(3, (Role::Worker, Some(1)), 12, Some(new));
+    again.assert_assigned(2, 0);
+    again.assert_assigned(3, 1);
+}
+
 /// What is remembered of runs that are gone is bounded.
 #[test]
 fn the_last_runs_of_a_rank_are_remembered() {

@@ -47,7 +47,7 @@ impl Scheduler {
     }
 
     /// A process is given up.
-    fn lose(&mut self, now: Time, peer: Peer, why: String, out: &mut Vec<Effect>) {
+    pub(super) fn lose(&mut self, now: Time, peer: Peer, why: String, out: &mut Vec<Effect>) {
         let connection = self.seats.get(&peer).and_then(Seat::connection);
         if self.phase == Phase::Gathering {
             self.clear_seat(peer);

@@ -8,7 +8,7 @@ use super::barriers::Meetings;
 use super::links::Links;
 use super::observing::Observers;
 use super::report::Phase;
-use super::seat::{Peer, Seat};
+use super::seat::{Gone, Peer, Seat};
 use super::telling::Telling;
 use super::types::{Ask, Effect, Input, Settings};
 use crate::exchange::ids::MembershipVersion;
@@ -58,6 +58,8 @@ pub struct Scheduler {
     pub(super) is_changed: bool,
     pub(super) links: Links,
     pub(super) parked: BTreeMap<Peer, Parked>,
+    /// What processes were told of who is gone, each list once, until all that can be back are.
+    pub(super) told_gone: BTreeSet<Gone>,
     pub(super) alarms: BTreeSet<(Time, Alarm)>,
     pub(super) meetings: Meetings,
     pub(super) telling: Telling,
@@ -90,6 +92,7 @@ impl Scheduler {
             is_changed: false,
             links: Links::default(),
             parked: BTreeMap::new(),
+            told_gone: BTreeSet::new(),
             alarms: BTreeSet::new(),
             meetings: Meetings::default(),
             telling: Telling::default(),

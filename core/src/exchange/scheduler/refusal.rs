@@ -167,6 +167,16 @@ pub(super) fn given_up(register: &Register, why: &str) -> Status {
     Status::new(Code::Aborted, text)
 }
 
+/// Processes come back that were told too many different things.
+pub(super) fn too_many_views(register: &Register, max: usize) -> Status {
+    let text = format!(
+        "{} was told of processes that are gone, and those who are back of {max} other selections of them: \
+         as many as a scheduler that was restarted tells apart; only a new run may come back",
+        name(register)
+    );
+    Status::new(Code::ResourceExhausted, text)
+}
+
 /// The process is given up now.
 pub(super) fn silent((role, rank): Peer, why: &str) -> Status {
     let text = format!("{role} {rank} is given up: {why}; only a new run may come back");

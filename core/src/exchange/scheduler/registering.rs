@@ -43,7 +43,10 @@ impl Scheduler {
             self.version = version;
             self.is_changed = true;
         }
-        self.place(now, connection, register, out);
+        match self.gone_to(&register) {
+            Ok(gone) => self.admit(now, connection, (register, gone), out),
+            Err(status) => self.refuse(connection, status, out),
+        }
     }
 
     /// Whether what a process says of itself can be, whoever else there is.

@@ -14,6 +14,8 @@ use crate::time::Time;
 
 /// A process among all.
 pub(super) type Peer = (Role, InstanceRank);
+/// Runs that do not take part any more, and what they were.
+pub(super) type Gone = Arc<[(Peer, Incarnation)]>;
 /// A kind of barrier.
 pub(super) type Kind = (Mask, Scope);
 
@@ -58,6 +60,8 @@ pub(super) struct Seat {
     pub(super) asked: BTreeMap<Kind, Asked>,
     /// Barriers that were passed as far as it knows, until the scheduler knows itself.
     pub(super) passed: BTreeMap<Kind, u64>,
+    /// Of whom it was told that they are gone, until the scheduler knows itself.
+    pub(super) gone: Gone,
 }
 
 impl Seat {
@@ -76,6 +80,7 @@ impl Seat {
             why: Arc::default(),
             asked: BTreeMap::new(),
             passed,
+            gone: Gone::default(),
         }
     }
 
@@ -93,6 +98,7 @@ impl Seat {
             why: "the scheduler was told so when it was restarted".into(),
             asked: BTreeMap::new(),
             passed: BTreeMap::new(),
+            gone: Gone::default(),
         }
     }
 
