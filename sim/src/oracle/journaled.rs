@@ -39,7 +39,7 @@ pub(super) enum Change {
     Saved(Arc<str>, Places),
     /// A job, by its name, waits at a position.
     Restored(Arc<str>, Arc<str>),
-    /// An iteration begins where its job waits, if the job has a name.
+    /// An iteration begins where this job waits; at the beginning if it is none's.
     Resumed(IterationId, Option<Arc<str>>),
 }
 

@@ -72,8 +72,9 @@ impl Reading {
             R::CreateFinishedIteration { id, .. } => Change::KnownFinished(*id),
             R::SavePosition { name, job, .. } => self.saved(name, job, shadow),
             R::RestorePosition { name, job, .. } => Change::Restored(job.clone(), name.clone()),
-            R::ResumeIteration { id, job, .. } => {
-                let job = shadow.state().jobs().get(job);
+            R::ResumeIteration { id, job, repetition, .. } => {
+                // Only the first repetition is read by split, and only its position is followed.
+                let job = shadow.state().jobs().get(job).filter(|_| *repetition == 0);
                 Change::Resumed(*id, job.map(|job| job.name.clone()))
             }
             _ => return Ok(()),
