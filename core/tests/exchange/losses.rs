@@ -3,7 +3,7 @@
 use rondo_core::exchange::membership::State;
 use rondo_core::exchange::message::ToServer;
 use rondo_core::exchange::worker::{Complete, Effect, Event, Input, Landing, Since};
-use rondo_core::exchange::{Config, Policy, Refusal, Role, ServerRank};
+use rondo_core::exchange::{Config, Handler, Policy, Refusal, Role, ServerRank};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
@@ -152,6 +152,24 @@ fn requests_may_do_without_a_lost_server_but_not_without_all() {
     lost(bed.wait(4, None, Since::Call).1);
     let refused = bed.exchange(&[1], &[7, 8]);
     assert!(matches!(refused, Err(Refusal::PeerLost(_))), "{refused:?}");
+}
+
+/// Found by the simulator: it was told that it waits for nobody.
+#[test]
+fn who_waits_too_long_for_the_end_of_a_lost_servers_answer_is_told_of_that_server() {
+    let mut bed = WorkerBed::new(with(Policy::Partial), 2);
+    bed.exchange(&[1], &[7, 8]).unwrap();
+    bed.answer(1, 1, vec![tensor(8, 50)]);
+    bed.machine.land(connection(0), number(1), &[tensor(7, 0)]);
+    let (call, _) = bed.wait(0, Some(200), Since::Call);
+    server_is(&mut bed, 2, 0, RUN.get(), State::Lost);
+    let late = |after_ms| {
+        let (handler, after) = (Handler::new(0), Duration::from_millis(after_ms));
+        Some(Err(Refusal::Late { handler, after, missing: vec![ServerRank::new(0)] }))
+    };
+    bed.pass(200);
+    assert_eq!(bed.waited(call), late(200));
+    assert_eq!(bed.wait(0, Some(100), Since::Request).1, late(100));
 }
 
 #[test]

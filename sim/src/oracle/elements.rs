@@ -73,9 +73,6 @@ pub(super) struct Elements {
     /// Processes with tasks of a disk that was replaced: ids are given out again, and who asks such a
     /// process for a task may get what it has of another one.
     of_former_disk: BTreeSet<WorkerLife>,
-    /// Tasks that a process had to drop before it opened anything for them: only one that is given out
-    /// again under the same id can be meant by somebody.
-    dropped_unopened: BTreeSet<(WorkerLife, TaskId)>,
 }
 
 impl Elements {
@@ -90,7 +87,6 @@ impl Elements {
             heard_the_end: BTreeSet::new(),
             repeated: BTreeSet::new(),
             of_former_disk: BTreeSet::new(),
-            dropped_unopened: BTreeSet::new(),
         }
     }
 
@@ -117,16 +113,12 @@ impl Elements {
             }
             OfElements::ToldEnd(by, task) => self.told_the_end(*by, *task, shadow),
             OfElements::Dropped(by, task) => {
-                match self.tasks.get_mut(&(*by, *task)) {
-                    Some(task) => task.is_dropped = true,
-                    None => {
-                        self.dropped_unopened.insert((*by, *task));
-                    }
+                if let Some(task) = self.tasks.get_mut(&(*by, *task)) {
+                    task.is_dropped = true;
                 }
                 Ok(())
             }
             OfElements::Opened(made, task, iteration, is_whole) => {
-                self.dropped_unopened.remove(&(made.by, *task));
                 self.task(made.by, *task, *iteration, *is_whole).runs.push(*made);
                 self.runs.insert(*made, Run::default());
                 Ok(())
@@ -345,8 +337,7 @@ impl Elements {
 
     /// Whoever is told that a task has no more elements goes by it: the dispatcher must know, too.
     fn told_the_end(&self, by: WorkerLife, id: TaskId, shadow: &Shadow) -> Verdict {
-        let is_dropped = self.tasks.get(&(by, id)).is_some_and(|task| task.is_dropped)
-            || self.dropped_unopened.contains(&(by, id));
+        let is_dropped = self.tasks.get(&(by, id)).is_some_and(|task| task.is_dropped);
         let of = shadow.state().tasks().get(&id);
         match of.is_some_and(|task| !task.finished) && !is_dropped {
             false => Ok(()),

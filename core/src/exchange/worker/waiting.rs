@@ -6,7 +6,7 @@ use super::batch::Batch;
 use super::ending::result;
 use super::machine::{Due, Waiting, Worker};
 use super::types::{Effect, Since};
-use crate::exchange::ids::Handler;
+use crate::exchange::ids::{Handler, ServerRank};
 use crate::exchange::refusal::Refusal;
 use crate::ids::CallId;
 use crate::time::{Duration, Time};
@@ -38,7 +38,7 @@ impl<T: Clone> Worker<T> {
         let max = self.config.calls_max;
         let refusal = match due {
             Some((at, after)) if at <= now => {
-                Some(Refusal::Late { handler, after, missing: batch.awaited() })
+                Some(Refusal::Late { handler, after, missing: self.late_ones(first, batch) })
             }
             _ if self.calls.len() >= max => Some(Refusal::TooManyCalls { max }),
             _ => None,
@@ -60,12 +60,24 @@ impl<T: Clone> Worker<T> {
         is_of_it.then_some((*first, batch))
     }
 
+    /// Servers of which a request awaits something, or whose answer, though it does without it by now, is
+    /// still being written.
+    fn late_ones(&self, first: Handler, batch: &Batch<T>) -> Vec<ServerRank> {
+        let writes = self.landings.values().filter(|written| written.handler == first);
+        let mut servers = batch.awaited();
+        servers.extend(writes.map(|written| written.server));
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
     /// A call's time is over. The request stays open.
     pub(super) fn too_late(&mut self, call: CallId, out: &mut Vec<Effect<T>>) {
         let Some(Waiting { handler, first, due }) = self.calls.get(&call).copied() else {
             return;
         };
-        let missing = self.batches.get(&first).map(Batch::awaited).unwrap_or_default();
+        let batch = self.batches.get(&first);
+        let missing = batch.map(|batch| self.late_ones(first, batch)).unwrap_or_default();
         let after = due.map(|(_, after)| after).unwrap_or_default();
         self.cancel(call);
         let result = Err(Refusal::Late { handler, after, missing });
