@@ -3,7 +3,7 @@
 
 use rondo_core::coordination::{Condition, Method, Reply, TaskName, Value};
 use rondo_core::ids::{Revision, TaskIndex};
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
 use super::task::{CALLS_MAX, For, Task, ms};
@@ -180,6 +180,8 @@ impl Task {
     pub(super) fn heard(&mut self, what: &For, answer: Result<Reply, Status>) {
         match (what, answer) {
             (For::Step, Ok(_)) => self.step = self.step.saturating_add(1),
+            // What was still on its way when all healed has filled the room that was made.
+            (For::Step, Err(status)) if status.code == Code::ResourceExhausted => self.step = 0,
             (For::Key(key), Ok(Reply::Put { revision } | Reply::Value { revision, .. })) => {
                 self.revisions.insert(key.clone(), revision);
             }
