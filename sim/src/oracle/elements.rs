@@ -70,9 +70,6 @@ pub(super) struct Elements {
     heard_the_end: BTreeSet<(WorkerLife, IterationId)>,
     /// Iterations of which a lost split was handed out again.
     repeated: BTreeSet<IterationId>,
-    /// Processes with tasks of a disk that was replaced: ids are given out again, and who asks such a
-    /// process for a task may get what it has of another one.
-    of_former_disk: BTreeSet<WorkerLife>,
 }
 
 impl Elements {
@@ -86,7 +83,6 @@ impl Elements {
             clients: BTreeMap::new(),
             heard_the_end: BTreeSet::new(),
             repeated: BTreeSet::new(),
-            of_former_disk: BTreeSet::new(),
         }
     }
 
@@ -378,9 +374,6 @@ impl Elements {
                     | Code::InvalidArgument
                     | Code::Unknown
             );
-            // Until whoever has begun before its disk was replaced is started anew.
-            let is_mixed_up = self.of_former_disk.difference(&self.ended).next().is_some();
-            let is_bad = is_bad && !(is_mixed_up && status.code == Code::FailedPrecondition);
             return if is_bad { Err(format!("{by:?} was told {status}")) } else { Ok(()) };
         }
         if let Some(waiting) = self.readers.get(&by).and_then(|of| of.waiting.front()) {
@@ -434,11 +427,9 @@ impl Elements {
     }
 
     fn recovered(&mut self, applied: Lsn) {
-        if applied == Lsn::NONE {
-            // Another disk: ids stand for something else from here on.
-            self.clients.clear();
-            self.tasks.values_mut().for_each(|task| task.is_dropped = true);
-            self.of_former_disk.extend(self.tasks.keys().map(|(by, _)| *by));
+        if applied == Lsn::NONE && !self.tasks.is_empty() {
+            // All is lost, and ids stand for something else from here on.
+            self.shape = None;
         }
     }
 }
@@ -450,10 +441,6 @@ const fn key_of(id: &ElementId) -> (WorkerLife, TaskId) {
 impl Oracle for Elements {
     fn name(&self) -> &'static str {
         "elements"
-    }
-
-    fn outlives_disk(&self) -> bool {
-        true
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -4,7 +4,7 @@
 //!
 //! What is acknowledged is what the records in the journal say, and no less than what was answered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::control::{Record, Recovered};
@@ -35,10 +35,6 @@ pub(super) struct Reading {
     promised: BTreeMap<IterationId, Places>,
     lives: BTreeMap<ClientId, Life>,
     asking: BTreeMap<CallId, HoldSplits>,
-    /// Calls for a split by who is no worker of this disk's.
-    strangers: BTreeSet<CallId>,
-    /// Iterations of which such a one got a split: by its number it meant another one.
-    strayed: BTreeSet<IterationId>,
 }
 
 impl Reading {
@@ -49,8 +45,6 @@ impl Reading {
             promised: BTreeMap::new(),
             lives: BTreeMap::new(),
             asking: BTreeMap::new(),
-            strangers: BTreeSet::new(),
-            strayed: BTreeSet::new(),
         }
     }
 
@@ -141,20 +135,6 @@ impl Reading {
         Change::Saved(name.clone(), places.unwrap_or_default())
     }
 
-    /// A stranger got a split: no reader gets it, nor is owed it.
-    fn stray(&mut self, record: &dispatcher::Record, during: Option<CallId>) {
-        use dispatcher::Record as R;
-        let (R::ProduceSplit { iteration, .. }
-        | R::RepeatSplit { iteration, .. }
-        | R::HandOutWaiting { iteration, .. }) = record
-        else {
-            return;
-        };
-        if during.is_some_and(|call| self.strangers.contains(&call)) {
-            self.strayed.insert(*iteration);
-        }
-    }
-
     /// A reader says how far it has come: no further than it was handed records.
     fn taken(&mut self, call: CallId, request: &HoldSplits) -> Verdict {
         self.asking.insert(call, request.clone());
@@ -210,7 +190,7 @@ impl Reading {
 
     /// Somebody was told that all of an iteration was read.
     fn all_read(&self, id: IterationId) -> Verdict {
-        if self.journal.now().known_finished.contains_key(&id) || self.strayed.contains(&id) {
+        if self.journal.now().known_finished.contains_key(&id) {
             return Ok(());
         }
         let places = self.journal.now().acknowledged.get(&id);
@@ -292,26 +272,11 @@ impl Oracle for Reading {
             return Ok(());
         }
         match seen {
-            Seen::Taken { by, request: Request::HoldSplits(request), .. } if !by.honest => {
-                // If another has its number on this disk, it has spoken for that one.
-                if shadow.state().clients().contains_key(&request.client) {
-                    self.shape = None;
-                }
-                Ok(())
-            }
             Seen::Taken { call, request: Request::HoldSplits(request), .. } => {
                 self.taken(*call, request)
             }
-            Seen::Taken { call, by, request: Request::GetSplit { .. }, .. } if !by.honest => {
-                self.strangers.insert(*call);
-                Ok(())
-            }
-            Seen::Recorded { lsn, record: Record::Dispatcher(record), during } => {
-                self.stray(record, *during);
+            Seen::Recorded { lsn, record: Record::Dispatcher(record), .. } => {
                 self.record(*lsn, record, shadow)
-            }
-            Seen::Answered { call, .. } | Seen::GivenUp { call } if self.strangers.remove(call) => {
-                Ok(())
             }
             Seen::Answered { call, answer, .. } => match (self.asking.remove(call), answer) {
                 (Some(asked), Ok(Reply::SplitsHeld(held))) => self.answered(&asked, held),

@@ -54,7 +54,7 @@ impl World {
         self.queue.plan(self.now_ns, Event::ResumeNode);
         self.heal_relays();
         // What a worker of the former disk told a reader of a task may be of another one by its id.
-        let misled = self.swarm.elements.is_some() && self.has_workers_of_before();
+        let misled = self.swarm.elements.is_some() && self.node.disks > 0;
         for actor in 0..self.machines_of_actors() {
             let Some(machine) = self.actors.get_mut(actor as usize) else {
                 continue;
@@ -72,12 +72,6 @@ impl World {
                 Being::Down => self.queue.plan(self.now_ns, Event::Reborn(actor, false)),
             }
         }
-    }
-
-    /// Whether a worker began before the disk was replaced.
-    fn has_workers_of_before(&self) -> bool {
-        let disks = self.node.disks;
-        self.actors.iter().any(|it| matches!(it.role, Role::Worker) && it.disk != disks)
     }
 
     fn machines_of_actors(&self) -> u32 {
