@@ -70,6 +70,11 @@ pub(super) struct Elements {
     heard_the_end: BTreeSet<(WorkerLife, IterationId)>,
     /// Iterations of which a lost split was handed out again.
     repeated: BTreeSet<IterationId>,
+    /// Processes with tasks of a disk that was replaced: ids are given out again, and who asks such a
+    /// process for a task may get what it has of another one.
+    of_former_disk: BTreeSet<WorkerLife>,
+    /// Tasks that a process had to drop. One that it opens all the same is another one of that id.
+    dropped: BTreeSet<(WorkerLife, TaskId)>,
 }
 
 impl Elements {
@@ -83,6 +88,8 @@ impl Elements {
             clients: BTreeMap::new(),
             heard_the_end: BTreeSet::new(),
             repeated: BTreeSet::new(),
+            of_former_disk: BTreeSet::new(),
+            dropped: BTreeSet::new(),
         }
     }
 
@@ -109,12 +116,14 @@ impl Elements {
             }
             OfElements::ToldEnd(by, task) => self.told_the_end(*by, *task, shadow),
             OfElements::Dropped(by, task) => {
+                self.dropped.insert((*by, *task));
                 if let Some(task) = self.tasks.get_mut(&(*by, *task)) {
                     task.is_dropped = true;
                 }
                 Ok(())
             }
             OfElements::Opened(made, task, iteration, is_whole) => {
+                self.forget_namesake((made.by, *task), *iteration);
                 self.task(made.by, *task, *iteration, *is_whole).runs.push(*made);
                 self.runs.insert(*made, Run::default());
                 Ok(())
@@ -161,6 +170,14 @@ impl Elements {
         let task = self.tasks.entry((by, task)).or_insert(new);
         task.is_whole |= is_whole;
         task
+    }
+
+    /// What was known of another task of the same id, of a disk that was replaced, is not about this one.
+    fn forget_namesake(&mut self, key: (WorkerLife, TaskId), iteration: IterationId) {
+        let is_another = self.tasks.get(&key).is_some_and(|task| task.iteration != iteration);
+        if self.dropped.remove(&key) || is_another {
+            self.tasks.remove(&key);
+        }
     }
 
     fn made(&mut self, ids: &[ElementId]) {
@@ -253,7 +270,8 @@ impl Elements {
     }
 
     fn iteration_of(&self, id: &ElementId) -> Option<IterationId> {
-        self.tasks.get(&key_of(id)).map(|task| task.iteration)
+        let task = self.tasks.get(&key_of(id)).filter(|task| task.runs.contains(&id.made));
+        task.map(|task| task.iteration)
     }
 
     /// Whether a worker with a task of an iteration was given up, and its task with it.
@@ -333,7 +351,8 @@ impl Elements {
 
     /// Whoever is told that a task has no more elements goes by it: the dispatcher must know, too.
     fn told_the_end(&self, by: WorkerLife, id: TaskId, shadow: &Shadow) -> Verdict {
-        let is_dropped = self.tasks.get(&(by, id)).is_some_and(|task| task.is_dropped);
+        let is_dropped = self.tasks.get(&(by, id)).is_some_and(|task| task.is_dropped)
+            || self.dropped.contains(&(by, id));
         let of = shadow.state().tasks().get(&id);
         match of.is_some_and(|task| !task.finished) && !is_dropped {
             false => Ok(()),
@@ -344,9 +363,9 @@ impl Elements {
     }
 
     fn stopped(&self, shape: &ElementsShape, by: WorkerLife, early: bool, left: u64) -> Verdict {
-        let owes = |task: &&Task| !task.is_whole && !task.is_dropped;
-        let of = || self.tasks.iter().filter(|((of, _), task)| *of == by && owes(task));
-        let found = of().flat_map(|(_, task)| self.elements_of(task));
+        let of = || self.tasks.iter().filter(|((of, _), task)| *of == by && !task.is_whole);
+        let held = of().filter(|(key, _)| !self.dropped.contains(key));
+        let found = held.flat_map(|(_, task)| self.elements_of(task));
         let found = found.filter(|element| !element.has_left).count() as u64;
         if left > found {
             return Err(format!("{by:?} leaves {left} elements behind, of {found}"));
@@ -354,7 +373,8 @@ impl Elements {
         if !early || shape.rounds {
             return Ok(());
         }
-        of().try_for_each(|((_, id), _)| self.is_whole(shape, by, *id))
+        of().filter(|(_, task)| !task.is_dropped)
+            .try_for_each(|((_, id), _)| self.is_whole(shape, by, *id))
             .map_err(|text| format!("{by:?} stops in time, and {text}"))
     }
 
@@ -374,6 +394,9 @@ impl Elements {
                     | Code::InvalidArgument
                     | Code::Unknown
             );
+            // Until whoever has begun before its disk was replaced is started anew.
+            let is_mixed_up = self.of_former_disk.difference(&self.ended).next().is_some();
+            let is_bad = is_bad && !(is_mixed_up && status.code == Code::FailedPrecondition);
             return if is_bad { Err(format!("{by:?} was told {status}")) } else { Ok(()) };
         }
         if let Some(waiting) = self.readers.get(&by).and_then(|of| of.waiting.front()) {
@@ -427,9 +450,11 @@ impl Elements {
     }
 
     fn recovered(&mut self, applied: Lsn) {
-        if applied == Lsn::NONE && !self.tasks.is_empty() {
-            // All is lost, and ids stand for something else from here on.
-            self.shape = None;
+        if applied == Lsn::NONE {
+            // Another disk: ids stand for something else from here on.
+            self.clients.clear();
+            self.tasks.values_mut().for_each(|task| task.is_dropped = true);
+            self.of_former_disk.extend(self.tasks.keys().map(|(by, _)| *by));
         }
     }
 }
@@ -441,6 +466,10 @@ const fn key_of(id: &ElementId) -> (WorkerLife, TaskId) {
 impl Oracle for Elements {
     fn name(&self) -> &'static str {
         "elements"
+    }
+
+    fn outlives_disk(&self) -> bool {
+        true
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -87,6 +87,8 @@ pub trait Oracle: Send {
 pub struct Oracles {
     shadow: Shadow,
     coordination: Option<CoordinationShape>,
+    reading: Option<ReadingShape>,
+    elements: Option<ElementsShape>,
     faults: Faults,
     all: Vec<Box<dyn Oracle>>,
 }
@@ -107,16 +109,14 @@ impl Oracles {
         all.push(Box::new(reading::Reading::new(reading)));
         all.push(Box::new(elements::Elements::new(elements)));
         all.push(Box::new(coordinated::Coordinated::new(elements)));
-        Self { shadow: Shadow::default(), coordination, faults, all }
+        Self { shadow: Shadow::default(), coordination, reading, elements, faults, all }
     }
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
     pub fn begin_anew(&mut self, settings: &Config) {
         let kept = std::mem::take(&mut self.all).into_iter().filter(|of| of.outlives_disk());
         let kept: Vec<_> = kept.collect();
-        // Who has an id of the former disk may be taken for somebody else, and what becomes of records
-        // then is nobody's promise.
-        let shapes = (self.coordination.take(), None, None);
+        let shapes = (self.coordination.take(), self.reading, self.elements);
         *self = Self::with(settings, shapes, self.faults.clone());
         self.all.retain(|of| !of.outlives_disk());
         self.all.extend(kept);

@@ -4,7 +4,7 @@
 //!
 //! What is acknowledged is what the records in the journal say, and no less than what was answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::control::{Record, Recovered};
@@ -17,6 +17,9 @@ use super::journaled::{Change, Journal, Places};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
+
+/// Stands among the places of an iteration for what strangers have got of it.
+const STRAYED: u64 = u64::MAX;
 
 /// One life of a reader.
 #[derive(Default)]
@@ -35,6 +38,8 @@ pub(super) struct Reading {
     promised: BTreeMap<IterationId, Places>,
     lives: BTreeMap<ClientId, Life>,
     asking: BTreeMap<CallId, HoldSplits>,
+    /// Calls for a split, or that say that a task is over, by who is no worker of this disk's.
+    strangers: BTreeSet<CallId>,
 }
 
 impl Reading {
@@ -45,6 +50,7 @@ impl Reading {
             promised: BTreeMap::new(),
             lives: BTreeMap::new(),
             asking: BTreeMap::new(),
+            strangers: BTreeSet::new(),
         }
     }
 
@@ -135,6 +141,30 @@ impl Reading {
         Change::Saved(name.clone(), places.unwrap_or_default())
     }
 
+    /// A stranger got a split, or ended a task, since by the number it meant another one: no reader gets
+    /// what it has taken, nor is owed it, nor where a position goes on that is saved from now on.
+    fn stray(
+        &mut self,
+        lsn: Lsn,
+        record: &dispatcher::Record,
+        during: Option<CallId>,
+        shadow: &Shadow,
+    ) {
+        use dispatcher::Record as R;
+        let iteration = match record {
+            R::ProduceSplit { iteration, .. }
+            | R::RepeatSplit { iteration, .. }
+            | R::HandOutWaiting { iteration, .. } => Some(*iteration),
+            R::FinishTask { id } => shadow.state().tasks().get(id).map(|task| task.iteration),
+            _ => None,
+        };
+        let is_strangers = during.is_some_and(|call| self.strangers.contains(&call));
+        if let Some(iteration) = iteration.filter(|_| is_strangers) {
+            let strayed = SplitProgress { place: STRAYED, records: 0, finished: false };
+            self.journal.change(lsn, Change::Read(iteration, strayed));
+        }
+    }
+
     /// A reader says how far it has come: no further than it was handed records.
     fn taken(&mut self, call: CallId, request: &HoldSplits) -> Verdict {
         self.asking.insert(call, request.clone());
@@ -190,10 +220,11 @@ impl Reading {
 
     /// Somebody was told that all of an iteration was read.
     fn all_read(&self, id: IterationId) -> Verdict {
-        if self.journal.now().known_finished.contains_key(&id) {
+        let places = self.journal.now().acknowledged.get(&id);
+        let has_strayed = places.is_some_and(|places| places.contains_key(&STRAYED));
+        if has_strayed || self.journal.now().known_finished.contains_key(&id) {
             return Ok(());
         }
-        let places = self.journal.now().acknowledged.get(&id);
         let is_read = |place: &u64| {
             let read = places.and_then(|places| places.get(place));
             read.is_some_and(|(records, over)| *over && *records == self.records_of(*place))
@@ -272,11 +303,31 @@ impl Oracle for Reading {
             return Ok(());
         }
         match seen {
+            Seen::Taken { by, request: Request::HoldSplits(request), .. } if !by.honest => {
+                // If another has its number on this disk, it has spoken for that one.
+                if shadow.state().clients().contains_key(&request.client) {
+                    self.shape = None;
+                }
+                Ok(())
+            }
             Seen::Taken { call, request: Request::HoldSplits(request), .. } => {
                 self.taken(*call, request)
             }
-            Seen::Recorded { lsn, record: Record::Dispatcher(record), .. } => {
+            Seen::Taken {
+                call,
+                by,
+                request: Request::GetSplit { .. } | Request::WorkerUpdate { .. },
+                ..
+            } if !by.honest => {
+                self.strangers.insert(*call);
+                Ok(())
+            }
+            Seen::Recorded { lsn, record: Record::Dispatcher(record), during } => {
+                self.stray(*lsn, record, *during, shadow);
                 self.record(*lsn, record, shadow)
+            }
+            Seen::Answered { call, .. } | Seen::GivenUp { call } if self.strangers.remove(call) => {
+                Ok(())
             }
             Seen::Answered { call, answer, .. } => match (self.asking.remove(call), answer) {
                 (Some(asked), Ok(Reply::SplitsHeld(held))) => self.answered(&asked, held),
