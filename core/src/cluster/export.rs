@@ -78,8 +78,9 @@ fn env(found: &Finding) -> Variables {
 
 fn needed<T>(found: &Finding, what: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| {
+        let why = found.notes.first().map(|note| format!(" ({note})")).unwrap_or_default();
         let text = format!(
-            "the source {} does not tell it, and this form of export needs it",
+            "the source {} does not tell it, and this form of export needs it{why}",
             found.source
         );
         Error::new(Fault::NotPresent, what, text)

@@ -105,3 +105,17 @@ fn what_the_source_does_not_tell_is_not_made_up() {
     let tf = found(&[("TF_CONFIG", TF_CONFIG)]);
     assert_eq!(Export::Jax.write(&tf).unwrap_err().about, "size");
 }
+
+/// It was exported as process 5 of 2.
+#[test]
+fn a_task_that_the_spec_lacks_has_no_rank() {
+    let text = r#"{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 5}}"#;
+    let tf = found(&[("TF_CONFIG", text)]);
+    assert_eq!((tf.process.rank, tf.process.size), (None, Some(2)));
+    for form in [Export::Jax, Export::Torchrun] {
+        let refused = form.write(&tf).unwrap_err();
+        assert_eq!(refused.about, "rank");
+        assert!(refused.text.contains("the job has no task 5: it has 2"), "{refused}");
+    }
+    assert!(!Export::Env.write(&tf).unwrap().contains("RONDO_RANK"));
+}

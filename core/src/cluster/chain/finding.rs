@@ -96,8 +96,9 @@ impl Finding {
             && self.task_type.as_deref() == Some(job)
         {
             let size = u32::try_from(spec.tasks_count()).ok().filter(|_| spec.is_dense(job));
+            let rank = self.task_id.filter(|index| size.is_some_and(|size| *index < size));
             self.process.size = self.process.size.or(size);
-            self.process.rank = self.process.rank.or(self.task_id.filter(|_| size.is_some()));
+            self.process.rank = self.process.rank.or(rank);
         }
     }
 
