@@ -10,6 +10,8 @@
 )]
 
 use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use prost::Message;
 use rondo::transport::{Client, Transport};
@@ -93,7 +95,7 @@ fn slots_are_workers_of_their_own() {
         if named().len() == 3 {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        sleep(Duration::from_millis(10));
     }
     let named = named();
     assert_eq!(named.len(), 3, "{named:?}");
@@ -192,6 +194,26 @@ fn a_refused_worker_says_why() {
     let ended = server::run(&["worker", &dispatcher]);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("not configured"), "{}", ended.log);
+}
+
+#[test]
+fn a_worker_whose_dispatcher_goes_says_so_and_when_it_is_back() {
+    let mut server = Server::start(&Options::store("segment"));
+    let address = server.address();
+    let worker = Worker::start(&address, &[]);
+    let says = |what: &str| {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !worker.log().contains(what) {
+            assert!(Instant::now() < until, "no {what:?} in {}", worker.log());
+            sleep(Duration::from_millis(20));
+        }
+    };
+    server.kill();
+    says("the dispatcher is away");
+    let names_it = format!("dispatcher=\"{address}\"");
+    assert!(worker.log().contains(&names_it), "{}", worker.log());
+    server.start_again();
+    says("the dispatcher is there");
 }
 
 #[test]

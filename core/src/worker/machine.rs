@@ -38,6 +38,8 @@ pub struct Worker {
     /// Registering is tried again.
     pub(super) starting: Option<Retry>,
     pub(super) rhythm: Rhythm,
+    /// The dispatcher has not answered since.
+    pub(super) away_since: Option<Time>,
     /// Calls to the dispatcher under way, with what for.
     pub(super) rpcs: BTreeMap<RpcId, Purpose>,
     pub(super) last_rpc: u64,
@@ -81,6 +83,7 @@ impl Worker {
             stage: Stage::New,
             starting: None,
             rhythm: Rhythm::new(),
+            away_since: None,
             rpcs: BTreeMap::new(),
             last_rpc: 0,
             tasks: BTreeMap::new(),

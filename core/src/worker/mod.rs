@@ -35,6 +35,6 @@ pub use config::Config;
 pub(crate) use invariants::WORKER_INVARIANTS;
 pub use machine::{Wake, Worker};
 pub use types::{
-    Answer, Ask, Effect, ElementAsk, From, Input, Part, Reply, Request, RpcId, RunId, ShardBy,
-    TaskDef, Then,
+    Answer, Ask, Effect, ElementAsk, Event, From, Input, Part, Reply, Request, RpcId, RunId,
+    ShardBy, TaskDef, Then,
 };

@@ -6,7 +6,7 @@ use super::calls::Purpose;
 use super::machine::{Stage, Worker};
 use super::refusal;
 use super::retry::Retry;
-use super::types::{Effect, Request, TaskDef};
+use super::types::{Effect, Event, Request, TaskDef};
 use crate::ids::TaskId;
 use crate::status::Status;
 use crate::time::{Duration, Time};
@@ -50,6 +50,7 @@ impl Worker {
         let wanted = self.config.protocol_version;
         match version {
             Ok(version) if version == wanted => {
+                self.reached(now, out);
                 (self.stage, self.starting) = (Stage::FirstHeartbeat, None);
                 self.beat(out);
             }
@@ -58,9 +59,25 @@ impl Worker {
         }
     }
 
+    /// Tells that the dispatcher is away, once for as long as it is.
+    fn lost(&mut self, now: Time, status: Status, out: &mut Vec<Effect>) {
+        if self.away_since.is_none() {
+            self.away_since = Some(now);
+            out.push(Effect::Observe(Event::DispatcherLost { status }));
+        }
+    }
+
+    fn reached(&mut self, now: Time, out: &mut Vec<Effect>) {
+        if let Some(since) = self.away_since.take() {
+            let away = now.since(since);
+            out.push(Effect::Observe(Event::DispatcherReached { away }));
+        }
+    }
+
     fn start_again(&mut self, now: Time, status: Status, entropy: u64, out: &mut Vec<Effect>) {
         if refusal::is_soft(&status) {
             self.starting.get_or_insert_with(|| Retry::until(Time::NEVER)).again(now, entropy);
+            self.lost(now, status, out);
         } else {
             self.fail(status, out);
         }
@@ -103,6 +120,7 @@ impl Worker {
         }
         match tasks {
             Ok((new, deleted)) => {
+                self.reached(now, out);
                 self.rhythm.due = Some(now.after(self.config.heartbeat_interval));
                 if is_first {
                     (self.stage, self.starting) = (Stage::Registered, None);
@@ -114,9 +132,10 @@ impl Worker {
                 }
             }
             Err(status) if is_first => self.start_again(now, status, entropy, out),
-            Err(_) => {
+            Err(status) => {
                 let pause = self.config.heartbeat_interval.min(PAUSE_MAX);
                 self.rhythm.due = Some(now.after(pause));
+                self.lost(now, status, out);
             }
         }
     }

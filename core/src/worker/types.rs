@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::ids::{CallId, DatasetId, IterationId, TaskId};
 use crate::status::Status;
+use crate::time::Duration;
 
 /// A call to the dispatcher, counted from 1 in each worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -289,6 +290,8 @@ pub enum Effect {
     },
     /// Tell whoever started the worker that the dispatcher knows it.
     Registered,
+    /// Something worth a log line.
+    Observe(Event),
     /// The worker cannot start, and does nothing any more.
     Failed {
         /// Why.
@@ -298,5 +301,20 @@ pub enum Effect {
     Drained {
         /// Elements of splits it had taken that nobody fetched, as far as they were made.
         left_behind: u64,
+    },
+}
+
+/// Something worth a log line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The worker does not get through to the dispatcher any more, or not yet. It goes on trying.
+    DispatcherLost {
+        /// How the dispatcher, or the way to it, failed.
+        status: Status,
+    },
+    /// The dispatcher answers.
+    DispatcherReached {
+        /// How long it did not.
+        away: Duration,
     },
 }

@@ -2,7 +2,8 @@
 
 use rondo_core::ids::TaskId;
 use rondo_core::status::{Code, Status};
-use rondo_core::worker::{Answer, Ask, Effect, Input, Part, Reply, Request};
+use rondo_core::time::Duration;
+use rondo_core::worker::{Answer, Ask, Effect, Event, Input, Part, Reply, Request};
 
 use crate::world::{VERSION, World, ask, soft, task};
 
@@ -30,6 +31,27 @@ fn a_worker_registers_however_often_the_dispatcher_is_away() {
     assert_eq!(world.told, []);
     world.dispatch();
     assert_eq!(world.told, [Effect::Registered]);
+    let lost = |status| Event::DispatcherLost { status };
+    let reached = |away_ms| Event::DispatcherReached { away: Duration::from_millis(away_ms) };
+    let later = Status::new(Code::Aborted, "later");
+    assert_eq!(world.observed, [lost(soft()), reached(40_000), lost(later), reached(40_000)]);
+}
+
+/// A worker whose dispatcher was away said nothing of it, however long that was.
+#[test]
+fn a_dispatcher_that_goes_is_told_of_once_and_once_when_it_is_back() {
+    let mut world = World::registered();
+    for _ in 0..3 {
+        world.sleep(5_000);
+        world.refuse(&soft());
+    }
+    assert_eq!(world.observed, [Event::DispatcherLost { status: soft() }]);
+    world.sleep(5_000);
+    world.dispatch();
+    world.sleep(5_000);
+    world.dispatch();
+    let away = Duration::from_millis(15_000);
+    assert_eq!(world.observed[1..], [Event::DispatcherReached { away }]);
 }
 
 #[test]

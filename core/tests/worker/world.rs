@@ -8,8 +8,8 @@ use rondo_core::invariant::check_worker;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 use rondo_core::worker::{
-    Answer, Ask, Config, Effect, ElementAsk, From, Input, Part, Reply, Request, RpcId, RunId,
-    TaskDef, Then, Worker,
+    Answer, Ask, Config, Effect, ElementAsk, Event, From, Input, Part, Reply, Request, RpcId,
+    RunId, TaskDef, Then, Worker,
 };
 
 pub(crate) const ADDRESS: &str = "worker:1";
@@ -28,6 +28,7 @@ pub(crate) struct World {
     pub(crate) wanted: Vec<(RunId, From, u64)>,
     pub(crate) closed: Vec<RunId>,
     pub(crate) told: Vec<Effect>,
+    pub(crate) observed: Vec<Event>,
     /// What the dispatcher hands out.
     pub(crate) splits: VecDeque<i64>,
     pub(crate) compressed: bool,
@@ -89,6 +90,7 @@ impl World {
             wanted: Vec::new(),
             closed: Vec::new(),
             told: Vec::new(),
+            observed: Vec::new(),
             splits: VecDeque::new(),
             compressed: false,
             completed: Vec::new(),
@@ -146,6 +148,7 @@ impl World {
                     self.opening.retain(|(opening, ..)| *opening != run);
                     self.closed.push(run);
                 }
+                Effect::Observe(event) => self.observed.push(event),
                 other => self.told.push(other),
             }
         }

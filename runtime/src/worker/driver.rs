@@ -10,7 +10,8 @@ use bytes::Bytes;
 use rondo_core::ids::CallId;
 use rondo_core::status::{Code, Status};
 use rondo_core::worker::{
-    Answer, Ask, Config, Effect, From, Input, Part, Reply, Request, RpcId, RunId, Then, Worker,
+    Answer, Ask, Config, Effect, Event, From, Input, Part, Reply, Request, RpcId, RunId, Then,
+    Worker,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -218,8 +219,22 @@ impl Driver {
             Effect::Produce { run, from, room_bytes } => self.produce(run, from, room_bytes),
             Effect::Close { run } => drop(self.runs.remove(&run)),
             Effect::Registered => self.say(Told::Registered),
+            Effect::Observe(event) => self.log(event),
             Effect::Failed { status } => self.say(Told::Failed(status)),
             Effect::Drained { left_behind } => self.say(Told::Drained(left_behind)),
+        }
+    }
+
+    fn log(&self, event: Event) {
+        let (worker, dispatcher) = (&*self.worker.config().address, &*self.upstream.address);
+        match event {
+            Event::DispatcherLost { status } => {
+                tracing::warn!(worker, dispatcher, %status, "the dispatcher is away; it is tried again");
+            }
+            Event::DispatcherReached { away } => {
+                let away_ms = away.as_millis();
+                tracing::info!(worker, dispatcher, away_ms, "the dispatcher is there");
+            }
         }
     }
 

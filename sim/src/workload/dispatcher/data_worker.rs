@@ -240,6 +240,7 @@ impl DataWorker {
             }
             Effect::Close { run } => drop(self.runs.remove(&run)),
             Effect::Registered => self.got_on_at = now,
+            Effect::Observe(_) => {}
             Effect::Failed { .. } => {
                 // Whoever started it starts it again.
                 self.end(with);
