@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 
 use super::batch::{Batch, Totals};
+use super::coverage::print_reached;
 use super::report::{configuration_hash, failure_line, rates};
 use super::{Done, again};
 use crate::rng::Source;
@@ -39,6 +40,9 @@ pub(super) struct SwarmArguments {
     /// Run each seed again in a fresh process, the last one first, and compare the traces.
     #[arg(long)]
     twice: bool,
+    /// Print too how often each fault and each state was reached, and fail where one never was.
+    #[arg(long, conflicts_with = "only")]
+    coverage: bool,
     /// Run the last seed first.
     #[arg(long)]
     backwards: bool,
@@ -86,6 +90,7 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
         print!("{}", again::print(&totals.traces));
     }
     let well = totals.failures.is_empty() && (totals.seeds > 0 || arguments.only.is_some());
+    let well = well && (!arguments.coverage || print_reached(tier, &totals));
     Ok(well && (!arguments.twice || again::is_same((tier, arguments.only), from, &totals.traces)?))
 }
 
