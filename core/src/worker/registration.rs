@@ -126,7 +126,7 @@ impl Worker {
                     (self.stage, self.starting) = (Stage::Registered, None);
                     out.push(Effect::Registered);
                 }
-                self.take_orders(new, deleted, out);
+                self.take_orders(now, new, deleted, out);
                 if core::mem::take(&mut self.rhythm.again) {
                     self.beat(out);
                 }

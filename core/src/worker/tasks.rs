@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 
 use super::machine::Worker;
 use super::refusal;
-use super::task::Task;
+use super::task::{Over, Task};
 use super::types::{Effect, TaskDef};
 use crate::ids::TaskId;
 use crate::limits::{TASKS_REMEMBERED_MAX, WORKER_TASKS_MAX};
 use crate::status::Status;
+use crate::time::Time;
 
 impl Worker {
     /// Adds a task unless it is there. Nothing is done for it before somebody asks.
@@ -33,11 +34,13 @@ impl Worker {
     /// Does what the answer to a heartbeat says.
     pub(super) fn take_orders(
         &mut self,
+        now: Time,
         new: Vec<TaskDef>,
         deleted: Vec<TaskId>,
         out: &mut Vec<Effect>,
     ) {
         for id in deleted {
+            self.end_if_over(now, id, out);
             self.drop_task(id, out);
             if self.deleted.len() >= TASKS_REMEMBERED_MAX {
                 self.deleted.pop_first();
@@ -47,6 +50,14 @@ impl Worker {
         for def in new {
             // One that finds no place comes again with the next heartbeat.
             let _ = self.add_task(def, out);
+        }
+    }
+
+    /// The dispatcher was told that a task is over, and now deletes it: it knows, though its answer
+    /// to that is not here yet. Whoever waits gets the end and not a refusal.
+    fn end_if_over(&mut self, now: Time, id: TaskId, out: &mut Vec<Effect>) {
+        if self.tasks.get(&id).is_some_and(|task| task.over == Over::Telling) {
+            self.with_task(now, id, out, |task| task.over = Over::Told);
         }
     }
 

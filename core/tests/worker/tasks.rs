@@ -53,6 +53,25 @@ fn a_deleted_task_is_over_for_ever() {
     assert_eq!(held, Some(Ok(Answer::Tasks(vec![(TaskId::new(6), IterationId::new(7))]))));
 }
 
+/// The dispatcher's word that a task is no more may overtake its word that it knows of the end.
+#[test]
+fn whoever_waits_for_the_end_gets_it_also_from_a_deletion() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    let call = world.get(ask(5));
+    world.dispatch();
+    world.made([0], Then::End);
+    assert_eq!(world.element_of(call), 0);
+    world.left(call);
+    let waiting = world.get(ask(5));
+    let (update, request) = world.sent.remove(0);
+    assert!(matches!(request, Request::Update { .. }), "{request:?}");
+    heartbeat(&mut world, vec![], &[5]);
+    assert_eq!(world.answers.remove(&waiting), Some(Ok(Answer::End)));
+    world.answer(update, Ok(Reply::Done));
+    let call = world.get(ask(5));
+    assert_eq!(world.answers.remove(&call), Some(Ok(Answer::End)));
+}
+
 #[test]
 fn a_dispatcher_that_counts_anew_gets_new_tasks() {
     let mut world = World::with_tasks([task(5, Part::Whole)]);
