@@ -12,11 +12,13 @@ macro_rules! numeric_id {
 
         impl $name {
             /// Wraps the number as it stands on the wire.
+            #[inline]
             pub const fn new(value: $repr) -> Self {
                 Self(value)
             }
 
             /// The number as it stands on the wire.
+            #[inline]
             pub const fn get(self) -> $repr {
                 self.0
             }

@@ -106,17 +106,44 @@ pub fn of_reply(answer: &Result<Reply, Status>) -> u64 {
     hash.value()
 }
 
-/// Takes all that can be said of something.
-pub(crate) fn whole(what: &impl Debug, hash: &mut TraceHash) {
-    struct Text<'a>(&'a mut TraceHash);
-    impl Write for Text<'_> {
-        fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            self.0.add_bytes(text.as_bytes());
-            Ok(())
-        }
+/// Takes the whole `Debug` text of a value.
+pub(crate) fn whole(value: &impl Debug, hash: &mut TraceHash) {
+    let mut words = Words { hash, word: 0, bytes: 0 };
+    // Writing into a hash cannot fail.
+    let _ = write!(words, "{value:?}");
+    words.finish();
+}
+
+/// Packs text into words of eight bytes, since `Debug` writes pieces of a few bytes each.
+struct Words<'a> {
+    hash: &'a mut TraceHash,
+    /// The bytes that do not fill a word yet, the first one lowest.
+    word: u64,
+    /// The bytes written so far.
+    bytes: u64,
+}
+
+impl Words<'_> {
+    /// Takes the last, unfinished word and the length of the text.
+    fn finish(self) {
+        self.hash.add(self.word);
+        self.hash.add(self.bytes);
     }
-    // What is written to cannot fail.
-    let _ = write!(Text(hash), "{what:?}");
+}
+
+impl Write for Words<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            let place = self.bytes % 8;
+            self.word |= u64::from(byte) << (place * 8);
+            self.bytes = self.bytes.wrapping_add(1);
+            if place == 7 {
+                self.hash.add(self.word);
+                self.word = 0;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn info(task: &TaskInfo, hash: &mut TraceHash) {

@@ -36,11 +36,13 @@ impl TraceHash {
     /// Takes bytes.
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         self.add(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.add(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            for (place, byte) in word.iter_mut().zip(chunk) {
-                *place = *byte;
-            }
+            word.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
             self.add(u64::from_le_bytes(word));
         }
     }

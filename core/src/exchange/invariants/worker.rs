@@ -159,21 +159,34 @@ fn bounds<T: Clone>(worker: &Worker<T>) -> Result<(), String> {
     if let Some((what, count, max)) = sizes.into_iter().find(|(_, count, max)| count > max) {
         return Err(format!("{count} {what}, of at most {max}"));
     }
-    let ends = worker.batches.iter().map(|(first, it)| (first.get(), it.trace.handlers));
-    let traces = worker.traces.iter().map(|(first, it)| (first.get(), it.handlers));
-    let (mut ends, mut traces) = (ends.peekable(), traces.peekable());
-    // Both are in order, and there are many traces.
-    let all = core::iter::from_fn(|| match (ends.peek(), traces.peek()) {
-        (Some(end), Some(trace)) if trace < end => traces.next(),
-        (Some(_), _) => ends.next(),
-        (None, _) => traces.next(),
-    });
+    handlers(worker)
+}
+
+/// Requests and kept traces have handlers of their own: no two share one, and none is still to be given out.
+fn handlers<T: Clone>(worker: &Worker<T>) -> Result<(), String> {
+    let given = worker.next.get();
+    let wrong = |first: u64, count: u64| {
+        Err(format!("the {count} handlers from {first} on are not its own"))
+    };
     let mut end = 0;
-    for (first, handlers) in all {
-        if first < end || first.saturating_add(handlers) > worker.next.get() {
-            return Err(format!("the {handlers} handlers from {first} on are not its own"));
+    for (first, trace) in &worker.traces {
+        let first = first.get();
+        if first < end || first.saturating_add(trace.handlers) > given {
+            return wrong(first, trace.handlers);
         }
-        end = first.saturating_add(handlers);
+        end = first.saturating_add(trace.handlers);
+    }
+    end = 0;
+    for (first, batch) in &worker.batches {
+        let count = batch.trace.handlers;
+        let after = first.get().saturating_add(count);
+        let before = worker.traces.range(..first).next_back();
+        let before = before.map_or(0, |(first, it)| first.get().saturating_add(it.handlers));
+        let next = worker.traces.range(first..).next().map_or(given, |(next, _)| next.get());
+        if first.get() < end.max(before) || after > next.min(given) {
+            return wrong(first.get(), count);
+        }
+        end = after;
     }
     Ok(())
 }
