@@ -13,7 +13,7 @@ use super::record::{Opening, Participants, Record};
 use super::refusal::Refusal;
 use super::request::{Caller, Stamp};
 use super::state::{Barrier, Outcome};
-use super::types::{BarrierKey, Fault, TaskName};
+use super::types::{BarrierKey, Fault, Phase, TaskName};
 use crate::ids::{CallId, NamespaceId, TaskIndex};
 use crate::limits::{KEY_BYTES_MAX, OPEN_BARRIERS_MAX};
 use crate::status::Code;
@@ -60,8 +60,12 @@ impl Coordination {
         let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
         let key = BarrierKey::Named(name.clone());
         let coming = Coming { key, counter, timeout, task, stamp: caller.stamp };
+        let place = self.place_of(id, &coming)?;
+        if !matches!(place, Place::Ended(..)) {
+            self.check_present(id, caller, task)?;
+        }
         self.note(id, task, Doing::CameTo(name.clone(), counter), turn.now);
-        match self.place_of(id, &coming)? {
+        match place {
             Place::Ended(counter, outcome) => self.again(id, &coming.key, counter, &outcome),
             Place::OutOfStep(present) => self.out_of_step(turn, id, &coming, present),
             Place::Waiting => match self.misfit(id, caller, &coming, tasks)? {
@@ -72,6 +76,27 @@ impl Coordination {
                 let coming = Coming { counter, ..coming };
                 self.open(turn, asked, coming, tasks)
             }
+        }
+    }
+
+    /// Refuses the arrival of a task that is not present, as its heartbeat would be refused: the task's
+    /// next process must come itself. Such an arrival spoils no instance. A task that is in error for
+    /// good fails the instance instead, for all.
+    fn check_present(
+        &self,
+        id: NamespaceId,
+        caller: &Caller,
+        task: TaskIndex,
+    ) -> Result<(), Refusal> {
+        let called = || self.called(id, task, caller.dialect);
+        let Some(known) = self.namespace(id)?.tasks.get(&task) else {
+            return Err(Refusal::MustRegister { task: called() });
+        };
+        match known.phase {
+            Phase::Registering | Phase::Connected => Ok(()),
+            Phase::Error if !known.recoverable => Ok(()),
+            Phase::Error => Err(Refusal::InError { task: called(), fault: known.fault() }),
+            Phase::Disconnected => Err(Refusal::MustRegister { task: called() }),
         }
     }
 

@@ -66,6 +66,36 @@ impl Coordination {
         }
     }
 
+    /// Refuses a request that a process makes for a task when another process has registered as that
+    /// task since. The caller must say which process it is: dialect X does in every request, and a
+    /// connection knows it where one process registered on it. A request that does not say it counts
+    /// as one of the newest process.
+    fn check_process(
+        &self,
+        id: NamespaceId,
+        caller: &Caller,
+        method: &Method,
+    ) -> Result<(), Refusal> {
+        let (Some(asked), Some(task)) = (caller.incarnation, method.spoken_for(caller)) else {
+            return Ok(());
+        };
+        let namespace = self.namespace(id)?;
+        let Some(known) = namespace.tasks.get(&task).filter(|known| known.incarnation != asked)
+        else {
+            return Ok(());
+        };
+        let former = namespace.head.former.get(&task) == Some(&asked);
+        let task = self.called(id, task, caller.dialect);
+        Err(match former {
+            true => Refusal::FormerIncarnation { task, asked: asked.get() },
+            false => Refusal::OtherIncarnation {
+                task,
+                known: known.incarnation.get(),
+                asked: asked.get(),
+            },
+        })
+    }
+
     pub(super) fn perform(
         &mut self,
         turn: &mut Turn<'_>,
@@ -74,6 +104,7 @@ impl Coordination {
         entropy: u64,
     ) -> Answer {
         let Asked { id, caller, .. } = asked;
+        self.check_process(id, caller, &method)?;
         match method {
             Method::RegisterTask { task, incarnation, recoverable, tasks } => {
                 let registrant = Registrant { incarnation, recoverable, tasks };

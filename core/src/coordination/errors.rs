@@ -113,22 +113,55 @@ impl Coordination {
         why: &str,
     ) -> Result<(), Refusal> {
         let namespace = self.namespace(id)?;
-        let recoverable = namespace.tasks.get(&task).is_some_and(|task| task.recoverable);
+        if namespace.tasks.get(&task).is_some_and(|task| task.recoverable) {
+            return self.withdraw_from_all(turn, id, task);
+        }
         let concerned = namespace.open_barriers().filter(|barrier| {
-            let participants = barrier.participants.as_ref();
-            participants.is_some_and(|participants| match recoverable {
-                true => barrier.arrived.contains_key(&task),
-                false => participants.contains(task),
-            })
+            barrier.participants.as_ref().is_some_and(|participants| participants.contains(task))
         });
         let concerned: Vec<BarrierKey> = concerned.map(|barrier| barrier.key.clone()).collect();
         for barrier in concerned {
-            if recoverable {
-                self.withdraw(turn, id, barrier, task)?;
-            } else {
-                let text = format!("Barrier failed because: {why} ({})", barrier.id());
-                self.fail_barrier(turn, id, &barrier, Fault::new(Code::Internal, text))?;
-            }
+            let text = format!("Barrier failed because: {why} ({})", barrier.id());
+            self.fail_barrier(turn, id, &barrier, Fault::new(Code::Internal, text))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a task's arrivals out of all open barriers: its process is gone, or another one takes its
+    /// place.
+    pub(super) fn withdraw_from_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        task: TaskIndex,
+    ) -> Result<(), Refusal> {
+        self.withdraw_from(turn, id, task, |_| true)
+    }
+
+    /// Takes a task's arrivals out of all open barriers of clients: another process registers in its
+    /// place, and is itself the one that has come to the register barrier.
+    pub(super) fn withdraw_from_clients(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        task: TaskIndex,
+    ) -> Result<(), Refusal> {
+        self.withdraw_from(turn, id, task, |key| matches!(key, BarrierKey::Named(_)))
+    }
+
+    fn withdraw_from(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        task: TaskIndex,
+        which: impl Fn(&BarrierKey) -> bool,
+    ) -> Result<(), Refusal> {
+        let open = self.namespace(id)?.open_barriers();
+        let concerned =
+            open.filter(|barrier| which(&barrier.key) && barrier.arrived.contains_key(&task));
+        let concerned: Vec<BarrierKey> = concerned.map(|barrier| barrier.key.clone()).collect();
+        for barrier in concerned {
+            self.withdraw(turn, id, barrier, task)?;
         }
         Ok(())
     }

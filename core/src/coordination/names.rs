@@ -56,17 +56,28 @@ impl Coordination {
         name: &TaskName,
         asked: &'static str,
     ) -> Result<TaskIndex, Refusal> {
-        let namespace = self.namespace(id)?;
+        let bound = self.namespace(id)?.bound();
+        self.index_within(id, name, asked, bound)
+    }
+
+    /// The number of a task, if the namespace's job has that name and the number is below `bound`.
+    pub(super) fn index_within(
+        &self,
+        id: NamespaceId,
+        name: &TaskName,
+        asked: &'static str,
+        bound: u32,
+    ) -> Result<TaskIndex, Refusal> {
         let job = &self.live(id)?.settings.job;
         let own = name.job.as_ref().is_none_or(|asked| asked == job);
-        if own && namespace.can_have(name.index) {
+        if own && u32::try_from(name.index.get()).is_ok_and(|index| index < bound) {
             return Ok(name.index);
         }
         let task = match &name.job {
             Some(job) => format!("/job:{job}/replica:0/task:{}", name.index),
             None => format!("{}", name.index),
         };
-        let last = namespace.bound().saturating_sub(1);
+        let last = bound.saturating_sub(1);
         let expected = match &name.job {
             Some(_) => format!("/job:{job}/replica:0/task:0-{last}"),
             None => format!("0-{last}"),

@@ -9,10 +9,9 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::request::Caller;
-use super::state::Task;
+use super::state::{Task, bound_of};
 use super::types::{BarrierKey, Fault, Phase, TaskName};
 use crate::ids::{Incarnation, NamespaceId, TaskIndex};
-use crate::limits::COORDINATION_TASKS_MAX;
 use crate::status::Code;
 
 /// What a task says of itself when it registers.
@@ -34,12 +33,16 @@ impl Coordination {
         entropy: u64,
     ) -> Answer {
         let Asked { id, caller, .. } = asked;
-        let task = self.index_of(id, name, "registered")?;
-        if self.begins_anew(id, task, registrant.incarnation)? {
+        let anew = self.begins_anew(id, name.index, registrant.incarnation)?;
+        let task = self.check_registration(id, name, registrant.tasks, anew)?;
+        if anew {
             let settings = self.live(id)?.settings.clone();
             self.begin_life(turn, id, settings, entropy)?;
         }
-        self.check_size(turn, id, task, registrant.tasks)?;
+        if let Some(size) = registrant.tasks.filter(|_| self.size_is_open(id)) {
+            self.learn_size(turn, id, size)?;
+            self.pass_if_complete(turn, id, &BarrierKey::Register)?;
+        }
         let recoverable = registrant.recoverable || self.live(id)?.settings.recoverable;
         let registrant = Registrant { recoverable, ..registrant };
         let answer = match self.namespace(id)?.tasks.get(&task).cloned() {
@@ -72,30 +75,38 @@ impl Coordination {
         Ok(namespace.is_over() && !(same && namespace.has_begun()))
     }
 
-    fn check_size(
-        &mut self,
-        turn: &mut Turn<'_>,
+    /// Checks all that may refuse a registration, in the terms of the life that it begins or joins,
+    /// before it changes anything: the job's name, the task's number, and the size that it says.
+    fn check_registration(
+        &self,
         id: NamespaceId,
-        task: TaskIndex,
+        name: &TaskName,
         asked: Option<u32>,
-    ) -> Result<(), Refusal> {
-        let Some(asked) = asked else {
-            return Ok(());
-        };
+        anew: bool,
+    ) -> Result<TaskIndex, Refusal> {
         let namespace = self.namespace(id)?;
-        let known = namespace.head.size;
-        let last = namespace.tasks.keys().next_back().map_or(task, |last| task.max(*last)).get();
+        let size = if anew { self.live(id)?.settings.tasks } else { namespace.head.size };
+        let task = self.index_within(id, name, "registered", bound_of(size))?;
+        if anew || (asked.is_some() && size.is_none()) {
+            self.check_room()?;
+        }
+        let Some(asked) = asked else {
+            return Ok(task);
+        };
+        let registered = namespace.tasks.keys().next_back().copied().filter(|_| !anew);
+        let last = registered.map_or(task, |last| task.max(last)).get();
         let least = u32::try_from(last.saturating_add(1)).unwrap_or(0).max(1);
-        let most = u32::try_from(COORDINATION_TASKS_MAX).unwrap_or(u32::MAX);
-        match known {
-            Some(known) if known == asked => Ok(()),
+        let most = bound_of(None);
+        match size {
+            Some(known) if known == asked => Ok(task),
             Some(known) => Err(Refusal::OtherSize { asked, known: format!("{known}") }),
-            None if (least..=most).contains(&asked) => {
-                self.learn_size(turn, id, asked)?;
-                self.pass_if_complete(turn, id, &BarrierKey::Register)
-            }
+            None if (least..=most).contains(&asked) => Ok(task),
             None => Err(Refusal::OtherSize { asked, known: format!("{least} to {most}") }),
         }
+    }
+
+    fn size_is_open(&self, id: NamespaceId) -> bool {
+        self.namespace(id).is_ok_and(|namespace| namespace.head.size.is_none())
     }
 
     fn register_connected(
@@ -111,7 +122,6 @@ impl Coordination {
             return Ok(Said::Now(Reply::Registered(incarnation), known.changed));
         }
         if known.recoverable {
-            self.leave_barriers(turn, id, known.index, "task restarted")?;
             return self.connect(turn, id, caller, known.index, registrant);
         }
         Err(self.clash(turn, id, caller, known, registrant.incarnation)?)
@@ -155,7 +165,8 @@ impl Coordination {
         Err(refusal)
     }
 
-    /// A task takes part at once.
+    /// A task takes part at once. Its process has come to no barrier yet, whatever an earlier process of
+    /// the task did.
     fn connect(
         &mut self,
         turn: &mut Turn<'_>,
@@ -166,6 +177,7 @@ impl Coordination {
     ) -> Answer {
         let returns = self.namespace(id)?.tasks.contains_key(&task);
         self.end_leases(turn, id, task)?;
+        self.withdraw_from_all(turn, id, task)?;
         let after = self.commit(
             turn,
             Record::ConnectTask {
@@ -203,6 +215,9 @@ impl Coordination {
                 && known.incarnation == registrant.incarnation
                 && known.recoverable == registrant.recoverable
         });
+        if known.is_some_and(|known| known.incarnation != registrant.incarnation) {
+            self.withdraw_from_clients(turn, id, task)?;
+        }
         if !unchanged {
             self.commit(
                 turn,

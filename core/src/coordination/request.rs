@@ -59,7 +59,8 @@ pub struct Caller {
     pub life: Option<ServiceIncarnation>,
     /// The task, if the connection or a relay tells.
     pub task: Option<TaskIndex>,
-    /// The task's incarnation, as dialect X says it. Never checked.
+    /// The calling process's incarnation, as dialect X says it, or as the connection knows it. Requests
+    /// for keys are taken from any process; requests for a task only from its newest one.
     pub incarnation: Option<Incarnation>,
     /// The address it asks from.
     pub peer: Option<Arc<str>>,
@@ -210,6 +211,24 @@ pub enum Method {
     },
     /// Begins a new life (`rondo namespace reset`).
     ResetNamespace,
+}
+
+impl Method {
+    /// The task for which the calling process acts, in requests that only that task's own process may
+    /// make. A registration and a heartbeat say their incarnation themselves, and somebody else may
+    /// reset a task.
+    pub(super) const fn spoken_for(&self, caller: &Caller) -> Option<TaskIndex> {
+        match self {
+            Self::ShutdownTask { task }
+            | Self::PollForError { task }
+            | Self::ReportErrorToService { task, .. }
+            | Self::GetAliveTasks { requester: task, .. }
+            | Self::WaitForAllTasks { task, .. }
+            | Self::Barrier { source: task, .. } => Some(task.index),
+            Self::CancelBarrier { .. } => caller.task,
+            _ => None,
+        }
+    }
 }
 
 /// When a key is put.

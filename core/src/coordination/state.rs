@@ -159,6 +159,12 @@ pub(super) struct Index {
     pub(super) present: usize,
 }
 
+/// One more than the largest task number in a job of this size, if its size is known.
+pub(super) fn bound_of(size: Option<u32>) -> u32 {
+    let most = u32::try_from(COORDINATION_TASKS_MAX).unwrap_or(u32::MAX);
+    size.unwrap_or(most)
+}
+
 impl State {
     /// Namespaces by id.
     pub const fn namespaces(&self) -> &BTreeMap<NamespaceId, Namespace> {
@@ -224,8 +230,7 @@ impl Namespace {
 
     /// One more than the largest task number there can be.
     pub fn bound(&self) -> u32 {
-        let most = u32::try_from(COORDINATION_TASKS_MAX).unwrap_or(u32::MAX);
-        self.head.size.unwrap_or(most)
+        bound_of(self.head.size)
     }
 
     /// Whether the job can have a task of this number.

@@ -181,6 +181,13 @@ impl Driver {
         self.restart_from(self.durable);
     }
 
+    /// Kills the process and starts it from what is durable, with other settings.
+    #[track_caller]
+    pub(crate) fn restart_with(&mut self, settings: NamespaceConfig) {
+        self.config.coordination.namespaces = vec![settings];
+        self.restart();
+    }
+
     /// Kills the process and starts it from the records up to `upto`.
     #[track_caller]
     pub(crate) fn restart_from(&mut self, upto: Lsn) {

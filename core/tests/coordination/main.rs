@@ -17,6 +17,7 @@ mod histories;
 mod keys;
 mod lives;
 mod observed;
+mod processes;
 mod progress;
 mod registration;
 mod relays;

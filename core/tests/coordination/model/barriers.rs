@@ -8,6 +8,7 @@ use rondo_core::ids::CallId;
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
+use super::tasks::Phase;
 use super::{Heard, Model, Waits};
 
 /// Which barrier.
@@ -52,6 +53,13 @@ impl Model {
         }
         let name = Name::Named(id.into());
         let restarted = counter == 0 && self.may_return(task);
+        let told_before =
+            |at: &Barrier| at.stands != Stands::Open && !restarted && at.instance == counter;
+        if !self.kept.barriers.get(&name).is_some_and(told_before)
+            && let Some(code) = self.absent(task)
+        {
+            return Some(Heard::Refused(code));
+        }
         let instance = match self.kept.barriers.get(&name) {
             None if counter == 0 => 0,
             None => return Some(self.spoil(&name, 0, Code::Internal)),
@@ -78,6 +86,15 @@ impl Model {
             return Some(self.spoil(&name, instance, Code::Internal));
         }
         self.come(call, &name, instance, (Some(members), timeout), task, stamp)
+    }
+
+    /// Why nobody may count on this task's coming, if nobody may.
+    fn absent(&self, task: i32) -> Option<Code> {
+        match self.phase(task) {
+            Some(Phase::Registering | Phase::Here) => None,
+            Some(Phase::Failed(..)) => self.may_return(task).then_some(Code::Aborted),
+            Some(Phase::Left) | None => Some(Code::InvalidArgument),
+        }
     }
 
     /// Who must come if this task says so, or what is wrong with that.
@@ -247,12 +264,17 @@ impl Model {
 
     /// A task that may come back has not come.
     pub(super) fn withdraw(&mut self, task: i32) {
-        for at in self.kept.barriers.values_mut() {
+        self.withdraw_from(task, |_| true);
+    }
+
+    /// A task has not come to these.
+    pub(super) fn withdraw_from(&mut self, task: i32, which: impl Fn(&Name) -> bool) {
+        for (_, at) in self.kept.barriers.iter_mut().filter(|(name, _)| which(name)) {
             at.here.remove(&task);
         }
         self.release(
             &Heard::Refused(Code::Cancelled),
-            |waits| matches!(waits, Waits::At(_, who) if *who == task),
+            |waits| matches!(waits, Waits::At(at, who) if *who == task && which(at)),
         );
     }
 

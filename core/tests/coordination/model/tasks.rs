@@ -119,10 +119,7 @@ impl Model {
                 self.last_heard.insert(task, self.now);
                 Some(Heard::Registered)
             }
-            Some((Phase::Here, true)) => {
-                self.withdraw(task);
-                self.connect(task, incarnation, recoverable)
-            }
+            Some((Phase::Here, true)) => self.connect(task, incarnation, recoverable),
             Some((Phase::Here, false)) => {
                 self.clash(task);
                 REFUSED(Code::Aborted)
@@ -136,6 +133,9 @@ impl Model {
             }
             _ if self.begun() => self.connect(task, incarnation, recoverable),
             _ => {
+                if !same {
+                    self.withdraw_from(task, |name| matches!(name, Name::Named(_)));
+                }
                 let phase = Phase::Registering;
                 let known = Task { incarnation, recoverable, phase, left: None };
                 self.kept.tasks.insert(task, known);
@@ -148,6 +148,7 @@ impl Model {
 
     fn connect(&mut self, task: i32, incarnation: u64, recoverable: bool) -> Option<Heard> {
         self.end_leases(task);
+        self.withdraw(task);
         let phase = Phase::Here;
         let known = Task { incarnation, recoverable, phase, left: None };
         self.kept.tasks.insert(task, known);
