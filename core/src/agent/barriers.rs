@@ -9,7 +9,7 @@ use super::calls::Purpose;
 use super::errors;
 use super::machine::Agent;
 use super::types::{Effect, Reply, Request, State};
-use crate::ids::{CallId, TaskIndex};
+use crate::ids::{CallId, ServiceIncarnation, TaskIndex};
 use crate::status::{Detail, Status};
 use crate::time::Duration;
 
@@ -19,11 +19,21 @@ pub(super) struct Barriers {
     /// The next instance of those used before.
     next: BTreeMap<Arc<str>, i64>,
     waiting: BTreeSet<Arc<str>>,
+    /// The namespace's life in which they are counted, once the task has registered.
+    life: Option<ServiceIncarnation>,
 }
 
 impl Barriers {
     pub(super) const fn new() -> Self {
-        Self { next: BTreeMap::new(), waiting: BTreeSet::new() }
+        Self { next: BTreeMap::new(), waiting: BTreeSet::new(), life: None }
+    }
+
+    /// The task takes part in a life of the namespace. Another life counts from 0.
+    pub(super) fn begin(&mut self, life: ServiceIncarnation) {
+        if self.life.is_some_and(|before| before != life) {
+            self.next.clear();
+        }
+        self.life = Some(life);
     }
 
     /// The instance that is going on, or comes next.
@@ -53,7 +63,16 @@ impl Barriers {
         self.waiting.remove(id);
     }
 
-    /// The task takes no part any more.
+    /// The task takes no part any more. The server counts on in the same life, and so does the task
+    /// when it returns; a task that may restart counts from 0 then, which the server understands.
+    pub(super) fn leave(&mut self, recoverable: bool) {
+        self.waiting.clear();
+        if recoverable {
+            self.next.clear();
+        }
+    }
+
+    /// The agent becomes another task, or another run of it.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

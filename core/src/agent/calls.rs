@@ -8,7 +8,7 @@ use super::errors;
 use super::machine::Agent;
 use super::types::{Effect, Reply, Request, State};
 use crate::ids::CallId;
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::time::Time;
 
 /// What a call to the server is for.
@@ -76,8 +76,14 @@ impl Agent {
                 out.push(Effect::Done { call, result });
             }
             Purpose::Reset(call) => {
+                // The service refuses so when the task is not connected and in no error: nothing
+                // is left to reset there, and the error is this agent's alone.
+                let result = result.or_else(|status| match status.code {
+                    Code::FailedPrecondition => Ok(Reply::Done),
+                    _ => Err(status),
+                });
                 if result.is_ok() {
-                    self.forget_error();
+                    self.forget_error(out);
                 }
                 out.push(Effect::Done { call, result });
             }

@@ -74,6 +74,7 @@ impl Agent {
         let status = match result {
             Ok(Reply::Life(life)) => {
                 self.life = Some(life);
+                self.barriers.begin(life);
                 self.state = State::Running;
                 out.push(Effect::Done { call: connecting.call, result: Ok(Reply::Life(life)) });
                 return self.begin_living(now, out);
@@ -89,6 +90,16 @@ impl Agent {
         }
         out.push(Effect::Done { call: connecting.call, result: Err(status.clone()) });
         self.set_error(status, out);
+    }
+}
+
+impl Agent {
+    /// Ends a registration under way: its late answer counts for nothing.
+    pub(super) fn stop_connecting(&mut self, status: &Status, out: &mut Vec<Effect>) {
+        if let Some(connecting) = self.connecting.take() {
+            self.withdraw(|purpose| *purpose == Purpose::Register, out);
+            out.push(Effect::Done { call: connecting.call, result: Err(status.clone()) });
+        }
     }
 }
 

@@ -91,6 +91,7 @@ impl Agent {
         }
         self.state = State::Error;
         self.error = Some(status.clone());
+        self.stop_connecting(&status, out);
         self.stop_living(out);
         out.push(Effect::Failed { status });
     }
@@ -123,16 +124,36 @@ impl Agent {
         Ok(())
     }
 
-    pub(super) fn forget_error(&mut self) {
+    /// The server has disconnected the task, so that nothing waits for it there.
+    pub(super) fn forget_error(&mut self, out: &mut Vec<Effect>) {
         if self.state == State::Error {
             (self.state, self.error, self.life) = (State::Disconnected, None, None);
-            self.barriers.forget();
+            self.stop_waiting(|it| matches!(it, Purpose::Barrier(..) | Purpose::Shutdown(_)), out);
+            self.leave_barriers();
         }
+    }
+
+    /// Takes calls back, and tells the application that the task has left.
+    fn stop_waiting(&mut self, which: impl Fn(&Purpose) -> bool, out: &mut Vec<Effect>) {
+        for purpose in self.withdraw(which, out) {
+            if let Some(call) = purpose.call() {
+                out.push(Effect::Done { call, result: Err(errors::left()) });
+            }
+        }
+    }
+
+    fn leave_barriers(&mut self) {
+        let recoverable = self.config.as_ref().is_some_and(|config| config.recoverable);
+        self.barriers.leave(recoverable);
     }
 
     pub(super) fn shut_down(&mut self, call: CallId, out: &mut Vec<Effect>) -> Result<(), Status> {
         let timeout = self.config.as_ref().map_or(Duration::ZERO, |it| it.shutdown_timeout);
+        let leaves = |purpose: &Purpose| matches!(purpose, Purpose::Shutdown(_));
         match self.state {
+            State::Running if self.rpcs.values().any(leaves) => {
+                Err(errors::already("Shutdown is under way"))
+            }
             State::Running => {
                 let deadline = Duration::from_nanos(
                     timeout.as_nanos().saturating_add(SHUTDOWN_GRACE.as_nanos()),
@@ -159,12 +180,8 @@ impl Agent {
         let waits = |purpose: &Purpose| {
             matches!(purpose, Purpose::Wait(_) | Purpose::Barrier(..) | Purpose::Watch(_))
         };
-        for purpose in self.withdraw(waits, out) {
-            if let Some(call) = purpose.call() {
-                out.push(Effect::Done { call, result: Err(errors::left()) });
-            }
-        }
-        self.barriers.forget();
+        self.stop_waiting(waits, out);
+        self.leave_barriers();
         for (key, watch) in core::mem::take(&mut self.watches) {
             let status = errors::left();
             out.push(match watch.starting {

@@ -84,6 +84,11 @@ impl Agent {
         !matches!(self.state, State::Uninitialized)
     }
 
+    /// Whether it registers now.
+    pub const fn is_connecting(&self) -> bool {
+        self.connecting.is_some()
+    }
+
     /// Why it is in error, if it is.
     pub const fn error(&self) -> Option<&Status> {
         self.error.as_ref()
@@ -132,11 +137,17 @@ impl Agent {
     }
 
     fn initialize(&mut self, config: Config) {
-        // Who it is does not change while it takes part.
-        if matches!(self.state, State::Uninitialized | State::Disconnected) {
-            self.config = Some(config);
-            self.state = State::Disconnected;
+        // Who it is does not change while it takes part, or is about to.
+        let apart = matches!(self.state, State::Uninitialized | State::Disconnected);
+        if !apart || self.connecting.is_some() {
+            return;
         }
+        let name = |it: &Config| (it.job.clone(), it.task, it.incarnation);
+        if self.config.as_ref().map(name) != Some(name(&config)) {
+            self.barriers.forget();
+        }
+        self.config = Some(config);
+        self.state = State::Disconnected;
     }
 
     fn ask(

@@ -53,6 +53,24 @@ fn a_heartbeat_that_is_lost_on_its_way_goes_out_again() {
 }
 
 #[test]
+fn heartbeats_that_are_lost_on_their_way_again_and_again_are_fatal_after_a_second() {
+    let (mut story, _) = Story::running();
+    let mut effects = story.sleep();
+    let (first, mut sent_again) = (story.now, 0);
+    while story.agent.state() == State::Running {
+        for (rpc, _, _) in sent(&effects) {
+            story.answer(rpc, Err(broken()));
+            sent_again += 1;
+        }
+        assert!(sent_again < 100, "the grace of the first failure never ends");
+        effects = story.sleep();
+    }
+    assert_eq!(story.now.since(first), Duration::from_secs(1));
+    assert!(effects.contains(&Effect::Failed { status: broken() }), "{effects:?}");
+    assert_eq!(sent_again, 10, "one each 100 ms");
+}
+
+#[test]
 fn a_heartbeat_that_fails_while_everybody_leaves_is_not() {
     let (mut story, _) = Story::running();
     let effects = story.sleep();

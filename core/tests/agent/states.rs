@@ -82,12 +82,15 @@ fn a_registration_ends_when_its_time_is_over() {
     let mut story = Story::initialized();
     let (_, mut effects) = story.ask(Ask::Connect);
     let began = story.now;
+    let mut tries = 0;
     let last = loop {
         let rpc = sent(&effects)[0].0;
         let told = story.answer(rpc, Err(broken()));
         if !told.is_empty() {
             break told;
         }
+        tries += 1;
+        assert!(tries < 1_000, "it tries to register without end");
         effects = story.sleep();
     };
     assert_eq!(code_of(&last), Some(Code::Unavailable));
@@ -172,5 +175,98 @@ fn it_stays_who_it_is_while_it_takes_part() {
     let (mut story, _) = Story::running();
     let other = rondo_core::agent::Config::of("other", TaskIndex::new(2), Incarnation::new(3));
     assert_eq!(story.step(Input::Initialize { config: other }), []);
+    assert_eq!(story.agent.state(), State::Running);
+}
+
+/// Connects anew and returns what was sent to poll for errors.
+fn connect(story: &mut Story) {
+    let (_, effects) = story.ask(Ask::Connect);
+    story.answer(sent(&effects)[0].0, Ok(Reply::Life(LIFE)));
+    assert_eq!(story.agent.state(), State::Running);
+}
+
+#[test]
+fn an_error_while_it_connects_outlives_the_late_answer() {
+    let mut story = Story::initialized();
+    let (connect, effects) = story.ask(Ask::Connect);
+    let register = sent(&effects)[0].0;
+    let status = Status::new(Code::DataLoss, "a disk");
+    let (set, effects) = story.ask(Ask::SetError { status: status.clone() });
+    let expected = [
+        Effect::Withdraw { rpc: register },
+        done(connect, Err(status.clone())),
+        Effect::Failed { status: status.clone() },
+        done(set, Ok(Reply::Done)),
+    ];
+    assert_eq!(effects, expected);
+    assert_eq!(story.answer(register, Ok(Reply::Life(LIFE))), []);
+    assert_eq!((story.agent.state(), story.agent.error()), (State::Error, Some(&status)));
+    assert_eq!((story.agent.life(), story.agent.deadline()), (None, None));
+}
+
+#[test]
+fn an_error_while_a_registration_pauses_ends_it_too() {
+    let mut story = Story::initialized();
+    let (_, effects) = story.ask(Ask::Connect);
+    story.answer(sent(&effects)[0].0, Err(broken()));
+    story.ask(Ask::SetError { status: broken() });
+    assert_eq!(story.agent.deadline(), None);
+    assert!(sent(&story.wait(Duration::from_secs(60))).is_empty());
+}
+
+#[test]
+fn an_error_of_which_the_service_knows_nothing_can_be_reset() {
+    let mut story = Story::initialized();
+    story.ask(Ask::SetError { status: broken() });
+    let (reset, effects) = story.ask(Ask::Reset);
+    let refusal = refused(Code::FailedPrecondition);
+    let effects = story.answer(sent(&effects)[0].0, Err(refusal));
+    assert_eq!(effects, [done(reset, Ok(Reply::Done))]);
+    assert_eq!((story.agent.state(), story.agent.error()), (State::Disconnected, None));
+    connect(&mut story);
+}
+
+#[test]
+fn a_reset_that_fails_leaves_the_error() {
+    let (mut story, _) = Story::running();
+    story.ask(Ask::SetError { status: broken() });
+    let (reset, effects) = story.ask(Ask::Reset);
+    let effects = story.answer(sent(&effects)[0].0, Err(broken()));
+    assert_eq!(effects, [done(reset, Err(broken()))]);
+    assert_eq!(story.agent.state(), State::Error);
+}
+
+#[test]
+fn it_stays_who_it_is_while_it_connects() {
+    let mut story = Story::initialized();
+    let (_, effects) = story.ask(Ask::Connect);
+    let other = rondo_core::agent::Config {
+        register_timeout: Duration::ZERO,
+        ..rondo_core::agent::Config::of("other", TaskIndex::new(2), Incarnation::new(3))
+    };
+    story.step(Input::Initialize { config: other });
+    story.answer(sent(&effects)[0].0, Err(broken()));
+    assert!(story.agent.is_connecting());
+    let effects = story.sleep();
+    assert_eq!(sent(&effects)[0].1, Request::Register, "the time is that of the first config");
+}
+
+#[test]
+fn it_leaves_once_and_a_late_answer_does_not_end_the_next_stay() {
+    let (mut story, _) = Story::running();
+    let (first, effects) = story.ask(Ask::Shutdown);
+    let rpc = sent(&effects)[0].0;
+    let (_, effects) = story.ask(Ask::Shutdown);
+    assert_eq!(code_of(&effects), Some(Code::FailedPrecondition));
+    assert!(sent(&effects).is_empty());
+    story.ask(Ask::SetError { status: broken() });
+    let (_, effects) = story.ask(Ask::Reset);
+    let effects = story.answer(sent(&effects)[0].0, Ok(Reply::Done));
+    assert!(effects.contains(&Effect::Withdraw { rpc }), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect,
+        Effect::Done { call, result: Err(status) }
+            if *call == first && status.code == Code::Cancelled)));
+    connect(&mut story);
+    assert_eq!(story.answer(rpc, Ok(Reply::Done)), []);
     assert_eq!(story.agent.state(), State::Running);
 }

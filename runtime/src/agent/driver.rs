@@ -139,9 +139,9 @@ impl Driver {
 
     fn initialize(&mut self, config: Config, on_error: OnError) -> Result<(), Status> {
         self.step(Input::Initialize { config: config.clone() });
-        if self.agent.state() != State::Disconnected {
-            let text =
-                "Initialize while the task takes part, or is in error; Shutdown or Reset first";
+        if self.agent.state() != State::Disconnected || self.agent.is_connecting() {
+            let text = "Initialize while the task connects, takes part, or is in error; Shutdown or \
+                        Reset first";
             return Err(Status::new(Code::FailedPrecondition, text));
         }
         (self.config, self.on_error) = (Some(config), Some(on_error));
