@@ -109,10 +109,7 @@ impl Node {
             Input::Request { call, request, entropy } => {
                 self.request(now, call, request, entropy, out);
             }
-            Input::Cancel { call } => {
-                self.dispatcher.cancel(call);
-                self.coordination.cancel(call);
-            }
+            Input::Cancel { call } => self.cancel(now, call, out),
             Input::Tick => self.tick(now, out),
             Input::Synced { upto } => self.synced(upto, out),
             Input::AppendRefused { from, reason } => {
@@ -194,6 +191,26 @@ impl Node {
                 service.request(turn, call, request, entropy);
             }),
         }
+    }
+
+    /// Forgets a call whose caller is gone. A split that waits to leave for it is handed out again.
+    fn cancel(&mut self, now: Time, call: CallId, out: &mut Effects) {
+        self.dispatcher.cancel(call);
+        self.coordination.cancel(call);
+        if self.withdraw_split(call) {
+            self.turn(now, out, |dispatcher, turn| dispatcher.split_stays(turn, call));
+        }
+    }
+
+    /// Drops the answer with a split that waits to leave for a call, if there is one.
+    fn withdraw_split(&mut self, call: CallId) -> bool {
+        let Some(after) = self.dispatcher.split_waits_for(call) else {
+            return false;
+        };
+        let mut held = self.held.range((after, 0)..=(after, u64::MAX));
+        let of_call = |held: &Held| matches!(held, Held::Reply(of, _) if *of == call);
+        let key = held.find(|(_, held)| of_call(held)).map(|(key, _)| *key);
+        key.is_some_and(|key| self.held.remove(&key).is_some())
     }
 
     fn tick(&mut self, now: Time, out: &mut Effects) {
@@ -301,9 +318,14 @@ impl Node {
         }
     }
 
-    fn release(&self, held: Held, out: &mut Effects) {
+    fn release(&mut self, held: Held, out: &mut Effects) {
         match held {
-            Held::Reply(call, result) => out.push(Effect::Reply { call, result }),
+            Held::Reply(call, result) => {
+                if hands_out(&result) {
+                    self.dispatcher.split_leaves(call);
+                }
+                out.push(Effect::Reply { call, result });
+            }
             Held::Push(task) => out.push(Effect::Push { task }),
             // Something named it again meanwhile: then it stays, or waits for the next one's end.
             Held::Forget(digest) if self.names_blob(digest) => {}

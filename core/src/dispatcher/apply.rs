@@ -9,6 +9,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::by_split::BySplit;
+use super::delivery::HandedOut;
 use super::handed_out::{IterationSplits, TaskSplits};
 use super::record::Record;
 use super::state::{Client, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker};
@@ -40,6 +41,12 @@ impl State {
             Record::ReleaseClient { id, at } => self.release_client(lsn, *id, *at),
             Record::ProduceSplit { .. } | Record::RepeatSplit { .. } => {
                 self.apply_split(lsn, record)
+            }
+            Record::TakeBackSplit { iteration, source, repetition, place, task } => {
+                let (iteration, source, repetition) = (*iteration, *source, *repetition);
+                let (place, task) = (*place, *task);
+                let split = HandedOut { iteration, source, repetition, place, task };
+                self.take_back_split(lsn, &split)
             }
             Record::HoldSplits { .. }
             | Record::HandOutWaiting { .. }

@@ -57,7 +57,7 @@ impl SplitSet {
     }
 
     /// Adds a split that is not in it.
-    fn insert(&mut self, source: u32, repetition: i64, place: u64) {
+    pub(super) fn insert(&mut self, source: u32, repetition: i64, place: u64) {
         self.count = self.count.saturating_add(1);
         let before = self.runs.range_mut(..=(source, repetition, place)).next_back();
         if let Some(((of, pass, first), count)) = before
@@ -172,11 +172,14 @@ impl TaskSplits {
         }
     }
 
+    /// Whether splits are known to have been handed to the task.
+    pub(super) fn has_any(&self) -> bool {
+        !self.remembered.is_empty() || self.forgotten > 0
+    }
+
     /// Whether anything would be missing if the task were lost.
     pub(super) fn may_hold_any(&self, of: &IterationSplits) -> bool {
-        !self.remembered.is_empty()
-            || self.forgotten > 0
-            || of.unattributed > self.unattributed_before
+        self.has_any() || of.unattributed > self.unattributed_before
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 
 use super::config::Config;
+use super::held_up::HeldUp;
 use super::readers::ReaderAlarms;
 use super::rhythm::WorkerLeases;
 use super::state::State;
@@ -10,26 +11,67 @@ use crate::ids::ClientId;
 use crate::time::{Duration, Time};
 
 /// Signs of life.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Leases {
-    pub(super) clients: BTreeMap<ClientId, Time>,
+    pub(super) clients: BTreeMap<ClientId, ClientLease>,
     pub(super) workers: WorkerLeases,
     /// Clients that hold splits.
     pub(super) readers: ReaderAlarms,
+    /// Time in which no client could be heard.
+    held_up: HeldUp,
+    /// Whether silent clients are ever given up.
+    watches_clients: bool,
+}
+
+/// A client's last sign of life.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientLease {
+    /// When it was heard or, before its first heartbeat, when it joined; less the hold-ups then.
+    since: Time,
+    /// Whether it has sent a heartbeat.
+    heard: bool,
 }
 
 impl Leases {
     /// Everybody in a recovered state has just been heard from.
     pub(super) fn of_survivors(state: &State, config: &Config, now: Time) -> Self {
-        Self {
-            clients: state.clients().keys().map(|id| (*id, now)).collect(),
+        let lease = ClientLease { since: now, heard: true };
+        let mut leases = Self {
+            clients: state.clients().keys().map(|id| (*id, lease)).collect(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
             readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
-        }
+            held_up: HeldUp::beginning(config.client_timeout, now),
+            watches_clients: config.job_gc_timeout.is_some(),
+        };
+        leases.end_step();
+        leases
+    }
+
+    /// Notes whether the machine was held up before the step that begins now.
+    pub(super) fn begin_step(&mut self, now: Time) {
+        self.held_up.begin_step(now);
+    }
+
+    /// Ends a step.
+    pub(super) fn end_step(&mut self) {
+        self.held_up.end_step(self.watches_clients && !self.clients.is_empty());
+    }
+
+    /// When the machine wants to be woken: some worker, or some client that holds splits, may have
+    /// been silent for too long, or a hold-up would be noticed.
+    pub(super) fn deadline(&self) -> Time {
+        self.workers.deadline().min(self.readers.deadline()).min(self.held_up.wake_at())
+    }
+
+    /// A client has joined, and sent no heartbeat yet.
+    pub(super) fn expect_client(&mut self, id: ClientId, now: Time) {
+        let since = self.held_up.heard_upto(now);
+        self.clients.insert(id, ClientLease { since, heard: false });
     }
 
     pub(super) fn hear_client(&mut self, id: ClientId, now: Time) {
-        self.clients.insert(id, now);
+        let since = self.held_up.heard_upto(now);
+        self.clients.insert(id, ClientLease { since, heard: true });
     }
 
     pub(super) fn forget_client(&mut self, id: ClientId) {
@@ -37,8 +79,20 @@ impl Leases {
         self.readers.forget(id);
     }
 
-    /// How long a client has been silent; `None` before its first heartbeat.
+    /// When a client was last heard, later by the hold-ups since then.
+    pub(super) fn client_heard(&self, id: ClientId) -> Option<Time> {
+        let lease = self.clients.get(&id).filter(|lease| lease.heard)?;
+        Some(self.held_up.as_of_now(lease.since))
+    }
+
+    /// How long a client has been silent, less the hold-ups; `None` before its first heartbeat.
     pub(super) fn client_silence(&self, id: ClientId, now: Time) -> Option<Duration> {
-        self.clients.get(&id).map(|heard| now.since(*heard))
+        self.client_heard(id).map(|heard| now.since(heard))
+    }
+
+    /// How long a client has been without a first heartbeat, less the hold-ups.
+    pub(super) fn client_awaited(&self, id: ClientId, now: Time) -> Duration {
+        let lease = self.clients.get(&id);
+        lease.map_or(Duration::ZERO, |it| self.held_up.heard_upto(now).since(it.since))
     }
 }

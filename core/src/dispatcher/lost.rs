@@ -17,9 +17,10 @@ use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 impl Dispatcher {
-    /// When some worker, or some client that holds splits, may have been silent for too long.
+    /// When some worker, or some client that holds splits, may have been silent for too long; while
+    /// there are clients, also a while after each step, so that a hold-up is noticed.
     pub fn silence_deadline(&self) -> Time {
-        self.leases.workers.deadline().min(self.leases.readers.deadline())
+        self.leases.deadline()
     }
 
     /// Gives up workers that have been silent for too long; what would make the step long is left

@@ -5,8 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::config::Config;
+use super::delivery::Deliveries;
 use super::former::FormerTasks;
 use super::leases::Leases;
+use super::processes::Processes;
 use super::record::Record;
 use super::refusal::Refusal;
 use super::removal::Removals;
@@ -27,7 +29,11 @@ pub struct Dispatcher {
     pub(super) state: State,
     pub(super) worker_list: WorkerList,
     pub(super) leases: Leases,
+    /// The processes at workers' addresses.
+    pub(super) processes: Processes,
     pub(super) removals: Removals,
+    /// Splits on their way to workers.
+    pub(super) deliveries: Deliveries,
     /// The highest round any consumer reported, per iteration of a coordinated read.
     pub(super) rounds: BTreeMap<IterationId, i64>,
     /// Task lists as clients see them, each valid for one version of its iteration.
@@ -104,7 +110,9 @@ impl Dispatcher {
         };
         Self {
             leases: Leases::of_survivors(&state, &config, now),
+            processes: Processes::of_survivors(&state, now),
             removals: Removals::default(),
+            deliveries: Deliveries::default(),
             rounds: BTreeMap::new(),
             views: BTreeMap::new(),
             agreed: BTreeMap::new(),
@@ -129,7 +137,10 @@ impl Dispatcher {
 
     /// Takes one request.
     pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
-        let Some(answer) = self.answer(turn, call, request, entropy) else {
+        self.begin_step(turn);
+        let answer = self.answer(turn, call, request, entropy);
+        self.leases.end_step();
+        let Some(answer) = answer else {
             return;
         };
         // A refusal is rare and may rest on anything, so it waits for everything.
@@ -138,6 +149,12 @@ impl Dispatcher {
             Err(refusal) => (Err(refusal.into()), turn.log.last()),
         };
         turn.out.push(Effect::Reply { call, result, after });
+    }
+
+    /// Begins a step: notes whether the machine was held up, and takes back what did not arrive.
+    pub(super) fn begin_step(&mut self, turn: &mut Turn<'_>) {
+        self.leases.begin_step(turn.now);
+        self.take_back_undelivered(turn);
     }
 
     /// Answers a request, or has it wait for other consumers.
@@ -165,7 +182,8 @@ impl Dispatcher {
             }
             Request::GetDefinition { dataset } => self.definition(dataset),
             Request::GetSplit { iteration, repetition, source, asker } => {
-                self.get_split(turn, iteration, (repetition, source), asker.as_deref())
+                let asked = (iteration, repetition, source);
+                self.get_split(turn, call, asked, asker.as_deref())
             }
             Request::HoldSplits(request) => self.hold_splits(turn, &request),
             Request::GetWorkers => Ok(self.workers()),

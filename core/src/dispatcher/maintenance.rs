@@ -20,6 +20,12 @@ impl Dispatcher {
 
     /// Does what is due at `turn.now`; nothing when nothing is.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.begin_step(turn);
+        self.do_what_is_due(turn);
+        self.leases.end_step();
+    }
+
+    fn do_what_is_due(&mut self, turn: &mut Turn<'_>) {
         self.expire_removals(turn);
         self.lose_silent_workers(turn);
         self.give_up_silent_readers(turn);
@@ -63,14 +69,18 @@ impl Dispatcher {
 
     /// Before its first heartbeat a client is given longer: it may build its pipeline long before
     /// it reads. But not for ever, or a trainer that died in between would pin its iteration.
-    /// Those that hold splits are looked at in [`super::readers`].
+    /// Those that hold splits are looked at in [`super::readers`]. Time in which the machine was held
+    /// up counts for neither.
     fn is_silent(&self, client: &Client, now: Time) -> bool {
         if !client.splits.is_empty() {
             return false;
         }
         match self.leases.client_silence(client.id, now) {
             Some(silence) => silence > self.config.client_timeout,
-            None => now.since(client.acquired) > self.config.client_first_heartbeat_timeout,
+            None => {
+                let awaited = self.leases.client_awaited(client.id, now);
+                awaited > self.config.client_first_heartbeat_timeout
+            }
         }
     }
 

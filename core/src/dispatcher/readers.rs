@@ -107,7 +107,7 @@ impl Dispatcher {
             // The machine itself was held up, or cannot record it: the client gets its time again.
             self.leases.hear_client(id, turn.now);
         }
-        let heard = self.leases.clients.get(&id).copied().unwrap_or(turn.now);
+        let heard = self.leases.client_heard(id).unwrap_or(turn.now);
         self.leases.readers.set(id, patience_ends(heard, timeout));
         false
     }

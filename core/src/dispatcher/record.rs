@@ -285,6 +285,20 @@ pub enum Record {
         /// The task it was handed to, if one knows.
         task: Option<TaskId>,
     },
+    /// A split that was handed out did not reach its caller, which left before: it is to be handed
+    /// out again.
+    TakeBackSplit {
+        /// The iteration.
+        iteration: IterationId,
+        /// Index of the source.
+        source: u32,
+        /// The pass.
+        repetition: i64,
+        /// The split's place in the pass.
+        place: u64,
+        /// The task it was handed to, if one knows.
+        task: Option<TaskId>,
+    },
     /// A client acknowledged what it has read of the splits it holds, and got others to hold.
     HoldSplits {
         /// The client.

@@ -2,13 +2,15 @@
 
 use alloc::format;
 
+use super::delivery::HandedOut;
 use super::machine::{Answer, Dispatcher, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::state::{Iteration, SourcePosition};
 use super::types::ShardingPolicy;
-use crate::ids::{IterationId, Lsn, TaskId};
+use crate::ids::{CallId, IterationId, TaskId};
+use crate::time::Time;
 
 impl Dispatcher {
     /// Hands out the next split of a source, or the end of its pass.
@@ -17,69 +19,83 @@ impl Dispatcher {
     /// for the old pass, are told its end. A worker asking for a later pass (the shorter side of a
     /// zip) starts that pass for all. Splits of lost tasks that are to be handed out again, and those
     /// that wait for a client, come before all others of their pass, also after its end.
+    ///
+    /// A known worker without a task of the iteration is told the end of any pass: its task was
+    /// removed, and no consumer reads what it would take. TensorFlow's worker ends the task then.
     pub(super) fn get_split(
         &mut self,
         turn: &mut Turn<'_>,
-        id: IterationId,
-        (repetition, source): (i64, i64),
+        call: CallId,
+        (id, repetition, source): (IterationId, i64, i64),
         asker: Option<&str>,
     ) -> Answer {
         let iteration = self.iteration(id)?;
         self.check_dynamic(iteration)?;
         let (source, position) = source_at(iteration, source)?;
         check_pass(repetition)?;
-        let asked = (repetition, source);
-        let after: Lsn = iteration.splits_changed.max(iteration.changed);
-        let (split, record) = self.decide_split(iteration, position, asked, asker);
-        let after = match record {
-            Some(record) => self.commit(turn, [record])?,
-            None => after,
+        let worker = asker.and_then(|asker| self.state.worker_at(asker));
+        let task = worker.and_then(|worker| self.state.task_of(worker.id, id));
+        let after = iteration.splits_changed.max(iteration.changed);
+        if let (Some(worker), None) = (worker, task) {
+            return Ok((Reply::Split(None), after.max(worker.changed)));
+        }
+        let is_named = asker.is_some();
+        let decided = self.decide_split(iteration, position, (repetition, source), task, is_named);
+        let Some((place, record)) = decided else {
+            return Ok((Reply::Split(None), after));
         };
+        let split = place.and_then(|place| position.source.split_at(place));
+        let after = self.commit(turn, [record])?;
+        if let Some(place) = place {
+            let iteration = id;
+            let handed_out = HandedOut { iteration, source, repetition, place, task };
+            self.deliveries.begin(call, after, handed_out);
+            self.note_taker(task, turn.now);
+        }
         Ok((Reply::Split(split), after))
     }
 
-    /// What to answer and to record; nothing is recorded of a pass that is over.
+    /// The place of the split to answer, if any is left, and the record; `None` of a pass that is
+    /// over.
     fn decide_split(
         &self,
         of: &Iteration,
         position: &SourcePosition,
         (repetition, source): (i64, u32),
-        asker: Option<&str>,
-    ) -> (Option<i64>, Option<Record>) {
+        task: Option<TaskId>,
+        is_named: bool,
+    ) -> Option<(Option<u64>, Record)> {
         let iteration = of.id;
-        let task = self.asking_task(iteration, asker);
         let again = of.splits.again.first_of(source, repetition);
-        // Whoever is known and has no task here reads for nobody; nor does anybody if all tasks are
-        // over.
-        let reads = || task.is_some() || asker.is_none() && self.state.has_reader(of);
+        // A named worker that is not registered gets no split again; an unnamed caller gets none
+        // once all tasks are finished.
+        let reads = || task.is_some() || !is_named && self.state.has_reader(of);
         if let Some(place) = again.filter(|_| reads()) {
             let record = Record::RepeatSplit { iteration, source, repetition, task };
-            return (position.source.split_at(place), Some(record));
+            return Some((Some(place), record));
         }
         let waiting = (source, repetition) == (0, 0);
         let waiting = waiting.then(|| of.by_split.first_for_workers()).flatten();
         if let Some(place) = waiting.filter(|_| reads()) {
-            let record = Record::HandOutWaiting { iteration, place, task };
-            return (position.source.split_at(place), Some(record));
+            return Some((Some(place), Record::HandOutWaiting { iteration, place, task }));
         }
         if repetition < position.repetition || of.collected {
-            return (None, None);
+            return None;
         }
-        let split = next_split(position, repetition);
-        let record = Record::ProduceSplit {
-            iteration,
-            source,
-            repetition,
-            finished: split.is_none(),
-            task: task.filter(|_| split.is_some()),
-        };
-        (split, Some(record))
+        let place = next_place(position, repetition);
+        let task = task.filter(|_| place.is_some());
+        let finished = place.is_none();
+        let record = Record::ProduceSplit { iteration, source, repetition, finished, task };
+        Some((place, record))
     }
 
-    /// The task for which a worker asks. One whose tasks have ended asks for nobody.
-    fn asking_task(&self, iteration: IterationId, asker: Option<&str>) -> Option<TaskId> {
-        let worker = self.state.worker_at(asker?)?;
-        self.state.task_of(worker.id, iteration)
+    /// Notes that the worker of a task knows it: the worker took a split for it.
+    fn note_taker(&mut self, task: Option<TaskId>, now: Time) {
+        let task = task.and_then(|id| self.state.tasks().get(&id));
+        let worker = task.and_then(|task| self.state.workers().get(&task.worker));
+        if let Some((worker, task)) = worker.zip(task) {
+            self.processes.note_split(worker, task.id, now);
+        }
     }
 
     fn check_dynamic(&self, iteration: &Iteration) -> Result<(), Refusal> {
@@ -104,13 +120,13 @@ fn check_pass(repetition: i64) -> Result<(), Refusal> {
     })
 }
 
-/// The next split of a pass, which begins anew if it is a later one than the present.
-fn next_split(position: &SourcePosition, repetition: i64) -> Option<i64> {
+/// The place of the next split of a pass, which begins anew if it is a later one than the present.
+fn next_place(position: &SourcePosition, repetition: i64) -> Option<u64> {
     let index = match repetition > position.repetition {
         true => 0,
         false => position.index,
     };
-    position.source.split_at(index)
+    position.source.split_at(index).map(|_| index)
 }
 
 /// The source a worker names by number. TensorFlow does not check the number; a wrong one reads

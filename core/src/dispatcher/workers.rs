@@ -20,17 +20,41 @@ impl Dispatcher {
         heartbeat: WorkerHeartbeat,
     ) -> Answer {
         let known = self.state.worker_at(&heartbeat.address);
-        let reborn = known.is_some_and(|worker| worker.profile.uid != heartbeat.uid);
+        if let Some(worker) = known
+            && self.is_of_former_process(worker, heartbeat.uid, turn.now)
+        {
+            return Ok(dismissal(worker, heartbeat.current_tasks));
+        }
+        let reborn = known.is_some_and(|it| self.processes.is_reborn(it, &heartbeat, turn.now));
         let known_id = known.map(|worker| worker.id);
         self.former.note(&heartbeat.current_tasks, self.state.counters().task);
         let decided = match known {
-            Some(worker) => self.decide_known_worker(worker, &heartbeat),
+            Some(worker) => self.decide_known_worker(worker, &heartbeat, reborn),
             None => self.decide_new_worker(&heartbeat),
         };
         let records = decided.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
-        let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, &heartbeat)).collect();
         let recorded = !records.is_empty();
+        let lsn = self.record_heartbeat(turn, &heartbeat, (known_id, reborn), records)?;
+        let worker = self.worker_heard(known_id, &heartbeat.address)?;
+        let id = worker.id;
+        let after = if recorded { lsn } else { worker.changed };
+        self.leases.workers.hear(id, reborn, turn.now);
+        self.note_tasks_named(id, &heartbeat.current_tasks, reborn, turn.now);
+        let reply = self.tasks_to_change(id, heartbeat.current_tasks);
+        Ok((Reply::WorkerHeartbeat(reply), after))
+    }
+
+    /// Records what a heartbeat changes, and tells of it.
+    fn record_heartbeat(
+        &mut self,
+        turn: &mut Turn<'_>,
+        heartbeat: &WorkerHeartbeat,
+        (known_id, reborn): (Option<WorkerId>, bool),
+        records: Vec<Record>,
+    ) -> Result<Lsn, Refusal> {
+        let events: Vec<Event> = records.iter().filter_map(|r| event_of(r, heartbeat)).collect();
         let before = known_id.filter(|_| reborn).map(|id| (id, self.splits_with(id)));
+        let former = known_id.and_then(|id| self.state.workers().get(&id)).map(|it| it.profile.uid);
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
         let committed = self.commit(turn, records);
         let lsn = committed.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
@@ -38,15 +62,35 @@ impl Dispatcher {
         if let Some((id, before)) = before {
             self.tell_of_lost_splits(turn, id, &before);
         }
+        if let Some((id, former)) = known_id.zip(former) {
+            self.processes.note_uid(id, former, heartbeat.uid);
+        }
         if registered {
             self.worker_list.admit(&heartbeat.address);
         }
-        let worker = self.worker_heard(known_id, &heartbeat.address)?;
-        let id = worker.id;
-        let after = if recorded { lsn } else { worker.changed };
-        self.leases.workers.hear(id, reborn, turn.now);
-        let reply = self.tasks_to_change(id, heartbeat.current_tasks);
-        Ok((Reply::WorkerHeartbeat(reply), after))
+        Ok(lsn)
+    }
+
+    /// Whether a process sent this that another one has followed at the address, and the other one
+    /// still lives. A heartbeat that was under way for long is no rebirth, and of two processes that
+    /// share an address by mistake the newer one has it.
+    fn is_of_former_process(&self, worker: &Worker, uid: i64, now: Time) -> bool {
+        worker.profile.uid != uid
+            && !worker.lost
+            && self.processes.is_former(worker.id, uid)
+            && self.leases.workers.is_in_time(worker.id, now)
+    }
+
+    /// Notes which tasks a worker runs, unless it says what it said before.
+    fn note_tasks_named(&mut self, id: WorkerId, named: &[TaskId], reborn: bool, now: Time) {
+        let Some(worker) = self.state.workers().get(&id) else {
+            return;
+        };
+        let agreed = self.agreed.get(&id);
+        let same = agreed.is_some_and(|(of, tasks)| *of == worker.changed && *tasks == *named);
+        if reborn || !same {
+            self.processes.note_named(worker, named, reborn, now);
+        }
     }
 
     /// What a worker says is refused or cannot be recorded now, but it lives. One that is lost stays
@@ -72,13 +116,13 @@ impl Dispatcher {
         &self,
         worker: &Worker,
         heartbeat: &WorkerHeartbeat,
+        reborn: bool,
     ) -> Result<Vec<Record>, Refusal> {
         let mut records = Vec::new();
         if !says_the_same(&worker.profile, heartbeat) {
             // A worker that came back elsewhere would otherwise be dialled at dead addresses.
             records.push(Record::UpdateWorker { id: worker.id, profile: profile_of(heartbeat) });
         }
-        let reborn = worker.profile.uid != heartbeat.uid;
         if worker.lost {
             let id = worker.id;
             records.push(Record::ReturnWorker { id, reborn });
@@ -195,8 +239,11 @@ impl Dispatcher {
         reply
     }
 
-    /// Tasks nobody knows are passed over: a worker repeats everything unacknowledged, so refusing
-    /// one task of an earlier life would hold back all the others for ever.
+    /// Passes over unknown tasks: a worker repeats everything unacknowledged, so refusing one task of
+    /// an earlier life would hold back all the others for ever.
+    ///
+    /// The worker forgets the end of a task with the answer. So the answer waits for the record that
+    /// removed an unknown task; any record so far may be that one.
     pub(super) fn worker_update(
         &mut self,
         turn: &mut Turn<'_>,
@@ -209,6 +256,7 @@ impl Dispatcher {
                 let worker_address = worker_address.into();
                 let event = Event::UnknownTaskReported { worker_address, task: *id };
                 turn.out.push(Effect::Observe(event));
+                after = turn.log.last();
                 continue;
             };
             after = after.max(self.iteration(task.iteration)?.changed);
@@ -227,6 +275,12 @@ impl Dispatcher {
         let after = workers.clone().map(|worker| worker.changed).max().unwrap_or(Lsn::NONE);
         (Reply::Workers(workers.map(|worker| worker.address.clone()).collect()), after)
     }
+}
+
+/// The answer to a process that another one has followed at its address: it drops all it runs.
+fn dismissal(worker: &Worker, tasks_to_delete: Vec<TaskId>) -> (Reply, Lsn) {
+    let reply = WorkerHeartbeatReply { new_tasks: Vec::new(), tasks_to_delete };
+    (Reply::WorkerHeartbeat(reply), worker.changed)
 }
 
 fn says_the_same(profile: &WorkerProfile, heartbeat: &WorkerHeartbeat) -> bool {

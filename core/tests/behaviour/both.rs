@@ -53,13 +53,7 @@ impl<'a> Both<'a> {
     pub(crate) fn happen(&mut self, happening: &Happening) {
         match happening {
             Happening::Cancel { call } => {
-                let waiting = self.model.waiting();
-                if !waiting.is_empty() {
-                    let call = *call.get(&waiting);
-                    self.model.cancel(call);
-                    self.real.cancel(call);
-                    self.mark("cancelled");
-                }
+                self.cancel(*call);
             }
             Happening::Advance { millis } => self.advance(*millis),
             Happening::Wait { millis } => self.wait(*millis),
@@ -85,6 +79,33 @@ impl<'a> Both<'a> {
         }
         self.hear();
         self.remember();
+    }
+
+    /// A caller goes that waits for others, or for a split to be durable.
+    fn cancel(&mut self, at: At) {
+        let mut waiting = self.model.waiting();
+        let voting = waiting.len();
+        let splits = self.expected.iter();
+        let splits = splits.filter(|(_, heard)| matches!(heard, Ok(Reply::Split(Some(_)))));
+        waiting.extend(splits.map(|(call, _)| *call));
+        if waiting.is_empty() {
+            return;
+        }
+        let which = at.index(waiting.len());
+        let call = waiting[which];
+        match which < voting {
+            true => {
+                self.model.cancel(call);
+                self.mark("cancelled");
+            }
+            false => {
+                self.model.lose_caller(call, self.refuses());
+                self.expected.remove(&call);
+                self.asked.remove(&call);
+                self.mark("split taken back");
+            }
+        }
+        self.real.cancel(call);
     }
 
     /// Ends the history, and says what is in the journal then.
@@ -166,6 +187,11 @@ impl<'a> Both<'a> {
         let then = self.kept.iter().rev().find(|(lsn, _)| *lsn <= durable).unwrap();
         ghost.kept = then.1.clone();
         let heard = ghost.request(self.real.now, call, request, false);
+        let promises = matches!(request, Request::WorkerUpdate { .. });
+        assert!(
+            !promises || ghost.kept == then.1,
+            "{request:?} is acknowledged, and a crash now would undo what it tells"
+        );
         if ghost.kept == then.1
             && let Some((_, heard)) = heard.first()
         {

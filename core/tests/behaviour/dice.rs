@@ -83,7 +83,7 @@ impl<'a> Dice<'a> {
             5 => Happening::Worker {
                 address: self.one(&["w0:1", "w1:1", "w1:2", "w2:1"]),
                 tasks: self.tasks(),
-                uid: self.one(&[1, 1, 1, 2]),
+                uid: self.one(&[1, 1, 1, 2, -1, 1, -1, 2]),
             },
             6 => Happening::Update {
                 tasks: self.some(TASKS_MAX, |dice| (dice.at(), !dice.byte().is_multiple_of(4))),

@@ -56,7 +56,7 @@ fn datasets() -> impl Strategy<Value = Happening> {
 
 fn work() -> impl Strategy<Value = Happening> {
     let address = select(vec!["w0:1", "w1:1", "w1:2", "w2:1"]);
-    let worker = (address, tasks(), select(vec![1_i64, 1, 1, 2]));
+    let worker = (address, tasks(), select(vec![1_i64, 1, -1, 2, -1]));
     let update = prop::collection::vec((at(), prop::bool::weighted(0.7)), 0..6);
     let split = (
         at(),

@@ -2,13 +2,14 @@
 //! that is wished.
 
 use rondo_core::dispatcher::{
-    Config, Event, IterationReport, Reply, ShardingPolicy, SplitSource, WorkerHeartbeat,
+    Config, Event, IterationReport, Reply, Request, ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
 use rondo_core::ids::{ClientId, IterationId, TaskId};
+use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
-use crate::driver::Driver;
-use crate::world::{dataset, job, listed, split_for, started, worker};
+use crate::driver::{Driver, Journal};
+use crate::world::{dataset, job, listed, split, split_for, started, update, worker};
 
 const SECOND: Duration = Duration::from_secs(1);
 const FIRST: TaskId = TaskId::new(4000);
@@ -217,15 +218,90 @@ fn what_nobody_asks_for_again_is_given_up() {
     assert_eq!(missing(&driver), (3, 0, 0));
 }
 
-/// Its task is gone: whatever it takes, nobody reads.
+/// Its task is gone: what it takes, no consumer reads. Its way to the dispatcher may be mended just
+/// now, and its request for a split come before its heartbeat.
 #[test]
-fn a_known_worker_without_a_task_gets_nothing_again() {
+fn a_known_worker_without_a_task_gets_nothing() {
     let (mut driver, _) = reading(true, 10);
     take(&mut driver, "w:2", 3);
     lose(&mut driver, "w:2", "w:1");
-    assert_eq!(driver.split_for("w:2", IT), Some(3));
+    let written = driver.written_upto();
+    assert_eq!(driver.split_for("w:2", IT), None);
+    let later_pass = driver.ask(split_for("w:2", IT, 1, 0));
+    assert_eq!((later_pass, driver.written_upto()), (Ok(Reply::Split(None)), written));
     assert_eq!(driver.split_for("w:1", IT), Some(0));
     assert_eq!(driver.split(IT, 0, 0), Some(1), "of others one cannot know");
+    assert_eq!(driver.split_for("w:9", IT), Some(3), "nor of one that never registered");
+    driver.worker("w:2", &[SECOND_TASK]);
+    assert_eq!(take(&mut driver, "w:2", 99), [2, 4, 5, 6, 7, 8, 9], "it has a task again");
+}
+
+#[test]
+fn a_worker_without_a_task_hears_so_when_that_is_durable() {
+    let (mut driver, _) = reading(true, 10);
+    driver.journal = Journal::Slow;
+    lose(&mut driver, "w:2", "w:1");
+    let call = driver.send(split_for("w:2", IT, 0, 0));
+    assert_eq!(driver.take(call), None);
+    driver.sync();
+    assert_eq!(driver.take(call), Some(Ok(Reply::Split(None))));
+}
+
+/// Rondo's worker waits for a minute, then asks again.
+#[test]
+fn a_split_whose_caller_left_during_a_full_disk_is_handed_out_again() {
+    for asker in [Some("w:1"), None] {
+        let (mut driver, client) = reading(false, 3);
+        let ask = |asker: Option<&str>| match asker {
+            Some(asker) => split_for(asker, IT, 0, 0),
+            None => split(IT, 0, 0),
+        };
+        driver.journal = Journal::Full;
+        let call = driver.send(ask(asker));
+        driver.cancel(call);
+        driver.advance(SECOND);
+        assert_eq!(driver.refused(ask(asker)).code, Code::Unavailable);
+        driver.make_room();
+        assert_eq!(driver.take(call), None, "its caller is gone");
+        assert_eq!(take(&mut driver, "w:1", 99), [0, 1, 2]);
+        driver.finish("w:1", FIRST);
+        driver.finish("w:2", SECOND_TASK);
+        assert!(driver.client(client).iteration_finished);
+    }
+}
+
+#[test]
+fn a_split_whose_caller_left_before_the_sync_outlives_a_restart() {
+    let (mut driver, client) = reading(false, 3);
+    driver.journal = Journal::Slow;
+    let calls = [0, 1].map(|_| driver.send(split_for("w:2", IT, 0, 0)));
+    driver.cancel(calls[0]);
+    driver.sync();
+    assert_eq!(driver.take(calls[0]), None);
+    assert_eq!(driver.take(calls[1]), Some(Ok(Reply::Split(Some(1)))));
+    driver.cancel(calls[1]);
+    driver.journal = Journal::Prompt;
+    driver.restart();
+    assert_eq!(missing(&driver), (0, 1, 0));
+    driver.finish("w:2", SECOND_TASK);
+    driver.finish("w:1", FIRST);
+    assert!(!driver.client(client).iteration_finished, "a split is missing");
+    let task = driver.pushes.last().unwrap().task;
+    assert_eq!(take(&mut driver, "w:1", 99), [0, 2]);
+    driver.finish("w:1", task);
+    assert!(driver.client(client).iteration_finished);
+}
+
+/// The split counts as lost with its task, not once more.
+#[test]
+fn a_split_that_was_lost_with_its_task_is_not_taken_back_too() {
+    let (mut driver, _) = reading(false, 3);
+    driver.journal = Journal::Slow;
+    let call = driver.send(split_for("w:2", IT, 0, 0));
+    lose(&mut driver, "w:2", "w:1");
+    driver.cancel(call);
+    driver.sync();
+    assert_eq!((missing(&driver), driver.take(call)), ((1, 0, 0), None));
 }
 
 /// All tasks are over: a straggler that nobody reads must not take the rest away.
@@ -284,4 +360,152 @@ fn splits_cost_runs_and_are_freed_with_their_tasks() {
     assert_eq!(runs(&driver), (0, 0));
     driver.restart();
     assert_eq!(runs(&driver), (0, 0));
+}
+
+/// Worker `w:2` as TensorFlow's open builds have it: every process says uid -1.
+fn unnamed(tasks: &[TaskId]) -> WorkerHeartbeat {
+    WorkerHeartbeat { uid: -1, ..worker("w:2", tasks) }
+}
+
+/// Such a worker that has named its task and taken four splits.
+fn unnamed_with_splits(reissue: bool) -> Driver {
+    let (mut driver, _) = reading(reissue, 10);
+    driver.worker_says(unnamed(&[]));
+    driver.worker_says(unnamed(&[SECOND_TASK]));
+    assert_eq!(take(&mut driver, "w:2", 4), [0, 1, 2, 3]);
+    driver
+}
+
+#[test]
+fn a_worker_without_a_uid_that_names_its_task_no_more_is_another_process() {
+    for reissue in [false, true] {
+        let mut driver = unnamed_with_splits(reissue);
+        driver.advance(SECOND);
+        driver.worker_says(unnamed(&[SECOND_TASK]));
+        assert_eq!(missing(&driver), (0, 0, 0));
+        assert_eq!(started(&driver.worker_says(unnamed(&[]))), [SECOND_TASK]);
+        let expected = if reissue { (0, 4, 0) } else { (4, 0, 0) };
+        assert_eq!(missing(&driver), expected);
+        driver.worker_says(unnamed(&[SECOND_TASK]));
+        driver.worker_says(unnamed(&[SECOND_TASK]));
+        assert_eq!(missing(&driver), expected, "it is reborn once");
+        let next = if reissue { 0 } else { 4 };
+        assert_eq!(driver.split_for("w:2", IT), Some(next));
+    }
+}
+
+/// Its connections do not tell which worker of its host asks.
+#[test]
+fn unattributed_splits_of_a_worker_without_a_uid_are_in_doubt() {
+    let (mut driver, _) = reading(true, 10);
+    driver.worker_says(unnamed(&[]));
+    driver.worker_says(unnamed(&[SECOND_TASK]));
+    (0..3).for_each(|n| assert_eq!(driver.split(IT, 0, 0), Some(n)));
+    driver.worker_says(unnamed(&[]));
+    assert_eq!(missing(&driver), (0, 0, 3));
+}
+
+#[test]
+fn a_heartbeat_sent_before_the_task_was_known_is_no_rebirth() {
+    let (mut driver, _) = reading(true, 10);
+    driver.worker_says(unnamed(&[]));
+    // A push brings the task, and a heartbeat is under way meanwhile.
+    take(&mut driver, "w:2", 4);
+    driver.advance(SECOND);
+    driver.worker_says(unnamed(&[]));
+    assert_eq!(missing(&driver), (0, 0, 0));
+    driver.advance(Duration::from_secs(5));
+    driver.worker_says(unnamed(&[]));
+    assert_eq!(missing(&driver), (0, 4, 0), "no heartbeat is under way for so long");
+}
+
+#[test]
+fn a_late_heartbeat_that_names_another_task_is_no_rebirth() {
+    let (mut driver, client) = reading(true, 10);
+    let job = driver.state().jobs().keys().copied().next().unwrap();
+    driver.worker_says(unnamed(&[SECOND_TASK]));
+    take(&mut driver, "w:2", 4);
+    driver.join(job, 1);
+    let other = TaskId::new(4003);
+    driver.worker_says(unnamed(&[SECOND_TASK, other]));
+    driver.worker_says(unnamed(&[SECOND_TASK]));
+    assert_eq!(missing(&driver), (0, 0, 0));
+    driver.finish("w:2", SECOND_TASK);
+    driver.worker_says(unnamed(&[other]));
+    assert_eq!((missing(&driver), listed(&driver.client(client)).len()), ((0, 0, 0), 2));
+}
+
+#[test]
+fn a_dispatcher_that_restarts_still_knows_which_worker_took_splits() {
+    let mut driver = unnamed_with_splits(true);
+    driver.restart();
+    assert_eq!(started(&driver.worker_says(unnamed(&[]))), [SECOND_TASK]);
+    assert_eq!(missing(&driver), (0, 4, 0));
+}
+
+#[test]
+fn a_rebirth_that_cannot_be_recorded_is_noticed_later() {
+    let mut driver = unnamed_with_splits(true);
+    driver.journal = Journal::Full;
+    driver.send(split_for("w:1", IT, 0, 0));
+    let again = Request::WorkerHeartbeat(unnamed(&[]));
+    assert_eq!(driver.refused(again).code, Code::Unavailable);
+    driver.make_room();
+    driver.worker_says(unnamed(&[]));
+    assert_eq!(missing(&driver), (0, 4, 0));
+}
+
+/// Worker `w:2` whose uid names its process.
+fn process(uid: i64, tasks: &[TaskId]) -> WorkerHeartbeat {
+    WorkerHeartbeat { uid, ..worker("w:2", tasks) }
+}
+
+#[test]
+fn a_late_heartbeat_of_a_former_process_changes_nothing() {
+    let (mut driver, client) = reading(true, 20);
+    take(&mut driver, "w:2", 2);
+    driver.worker_says(process(2, &[]));
+    assert_eq!(missing(&driver), (0, 2, 0));
+    assert_eq!(take(&mut driver, "w:2", 3), [0, 1, 2]);
+    let written = driver.written_upto();
+    let late = driver.worker_says(process(1, &[SECOND_TASK]));
+    assert_eq!((late.tasks_to_delete, late.new_tasks.len()), (vec![SECOND_TASK], 0));
+    assert_eq!((missing(&driver), driver.written_upto()), ((0, 0, 0), written));
+    assert_eq!(driver.client(client).tasks[1].worker_uid, 2);
+    let living = driver.worker_says(process(2, &[SECOND_TASK]));
+    assert!(living.tasks_to_delete.is_empty() && living.new_tasks.is_empty());
+    assert_eq!(missing(&driver), (0, 0, 0));
+}
+
+/// The newer one has the address while it lives, and the older one when it is gone.
+#[test]
+fn two_processes_at_one_address_do_not_take_turns() {
+    let (mut driver, _) = reading(true, 20);
+    driver.worker_says(process(2, &[]));
+    let written = driver.written_upto();
+    for _ in 0..30 {
+        driver.advance(SECOND);
+        driver.worker_says(process(1, &[SECOND_TASK]));
+        driver.worker_says(process(2, &[SECOND_TASK]));
+        driver.worker("w:1", &[FIRST]);
+    }
+    assert_eq!(driver.written_upto(), written);
+    for _ in 0..100 {
+        driver.advance(SECOND);
+        driver.worker_says(process(1, &[]));
+        driver.worker("w:1", &[FIRST]);
+    }
+    assert_eq!(driver.state().worker_at("w:2").unwrap().profile.uid, 1);
+}
+
+#[test]
+fn an_update_about_a_task_that_went_with_its_worker_waits_for_the_loss() {
+    let (mut driver, _) = reading(false, 4);
+    take(&mut driver, "w:2", 2);
+    driver.journal = Journal::Slow;
+    lose(&mut driver, "w:2", "w:1");
+    let call = driver.send(update("w:2", &[(SECOND_TASK, true)]));
+    assert_eq!(driver.take(call), None, "a crash now would bring the task back");
+    driver.sync();
+    assert_eq!(driver.take(call), Some(Ok(Reply::WorkerUpdated)));
 }

@@ -176,7 +176,8 @@ fn a_mass_expiry_is_carried_out_in_slices() {
     for _ in 0..clients {
         driver.join(job, 0);
     }
-    driver.now = driver.now.after(Duration::from_secs(61));
+    driver.advance(Duration::from_secs(60));
+    driver.now = driver.now.after(SECOND);
     driver.tick();
     assert_eq!(driver.state().clients().len(), 3);
     assert_eq!(driver.deadline_of(Timer::Maintenance), Some(driver.now), "the rest is due now");
@@ -195,4 +196,66 @@ fn nothing_expires_while_the_journal_takes_no_records() {
     driver.make_room();
     driver.advance(Duration::from_secs(2));
     assert!(!driver.state().clients().contains_key(&id));
+}
+
+/// The process was stopped, or its machine paused: it heard nobody meanwhile.
+#[track_caller]
+fn hold_up(driver: &mut Driver, secs: u64) {
+    driver.now = driver.now.after(Duration::from_secs(secs));
+    driver.tick();
+}
+
+#[test]
+fn a_server_that_was_held_up_gives_up_no_client_for_it() {
+    let (mut driver, job, first) = reading(quick(), ShardingPolicy::Off);
+    let never_heard = driver.join(job, 0);
+    driver.client(first);
+    driver.advance(Duration::from_secs(5));
+    hold_up(&mut driver, 130);
+    driver.advance(Duration::from_secs(4));
+    assert!(driver.state().clients().contains_key(&first), "silent for 9 s as far as one knows");
+    driver.client(first);
+    driver.advance(Duration::from_secs(51));
+    assert!(!driver.state().clients().contains_key(&first));
+    assert!(driver.state().clients().contains_key(&never_heard), "60 s without the hold-up");
+    driver.advance(SECOND);
+    assert!(!driver.state().clients().contains_key(&never_heard));
+}
+
+/// With the defaults nothing is due for minutes, so the server asks to be woken to notice it.
+#[test]
+fn a_hold_up_is_noticed_when_nothing_else_is_due() {
+    let (mut driver, _, id) = reading(Config::default(), ShardingPolicy::Off);
+    driver.client(id);
+    driver.advance(Duration::from_secs(200));
+    driver.client(id);
+    hold_up(&mut driver, 300);
+    // The client finds its way back after the maintenance that is due 100 s later.
+    driver.advance(Duration::from_secs(110));
+    driver.client(id);
+}
+
+#[test]
+fn hold_ups_excuse_no_client_for_longer_than_they_last() {
+    let (mut driver, _, id) = reading(quick(), ShardingPolicy::Off);
+    driver.client(id);
+    for _ in 0..5 {
+        driver.advance(Duration::from_secs(2));
+        hold_up(&mut driver, 20);
+        assert!(driver.state().clients().contains_key(&id));
+    }
+    driver.advance(SECOND);
+    assert!(!driver.state().clients().contains_key(&id), "it was silent for 11 s in all");
+}
+
+#[test]
+fn a_request_after_a_hold_up_excuses_the_other_clients() {
+    let (mut driver, job, id) = reading(quick(), ShardingPolicy::Off);
+    let other = driver.join(job, 0);
+    driver.client(id);
+    driver.client(other);
+    driver.now = driver.now.after(Duration::from_secs(100));
+    driver.client(other);
+    driver.advance(Duration::from_secs(9));
+    assert!(driver.state().clients().contains_key(&id));
 }

@@ -81,6 +81,7 @@ fn check_reached(reached: &Reached) {
         "seen finished",
         "split",
         "split again",
+        "split taken back",
         "splits in doubt",
         "splits lost",
         "task told off",

@@ -86,6 +86,15 @@ fn iterations() -> impl Strategy<Value = Record> {
                 task: task.map(TaskId::new),
             }
         ),
+        (id(), 0_u32..2, 0_i64..2, 0_u64..3, proptest::option::of(id())).prop_map(
+            |(id, source, repetition, place, task)| Record::TakeBackSplit {
+                iteration: IterationId::new(id),
+                source,
+                repetition,
+                place,
+                task: task.map(TaskId::new),
+            }
+        ),
         id().prop_map(|id| Record::CollectIteration { id: IterationId::new(id), at: Time::ZERO }),
         (id(), id()).prop_map(|(id, job)| Record::CreateFinishedIteration {
             id: IterationId::new(id),

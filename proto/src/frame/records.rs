@@ -155,6 +155,7 @@ kinds! {
     ReturnWorker { id, reborn; }
     RestartTasks { worker, again; }
     RepeatSplit { iteration, source, repetition, task; }
+    TakeBackSplit { iteration, source, repetition, place, task; }
     FreeIteration { id, at; }
     FreeJob { id, at; }
     FreeDataset { id; }

@@ -39,6 +39,14 @@ pub(super) fn by_split_record() -> impl Strategy<Value = DispatcherRecord> {
         finished,
     });
     let taken = vec(any::<u64>(), 0..4);
+    let handed_out = (iteration(), any::<u32>(), any::<i64>(), any::<u64>(), option::of(task()))
+        .prop_map(|(iteration, source, repetition, place, task)| R::TakeBackSplit {
+            iteration,
+            source,
+            repetition,
+            place,
+            task,
+        });
     prop_oneof![
         (client(), vec(progress, 0..3), taken, any::<u32>()).prop_map(
             |(client, progress, taken, group_size)| R::HoldSplits {
@@ -51,6 +59,7 @@ pub(super) fn by_split_record() -> impl Strategy<Value = DispatcherRecord> {
         (iteration(), any::<u64>(), option::of(task()))
             .prop_map(|(iteration, place, task)| R::HandOutWaiting { iteration, place, task }),
         iteration().prop_map(|id| R::FinishIteration { id }),
+        handed_out,
     ]
 }
 

@@ -65,7 +65,7 @@ pub(super) fn silent_readers_are_noticed(dispatcher: &Dispatcher) -> Result<(), 
     }
     let clients = dispatcher.state.clients.values();
     for client in clients.filter(|client| !client.splits.is_empty()) {
-        let heard = leases.clients.get(&client.id).copied().unwrap_or(Time::ZERO);
+        let heard = leases.client_heard(client.id).unwrap_or(Time::ZERO);
         let ends = heard.after(dispatcher.config.reader_timeout);
         let watched = |at: &Time| at.since(ends).as_nanos() <= 1;
         if !alarms.at.get(&client.id).is_some_and(watched) && ends != Time::NEVER {

@@ -50,6 +50,10 @@ fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String>
     if let Some(id) = workers.find(|id| !state.workers.contains_key(id)) {
         return Err(format!("worker {id} is remembered"));
     }
+    let mut processes = dispatcher.processes.0.keys();
+    if let Some(id) = processes.find(|id| !state.workers.contains_key(id)) {
+        return Err(format!("a process of worker {id} is remembered"));
+    }
     let iterations = dispatcher.rounds.keys().chain(dispatcher.views.keys());
     match iterations.clone().find(|id| state.iterations.get(id).is_none_or(|i| i.collected)) {
         Some(id) => Err(format!("iteration {id} is remembered")),

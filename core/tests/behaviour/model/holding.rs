@@ -156,20 +156,22 @@ impl Kept {
 impl Model {
     pub(super) fn hold(&mut self, now: Time, request: &HoldSplits) -> Heard {
         if self.kept.clients.contains_key(&request.client) {
-            self.heard.insert(request.client, now);
+            self.hear_client(now, request.client);
         }
         self.kept.hold(request)
     }
 
     pub(super) fn give_up_silent_readers(&mut self, now: Time, refuses: bool) {
         let mut bereaved = Vec::new();
+        let hearing = self.held_up.less(now);
         for (id, client) in self.kept.clients.clone() {
             let ends = self.heard.get(&id).map(|heard| heard.after(self.config.reader_timeout));
-            let Some(ends) = ends.filter(|ends| now > *ends && !client.splits.is_empty()) else {
+            let over = |ends: &Time| hearing > *ends && !client.splits.is_empty();
+            let Some(ends) = ends.filter(over) else {
                 continue;
             };
-            if refuses || now.since(ends) > Duration::from_secs(1) {
-                self.heard.insert(id, now);
+            if refuses || hearing.since(ends) > Duration::from_secs(1) {
+                self.hear_client(now, id);
             } else {
                 self.kept.release(now, id);
                 bereaved.push(client.iteration);

@@ -2,10 +2,12 @@
 //! answers must be those of the real one.
 
 mod freeing;
+mod held_up;
 pub(crate) mod holding;
 mod kept;
 mod losing;
 mod positions;
+mod processes;
 mod reading;
 mod rounds;
 pub(crate) mod splitting;
@@ -29,9 +31,19 @@ pub(crate) struct Model {
     /// What survives a restart.
     pub(crate) kept: Kept,
     config: Config,
+    /// Times of signs of life, less the hold-ups before each.
     heard: BTreeMap<ClientId, Time>,
+    /// Clients that have joined and sent nothing yet, with when that was, less the hold-ups.
+    joined: BTreeMap<ClientId, Time>,
+    held_up: held_up::HeldUp,
+    /// Splits as they were handed out.
+    handed: BTreeMap<CallId, splitting::HandedOut>,
+    /// Splits that did not reach their callers, and are not taken back yet.
+    undelivered: Vec<splitting::HandedOut>,
     /// Workers that can be lost, by address.
     signs: BTreeMap<String, losing::Signs>,
+    /// The process at each worker's address.
+    processes: BTreeMap<String, processes::Process>,
     rounds: BTreeMap<IterationId, i64>,
     votes: BTreeMap<TaskId, Vote>,
     next_maintenance: Time,
@@ -50,7 +62,12 @@ impl Model {
     pub(crate) fn start(config: Config, kept: Kept, now: Time) -> Self {
         Self {
             signs: losing::survivors(&kept, now),
+            processes: processes::survivors(&kept, now),
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
+            joined: BTreeMap::new(),
+            held_up: held_up::HeldUp::beginning(&config, &kept, now),
+            handed: BTreeMap::new(),
+            undelivered: Vec::new(),
             next_maintenance: now.after(config.job_gc_check_interval),
             kept,
             config,
@@ -71,15 +88,28 @@ impl Model {
         request: &Request,
         refuses: bool,
     ) -> Vec<(CallId, Heard)> {
-        let before = (self.kept.clone(), self.signs.clone());
+        self.begin_step(now, refuses);
+        let answers = self.take(now, call, request, refuses);
+        self.end_step();
+        answers
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        call: CallId,
+        request: &Request,
+        refuses: bool,
+    ) -> Vec<(CallId, Heard)> {
+        let before = (self.kept.clone(), self.signs.clone(), self.processes.clone());
         let mut answers = match request {
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.remove(now, call, *task, (*consumer_index, *round))
             }
-            other => vec![(call, self.answer(now, other))],
+            other => vec![(call, self.answer(now, call, other))],
         };
         if refuses && self.kept != before.0 {
-            self.kept = before.0;
+            (self.kept, self.processes) = (before.0, before.2);
             if !self.is_sign_of_life(request) {
                 self.signs = before.1;
             }
@@ -97,7 +127,7 @@ impl Model {
         known && !self.kept.lost.contains(&heartbeat.address)
     }
 
-    fn answer(&mut self, now: Time, request: &Request) -> Heard {
+    fn answer(&mut self, now: Time, call: CallId, request: &Request) -> Heard {
         match request {
             Request::RegisterDataset(request) => self.kept.register(now, request),
             Request::GetMetadata { dataset } => {
@@ -120,7 +150,10 @@ impl Model {
             Request::WorkerUpdate { progress, .. } => Ok(self.kept.update(progress)),
             Request::GetSplit { iteration, repetition, source, asker } => {
                 let asked = (*iteration, *repetition, *source);
-                self.kept.split(asked, asker.as_deref())
+                let (heard, handed) = self.kept.split(asked, asker.as_deref());
+                self.handed.extend(handed.map(|handed| (call, handed)));
+                self.note_split(now, *iteration, asker.as_deref(), &heard);
+                heard
             }
             Request::HoldSplits(request) => self.hold(now, request),
             Request::GetWorkers => {
@@ -157,6 +190,13 @@ impl Model {
 
     /// Lets time pass, and says who should hear what.
     pub(crate) fn tick(&mut self, now: Time, refuses: bool) -> Vec<(CallId, Heard)> {
+        self.begin_step(now, refuses);
+        let late = self.do_what_is_due(now, refuses);
+        self.end_step();
+        late
+    }
+
+    fn do_what_is_due(&mut self, now: Time, refuses: bool) -> Vec<(CallId, Heard)> {
         let mut late = Vec::new();
         for vote in self.votes.values_mut() {
             let expired = vote.waiting.extract_if(.., |(.., until)| *until <= now);
@@ -176,9 +216,11 @@ impl Model {
 
     fn maintain(&mut self, now: Time) {
         let others = self.kept.clients.iter().filter(|(_, client)| client.splits.is_empty());
-        let silent = others.filter(|(id, client)| match self.heard.get(id) {
-            Some(heard) => now.since(*heard) > self.config.client_timeout,
-            None => now.since(client.joined) > self.config.client_first_heartbeat_timeout,
+        let hearing = self.held_up.less(now);
+        let silent = others.filter(|(id, _)| match (self.heard.get(id), self.joined.get(id)) {
+            (Some(heard), _) => hearing.since(*heard) > self.config.client_timeout,
+            (None, Some(at)) => hearing.since(*at) > self.config.client_first_heartbeat_timeout,
+            (None, None) => unreachable!("client {id} neither joined nor was there"),
         });
         let silent: Vec<ClientId> = silent.map(|(id, _)| *id).collect();
         for id in silent {

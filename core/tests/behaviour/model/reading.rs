@@ -31,6 +31,7 @@ impl Model {
         let id = ClientId::new(3000 + self.kept.clients_ever);
         self.kept.clients_ever += 1;
         self.kept.clients.insert(id, Client { iteration, joined: now, splits: BTreeMap::new() });
+        self.joined.insert(id, self.held_up.less(now));
         Ok(Reply::Client(id))
     }
 
@@ -84,7 +85,7 @@ impl Model {
     pub(super) fn client_heartbeat(&mut self, now: Time, heartbeat: &ClientHeartbeat) -> Heard {
         let client = self.kept.clients.get(&heartbeat.client).ok_or(Code::NotFound)?;
         let id = client.iteration;
-        self.heard.insert(heartbeat.client, now);
+        self.hear_client(now, heartbeat.client);
         if self.kept.iteration(id).unwrap().collected {
             return Err(Code::FailedPrecondition);
         }

@@ -35,6 +35,16 @@ pub(crate) struct Given {
     pub(crate) tried: Option<usize>,
     /// Workers that were lost with a task, and the number of unattributed splits then.
     strays: BTreeMap<String, u64>,
+    /// All that were ever handed out, in order.
+    handed: Vec<(Place, Option<TaskId>)>,
+}
+
+/// A split as it was handed out.
+#[derive(Clone, Debug)]
+pub(crate) struct HandedOut {
+    iteration: IterationId,
+    place: Place,
+    task: Option<TaskId>,
 }
 
 impl Given {
@@ -43,6 +53,7 @@ impl Given {
     }
 
     fn add(&mut self, place: Place, to: Option<TaskId>) {
+        self.handed.push((place, to));
         match to {
             Some(task) => self.splits.push((place, Holder::Task(task))),
             None => self.unattributed += 1,
@@ -71,7 +82,18 @@ impl Given {
 }
 
 impl Kept {
-    pub(super) fn split(&mut self, asked: (IterationId, i64, i64), asker: Option<&str>) -> Heard {
+    pub(super) fn split(
+        &mut self,
+        asked: (IterationId, i64, i64),
+        asker: Option<&str>,
+    ) -> (Heard, Option<HandedOut>) {
+        let before = self.iteration(asked.0).map_or(0, |iteration| iteration.given.handed.len());
+        let heard = self.hand_out(asked, asker);
+        let handed = self.iteration(asked.0).and_then(|it| it.given.handed.get(before).copied());
+        (heard, handed.map(|(place, task)| HandedOut { iteration: asked.0, place, task }))
+    }
+
+    fn hand_out(&mut self, asked: (IterationId, i64, i64), asker: Option<&str>) -> Heard {
         let (id, repetition, source) = asked;
         let iteration = self.iteration(id).ok_or(Code::NotFound)?;
         if self.job_of(iteration).sharding != ShardingPolicy::Dynamic {
@@ -82,6 +104,10 @@ impl Kept {
             return Err(Code::InvalidArgument);
         }
         let reader = asker.map(|address| self.task_on(address, id));
+        let is_known = self.workers.iter().any(|worker| Some(&*worker.address) == asker);
+        if is_known && reader == Some(None) {
+            return Ok(Reply::Split(None));
+        }
         let mut active = iteration.active.iter();
         if reader != Some(None)
             && active.any(|task| !self.tasks[task].finished)
@@ -118,6 +144,34 @@ impl Kept {
             iteration.given.add(place, reader.flatten());
         }
         Ok(Reply::Split(split))
+    }
+
+    /// A split did not reach its caller: others get it, unless it was counted or given back with its
+    /// task.
+    pub(super) fn take_back(&mut self, split: &HandedOut) {
+        let HandedOut { iteration: id, place, task } = *split;
+        let known = task.map(|task| self.tasks.get(&task).map(|task| task.finished));
+        let Some(iteration) = self.iteration_mut(id) else {
+            return;
+        };
+        let splits = &mut iteration.given.splits;
+        let of_task = |(at, holder): &(Place, Holder)| {
+            *at == place && task.is_some_and(|task| *holder == Holder::Task(task))
+        };
+        let with_task = splits.iter().position(of_task);
+        let again = splits.contains(&(place, Holder::Again));
+        match (known, with_task) {
+            _ if again => return,
+            (None | Some(Some(true)), _) => {}
+            (Some(Some(false)), Some(at)) => drop(splits.remove(at)),
+            _ => return,
+        }
+        let to = if iteration.finished { Holder::Lost } else { Holder::Again };
+        splits.push((place, to));
+        iteration.given.tried = None;
+        if !iteration.finished {
+            self.make_reader(id);
+        }
     }
 
     /// The first split of a pass that was lost and is to be handed out again.
@@ -221,7 +275,7 @@ impl Kept {
     }
 
     /// The unfinished task that the worker at an address has of an iteration.
-    fn task_on(&self, address: &str, iteration: IterationId) -> Option<TaskId> {
+    pub(super) fn task_on(&self, address: &str, iteration: IterationId) -> Option<TaskId> {
         let mut tasks = self.tasks.iter();
         let own = tasks.find(|(_, task)| {
             task.address == address && task.iteration == iteration && !task.finished

@@ -25,17 +25,24 @@ impl Model {
     pub(super) fn worker_heartbeat(&mut self, now: Time, heartbeat: &WorkerHeartbeat) -> Heard {
         let address = &heartbeat.address;
         let profile = WorkerHeartbeat { current_tasks: Vec::new(), ..heartbeat.clone() };
-        let mut known = self.kept.workers.iter_mut();
-        let mut reborn = false;
-        match known.find(|worker| worker.address == *address) {
+        let known = self.kept.workers.iter().find(|worker| worker.address == *address);
+        let before = known.map_or(heartbeat.uid, |worker| worker.uid);
+        if self.is_former(now, before, heartbeat) {
+            return Ok(Reply::WorkerHeartbeat(WorkerHeartbeatReply {
+                new_tasks: Vec::new(),
+                tasks_to_delete: heartbeat.current_tasks.clone(),
+            }));
+        }
+        let reborn = known.is_some() && self.is_reborn(now, before, heartbeat);
+        match self.kept.workers.iter_mut().find(|worker| worker.address == *address) {
             Some(worker) => {
-                reborn = worker.uid != profile.uid;
                 *worker = profile;
                 self.rejoin(address, reborn);
             }
             None => self.new_worker(profile)?,
         }
         self.hear_worker(now, address, reborn);
+        self.note_process(now, (before, reborn), heartbeat);
         let unfinished = self.unfinished_on(address);
         let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
         let new_tasks = unfinished.difference(&current).filter_map(|task| self.def(*task));
@@ -45,7 +52,7 @@ impl Model {
         }))
     }
 
-    fn unfinished_on(&self, address: &str) -> BTreeSet<TaskId> {
+    pub(super) fn unfinished_on(&self, address: &str) -> BTreeSet<TaskId> {
         let tasks = self.kept.tasks.iter();
         let own = tasks.filter(|(_, task)| task.address == address && !task.finished);
         own.map(|(id, _)| *id).collect()

@@ -1,0 +1,146 @@
+//! Splits on their way to workers: an answer that waits for the journal may lose its caller, and the
+//! split comes back then.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use super::machine::{Dispatcher, Turn};
+use super::record::Record;
+use super::state::{Iteration, State};
+use crate::ids::{CallId, IterationId, Lsn, TaskId};
+use crate::limits::SPLIT_RUNS_AGAIN_MAX;
+use crate::log::{ApplyError, missing};
+
+/// A split that was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HandedOut {
+    pub(super) iteration: IterationId,
+    pub(super) source: u32,
+    pub(super) repetition: i64,
+    /// Its place in the pass.
+    pub(super) place: u64,
+    /// The task it was handed to, if one knows.
+    pub(super) task: Option<TaskId>,
+}
+
+impl From<HandedOut> for Record {
+    fn from(split: HandedOut) -> Self {
+        let HandedOut { iteration, source, repetition, place, task } = split;
+        Self::TakeBackSplit { iteration, source, repetition, place, task }
+    }
+}
+
+/// Splits whose delivery is not decided.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deliveries {
+    /// By the call that waits for the split, with the record that its answer waits for.
+    under_way: BTreeMap<CallId, (Lsn, HandedOut)>,
+    /// Those whose callers left before the answer did. The journal did not take the news yet.
+    undelivered: Vec<HandedOut>,
+}
+
+impl Deliveries {
+    pub(super) fn begin(&mut self, call: CallId, after: Lsn, split: HandedOut) {
+        self.under_way.insert(call, (after, split));
+    }
+}
+
+impl Dispatcher {
+    /// The answer with a split leaves for its caller.
+    pub(crate) fn split_leaves(&mut self, call: CallId) {
+        self.deliveries.under_way.remove(&call);
+    }
+
+    /// The record that a call's split waits for, if it waits for one.
+    pub(crate) fn split_waits_for(&self, call: CallId) -> Option<Lsn> {
+        self.deliveries.under_way.get(&call).map(|(after, _)| *after)
+    }
+
+    /// A call's split never leaves, since its caller is gone: others get it.
+    pub(crate) fn split_stays(&mut self, turn: &mut Turn<'_>, call: CallId) {
+        if let Some((_, split)) = self.deliveries.under_way.remove(&call) {
+            self.deliveries.undelivered.push(split);
+        }
+        self.take_back_undelivered(turn);
+    }
+
+    /// Takes back the splits that did not leave, unless the journal takes no records now.
+    pub(super) fn take_back_undelivered(&mut self, turn: &mut Turn<'_>) {
+        if self.deliveries.undelivered.is_empty() || turn.log.refuses().is_some() {
+            return;
+        }
+        for split in core::mem::take(&mut self.deliveries.undelivered) {
+            if !self.state.may_take_back(&split) {
+                continue;
+            }
+            // A record that does not fit has already asked the node to stop; there is nobody to
+            // tell.
+            let _ = self.commit(turn, [split.into()]);
+            let _ = self.make_reader(turn, split.iteration);
+        }
+    }
+}
+
+impl State {
+    /// Whether a split that was handed out is still with its task. A split whose task was lost, or
+    /// begun anew by another process, was counted or given back then.
+    fn may_take_back(&self, split: &HandedOut) -> bool {
+        let HandedOut { source, repetition, place, .. } = *split;
+        let Some(of) = self.iterations().get(&split.iteration) else {
+            return false;
+        };
+        let has = match split.task.map(|id| self.tasks().get(&id)) {
+            None => true,
+            Some(None) => false,
+            Some(Some(task)) => {
+                task.finished || task.splits.remembered.contains(source, repetition, place)
+            }
+        };
+        has && of.has_handed_out(split) && !of.splits.again.contains(source, repetition, place)
+    }
+
+    /// Gives a split back that did not reach its caller. One without a task stays among the
+    /// unattributed ones: of those only an upper bound is known.
+    pub(super) fn take_back_split(
+        &mut self,
+        lsn: Lsn,
+        split: &HandedOut,
+    ) -> Result<(), ApplyError> {
+        let HandedOut { iteration, source, repetition, place, .. } = *split;
+        let of = self.iterations.get_mut(&iteration);
+        let of = of.ok_or_else(|| missing("iteration", iteration))?;
+        if !of.has_handed_out(split) || of.splits.again.contains(source, repetition, place) {
+            return Err(missing("split to be taken back at place", place));
+        }
+        if let Some(id) = split.task {
+            let task = self.tasks.get_mut(&id).ok_or_else(|| missing("task", id))?;
+            if !task.finished && !task.splits.remembered.take(source, repetition, place) {
+                return Err(missing("split to be taken back at place", place));
+            }
+        }
+        let is_room = of.splits.again.run_count() < SPLIT_RUNS_AGAIN_MAX;
+        if of.finished || !is_room {
+            of.splits.lost = of.splits.lost.saturating_add(1);
+        } else {
+            of.splits.again.insert(source, repetition, place);
+            of.splits.tried = None;
+        }
+        of.splits_changed = lsn;
+        Ok(())
+    }
+}
+
+impl Iteration {
+    /// Whether a split was handed out, and does not wait for a client.
+    fn has_handed_out(&self, split: &HandedOut) -> bool {
+        let source = usize::try_from(split.source).ok().and_then(|at| self.sources.get(at));
+        let produced = source.is_some_and(|at| match split.repetition.cmp(&at.repetition) {
+            Ordering::Less => split.repetition >= 0 && split.place < at.source.len(),
+            Ordering::Equal => split.place < at.index,
+            Ordering::Greater => false,
+        });
+        let first_pass = (split.source, split.repetition) == (0, 0);
+        produced && !(first_pass && self.by_split.waiting.contains_key(&split.place))
+    }
+}

@@ -1,0 +1,94 @@
+//! Processes at one address, one after another, in the model.
+
+use std::collections::BTreeMap;
+
+use rondo_core::dispatcher::{Reply, WorkerHeartbeat};
+use rondo_core::ids::{IterationId, TaskId};
+use rondo_core::time::{Duration, Time};
+
+use super::splitting::Holder;
+use super::{Heard, Kept, Model};
+
+/// The process at an address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Process {
+    /// From when on it names each task that it runs.
+    runs: BTreeMap<TaskId, Time>,
+    /// Uids of those before it.
+    former: Vec<i64>,
+}
+
+/// Processes run the tasks that took splits.
+pub(super) fn survivors(kept: &Kept, now: Time) -> BTreeMap<String, Process> {
+    let mut all: BTreeMap<String, Process> = BTreeMap::new();
+    for (id, task) in &kept.tasks {
+        let given = &kept.iteration(task.iteration).unwrap().given;
+        let uid = kept.workers.iter().find(|it| it.address == task.address).unwrap().uid;
+        if uid == -1 && given.count(&Holder::Task(*id)) > 0 {
+            all.entry(task.address.clone()).or_default().runs.insert(*id, now);
+        }
+    }
+    all
+}
+
+impl Model {
+    pub(super) fn is_reborn(&self, now: Time, before: i64, heartbeat: &WorkerHeartbeat) -> bool {
+        let own = self.unfinished_on(&heartbeat.address);
+        let process = self.processes.get(&heartbeat.address).cloned().unwrap_or_default();
+        let runs = process.runs.iter().filter(|(id, from)| **from <= now && own.contains(*id));
+        let runs: Vec<&TaskId> = runs.map(|(id, _)| id).collect();
+        let names_none = runs.iter().all(|id| !heartbeat.current_tasks.contains(id));
+        before != heartbeat.uid || before == -1 && !runs.is_empty() && names_none
+    }
+
+    /// Whether another process is at the address by now, and has been heard in time.
+    pub(super) fn is_former(&self, now: Time, before: i64, heartbeat: &WorkerHeartbeat) -> bool {
+        let address = &heartbeat.address;
+        let process = self.processes.get(address);
+        before != heartbeat.uid
+            && process.is_some_and(|process| process.former.contains(&heartbeat.uid))
+            && !self.kept.lost.contains(address)
+            && self.is_in_time(now, address)
+    }
+
+    /// Takes note of a heartbeat.
+    pub(super) fn note_process(
+        &mut self,
+        now: Time,
+        (before, reborn): (i64, bool),
+        heartbeat: &WorkerHeartbeat,
+    ) {
+        let own = self.unfinished_on(&heartbeat.address);
+        let process = self.processes.entry(heartbeat.address.clone()).or_default();
+        if before != heartbeat.uid {
+            process.former.retain(|uid| *uid != heartbeat.uid);
+            process.former.push(before);
+        }
+        if reborn {
+            process.runs.clear();
+        }
+        if heartbeat.uid == -1 {
+            let named = heartbeat.current_tasks.iter().filter(|id| own.contains(id));
+            process.runs.extend(named.map(|id| (*id, now)));
+        }
+    }
+
+    /// Takes note of a split that a worker got: it knows the task, and names it in all heartbeats
+    /// that it sends from now on.
+    pub(super) fn note_split(
+        &mut self,
+        now: Time,
+        iteration: IterationId,
+        asker: Option<&str>,
+        heard: &Heard,
+    ) {
+        let (Some(address), Ok(Reply::Split(Some(_)))) = (asker, heard) else {
+            return;
+        };
+        let uid = self.kept.workers.iter().find(|it| it.address == address).map(|it| it.uid);
+        if let (Some(-1), Some(task)) = (uid, self.kept.task_on(address, iteration)) {
+            let process = self.processes.entry(address.into()).or_default();
+            process.runs.entry(task).or_insert(now.after(Duration::from_secs(5)));
+        }
+    }
+}
