@@ -1,0 +1,338 @@
+//! The parts of the golden snapshot, in its order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use rondo_core::control;
+use rondo_core::coordination::{
+    Arrival, Barrier, BarrierKey, Change, ChangeKind, Dialect, Entry, Head, Kept, Outcome,
+    Part as CoordinationPart, Participants, Phase, Relay, Task as CoordinationTask,
+};
+use rondo_core::dispatcher::{
+    BySplit, Client, Compression, Counters, Dataset, Doubt, Iteration, IterationSplits, Job, Part,
+    PendingTask, Position, Repetitions, Restoration, ShardingPolicy, SplitRun, SplitSet,
+    TargetWorkers, Task, TaskSplits, Worker,
+};
+
+use super::values::*;
+
+pub(super) fn all() -> Vec<control::Part> {
+    let dispatcher = [datasets_and_workers(), jobs(), iterations(), clients_and_tasks(), saved()];
+    let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
+    let coordination = [heads(), tasks(), barriers(), keys(), relays()];
+    let coordination = coordination.into_iter().flatten().map(control::Part::Coordination);
+    dispatcher.chain(coordination).collect()
+}
+
+fn datasets_and_workers() -> Vec<Part> {
+    vec![
+        Part::Counters(Counters {
+            dataset: 1001,
+            worker: worker(13),
+            job: job(5001),
+            iteration: iteration(2003),
+            client: client(3001),
+            task: task(4002),
+        }),
+        Part::Dataset(Dataset {
+            id: dataset("first"),
+            definition: definition_inline(),
+            plan: splittable(),
+            metadata: metadata(Compression::Snappy, -1),
+            compression_disabled: Some(true),
+            used: at(1101),
+            changed: lsn(202),
+        }),
+        Part::Dataset(Dataset {
+            id: dataset("second"),
+            definition: definition_blob(),
+            plan: unsplittable(),
+            metadata: metadata(Compression::Unspecified, 8),
+            compression_disabled: None,
+            used: at(1102),
+            changed: lsn(203),
+        }),
+        Part::Worker(Worker {
+            id: worker(11),
+            address: "worker:1".into(),
+            profile: profile(),
+            tasks: BTreeSet::new(),
+            lost: true,
+            changed: lsn(204),
+        }),
+    ]
+}
+
+fn jobs() -> Vec<Part> {
+    vec![
+        Part::Job(Job {
+            id: job(5000),
+            name: "job".into(),
+            dataset: dataset("dataset"),
+            sharding: ShardingPolicy::Hint,
+            consumers: Some(4),
+            use_cross_trainer_cache: true,
+            target_workers: TargetWorkers::Any,
+            anonymous: false,
+            asked: at(1103),
+            idle_since: at(1104),
+            finished: ranges(),
+            changed: lsn(205),
+        }),
+        Part::Job(Job {
+            id: job(5001),
+            name: "other".into(),
+            dataset: dataset("first"),
+            sharding: ShardingPolicy::Off,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Unspecified,
+            anonymous: true,
+            asked: at(1105),
+            idle_since: at(1106),
+            finished: Repetitions::default(),
+            changed: lsn(206),
+        }),
+    ]
+}
+
+fn runs() -> SplitSet {
+    let runs = [(1, 6, 90, 5), (2, 7, 91, 3)];
+    let run = |(source, repetition, first, count)| SplitRun { source, repetition, first, count };
+    runs.into_iter().map(run).collect()
+}
+
+fn iterations() -> Vec<Part> {
+    let pending = |id, target_round, failures, ready: &[i64]| PendingTask {
+        task: task(id),
+        target_round,
+        failures,
+        ready: ready.iter().copied().map(client).collect(),
+    };
+    let bare = |id, of, repetition, [changed, splits_changed]: [u64; 2]| Iteration {
+        id: iteration(id),
+        job: job(of),
+        repetition,
+        sources: Vec::new(),
+        tasks: Vec::new(),
+        pending: [].into(),
+        clients: BTreeSet::new(),
+        last_release: None,
+        finished: false,
+        collected: false,
+        changed: lsn(changed),
+        splits_changed: lsn(splits_changed),
+        splits: IterationSplits::default(),
+        by_split: BySplit::default(),
+    };
+    let first = Iteration {
+        sources: positions(),
+        tasks: vec![task(4000), task(4001)],
+        pending: [pending(4002, 17, 2, &[3000, 3001]), pending(4003, 18, 1, &[])].into(),
+        last_release: Some(at(1107)),
+        finished: true,
+        splits: IterationSplits {
+            unattributed: 301,
+            doubt: Doubt { from: 302, upto: 309, count: 4 },
+            lost: 303,
+            again: runs(),
+            tried: Some(8),
+            strays: BTreeMap::from([(worker(11), 304), (worker(12), 305)]),
+        },
+        by_split: BySplit { waiting: places(), held: 0, group_size: Some(2), acknowledged: 306 },
+        ..bare(2000, 5000, 6, [207, 208])
+    };
+    let second = Iteration {
+        collected: true,
+        splits: IterationSplits { unattributed: 311, lost: 312, ..IterationSplits::default() },
+        by_split: BySplit { acknowledged: 307, ..BySplit::default() },
+        ..bare(2001, 5001, 7, [209, 210])
+    };
+    [first, second, bare(2002, 5002, 8, [211, 212])].map(Part::Iteration).to_vec()
+}
+
+fn clients_and_tasks() -> Vec<Part> {
+    vec![
+        Part::Client(Client {
+            id: client(3000),
+            iteration: iteration(2000),
+            acquired: at(1108),
+            splits: places(),
+            changed: lsn(213),
+        }),
+        Part::Task(Task {
+            id: task(4000),
+            iteration: iteration(2000),
+            worker: worker(11),
+            starting_round: 17,
+            finished: false,
+            splits: TaskSplits { remembered: runs(), forgotten: 321, unattributed_before: 322 },
+        }),
+        Part::Task(Task {
+            id: task(4001),
+            iteration: iteration(2001),
+            worker: worker(12),
+            starting_round: 0,
+            finished: true,
+            splits: TaskSplits::default(),
+        }),
+    ]
+}
+
+fn saved() -> Vec<Part> {
+    vec![
+        Part::Position(Position {
+            name: "best".into(),
+            job: "job".into(),
+            saved: at(1109),
+            finished: ranges(),
+            reading: vec![saved_repetition()],
+            changed: lsn(214),
+        }),
+        Part::Restoration(Restoration {
+            job: "job".into(),
+            position: "best".into(),
+            finished: ranges(),
+            waiting: vec![saved_repetition()],
+            changed: lsn(215),
+        }),
+    ]
+}
+
+fn heads() -> Vec<CoordinationPart> {
+    let first = Head {
+        id: namespace(1),
+        name: "trainers".into(),
+        life: 4,
+        incarnation: life(51),
+        begun: at(2104),
+        size: Some(8),
+        version: 401,
+        polled: true,
+        sticky: Some(shared_fault()),
+        revision: revision(402),
+        forgotten: revision(403),
+        former: BTreeMap::from([(index(3), incarnation(61)), (index(4), incarnation(62))]),
+        changed: lsn(216),
+        keys_changed: lsn(217),
+    };
+    let second = Head {
+        id: namespace(2),
+        name: "others".into(),
+        life: 5,
+        incarnation: life(52),
+        begun: at(2105),
+        size: None,
+        version: 404,
+        polled: false,
+        sticky: None,
+        revision: revision(405),
+        forgotten: revision(406),
+        former: BTreeMap::new(),
+        changed: lsn(218),
+        keys_changed: lsn(219),
+    };
+    [first, second].map(CoordinationPart::Namespace).to_vec()
+}
+
+fn tasks() -> Vec<CoordinationPart> {
+    let bare = |number, of, phase, since, changed| CoordinationTask {
+        index: index(number),
+        incarnation: incarnation(of),
+        recoverable: false,
+        dialect: Dialect::T,
+        phase,
+        fault: None,
+        since: at(since),
+        devices: None,
+        changed: lsn(changed),
+    };
+    let tasks = [
+        CoordinationTask { recoverable: true, ..bare(3, 61, Phase::Registering, 2106, 220) },
+        CoordinationTask {
+            dialect: Dialect::X,
+            fault: Some(shared_fault()),
+            devices: Some(Bytes::from_static(b"devices")),
+            ..bare(4, 62, Phase::Error, 2107, 221)
+        },
+        CoordinationTask {
+            dialect: Dialect::Rondo,
+            devices: Some(Bytes::new()),
+            ..bare(5, 63, Phase::Connected, 2108, 222)
+        },
+        bare(6, 64, Phase::Disconnected, 2109, 223),
+    ];
+    tasks.map(|task| CoordinationPart::Task(namespace(1), task)).to_vec()
+}
+
+fn barriers() -> Vec<CoordinationPart> {
+    let first = Arrival { at: at(2102), stamp: Some(stamp()) };
+    let second = Arrival { at: at(2103), stamp: None };
+    let open = Barrier {
+        key: BarrierKey::Named("epoch".into()),
+        counter: 5,
+        participants: Some(Participants::Some([index(3), index(4)].into())),
+        opened: at(2101),
+        timeout: span(60_000),
+        initiator: Some(index(3)),
+        arrived: BTreeMap::from([(index(3), first), (index(4), second)]),
+        outcome: None,
+        changed: lsn(201),
+    };
+    let failed = Barrier {
+        key: BarrierKey::Shutdown,
+        counter: 6,
+        participants: Some(Participants::All),
+        opened: at(2110),
+        timeout: span(61_000),
+        initiator: Some(index(4)),
+        arrived: BTreeMap::new(),
+        outcome: Some(Outcome::Failed(shared_fault())),
+        changed: lsn(224),
+    };
+    let passed = Barrier {
+        key: BarrierKey::Devices,
+        counter: 7,
+        participants: None,
+        opened: at(2111),
+        timeout: span(62_000),
+        initiator: None,
+        arrived: BTreeMap::new(),
+        outcome: Some(Outcome::Passed),
+        changed: lsn(225),
+    };
+    let part = |barrier| CoordinationPart::Barrier(namespace(1), barrier);
+    [open, failed, passed].map(part).to_vec()
+}
+
+fn keys() -> Vec<CoordinationPart> {
+    let leased = Entry {
+        key: "a/b".into(),
+        value: inline(),
+        revision: revision(407),
+        lease: Some(index(3)),
+        changed: lsn(226),
+    };
+    let plain = Entry {
+        key: "a/c".into(),
+        value: blob(),
+        revision: revision(408),
+        lease: None,
+        changed: lsn(227),
+    };
+    let change = |key: &str, kind, at| Change { key: key.into(), kind, revision: revision(at) };
+    let changes = [
+        change("a/b", ChangeKind::Put(inline()), 409),
+        change("a/d", ChangeKind::Deleted, 410),
+        change("a", ChangeKind::DeletedWithAllUnder, 411),
+    ];
+    let entries = [leased, plain].map(|entry| CoordinationPart::Key(namespace(1), entry));
+    let changes = changes.map(|change| CoordinationPart::Change(namespace(1), change));
+    entries.into_iter().chain(changes).collect()
+}
+
+fn relays() -> Vec<CoordinationPart> {
+    let results = BTreeMap::from([(73, Kept::Put(revision(81))), (78, Kept::Done)]);
+    let known = Relay { acknowledged: 72, results };
+    vec![CoordinationPart::Relay(namespace(1), relay(71), known)]
+}
