@@ -1,6 +1,6 @@
 //! Kubernetes: pods behind selectors, Jobs and JobSets.
 
-use rondo_core::cluster::kubernetes::{Access, PodAddress, Unready, Watch, WatchEvent};
+use rondo_core::cluster::kubernetes::{Access, PodAddress, PodOrder, Unready, Watch, WatchEvent};
 use rondo_core::cluster::{
     Chain, ClusterResolver, Credentials, Error, Fault, HttpAnswer, Json, Kubernetes, KubernetesJob,
 };
@@ -57,6 +57,37 @@ fn a_pod_that_failed_makes_way_for_the_one_in_its_place() {
     assert!(
         refused.text.contains("the pod \"x\" is not ready: its phase is \"Failed\""),
         "{refused}"
+    );
+}
+
+/// A pod that is being deleted is still listed, runs and has its address.
+fn leaving(name: &str, index: &str) -> String {
+    pod(name, index, "").replacen(
+        "\"labels\"",
+        "\"deletionTimestamp\": \"2026-11-24T03:00:00Z\", \"labels\"",
+        1,
+    )
+}
+
+#[test]
+fn a_pod_that_is_being_deleted_is_left_out_unless_pods_are_numbered_as_tensorflow_does() {
+    // The pod in its place has the same index, which would be refused if both were listed.
+    let replaced = list(&[leaving("old", &index(0)), pod("a", &index(0), "")]);
+    assert_eq!(spec(&mut kubernetes(), &replaced).unwrap(), r#"{"worker": ["10.0.0.1:8470"]}"#);
+    // Without an index it would take the place of the next one.
+    let unnumbered = list(&[leaving("old", ""), pod("z", "", "")]);
+    assert_eq!(spec(&mut kubernetes(), &unnumbered).unwrap(), r#"{"worker": ["10.0.0.1:8470"]}"#);
+    assert_eq!(spec(&mut kubernetes(), &list(&[leaving("old", "")])).unwrap(), r#"{"worker": {}}"#);
+    // `null` is the same as no time at all.
+    let stays = leaving("old", "").replacen("\"2026-11-24T03:00:00Z\"", "null", 1);
+    assert_eq!(
+        spec(&mut kubernetes(), &list(&[stays])).unwrap(),
+        r#"{"worker": ["10.0.0.3:8470"]}"#
+    );
+    let mut by_name = Kubernetes { order: PodOrder::Name, ..kubernetes() };
+    assert_eq!(
+        spec(&mut by_name, &unnumbered).unwrap(),
+        r#"{"worker": ["10.0.0.3:8470", "10.0.0.1:8470"]}"#
     );
 }
 
