@@ -70,6 +70,29 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(world.element_of(other), 1, "what is in the window is there");
 }
 
+#[test]
+fn a_task_has_a_bounded_number_of_trainers() {
+    let mut world = world(1 << 20);
+    open(&mut world);
+    world.made([0], Then::More);
+    // `open` was one trainer.
+    for trainer in 1..4096 {
+        let call = world.get(of(&trainer.to_string()));
+        assert_eq!(world.element_of(call), 0, "trainer {trainer}");
+        world.left(call);
+    }
+    let refused = world.get(of("4096"));
+    match world.answers.remove(&refused) {
+        Some(Err(status)) => {
+            assert_eq!(status.code, Code::ResourceExhausted);
+            assert!(status.message.contains("4096 trainers"), "{status}");
+        }
+        other => panic!("one trainer more is answered with {other:?}"),
+    }
+    world.get(of("4095"));
+    assert!(world.answers.is_empty(), "one that is known waits for the next element");
+}
+
 proptest! {
     /// The window as spec: each element is kept until newer ones need its place.
     #[test]

@@ -248,3 +248,68 @@ fn readers_of_splits_get_the_definition_and_open_nothing() {
     assert_eq!(world.answers.remove(&calls[1]), Some(Ok(Answer::Dataset("definition".into()))));
     assert!(world.opening.is_empty() && world.wanted.is_empty() && world.sent.is_empty());
 }
+
+#[test]
+fn a_worker_has_a_bounded_number_of_tasks_and_takes_others_when_some_are_gone() {
+    const MAX: i64 = 65_536;
+    let mut world = World::registered();
+    let tasks = |ids: std::ops::Range<i64>| ids.map(|id| task(id, Part::Whole)).collect();
+    heartbeat(&mut world, tasks(1..MAX), &[]);
+    world.add([task(MAX, Part::Whole)]);
+    let refused = world.call(Ask::Process(task(MAX + 1, Part::Whole)));
+    match world.answers.remove(&refused) {
+        Some(Err(status)) => {
+            assert_eq!(status.code, Code::ResourceExhausted);
+            assert!(status.message.contains("65536"), "{status}");
+        }
+        other => panic!("one task more is answered with {other:?}"),
+    }
+    // One that is there already needs no room, and what a heartbeat tells comes again with the next one.
+    world.add([task(MAX, Part::Whole)]);
+    heartbeat(&mut world, tasks(MAX + 1..MAX + 2), &[]);
+    let held = |world: &mut World| {
+        let call = world.call(Ask::Tasks);
+        match world.answers.remove(&call) {
+            Some(Ok(Answer::Tasks(held))) => (held.len(), held.last().map(|(id, _)| *id)),
+            other => panic!("tasks are answered with {other:?}"),
+        }
+    };
+    assert_eq!(held(&mut world), (MAX as usize, Some(TaskId::new(MAX))));
+    heartbeat(&mut world, tasks(MAX + 1..MAX + 2), &[7]);
+    assert_eq!(held(&mut world), (MAX as usize, Some(TaskId::new(MAX + 1))));
+}
+
+/// Each outage of the dispatcher has the whole `dispatcher_timeout`, however long the ones before took.
+#[test]
+fn the_time_that_the_dispatcher_may_be_away_begins_anew_when_it_was_back() {
+    let mut world = World::registered_with(|config| {
+        config.dispatcher_timeout = rondo_core::time::Duration::from_secs(60);
+        config.heartbeat_interval = rondo_core::time::Duration::from_secs(3600);
+    });
+    world.add([task(5, Part::Splits)]);
+    let call = world.get(ask(5));
+    let away_for = |world: &mut World, seconds: u64| {
+        let back = world.now.after(rondo_core::time::Duration::from_secs(seconds));
+        while world.now < back {
+            world.refuse(&soft());
+            world.sleep(2_500);
+        }
+    };
+    // Twice before the data is open, and three times for splits; together it is much more than a minute.
+    away_for(&mut world, 50);
+    let (rpc, request) = world.sent[0].clone();
+    assert!(matches!(request, Request::Compression { .. }), "{request:?}");
+    world.answer(rpc, Ok(Reply::Compression(false)));
+    let (run, ..) = world.opening.remove(0);
+    world.step(Input::Opened { run, result: Ok(-2) });
+    for split in 0..3 {
+        away_for(&mut world, 50);
+        assert_eq!(world.answers.get(&call), None, "outage {split} ended it");
+        let (rpc, request) = world.sent[0].clone();
+        assert!(matches!(request, Request::Split { .. }), "{request:?}");
+        world.answer(rpc, Ok(Reply::Split(Some(split))));
+        world.made([], Then::End);
+    }
+    away_for(&mut world, 70);
+    assert_eq!(world.code_of(call), Code::Internal);
+}
