@@ -1,7 +1,7 @@
 //! Crashes, stalls and full disks: what was acknowledged stays, and nobody is blamed for silence
 //! that could not be broken.
 
-use rondo_core::coordination::{Event, Method, NamespaceConfig, Reply};
+use rondo_core::coordination::{Event, NamespaceConfig, Reply};
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -199,8 +199,13 @@ fn a_picture_says_who_is_missing() {
     assert!(step.about_missing.contains("task 3: last heard 3.0 s ago"), "{step:?}");
     assert_eq!((&*namespace.waits[1].what, namespace.waits[1].calls), ("topology/3", 1));
     assert_eq!(namespace.tasks[3].silent_ms, Some(3_000));
-    assert_eq!(namespace.tasks_connected, 4);
-    let _ = Method::ReportErrorToTask;
+    assert_eq!((namespace.tasks_connected, namespace.waiting_calls), (4, 3));
+    let did = |task: usize| {
+        (namespace.tasks[task].last_did.as_deref(), namespace.tasks[task].last_did_ms)
+    };
+    assert_eq!(did(0), (Some("came to barrier step::0"), Some(3_000)));
+    assert_eq!(did(2), (Some("came to barrier step::0"), Some(1_000)));
+    assert_eq!(did(1), (Some("registered"), Some(3_000)), "heartbeats are not named");
 }
 
 /// A short stall is long where timeouts are short.
