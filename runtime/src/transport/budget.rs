@@ -90,7 +90,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_message_holds_its_share_until_the_last_of_its_bytes_is_gone() {
+        let budget = Budget::new(1 << 20);
+        let message = budget.acquire(1 << 20).await.with(Bytes::from(vec![7; 1 << 20]));
+        assert_eq!(budget.units.available_permits(), 0);
+        let part = message.slice(1000..2000);
+        drop(message);
+        assert_eq!(budget.units.available_permits(), 0, "a part of it is there");
+        assert_eq!(part, vec![7; 1000]);
+        drop(part);
+        assert_eq!(budget.units.available_permits() as u64 * UNIT_BYTES, budget.bytes_max());
+    }
+
+    #[tokio::test]
     async fn a_message_above_the_budget_passes_alone() {
-        Budget::new(1 << 20).acquire(u64::MAX).await;
+        let budget = Budget::new(1 << 20);
+        let _whole = budget.acquire(u64::MAX).await;
+        assert_eq!(budget.units.available_permits(), 0);
     }
 }

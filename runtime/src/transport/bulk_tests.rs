@@ -56,6 +56,41 @@ async fn echoed(client: &GrpcClient, address: &str, message: Bytes) -> Result<By
     Ok(answer)
 }
 
+/// The keepalive timer of each connection to or from this port, as `/proc` shows it: seconds until the system
+/// probes the peer; `None` for a connection without such a timer.
+fn silences(port: u16) -> Vec<Option<u64>> {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let port = format!("{port:04X}");
+    let rows = table.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let is_open = |row: &Vec<&str>| {
+        row[3] == "01" && [row[1], row[2]].iter().any(|it| it.rsplit(':').next() == Some(&*port))
+    };
+    let until_asked = |row: Vec<&str>| {
+        let (timer, when) = row[5].split_once(':').unwrap();
+        // In hundredths of a second.
+        (timer == "02").then(|| u64::from_str_radix(when, 16).unwrap() / 100)
+    };
+    rows.filter(is_open).map(until_asked).collect()
+}
+
+#[tokio::test]
+async fn both_ends_of_an_idle_connection_probe_each_other() {
+    let server = Running::start(apart());
+    let client = GrpcClient::of_reader();
+    let mut stream = server.stream(&client, "/rondo.v1.Test/Mixed", "x");
+    while next(&mut stream).await.unwrap().is_some() {}
+    let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
+    let began = std::time::Instant::now();
+    loop {
+        // Unacknowledged data shows another timer for a moment.
+        match silences(port)[..] {
+            [Some(one), Some(other)] => return assert!(one.max(other) <= 30, "{one} {other}"),
+            ref found => assert!(began.elapsed() < SOON, "{found:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Whether a message lies in memory that a server lends.
 fn is_lent(message: &[u8]) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -39,13 +39,27 @@ const RECORDS_CHANNEL_WINDOW_BYTES: u32 = 32 << 20;
 const RECORDS_FRAME_BYTES_MAX: u32 = 4 << 20;
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a channel with calls under way is asked whether it is alive.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// How a channel with calls under way is asked whether its peer is alive.
+#[derive(Clone, Copy, Debug)]
+struct Keepalive {
+    /// How often.
+    interval: Duration,
+    /// How long the peer may take to answer before the channel is closed.
+    timeout: Duration,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(20), timeout: Duration::from_secs(20) }
+    }
+}
 
 /// Makes gRPC calls to any number of addresses.
 #[derive(Clone, Default)]
 pub struct GrpcClient {
     channels: Arc<Mutex<Channels>>,
+    keepalive: Keepalive,
     /// The worker that calls.
     worker: Option<AsciiMetadataValue>,
     /// For streams that carry records or tensors: connections of their own, to servers that know such.
@@ -112,7 +126,7 @@ impl GrpcClient {
 
     fn channel(&self, address: &str, load: Load) -> Result<Channel, Status> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.get(address, load)
+        channels.get(address, load, self.keepalive)
     }
 
     fn bulk_call(&self, path: &str, message: &Bytes) -> BulkCall {
@@ -131,7 +145,7 @@ impl GrpcClient {
 }
 
 impl Channels {
-    fn get(&mut self, address: &str, load: Load) -> Result<Channel, Status> {
+    fn get(&mut self, address: &str, load: Load, keepalive: Keepalive) -> Result<Channel, Status> {
         self.uses = self.uses.saturating_add(1);
         let by_address = match load {
             Load::Calls => &mut self.calls,
@@ -141,7 +155,7 @@ impl Channels {
             *used = self.uses;
             return Ok(channel.clone());
         }
-        let channel = open(address, load)?;
+        let channel = open(address, load, keepalive)?;
         if by_address.len() >= CHANNELS_MAX {
             drop_oldest(by_address);
         }
@@ -157,7 +171,7 @@ fn drop_oldest(by_address: &mut BTreeMap<String, (u64, Channel)>) {
     }
 }
 
-fn open(address: &str, load: Load) -> Result<Channel, Status> {
+fn open(address: &str, load: Load, keepalive: Keepalive) -> Result<Channel, Status> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).ok();
     let endpoint = endpoint.filter(|endpoint| is_host_and_port(endpoint.uri(), address));
     let endpoint = endpoint.ok_or_else(|| {
@@ -178,7 +192,8 @@ fn open(address: &str, load: Load) -> Result<Channel, Status> {
         .initial_stream_window_size(of_each)
         .initial_connection_window_size(of_all)
         .max_frame_size(frame)
-        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .http2_keep_alive_interval(keepalive.interval)
+        .keep_alive_timeout(keepalive.timeout)
         .connect_lazy())
 }
 
@@ -404,6 +419,8 @@ impl Decoder for BytesCodec {
 mod tests {
     use hyper_util::rt::{TokioExecutor, TokioIo};
 
+    use tokio::io::AsyncWriteExt;
+
     use super::super::is_unreached;
     use super::*;
 
@@ -425,5 +442,38 @@ mod tests {
         let Failure::Refused(status) = broken("w1:7", &error) else { panic!("too late") };
         assert_eq!(status.message, "cannot reach w1:7: connection closed");
         assert!(is_unreached(&status));
+    }
+
+    /// The address of a peer that begins HTTP/2, reads everything, and answers nothing, not even pings.
+    async fn mute() -> String {
+        let door = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = door.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            while let Ok((mut peer, _)) = door.accept().await {
+                tokio::spawn(async move {
+                    let (settings, acknowledged) =
+                        (*b"\0\0\0\x04\0\0\0\0\0", *b"\0\0\0\x04\x01\0\0\0\0");
+                    peer.write_all(&[settings, acknowledged].concat()).await.unwrap();
+                    tokio::io::copy(&mut peer, &mut tokio::io::sink()).await
+                });
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_say_that_it_is_alive_ends_the_calls_to_it() {
+        let soon = Duration::from_millis(50);
+        let keepalive = Keepalive { interval: soon, timeout: soon };
+        let client = GrpcClient { keepalive, ..GrpcClient::new() };
+        let address = mute().await;
+        let call = client.unary(&address, "/test/Wait", Bytes::new(), Duration::from_secs(20));
+        let status = call.await.unwrap_err();
+        assert_eq!(status.code, Code::Unavailable, "{status}");
+        assert!(status.message.contains(&address), "{status}");
+        let mut stream = client.streaming(&address, "/test/Feed", Bytes::new());
+        let next = tokio::time::timeout(Duration::from_secs(20), stream.next()).await;
+        let status = next.expect("the stream stays open").unwrap_err();
+        assert_eq!(status.code, Code::Unavailable, "{status}");
     }
 }

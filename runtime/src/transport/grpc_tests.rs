@@ -3,17 +3,22 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
+use http_body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rondo_core::status::{Code, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 
+use super::budget::Budget;
 use super::grpc_client::{BytesCodec, GrpcClient};
 use super::{BoxFuture, Call, ConnectionId, ServerConfig, Service, Transport, listener, serve};
 
@@ -359,6 +364,73 @@ async fn connections_above_the_bound_wait() {
     assert!(echo(&first, SOON).await.is_ok());
     drop(first);
     assert!(echo(&second, SOON).await.is_ok());
+}
+
+/// Each of these messages is as long as all that may be under way (`inflight_bytes_max`).
+#[tokio::test]
+async fn large_requests_are_read_one_after_the_other_and_none_is_refused() {
+    const LENGTH: usize = 1 << 20;
+    let budget = Budget::new(LENGTH as u64);
+    let server = Running::start(ServerConfig { budget, ..ServerConfig::default() });
+    let clients = [(); 2].map(|()| GrpcClient::new());
+    let call = |client: &GrpcClient, path, length| {
+        tokio::spawn(client.unary(&server.address, path, noise(length), SOON))
+    };
+    let first = call(&clients[0], "/test/Wait", LENGTH);
+    until(|| server.service.begun.load(Ordering::SeqCst) == 1).await;
+    let second = call(&clients[1], "/test/Echo", LENGTH);
+    // Short ones pass meanwhile, on the same connection too.
+    for client in &clients {
+        assert_eq!(call(client, "/test/Echo", 1000).await.unwrap().unwrap().len(), 1000);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.service.begun.load(Ordering::SeqCst), 3, "the second is read");
+    assert!(!second.is_finished());
+    first.abort();
+    assert_eq!(second.await.unwrap().unwrap().len(), LENGTH);
+}
+
+/// A request body that sends its first bytes, if any, and then never ends.
+struct Begun(Option<Bytes>);
+
+impl http_body::Body for Begun {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.take().map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_within_a_request_is_cancelled_and_holds_no_memory() {
+    assert_eq!(ServerConfig::default().silence_max, Duration::from_secs(60));
+    let (silence_max, budget) = (Duration::from_millis(100), Budget::new(1 << 20));
+    let config = ServerConfig { silence_max, budget, ..ServerConfig::default() };
+    let server = Running::start(config);
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    // The second request announces a message that takes the whole budget, and sends a part of it.
+    for begun in [&b""[..], b"\0\0\x10\0\0 begins"] {
+        let request = http::Request::post(format!("http://{}/test/Echo", server.address))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Begun(Some(Bytes::from_static(begun)).filter(|it| !it.is_empty())))
+            .unwrap();
+        let answer = tokio::time::timeout(SOON, sender.send_request(request)).await;
+        let answer = answer.expect("the server waits for ever").unwrap();
+        let status = answer.headers()["grpc-status"].to_str().unwrap();
+        assert_eq!(status, Code::Cancelled.number().to_string());
+    }
+    assert_eq!(server.service.begun.load(Ordering::SeqCst), 0);
+    assert!(server.call("/test/Echo", noise(1 << 20)).await.is_ok());
 }
 
 #[tokio::test]

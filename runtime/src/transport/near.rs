@@ -222,13 +222,35 @@ mod tests {
         assert_eq!(kept.len() as u64, CONNECTION_BYTES / (7 << 20));
         drop(kept.pop());
         assert!(lender.lend(pieces(&[7 << 20])).await.is_ok());
-        assert!(
-            lender.lend(pieces(&[1 << 20])).await.is_err(),
-            "there is room, and the client is behind"
-        );
         for short in [0, 1, SHARED_BYTES_MIN - 1] {
             assert_eq!(lender.lend(pieces(&[short])).await.unwrap_err().len(), short);
         }
+    }
+
+    /// Nearly all of the memory is free here, so that only the client can be the reason.
+    #[tokio::test]
+    async fn a_client_that_is_behind_gets_no_more_memory_before_it_has_read() {
+        const LENGTH: usize = 1 << 20;
+        let (mut lender, near) = Lender::new(&Allowance::new(CONNECTION_BYTES)).unwrap();
+        let borrower = Borrower::open(near).unwrap();
+        let mut unread = std::collections::VecDeque::new();
+        while let Ok(lent) = lender.lend(pieces(&[LENGTH])).await {
+            unread.push_back(lent);
+            assert!(unread.len() < 64, "the client has read nothing");
+        }
+        assert_eq!(unread.len() as u64, AHEAD_BYTES_MAX / LENGTH as u64);
+        // It reads one and keeps it: as much more may lie there, and no more.
+        let kept = borrower.message(unread.pop_front().unwrap()).unwrap();
+        unread.push_back(lender.lend(pieces(&[LENGTH])).await.unwrap());
+        let refused = lender.lend(pieces(&[SHARED_BYTES_MIN])).await.unwrap_err();
+        assert_eq!(refused.len(), SHARED_BYTES_MIN, "it leaves by the connection");
+        // One that has read everything gets one message of any length.
+        let read = unread.drain(..).map(|lent| borrower.message(lent).unwrap());
+        drop(read.collect::<Vec<_>>());
+        let long = lender.lend(pieces(&[10 << 20])).await.unwrap();
+        assert!(lender.lend(pieces(&[SHARED_BYTES_MIN])).await.is_err());
+        assert!(borrower.message(long).unwrap() == pieces(&[10 << 20]).join());
+        drop(kept);
     }
 
     #[test]
