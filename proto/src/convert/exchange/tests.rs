@@ -272,6 +272,22 @@ fn frames_that_are_too_long_are_refused_before_they_are_read() {
     assert_eq!(status.code, Code::ResourceExhausted);
 }
 
+/// As `docs/exchange.md` says.
+#[test]
+fn a_header_has_16_mib_at_most_and_what_a_scheduler_hears_has_no_body() {
+    const MAX: u32 = 16 << 20;
+    let read = |header_bytes, body_bytes| {
+        let head = FrameHead { header_bytes, body_bytes };
+        FrameHead::decode(&head.encode(), &FrameLimits::of_scheduler()).map(|it| it == head)
+    };
+    assert_eq!(read(MAX, 0), Ok(true));
+    for (header_bytes, body_bytes, name) in [(MAX + 1, 0, "16777217"), (MAX, 1, "body has 1 ")] {
+        let status = read(header_bytes, body_bytes).unwrap_err();
+        assert_eq!(status.code, Code::ResourceExhausted);
+        assert!(status.message.contains(name), "{status}");
+    }
+}
+
 #[test]
 fn what_is_too_long_is_not_written() {
     let info = TensorInfo::new(ScalarType::Byte, &[1 << 21]).unwrap();

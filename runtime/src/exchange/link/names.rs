@@ -154,3 +154,59 @@ impl<K: Copy + Ord + Send + 'static> LookUps<K> {
         Some((of, Err(late(&name, self.timeout))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Condvar, Mutex};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// Hangs until it may answer.
+    #[derive(Debug, Default)]
+    struct Hanging {
+        may_answer: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Names for Hanging {
+        fn look_up(&self, _: &str) -> io::Result<SocketAddr> {
+            let waiting = self.may_answer.lock().unwrap();
+            drop(self.changed.wait_while(waiting, |may_answer| !*may_answer).unwrap());
+            Ok(SocketAddr::from(([127, 0, 0, 1], 7)))
+        }
+    }
+
+    #[test]
+    fn names_above_the_bound_are_refused_even_after_another_was_given_up() {
+        let poll = mio::Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), mio::Token(0)).unwrap());
+        let names = Arc::new(Hanging::default());
+        let mut look_ups = LookUps::new(Arc::clone(&names) as Arc<dyn Names>, SOON, waker);
+        for number in 0..16 {
+            look_ups.begin(number, "host:7").unwrap();
+        }
+        assert_eq!(look_ups.len(), 16);
+        let refused = look_ups.begin(16, "other:7").unwrap_err().to_string();
+        assert!(refused.contains("other:7") && refused.contains("16 names"), "{refused}");
+        // The thread of that one still hangs.
+        assert!(look_ups.give_up(3));
+        assert!(look_ups.begin(16, "other:7").is_err());
+        *names.may_answer.lock().unwrap() = true;
+        names.changed.notify_all();
+        let mut found = Vec::new();
+        let began = Instant::now();
+        while found.len() < 15 {
+            assert!(began.elapsed() < SOON, "{found:?}");
+            match look_ups.next() {
+                Some((of, address)) => found.push((of, address.unwrap().port())),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        found.sort_unstable();
+        let wanted: Vec<_> = (0..16).filter(|of| *of != 3).map(|of| (of, 7)).collect();
+        assert_eq!(found, wanted);
+        look_ups.begin(16, "other:7").unwrap();
+    }
+}
