@@ -199,3 +199,68 @@ fn failed(question: &Question, why: String) -> Answer {
         Question::Coordination(_) => Answer::Coordination(Err(why)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rondo_core::cluster::{Credentials, Http};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server of HTTP that answers every request with this status and these headers. Counts how many
+    /// requests were open at once, and how many came.
+    async fn answering(head: String) -> (String, Arc<(AtomicUsize, AtomicUsize)>) {
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", door.local_addr().unwrap());
+        let asked = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+        let (counts, open) = (Arc::clone(&asked), Arc::new(AtomicUsize::new(0)));
+        tokio::spawn(async move {
+            while let Ok((mut peer, _)) = door.accept().await {
+                let (head, counts, open) = (head.clone(), Arc::clone(&counts), Arc::clone(&open));
+                tokio::spawn(async move {
+                    let _ = peer.read(&mut [0; 4096]).await;
+                    let now = open.fetch_add(1, Ordering::SeqCst) + 1;
+                    counts.0.fetch_max(now, Ordering::SeqCst);
+                    counts.1.fetch_add(1, Ordering::SeqCst);
+                    sleep(Duration::from_millis(50)).await;
+                    open.fetch_sub(1, Ordering::SeqCst);
+                    let text = format!(
+                        "HTTP/1.1 {head}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                    );
+                    let _ = peer.write_all(text.as_bytes()).await;
+                });
+            }
+        });
+        (url, asked)
+    }
+
+    fn get(url: String) -> Http {
+        Http { body: None, url, headers: Vec::new(), credentials: Credentials::None }
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_an_answer_and_is_not_followed() {
+        let (elsewhere, followed) = answering("200 OK".into()).await;
+        let (url, asked) = answering(format!("302 Found\r\nlocation: {elsewhere}/token")).await;
+        let finder = Finder::new(Environment::new(), Settings::default());
+        let request = get(format!("{url}/token"));
+        let status = finder.find(|seen| Ok(seen.http(&request)?.status)).await.unwrap();
+        assert_eq!((status, asked.1.load(Ordering::SeqCst)), (302, 1));
+        assert_eq!(followed.1.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn no_more_is_asked_at_once_than_is_allowed_and_in_the_end_everything() {
+        assert_eq!(Settings::default().at_once_max, 32);
+        let (url, asked) = answering("200 OK".into()).await;
+        let settings = Settings { at_once_max: 3, ..Settings::default() };
+        let finder = Finder::new(Environment::new(), settings);
+        let requests: Vec<_> = (0..10).map(|number| get(format!("{url}/{number}"))).collect();
+        let ask = |seen: &Seen| seen.prepare(requests.iter().cloned().map(Question::Http));
+        finder.find(ask).await.unwrap();
+        assert_eq!((asked.0.load(Ordering::SeqCst), asked.1.load(Ordering::SeqCst)), (3, 10));
+    }
+}
