@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::binary;
+use crate::skip::skip;
 
 /// What is wanted; what these need and the system lacks comes with them.
 const PACKAGES: [&str; 5] = ["slurmctld", "slurmd", "slurm-client", "munge", "openmpi-bin"];
@@ -32,9 +33,7 @@ pub fn launchers() -> Option<&'static Launchers> {
     match FOUND.get_or_init(unpacked) {
         Ok(launchers) => Some(launchers),
         Err(reason) => {
-            let required = env::var_os(REQUIRED_BY).is_some_and(|set| !set.is_empty());
-            assert!(!required, "launchers are required here and cannot be had: {reason}");
-            println!("skipped: launchers cannot be had: {reason}");
+            skip("a launcher (Slurm, Open MPI)", reason, REQUIRED_BY);
             None
         }
     }

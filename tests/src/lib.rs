@@ -33,6 +33,7 @@ pub mod relay;
 pub mod rendezvous;
 pub mod samples;
 pub mod server;
+mod skip;
 pub mod slurm;
 pub mod tensorflow;
 pub mod tfrecord;

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::binary;
 use crate::process::Process;
+use crate::skip::skip;
 
 /// Python releases that the pinned packages are made for.
 const PYTHONS: [&str; 4] = ["python3", "python3.13", "python3.12", "python3.11"];
@@ -31,13 +32,10 @@ pub(crate) struct Environment {
 impl Environment {
     /// Its Python, or `None` after saying why there is none.
     pub(crate) fn said(&self, found: &'static Result<PathBuf, String>) -> Option<&'static Path> {
-        let what = self.what;
         match found {
             Ok(python) => Some(python),
             Err(reason) => {
-                let required = env::var_os(self.required_by).is_some_and(|set| !set.is_empty());
-                assert!(!required, "{what} is required here and cannot be had: {reason}");
-                println!("skipped: {what} cannot be had: {reason}");
+                skip(self.what, reason, self.required_by);
                 None
             }
         }
