@@ -1,6 +1,6 @@
 //! The coordination service's machine: takes a request, decides, records, applies, answers.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 
 use super::attention::Attention;
@@ -30,6 +30,8 @@ pub struct Coordination {
     /// Answers to be sent off in this and the next steps.
     pub(super) outbox: VecDeque<Departure>,
     pub(super) outbox_since: Time,
+    /// Namespaces in which this step has recorded something.
+    pub(super) touched: BTreeSet<NamespaceId>,
     waste: Waste,
 }
 
@@ -126,6 +128,7 @@ impl Coordination {
             alarms: Alarms::new(),
             outbox: VecDeque::new(),
             outbox_since: now,
+            touched: BTreeSet::new(),
             waste: Waste::default(),
         };
         for settings in this.config.namespaces.clone() {
@@ -303,6 +306,7 @@ impl Coordination {
         match self.state.apply_telling(lsn, &record) {
             Ok(applied) => {
                 turn.log.advance();
+                self.touched.insert(namespace);
                 turn.out.push(Effect::Append { lsn, record });
                 let forget = |digest| Effect::ForgetBlob { digest, after: lsn };
                 turn.out.extend(applied.freed.blobs.into_iter().map(forget));

@@ -261,6 +261,50 @@ impl Participants {
         }
     }
 
+    /// Whether a list in any order names exactly these tasks of a job of this size. It reads each entry of
+    /// the list once, and takes room only for a list that is not ascending.
+    pub(super) fn are(
+        &self,
+        listed: impl ExactSizeIterator<Item = TaskIndex>,
+        size: Option<u32>,
+    ) -> bool {
+        let count = match self {
+            Self::All => size.and_then(|size| usize::try_from(size).ok()),
+            Self::Some(tasks) => Some(tasks.len()),
+        };
+        if count != Some(listed.len()) {
+            return false;
+        }
+        // The places from which on the list does not keep to the ascending order, once it does not.
+        let mut seen: Option<Vec<bool>> = None;
+        for (place, task) in listed.enumerate() {
+            let Some(own) = self.place_of(task, place, count.unwrap_or_default()) else {
+                return false;
+            };
+            if seen.is_none() && own == place {
+                continue;
+            }
+            let marks = seen.get_or_insert_with(|| {
+                let count = count.unwrap_or_default();
+                (0..count).map(|before| before < place).collect()
+            });
+            match marks.get_mut(own) {
+                Some(mark) if !*mark => *mark = true,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The place of a task in ascending order, which is tried first at `guess`.
+    fn place_of(&self, task: TaskIndex, guess: usize, count: usize) -> Option<usize> {
+        match self {
+            Self::All => usize::try_from(task.get()).ok().filter(|place| *place < count),
+            Self::Some(tasks) if tasks.get(guess) == Some(&task) => Some(guess),
+            Self::Some(tasks) => tasks.binary_search(&task).ok(),
+        }
+    }
+
     /// Whether a task of the job is one of them.
     pub fn contains(&self, task: TaskIndex) -> bool {
         match self {
@@ -319,3 +363,51 @@ pub enum ChangeKind {
 
 /// Changes that one record made.
 pub(super) type Changes = Vec<Change>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    fn listed(tasks: &[i32]) -> impl ExactSizeIterator<Item = TaskIndex> {
+        tasks.iter().copied().map(TaskIndex::new)
+    }
+
+    fn some(tasks: &[i32]) -> Participants {
+        Participants::Some(listed(tasks).collect())
+    }
+
+    #[test]
+    fn a_list_in_any_order_names_the_same_tasks() {
+        for list in [&[1, 3, 5][..], &[5, 3, 1], &[1, 5, 3], &[3, 1, 5]] {
+            assert!(some(&[1, 3, 5]).are(listed(list), Some(9)), "{list:?}");
+        }
+        for list in [&[0, 1, 2][..], &[2, 1, 0], &[0, 2, 1]] {
+            assert!(Participants::All.are(listed(list), Some(3)), "{list:?}");
+        }
+    }
+
+    #[test]
+    fn another_list_does_not() {
+        let wrong = [&[1, 3][..], &[1, 3, 4], &[1, 3, 3], &[1, 1, 5], &[3, 3, 1], &[1, 3, 5, 5]];
+        for list in wrong {
+            assert!(!some(&[1, 3, 5]).are(listed(list), Some(9)), "{list:?}");
+        }
+        for list in [&[0, 1][..], &[0, 1, 3], &[0, 1, 1], &[1, 1, 0], &[-1, 0, 1], &[2, 0, 0]] {
+            assert!(!Participants::All.are(listed(list), Some(3)), "{list:?}");
+        }
+        assert!(!Participants::All.are(listed(&[0, 1]), None), "the size is not known");
+    }
+
+    /// An arrival reads each entry of its list once, however many tasks there are.
+    #[test]
+    fn a_list_is_read_once() {
+        for count in [16, 256, 4096] {
+            let reads = Cell::new(0);
+            let tasks: Vec<i32> = (0..count).collect();
+            let counted = listed(&tasks).inspect(|_| reads.set(reads.get() + 1));
+            assert!(some(&tasks).are(counted, Some(9_999)));
+            assert_eq!(reads.get(), count);
+        }
+    }
+}

@@ -63,20 +63,19 @@ impl Coordination {
         Ok(Reply::Tasks { tasks, version: namespace.head.version })
     }
 
-    /// Wakes watches of tasks whose version is passed.
+    /// Wakes watches of tasks whose version is passed. Only a record changes a version, so a step looks at
+    /// no other namespaces than those in which it recorded something.
     pub(super) fn tell_versions(&mut self, turn: &Turn<'_>) {
-        let behind = self.lives.iter().filter(|(id, live)| {
-            let namespace = self.state.namespaces.get(id);
-            namespace.is_some_and(|namespace| namespace.head.version != live.told_version)
-        });
-        let behind: Vec<_> = behind.map(|(id, _)| *id).collect();
-        for id in behind {
+        for id in core::mem::take(&mut self.touched) {
             let Ok(version) = self.namespace(id).map(|namespace| namespace.head.version) else {
                 continue;
             };
             let Ok(live) = self.live_mut(id) else {
                 continue;
             };
+            if live.told_version == version {
+                continue;
+            }
             live.told_version = version;
             let calls = core::mem::take(&mut live.task_watches);
             if !calls.is_empty() {
@@ -190,5 +189,54 @@ fn check_list(names: &[TaskName]) -> Result<(), Refusal> {
             Err(Refusal::TooMany { what: "tasks in the list", bound })
         }
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::super::config::{Config, NamespaceConfig};
+    use super::super::request::{Call, Caller, Method};
+    use super::super::state::State;
+    use super::*;
+    use crate::ids::Lsn;
+    use crate::log::Log;
+    use crate::time::Time;
+
+    /// The number of namespaces does not matter to a step that changes one of them, or none.
+    #[test]
+    fn a_step_looks_at_the_namespaces_that_it_changed() {
+        let named = |number: u64| NamespaceConfig {
+            tasks: Some(2),
+            ..NamespaceConfig::named(format!("n{number}"))
+        };
+        let config = Config { namespaces: (0..100).map(named).collect() };
+        let now = Time::from_millis(1_000);
+        let mut service = Coordination::start(config, State::default(), now);
+        let (mut log, mut out) = (Log::starting_at(Lsn::new(1)), Vec::new());
+        let mut ask = |service: &mut Coordination, number: u64, method: Method| {
+            let mut turn = Turn { now, log: &mut log, out: &mut out };
+            let namespace = format!("n{number}").as_str().into();
+            let call = Call { namespace, caller: Caller::default(), method };
+            let id = CallId::new(1_000 + turn.out.len() as u64);
+            drop(service.call(&mut turn, id, call, 7));
+            let looked_at = service.touched.len();
+            service.finish(&mut turn);
+            assert!(service.touched.is_empty());
+            looked_at
+        };
+        let get = || Method::TryGetKeyValue { key: "k".into() };
+        for number in 0..100 {
+            assert_eq!(ask(&mut service, number, get()), 1, "the first call begins a life");
+        }
+        assert_eq!(ask(&mut service, 5, get()), 0);
+        let register = Method::RegisterTask {
+            task: TaskName::of(0),
+            incarnation: Incarnation::new(1),
+            recoverable: false,
+            tasks: None,
+        };
+        assert_eq!(ask(&mut service, 5, register), 1);
     }
 }
