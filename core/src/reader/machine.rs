@@ -145,7 +145,7 @@ impl Reader {
         match &mut self.room {
             Room::Splits(room) => room.told(shared, out),
             Room::Elements(room) => {
-                if room.told(answer.block_round, shared) {
+                if room.told(now, answer.block_round, shared) {
                     self.membership.hurry();
                 }
             }

@@ -146,7 +146,7 @@ pub enum Request {
         task: TaskId,
         /// Which consumer this is.
         consumer: i64,
-        /// The round in which it was out of reach.
+        /// The round in which the consumers are to agree on that; see docs/round_robin.md.
         round: i64,
     },
     /// `ReleaseIterationClient`.

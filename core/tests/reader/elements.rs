@@ -328,3 +328,73 @@ fn a_task_that_comes_back_has_the_calls_it_had() {
     beat(&mut world);
     assert_eq!(asked(&world), 2, "one is there still, and one more");
 }
+
+/// A reader that has one call under way to each of two tasks, and wants more.
+fn under_way() -> World {
+    let mut world = begun(&config(1, 4), &[5, 5]);
+    world.readers[0].want(world.now, 9);
+    world
+}
+
+fn lose_second_task(world: &mut World) {
+    world.tasks.remove(&TaskId::new(4001));
+    for _ in 0..60 {
+        world.wait(20);
+        world.ask(0, 0);
+    }
+}
+
+/// A worker says "ask again" for a task that the dispatcher no longer lists.
+#[test]
+fn a_skip_of_an_unlisted_task_wakes_nobody_again() {
+    let mut world = under_way();
+    lose_second_task(&mut world);
+    let fetches = &mut world.readers[0].fetches;
+    let which = fetches.iter().position(|(_, it)| it.task == TaskId::new(4001)).unwrap();
+    let (rpc, _) = fetches.remove(which);
+    world.readers[0].answer(world.now, rpc, Ok(Answer::Element(Fetched::Skip)));
+    let now = world.now.after(Duration::from_millis(5));
+    world.readers[0].step(now, rondo_core::reader::Input::Tick);
+    let next = world.readers[0].reader.deadline();
+    assert!(next.is_none_or(|at| at > now), "it asks to be woken at {next:?}, it is {now:?}");
+}
+
+/// A worker's host dies without a word, and the dispatcher gives the worker up.
+#[test]
+fn a_call_to_a_worker_that_is_gone_does_not_keep_the_end_away() {
+    let mut world = under_way();
+    lose_second_task(&mut world);
+    let mut ended_at = None;
+    let finished_at = world.now;
+    for _ in 0..300 {
+        let fetches = &world.readers[0].fetches;
+        if let Some(which) = fetches.iter().position(|(_, it)| it.task == TaskId::new(4000)) {
+            world.fetch(0, which, 9);
+        }
+        world.wait(100);
+        world.ask(0, 0);
+        if world.readers[0].ended.is_some() && ended_at.is_none() {
+            ended_at = Some(world.now.since(finished_at));
+        }
+    }
+    assert_eq!(world.readers[0].ended, Some(Ok(())));
+    assert_eq!(world.readers[0].elements.len(), 5);
+    let patience = Duration::from_secs(11);
+    assert!(ended_at.is_some_and(|took| took <= patience), "{ended_at:?}");
+    assert!(world.readers[0].fetches.is_empty(), "the call is withdrawn");
+}
+
+/// Before the end, a call to a worker that only the dispatcher cannot reach may still bring an
+/// element.
+#[test]
+fn a_call_to_an_unlisted_task_still_delivers_before_the_end() {
+    let mut world = under_way();
+    lose_second_task(&mut world);
+    world.wait(60_000);
+    let fetches = &mut world.readers[0].fetches;
+    let which = fetches.iter().position(|(_, it)| it.task == TaskId::new(4001)).unwrap();
+    let (rpc, _) = fetches.remove(which);
+    let element = Fetched::Element(element(4_001_000));
+    world.readers[0].answer(world.now, rpc, Ok(Answer::Element(element)));
+    assert_eq!(world.readers[0].elements, [4_001_000]);
+}

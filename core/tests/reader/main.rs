@@ -9,4 +9,5 @@ mod histories;
 mod rounds;
 mod server;
 mod splits;
+mod votes;
 mod world;

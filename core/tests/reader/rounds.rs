@@ -18,7 +18,7 @@ use rondo_core::time::{Duration, Time};
 use crate::consumer::{Consumer, element};
 
 /// A task that consumers are to agree on.
-struct Pending {
+pub(crate) struct Pending {
     task: TaskId,
     target: i64,
     failed: u32,
@@ -26,21 +26,23 @@ struct Pending {
 }
 
 #[derive(Default)]
-struct Worker {
-    is_down: bool,
+pub(crate) struct Worker {
+    pub(crate) is_down: bool,
     current: i64,
     /// Who asked for which round.
     waiting: BTreeMap<i64, BTreeSet<i64>>,
 }
 
-struct World {
-    now: Time,
-    consumers: Vec<Consumer>,
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) consumers: Vec<Consumer>,
+    /// Clients beside them that never change the round of their votes, as TensorFlow's.
+    pub(crate) others: Vec<Other>,
     /// In the order of the list, with their first rounds.
-    tasks: Vec<(TaskId, i64)>,
+    pub(crate) tasks: Vec<(TaskId, i64)>,
     pending: Option<Pending>,
     latest: i64,
-    workers: BTreeMap<TaskId, Worker>,
+    pub(crate) workers: BTreeMap<TaskId, Worker>,
     /// Who votes in which call on which task in which round, and since when.
     votes: Vec<Vote>,
     last: i64,
@@ -49,6 +51,35 @@ struct World {
 }
 
 type Vote = (usize, RpcId, TaskId, i64, Time);
+
+/// A client of TensorFlow that cannot reach a worker: it votes in the round in which it stands, and
+/// after a failed vote it waits, tries the worker, and votes in the same round again.
+pub(crate) struct Other {
+    pub(crate) task: TaskId,
+    pub(crate) round: i64,
+    /// When it votes next; `None` while it waits for an answer.
+    pub(crate) votes_at: Option<Time>,
+    failures: u32,
+}
+
+impl Other {
+    pub(crate) fn new(task: TaskId, round: i64, votes_at: Time) -> Self {
+        Self { task, round, votes_at: Some(votes_at), failures: 0 }
+    }
+
+    /// Its pauses are 0.4 ms and then three tenths more each time, up to 10 s.
+    fn answered(&mut self, now: Time, is_removed: bool) {
+        if is_removed {
+            return;
+        }
+        let mut micros = 1_000_u64;
+        for _ in 0..self.failures {
+            micros = (micros * 13 / 10).min(10_000_000);
+        }
+        self.failures += 1;
+        self.votes_at = Some(now.after(Duration::from_nanos((400 + micros) * 1_000)));
+    }
+}
 
 /// How long a vote lasts.
 const VOTE: Duration = Duration::from_secs(10);
@@ -75,6 +106,7 @@ impl World {
         let mut world = Self {
             now: Time::from_millis(1),
             consumers: (0..consumers).map(consumer).collect(),
+            others: Vec::new(),
             tasks: Vec::new(),
             pending: None,
             latest: 0,
@@ -121,7 +153,7 @@ impl World {
         }
     }
 
-    fn wait(&mut self, millis: u64) {
+    pub(crate) fn wait(&mut self, millis: u64) {
         if self.returning > 0 && self.pending.is_none() {
             self.returning -= 1;
             self.join();
@@ -134,11 +166,26 @@ impl World {
         let is_over = |it: &mut Vote| now.since(it.4) >= VOTE;
         let over: Vec<Vote> = self.votes.extract_if(.., is_over).collect();
         for (nth, rpc, ..) in over {
-            self.consumers[nth].answer(now, rpc, Ok(Answer::Removed(false)));
+            self.voted(nth, rpc, false);
+        }
+        for nth in 0..self.others.len() {
+            let other = &mut self.others[nth];
+            if let Some((task, round)) =
+                other.votes_at.take_if(|at| *at <= now).map(|_| (other.task, other.round))
+            {
+                self.vote(self.consumers.len() + nth, RpcId(0), task, round);
+            }
         }
     }
 
-    fn ask(&mut self, nth: usize, which: usize) {
+    fn voted(&mut self, nth: usize, rpc: RpcId, is_removed: bool) {
+        match nth.checked_sub(self.consumers.len()) {
+            Some(other) => self.others[other].answered(self.now, is_removed),
+            None => self.consumers[nth].answer(self.now, rpc, Ok(Answer::Removed(is_removed))),
+        }
+    }
+
+    pub(crate) fn ask(&mut self, nth: usize, which: usize) {
         let consumer = &mut self.consumers[nth];
         let Some(index) = which.checked_rem(consumer.asks.len()) else {
             return;
@@ -197,13 +244,13 @@ impl World {
 
     fn vote(&mut self, nth: usize, rpc: RpcId, task: TaskId, round: i64) {
         if self.tasks.iter().all(|(listed, _)| *listed != task) {
-            return self.consumers[nth].answer(self.now, rpc, Ok(Answer::Removed(true)));
+            return self.voted(nth, rpc, true);
         }
         self.votes.push((nth, rpc, task, round, self.now));
         let of = |it: &&Vote| it.2 == task;
         let is_other = self.votes.iter().filter(of).any(|it| it.3 != round);
         let voters: BTreeSet<usize> = self.votes.iter().filter(of).map(|it| it.0).collect();
-        let agree = !is_other && voters.len() == self.consumers.len();
+        let agree = !is_other && voters.len() == self.consumers.len() + self.others.len();
         if agree || is_other {
             let votes = std::mem::take(&mut self.votes);
             let (ended, stay): (Vec<_>, _) = votes.into_iter().partition(|it| it.2 == task);
@@ -214,12 +261,12 @@ impl World {
                 self.returning += usize::from(!self.workers[&task].is_down);
             }
             for (nth, rpc, ..) in ended {
-                self.consumers[nth].answer(self.now, rpc, Ok(Answer::Removed(agree)));
+                self.voted(nth, rpc, agree);
             }
         }
     }
 
-    fn fetch(&mut self, nth: usize, which: usize, is_lost: bool) {
+    pub(crate) fn fetch(&mut self, nth: usize, which: usize, is_lost: bool) {
         let Some(index) = which.checked_rem(self.consumers[nth].fetches.len()) else {
             return;
         };
@@ -333,7 +380,7 @@ proptest! {
     }
 }
 
-fn begun(consumers: u32, tasks: i64) -> World {
+pub(crate) fn begun(consumers: u32, tasks: i64) -> World {
     let mut world = World::new(consumers, tasks, 64);
     world.wait(0);
     for nth in 0..world.consumers.len() {

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::ballot::Ballot;
 use super::{Call, Elements, PROTOCOL, Slot, rounds};
 use crate::element::Element;
 use crate::ids::TaskId;
@@ -41,9 +42,11 @@ pub(super) struct Progress {
     pub(super) round: Option<i64>,
     /// Whether consumers are to agree that it is gone, before it is asked again.
     pub(super) is_doubtful: bool,
-    /// Rounds by which the vote on that goes ahead of its own round.
-    pub(super) vote_ahead: i64,
+    /// The consumer's votes on that.
+    pub(super) ballot: Ballot,
     pub(super) skipped_previous: bool,
+    /// When the dispatcher stopped listing it.
+    pub(super) unlisted_since: Option<Time>,
 }
 
 impl Progress {
@@ -76,7 +79,7 @@ impl Progress {
 
     fn succeeded(&mut self) {
         self.retry.succeeded();
-        (self.errors, self.vote_ahead) = (0, 0);
+        (self.errors, self.ballot) = (0, Ballot::default());
     }
 }
 
@@ -145,9 +148,56 @@ impl Elements {
             Err(status) if is_soft(status.code) => {
                 self.out_of_reach(now, (task, round), &worker, status, entropy, shared);
             }
-            Err(status) => return self.cannot_be_made((task, round), &worker, status, shared),
+            Err(status) => self.cannot_be_made((task, round), &worker, status, shared)?,
         }
+        self.forget_if_unlisted(task, shared);
         Ok(())
+    }
+
+    /// Forgets a task without calls that the dispatcher no longer lists: nothing asks it again.
+    fn forget_if_unlisted(&mut self, task: TaskId, shared: &Shared) {
+        let is_idle = self.tasks.get(&task).is_some_and(|progress| progress.calls == 0);
+        if is_idle && shared.tasks.iter().all(|it| it.id != task) {
+            self.tasks.remove(&task);
+        }
+    }
+
+    /// When the next call to a task that is no longer listed is withdrawn. Until the iteration is
+    /// finished such a call may stay open, since nothing waits for it; in coordinated reads the
+    /// round waits.
+    pub(super) fn withdrawal_due(&self, shared: &Shared) -> Option<Time> {
+        if !shared.is_finished && self.rounds.is_none() {
+            return None;
+        }
+        let since = |call: &Call| self.tasks.get(&call.task)?.unlisted_since;
+        let first = self.calls.values().filter_map(since).min()?;
+        Some(first.after(shared.config.worker_patience))
+    }
+
+    /// Withdraws calls to tasks that left the list `worker_patience` ago: their workers were given
+    /// up and may never answer.
+    pub(super) fn withdraw_unlisted(
+        &mut self,
+        now: Time,
+        shared: &mut Shared,
+        out: &mut Vec<Effect>,
+    ) {
+        while self.withdrawal_due(shared).is_some_and(|at| at <= now) {
+            let tasks = &self.tasks;
+            let since = |call: &Call| tasks.get(&call.task).and_then(|it| it.unlisted_since);
+            let unlisted = self.calls.iter().filter(|(_, call)| since(call).is_some());
+            let oldest = unlisted.min_by_key(|(_, call)| since(call)).map(|(rpc, _)| *rpc);
+            let Some((rpc, call)) = oldest.and_then(|rpc| self.calls.remove_entry(&rpc)) else {
+                return;
+            };
+            shared.withdraw(rpc, out);
+            shared.unload(&call.worker);
+            if let Some(progress) = self.tasks.get_mut(&call.task) {
+                progress.calls = progress.calls.saturating_sub(1);
+            }
+            self.pass(call.task, call.round);
+            self.forget_if_unlisted(call.task, shared);
+        }
     }
 
     fn came(
@@ -185,10 +235,7 @@ impl Elements {
     ) {
         shared.count_retry();
         if shared.tasks.iter().all(|it| it.id != task) {
-            // It is gone, and so is what it had; but for what is still under way.
-            if self.tasks.get(&task).is_some_and(|progress| progress.calls == 0) {
-                self.tasks.remove(&task);
-            }
+            // Its elements are gone with it.
             return self.pass(task, round);
         }
         shared.worker(worker).retry.failed(now, status.clone(), entropy, PAUSE_MAX);

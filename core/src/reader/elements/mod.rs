@@ -1,5 +1,6 @@
 //! Reading by element, from TensorFlow's workers and ours.
 
+mod ballot;
 mod fetching;
 mod free;
 mod invariants;
@@ -92,9 +93,15 @@ impl Elements {
 
     /// The dispatcher has said which tasks there are, and before which round to stop. True if it
     /// should hear at once that this reader will.
-    pub(super) fn told(&mut self, block_round: Option<i64>, shared: &Shared) -> bool {
+    pub(super) fn told(&mut self, now: Time, block_round: Option<i64>, shared: &Shared) -> bool {
         let is_listed = |id: &TaskId| shared.tasks.iter().any(|task| task.id == *id);
         self.tasks.retain(|id, progress| is_listed(id) || progress.calls > 0);
+        for (id, progress) in &mut self.tasks {
+            progress.unlisted_since = match is_listed(id) {
+                true => None,
+                false => progress.unlisted_since.or(Some(now)),
+            };
+        }
         self.pass_unlisted(is_listed);
         self.rounds.as_mut().is_some_and(|rounds| rounds.block(block_round))
     }
@@ -143,6 +150,7 @@ impl Elements {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) -> Result<bool, Status> {
+        self.withdraw_unlisted(now, shared, out);
         self.deliver(shared, out);
         match self.rounds.is_some() {
             true => self.ask_in_rounds(now, shared, out),
@@ -183,11 +191,15 @@ impl Elements {
 
     /// When to go on.
     pub(super) fn deadline(&self, shared: &Shared) -> Option<Time> {
+        let withdraws = self.withdrawal_due(shared);
         let waits_for_room = self.rounds.is_none() && !self.has_room(shared);
         if shared.is_finished || waits_for_room {
-            return None;
+            return withdraws;
         }
-        self.tasks.values().filter(|progress| progress.may_go_on()).filter_map(Progress::at).min()
+        // A task that is no longer listed is not asked again.
+        let listed = shared.tasks.iter().filter_map(|task| self.tasks.get(&task.id));
+        let asks = listed.filter(|progress| progress.may_go_on()).filter_map(Progress::at);
+        asks.chain(withdraws).min()
     }
 
     /// Adds how the elements stand.

@@ -133,8 +133,9 @@ impl Elements {
             if progress.is_doubtful {
                 progress.calls = 1;
                 progress.retry.begin();
-                let consumer = self.rounds.as_ref().map_or(0, |it| i64::from(it.consumer.index));
-                let round = round.saturating_add(progress.vote_ahead);
+                let consumer = self.rounds.as_ref().map(|rounds| rounds.consumer);
+                let (index, size) = consumer.map_or((0, 1), |it| (it.index, it.size));
+                let (consumer, round) = (i64::from(index), progress.ballot.cast(now, round, size));
                 let request = Request::RemoveTask { task: task.id, consumer, round };
                 shared.ask(Purpose::Remove(task.id), request, VOTE_DEADLINE, out);
             } else if progress.is_due(now) {
@@ -168,9 +169,7 @@ impl Elements {
                 return Ok(());
             }
             Ok(false) => {
-                // A worker that died may have answered others in this round: they vote in the next
-                // one, and nobody says so. Now and then all meet.
-                progress.vote_ahead = i64::from(entropy % 2 == 1);
+                progress.ballot.fail(now);
                 progress.retry.why().map(|(_, status)| status.clone())
             }
             Err(status) if is_soft(status.code) => Some(status),

@@ -1,0 +1,127 @@
+//! Coordinated reads whose worker has died: how soon all consumers agree to give its task up, however
+//! many they are, whatever rounds they stand in, and beside TensorFlow's clients.
+
+use rondo_core::ids::TaskId;
+use rondo_core::time::{Duration, Time};
+
+use crate::rounds::{Other, World, begun};
+
+/// The task whose worker dies.
+const TASK: TaskId = TaskId::new(4002);
+
+/// Answers the call of a consumer to the worker that is about to die.
+fn answer(world: &mut World, nth: usize) {
+    let fetches = &world.consumers[nth].fetches;
+    let which = fetches.iter().position(|(_, fetch)| fetch.task == TASK);
+    world.fetch(nth, which.expect("it is asked"), false);
+}
+
+/// Consumers that want elements of two tasks. The worker of one answers the first few consumers in
+/// round 0 and dies: those stand in round 1 from then on, and the others in round 0.
+fn bereft(consumers: u32, answered: usize) -> World {
+    let mut world = begun(consumers, 2);
+    let count = world.consumers.len();
+    for nth in 0..count {
+        world.consumers[nth].want(world.now, 1_000_000);
+    }
+    for nth in 0..count - 1 {
+        answer(&mut world, nth);
+    }
+    if answered > 0 {
+        // The last one to ask in round 0 is answered, too.
+        answer(&mut world, count - 1);
+        (0..answered - 1).for_each(|nth| answer(&mut world, nth));
+    }
+    world.workers.get_mut(&TASK).unwrap().is_down = true;
+    world
+}
+
+/// How long it takes until the task is given up, when each consumer goes on from its time on.
+fn agreed_after(world: &mut World, goes_on: impl Fn(usize) -> Duration) -> Option<Duration> {
+    let began = world.now;
+    while world.now.since(began) < Duration::from_secs(120) {
+        for nth in 0..world.consumers.len() {
+            if world.now.since(began) < goes_on(nth) {
+                continue;
+            }
+            for _ in 0..3 {
+                for which in (0..world.consumers[nth].asks.len()).rev() {
+                    world.ask(nth, which);
+                }
+                for which in (0..world.consumers[nth].fetches.len()).rev() {
+                    world.fetch(nth, which, false);
+                }
+            }
+        }
+        if world.tasks.iter().all(|(task, _)| *task != TASK) {
+            return Some(world.now.since(began));
+        }
+        world.wait(10);
+    }
+    None
+}
+
+fn assert_within(seconds: u64, took: Option<Duration>, what: &str) {
+    println!("{what}: {took:?}");
+    assert!(took.is_some_and(|took| took <= Duration::from_secs(seconds)), "{what}: {took:?}");
+}
+
+const AT_ONCE: fn(usize) -> Duration = |_| Duration::ZERO;
+
+#[test]
+fn consumers_in_two_rounds_agree_within_seconds() {
+    for consumers in [2, 3, 10, 16, 64] {
+        for answered in [0, 1, consumers as usize / 2, consumers as usize - 1, consumers as usize] {
+            let mut world = bereft(consumers, answered);
+            let took = agreed_after(&mut world, AT_ONCE);
+            assert_within(1, took, &format!("{consumers}, {answered} in the next round"));
+        }
+    }
+}
+
+/// One consumer notices the loss when the vote of the others has run out of time.
+#[test]
+fn a_late_consumer_is_waited_for() {
+    let late = Duration::from_secs(11);
+    for consumers in [2, 16, 64] {
+        for answered in [0, consumers as usize / 2] {
+            let mut world = bereft(consumers, answered);
+            let took = agreed_after(&mut world, |nth| if nth == 0 { late } else { Duration::ZERO });
+            assert_within(14, took, &format!("{consumers}, {answered} in the next round"));
+        }
+    }
+}
+
+#[test]
+fn consumers_that_come_one_by_one_agree() {
+    for (consumers, apart) in [(16, 700), (16, 3000), (64, 300)] {
+        let mut world = bereft(consumers, consumers as usize / 2);
+        let one_by_one = |nth: usize| Duration::from_millis(nth as u64 * apart);
+        let took = agreed_after(&mut world, one_by_one);
+        let last = u64::from(consumers) * apart / 1000;
+        assert_within(last + 2, took, &format!("{consumers}, {apart} ms apart"));
+    }
+}
+
+fn beside(world: &mut World, others: u32, round: i64) {
+    let at = |nth: u32| Time::from_millis(3 + u64::from(nth) * 7);
+    world.others = (0..others).map(|nth| Other::new(TASK, round, at(nth))).collect();
+}
+
+/// TensorFlow's clients vote in the round in which they stand, for ever.
+#[test]
+fn consumers_agree_with_those_that_never_change_their_round() {
+    for count in [2_u32, 16, 64] {
+        let ours = count / 2;
+        for answered in [0, ours as usize / 2, ours as usize] {
+            for round in [0, 1] {
+                let mut world = bereft(ours, answered);
+                beside(&mut world, count - ours, round);
+                let took = agreed_after(&mut world, AT_ONCE);
+                let is_one = answered == 0 && round == 0 || answered == ours as usize && round == 1;
+                let seconds = if is_one { 1 } else { 4 };
+                assert_within(seconds, took, &format!("{count}, {answered} ahead, {round}"));
+            }
+        }
+    }
+}
