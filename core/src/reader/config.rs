@@ -22,7 +22,8 @@ pub struct Config {
     pub worker_patience: Duration,
     /// How long a call to the dispatcher may take before it is made again.
     pub ask_deadline: Duration,
-    /// How long leaving may take when the dispatcher is away.
+    /// How long the dispatcher is told again what was consumed last when it does not answer, and then
+    /// for as long that the reader leaves.
     pub leave_patience: Duration,
 }
 

@@ -1,8 +1,10 @@
 //! The end of a reader: what was consumed is acknowledged, and the dispatcher told that it leaves.
+//! Both are said again while the dispatcher does not answer, for `leave_patience` each.
 
+use alloc::format;
 use alloc::vec::Vec;
 
-use super::retry::is_soft;
+use super::retry::Retry;
 use super::shared::{Purpose, Shared};
 use super::types::{Answer, Effect, Request};
 use crate::ids::CallId;
@@ -14,10 +16,13 @@ use crate::time::{Duration, Time};
 pub(super) struct Leaving {
     until: Time,
     waits: Waits,
+    /// The acknowledgement of all that was consumed, until the dispatcher has it.
+    last_words: Option<Request>,
+    retry: Retry,
     /// Calls of the application that wait for what was consumed to be acknowledged.
     flushes: Vec<CallId>,
-    /// Whether all that was consumed is acknowledged.
-    is_acknowledged: bool,
+    /// Whether the dispatcher knows what was consumed, and that the reader leaves.
+    result: Result<(), Status>,
 }
 
 /// What it still waits for.
@@ -43,16 +48,16 @@ impl Leaving {
         let joins = |purpose: Purpose| is_joining && purpose == Purpose::Iteration;
         shared.withdraw_all_but(joins, out);
         let until = now.after(shared.config.leave_patience);
-        let is_acknowledged = last_words.is_none();
-        let mut leaving = Self { until, waits: Waits::Nothing, flushes, is_acknowledged };
-        match last_words {
-            Some(request) if shared.client.is_some() => {
+        let (waits, retry, result) = (Waits::Nothing, Retry::default(), Ok(()));
+        let mut leaving = Self { until, waits, last_words, retry, flushes, result };
+        match leaving.last_words {
+            Some(_) if shared.client.is_some() => {
                 leaving.waits = Waits::Acknowledgement;
-                shared.ask(Purpose::Hold, request, shared.config.leave_patience, out);
+                leaving.say(now, shared, out);
             }
-            Some(_) => leaving.release(Err(unheard()), shared, out),
+            Some(_) => leaving.unacknowledged(now, &given_up(), shared, out),
             None if is_joining => leaving.waits = Waits::Client,
-            None => leaving.release(Ok(()), shared, out),
+            None => leaving.release(now, shared, out),
         }
         leaving
     }
@@ -61,76 +66,148 @@ impl Leaving {
         self.waits == Waits::Nothing
     }
 
+    /// How it went: whether the dispatcher knows what was consumed, and that the reader leaves.
+    pub(super) const fn result(&self) -> &Result<(), Status> {
+        &self.result
+    }
+
     /// Answers a call that waits for acknowledgements.
     pub(super) fn flush(&mut self, call: CallId, out: &mut Vec<Effect>) {
         if self.waits == Waits::Acknowledgement {
             return self.flushes.push(call);
         }
-        let result = if self.is_acknowledged { Ok(()) } else { Err(unheard()) };
+        let result = if self.last_words.is_none() { Ok(()) } else { Err(unheard()) };
         out.push(Effect::Flushed { call, result });
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        (!self.is_over()).then_some(self.until)
+        let until = (!self.is_over()).then_some(self.until)?;
+        Some(self.retry.at().map_or(until, |at| at.min(until)))
     }
 
     pub(super) fn answered(
         &mut self,
+        now: Time,
         purpose: Purpose,
-        result: Result<Answer, Status>,
+        (result, entropy): (Result<Answer, Status>, u64),
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) {
-        match (self.waits, purpose) {
-            (Waits::Client, Purpose::Iteration) => {
+        match (self.waits, purpose, result) {
+            (Waits::Client, Purpose::Iteration, result) => {
                 if let Ok(Answer::Client(client)) = result {
                     shared.client = Some(client);
                 }
-                self.release(Ok(()), shared, out);
+                self.release(now, shared, out);
             }
-            (Waits::Acknowledgement, Purpose::Hold) => {
-                if result.as_ref().is_err_and(|status| !is_soft(status.code)) {
-                    // It is no client any more.
-                    shared.client = None;
-                }
-                self.is_acknowledged = result.is_ok();
-                self.release(result.map(drop), shared, out);
+            (Waits::Acknowledgement, Purpose::Hold, Ok(_)) => {
+                self.last_words = None;
+                self.release(now, shared, out);
             }
-            (Waits::Release, Purpose::Release) => self.waits = Waits::Nothing,
+            (Waits::Acknowledgement, Purpose::Hold, Err(status))
+                if status.code == Code::NotFound =>
+            {
+                shared.client = None;
+                self.unacknowledged(now, &status, shared, out);
+            }
+            (Waits::Release, Purpose::Release, Ok(_)) => self.waits = Waits::Nothing,
+            (Waits::Release, Purpose::Release, Err(status)) if status.code == Code::NotFound => {
+                self.waits = Waits::Nothing;
+            }
+            // Another error says nothing of this client: it may be of the way.
+            (Waits::Acknowledgement, Purpose::Hold, Err(status))
+            | (Waits::Release, Purpose::Release, Err(status)) => {
+                self.retry.failed(now, status, entropy, PAUSE_MAX);
+            }
             _ => {}
         }
     }
 
     pub(super) fn tick(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
-        if self.is_over() || now < self.until {
+        if self.is_over() {
+            return;
+        }
+        if now < self.until {
+            if self.retry.at().is_some_and(|at| at <= now) {
+                self.say(now, shared, out);
+            }
             return;
         }
         shared.withdraw_all_but(|_| false, out);
-        if self.waits == Waits::Acknowledgement {
-            // It may be heard though nothing was heard of it.
-            self.until = now.after(shared.config.leave_patience);
-            return self.release(Err(unheard()), shared, out);
+        let why = self.retry.why().map_or_else(unheard, |(_, status)| status.clone());
+        match self.waits {
+            // The release may be heard though nothing was heard of the acknowledgement.
+            Waits::Acknowledgement => {
+                self.until = now.after(shared.config.leave_patience);
+                self.unacknowledged(now, &why, shared, out);
+            }
+            Waits::Client | Waits::Release | Waits::Nothing => {
+                self.waits = Waits::Nothing;
+                if self.result.is_ok() {
+                    self.result = Err(not_told("that this reader leaves", &why));
+                }
+            }
         }
-        self.waits = Waits::Nothing;
     }
 
-    fn release(&mut self, flushed: Result<(), Status>, shared: &mut Shared, out: &mut Vec<Effect>) {
+    /// Sends, or sends again, the request whose answer it waits for.
+    fn say(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
+        self.retry.begin();
+        let left = self.until.since(now);
+        match (self.waits, shared.client, &self.last_words) {
+            (Waits::Acknowledgement, Some(_), Some(request)) => {
+                shared.ask(Purpose::Hold, request.clone(), left, out);
+            }
+            (Waits::Release, Some(client), _) => {
+                let deadline = left.min(RELEASE_PATIENCE);
+                shared.ask(Purpose::Release, Request::Release { client }, deadline, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The dispatcher does not have what was consumed.
+    fn unacknowledged(
+        &mut self,
+        now: Time,
+        why: &Status,
+        shared: &mut Shared,
+        out: &mut Vec<Effect>,
+    ) {
+        self.result = Err(not_told("what was consumed last", why));
+        self.release(now, shared, out);
+    }
+
+    fn release(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
+        let flushed = if self.last_words.is_none() { Ok(()) } else { Err(unheard()) };
         for call in core::mem::take(&mut self.flushes) {
             out.push(Effect::Flushed { call, result: flushed.clone() });
         }
-        let Some(client) = shared.client else {
+        if shared.client.is_none() {
             self.waits = Waits::Nothing;
             return;
-        };
+        }
         self.waits = Waits::Release;
-        let deadline = shared.config.leave_patience.min(RELEASE_PATIENCE);
-        shared.ask(Purpose::Release, Request::Release { client }, deadline, out);
+        self.retry.succeeded();
+        self.say(now, shared, out);
     }
 }
 
-/// It is asked for once: a dispatcher that does not hear of it gives the reader up later.
+/// Longest pause before the dispatcher is told again.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+/// How long one release may take. A dispatcher that hears of none gives the reader up later.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 
 fn unheard() -> Status {
     Status::new(Code::Unavailable, "the dispatcher has not said that it knows of it")
+}
+
+/// The dispatcher does not know the reader any more.
+fn given_up() -> Status {
+    Status::new(Code::NotFound, "it has given this reader up")
+}
+
+fn not_told(what: &str, why: &Status) -> Status {
+    let text = format!("the dispatcher was not told {what}: {}", why.message);
+    Status::new(why.code, text).with(why.details.clone())
 }

@@ -54,6 +54,12 @@ impl Reader {
         self.leaving.as_ref().is_some_and(Leaving::is_over)
     }
 
+    /// How it left, once it has: an error if the dispatcher was not told what was consumed last, or
+    /// that the reader leaves.
+    pub fn left(&self) -> Option<&Result<(), Status>> {
+        self.leaving.as_ref().filter(|leaving| leaving.is_over()).map(Leaving::result)
+    }
+
     /// Takes one input and pushes what must be done into `out`, in order.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
         if self.leaving.is_some() {
@@ -212,9 +218,9 @@ impl Reader {
             return;
         };
         match input {
-            Input::Answered { rpc, result, .. } => {
+            Input::Answered { rpc, result, entropy } => {
                 if let Some(purpose) = self.shared.purposes.remove(&rpc) {
-                    leaving.answered(purpose, result, &mut self.shared, out);
+                    leaving.answered(now, purpose, (result, entropy), &mut self.shared, out);
                 }
             }
             Input::Flush { call } => leaving.flush(call, out),

@@ -391,3 +391,138 @@ fn a_dispatcher_that_restarts_is_waited_for() {
     story.answer_all();
     assert_eq!(story.actor.streams.len(), 1);
 }
+
+/// A worker that finished a task of the iteration for consumers of elements has another one for
+/// readers by split. The dispatcher lists both, and the worker has forgotten the first.
+#[test]
+fn the_task_that_can_still_give_is_asked() {
+    for entropy in 0..4 {
+        let mut server = Server::new(2);
+        server.tasks.insert("a".to_owned(), TaskId::new(4000));
+        let config = Config::of(Way::BySplit(BySplit::default()));
+        let mut story =
+            Story { actor: Actor::new(config, entropy), server, now: Time::from_millis(5) };
+        story.tick();
+        let (mut refused, mut served) = (0, 0);
+        for _ in 0..20 {
+            while !story.actor.asks.is_empty() {
+                let (rpc, request) = story.actor.asks.remove(0);
+                let mut result = story.server.take(&request);
+                if let Ok(Answer::Heartbeat(heartbeat)) = &mut result {
+                    let mut again = heartbeat.tasks[0].clone();
+                    again.id = TaskId::new(4007);
+                    heartbeat.tasks.push(again);
+                }
+                story.answer(rpc, result);
+            }
+            let streams: Vec<_> =
+                story.actor.streams.iter().map(|(rpc, it)| (*rpc, it.read.task)).collect();
+            for (rpc, task) in streams {
+                if task == TaskId::new(4007) {
+                    served += 1;
+                } else {
+                    let status = Status::new(Code::Unavailable, "Task 4000 not found");
+                    story.answer(rpc, Err(status));
+                    refused += 1;
+                }
+            }
+            story.wait(100);
+        }
+        assert!(served > 0 && refused == 0, "{served} calls were served, {refused} refused");
+    }
+}
+
+/// The newest task of a worker may be unknown to it, since the push is under way: then the reader
+/// asks the other one, and so on.
+#[test]
+fn a_task_that_fails_is_not_asked_twice_in_a_row() {
+    let mut story = Story::of(1, |_| {});
+    story.server.tasks.remove("b");
+    let mut asked = Vec::new();
+    for _ in 0..40 {
+        while !story.actor.asks.is_empty() {
+            let (rpc, request) = story.actor.asks.remove(0);
+            let mut result = story.server.take(&request);
+            if let Ok(Answer::Heartbeat(heartbeat)) = &mut result {
+                let mut again = heartbeat.tasks[0].clone();
+                again.id = TaskId::new(4007);
+                heartbeat.tasks.push(again);
+            }
+            story.answer(rpc, result);
+        }
+        let stream = story.actor.streams.iter().next().map(|(rpc, it)| (*rpc, it.read.task));
+        if let Some((rpc, task)) = stream {
+            asked.push(task.get());
+            story.answer(rpc, Err(Status::new(Code::Unavailable, "Task not found")));
+        }
+        story.wait(100);
+    }
+    assert!(asked.len() > 3, "{asked:?}");
+    assert!(asked.windows(2).all(|pair| pair[0] != pair[1]), "{asked:?}");
+}
+
+fn closing() -> Story {
+    let mut story = Story::begun(2);
+    story.want(5);
+    story.bring(0, records(0, 5, false));
+    story.actor.step(story.now, Input::Consumed { place: 0, records: 5 });
+    story.actor.asks.clear();
+    story.actor.step(story.now, Input::Close);
+    story
+}
+
+/// The dispatcher restarts while a reader closes: the reader says again what was consumed.
+#[test]
+fn last_words_are_repeated_while_the_dispatcher_is_away() {
+    for code in [Code::Unavailable, Code::DeadlineExceeded, Code::Internal, Code::Unknown] {
+        let mut story = closing();
+        for turn in 0..60 {
+            if !story.actor.asks.is_empty() && turn < 15 {
+                let (rpc, _) = story.actor.asks.remove(0);
+                story.answer(rpc, Err(Status::new(code, "it restarts")));
+            }
+            story.wait(100);
+            if turn >= 15 {
+                story.answer_all();
+            }
+        }
+        assert!(story.actor.reader.is_over(), "{code:?}");
+        assert_eq!(story.actor.reader.left(), Some(&Ok(())), "{code:?}");
+        let split = &story.server.splits[0];
+        assert_eq!((split.records, split.holder), (5, None), "{code:?}");
+        assert!(story.server.clients.is_empty(), "{code:?}: it is released");
+    }
+}
+
+#[test]
+fn a_reader_says_that_its_last_words_were_not_heard() {
+    let mut story = closing();
+    assert_eq!(story.actor.reader.left(), None, "it leaves");
+    let (mut asked, began) = (0, story.now);
+    while !story.actor.reader.is_over() {
+        while !story.actor.asks.is_empty() {
+            let (rpc, _) = story.actor.asks.remove(0);
+            asked += 1;
+            story.answer(rpc, Err(unavailable()));
+        }
+        story.wait(10);
+    }
+    let took = story.now.since(began);
+    assert!(took <= Duration::from_millis(4_100), "twice leave_patience: {took:?}");
+    assert!((10..200).contains(&asked), "{asked} calls");
+    let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
+    assert_eq!(left.code, Code::Unavailable);
+    for named in ["not told what was consumed last", "connection refused"] {
+        assert!(left.message.contains(named), "{named}: {left}");
+    }
+}
+
+#[test]
+fn a_reader_that_was_given_up_says_so_when_it_closes() {
+    let mut story = closing();
+    let (rpc, _) = story.actor.asks.remove(0);
+    story.answer(rpc, Err(Status::new(Code::NotFound, "Unknown iteration client id")));
+    assert!(story.actor.reader.is_over());
+    let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
+    assert_eq!(left.code, Code::NotFound);
+}

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
+use crate::ids::TaskId;
 use crate::reader::retry::Retry;
 use crate::reader::types::{Batch, HeldSplit, RpcId, SplitProgress};
 
@@ -24,8 +25,8 @@ pub(super) struct Held {
     end: Option<u64>,
     pub(super) stream: Option<RpcId>,
     pub(super) retry: Retry,
-    /// The worker that failed last.
-    pub(super) avoided: Option<Arc<str>>,
+    /// The worker that failed last, and its task.
+    pub(super) avoided: Option<(Arc<str>, TaskId)>,
     /// What was received and not delivered.
     buffered: VecDeque<Batch>,
 }

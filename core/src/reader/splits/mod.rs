@@ -152,7 +152,8 @@ impl Splits {
     fn worker_stall(&self, now: Time, shared: &Shared) -> Option<Stall> {
         let failing = self.held.values().filter_map(|held| {
             let (since, status) = held.retry.why()?;
-            Some((now.since(*since), held.avoided.clone()?, status))
+            let (worker, _) = held.avoided.clone()?;
+            Some((now.since(*since), worker, status))
         });
         let (since, worker, status) = failing.max_by_key(|(since, ..)| *since)?;
         let is_long = since >= shared.config.worker_patience;

@@ -1,5 +1,6 @@
 //! Streams of records: which splits are read of which workers, and what they bring.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -79,7 +80,7 @@ impl Splits {
                 continue;
             }
             let avoided = held.avoided.clone();
-            let Some((task, address)) = choose(now, avoided.as_deref(), shared) else {
+            let Some((task, address)) = choose(now, avoided.as_ref(), shared) else {
                 return;
             };
             self.open(place, &task, address, shared, out);
@@ -170,7 +171,7 @@ impl Splits {
         let Some(stream) = self.close(rpc, shared) else {
             return Ok(());
         };
-        let Stream { place, worker, .. } = stream;
+        let Stream { place, task, worker, .. } = stream;
         if !is_soft(status.code) {
             let Status { code, message, details } = status;
             let text = format!("worker {worker} cannot read the split at place {place}: {message}");
@@ -180,7 +181,7 @@ impl Splits {
         shared.worker(&worker).retry.failed(now, status.clone(), entropy, PAUSE_MAX);
         if let Some(held) = self.held.get_mut(&place) {
             held.retry.failed(now, status, entropy, PAUSE_MAX);
-            held.avoided = Some(worker);
+            held.avoided = Some((worker, task));
         }
         Ok(())
     }
@@ -264,11 +265,20 @@ fn fresh(
     Ok(Some(Batch { place, split, first: expected, count: new, passed, records }))
 }
 
-/// The worker to read a split: one that has not failed just now, rather not the one that failed
-/// with this split, with the fewest streams; among equals, not the same one for all readers.
-fn choose(now: Time, avoided: Option<&str>, shared: &Shared) -> Option<(Task, Arc<str>)> {
+/// The task to read a split with. In order of weight, it prefers:
+///
+/// * a worker that has not failed just now, and not the one that failed with this split;
+/// * of several tasks of one worker, not the task that failed with this split, and then the newest:
+///   a worker has one unfinished task of an iteration, and has forgotten those it finished before;
+/// * the worker with the fewest streams. Among equals, readers begin with different workers.
+fn choose(
+    now: Time,
+    avoided: Option<&(Arc<str>, TaskId)>,
+    shared: &Shared,
+) -> Option<(Task, Arc<str>)> {
     let count = shared.tasks.len().max(1) as u64;
     let start = shared.rotation % count;
+    let newest = newest_of_workers(&shared.tasks);
     let mut ranked: Vec<_> = shared
         .tasks
         .iter()
@@ -276,12 +286,26 @@ fn choose(now: Time, avoided: Option<&str>, shared: &Shared) -> Option<(Task, Ar
         .filter_map(|(index, task)| {
             let address = task.address(PROTOCOL)?;
             let name = &*task.worker;
+            let has_failed = avoided.is_some_and(|(worker, _)| **worker == *name);
+            let task_failed = avoided.is_some_and(|(_, failed)| *failed == task.id);
+            let is_old = newest.get(name) != Some(&task.id);
             let turn = (index as u64).saturating_add(count).saturating_sub(start) % count;
+            let task_rank = (task_failed, is_old);
             let rank =
-                (shared.is_failing(name, now), avoided == Some(name), shared.load(name), turn);
+                (shared.is_failing(name, now), has_failed, task_rank, shared.load(name), turn);
             Some((rank, task, address))
         })
         .collect();
     ranked.sort_unstable_by_key(|(rank, ..)| *rank);
     ranked.first().map(|(_, task, address)| ((*task).clone(), (*address).clone()))
+}
+
+/// The newest task of each worker that serves records.
+fn newest_of_workers(tasks: &[Task]) -> BTreeMap<&str, TaskId> {
+    let mut newest: BTreeMap<&str, TaskId> = BTreeMap::new();
+    for task in tasks.iter().filter(|task| task.address(PROTOCOL).is_some()) {
+        let id = newest.entry(&task.worker).or_insert(task.id);
+        *id = task.id.max(*id);
+    }
+    newest
 }
