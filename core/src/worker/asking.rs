@@ -35,7 +35,7 @@ impl Worker {
             Ask::Element(ask) => self.element(now, call, ask, out),
             Ask::Dataset { task } => self.dataset(now, call, task, out),
             Ask::Process(def) => {
-                self.add_task(def, out)?;
+                self.pushed(def, out)?;
                 out.push(Effect::Answer { call, result: Ok(Answer::Done) });
                 Ok(())
             }
@@ -104,7 +104,7 @@ impl Worker {
             return Err(refusal::too_many_calls());
         }
         let Some(task) = self.tasks.get(&id) else {
-            return Ok(self.deleted.contains(&id));
+            return Ok(self.deleted.contains_key(&id));
         };
         if task.def.worker_address != self.config.address {
             let (theirs, own) = (&task.def.worker_address, &self.config.address);

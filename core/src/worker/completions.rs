@@ -7,9 +7,9 @@ use super::calls::Purpose;
 use super::machine::Worker;
 use super::refusal;
 use super::task::{Over, Task};
-use super::types::{Effect, Request};
+use super::types::{Effect, Event, Request};
 use crate::ids::TaskId;
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
 /// Pause after the dispatcher could not be told.
@@ -23,11 +23,31 @@ pub(super) struct Completions {
     pub(super) retry_at: Option<Time>,
     /// The dispatcher refuses to hear of all at once.
     one_by_one: bool,
+    /// The task it refused to hear of last: the next one comes first then.
+    refused: Option<TaskId>,
+    /// Whether a refusal was reported that lasts.
+    is_reported: bool,
 }
 
 impl Completions {
     pub(super) const fn new() -> Self {
-        Self { tasks: BTreeSet::new(), is_under_way: false, retry_at: None, one_by_one: false }
+        Self {
+            tasks: BTreeSet::new(),
+            is_under_way: false,
+            retry_at: None,
+            one_by_one: false,
+            refused: None,
+            is_reported: false,
+        }
+    }
+
+    /// The tasks to tell of next.
+    fn next(&self) -> Vec<TaskId> {
+        if !self.one_by_one {
+            return self.tasks.iter().copied().collect();
+        }
+        let later = self.tasks.iter().find(|id| self.refused.is_none_or(|last| **id > last));
+        later.or_else(|| self.tasks.first()).copied().into_iter().collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -62,8 +82,7 @@ impl Worker {
         if self.completions.is_under_way || self.completions.tasks.is_empty() {
             return;
         }
-        let most = if self.completions.one_by_one { 1 } else { usize::MAX };
-        let completed: Vec<_> = self.completions.tasks.iter().copied().take(most).collect();
+        let completed = self.completions.next();
         (self.completions.is_under_way, self.completions.retry_at) = (true, None);
         let request = Request::Update { completed: completed.clone() };
         self.send(Purpose::Update(completed), request, out);
@@ -77,16 +96,19 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) {
         self.completions.is_under_way = false;
-        let is_told = match &result {
-            Ok(()) => true,
-            Err(status) if refusal::is_soft(status) => {
-                self.completions.retry_at = Some(now.after(PAUSE));
-                false
+        let is_told = match result {
+            Ok(()) => {
+                (self.completions.refused, self.completions.is_reported) = (None, false);
+                true
             }
-            // It knows nothing of one of them, and would not hear of the others for its sake.
-            Err(_) => {
+            // It does not know one of them, and so refused the others too.
+            Err(status) if status.code == Code::NotFound => {
                 self.completions.one_by_one = completed.len() > 1;
                 completed.len() == 1
+            }
+            Err(status) => {
+                self.update_failed(now, &completed, status, out);
+                false
             }
         };
         if is_told {
@@ -100,6 +122,27 @@ impl Worker {
         }
         if is_told {
             self.beat_at_once(out);
+        }
+    }
+
+    /// The dispatcher may not have heard of the end. Only NOT_FOUND says that it knows of none: any
+    /// other error may come from a proxy, and a consumer that is told the end on its word would ask
+    /// no more while the iteration never ends.
+    fn update_failed(
+        &mut self,
+        now: Time,
+        completed: &[TaskId],
+        status: Status,
+        out: &mut Vec<Effect>,
+    ) {
+        self.completions.retry_at = Some(now.after(PAUSE));
+        if refusal::is_soft(&status) {
+            return;
+        }
+        self.completions.one_by_one = true;
+        self.completions.refused = completed.last().copied();
+        if !core::mem::replace(&mut self.completions.is_reported, true) {
+            out.push(Effect::Observe(Event::UpdateRefused { status }));
         }
     }
 

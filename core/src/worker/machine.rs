@@ -1,7 +1,7 @@
 //! The worker's machine: takes what happens, and says what to do.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::asking::Call;
@@ -12,7 +12,7 @@ use super::registration::Rhythm;
 use super::retry::Retry;
 use super::task::Task;
 use super::types::{Effect, Input, RpcId, RunId};
-use crate::ids::{CallId, TaskId};
+use crate::ids::{CallId, DatasetId, IterationId, TaskId};
 use crate::time::Time;
 
 /// How far a worker's life has come.
@@ -44,8 +44,8 @@ pub struct Worker {
     pub(super) rpcs: BTreeMap<RpcId, Purpose>,
     pub(super) last_rpc: u64,
     pub(super) tasks: BTreeMap<TaskId, Box<Task>>,
-    /// Tasks that the dispatcher has deleted.
-    pub(super) deleted: BTreeSet<TaskId>,
+    /// Tasks that the dispatcher has deleted, with their iterations and datasets if they were here.
+    pub(super) deleted: BTreeMap<TaskId, Option<(IterationId, DatasetId)>>,
     /// The tasks that elements are made for.
     pub(super) runs: BTreeMap<RunId, TaskId>,
     pub(super) last_run: u64,
@@ -87,7 +87,7 @@ impl Worker {
             rpcs: BTreeMap::new(),
             last_rpc: 0,
             tasks: BTreeMap::new(),
-            deleted: BTreeSet::new(),
+            deleted: BTreeMap::new(),
             runs: BTreeMap::new(),
             last_run: 0,
             calls: BTreeMap::new(),

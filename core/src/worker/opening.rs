@@ -54,6 +54,7 @@ impl Worker {
         match result {
             Ok(definition) => task.definition = Some(definition),
             Err(status) => {
+                let status = refusal::of_definition(status);
                 self.tell_readers(task, &Err(status.clone()), out);
                 self.refuse_waiting(task, &status, out);
             }
@@ -77,7 +78,7 @@ impl Worker {
         };
         let until = now.after(self.config.dispatcher_timeout);
         let retry = task.retry.get_or_insert_with(|| Retry::until(until));
-        if !(refusal::is_soft(&status) && retry.again(now, entropy)) {
+        if !(refusal::is_of_the_way(&status) && retry.again(now, entropy)) {
             task.retry = None;
             self.refuse_waiting(task, &status, out);
         }

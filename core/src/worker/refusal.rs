@@ -15,6 +15,32 @@ pub(super) const fn is_soft(status: &Status) -> bool {
     )
 }
 
+/// Whether an error may come from the way to the dispatcher: a connection that broke, or a proxy that
+/// refused or mangled a call. It says nothing about the subject of the call, so the worker asks again.
+pub(super) const fn is_of_the_way(status: &Status) -> bool {
+    is_soft(status)
+        || matches!(
+            status.code,
+            Code::Unknown
+                | Code::Internal
+                | Code::ResourceExhausted
+                | Code::PermissionDenied
+                | Code::Unauthenticated
+                | Code::Unimplemented
+        )
+}
+
+/// The dispatcher's refusal to hand out a definition, as consumers are told it: after an error of the
+/// way they ask again.
+pub(super) fn of_definition(status: Status) -> Status {
+    if is_soft(&status) || !is_of_the_way(&status) {
+        return status;
+    }
+    let Status { code, message, details } = status;
+    let text = format!("the dispatcher did not hand out the dataset ({code:?}): {message}");
+    Status::new(Code::Unavailable, text).with(details)
+}
+
 /// An error of the data, as every consumer is told it from now on: with a code after which nobody
 /// asks again, and no longer than fits into a header.
 pub(super) fn final_error(status: Status) -> Status {

@@ -106,7 +106,7 @@ impl Worker {
         };
         let until = now.after(self.config.dispatcher_timeout);
         let retry = task.supply.retry.get_or_insert_with(|| Retry::until(until));
-        if !refusal::is_soft(&status) {
+        if !refusal::is_of_the_way(&status) {
             task.ready.end = Some(End::Failed(refusal::final_error(status)));
         } else if !retry.again(now, entropy) {
             let status = refusal::away_for_too_long("hand out a split", &status);

@@ -7,14 +7,29 @@ use super::machine::Worker;
 use super::refusal;
 use super::task::{Over, Task};
 use super::types::{Effect, TaskDef};
-use crate::ids::TaskId;
+use crate::ids::{DatasetId, IterationId, TaskId};
 use crate::limits::{TASKS_REMEMBERED_MAX, WORKER_TASKS_MAX};
 use crate::status::Status;
 use crate::time::Time;
 
 impl Worker {
+    /// Takes a task that the dispatcher pushes. A push may be late, and the task be deleted already:
+    /// then it stays deleted, since its elements would come twice. A dispatcher that lost its state
+    /// counts anew and may mean another task, so the worker asks with a heartbeat, whose answer counts.
+    pub(super) fn pushed(&mut self, def: TaskDef, out: &mut Vec<Effect>) -> Result<(), Status> {
+        let deleted = self.deleted.get(&def.task).and_then(Option::as_ref);
+        let is_it = |(iteration, dataset): &(IterationId, DatasetId)| {
+            *iteration == def.iteration && *dataset == def.dataset
+        };
+        if deleted.is_some_and(is_it) && !self.tasks.contains_key(&def.task) {
+            self.beat_at_once(out);
+            return Ok(());
+        }
+        self.add_task(def, out)
+    }
+
     /// Adds a task unless it is there. Nothing is done for it before somebody asks.
-    pub(super) fn add_task(&mut self, def: TaskDef, out: &mut Vec<Effect>) -> Result<(), Status> {
+    fn add_task(&mut self, def: TaskDef, out: &mut Vec<Effect>) -> Result<(), Status> {
         let id = def.task;
         if let Some(known) = self.tasks.get(&id) {
             let is_same = known.def.iteration == def.iteration && known.def.dataset == def.dataset;
@@ -41,11 +56,13 @@ impl Worker {
     ) {
         for id in deleted {
             self.end_if_over(now, id, out);
+            let def = self.tasks.get(&id).map(|task| &task.def);
+            let of = def.map(|def| (def.iteration, def.dataset.clone()));
             self.drop_task(id, out);
             if self.deleted.len() >= TASKS_REMEMBERED_MAX {
                 self.deleted.pop_first();
             }
-            self.deleted.insert(id);
+            self.deleted.insert(id, of);
         }
         for def in new {
             // One that finds no place comes again with the next heartbeat.

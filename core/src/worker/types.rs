@@ -317,4 +317,9 @@ pub enum Event {
         /// How long it did not.
         away: Duration,
     },
+    /// The dispatcher refuses to hear that a task is over. The worker goes on telling it.
+    UpdateRefused {
+        /// Why it does.
+        status: Status,
+    },
 }

@@ -3,7 +3,7 @@
 use rondo_core::ids::{CallId, IterationId, TaskId};
 use rondo_core::limits::STATUS_TEXT_BYTES_MAX;
 use rondo_core::status::{Code, Status};
-use rondo_core::worker::{Answer, Ask, From, Input, Part, Reply, Request, TaskDef, Then};
+use rondo_core::worker::{Answer, Ask, Event, From, Input, Part, Reply, Request, TaskDef, Then};
 
 use crate::world::{World, ask, element, soft, task};
 
@@ -247,6 +247,135 @@ fn readers_of_splits_get_the_definition_and_open_nothing() {
     assert_eq!(world.answers.remove(&calls[0]), None);
     assert_eq!(world.answers.remove(&calls[1]), Some(Ok(Answer::Dataset("definition".into()))));
     assert!(world.opening.is_empty() && world.wanted.is_empty() && world.sent.is_empty());
+}
+
+/// A push may be slow and reach the worker after a heartbeat brought the task and another one told
+/// it to delete the task. The task's elements must not come twice.
+#[test]
+fn a_late_push_does_not_bring_a_deleted_task_back() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    let call = world.get(ask(5));
+    world.dispatch();
+    world.made([0], Then::End);
+    assert_eq!(world.element_of(call), 0);
+    world.left(call);
+    world.dispatch();
+    heartbeat(&mut world, vec![], &[5]);
+    world.add([task(5, Part::Whole)]);
+    let call = world.get(ask(5));
+    assert_eq!(world.answers.remove(&call), Some(Ok(Answer::End)), "it stays deleted");
+    // A dispatcher that lost its state counts anew: the answer to a heartbeat, which names what the
+    // worker has, counts more than a push.
+    let (rpc, request) = world.sent.remove(0);
+    assert_eq!(request, Request::Heartbeat { tasks: vec![] });
+    let tasks = Reply::Tasks { new: vec![task(5, Part::Whole)], deleted: vec![] };
+    world.answer(rpc, Ok(tasks));
+    let call = world.get(ask(5));
+    assert_eq!(world.answers.get(&call), None, "it is another task of this number");
+    world.dispatch();
+    // So is one that is pushed for another iteration.
+    heartbeat(&mut world, vec![], &[5]);
+    world.add([TaskDef { iteration: IterationId::new(8), ..task(5, Part::Whole) }]);
+    let call = world.get(ask(5));
+    assert_eq!(world.answers.get(&call), None, "it is another task of this number");
+}
+
+/// Codes that a proxy, or a connection that breaks, may answer with.
+const OF_THE_WAY: [Code; 6] = [
+    Code::Unknown,
+    Code::Internal,
+    Code::ResourceExhausted,
+    Code::PermissionDenied,
+    Code::Unauthenticated,
+    Code::Unimplemented,
+];
+
+fn updates(world: &World) -> Vec<Vec<TaskId>> {
+    let told = world.sent.iter().filter_map(|(_, request)| match request {
+        Request::Update { completed } => Some(completed.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn an_error_of_the_way_is_no_word_of_the_dispatcher() {
+    let others = [Code::InvalidArgument, Code::FailedPrecondition, Code::DataLoss];
+    for code in OF_THE_WAY.into_iter().chain(others) {
+        let mut world = World::with_tasks([task(5, Part::Splits), task(6, Part::Whole)]);
+        let call = world.get(ask(5));
+        world.dispatch();
+        world.made([], Then::End);
+        for _ in 0..3 {
+            assert_eq!(updates(&world), [[TaskId::new(5)]]);
+            world.refuse(&Status::new(code, "RST_STREAM, or a proxy"));
+            assert_eq!(world.answers.get(&call), None, "{code:?}: the dispatcher may not know");
+            world.sleep(1_000);
+        }
+        let refused = world.observed.iter().filter(|it| matches!(it, Event::UpdateRefused { .. }));
+        assert_eq!(refused.count(), 1, "{code:?}: it is reported once");
+        world.dispatch();
+        assert_eq!(world.completed, [TaskId::new(5)]);
+        assert_eq!(world.answers.remove(&call), Some(Ok(Answer::End)));
+    }
+}
+
+/// The dispatcher refuses to hear of one task for ever. It hears of the others all the same.
+#[test]
+fn a_refused_completion_does_not_hold_up_others() {
+    let mut world = World::with_tasks([5, 6, 7].map(|id| task(id, Part::Whole)));
+    let calls = [5, 6, 7].map(|id| world.get(ask(id)));
+    world.dispatch();
+    for _ in calls {
+        world.made([], Then::End);
+    }
+    for _ in 0..200 {
+        for (rpc, request) in std::mem::take(&mut world.sent) {
+            let Request::Update { completed } = &request else { continue };
+            let result = match completed.contains(&TaskId::new(5)) {
+                true => Err(Status::new(Code::Internal, "task 5")),
+                false => {
+                    world.completed.extend(completed);
+                    Ok(Reply::Done)
+                }
+            };
+            world.answer(rpc, result);
+        }
+        world.sleep(100);
+    }
+    world.completed.sort_unstable();
+    assert_eq!(world.completed, [TaskId::new(6), TaskId::new(7)]);
+    assert_eq!(world.answers.keys().collect::<Vec<_>>(), [&calls[1], &calls[2]]);
+}
+
+#[test]
+fn a_task_survives_errors_of_the_way() {
+    for code in OF_THE_WAY {
+        let status = Status::new(code, "RST_STREAM, or a proxy");
+        let mut world = World::with_tasks([TaskDef { definition: None, ..task(5, Part::Splits) }]);
+        world.splits = [40].into();
+        let refused = world.get(ask(5));
+        world.refuse(&status);
+        let answer = world.answers.remove(&refused).unwrap().unwrap_err();
+        assert_eq!(answer.code, Code::Unavailable, "{code:?}: the consumer asks again");
+        assert!(answer.message.contains("a proxy"), "{answer}");
+        let call = world.get(ask(5));
+        let (rpc, _) = world.sent[0].clone();
+        world.answer(rpc, Ok(Reply::Definition("definition".into())));
+        world.refuse(&status);
+        world.sleep(100);
+        let (rpc, request) = world.sent[0].clone();
+        assert!(matches!(request, Request::Compression { .. }), "{request:?}");
+        world.answer(rpc, Ok(Reply::Compression(false)));
+        let (run, ..) = world.opening.remove(0);
+        world.step(Input::Opened { run, result: Ok(-2) });
+        assert!(matches!(world.sent[0].1, Request::Split { .. }));
+        world.refuse(&status);
+        world.sleep(100);
+        world.dispatch();
+        world.made([3], Then::More);
+        assert_eq!(world.element_of(call), 3, "{code:?}");
+    }
 }
 
 #[test]

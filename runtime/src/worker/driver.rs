@@ -231,6 +231,10 @@ impl Driver {
             Event::DispatcherLost { status } => {
                 tracing::warn!(worker, dispatcher, %status, "the dispatcher is away; it is tried again");
             }
+            Event::UpdateRefused { status } => {
+                let text = "the dispatcher refuses to hear that a task is over; it is told again";
+                tracing::warn!(worker, dispatcher, %status, "{text}");
+            }
             Event::DispatcherReached { away } => {
                 let away_ms = away.as_millis();
                 tracing::info!(worker, dispatcher, away_ms, "the dispatcher is there");
