@@ -62,7 +62,6 @@ fn agreed_after(world: &mut World, goes_on: impl Fn(usize) -> Duration) -> Optio
 }
 
 fn assert_within(seconds: u64, took: Option<Duration>, what: &str) {
-    println!("{what}: {took:?}");
     assert!(took.is_some_and(|took| took <= Duration::from_secs(seconds)), "{what}: {took:?}");
 }
 
