@@ -125,6 +125,13 @@ fn lost_and_freed() -> Vec<Record> {
 fn reading() -> Vec<Record> {
     let progress = |place, records, finished| SplitProgress { place, records, finished };
     let wait = |place, task| Record::HandOutWaiting { iteration: iteration(2000), place, task };
+    let take_back = |place, task| Record::TakeBackSplit {
+        iteration: iteration(2000),
+        source: 3,
+        repetition: 6,
+        place,
+        task,
+    };
     vec![
         Record::ResumeIteration {
             id: iteration(2002),
@@ -151,6 +158,8 @@ fn reading() -> Vec<Record> {
         wait(26, Some(task(4000))),
         wait(27, None),
         Record::FinishIteration { id: iteration(2000) },
+        take_back(28, Some(task(4000))),
+        take_back(29, None),
     ]
 }
 

@@ -198,6 +198,8 @@ DISPATCHER = [
     dispatcher(61, num(1, 2000), num(2, 26), num(3, 4000)),
     dispatcher(61, num(1, 2000), num(2, 27)),
     dispatcher(62, num(1, 2000)),
+    dispatcher(63, num(1, 2000), num(2, 3), num(3, 6), num(4, 28), num(5, 4000)),
+    dispatcher(63, num(1, 2000), num(2, 3), num(3, 6), num(4, 29)),
 ]
 
 COORDINATION = [
