@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::coordination::{Call, Method, Reply};
-use rondo_core::ids::{CallId, ServiceIncarnation};
+use rondo_core::ids::{CallId, Incarnation, ServiceIncarnation, TaskIndex};
 use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
 
@@ -23,6 +23,8 @@ pub(super) struct Errors {
     recoverable: BTreeSet<String>,
     /// Who polls, with how many syncs have ended since the error was told.
     polls: BTreeMap<CallId, (Life, u32)>,
+    /// Polls that say for which task and of which of its processes they are.
+    processes: BTreeMap<CallId, (TaskIndex, Incarnation)>,
     reports: BTreeMap<CallId, Life>,
     /// Lives with an error that somebody was told.
     spread: BTreeSet<Life>,
@@ -35,6 +37,7 @@ impl Errors {
         Self {
             recoverable: recoverable.map(|(number, _)| namespace_name(number)).collect(),
             polls: BTreeMap::new(),
+            processes: BTreeMap::new(),
             reports: BTreeMap::new(),
             spread: BTreeSet::new(),
         }
@@ -61,18 +64,24 @@ impl Errors {
         else {
             return Ok(());
         };
-        match asked.method {
-            Method::PollForError { .. } => drop(self.polls.insert(call, (life, 0))),
+        match &asked.method {
+            Method::PollForError { task } => {
+                let process = asked.caller.incarnation.map(|process| (task.index, process));
+                self.processes.extend(process.map(|process| (call, process)));
+                self.polls.insert(call, (life, 0));
+            }
             Method::ReportErrorToService { .. } => drop(self.reports.insert(call, life)),
             _ => {}
         }
         Ok(())
     }
 
-    fn told(&mut self, call: CallId, answer: &Result<Reply, Status>) {
+    fn told(&mut self, call: CallId, answer: &Result<Reply, Status>, shadow: &Shadow) {
         let polled = self.polls.remove(&call).map(|(life, _)| life);
+        let process = self.processes.remove(&call);
         if let (Some(life), Err(status)) = (polled, answer)
             && tells_error(status)
+            && !is_for_a_former_process(&life, process, status, shadow)
             && status
                 .details
                 .iter()
@@ -91,6 +100,22 @@ impl Errors {
     }
 }
 
+/// Whether a poll of a former process of its task is refused for that: it is no error of the job. Two
+/// processes at once that say they are the same task are one, in the same words, of present processes.
+fn is_for_a_former_process(
+    life: &Life,
+    process: Option<(TaskIndex, Incarnation)>,
+    status: &Status,
+    shadow: &Shadow,
+) -> bool {
+    let namespace = shadow.coordination().named(&life.0);
+    let is_former = process.is_some_and(|(task, process)| {
+        let known = namespace.and_then(|namespace| namespace.tasks().get(&task));
+        known.is_some_and(|known| known.incarnation != process)
+    });
+    is_former && status.code == Code::Aborted && status.message.contains("incarnation")
+}
+
 /// Whether it is an error that concerns all, not a refusal of the poll itself.
 fn is_of_the_job(status: &Status) -> bool {
     !matches!(status.code, Code::InvalidArgument | Code::Unavailable)
@@ -106,10 +131,14 @@ impl Oracle for Errors {
         match seen {
             Seen::Durable(_) => return self.check(),
             Seen::Asked { call, asked, .. } => return self.asked(*call, asked, shadow),
-            Seen::Told { call, answer, .. } => self.told(*call, answer),
-            Seen::GivenUp { call } => drop(self.polls.remove(call)),
+            Seen::Told { call, answer, .. } => self.told(*call, answer, shadow),
+            Seen::GivenUp { call } => {
+                self.polls.remove(call);
+                self.processes.remove(call);
+            }
             Seen::Died => {
                 self.polls.clear();
+                self.processes.clear();
                 self.reports.clear();
             }
             _ => {}
