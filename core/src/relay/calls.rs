@@ -3,8 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::lanes::Number;
-use super::types::{Asked, Kind};
-use crate::ids::{CallId, ServiceIncarnation, TaskIndex};
+use super::types::{Asked, Kind, Task};
+use crate::ids::{CallId, Incarnation, ServiceIncarnation, TaskIndex};
 use crate::time::Time;
 
 /// All calls under way.
@@ -19,6 +19,10 @@ pub(super) struct Calls {
     pub(super) in_flight: BTreeSet<CallId>,
     /// Heartbeats that were sent, by when they are answered from what is known.
     pub(super) alarms: BTreeSet<(Time, CallId)>,
+    /// Calls in flight that a server answers without waiting for other callers, with when they were sent.
+    pub(super) prompt: BTreeMap<CallId, Time>,
+    /// Heartbeats in flight that were answered from what is known: at most one of each run of a task.
+    pub(super) stood_in: BTreeMap<(Task, Incarnation), CallId>,
     /// Messages of all together, in bytes.
     pub(super) held_bytes: u64,
 }
@@ -47,6 +51,13 @@ impl Pending {
     const fn is_heartbeat(&self) -> bool {
         matches!(self.asked.kind, Kind::Heartbeat(_))
     }
+
+    fn run(&self) -> Option<(Task, Incarnation)> {
+        match &self.asked.kind {
+            Kind::Heartbeat(who) => Some((who.task.clone(), who.incarnation)),
+            _ => None,
+        }
+    }
 }
 
 impl Calls {
@@ -64,11 +75,14 @@ impl Calls {
     }
 
     /// A call goes to the server; a heartbeat will be answered at `alarm`.
-    pub(super) fn send(&mut self, call: CallId, alarm: Time) -> Option<&Pending> {
+    pub(super) fn send(&mut self, now: Time, call: CallId, alarm: Time) -> Option<&Pending> {
         let pending = self.calls.get_mut(&call)?;
         self.queue.remove(&call);
         self.heartbeats.remove(&call);
         self.in_flight.insert(call);
+        if pending.asked.kind.is_prompt() {
+            self.prompt.insert(call, now);
+        }
         if pending.is_heartbeat() && pending.waits {
             pending.alarm = Some(alarm);
             self.alarms.insert((alarm, call));
@@ -76,9 +90,16 @@ impl Calls {
         Some(pending)
     }
 
+    /// Since when a call is in flight that a server answers promptly. Earlier calls are sent earlier.
+    pub(super) fn asked_since(&self) -> Option<Time> {
+        self.prompt.first_key_value().map(|(_, since)| *since)
+    }
+
     /// All that were sent must be sent again. Returns those of which nobody needs to know.
     pub(super) fn unsend(&mut self) -> BTreeSet<CallId> {
         self.alarms.clear();
+        self.prompt.clear();
+        self.stood_in.clear();
         let mut needless = BTreeSet::new();
         for call in core::mem::take(&mut self.in_flight) {
             let Some(mut pending) = self.calls.remove(&call) else {
@@ -102,12 +123,26 @@ impl Calls {
         }
     }
 
+    /// A heartbeat in flight was answered from what is known. It stays in flight, unless an older one of
+    /// the same run of the task already does. Returns whether it stays.
+    pub(super) fn stand_in(&mut self, call: CallId) -> bool {
+        self.leave(call);
+        let Some(run) = self.calls.get(&call).and_then(Pending::run) else {
+            return false;
+        };
+        *self.stood_in.entry(run).or_insert(call) == call
+    }
+
     /// A call ends.
     pub(super) fn end(&mut self, call: CallId) -> Option<Pending> {
         let pending = self.calls.remove(&call)?;
         self.queue.remove(&call);
         self.heartbeats.remove(&call);
         self.in_flight.remove(&call);
+        self.prompt.remove(&call);
+        if let Some(run) = pending.run().filter(|run| self.stood_in.get(run) == Some(&call)) {
+            self.stood_in.remove(&run);
+        }
         if let Some(alarm) = pending.alarm {
             self.alarms.remove(&(alarm, call));
         }

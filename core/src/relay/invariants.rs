@@ -35,6 +35,11 @@ pub(crate) const RELAY_INVARIANTS: &[Invariant<Relay>] = &[
         sentence: "heartbeats that are looked at wait for their answer",
         check: heartbeats_wait,
     },
+    Invariant {
+        number: "R6",
+        sentence: "of each run of a task at most one heartbeat is in flight for which nobody waits",
+        check: few_heartbeats_are_left,
+    },
 ];
 
 fn calls_have_one_place(relay: &Relay) -> Result<(), String> {
@@ -109,6 +114,24 @@ fn heartbeats_wait(relay: &Relay) -> Result<(), String> {
     Ok(())
 }
 
+fn few_heartbeats_are_left(relay: &Relay) -> Result<(), String> {
+    let calls = &relay.calls;
+    let left = calls.calls.iter().filter(|(_, pending)| !pending.waits);
+    let left: BTreeSet<_> = left
+        .filter(|(_, pending)| matches!(pending.asked.kind, Kind::Heartbeat(_)))
+        .map(|(call, _)| *call)
+        .collect();
+    let known: BTreeSet<_> = calls.stood_in.values().copied().collect();
+    let prompt = calls
+        .in_flight
+        .iter()
+        .filter(|call| calls.calls.get(call).is_some_and(|pending| pending.asked.kind.is_prompt()));
+    match left == known && prompt.eq(calls.prompt.keys()) {
+        true => Ok(()),
+        false => Err(format!("{left:?} are left, {known:?} are known; prompt: {:?}", calls.prompt)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +173,7 @@ mod tests {
     #[test]
     fn each_sees_what_breaks_it() {
         type Break = fn(&mut Relay);
-        let breaks: [(&str, Break); 8] = [
+        let breaks: [(&str, Break); 10] = [
             ("R1", |relay| {
                 relay.calls.in_flight.pop_first();
             }),
@@ -168,6 +191,13 @@ mod tests {
             ("R4", |relay| relay.clients.clients.clear()),
             ("R5", |relay| {
                 relay.calls.heartbeats.insert(CallId::new(2));
+            }),
+            ("R6", |relay| {
+                let task = Task { job: "".into(), index: TaskIndex::new(0) };
+                relay.calls.stood_in.insert((task, Incarnation::new(1)), CallId::new(3));
+            }),
+            ("R6", |relay| {
+                relay.calls.prompt.pop_first();
             }),
         ];
         for (number, broken) in breaks {

@@ -41,7 +41,7 @@ pub enum Wake {
     Reach,
     /// A heartbeat waits for the server too long.
     Heartbeat,
-    /// The server has been away for too long.
+    /// The server has been away for too long, or has answered nothing for too long.
     Patience,
 }
 
@@ -67,7 +67,7 @@ impl Relay {
             Input::Cancel { call } => self.cancel(call, out),
             Input::Closed { client } => self.clients.close(client),
             Input::Answered { call, result, life } => {
-                self.upstream.heard();
+                self.upstream.heard(now);
                 self.answered(call, result, life, out);
             }
             Input::Failed { call, link, status } => self.failed(now, call, link, status, out),
@@ -89,7 +89,8 @@ impl Relay {
         let patient = |_: &_| !self.calls.queue.is_empty();
         let outage = self.upstream.outage().filter(|outage| !outage.given_up).filter(patient);
         let patience = outage.map(|outage| (self.patience_ends(outage), Wake::Patience));
-        [work, reach, heartbeat, patience].into_iter().flatten().min()
+        let silence = self.silence_ends().map(|at| (at, Wake::Patience));
+        [work, reach, heartbeat, patience, silence].into_iter().flatten().min()
     }
 
     /// What is known of a call under way.
@@ -215,18 +216,23 @@ impl Relay {
             return;
         }
         if !is_of_the_way(status.code) {
-            self.upstream.heard();
+            self.upstream.heard(now);
             return self.answered(call, Err(status.into()), None, out);
         }
         let reason: Arc<str> = status.message.into();
         if self.upstream.lost(now, link, reason.clone()) {
-            out.push(Effect::Abandon { link });
-            for call in self.calls.unsend() {
-                self.end(call);
-            }
-            let calls = self.calls.calls.len();
-            out.push(Effect::Observe(Event::UpstreamLost { reason, calls }));
+            self.abandon(link, reason, out);
         }
+    }
+
+    /// Takes back all that was sent on a connection that is of no use any more.
+    pub(super) fn abandon(&mut self, link: Link, reason: Arc<str>, out: &mut Vec<Effect>) {
+        out.push(Effect::Abandon { link });
+        for call in self.calls.unsend() {
+            self.end(call);
+        }
+        let calls = self.calls.calls.len();
+        out.push(Effect::Observe(Event::UpstreamLost { reason, calls }));
     }
 
     fn reached(&mut self, now: Time, link: Link, out: &mut Vec<Effect>) {

@@ -1,5 +1,6 @@
 //! What goes on by itself: calls are sent, answered from what is known, or given up.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::machine::Relay;
@@ -16,11 +17,30 @@ impl Relay {
         let mut budget = RELAY_CALLS_PER_STEP_MAX;
         self.let_go(&mut budget, out);
         self.stand_in(now, &mut budget, out);
+        self.look_at_silence(now, out);
         match self.upstream.link() {
             Some(link) => self.send(now, link, &mut budget, out),
             None => self.endure(now, &mut budget, out),
         }
         self.busy = (budget == 0).then_some(now);
+    }
+
+    /// When a server that is there has answered nothing for too long.
+    pub(super) fn silence_ends(&self) -> Option<Time> {
+        self.upstream.silence_ends(self.calls.asked_since(), self.config.patience)
+    }
+
+    /// Gives up a connection on which the server has answered nothing for too long. A server that takes
+    /// calls and never answers would else stay hidden: heartbeats are answered in its place.
+    fn look_at_silence(&mut self, now: Time, out: &mut Vec<Effect>) {
+        if self.silence_ends().is_none_or(|at| at > now) {
+            return;
+        }
+        let reason: Arc<str> = "it takes calls and answers none".into();
+        let asked = self.calls.asked_since();
+        if let Some(link) = self.upstream.fell_silent(now, asked, reason.clone()) {
+            self.abandon(link, reason, out);
+        }
     }
 
     /// Refuses calls because the relay is to end.
@@ -34,8 +54,8 @@ impl Relay {
         }
     }
 
-    /// Answers heartbeats over which the server takes too long. They stay sent: what the server
-    /// says in the end still matters.
+    /// Answers heartbeats over which the server takes too long. The oldest of each run of a task stays
+    /// sent: what the server says in the end still matters. The others are taken back.
     fn stand_in(&mut self, now: Time, budget: &mut usize, out: &mut Vec<Effect>) {
         while let Some((_, call)) = take(budget, || {
             let due = self.calls.alarms.first().copied().filter(|(at, _)| *at <= now)?;
@@ -43,8 +63,11 @@ impl Relay {
             Some(due)
         }) {
             if let Some(life) = self.known_of(call) {
-                self.calls.leave(call);
                 self.answer_heartbeat(call, life, out);
+                if !self.calls.stand_in(call) {
+                    self.end(call);
+                    out.push(Effect::Withdraw { call });
+                }
             }
         }
     }
@@ -52,7 +75,7 @@ impl Relay {
     fn send(&mut self, now: Time, link: Link, budget: &mut usize, out: &mut Vec<Effect>) {
         let alarm = now.after(self.config.heartbeat_patience);
         while let Some(call) = take(budget, || self.calls.queue.first().copied()) {
-            let Some(pending) = self.calls.send(call, alarm) else {
+            let Some(pending) = self.calls.send(now, call, alarm) else {
                 continue;
             };
             let forwarding = Forwarding {

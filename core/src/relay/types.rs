@@ -56,6 +56,11 @@ impl Kind {
         matches!(self, Self::Register(_) | Self::Heartbeat(_) | Self::Shutdown(_))
     }
 
+    /// Whether a server answers it without waiting for other callers.
+    pub(super) const fn is_prompt(&self) -> bool {
+        matches!(self, Self::Heartbeat(_) | Self::Once { waits: false })
+    }
+
     /// Whether it may wait for others for a long time, of what must not happen twice.
     pub(super) const fn waits(&self) -> bool {
         matches!(self, Self::Once { waits: true } | Self::Shutdown(_))

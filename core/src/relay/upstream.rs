@@ -19,6 +19,8 @@ pub(super) enum Upstream {
     Up {
         link: Link,
         since: Time,
+        /// When it last answered anything on this connection.
+        heard: Option<Time>,
         /// It was away before, and has not answered anything since.
         trial: Option<Outage>,
     },
@@ -95,7 +97,8 @@ impl Upstream {
             return None;
         }
         let away = now.since(outage.since);
-        *self = Self::Up { link: at, since: now, trial: Some(outage.clone()) };
+        let trial = Some(outage.clone());
+        *self = Self::Up { link: at, since: now, heard: None, trial };
         Some(away)
     }
 
@@ -118,15 +121,52 @@ impl Upstream {
     }
 
     /// The server has answered something: it is back for good.
-    pub(super) fn heard(&mut self) {
-        if let Self::Up { trial, .. } = self {
-            *trial = None;
+    pub(super) fn heard(&mut self, now: Time) {
+        if let Self::Up { trial, heard, .. } = self {
+            (*trial, *heard) = (None, Some(now));
         }
+    }
+
+    /// Since when it has answered nothing, although it was asked something then or before.
+    fn silent_since(&self, asked: Option<Time>) -> Option<Time> {
+        match self {
+            Self::Up { heard, .. } => asked.map(|asked| heard.map_or(asked, |at| at.max(asked))),
+            Self::Down { .. } => None,
+        }
+    }
+
+    /// When it has answered nothing for too long, if it has been asked since `asked`. A server that came
+    /// back after clients were told that it was away has less time to show that it answers.
+    pub(super) fn silence_ends(&self, asked: Option<Time>, patience: Duration) -> Option<Time> {
+        let told = matches!(self, Self::Up { trial: Some(outage), .. } if outage.given_up);
+        let patience = if told { patience.min(TRIAL) } else { patience };
+        Some(self.silent_since(asked)?.after(patience))
+    }
+
+    /// It has answered nothing for too long: it counts as away since it was asked. Returns the connection
+    /// on which it is silent.
+    pub(super) fn fell_silent(
+        &mut self,
+        now: Time,
+        asked: Option<Time>,
+        reason: Arc<str>,
+    ) -> Option<Link> {
+        let since = self.silent_since(asked)?;
+        let Self::Up { link, trial, .. } = self else {
+            return None;
+        };
+        let link = *link;
+        let outage = match trial.take() {
+            Some(outage) if outage.given_up => Outage { reason, ..outage },
+            _ => Outage { since, reason, pause: PAUSE_MIN, given_up: false },
+        };
+        *self = Self::Down { link, outage, next: Some(now) };
+        Some(link)
     }
 
     /// The way to it has failed. Returns whether it was the present one.
     pub(super) fn lost(&mut self, now: Time, at: Link, reason: Arc<str>) -> bool {
-        let Self::Up { link, since, trial } = self else {
+        let Self::Up { link, since, trial, .. } = self else {
             return false;
         };
         if *link != at {

@@ -139,6 +139,82 @@ fn when_patience_ends_everybody_is_told_why() {
     assert_eq!(forwarded(&effects)[0].0, call, "until the server is back");
 }
 
+/// A server that takes calls and answers none is away, however well its connection stands.
+#[test]
+fn a_server_that_answers_nothing_does_not_stay_hidden() {
+    let mut story = Story::registered();
+    let (poll, _) = story.ask(Kind::Again);
+    let began = story.now;
+    let mut told = Vec::new();
+    while told.is_empty() && story.now.since(began) < Duration::from_secs(3600) {
+        let (call, mut effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+        effects.extend(story.wait(2_000));
+        let stood_in = effects.contains(&heartbeat(call, LIFE));
+        assert_eq!(stood_in, refusals(&effects).is_empty(), "{effects:?}");
+        assert_eq!(story.relay.calls_under_way(), 2, "the oldest heartbeat, and the poll");
+        told = refusals(&effects);
+        effects = story.wait(48_000);
+        told.extend(refusals(&effects));
+    }
+    assert_eq!(told[0].0, poll);
+    assert!(told[0].1.message.contains("it takes calls and answers none"), "{told:?}");
+    assert_eq!(story.now.since(began), Duration::from_secs(600));
+    let (call, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(refusals(&effects)[0].0, call, "heartbeats too");
+    assert!(story.events.iter().any(|event| matches!(event, Event::GaveUp { .. })));
+
+    // It takes connections anew, and answers nothing on them: clients are told soon.
+    story.reach();
+    let (call, effects) = story.ask(ONCE);
+    assert_eq!(forwarded(&effects)[0].0, call);
+    assert_eq!(story.wait(9_999), []);
+    assert_eq!(refusals(&story.wait(1))[0].0, call);
+    story.reach();
+    let (call, _) = story.ask(ONCE);
+    assert_eq!(story.answer(call, None), [passed(call)]);
+    let (call, _) = story.ask(ONCE);
+    assert_eq!(story.wait(599_999), [], "it was back: it has all the time again");
+    assert_eq!(refusals(&story.wait(1))[0].0, call);
+}
+
+/// Calls that wait for others say nothing of the server, and any answer shows that it is there.
+#[test]
+fn a_server_that_answers_something_is_not_given_up() {
+    let mut story = Story::registered();
+    story.ask(Kind::Again);
+    story.ask(BARRIER);
+    assert_eq!(story.wait(3_000_000), [], "both may wait for others");
+    let (slow, _) = story.ask(ONCE);
+    for _ in 0..10 {
+        story.wait(300_000);
+        let (call, _) = story.ask(Kind::Again);
+        assert_eq!(story.answer(call, None), [passed(call)]);
+    }
+    assert_eq!(story.answer(slow, None), [passed(slow)]);
+    let (asked, _) = story.ask(ONCE);
+    story.wait(500_000);
+    assert_eq!(story.answer(asked, None), [passed(asked)]);
+    story.wait(500_000);
+    story.ask(ONCE);
+    assert_eq!(story.wait(599_000), [], "it was asked nothing in between");
+}
+
+/// A server that takes its time holds one heartbeat of a run, however many it was sent.
+#[test]
+fn the_oldest_heartbeat_stays_with_a_slow_server_and_has_the_last_word() {
+    let mut story = Story::registered();
+    let (oldest, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    story.wait(2_000);
+    let (next, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    let effects = story.wait(2_000);
+    assert_eq!(effects, [heartbeat(next, LIFE), Effect::Withdraw { call: next }]);
+    assert_eq!(story.relay.calls_under_way(), 1);
+    story.refuse(oldest, Code::Aborted);
+    let (call, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(story.wait(10_000), [], "it is registered no more");
+    assert_eq!(story.answer(call, Some(LIFE)), [passed(call)]);
+}
+
 #[test]
 fn a_server_that_is_reached_and_lost_again_and_again_was_not_back() {
     let mut story = Story::reached(Config::of("up:1"));

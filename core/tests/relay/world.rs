@@ -40,6 +40,8 @@ pub(crate) struct World {
     link: Option<Link>,
     trying: Option<Link>,
     down_since: Option<Time>,
+    /// When the server last answered anything.
+    heard: Time,
     made: BTreeMap<CallId, Made>,
     /// Requests on their way; those of ways that are given up may still arrive.
     requests: Vec<(Link, CallId, Forwarding)>,
@@ -74,6 +76,7 @@ impl World {
             link: None,
             trying: None,
             down_since: Some(now),
+            heard: now,
             made: BTreeMap::new(),
             requests: Vec::new(),
             answers: Vec::new(),
@@ -105,7 +108,8 @@ impl World {
             Effect::Abandon { link } => {
                 assert_eq!(self.link, Some(link));
                 self.link = None;
-                self.down_since.get_or_insert(self.now);
+                let since = if self.is_silent() { self.heard } else { self.now };
+                self.down_since.get_or_insert(since);
                 self.in_flight.clear();
                 // Heartbeats that have their answer are not asked again.
                 self.open.retain(|call| !matches!(self.made[call].standing, Standing::Answered(_)));
@@ -118,6 +122,7 @@ impl World {
             Effect::Withdraw { call } => {
                 assert!(!matches!(self.made[&call].kind, Kind::Once { .. } | Kind::Shutdown(_)));
                 self.in_flight.remove(&call);
+                self.open.remove(&call);
                 self.requests.retain(|(_, sent, _)| *sent != call);
                 self.server.waiting.retain(|(_, waiting), _| *waiting != call);
             }
@@ -130,6 +135,15 @@ impl World {
         }
     }
 
+    /// Whether the server has answered nothing for too long, although it was asked.
+    fn is_silent(&self) -> bool {
+        let long_ago = |at: Time| self.now.since(at) >= PATIENCE;
+        let prompt =
+            |made: &Made| matches!(made.kind, Kind::Heartbeat(_) | Kind::Once { waits: false });
+        let made = self.in_flight.iter().map(|call| &self.made[call]);
+        long_ago(self.heard) && made.filter(|made| prompt(made)).any(|made| long_ago(made.at))
+    }
+
     fn replied(&mut self, call: CallId, result: Result<Answer, Refused>) {
         let made = &self.made[&call];
         assert_eq!(made.standing, Standing::Waits, "call {call} was answered twice");
@@ -139,6 +153,7 @@ impl World {
             Err(refused) if refused.details.is_empty() => {
                 assert_eq!(refused.code, Code::Unavailable, "{refused:?}");
                 let away = self.down_since.map(|since| self.now.since(since));
+                assert!(self.link.is_none(), "{refused:?}");
                 assert!(away.is_some_and(|away| away >= PATIENCE), "{refused:?} after {away:?}");
             }
             Err(refused) => assert_eq!(refused.message, format!("no to {call}")),
@@ -253,6 +268,7 @@ impl World {
         };
         self.tell(call, &result, life);
         self.down_since = self.down_since.filter(|_| self.link.is_none());
+        self.heard = if self.link.is_some() { self.now } else { self.heard };
         self.step(Input::Answered { call, result, life });
     }
 

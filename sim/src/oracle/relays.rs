@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::ids::{CallId, ConnectionId, RelayId, ServiceIncarnation, TaskIndex};
 use rondo_core::relay::{
-    Answer, Asked, Config, Effect, Forwarding, Input, Kind, Refused, Relay, Wake,
+    Answer, Asked, Config, Effect, Event, Forwarding, Input, Kind, Refused, Relay, Wake,
 };
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
@@ -54,6 +54,8 @@ struct Process {
     down_since: Time,
     /// When the server last answered anything.
     heard: Time,
+    /// Whether clients were told in this outage that it is away.
+    told: bool,
     /// The call that this step's input answers.
     answered: Option<CallId>,
     /// Calls from here on came when the relay was to end.
@@ -114,6 +116,14 @@ fn quiet(relay: &Relay) -> Verdict {
     }
 }
 
+impl Held {
+    /// When it was sent on the connection made at `up_since`, if it is to be answered promptly.
+    fn asked_since(&self, up_since: Time) -> Option<Time> {
+        let prompt = matches!(self.kind, Kind::Heartbeat(_) | Kind::Once { waits: false });
+        self.sent_at.filter(|sent| prompt && *sent >= up_since)
+    }
+}
+
 impl Process {
     const fn new(config: Config, now: Time) -> Self {
         Self {
@@ -125,6 +135,7 @@ impl Process {
             up_since: now,
             down_since: now,
             heard: now,
+            told: false,
             answered: None,
             stopping: None,
         }
@@ -141,7 +152,7 @@ impl Process {
             }
             Input::Closed { client } => self.seats.closed(*client),
             Input::Answered { call, result, life } => {
-                (self.heard, self.answered) = (at, Some(*call));
+                (self.heard, self.answered, self.told) = (at, Some(*call), false);
                 if let Some(held) = self.held.get(call) {
                     self.seats.heard(at, held.client, &held.kind, result, *life);
                 }
@@ -175,13 +186,32 @@ impl Process {
             Effect::Forward { call, forwarding, .. } => self.forwarded(at, *call, forwarding),
             Effect::Reply { call, result } => self.replied(at, *call, result),
             Effect::Abandon { .. } => {
-                self.is_up = false;
-                if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL {
-                    self.down_since = at;
-                }
+                self.abandoned(at);
+                Ok(())
+            }
+            Effect::Observe(Event::GaveUp { .. }) => {
+                self.told = true;
                 Ok(())
             }
             Effect::Reach { .. } | Effect::Withdraw { .. } | Effect::Observe(_) => Ok(()),
+        }
+    }
+
+    /// The connection is given up: it broke, or the server has answered nothing on it for too long.
+    fn abandoned(&mut self, at: Time) {
+        self.is_up = false;
+        let patience = self.config.patience;
+        let patience = if self.told { patience.min(TRIAL) } else { patience };
+        let up_since = self.up_since;
+        let asked = self.held.values().filter_map(|held| held.asked_since(up_since)).min();
+        let silent_since = asked.map(|since| since.max(self.heard));
+        match silent_since.filter(|since| at.since(*since) >= patience) {
+            Some(_) if self.told => {}
+            Some(since) => self.down_since = since,
+            None if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL => {
+                (self.down_since, self.told) = (at, false);
+            }
+            None => {}
         }
     }
 
