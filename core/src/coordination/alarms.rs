@@ -115,10 +115,15 @@ impl Coordination {
 
     /// The first moment at which a task heard at `since` has been silent for too long.
     pub(super) fn patience_from(&self, id: NamespaceId, since: Time) -> Time {
-        let since = since.max(self.attention.since);
         let timeout = self.lives.get(&id).map(|live| live.settings.heartbeat_timeout);
-        let ends = since.after(timeout.unwrap_or_default());
+        let ends = self.attention.patience(since, timeout.unwrap_or_default());
         Time::from_nanos(ends.as_nanos().saturating_add(1))
+    }
+
+    /// The first moment at which a task has been silent for too long.
+    pub(super) fn silence_ends(&self, id: NamespaceId, task: TaskIndex) -> Time {
+        let beat = self.lives.get(&id).and_then(|live| live.beats.get(&task));
+        beat.map_or(Time::ZERO, |beat| self.patience_from(id, beat.since))
     }
 
     /// Makes sure that a task's alarm rings no later than its patience ends.

@@ -1,5 +1,7 @@
 //! Knowing when the service itself was held up: then nobody is blamed for what could not be heard.
 
+use alloc::vec::Vec;
+
 use super::config::Config;
 use super::live::Alarm;
 use super::machine::{Coordination, Effect, Turn};
@@ -9,17 +11,35 @@ use crate::time::{Duration, Time};
 
 /// The pulse is at least this slow, however short the timeouts are.
 const PULSE_MIN: Duration = Duration::from_millis(10);
+/// Pulses stay quick for so many slow pulses after a hold-up: another one may follow.
+const QUICK_FOR: u64 = 16;
+/// Hold-ups that are remembered one by one; of more, the oldest count as one.
+const HOLD_UPS_MAX: usize = 64;
 
-/// Since when the service has been awake.
+/// When the service has been awake.
 #[derive(Clone, Debug)]
 pub(super) struct Attention {
-    /// It has been awake since then.
-    pub(super) since: Time,
+    /// When the process began.
+    begun: Time,
+    /// Times in which it could hear nobody, ascending.
+    hold_ups: Vec<HoldUp>,
+    /// Its last step.
+    stepped: Time,
     /// It wants to be woken as often as this while anybody could be blamed.
     pulse: Duration,
+    /// It wants to be woken as often as this when it was held up not long ago, to know how long it is
+    /// awake in between.
+    quick_pulse: Duration,
     /// When it is woken this much later than it wants, it was held up.
     late_after: Duration,
     due: Time,
+}
+
+/// A time in which the service could hear nobody.
+#[derive(Clone, Copy, Debug)]
+struct HoldUp {
+    begin: Time,
+    end: Time,
 }
 
 impl Attention {
@@ -29,7 +49,17 @@ impl Attention {
         let shortest = timeouts.min().unwrap_or(Duration::from_secs(100)).as_nanos();
         let pulse = Duration::from_nanos(shortest / 4).max(PULSE_MIN);
         // A client beats every half timeout: being late by a quarter of it blames nobody yet.
-        Self { since: now, pulse, late_after: HELD_UP_AFTER.min(pulse), due: Time::NEVER }
+        let late_after = HELD_UP_AFTER.min(pulse);
+        let quick_pulse = Duration::from_nanos(late_after.as_nanos() / 4).max(PULSE_MIN);
+        Self {
+            begun: now,
+            hold_ups: Vec::new(),
+            stepped: now,
+            pulse,
+            quick_pulse,
+            late_after,
+            due: Time::NEVER,
+        }
     }
 
     /// When it wants to be woken.
@@ -42,7 +72,46 @@ impl Attention {
         if !needed {
             self.due = Time::NEVER;
         } else if self.due <= now || self.due == Time::NEVER {
-            self.due = now.after(self.pulse);
+            self.due = now.after(self.pulse_at(now));
+        }
+    }
+
+    fn pulse_at(&self, now: Time) -> Duration {
+        let quick = self.hold_ups.last().is_some_and(|last| {
+            now.since(last.end).as_nanos() < self.pulse.as_nanos().saturating_mul(QUICK_FOR)
+        });
+        if quick { self.quick_pulse } else { self.pulse }
+    }
+
+    /// Begins a step. Returns how late it is if it was held up: it could hear nobody since the last one.
+    fn begin_step(&mut self, now: Time, alarm: Time) -> Option<Duration> {
+        let begin = self.stepped;
+        self.stepped = begin.max(now);
+        let late = now.since(alarm.min(self.due));
+        if late <= self.late_after {
+            return None;
+        }
+        self.hold_ups.push(HoldUp { begin, end: now });
+        if self.hold_ups.len() > HOLD_UPS_MAX {
+            let oldest = self.hold_ups.remove(0);
+            if let Some(first) = self.hold_ups.first_mut() {
+                first.begin = oldest.begin;
+            }
+        }
+        Some(late)
+    }
+
+    /// The moment at which somebody has been silent for a timeout, as far as the service could hear: it
+    /// gives back the time in which it was held up, and a moment to hear what was said meanwhile.
+    pub(super) fn patience(&self, since: Time, timeout: Duration) -> Time {
+        let since = since.max(self.begun);
+        let held_up = self.hold_ups.iter().rev().take_while(|held_up| held_up.end > since);
+        let lost = held_up.map(|held_up| held_up.end.since(held_up.begin.max(since)).as_nanos());
+        let lost = Duration::from_nanos(lost.fold(0, u64::saturating_add));
+        let ends = since.after(timeout).after(lost);
+        match self.hold_ups.last().filter(|last| last.end > since) {
+            Some(last) => ends.max(last.end.after(self.quick_pulse)),
+            None => ends,
         }
     }
 }
@@ -51,9 +120,7 @@ impl Coordination {
     /// Begins a step: sees whether it comes much later than it should.
     pub(super) fn attend(&mut self, turn: &mut Turn<'_>) {
         let alarm = self.alarms.first().map_or(Time::NEVER, |(at, _, _)| *at);
-        let late = turn.now.since(alarm.min(self.attention.due));
-        if late > self.attention.late_after {
-            self.attention.since = turn.now;
+        if let Some(late) = self.attention.begin_step(turn.now, alarm) {
             turn.out.push(Effect::Observe(Event::HeldUp { late }));
             self.postpone_all_due(turn.now);
         }
@@ -66,7 +133,7 @@ impl Coordination {
                 return;
             }
             let again = match alarm {
-                Alarm::Silence(_) => self.patience_from(namespace, now),
+                Alarm::Silence(task) => self.silence_ends(namespace, task),
                 Alarm::Barrier(_) | Alarm::Settle | Alarm::Progress => now.after(HELD_UP_AFTER),
                 // They could not ask again, and may take a while to.
                 Alarm::SilentRelays => self.silence_look_from(namespace, now),
@@ -77,5 +144,57 @@ impl Coordination {
                 Some(again.max(Time::from_nanos(now.as_nanos().saturating_add(1)))),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordination::NamespaceConfig;
+
+    const fn at(millis: u64) -> Time {
+        Time::from_millis(millis)
+    }
+
+    fn attention() -> Attention {
+        let namespaces = alloc::vec![NamespaceConfig {
+            heartbeat_timeout: Duration::from_secs(10),
+            ..NamespaceConfig::named("n")
+        }];
+        let mut attention = Attention::starting(&Config { namespaces }, at(0));
+        attention.plan(at(0), true);
+        attention
+    }
+
+    #[test]
+    fn only_the_time_of_a_hold_up_is_given_back() {
+        let mut attention = attention();
+        assert_eq!(attention.due(), Some(at(2_500)));
+        assert_eq!(attention.begin_step(at(3_400), Time::NEVER), None, "a moment is no hold-up");
+        attention.plan(at(3_400), true);
+        let timeout = Duration::from_secs(10);
+        assert_eq!(attention.patience(at(1_000), timeout), at(11_000));
+        assert!(attention.begin_step(at(8_400), Time::NEVER).is_some());
+        attention.plan(at(8_400), true);
+        assert_eq!(attention.patience(at(1_000), timeout), at(16_000));
+        assert_eq!(attention.patience(at(5_000), timeout), at(18_400), "heard in the midst of it");
+        assert_eq!(attention.patience(at(8_400), timeout), at(18_400));
+        let almost_over = Duration::from_millis(2_500);
+        assert_eq!(attention.patience(at(1_000), almost_over), at(8_650), "a moment to hear it");
+        assert_eq!(attention.due(), Some(at(8_650)), "another one may follow");
+        attention.plan(at(48_400), true);
+        assert_eq!(attention.due(), Some(at(50_900)));
+    }
+
+    #[test]
+    fn many_hold_ups_are_remembered_in_little_room() {
+        let mut attention = attention();
+        for round in 1..=1_000_u64 {
+            assert!(attention.begin_step(at(round * 10_000), Time::NEVER).is_some());
+            attention.plan(at(round * 10_000), true);
+        }
+        assert_eq!(attention.hold_ups.len(), HOLD_UPS_MAX);
+        let ends = attention.patience(at(5_000), Duration::from_secs(10));
+        assert_eq!(ends, at(10_010_000), "it never was awake");
     }
 }

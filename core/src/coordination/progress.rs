@@ -221,7 +221,7 @@ impl Coordination {
         let (front, timeout) = (marks.front(), progress.timeout);
         let (mut stuck, mut next) = (BTreeSet::new(), None);
         for (task, since) in self.connected_since(id, marks) {
-            let patience = since.max(self.attention.since).after(timeout);
+            let patience = self.attention.patience(since, timeout);
             if patience > turn.now {
                 next = Some(next.map_or(patience, |next: Time| next.min(patience)));
             } else if marks.is_behind(task, &front) {

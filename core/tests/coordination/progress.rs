@@ -156,6 +156,19 @@ fn a_service_that_was_away_or_held_up_names_nobody_for_it() {
 }
 
 #[test]
+fn a_stuck_task_is_named_although_the_service_is_held_up_again_and_again() {
+    let mut driver = looking();
+    ALL.iter().for_each(|task| driver.step_of(*task, "7"));
+    driver.step_of(0, "8");
+    for _ in 0..20 {
+        driver.advance_beating(2, ALL);
+        driver.hold_up(seconds(5));
+        driver.advance_beating(1, ALL);
+    }
+    assert_eq!(driver.named()[0].0, "1-2");
+}
+
+#[test]
 fn a_new_life_begins_without_marks_and_other_keys_are_none() {
     let mut driver = looking();
     driver.step_of(0, "8");

@@ -2,6 +2,7 @@
 //! that could not be broken.
 
 use rondo_core::coordination::{Event, NamespaceConfig, Reply};
+use rondo_core::ids::TaskIndex;
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -49,6 +50,45 @@ fn who_is_silent_after_a_stall_is_found() {
     driver.hold_up(seconds(50));
     driver.advance_beating(11, &[0]);
     text_of(driver.take(polls), Code::Unavailable);
+}
+
+/// A service that is held up again and again gives back that time, and no more: a dead task is found
+/// after its timeout and the hold-ups, and one that beats is not blamed.
+#[test]
+fn a_dead_task_is_found_although_the_service_is_held_up_again_and_again() {
+    for (awake, stall) in [(1_400, 3_600), (5_000, 3_600), (300, 9_000), (9_500, 2_000)] {
+        let mut driver = Driver::recoverable(2);
+        driver.register_all(2);
+        let dead = TaskIndex::new(1);
+        let mut spent = 0;
+        while driver.namespace().tasks()[&dead].fault.is_none() {
+            driver.advance(Duration::from_millis(100));
+            spent += 100;
+            if spent % awake == 0 {
+                driver.hold_up(Duration::from_millis(stall));
+                driver.tick();
+            }
+            if spent % awake == 0 || spent % 3_000 == 0 {
+                driver.tell(beat(0, first(0))).unwrap();
+            }
+            assert!(spent <= 13_000, "awake for {awake} ms between stalls of {stall} ms");
+        }
+        assert!(spent >= 10_000, "found after {spent} ms in which it was awake");
+        assert!(driver.tell(beat(0, first(0))).is_ok());
+    }
+}
+
+/// However little patience was left before the stall.
+#[test]
+fn what_was_said_during_a_stall_is_heard_after_it() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    driver.advance(Duration::from_millis(9_990));
+    driver.tick();
+    driver.hold_up(seconds(4));
+    driver.tick();
+    driver.advance(Duration::from_millis(100));
+    assert!(driver.tell(beat(0, first(0))).is_ok());
 }
 
 /// The last one may have come while the service stood still.

@@ -1,5 +1,5 @@
 //! A task is given up no earlier than it has been silent for its timeout, as the service could hear
-//! it: since the process began, and since it last stood still.
+//! it: since the process began, and less the times in which it stood still.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,10 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 
 pub(super) struct Silence {
     timeouts: BTreeMap<String, Duration>,
-    /// Since when the node has been awake.
-    awake: Time,
+    /// When the node's process began.
+    begun: Time,
+    /// From when to when it stood still since.
+    stood_still: Vec<(Time, Time)>,
     heard: BTreeMap<(Arc<str>, i32), Time>,
     beats: BTreeMap<CallId, (Arc<str>, i32, Time)>,
 }
@@ -28,7 +30,8 @@ impl Silence {
     pub(super) fn new(coordination: Option<&CoordinationShape>) -> Self {
         Self {
             timeouts: coordination.map(CoordinationShape::heartbeat_timeouts).unwrap_or_default(),
-            awake: Time::ZERO,
+            begun: Time::ZERO,
+            stood_still: Vec::new(),
             heard: BTreeMap::new(),
             beats: BTreeMap::new(),
         }
@@ -75,7 +78,12 @@ impl Silence {
         }
         let timeout = self.timeouts.get(&*name).copied().unwrap_or_default();
         let heard = self.heard.get(&(name.clone(), task.get())).copied().unwrap_or_default();
-        let silent = now.since(heard.max(self.awake));
+        let since = heard.max(self.begun);
+        let stood = self.stood_still.iter().filter(|(_, end)| *end > since);
+        let stood = stood.map(|(begin, end)| end.since((*begin).max(since)));
+        let silent = stood.fold(now.since(since), |left, stood| {
+            Duration::from_nanos(left.as_nanos().saturating_sub(stood.as_nanos()))
+        });
         match silent < timeout {
             true => Err(format!(
                 "task {task} of {name} was given up after {} ms of silence; it may be silent for \
@@ -108,11 +116,13 @@ impl Oracle for Silence {
                         STOOD_STILL.max(pulse).as_nanos().saturating_add(pulse.as_nanos()),
                     )
                 {
-                    self.awake = now;
+                    let begin = now.as_nanos().saturating_sub(stood.as_nanos());
+                    self.stood_still.push((Time::from_nanos(begin), now));
                 }
             }
             Seen::Recovered { .. } => {
-                (self.awake, self.beats) = (now, BTreeMap::new());
+                (self.begun, self.beats) = (now, BTreeMap::new());
+                self.stood_still.clear();
                 self.heard.clear();
             }
             _ => {}
