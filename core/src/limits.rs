@@ -113,6 +113,9 @@ pub const CHANGES_PER_ANSWER_MAX: usize = 1024;
 /// Barriers of one namespace of which the last result is known; of more, the one that ended first
 /// is forgotten.
 pub const BARRIERS_MAX: usize = 1 << 16;
+/// Tasks that the lists of participants of all barriers of one namespace name together; of more, the
+/// list of the barrier that ended first is forgotten.
+pub const LISTED_PARTICIPANTS_MAX: usize = 1 << 21;
 /// Barriers of one namespace that tasks wait at, at once.
 pub const OPEN_BARRIERS_MAX: usize = 4096;
 /// Encoded devices of one task, in bytes.

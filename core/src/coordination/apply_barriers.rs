@@ -4,11 +4,11 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 
-use super::record::{Kept, Opening, Record};
+use super::record::{Kept, Opening, Participants, Record};
 use super::state::{Arrival, Barrier, Namespace, Outcome};
 use super::types::{BarrierKey, Fault};
 use crate::ids::{Lsn, TaskIndex};
-use crate::limits::BARRIERS_MAX;
+use crate::limits::{BARRIERS_MAX, LISTED_PARTICIPANTS_MAX};
 use crate::log::{ApplyError, missing};
 use crate::time::{Duration, Time};
 
@@ -71,24 +71,53 @@ impl Namespace {
     /// Puts a barrier in place of what it was before, and among those of its kind.
     pub(super) fn replace(&mut self, barrier: Barrier) {
         let key = barrier.key.clone();
-        if let Some(before) = self.barriers.get(&key) {
-            self.index.ended.remove(&(before.changed, key.clone()));
-        }
+        self.take_out(&key);
+        let listed = barrier.listed();
         match (&barrier.outcome, &key) {
             (None, _) => {
                 self.index.open.insert(key.clone());
             }
             (Some(_), BarrierKey::Named(_)) => {
                 self.index.ended.insert((barrier.changed, key.clone()));
+                if listed > 0 {
+                    self.index.ended_with_list.insert((barrier.changed, key.clone()));
+                }
             }
             (Some(_), _) => {}
         }
+        self.index.listed = self.index.listed.saturating_add(listed);
         self.barriers.insert(key, barrier);
+        self.forget_oldest_barriers();
+    }
+
+    /// Takes a barrier out, and out of what leads to it.
+    fn take_out(&mut self, key: &BarrierKey) -> Option<Barrier> {
+        let barrier = self.barriers.remove(key)?;
+        let place = (barrier.changed, key.clone());
+        self.index.open.remove(key);
+        self.index.ended.remove(&place);
+        self.index.ended_with_list.remove(&place);
+        self.index.listed = self.index.listed.saturating_sub(barrier.listed());
+        Some(barrier)
+    }
+
+    /// Forgets ended barriers, and lists of ended barriers, above their bounds: those first that ended
+    /// first. The next instance of a barrier without a list settles its participants anew.
+    fn forget_oldest_barriers(&mut self) {
         while self.barriers.len() > BARRIERS_MAX {
-            let Some((_, oldest)) = self.index.ended.pop_first() else {
+            let Some((_, oldest)) = self.index.ended.first().cloned() else {
                 return;
             };
-            self.barriers.remove(&oldest);
+            self.take_out(&oldest);
+        }
+        while self.index.listed > LISTED_PARTICIPANTS_MAX {
+            let Some((_, oldest)) = self.index.ended_with_list.pop_first() else {
+                return;
+            };
+            if let Some(barrier) = self.barriers.get_mut(&oldest) {
+                self.index.listed = self.index.listed.saturating_sub(barrier.listed());
+                barrier.participants = None;
+            }
         }
     }
 
@@ -128,11 +157,8 @@ impl Namespace {
             self.check_open(key, counter)?;
             self.turn_all(key, at, lsn);
         }
-        let before = self.barriers.remove(key);
-        self.index.open.remove(key);
-        let (mut ended, arrived) = match before {
+        let (mut ended, arrived) = match self.take_out(key) {
             Some(mut before) => {
-                self.index.ended.remove(&(before.changed, key.clone()));
                 let arrived = core::mem::take(&mut before.arrived);
                 (before, arrived)
             }
@@ -150,6 +176,14 @@ impl Namespace {
 }
 
 impl Barrier {
+    /// How many tasks its own list of participants names.
+    pub(super) fn listed(&self) -> usize {
+        match &self.participants {
+            Some(Participants::Some(tasks)) => tasks.len(),
+            Some(Participants::All) | None => 0,
+        }
+    }
+
     fn never_opened(key: BarrierKey, at: Time) -> Self {
         Self {
             key,

@@ -15,7 +15,7 @@ use super::request::{Caller, Stamp};
 use super::state::{Barrier, Outcome};
 use super::types::{BarrierKey, Fault, Phase, TaskName};
 use crate::ids::{CallId, NamespaceId, TaskIndex};
-use crate::limits::{KEY_BYTES_MAX, OPEN_BARRIERS_MAX};
+use crate::limits::{KEY_BYTES_MAX, LISTED_PARTICIPANTS_MAX, OPEN_BARRIERS_MAX};
 use crate::status::Code;
 use crate::time::Duration;
 
@@ -156,8 +156,29 @@ impl Coordination {
             },
             Err(fault) => return self.spoil_at(turn, id, &coming, fault),
         };
+        self.check_room_for_list(id, &participants)?;
         let opening = Opening { participants, timeout: coming.timeout };
         self.come(turn, asked, coming, Some(opening))
+    }
+
+    /// Whether the lists of the barriers that tasks wait at leave room for one more.
+    fn check_room_for_list(
+        &self,
+        id: NamespaceId,
+        participants: &Participants,
+    ) -> Result<(), Refusal> {
+        let Participants::Some(tasks) = participants else {
+            return Ok(());
+        };
+        let open = self.namespace(id)?.open_barriers().map(Barrier::listed);
+        let listed = open.fold(tasks.len(), usize::saturating_add);
+        match listed > LISTED_PARTICIPANTS_MAX {
+            true => {
+                let bound = LISTED_PARTICIPANTS_MAX as u64;
+                Err(Refusal::TooMany { what: "tasks in the lists of open barriers", bound })
+            }
+            false => Ok(()),
+        }
     }
 
     fn settled_participants(

@@ -67,6 +67,11 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
         sentence: "no result is kept that its relay has acknowledged",
         check: keys::results_are_not_acknowledged,
     },
+    Invariant {
+        number: "C12",
+        sentence: "the lists of participants are counted, and those of ended barriers are the ones to forget",
+        check: tasks::lists_are_counted,
+    },
 ];
 
 /// The invariants of the volatile parts beside the state.

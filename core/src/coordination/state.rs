@@ -104,7 +104,7 @@ pub struct Barrier {
     pub key: BarrierKey,
     /// The instance.
     pub counter: i64,
-    /// Who must come; `None` when that never was settled.
+    /// Who must come; `None` when that never was settled, or is not remembered.
     pub participants: Option<Participants>,
     /// When the instance was opened.
     pub opened: Time,
@@ -154,6 +154,10 @@ pub(super) struct Index {
     pub(super) open: BTreeSet<BarrierKey>,
     /// Clients' barriers that have ended, the oldest first.
     pub(super) ended: BTreeSet<(Lsn, BarrierKey)>,
+    /// Those of them that have a list of participants, the oldest first.
+    pub(super) ended_with_list: BTreeSet<(Lsn, BarrierKey)>,
+    /// How many tasks the lists of participants of all barriers name together.
+    pub(super) listed: usize,
     pub(super) by_incarnation: BTreeSet<(Incarnation, TaskIndex)>,
     /// How many tasks are there, or wait to be.
     pub(super) present: usize,

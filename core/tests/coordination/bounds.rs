@@ -1,15 +1,15 @@
 //! Nothing grows without bound, and whoever reaches a bound is told.
 
 use bytes::Bytes;
-use rondo_core::coordination::{Condition, Method, NamespaceConfig, Reply, Value};
+use rondo_core::coordination::{BarrierKey, Condition, Method, NamespaceConfig, Reply, Value};
 use rondo_core::limits::{
     COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEY_WAITS_MAX,
-    KEYS_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX, PARKED_CALLS_MAX,
+    KEYS_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX, LISTED_PARTICIPANTS_MAX, PARKED_CALLS_MAX,
 };
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
-use crate::driver::{Driver, settings};
+use crate::driver::{Driver, replay, settings};
 use crate::world::*;
 
 fn sized(key: &str, bytes: usize) -> Method {
@@ -170,6 +170,52 @@ fn a_large_directory_goes_at_once_and_its_neighbours_stay() {
     assert!(later > driver.now.after(Duration::from_millis(20)), "all is freed");
     driver.restart();
     assert_eq!(driver.namespace().store().entries().len(), neighbours.len());
+}
+
+/// What the lists of participants of ended barriers take does not grow for ever; a barrier whose list
+/// is not remembered settles its participants anew.
+#[test]
+fn lists_of_participants_have_a_bound() {
+    const TASKS: i32 = 4096;
+    let mut driver = Driver::of(TASKS as u32);
+    for index in 0..TASKS {
+        driver.node_only(of(register(index, first(index))));
+    }
+    driver.advance(Duration::ZERO);
+    driver.take_all();
+    let list: Vec<i32> = (0..TASKS - 1).collect();
+    let fit = LISTED_PARTICIPANTS_MAX / list.len();
+    for number in 0..fit + 3 {
+        let id = format!("b{number}");
+        driver.node_only(of(barrier(&id, 0, 0, &list)));
+        driver.node_only(of(cancel_barrier(&id, 0)));
+    }
+    assert!(driver.take_all().into_values().all(|answer| match answer {
+        Ok(reply) => reply == Reply::BarrierCancelled,
+        Err(status) => status.code == Code::Cancelled,
+    }));
+    let listed = |driver: &Driver, number: usize| {
+        let key = BarrierKey::Named(format!("b{number}").as_str().into());
+        driver.namespace().barriers()[&key].participants.is_some()
+    };
+    let known: Vec<usize> = (0..fit + 3).filter(|number| listed(&driver, *number)).collect();
+    assert_eq!(known, (3..fit + 3).collect::<Vec<_>>(), "the oldest ones are forgotten");
+    driver.node_only(of(barrier("b3", 1, 0, &[0])));
+    driver.node_only(of(barrier("b2", 1, 0, &[0])));
+    let codes: Vec<_> =
+        driver.take_all().into_values().map(|answer| answer.map_err(|end| end.code)).collect();
+    let passed = Reply::BarrierPassed { counter: 1 };
+    assert_eq!(codes, [Err(Code::InvalidArgument), Ok(passed)]);
+
+    for number in 0..=fit {
+        driver.node_only(of(barrier(&format!("open{number}"), 0, 0, &list)));
+    }
+    let refused: Vec<_> = driver.take_all().into_values().collect();
+    let bound = "too many tasks in the lists of open barriers: the bound is 2097152";
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].as_ref().unwrap_err().message, bound);
+    let records = driver.into_journal();
+    replay(&records, records.len() - 5);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Namespaces, tasks and barriers.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -104,6 +105,20 @@ pub(in super::super) fn barriers_are_open_or_ended(state: &State) -> Result<(), 
         match known + own.count() == namespace.barriers.len() {
             true => Ok(()),
             false => Err(format!("{known} barriers indexed, {}", namespace.barriers.len())),
+        }
+    })
+}
+
+pub(in super::super) fn lists_are_counted(state: &State) -> Result<(), String> {
+    each(state, |namespace| {
+        let barriers = namespace.barriers.values();
+        let listed = barriers.clone().fold(0, |sum: usize, it| sum.saturating_add(it.listed()));
+        let ended = barriers.filter(|it| it.outcome.is_some() && it.listed() > 0);
+        let ended = ended.filter(|it| matches!(it.key, BarrierKey::Named(_)));
+        let ended: BTreeSet<_> = ended.map(|it| (it.changed, it.key.clone())).collect();
+        match listed == namespace.index.listed && ended == namespace.index.ended_with_list {
+            true => Ok(()),
+            false => Err(format!("{listed} tasks are listed, {} counted", namespace.index.listed)),
         }
     })
 }

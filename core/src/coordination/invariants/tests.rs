@@ -137,6 +137,14 @@ fn c5_sees_an_open_barrier_left_out_and_arrivals_at_one_that_ended() {
 }
 
 #[test]
+fn c12_sees_lists_that_are_counted_wrongly() {
+    assert_violates("C12", |service| namespace(service).index.listed = 7);
+    assert_violates("C12", |service| {
+        namespace(service).index.ended_with_list.insert((Lsn::NONE, open()));
+    });
+}
+
+#[test]
 fn c6_sees_a_stranger_and_a_complete_barrier() {
     let with = |tasks: &[TaskIndex]| Some(Participants::Some(tasks.into()));
     assert_violates("C6", |service| {
