@@ -150,7 +150,7 @@ pub enum Seen<'a> {
     },
     /// The node goes on after it stood still.
     Resumed {
-        /// For so long.
+        /// For so long, as its own clock shows it.
         stood: Duration,
     },
     /// The node's process is gone; calls under way are never answered.

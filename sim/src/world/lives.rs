@@ -266,8 +266,9 @@ impl World {
     pub(super) fn resume_node(&mut self) {
         if self.node.being == Being::Paused {
             self.node.being = Being::Up;
-            let stood = self.now_ns.saturating_sub(self.node.paused_at_ns);
-            self.see(&Seen::Resumed { stood: Duration::from_nanos(stood) });
+            let clock = &self.node.clock;
+            let stood = clock.shows(self.now_ns).since(clock.shows(self.node.paused_at_ns));
+            self.see(&Seen::Resumed { stood });
         }
         let held = std::mem::take(&mut self.node.held);
         for place in held {
