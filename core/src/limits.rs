@@ -54,6 +54,9 @@ pub const ELEMENT_BYTES_MAX: u64 = i32::MAX as u64;
 pub const ELEMENT_SPEC_BYTES_MAX: usize = 1 << 20;
 /// Dimensions of a tensor, as TensorFlow has it.
 pub const TENSOR_RANK_MAX: usize = 254;
+/// The round of no element. A consumer that names it in `MaybeRemoveTask` agrees with whatever round
+/// the others name, since it knows that they stand in different ones.
+pub const ANY_ROUND: i64 = i64::MAX;
 /// Calls parked in one machine at once.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;
 /// Of the calls parked in the coordination service, as many may be parked when one comes that waits

@@ -1,5 +1,6 @@
 //! Coordinated reads: giving a task up when its worker cannot be reached, by agreement of all
-//! consumers in one round. Calls wait here for each other.
+//! consumers in one round. Calls wait here for each other. A call that names [`ANY_ROUND`] agrees with
+//! calls of any round.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -10,6 +11,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use crate::ids::{CallId, Lsn, TaskId};
+use crate::limits::ANY_ROUND;
 use crate::time::Time;
 
 /// The waiting calls.
@@ -20,21 +22,29 @@ pub(super) struct Removals {
     pub(super) deadlines: BTreeSet<(Time, CallId)>,
 }
 
-/// Consumers that would give up one task in one round.
-#[derive(Clone, Debug)]
+/// Consumers that would give up one task in one round, or in any.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Vote {
-    round: i64,
+    /// The round that calls name; `None` while all of them name [`ANY_ROUND`].
+    round: Option<i64>,
+    /// The calls that name it.
+    naming: BTreeSet<CallId>,
     pub(super) waiting: BTreeMap<CallId, (i64, Time)>,
     /// How many calls each consumer has waiting.
     pub(super) consumers: BTreeMap<i64, usize>,
 }
 
 impl Vote {
-    fn in_round(round: i64) -> Self {
-        Self { round, waiting: BTreeMap::new(), consumers: BTreeMap::new() }
+    /// Whether this round and that of the calls that wait exclude each other.
+    fn excludes(&self, round: i64) -> bool {
+        round != ANY_ROUND && self.round.is_some_and(|named| named != round)
     }
 
-    fn add(&mut self, call: CallId, consumer: i64, until: Time) {
+    fn add(&mut self, call: CallId, round: i64, consumer: i64, until: Time) {
+        if round != ANY_ROUND {
+            self.round = Some(round);
+            self.naming.insert(call);
+        }
         self.waiting.insert(call, (consumer, until));
         let calls = self.consumers.entry(consumer).or_default();
         *calls = calls.saturating_add(1);
@@ -43,6 +53,8 @@ impl Vote {
     /// Takes a call out and says when it would have given up.
     fn withdraw(&mut self, call: CallId) -> Option<Time> {
         let (consumer, until) = self.waiting.remove(&call)?;
+        self.naming.remove(&call);
+        self.round = self.round.filter(|_| !self.naming.is_empty());
         let calls = self.consumers.entry(consumer).or_default();
         *calls = calls.saturating_sub(1);
         if *calls == 0 {
@@ -66,9 +78,7 @@ impl Removals {
         consumer: i64,
         until: Time,
     ) {
-        let vote = self.tasks.entry(task);
-        let vote = vote.or_insert_with(|| Vote::in_round(round));
-        vote.add(call, consumer, until);
+        self.tasks.entry(task).or_default().add(call, round, consumer, until);
         self.calls.insert(call, task);
         self.deadlines.insert((until, call));
     }
@@ -156,7 +166,7 @@ impl Dispatcher {
         (consumer, round): (i64, i64),
         consumers: i64,
     ) {
-        if self.removals.tasks.get(&task).is_some_and(|vote| vote.round != round) {
+        if self.removals.tasks.get(&task).is_some_and(|vote| vote.excludes(round)) {
             // The consumers do not stand in the same round: none of them may drop the task.
             let waited = self.removals.end(task);
             return answer(turn, waited.into_iter().chain([call]), false);

@@ -97,7 +97,7 @@ impl<'a> Dice<'a> {
             8 => Happening::Remove {
                 task: self.at(),
                 consumer: self.one(&[0, 1, 2]),
-                round: self.one(&[5, 5, 5, 6]),
+                round: self.one(&[5, 5, i64::MAX, 6]),
             },
             9 => Happening::Cancel { call: self.at() },
             _ => Happening::Workers,

@@ -3,6 +3,7 @@
 use rondo_core::control::Timer;
 use rondo_core::dispatcher::{Reply, ShardingPolicy};
 use rondo_core::ids::TaskId;
+use rondo_core::limits::ANY_ROUND;
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -58,6 +59,40 @@ fn a_consumer_in_another_round_makes_all_fail() {
     assert_eq!(driver.state().tasks().len(), 1);
     let calls = [0, 1, 2].map(|consumer| driver.send(removal(TASK, consumer, 8)));
     assert_eq!(calls.map(|call| driver.take(call)), [REMOVED, REMOVED, REMOVED], "a new vote");
+}
+
+/// Rondo's consumers name it once they know that they stand in different rounds.
+#[test]
+fn any_round_agrees_with_each_other_round() {
+    for rounds in [[7, 7, ANY_ROUND], [ANY_ROUND, 7, ANY_ROUND], [ANY_ROUND; 3]] {
+        let mut driver = three_consumers();
+        let calls = [0, 1, 2].map(|consumer| {
+            driver.send(removal(TASK, consumer, rounds[usize::try_from(consumer).unwrap()]))
+        });
+        assert_eq!(calls.map(|call| driver.take(call)), [REMOVED, REMOVED, REMOVED], "{rounds:?}");
+    }
+}
+
+#[test]
+fn any_round_does_not_join_two_others() {
+    let mut driver = three_consumers();
+    let calls = [(0, 7), (1, ANY_ROUND), (2, 8)]
+        .map(|(consumer, round)| driver.send(removal(TASK, consumer, round)));
+    assert_eq!(calls.map(|call| driver.take(call)), [KEPT, KEPT, KEPT]);
+    assert_eq!(driver.state().tasks().len(), 1);
+}
+
+/// The round of a call that has left binds the others no longer.
+#[test]
+fn a_round_is_forgotten_with_the_last_call_that_names_it() {
+    let mut driver = three_consumers();
+    let named = driver.send(removal(TASK, 0, 7));
+    driver.advance(Duration::from_millis(4_000));
+    let any = driver.send(removal(TASK, 1, ANY_ROUND));
+    driver.advance(Duration::from_millis(6_000));
+    assert_eq!([named, any].map(|call| driver.take(call)), [KEPT, None]);
+    let others = [0, 2].map(|consumer| driver.send(removal(TASK, consumer, 8)));
+    assert_eq!([any, others[0], others[1]].map(|call| driver.take(call)), [REMOVED; 3]);
 }
 
 #[test]

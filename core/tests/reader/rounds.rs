@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use rondo_core::ids::{ClientId, JobId, TaskId};
+use rondo_core::limits::ANY_ROUND;
 use rondo_core::reader::{
     Answer, ByElement, Config, FetchElement, Fetched, HeartbeatAnswer, Member, Request, RpcId,
     Stall, Task, Way,
@@ -43,6 +44,8 @@ pub(crate) struct World {
     pending: Option<Pending>,
     latest: i64,
     pub(crate) workers: BTreeMap<TaskId, Worker>,
+    /// Whether the dispatcher is TensorFlow's, for which no round agrees with all others.
+    pub(crate) is_tensorflow: bool,
     /// Who votes in which call on which task in which round, and since when.
     votes: Vec<Vote>,
     last: i64,
@@ -111,6 +114,7 @@ impl World {
             pending: None,
             latest: 0,
             workers: BTreeMap::new(),
+            is_tensorflow: false,
             votes: Vec::new(),
             last: 4000,
             returning: 0,
@@ -248,7 +252,10 @@ impl World {
         }
         self.votes.push((nth, rpc, task, round, self.now));
         let of = |it: &&Vote| it.2 == task;
-        let is_other = self.votes.iter().filter(of).any(|it| it.3 != round);
+        let agrees_with_all = |round: i64| !self.is_tensorflow && round == ANY_ROUND;
+        let of_task = self.votes.iter().filter(of).map(|it| it.3);
+        let rounds: BTreeSet<i64> = of_task.filter(|round| !agrees_with_all(*round)).collect();
+        let is_other = rounds.len() > 1;
         let voters: BTreeSet<usize> = self.votes.iter().filter(of).map(|it| it.0).collect();
         let agree = !is_other && voters.len() == self.consumers.len() + self.others.len();
         if agree || is_other {

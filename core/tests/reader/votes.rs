@@ -36,20 +36,21 @@ fn bereft(consumers: u32, answered: usize) -> World {
     world
 }
 
-/// How long it takes until the task is given up, when each consumer goes on from its time on.
+/// How long it takes until the task is given up, when each consumer notices the loss at its time. It
+/// reads of the other worker all the while.
 fn agreed_after(world: &mut World, goes_on: impl Fn(usize) -> Duration) -> Option<Duration> {
     let began = world.now;
     while world.now.since(began) < Duration::from_secs(120) {
         for nth in 0..world.consumers.len() {
-            if world.now.since(began) < goes_on(nth) {
-                continue;
-            }
+            let has_noticed = world.now.since(began) >= goes_on(nth);
             for _ in 0..3 {
                 for which in (0..world.consumers[nth].asks.len()).rev() {
                     world.ask(nth, which);
                 }
                 for which in (0..world.consumers[nth].fetches.len()).rev() {
-                    world.fetch(nth, which, false);
+                    if has_noticed || world.consumers[nth].fetches[which].1.task != TASK {
+                        world.fetch(nth, which, false);
+                    }
                 }
             }
         }
@@ -67,11 +68,15 @@ fn assert_within(seconds: u64, took: Option<Duration>, what: &str) {
 
 const AT_ONCE: fn(usize) -> Duration = |_| Duration::ZERO;
 
+/// Rondo's dispatcher, and TensorFlow's, for which no round agrees with all others.
+const IS_TENSORFLOW: [bool; 2] = [false, true];
+
 #[test]
 fn consumers_in_two_rounds_agree_within_seconds() {
-    for consumers in [2, 3, 10, 16, 64] {
+    for (consumers, is_tensorflow) in [2, 3, 10, 16, 64].into_iter().zip(IS_TENSORFLOW.repeat(3)) {
         for answered in [0, 1, consumers as usize / 2, consumers as usize - 1, consumers as usize] {
             let mut world = bereft(consumers, answered);
+            world.is_tensorflow = is_tensorflow;
             let took = agreed_after(&mut world, AT_ONCE);
             assert_within(1, took, &format!("{consumers}, {answered} in the next round"));
         }
@@ -91,14 +96,21 @@ fn a_late_consumer_is_waited_for() {
     }
 }
 
+/// However far apart consumers notice the loss, they agree when the last one has.
 #[test]
 fn consumers_that_come_one_by_one_agree() {
-    for (consumers, apart) in [(16, 700), (16, 3000), (64, 300)] {
-        let mut world = bereft(consumers, consumers as usize / 2);
-        let one_by_one = |nth: usize| Duration::from_millis(nth as u64 * apart);
-        let took = agreed_after(&mut world, one_by_one);
-        let last = u64::from(consumers) * apart / 1000;
-        assert_within(last + 2, took, &format!("{consumers}, {apart} ms apart"));
+    let spreads = [(16, 700), (16, 3000), (32, 1000), (64, 100), (64, 1000)];
+    for (nth, (consumers, apart)) in spreads.into_iter().enumerate() {
+        // In the order of their rounds, and mixed.
+        for steps in [1, 7] {
+            let mut world = bereft(consumers, consumers as usize / 2);
+            world.is_tensorflow = (nth + steps).is_multiple_of(2);
+            let place = |nth: usize| nth * steps % consumers as usize;
+            let one_by_one = |nth: usize| Duration::from_millis(place(nth) as u64 * apart);
+            let took = agreed_after(&mut world, one_by_one);
+            let last = u64::from(consumers) * apart / 1000;
+            assert_within(last + 2, took, &format!("{consumers}, {apart} ms apart, by {steps}"));
+        }
     }
 }
 
@@ -107,20 +119,38 @@ fn beside(world: &mut World, others: u32, round: i64) {
     world.others = (0..others).map(|nth| Other::new(TASK, round, at(nth))).collect();
 }
 
+/// How long consumers, half of them TensorFlow's clients, take to agree at most, in seconds. Those vote
+/// in the round in which they stand, for ever, and pause for longer after each vote.
+fn assert_mixed(count: u32, is_tensorflow: bool, apart: u64, seconds: u64) {
+    let ours = count / 2;
+    for answered in [0, ours as usize / 2, ours as usize] {
+        for round in [0, 1] {
+            let mut world = bereft(ours, answered);
+            world.is_tensorflow = is_tensorflow;
+            beside(&mut world, count - ours, round);
+            let place = |nth: usize| nth * 7 % ours as usize;
+            let notices = |nth: usize| Duration::from_millis(place(nth) as u64 * apart);
+            let took = agreed_after(&mut world, notices);
+            let is_one = answered == 0 && round == 0 || answered == ours as usize && round == 1;
+            let last = u64::from(ours) * apart / 1000;
+            let seconds = last + if is_one { 1 } else { seconds };
+            assert_within(seconds, took, &format!("{count}, {answered} ahead, {round}"));
+        }
+    }
+}
+
 /// TensorFlow's clients vote in the round in which they stand, for ever.
 #[test]
 fn consumers_agree_with_those_that_never_change_their_round() {
-    for count in [2_u32, 16, 64] {
-        let ours = count / 2;
-        for answered in [0, ours as usize / 2, ours as usize] {
-            for round in [0, 1] {
-                let mut world = bereft(ours, answered);
-                beside(&mut world, count - ours, round);
-                let took = agreed_after(&mut world, AT_ONCE);
-                let is_one = answered == 0 && round == 0 || answered == ours as usize && round == 1;
-                let seconds = if is_one { 1 } else { 4 };
-                assert_within(seconds, took, &format!("{count}, {answered} ahead, {round}"));
-            }
-        }
+    for count in [2, 16, 64] {
+        assert_mixed(count, false, 0, 1);
+        assert_mixed(count, false, 200, 3);
+    }
+}
+
+#[test]
+fn consumers_agree_with_those_that_never_change_their_round_at_tensorflows_dispatcher() {
+    for (count, seconds) in [(2, 4), (16, 4), (64, 40)] {
+        assert_mixed(count, true, 0, seconds);
     }
 }

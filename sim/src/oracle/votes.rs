@@ -1,11 +1,12 @@
-//! A task of a coordinated read is given up only when all its consumers ask for that in one round,
-//! and still wait for the answer.
+//! A task of a coordinated read is given up only when all its consumers ask for that in one round, or
+//! in any round, and still wait for the answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Request};
 use rondo_core::ids::{CallId, TaskId};
+use rondo_core::limits::ANY_ROUND;
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
@@ -36,7 +37,10 @@ impl Votes {
         for vote in self.open.values().filter(|vote| vote.task == task) {
             rounds.entry(vote.round).or_default().insert(vote.consumer);
         }
-        let all = |voters: &BTreeSet<i64>| (0..consumers).all(|number| voters.contains(&number));
+        let anywhere = rounds.get(&ANY_ROUND).cloned().unwrap_or_default();
+        let all = |voters: &BTreeSet<i64>| {
+            (0..consumers).all(|number| voters.contains(&number) || anywhere.contains(&number))
+        };
         match rounds.values().any(all) {
             true => Ok(()),
             false => Err(format!(

@@ -5,27 +5,26 @@
 //! and the others stand in round `r`. So a consumer names, one after the other:
 //!
 //! 1. the round in which it stands, until another consumer names a different one;
-//! 2. then [`MEETING_ROUND`], which all of Rondo's consumers know. They all come there and stay, since
-//!    nothing but success leads back: the vote after the last of them has come succeeds;
-//! 3. if votes still fail, there are clients that never change their round, as TensorFlow's. The
-//!    consumer looks for that round: it is its own, the one before or the one behind. Exactly one of
-//!    the three leaves each remainder modulo 3, so consumers that try the same remainder name the
-//!    same round. They try one for a while, then the next, and longer with each cycle, so that those
-//!    that began at different times still meet.
+//! 2. then [`ANY_ROUND`]. Rondo's dispatcher takes it for agreement with whatever round the others name.
+//!    For TensorFlow's it is a round like any other, in which all of Rondo's consumers meet: they all come
+//!    there and stay, since nothing but success leads back. Each consumer ends at most one vote of the
+//!    others on its way there, so votes fail no more often than there are consumers, however late and far
+//!    apart they come;
+//! 3. if votes fail more often, the dispatcher is TensorFlow's and there are clients that never change
+//!    their round, TensorFlow's too. The consumer looks for that round: it is its own, the one before or
+//!    the one behind. Exactly one of the three leaves each remainder modulo 3, so consumers that try the
+//!    same remainder name the same round. They try one for a while, then the next, and longer with each
+//!    cycle, so that those that began at different times still meet.
 //!
 //! A vote that merely ran out of time says that a consumer is missing, not that a round was wrong.
 //! The consumer names the same round again.
 
+use crate::limits::ANY_ROUND;
 use crate::time::{Duration, Time};
 
-/// The round of no element, in which Rondo's consumers meet.
-pub(super) const MEETING_ROUND: i64 = i64::MAX;
-/// Votes in quick succession that another round ended, after which a consumer looks for that round.
-/// Each consumer that comes late ends one vote, so slow ones must not count as a client that never
-/// comes to the meeting round.
-const BURST_MAX: u32 = 8;
-/// The pause after which a vote is no longer in quick succession.
-const BURST_GAP: Duration = Duration::from_secs(2);
+/// Votes that other consumers' rounds may end, at least, before a consumer looks for that round: an
+/// answer may be lost, and the consumer then names its own round once more.
+const CONFLICTS_MIN: u32 = 8;
 /// A vote that failed sooner was ended by another consumer's round. The dispatcher waits for
 /// consumers for 10 s unless it is configured otherwise.
 const TIME_OUT_MIN: Duration = Duration::from_secs(9);
@@ -41,8 +40,6 @@ pub(super) struct Ballot {
     cast: Option<Time>,
     /// Votes that another consumer's round ended, since an answer of the worker.
     conflicts: u32,
-    /// Those of them in quick succession, and when the last was ended.
-    burst: (u32, Time),
     /// When the consumer began to look for the others' round.
     search_began: Option<Time>,
 }
@@ -52,25 +49,21 @@ impl Ballot {
     /// to name.
     pub(super) fn cast(&mut self, now: Time, own: i64, consumers: u32) -> i64 {
         self.cast = Some(now);
-        // Consumers of Rondo alone end fewer votes than they are.
-        if self.burst.0 > BURST_MAX || self.conflicts > consumers.max(BURST_MAX) {
+        if self.conflicts > consumers.max(CONFLICTS_MIN) {
             self.search_began.get_or_insert(now);
         }
         match (self.search_began, self.conflicts) {
             (Some(began), _) => searched(now.since(began), own),
             (None, 0) => own,
-            (None, _) => MEETING_ROUND,
+            (None, _) => ANY_ROUND,
         }
     }
 
     /// Counts a vote to which the dispatcher has said no.
     pub(super) fn fail(&mut self, now: Time) {
-        if self.cast.take().is_none_or(|cast| now.since(cast) >= TIME_OUT_MIN) {
-            return;
+        if self.cast.take().is_some_and(|cast| now.since(cast) < TIME_OUT_MIN) {
+            self.conflicts = self.conflicts.saturating_add(1);
         }
-        let (burst, last) = self.burst;
-        let burst = if now.since(last) <= BURST_GAP { burst.saturating_add(1) } else { 1 };
-        (self.burst, self.conflicts) = ((burst, now), self.conflicts.saturating_add(1));
     }
 }
 
@@ -89,7 +82,7 @@ fn searched(elapsed: Duration, own: i64) -> i64 {
         0 => nearest(own, 0),
         1 => nearest(own, 1),
         2 => nearest(own, 2),
-        _ => MEETING_ROUND,
+        _ => ANY_ROUND,
     }
 }
 
@@ -125,20 +118,17 @@ mod tests {
         assert_eq!(own, [7; 9]);
         assert_eq!(vote(&mut ballot, &mut now, 7, SHORT), 7);
         let met: Vec<i64> = (0..9).map(|_| vote(&mut ballot, &mut now, 7, LONG)).collect();
-        assert_eq!(met, [MEETING_ROUND; 9]);
+        assert_eq!(met, [ANY_ROUND; 9]);
     }
 
     #[test]
-    fn a_search_begins_after_a_burst_or_more_than_all_consumers() {
-        let (mut ballot, mut now) = (Ballot::default(), Time::ZERO);
-        let burst: Vec<i64> = (0..11).map(|_| vote(&mut ballot, &mut now, 7, SHORT)).collect();
-        assert_eq!((burst[0], &burst[1..9]), (7, &[MEETING_ROUND; 8][..]));
-        assert_eq!(burst[9..], [6, 6], "the one of 6, 7 and 8 that 3 divides");
-        let (mut ballot, mut now) = (Ballot::default(), Time::ZERO);
-        let slow = Duration::from_secs(5);
-        let slow: Vec<i64> = (0..18).map(|_| vote(&mut ballot, &mut now, 7, slow)).collect();
-        assert_eq!((slow[0], &slow[1..17]), (7, &[MEETING_ROUND; 16][..]));
-        assert_ne!(slow[17], MEETING_ROUND);
+    fn a_search_begins_after_more_conflicts_than_consumers() {
+        for takes in [SHORT, Duration::from_secs(5)] {
+            let (mut ballot, mut now) = (Ballot::default(), Time::ZERO);
+            let named: Vec<i64> = (0..18).map(|_| vote(&mut ballot, &mut now, 7, takes)).collect();
+            assert_eq!((named[0], &named[1..17]), (7, &[ANY_ROUND; 16][..]));
+            assert_eq!(named[17], 6, "the one of 6, 7 and 8 that 3 divides");
+        }
     }
 
     #[test]
@@ -155,7 +145,7 @@ mod tests {
             let mut agreed: Vec<i64> = agree.map(|seconds| at(seconds, own)).collect();
             agreed.sort_unstable();
             assert_eq!(agreed, [own, own + 1], "consumers in both rounds name each");
-            assert_eq!(at(3, own), MEETING_ROUND);
+            assert_eq!(at(3, own), ANY_ROUND);
             assert_eq!(at(4, own), at(5, own), "twice as long");
         }
         searched(Duration::from_nanos(u64::MAX), i64::MAX);

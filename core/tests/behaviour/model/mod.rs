@@ -50,11 +50,10 @@ pub(crate) struct Model {
     started: Time,
 }
 
-/// Consumers that wait for each other to give up a task: their calls, indexes and deadlines.
+/// Consumers that wait for each other to give up a task: their calls, indexes, deadlines and rounds.
 #[derive(Clone, Debug)]
 struct Vote {
-    round: i64,
-    waiting: Vec<(CallId, i64, Time)>,
+    waiting: Vec<(CallId, i64, Time, i64)>,
 }
 
 impl Model {
@@ -199,7 +198,7 @@ impl Model {
     fn do_what_is_due(&mut self, now: Time, refuses: bool) -> Vec<(CallId, Heard)> {
         let mut late = Vec::new();
         for vote in self.votes.values_mut() {
-            let expired = vote.waiting.extract_if(.., |(.., until)| *until <= now);
+            let expired = vote.waiting.extract_if(.., |(_, _, until, _)| *until <= now);
             late.extend(expired.map(|(call, ..)| (call, Ok(Reply::TaskRemoved(false)))));
         }
         self.votes.retain(|_, vote| !vote.waiting.is_empty());

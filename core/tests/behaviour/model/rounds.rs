@@ -59,10 +59,12 @@ impl Model {
         }
         let until = now.after(self.config.removal_timeout);
         let vote = self.votes.entry(task);
-        let vote = vote.or_insert_with(|| Vote { round, waiting: Vec::new() });
-        vote.waiting.push((call, consumer, until));
-        let voters: BTreeSet<i64> = vote.waiting.iter().map(|(_, consumer, _)| *consumer).collect();
-        let (agreed, all) = (vote.round == round, voters.len() as i64 == consumers);
+        let vote = vote.or_insert_with(|| Vote { waiting: Vec::new() });
+        vote.waiting.push((call, consumer, until, round));
+        let named = vote.waiting.iter().map(|it| it.3).filter(|round| *round != i64::MAX);
+        let named: BTreeSet<i64> = named.collect();
+        let voters: BTreeSet<i64> = vote.waiting.iter().map(|it| it.1).collect();
+        let (agreed, all) = (named.len() <= 1, voters.len() as i64 == consumers);
         if agreed && !all {
             return Vec::new();
         }
