@@ -67,6 +67,12 @@ impl Retry {
     }
 }
 
+/// Whether the dispatcher may take a vote later that was not taken now: it has as many waiting calls as
+/// it takes, or a proxy answered in its place.
+pub(super) const fn may_vote_again(code: Code) -> bool {
+    is_soft(code) || matches!(code, Code::Unknown | Code::Internal | Code::ResourceExhausted)
+}
+
 /// Whether a refusal says nothing of what was asked for: it may be granted later, or by another.
 pub(super) const fn is_soft(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded)

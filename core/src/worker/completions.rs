@@ -54,9 +54,14 @@ impl Completions {
         self.tasks.is_empty()
     }
 
-    /// The dispatcher has deleted a task: it knows.
+    /// The dispatcher knows of a task's end, or has deleted the task.
     pub(super) fn forget(&mut self, id: TaskId) {
         self.tasks.remove(&id);
+        // Another task's end says nothing of one that was refused: it stays behind the others.
+        if self.refused == Some(id) {
+            (self.refused, self.is_reported) = (None, false);
+        }
+        self.one_by_one &= !self.tasks.is_empty();
     }
 }
 
@@ -97,10 +102,7 @@ impl Worker {
     ) {
         self.completions.is_under_way = false;
         let is_told = match result {
-            Ok(()) => {
-                (self.completions.refused, self.completions.is_reported) = (None, false);
-                true
-            }
+            Ok(()) => true,
             // It does not know one of them, and so refused the others too.
             Err(status) if status.code == Code::NotFound => {
                 self.completions.one_by_one = completed.len() > 1;

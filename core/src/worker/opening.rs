@@ -16,6 +16,10 @@ use crate::time::Time;
 impl Worker {
     /// Goes one step on when somebody waits for it.
     pub(super) fn open(&mut self, now: Time, task: &mut Task, out: &mut Vec<Effect>) {
+        if !task.runner.is_waited_for() {
+            // An outage that nobody waits for takes no time from a later one.
+            task.retry = None;
+        }
         let is_due = task.retry.as_mut().is_none_or(|retry| retry.is_due(now));
         let is_wanted = task.runner.is_waited_for() && is_due;
         let is_idle = !is_wanted && task.readers.is_empty();

@@ -466,3 +466,36 @@ fn a_task_out_of_reach_is_voted_on_from_the_second_failure_on() {
     assert_eq!(world.consumers[0].elements, [4_001_000]);
     assert!(world.consumers[0].fetches.iter().all(|(_, fetch)| fetch.task != task));
 }
+
+/// The dispatcher has as many waiting calls as it takes, or a proxy answers in its place.
+#[test]
+fn a_vote_that_cannot_be_taken_now_is_cast_again() {
+    for code in [Code::ResourceExhausted, Code::Unknown, Code::Internal, Code::Unavailable] {
+        let mut world = begun(1, 2);
+        let task = TaskId::new(4001);
+        world.workers.get_mut(&task).unwrap().is_down = true;
+        let (mut refused, mut voted) = (0, false);
+        for _ in 0..100 {
+            let consumer = &world.consumers[0];
+            let is_vote =
+                |(_, request): &(RpcId, Request)| matches!(request, Request::RemoveTask { .. });
+            match consumer.asks.iter().position(is_vote) {
+                Some(at) if refused < 3 => {
+                    let (rpc, _) = world.consumers[0].asks.remove(at);
+                    let status = Status::new(code, "not now");
+                    world.consumers[0].answer(world.now, rpc, Err(status));
+                    refused += 1;
+                }
+                Some(at) => {
+                    world.ask(0, at);
+                    voted = true;
+                }
+                None => (0..4).for_each(|which| world.fetch(0, which, false)),
+            }
+            world.wait(100);
+        }
+        assert_eq!(world.consumers[0].ended, None, "{code:?}");
+        assert!(voted && refused == 3, "{code:?}: {refused} refusals");
+        assert!(world.tasks.iter().all(|(listed, _)| *listed != task), "{code:?}");
+    }
+}

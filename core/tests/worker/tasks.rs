@@ -442,3 +442,60 @@ fn the_time_that_the_dispatcher_may_be_away_begins_anew_when_it_was_back() {
     away_for(&mut world, 70);
     assert_eq!(world.code_of(call), Code::Internal);
 }
+
+/// One task that the dispatcher refuses for ever neither slows the others down nor fills the log.
+#[test]
+fn a_lasting_refusal_is_reported_once_and_costs_one_pause() {
+    let ids = || 5..25;
+    let mut world = World::with_tasks(ids().map(|id| task(id, Part::Whole)));
+    for id in ids() {
+        world.get(ask(id));
+    }
+    world.dispatch();
+    for _ in ids() {
+        world.made([], Then::End);
+    }
+    let began = world.now;
+    while world.now.since(began) < rondo_core::time::Duration::from_secs(4) {
+        while let Some((rpc, request)) = world.sent.first().cloned() {
+            let result = match request {
+                Request::Update { completed } if completed.contains(&TaskId::new(5)) => {
+                    Err(Status::new(Code::Internal, "task 5"))
+                }
+                Request::Update { completed } => {
+                    world.completed.extend(completed);
+                    Ok(Reply::Done)
+                }
+                _ => Ok(Reply::Tasks { new: vec![], deleted: vec![] }),
+            };
+            world.answer(rpc, result);
+        }
+        world.sleep(100);
+    }
+    assert_eq!(world.completed.len(), 19, "all others within 4 s");
+    let refused = world.observed.iter().filter(|it| matches!(it, Event::UpdateRefused { .. }));
+    assert_eq!(refused.count(), 1);
+}
+
+/// An outage that nobody waits for any more takes no time from a later one.
+#[test]
+fn an_old_failure_takes_no_time_from_a_later_outage() {
+    let mut world = World::registered_with(|config| {
+        config.dispatcher_timeout = rondo_core::time::Duration::from_secs(60);
+        config.heartbeat_interval = rondo_core::time::Duration::from_secs(3600);
+    });
+    world.add([task(5, Part::Whole)]);
+    let gone = world.get(ask(5));
+    world.refuse(&soft());
+    world.cancel(gone);
+    world.sleep(100_000);
+    assert_eq!(world.sent, [], "nobody waits");
+    let call = world.get(ask(5));
+    assert!(matches!(world.sent[0].1, Request::Compression { .. }));
+    world.refuse(&Status::new(Code::Unknown, "a proxy"));
+    assert_eq!(world.answers.get(&call), None, "it is asked again");
+    world.sleep(100);
+    world.dispatch();
+    world.made([3], Then::More);
+    assert_eq!(world.element_of(call), 3);
+}
