@@ -37,6 +37,8 @@ pub const POSITIONS_MAX: usize = 1024;
 /// repetitions.
 pub const POSITION_SOURCES_MAX: usize = 1 << 16;
 /// Ranges in which a job's finished repetitions are kept.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const REPETITION_RANGES_MAX: usize = 1024;
 /// A use of a job or a dataset is noted when the last one noted is at least this old: it need not
 /// cost a record each time.
@@ -66,9 +68,13 @@ pub const KEY_WAITS_MAX: usize = PARKED_CALLS_MAX / 4 * 3;
 /// next steps at the same time.
 pub const EXPIRIES_PER_STEP_MAX: usize = 256;
 /// Runs of successive splits remembered of one task; of earlier ones only the number is known.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const SPLIT_RUNS_PER_TASK_MAX: usize = 4096;
 /// Runs of lost tasks' splits that wait to be handed out again in one iteration; the splits of more
 /// count as lost.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
 /// Splits that one client holds, and that it may say something of in one request.
 pub const SPLITS_PER_CLIENT_MAX: usize = 1024;
@@ -77,6 +83,8 @@ pub const GROUP_SIZE_MAX: u32 = 1024;
 /// A reader of such a group is handed places up to this far ahead of the slowest.
 pub const SPLITS_AHEAD_MAX: usize = 4096;
 /// Splits of one iteration that clients hold or that wait for one.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const SPLITS_BY_CLIENTS_MAX: usize = 1 << 15;
 /// Answers given out in one step when something that many calls wait for has come; the rest follows
 /// in the next steps at the same time.
@@ -108,13 +116,17 @@ pub const FREED_PER_STEP_PAUSE: Duration = Duration::from_millis(1);
 pub const LEASED_KEYS_MAX: usize = 1024;
 /// Changes of keys remembered for watches, by number and in bytes of keys and values; whoever has
 /// seen less than those gets the present keys anew.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const CHANGES_MAX: usize = 4096;
-/// See [`CHANGES_MAX`].
+/// See [`CHANGES_MAX`]; part of the journal's format like that.
 pub const CHANGES_BYTES_MAX: u64 = 4 << 20;
 /// Changes in one answer to a watch.
 pub const CHANGES_PER_ANSWER_MAX: usize = 1024;
 /// Barriers of one namespace of which the last result is known; of more, the one that ended first
 /// is forgotten.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const BARRIERS_MAX: usize = 1 << 16;
 /// Tasks that the lists of participants of all barriers of one namespace name together; of more, the
 /// list of the barrier that ended first is forgotten.
@@ -184,3 +196,19 @@ pub const CLUSTER_PAGES_MAX: usize = 1024;
 pub const CLUSTER_WATCHES_MAX: usize = 64;
 /// Bytes of a line of a watch, which has one object: an API server keeps none above 1.5 MiB.
 pub const CLUSTER_WATCH_LINE_BYTES_MAX: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A journal written with other values would be replayed to another state.
+    #[test]
+    fn bounds_that_replay_depends_on_never_change() {
+        assert_eq!(REPETITION_RANGES_MAX, 1024);
+        assert_eq!(SPLIT_RUNS_PER_TASK_MAX, 4096);
+        assert_eq!(SPLIT_RUNS_AGAIN_MAX, 1_048_576);
+        assert_eq!(SPLITS_BY_CLIENTS_MAX, 32_768);
+        assert_eq!(BARRIERS_MAX, 65_536);
+        assert_eq!((CHANGES_MAX, CHANGES_BYTES_MAX), (4096, 4_194_304));
+    }
+}
