@@ -115,7 +115,7 @@ impl Node {
             Input::AppendRefused { from, reason } => {
                 self.append_refused(now, from, &reason, out);
             }
-            Input::AppendAccepted => self.append_accepted(out),
+            Input::AppendAccepted => self.append_accepted(now, out),
             Input::SyncFailed { reason } => self.halt(&reason, out),
         }
     }
@@ -357,14 +357,15 @@ impl Node {
         self.health = Health::RefusingUpdates(reason);
     }
 
-    fn append_accepted(&mut self, out: &mut Effects) {
+    fn append_accepted(&mut self, now: Time, out: &mut Effects) {
         if !matches!(self.health, Health::RefusingUpdates(_)) {
             return;
         }
         self.log.refuse(None);
         self.append_retry = Time::NEVER;
         self.health = Health::Serving;
-        self.ask_sync(out);
+        (self.sync_due, self.sync_asked) = (self.log.last(), self.durable);
+        self.turn(now, out, |dispatcher, turn| dispatcher.take_back_undelivered(turn));
     }
 
     /// Stops. What was acknowledged is durable; what waits is told that it may not be.

@@ -65,8 +65,9 @@ impl Dispatcher {
         self.take_back_undelivered(turn);
     }
 
-    /// Takes back the splits that did not leave, unless the journal takes no records now.
-    pub(super) fn take_back_undelivered(&mut self, turn: &mut Turn<'_>) {
+    /// Takes back the splits that did not leave, unless the journal takes no records now: then when
+    /// it takes them again.
+    pub(crate) fn take_back_undelivered(&mut self, turn: &mut Turn<'_>) {
         if self.deliveries.undelivered.is_empty() || turn.log.refuses().is_some() {
             return;
         }

@@ -137,7 +137,7 @@ impl Dispatcher {
 
     /// Takes one request.
     pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
-        self.begin_step(turn);
+        self.leases.begin_step(turn.now);
         let answer = self.answer(turn, call, request, entropy);
         self.leases.end_step();
         let Some(answer) = answer else {
@@ -149,12 +149,6 @@ impl Dispatcher {
             Err(refusal) => (Err(refusal.into()), turn.log.last()),
         };
         turn.out.push(Effect::Reply { call, result, after });
-    }
-
-    /// Begins a step: notes whether the machine was held up, and takes back what did not arrive.
-    pub(super) fn begin_step(&mut self, turn: &mut Turn<'_>) {
-        self.leases.begin_step(turn.now);
-        self.take_back_undelivered(turn);
     }
 
     /// Answers a request, or has it wait for other consumers.

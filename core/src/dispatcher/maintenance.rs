@@ -20,7 +20,7 @@ impl Dispatcher {
 
     /// Does what is due at `turn.now`; nothing when nothing is.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        self.begin_step(turn);
+        self.leases.begin_step(turn.now);
         self.do_what_is_due(turn);
         self.leases.end_step();
     }

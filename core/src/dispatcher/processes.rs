@@ -21,6 +21,10 @@ const UID_OF_ANY_PROCESS: i64 = -1;
 const HEARTBEAT_UNDER_WAY_MAX: Duration = Duration::from_secs(5);
 /// Former uids remembered of one worker; of more, the oldest is forgotten.
 const FORMER_UIDS_MAX: usize = 16;
+/// A former process has its address back with this many heartbeats in a row, none of the present
+/// process between them. A process sends a heartbeat when the one before was answered or given up,
+/// so those that arrive late after its end are fewer.
+const HEARTBEATS_OF_RETURN: u32 = 3;
 
 /// The processes at workers' addresses.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +38,20 @@ pub(super) struct Process {
     runs: BTreeMap<TaskId, Time>,
     /// Uids of former processes, oldest first.
     former: VecDeque<i64>,
+    /// The former process heard since the present one was, and its heartbeats in a row.
+    returning: Option<(i64, u32)>,
+}
+
+/// The process that sent a heartbeat, among those of its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// The one that sent the heartbeat before.
+    Present,
+    /// Another one, which has the address from now on.
+    Successor,
+    /// One that another has followed. Its heartbeat was long under way, or two processes live at one
+    /// address by mistake.
+    Former,
 }
 
 impl Processes {
@@ -54,17 +72,47 @@ impl Processes {
         self.0.entry(worker).or_default()
     }
 
-    /// Whether another process than before sends this heartbeat: it says another uid, or none that
-    /// names it and no task that the process before it runs.
-    pub(super) fn is_reborn(
+    /// The process that sends this heartbeat of a known worker.
+    pub(super) fn sender_of(
+        &self,
+        worker: &Worker,
+        heartbeat: &WorkerHeartbeat,
+        now: Time,
+    ) -> Sender {
+        if worker.profile.uid != heartbeat.uid {
+            return self.sender_by_uid(worker, heartbeat.uid);
+        }
+        match self.names_no_task_it_runs(worker, heartbeat, now) {
+            true => Sender::Successor,
+            false => Sender::Present,
+        }
+    }
+
+    /// The process with a uid that is not the present one's. While the worker is lost there is no
+    /// present process.
+    fn sender_by_uid(&self, worker: &Worker, uid: i64) -> Sender {
+        let process = self.0.get(&worker.id);
+        let process = process.filter(|of| !worker.lost && of.former.contains(&uid));
+        match process.is_some_and(|of| of.heartbeats_with(uid) < HEARTBEATS_OF_RETURN) {
+            true => Sender::Former,
+            false => Sender::Successor,
+        }
+    }
+
+    /// Notes a heartbeat of a former process.
+    pub(super) fn note_former(&mut self, worker: WorkerId, uid: i64) {
+        let process = self.of(worker);
+        process.returning = Some((uid, process.heartbeats_with(uid)));
+    }
+
+    /// Whether a heartbeat with a uid that names no process names no task either that the present
+    /// process runs.
+    fn names_no_task_it_runs(
         &self,
         worker: &Worker,
         heartbeat: &WorkerHeartbeat,
         now: Time,
     ) -> bool {
-        if worker.profile.uid != heartbeat.uid {
-            return true;
-        }
         let process = self.0.get(&worker.id).filter(|_| is_unnamed(heartbeat.uid));
         let runs = process.into_iter().flat_map(|process| &process.runs);
         let due = |(id, from): &(&TaskId, &Time)| **from <= now && worker.tasks.contains(*id);
@@ -77,18 +125,20 @@ impl Processes {
         !runs.any(|id| named.contains(&id))
     }
 
-    /// Whether a process with this uid ran at a worker's address before the present one.
-    pub(super) fn is_former(&self, worker: WorkerId, uid: i64) -> bool {
-        self.0.get(&worker).is_some_and(|process| process.former.contains(&uid))
-    }
-
-    /// Notes that a process with the uid `now` has followed one with the uid `before`.
-    pub(super) fn note_uid(&mut self, worker: WorkerId, before: i64, now: i64) {
+    /// Notes that the process with the uid `now` has the address, which one with the uid `before`
+    /// had.
+    pub(super) fn note_present(&mut self, worker: WorkerId, before: i64, now: i64) {
+        if let Some(process) = self.0.get_mut(&worker) {
+            process.returning = None;
+        }
         if before == now {
             return;
         }
         let former = &mut self.of(worker).former;
         former.retain(|uid| *uid != now && *uid != before);
+        if is_unnamed(before) {
+            return;
+        }
         former.push_back(before);
         if former.len() > FORMER_UIDS_MAX {
             former.pop_front();
@@ -120,6 +170,14 @@ impl Processes {
             let from = now.after(HEARTBEAT_UNDER_WAY_MAX);
             self.of(worker.id).runs.entry(task).or_insert(from);
         }
+    }
+}
+
+impl Process {
+    /// The heartbeats in a row of a former process, with one more.
+    fn heartbeats_with(&self, uid: i64) -> u32 {
+        let before = self.returning.filter(|(of, _)| *of == uid);
+        before.map_or(1, |(_, heard)| heard.saturating_add(1))
     }
 }
 

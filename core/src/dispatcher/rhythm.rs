@@ -120,13 +120,6 @@ impl WorkerLeases {
         self.arm(id);
     }
 
-    /// Whether a worker's patience is not over yet; where no worker is ever given up, whether three
-    /// of its gaps are not.
-    pub(super) fn is_in_time(&self, id: WorkerId, now: Time) -> bool {
-        let timeout = self.timeout.unwrap_or_default();
-        self.leases.get(&id).is_some_and(|lease| now <= lease.patience_ends(timeout))
-    }
-
     /// How long a worker has been silent; `None` if this process never heard it.
     pub(super) fn silence(&self, id: WorkerId, now: Time) -> Option<Duration> {
         let lease = self.leases.get(&id)?;

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::machine::{Answer, Dispatcher, Effect, Turn};
+use super::processes::Sender;
 use super::record::{Record, WorkerProfile};
 use super::refusal::Refusal;
 use super::reply::{Event, Reply, WorkerHeartbeatReply};
@@ -20,12 +21,13 @@ impl Dispatcher {
         heartbeat: WorkerHeartbeat,
     ) -> Answer {
         let known = self.state.worker_at(&heartbeat.address);
-        if let Some(worker) = known
-            && self.is_of_former_process(worker, heartbeat.uid, turn.now)
-        {
-            return Ok(dismissal(worker, heartbeat.current_tasks));
+        let sender = known.map(|it| self.processes.sender_of(it, &heartbeat, turn.now));
+        if let Some((worker, Sender::Former)) = known.zip(sender) {
+            self.processes.note_former(worker.id, heartbeat.uid);
+            self.leases.workers.hear(worker.id, false, turn.now);
+            return Ok(answer_to_former(worker, &heartbeat.current_tasks));
         }
-        let reborn = known.is_some_and(|it| self.processes.is_reborn(it, &heartbeat, turn.now));
+        let reborn = sender == Some(Sender::Successor);
         let known_id = known.map(|worker| worker.id);
         self.former.note(&heartbeat.current_tasks, self.state.counters().task);
         let decided = match known {
@@ -63,22 +65,12 @@ impl Dispatcher {
             self.tell_of_lost_splits(turn, id, &before);
         }
         if let Some((id, former)) = known_id.zip(former) {
-            self.processes.note_uid(id, former, heartbeat.uid);
+            self.processes.note_present(id, former, heartbeat.uid);
         }
         if registered {
             self.worker_list.admit(&heartbeat.address);
         }
         Ok(lsn)
-    }
-
-    /// Whether a process sent this that another one has followed at the address, and the other one
-    /// still lives. A heartbeat that was under way for long is no rebirth, and of two processes that
-    /// share an address by mistake the newer one has it.
-    fn is_of_former_process(&self, worker: &Worker, uid: i64, now: Time) -> bool {
-        worker.profile.uid != uid
-            && !worker.lost
-            && self.processes.is_former(worker.id, uid)
-            && self.leases.workers.is_in_time(worker.id, now)
     }
 
     /// Notes which tasks a worker runs, unless it says what it said before.
@@ -277,8 +269,11 @@ impl Dispatcher {
     }
 }
 
-/// The answer to a process that another one has followed at its address: it drops all it runs.
-fn dismissal(worker: &Worker, tasks_to_delete: Vec<TaskId>) -> (Reply, Lsn) {
+/// The answer to a process that another one has followed at its address. It gets no task, and keeps
+/// those that are the worker's: it may be the one that lives.
+fn answer_to_former(worker: &Worker, current: &[TaskId]) -> (Reply, Lsn) {
+    let current: BTreeSet<TaskId> = current.iter().copied().collect();
+    let tasks_to_delete = current.difference(&worker.tasks).copied().collect();
     let reply = WorkerHeartbeatReply { new_tasks: Vec::new(), tasks_to_delete };
     (Reply::WorkerHeartbeat(reply), worker.changed)
 }

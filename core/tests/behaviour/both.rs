@@ -415,6 +415,7 @@ impl<'a> Both<'a> {
 
     fn make_room(&mut self) {
         if self.refuses() {
+            self.model.take_back();
             self.real.make_room();
             self.hear();
             self.mark("room again");

@@ -468,8 +468,9 @@ fn a_late_heartbeat_of_a_former_process_changes_nothing() {
     assert_eq!(missing(&driver), (0, 2, 0));
     assert_eq!(take(&mut driver, "w:2", 3), [0, 1, 2]);
     let written = driver.written_upto();
-    let late = driver.worker_says(process(1, &[SECOND_TASK]));
-    assert_eq!((late.tasks_to_delete, late.new_tasks.len()), (vec![SECOND_TASK], 0));
+    let gone = TaskId::new(3999);
+    let late = driver.worker_says(process(1, &[SECOND_TASK, gone]));
+    assert_eq!((late.tasks_to_delete, late.new_tasks.len()), (vec![gone], 0));
     assert_eq!((missing(&driver), driver.written_upto()), ((0, 0, 0), written));
     assert_eq!(driver.client(client).tasks[1].worker_uid, 2);
     let living = driver.worker_says(process(2, &[SECOND_TASK]));
@@ -486,16 +487,65 @@ fn two_processes_at_one_address_do_not_take_turns() {
     for _ in 0..30 {
         driver.advance(SECOND);
         driver.worker_says(process(1, &[SECOND_TASK]));
+        driver.worker_says(process(1, &[SECOND_TASK]));
         driver.worker_says(process(2, &[SECOND_TASK]));
         driver.worker("w:1", &[FIRST]);
     }
     assert_eq!(driver.written_upto(), written);
-    for _ in 0..100 {
-        driver.advance(SECOND);
-        driver.worker_says(process(1, &[]));
-        driver.worker("w:1", &[FIRST]);
+    let uid = |driver: &Driver| driver.state().worker_at("w:2").unwrap().profile.uid;
+    driver.worker_says(process(1, &[SECOND_TASK]));
+    driver.worker_says(process(1, &[SECOND_TASK]));
+    assert_eq!((driver.written_upto(), uid(&driver)), (written, 2));
+    driver.worker_says(process(1, &[SECOND_TASK]));
+    assert_eq!(uid(&driver), 1);
+    let written = driver.written_upto();
+    driver.worker_says(process(2, &[SECOND_TASK]));
+    driver.worker_says(process(1, &[SECOND_TASK]));
+    assert_eq!((driver.written_upto(), uid(&driver)), (written, 1), "nor do they when it is back");
+}
+
+/// Somebody says the address of a worker once, by mistake: the worker that lives there loses no task
+/// and is not given up, though its heartbeats count for nothing at first.
+#[test]
+fn a_worker_outlives_one_heartbeat_of_another_process_at_its_address() {
+    let (mut driver, _) = reading(false, 20);
+    driver.worker_says(process(1, &[SECOND_TASK]));
+    driver.worker_says(process(9, &[]));
+    for _ in 0..3 {
+        for _ in 0..40 {
+            driver.advance(SECOND);
+            driver.worker("w:1", &[FIRST]);
+        }
+        let reply = driver.worker_says(process(1, &[SECOND_TASK]));
+        assert_eq!((reply.new_tasks.len(), reply.tasks_to_delete.len()), (0, 0));
     }
-    assert_eq!(driver.state().worker_at("w:2").unwrap().profile.uid, 1);
+    let worker = driver.state().worker_at("w:2").unwrap();
+    assert_eq!((worker.profile.uid, worker.lost, worker.tasks.len()), (1, false, 1));
+}
+
+/// Of two former processes neither speaks for the other.
+#[test]
+fn two_former_processes_do_not_count_together() {
+    let (mut driver, _) = reading(false, 20);
+    driver.worker_says(process(1, &[]));
+    driver.worker_says(process(2, &[]));
+    driver.worker_says(process(3, &[]));
+    let written = driver.written_upto();
+    for uid in [1, 2, 1, 2, 1, 2] {
+        driver.worker_says(process(uid, &[SECOND_TASK]));
+    }
+    assert_eq!(driver.written_upto(), written);
+}
+
+/// A uid of -1 names no process, so it cannot be a former one's.
+#[test]
+fn a_process_without_a_uid_is_a_new_one_after_a_named_one() {
+    let (mut driver, _) = reading(true, 20);
+    driver.worker_says(unnamed(&[]));
+    driver.worker_says(process(2, &[]));
+    take(&mut driver, "w:2", 2);
+    let reply = driver.worker_says(unnamed(&[]));
+    assert_eq!((started(&reply), missing(&driver)), (vec![SECOND_TASK], (0, 2, 0)));
 }
 
 #[test]

@@ -30,14 +30,13 @@ impl HeldUp {
 }
 
 impl Model {
-    pub(super) fn begin_step(&mut self, now: Time, refuses: bool) {
+    pub(super) fn begin_step(&mut self, now: Time) {
         let held_up = &mut self.held_up;
         let silent = now.since(held_up.looked);
         if held_up.watches && silent.as_nanos() > held_up.quarter.as_nanos() + 1_000_000_000 {
             held_up.total += silent.as_nanos();
         }
         held_up.looked = now;
-        self.take_back(refuses);
     }
 
     pub(super) fn end_step(&mut self) {
@@ -51,13 +50,14 @@ impl Model {
     /// The caller is gone before its split left.
     pub(crate) fn lose_caller(&mut self, call: CallId, refuses: bool) {
         self.undelivered.extend(self.handed.remove(&call));
-        self.take_back(refuses);
+        if !refuses {
+            self.take_back();
+        }
     }
 
-    fn take_back(&mut self, refuses: bool) {
-        if !refuses {
-            let undelivered = std::mem::take(&mut self.undelivered);
-            undelivered.into_iter().for_each(|handed| self.kept.take_back(&handed));
-        }
+    /// The journal takes records: splits that did not leave are taken back.
+    pub(crate) fn take_back(&mut self) {
+        let undelivered = std::mem::take(&mut self.undelivered);
+        undelivered.into_iter().for_each(|handed| self.kept.take_back(&handed));
     }
 }

@@ -55,13 +55,6 @@ impl Model {
         (signs.since, signs.heard) = (now, true);
     }
 
-    /// Whether a worker has not been silent for too long.
-    pub(super) fn is_in_time(&self, now: Time, address: &str) -> bool {
-        let timeout = self.config.worker_timeout.unwrap_or_default();
-        let signs = self.signs.get(address);
-        signs.is_some_and(|signs| now <= signs.since.after(signs.patience(timeout)))
-    }
-
     pub(super) fn lose_silent(&mut self, now: Time, refuses: bool) {
         let Some(timeout) = self.config.worker_timeout else {
             return;

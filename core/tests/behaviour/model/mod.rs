@@ -87,7 +87,7 @@ impl Model {
         request: &Request,
         refuses: bool,
     ) -> Vec<(CallId, Heard)> {
-        self.begin_step(now, refuses);
+        self.begin_step(now);
         let answers = self.take(now, call, request, refuses);
         self.end_step();
         answers
@@ -189,7 +189,7 @@ impl Model {
 
     /// Lets time pass, and says who should hear what.
     pub(crate) fn tick(&mut self, now: Time, refuses: bool) -> Vec<(CallId, Heard)> {
-        self.begin_step(now, refuses);
+        self.begin_step(now);
         let late = self.do_what_is_due(now, refuses);
         self.end_step();
         late

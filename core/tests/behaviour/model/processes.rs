@@ -16,6 +16,8 @@ pub(super) struct Process {
     runs: BTreeMap<TaskId, Time>,
     /// Uids of those before it.
     former: Vec<i64>,
+    /// Uids of former ones heard since the present one was.
+    strangers: Vec<i64>,
 }
 
 /// Processes run the tasks that took splits.
@@ -41,14 +43,22 @@ impl Model {
         before != heartbeat.uid || before == -1 && !runs.is_empty() && names_none
     }
 
-    /// Whether another process is at the address by now, and has been heard in time.
-    pub(super) fn is_former(&self, now: Time, before: i64, heartbeat: &WorkerHeartbeat) -> bool {
+    /// Whether another process has the address by now. A former one gets it back with its third
+    /// heartbeat in a row.
+    pub(super) fn is_former(&mut self, before: i64, heartbeat: &WorkerHeartbeat) -> bool {
         let address = &heartbeat.address;
-        let process = self.processes.get(address);
-        before != heartbeat.uid
-            && process.is_some_and(|process| process.former.contains(&heartbeat.uid))
-            && !self.kept.lost.contains(address)
-            && self.is_in_time(now, address)
+        let is_lost = self.kept.lost.contains(address);
+        let process = self.processes.entry(address.clone()).or_default();
+        if before == heartbeat.uid {
+            process.strangers.clear();
+            return false;
+        }
+        if is_lost || !process.former.contains(&heartbeat.uid) {
+            return false;
+        }
+        process.strangers.push(heartbeat.uid);
+        let last = process.strangers.iter().rev().take(3);
+        last.filter(|uid| **uid == heartbeat.uid).count() < 3
     }
 
     /// Takes note of a heartbeat.
@@ -62,7 +72,8 @@ impl Model {
         let process = self.processes.entry(heartbeat.address.clone()).or_default();
         if before != heartbeat.uid {
             process.former.retain(|uid| *uid != heartbeat.uid);
-            process.former.push(before);
+            process.former.extend(Some(before).filter(|uid| *uid != -1));
+            process.strangers.clear();
         }
         if reborn {
             process.runs.clear();

@@ -26,14 +26,15 @@ impl Model {
         let address = &heartbeat.address;
         let profile = WorkerHeartbeat { current_tasks: Vec::new(), ..heartbeat.clone() };
         let known = self.kept.workers.iter().find(|worker| worker.address == *address);
-        let before = known.map_or(heartbeat.uid, |worker| worker.uid);
-        if self.is_former(now, before, heartbeat) {
-            return Ok(Reply::WorkerHeartbeat(WorkerHeartbeatReply {
-                new_tasks: Vec::new(),
-                tasks_to_delete: heartbeat.current_tasks.clone(),
-            }));
+        let (before, is_known) = known.map_or((heartbeat.uid, false), |worker| (worker.uid, true));
+        if self.is_former(before, heartbeat) {
+            self.hear_worker(now, address, false);
+            let mut reply = WorkerHeartbeatReply::default();
+            let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
+            reply.tasks_to_delete.extend(current.difference(&self.unfinished_on(address)));
+            return Ok(Reply::WorkerHeartbeat(reply));
         }
-        let reborn = known.is_some() && self.is_reborn(now, before, heartbeat);
+        let reborn = is_known && self.is_reborn(now, before, heartbeat);
         match self.kept.workers.iter_mut().find(|worker| worker.address == *address) {
             Some(worker) => {
                 *worker = profile;
