@@ -1,7 +1,8 @@
 //! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
 //! where no worker was declared lost or restarted, at least once where lost splits are handed out
 //! again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
-//! position that is saved passes over none of them. No call is refused for which a split was chosen,
+//! position that is saved passes over none of them. A registered worker that has no unfinished task of
+//! the iteration when it asks is told the end for its own sake, and never gets a split. No call is refused for which a split was chosen,
 //! as long as the node goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(super) struct ExactlyOnce {
     reissue: bool,
     asking: BTreeMap<CallId, Pass>,
     producing: BTreeSet<CallId>,
+    /// Calls of workers that have no task of the iteration.
+    without_task: BTreeSet<CallId>,
     passes: BTreeMap<Pass, Progress>,
     /// The latest pass anybody asked for, by iteration and source.
     asked: BTreeMap<(IterationId, i64), i64>,
@@ -43,6 +46,7 @@ impl ExactlyOnce {
             reissue,
             asking: BTreeMap::new(),
             producing: BTreeSet::new(),
+            without_task: BTreeSet::new(),
             passes: BTreeMap::new(),
             asked: BTreeMap::new(),
             resumed: BTreeSet::new(),
@@ -109,7 +113,12 @@ impl ExactlyOnce {
             return Ok(());
         };
         let produced = self.producing.remove(&call);
+        let without_task = self.without_task.remove(&call);
         match reply {
+            Reply::Split(Some(value)) if without_task => {
+                Err(format!("split {value} of {pass:?} went to a worker without a task"))
+            }
+            Reply::Split(None) if without_task => Ok(()),
             Reply::Split(Some(value)) => {
                 let progress = self.passes.entry(pass).or_default();
                 let is_new = progress.answered.insert(*value);
@@ -169,6 +178,17 @@ impl ExactlyOnce {
     }
 }
 
+/// Whether the worker at an address is registered and has no unfinished task of an iteration.
+fn lacks_task(address: &str, iteration: IterationId, shadow: &Shadow) -> bool {
+    let state = shadow.state();
+    let mut workers = state.workers().values();
+    let Some(worker) = workers.find(|worker| *worker.address == *address) else {
+        return false;
+    };
+    let mut tasks = state.tasks().values();
+    !tasks.any(|it| it.iteration == iteration && it.worker == worker.id && !it.finished)
+}
+
 impl Oracle for ExactlyOnce {
     fn name(&self) -> &'static str {
         "exactly-once"
@@ -179,9 +199,12 @@ impl Oracle for ExactlyOnce {
         match seen {
             Seen::Taken {
                 call,
-                request: Request::GetSplit { iteration, repetition, source, .. },
+                request: Request::GetSplit { iteration, repetition, source, asker },
                 ..
             } => {
+                if asker.as_deref().is_some_and(|asker| lacks_task(asker, *iteration, shadow)) {
+                    self.without_task.insert(*call);
+                }
                 self.asking.insert(*call, (*iteration, *source, *repetition));
                 let latest = self.asked.entry((*iteration, *source)).or_default();
                 *latest = (*latest).max(*repetition);
@@ -195,15 +218,18 @@ impl Oracle for ExactlyOnce {
             // What it produced stays in doubt.
             Seen::Answered { call, .. } => {
                 self.asking.remove(call);
+                self.without_task.remove(call);
                 self.refused = self.refused.or(self.producing.take(call));
             }
             Seen::GivenUp { call } => {
                 self.asking.remove(call);
+                self.without_task.remove(call);
                 self.producing.remove(call);
             }
             Seen::Configured(config) => self.reissue |= config.reissue_lost_splits,
             Seen::Died => {
                 self.asking.clear();
+                self.without_task.clear();
                 self.producing.clear();
             }
             _ => {}
