@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 
-use super::record::{Changes, Kept, Record};
+use super::record::{AliveAnswer, Changes, Kept, Record};
 use super::request::Stamp;
 use super::state::{Head, Index, Namespace, Relay, State};
 use super::store::{Entry, Freed, Store};
@@ -68,6 +68,10 @@ impl State {
             }
             Record::KeepResult { relay, sequence, acknowledged, kept, .. } => {
                 namespace.keep_result(*relay, *sequence, *acknowledged, kept.clone());
+                Ok(())
+            }
+            Record::AnswerAlive { answer, .. } => {
+                namespace.keep_alive_answer(answer);
                 Ok(())
             }
             Record::ForgetRelays { relays, .. } => namespace.forget_relays(relays),
@@ -223,6 +227,17 @@ impl Namespace {
         }
     }
 
+    /// Keeps what relays' requests were told of who is alive.
+    pub(super) fn keep_alive_answer(&mut self, answer: &AliveAnswer) {
+        for stamp in &answer.stamps {
+            let relay = self.relays.entry(stamp.relay).or_default();
+            relay.acknowledge(stamp.acknowledged);
+            if stamp.sequence > relay.acknowledged {
+                relay.alive.insert(stamp.sequence, answer.tasks.clone());
+            }
+        }
+    }
+
     fn forget_relays(&mut self, relays: &[RelayId]) -> Result<(), ApplyError> {
         if let Some(unknown) = relays.iter().find(|relay| !self.relays.contains_key(relay)) {
             return Err(missing("relay", unknown));
@@ -254,6 +269,7 @@ impl Relay {
         if upto > self.acknowledged {
             self.acknowledged = upto;
             self.results = self.results.split_off(&upto.saturating_add(1));
+            self.alive = self.alive.split_off(&upto.saturating_add(1));
         }
     }
 }

@@ -3,13 +3,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::request::Stamp;
 use crate::ids::{CallId, TaskIndex};
 
 /// The calls that ask for one set of tasks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
-    /// The calls, with who asks.
-    calls: BTreeMap<CallId, TaskIndex>,
+    /// The calls, with who asks, and the relay's mark.
+    calls: BTreeMap<CallId, (TaskIndex, Option<Stamp>)>,
     /// Who asks, with how many calls.
     askers: BTreeMap<TaskIndex, usize>,
     /// Where to look first for one that is waited for: so a big set is not searched from the
@@ -18,14 +19,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn add(&mut self, call: CallId, asker: TaskIndex) {
-        self.calls.insert(call, asker);
+    pub(super) fn add(&mut self, call: CallId, asker: TaskIndex, stamp: Option<Stamp>) {
+        self.calls.insert(call, (asker, stamp));
         let count = self.askers.entry(asker).or_default();
         *count = count.saturating_add(1);
     }
 
     pub(super) fn remove(&mut self, call: CallId) {
-        let Some(asker) = self.calls.remove(&call) else {
+        let Some((asker, _)) = self.calls.remove(&call) else {
             return;
         };
         let count = self.askers.entry(asker).or_default();
@@ -37,12 +38,17 @@ impl Group {
 
     /// Forgets what a task asked; names its calls.
     pub(super) fn drop_asker(&mut self, task: TaskIndex) -> Vec<CallId> {
-        let mine = self.calls.iter().filter(|(_, asker)| **asker == task);
+        let mine = self.calls.iter().filter(|(_, (asker, _))| *asker == task);
         let mine: Vec<_> = mine.map(|(call, _)| *call).collect();
         for call in &mine {
             self.remove(*call);
         }
         mine
+    }
+
+    /// The marks of relays on the calls.
+    pub(super) fn stamps(&self) -> Vec<Stamp> {
+        self.calls.values().filter_map(|(_, stamp)| *stamp).collect()
     }
 
     pub(super) fn has(&self, task: TaskIndex) -> bool {

@@ -48,7 +48,7 @@ pub use config::{Config, DEFAULT_NAMESPACE, NamespaceConfig};
 pub(crate) use invariants::{COORDINATION_INVARIANTS, STATE_INVARIANTS};
 pub use machine::{Coordination, Effect, Turn, Wake};
 pub use progress::Progress;
-pub use record::{Change, ChangeKind, Kept, Opening, Participants, Record};
+pub use record::{AliveAnswer, Change, ChangeKind, Kept, Opening, Participants, Record};
 pub use refusal::Refusal;
 pub use reply::{Event, KeyEntry, Reply};
 pub use report::{CoordinationTaskReport, NamespaceReport, Report, TaskWait, WaitReport};

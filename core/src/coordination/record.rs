@@ -192,6 +192,13 @@ pub enum Record {
         /// The result.
         kept: Kept,
     },
+    /// A group was told who of it is alive, and some of those told asked through relays.
+    AnswerAlive {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// What they were told.
+        answer: AliveAnswer,
+    },
     /// Relays have been silent for so long that their results are kept no more.
     ForgetRelays {
         /// The namespace.
@@ -222,6 +229,7 @@ impl Record {
             | Self::DeleteKey { namespace, .. }
             | Self::EndLeases { namespace, .. }
             | Self::KeepResult { namespace, .. }
+            | Self::AnswerAlive { namespace, .. }
             | Self::ForgetRelays { namespace, .. } => *namespace,
         }
     }
@@ -337,6 +345,15 @@ pub enum Kept {
     },
     /// Something was done that has no result.
     Done,
+}
+
+/// Who of a group is alive, as relays' requests were told, kept until each relay has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AliveAnswer {
+    /// Those alive, with their incarnations.
+    pub tasks: Arc<[(TaskIndex, Incarnation)]>,
+    /// The marks on the requests.
+    pub stamps: Vec<Stamp>,
 }
 
 /// A change of keys, as watches see it.

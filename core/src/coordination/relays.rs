@@ -11,7 +11,8 @@ use crate::ids::NamespaceId;
 use crate::limits::{RELAY_RESULTS_MAX, RELAYS_MAX};
 
 impl Method {
-    /// Whether it must not happen twice. Registrations are the same when repeated.
+    /// Whether it must not happen twice, or must not be answered otherwise the second time. Registrations
+    /// are the same when repeated.
     const fn happens_once(&self) -> bool {
         matches!(
             self,
@@ -23,6 +24,8 @@ impl Method {
                 | Self::PutKeyValue { .. }
                 | Self::IncrementKeyValue { .. }
                 | Self::DeleteKeyValue { .. }
+                // Whoever asks with the others and then again alone would wait for them in vain.
+                | Self::GetAliveTasks { .. }
         )
     }
 }
@@ -103,7 +106,16 @@ impl Coordination {
                 Err(refusal) => Said::No(refusal, after),
             }));
         }
-        match relay.results.len() >= RELAY_RESULTS_MAX && stamp.acknowledged <= relay.acknowledged {
+        if let Some(tasks) = relay.alive.get(&sequence) {
+            return match method {
+                Method::GetAliveTasks { .. } => {
+                    Ok(Some(Said::Now(Reply::Alive(tasks.clone()), turn.log.last())))
+                }
+                _ => Err(Refusal::OtherRequest { relay: number, sequence }),
+            };
+        }
+        let kept = relay.results.len().saturating_add(relay.alive.len());
+        match kept >= RELAY_RESULTS_MAX && stamp.acknowledged <= relay.acknowledged {
             true => {
                 let bound = RELAY_RESULTS_MAX as u64;
                 Err(Refusal::TooMany { what: "results that the relay has not acknowledged", bound })

@@ -1,8 +1,10 @@
 //! The durable state in parts, so that a snapshot can be written and read piece by piece.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::record::Change;
+use super::record::{AliveAnswer, Change};
+use super::request::Stamp;
 use super::state::{Barrier, Head, Namespace, Relay, State, Task};
 use super::store::Entry;
 use crate::ids::{NamespaceId, RelayId};
@@ -21,8 +23,10 @@ pub enum Part {
     Key(NamespaceId, Entry),
     /// A change of keys, after those before it.
     Change(NamespaceId, Change),
-    /// A relay's results in a namespace.
+    /// A relay's results in a namespace, but for those of [`Part::Alive`].
     Relay(NamespaceId, RelayId, Relay),
+    /// What requests of relays were told of who is alive, after all relays.
+    Alive(NamespaceId, AliveAnswer),
 }
 
 impl State {
@@ -48,6 +52,7 @@ impl State {
             Part::Relay(id, relay, results) => {
                 self.namespace_mut(id)?.relays.insert(relay, results);
             }
+            Part::Alive(id, answer) => self.namespace_mut(id)?.keep_alive_answer(&answer),
         }
         Ok(())
     }
@@ -66,8 +71,30 @@ impl Namespace {
         parts.extend(self.store.entries().values().map(|entry| Part::Key(id, entry.clone())));
         parts.extend(self.store.changes().iter().map(|change| Part::Change(id, change.clone())));
         let relays = self.relays.iter();
-        parts.extend(relays.map(|(relay, results)| Part::Relay(id, *relay, results.clone())));
+        parts.extend(relays.map(|(relay, known)| {
+            let (acknowledged, results) = (known.acknowledged, known.results.clone());
+            Part::Relay(id, *relay, Relay { acknowledged, results, alive: BTreeMap::new() })
+        }));
+        parts.extend(self.alive_answers().into_iter().map(|answer| Part::Alive(id, answer)));
         parts
+    }
+
+    /// What requests were told of who is alive, each answer once for all that share it.
+    fn alive_answers(&self) -> Vec<AliveAnswer> {
+        let mut answers: Vec<AliveAnswer> = Vec::new();
+        let mut places = BTreeMap::new();
+        for (id, relay) in &self.relays {
+            for (sequence, tasks) in &relay.alive {
+                let place = *places.entry(tasks.as_ptr()).or_insert(answers.len());
+                if place == answers.len() {
+                    answers.push(AliveAnswer { tasks: tasks.clone(), stamps: Vec::new() });
+                }
+                let acknowledged = relay.acknowledged;
+                let stamp = Stamp { relay: *id, sequence: *sequence, acknowledged };
+                answers.get_mut(place).into_iter().for_each(|it| it.stamps.push(stamp));
+            }
+        }
+        answers
     }
 
     fn restore_task(&mut self, task: Task) {

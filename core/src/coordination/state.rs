@@ -145,6 +145,9 @@ pub struct Relay {
     pub acknowledged: u64,
     /// Results it may not have, by the request's number.
     pub results: BTreeMap<u64, Kept>,
+    /// Answers to who is alive that it may not have, by the request's number. All who were told the same
+    /// share it.
+    pub alive: BTreeMap<u64, Arc<[(TaskIndex, Incarnation)]>>,
 }
 
 /// Ways to find things; all derived from the rest.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::live::{Doing, Seat};
 use super::machine::{Answer, Asked, Coordination, Said, Turn};
+use super::record::{AliveAnswer, Record};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::types::{Phase, TaskInfo, TaskName};
@@ -106,15 +107,16 @@ impl Coordination {
         self.park(call, id, Seat::Alive(tasks.clone()))?;
         self.note(id, task, Doing::AskedWhoIsAlive, turn.now);
         let group = self.live_mut(id)?.groups.entry(tasks.clone()).or_default();
-        group.add(call, task);
+        group.add(call, task, caller.stamp);
         self.complete_group(turn, id, &tasks)?;
         Ok(Said::Later)
     }
 
-    /// Answers a group if all of it that are connected have asked.
+    /// Answers a group if all of it that are connected have asked. What relays are told is recorded
+    /// before: on another connection they may ask again, when the others have gone on.
     fn complete_group(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
         id: NamespaceId,
         tasks: &Arc<[TaskIndex]>,
     ) -> Result<(), Refusal> {
@@ -132,14 +134,30 @@ impl Coordination {
         if group.waits(tasks, connected) {
             return Ok(());
         }
-        let alive = tasks.iter().copied().filter(connected);
         let of = |task: TaskIndex| {
             let known = namespace.tasks.get(&task);
             (task, known.map_or(Incarnation::new(0), |known| known.incarnation))
         };
-        let reply = Reply::Alive(alive.map(of).collect());
+        let alive: Arc<[_]> = tasks.iter().copied().filter(connected).map(of).collect();
+        let answer = AliveAnswer { tasks: alive.clone(), stamps: group.stamps() };
+        self.keep_alive_answer(turn, id, answer)?;
         let calls = self.live_mut(id)?.groups.remove(tasks).unwrap_or_default().into_calls();
-        self.answer_all(turn, calls, Ok(reply), turn.log.last());
+        self.answer_all(turn, calls, Ok(Reply::Alive(alive)), turn.log.last());
+        Ok(())
+    }
+
+    fn keep_alive_answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: NamespaceId,
+        answer: AliveAnswer,
+    ) -> Result<(), Refusal> {
+        if answer.stamps.is_empty() {
+            return Ok(());
+        }
+        let relays: BTreeSet<_> = answer.stamps.iter().map(|stamp| stamp.relay).collect();
+        self.commit(turn, Record::AnswerAlive { namespace: id, answer })?;
+        relays.into_iter().for_each(|relay| self.hear_relay(id, relay, turn.now));
         Ok(())
     }
 
@@ -147,7 +165,7 @@ impl Coordination {
     /// stands for everybody.
     pub(super) fn recheck_groups(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
         id: NamespaceId,
         task: Option<TaskIndex>,
     ) -> Result<(), Refusal> {

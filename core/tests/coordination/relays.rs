@@ -1,9 +1,10 @@
 //! Through a relay every request takes effect once, however often it comes.
 
+use rondo_core::control::Record;
 use rondo_core::coordination::{Method, Reply};
 use rondo_core::status::Code;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, replay};
 use crate::world::*;
 
 #[test]
@@ -144,4 +145,59 @@ fn leaving_after_a_failed_shutdown_is_told_again() {
     let first = driver.ask(relayed(1, 0, shutdown(1))).unwrap_err();
     driver.restart();
     assert_eq!(driver.ask(relayed(1, 0, shutdown(1))).unwrap_err(), first);
+}
+
+/// The answer is lost with the relay's connection, and the other task has gone on.
+#[test]
+fn who_is_alive_is_told_again_to_one_whose_answer_was_lost() {
+    let asks = |sequence| relayed(sequence, sequence - 1, alive(1, &[0, 1]));
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let call = driver.send(asks(1));
+    let other = driver.start_call(alive(0, &[0, 1]));
+    let told = driver.take(call).unwrap();
+    let Ok(Reply::Alive(both)) = &told else { panic!("{told:?}") };
+    assert_eq!((both.len(), driver.take(other)), (2, Some(told.clone())));
+    assert_eq!(driver.ask(asks(1)), told, "else it would wait for one that has gone on");
+    driver.restart();
+    assert_eq!(driver.ask(asks(1)), told);
+    let status = driver.ask(relayed(1, 0, insert("k", "v"))).unwrap_err();
+    assert_eq!(status.code, Code::InvalidArgument, "the number was another request's");
+
+    let next = driver.send(asks(2));
+    assert!(driver.is_waiting(next), "another round waits for all again");
+    driver.start_call(alive(0, &[0, 1]));
+    assert_eq!(driver.take(next), Some(told));
+    let relay = driver.namespace().relays().values().next().unwrap();
+    assert_eq!((relay.acknowledged, relay.alive.len()), (1, 1), "what the relay has is dropped");
+    driver.ask(asks(1)).unwrap_err();
+}
+
+/// A round ends also when a task is lost; whoever is told so through a relay is told the same again.
+#[test]
+fn a_round_that_ends_with_a_loss_is_told_again() {
+    let mut driver = Driver::recoverable(3);
+    driver.register_all(3);
+    let asks = |index: i32| relayed(index as u64 + 1, 0, alive(index, &[0, 1, 2]));
+    let calls = [0, 1].map(|index| driver.send(asks(index)));
+    driver.advance_beating(11, &[0, 1]);
+    let told = calls.map(|call| driver.take(call).unwrap());
+    let Ok(Reply::Alive(left)) = &told[0] else { panic!("{told:?}") };
+    assert_eq!((left.len(), &told[1]), (2, &told[0]));
+    driver.tell(register(2, 9_001)).unwrap();
+    assert_eq!([0, 1].map(|index| driver.ask(asks(index))), told);
+    let records = driver.into_journal();
+    (0..=records.len()).for_each(|at| drop(replay(&records, at)));
+}
+
+/// Nothing is written down for those that ask without a relay.
+#[test]
+fn who_is_alive_is_recorded_for_relays_only() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let first = driver.start_call(alive(0, &[0, 1]));
+    driver.tell(alive(1, &[0, 1])).unwrap();
+    assert!(driver.take(first).is_some());
+    let alive = |record: &Record| format!("{record:?}").contains("AnswerAlive");
+    assert!(!driver.into_journal().iter().any(alive));
 }

@@ -33,7 +33,7 @@ pub fn relayed_kind(path: &str, message: &Bytes) -> Result<Kind, Status> {
         M::RegisterTask | M::Heartbeat | M::ShutdownTask => {
             of_task(decode_coordination((dialect, method), message)?.method)
         }
-        M::Barrier => Kind::Once { waits: true },
+        M::Barrier | M::GetAliveTasks => Kind::Once { waits: true },
         M::ResetTask
         | M::ReportErrorToService
         | M::InsertKeyValue
@@ -52,7 +52,6 @@ pub fn relayed_kind(path: &str, message: &Bytes) -> Result<Kind, Status> {
         | M::GetKeyValue
         | M::TryGetKeyValue
         | M::GetKeyValueDir
-        | M::GetAliveTasks
         | M::WatchKeys => Kind::Again,
     })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rondo_core::coordination::{self, BarrierKey, Dialect, Fault, Kept, Participants, Value};
+use rondo_core::ids::{Incarnation, TaskIndex};
 
 use super::error::{FrameError, required};
 use super::records::kinds;
@@ -29,11 +30,13 @@ kinds! {
     DeleteKey { namespace, key; }
     EndLeases { namespace, task; }
     KeepResult { namespace, relay, sequence, acknowledged; kept }
+    AnswerAlive { namespace; answer }
     ForgetRelays { namespace, relays; }
 }
 
 message!(coordination::Fault => journal::Fault { code, message, reported, source; ; });
 message!(coordination::Stamp => journal::Stamp { relay, sequence, acknowledged; ; });
+message!(coordination::AliveAnswer => journal::AliveAnswer { tasks, stamps; ; });
 message!(coordination::Opening => journal::Opening { timeout; participants; });
 
 enumeration!(Dialect { 0 => T, 1 => X, 2 => Rondo });
@@ -150,6 +153,18 @@ impl Wire for Kept {
             }
             Kind::Done(journal::Done {}) => Self::Done,
         })
+    }
+}
+
+impl Wire for (TaskIndex, Incarnation) {
+    type Message = journal::AliveTask;
+
+    fn write(&self) -> Self::Message {
+        Self::Message { task: self.0.write(), incarnation: self.1.write() }
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        Ok((Wire::read(message.task)?, Wire::read(message.incarnation)?))
     }
 }
 

@@ -55,7 +55,8 @@ macro_rules! parts {
                 })*
                 Kind::Relay(message) => {
                     let results = Wire::read(message.results)?;
-                    let relay = Relay { acknowledged: message.acknowledged, results };
+                    let (acknowledged, alive) = (message.acknowledged, BTreeMap::new());
+                    let relay = Relay { acknowledged, results, alive };
                     Part::Relay(Wire::read(message.namespace)?, Wire::read(message.relay)?, relay)
                 }
             })
@@ -67,7 +68,8 @@ parts!(
     Task(TaskOf { task }),
     Barrier(BarrierOf { barrier }),
     Key(KeyOf { entry }),
-    Change(ChangeOf { change })
+    Change(ChangeOf { change }),
+    Alive(AliveOf { answer })
 );
 
 /// Maps a map to a list of messages, each with its key.

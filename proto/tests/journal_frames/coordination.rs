@@ -1,5 +1,6 @@
 //! Any record and any part of the coordination service's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,8 +9,8 @@ use proptest::option;
 use proptest::prelude::*;
 use rondo_core::control;
 use rondo_core::coordination::{
-    Arrival, Barrier, BarrierKey, Change, ChangeKind, Dialect, Entry, Fault, Head, Kept, Opening,
-    Outcome, Part, Participants, Phase, Record, Relay, Stamp, Task, Value,
+    AliveAnswer, Arrival, Barrier, BarrierKey, Change, ChangeKind, Dialect, Entry, Fault, Head,
+    Kept, Opening, Outcome, Part, Participants, Phase, Record, Relay, Stamp, Task, Value,
 };
 use rondo_core::ids::{
     Incarnation, Lsn, NamespaceId, RelayId, Revision, ServiceIncarnation, TaskIndex,
@@ -99,6 +100,11 @@ fn kept() -> impl Strategy<Value = Kept> {
     ]
 }
 
+fn alive_answer() -> impl Strategy<Value = AliveAnswer> {
+    (vec((task(), incarnation()), 0..4), vec(stamp(), 0..3))
+        .prop_map(|(tasks, stamps)| AliveAnswer { tasks: tasks.into(), stamps })
+}
+
 fn of_lives() -> impl Strategy<Value = Record> {
     let begin = (namespace(), shared(), any::<u64>(), option::of(any::<u32>()), time());
     prop_oneof![
@@ -130,6 +136,8 @@ fn of_lives() -> impl Strategy<Value = Record> {
         ),
         (namespace(), vec(relay(), 0..4))
             .prop_map(|(namespace, relays)| Record::ForgetRelays { namespace, relays }),
+        (namespace(), alive_answer())
+            .prop_map(|(namespace, answer)| Record::AnswerAlive { namespace, answer }),
     ]
 }
 
@@ -277,8 +285,9 @@ pub(super) fn part() -> impl Strategy<Value = control::Part> {
     let entry = (shared(), value(), revision(), option::of(task()), lsn()).prop_map(
         |(key, value, revision, lease, changed)| Entry { key, value, revision, lease, changed },
     );
-    let results = (any::<u64>(), btree_map(any::<u64>(), kept(), 0..3))
-        .prop_map(|(acknowledged, results)| Relay { acknowledged, results });
+    let results = (any::<u64>(), btree_map(any::<u64>(), kept(), 0..3)).prop_map(
+        |(acknowledged, results)| Relay { acknowledged, results, alive: BTreeMap::new() },
+    );
     prop_oneof![
         head().prop_map(Part::Namespace),
         (namespace(), task_value()).prop_map(|(id, task)| Part::Task(id, task)),
@@ -286,6 +295,7 @@ pub(super) fn part() -> impl Strategy<Value = control::Part> {
         (namespace(), entry).prop_map(|(id, entry)| Part::Key(id, entry)),
         (namespace(), change()).prop_map(|(id, change)| Part::Change(id, change)),
         (namespace(), relay(), results).prop_map(|(id, relay, of)| Part::Relay(id, relay, of)),
+        (namespace(), alive_answer()).prop_map(|(id, answer)| Part::Alive(id, answer)),
     ]
     .prop_map(control::Part::Coordination)
 }

@@ -333,6 +333,9 @@ fn keys() -> Vec<CoordinationPart> {
 
 fn relays() -> Vec<CoordinationPart> {
     let results = BTreeMap::from([(73, Kept::Put(revision(81))), (78, Kept::Done)]);
-    let known = Relay { acknowledged: 72, results };
-    vec![CoordinationPart::Relay(namespace(1), relay(71), known)]
+    let known = Relay { acknowledged: 72, results, alive: BTreeMap::new() };
+    vec![
+        CoordinationPart::Relay(namespace(1), relay(71), known),
+        CoordinationPart::Alive(namespace(1), alive_answer()),
+    ]
 }

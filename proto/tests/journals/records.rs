@@ -165,7 +165,7 @@ fn reading() -> Vec<Record> {
 
 /// The records of the coordination service.
 pub(super) fn coordination() -> Vec<control::Record> {
-    let groups = [lives_and_tasks(), faults(), barriers(), keys(), relays(), codes()];
+    let groups = [lives_and_tasks(), faults(), barriers(), keys(), relays(), codes(), alive()];
     groups.into_iter().flatten().map(control::Record::Coordination).collect()
 }
 
@@ -330,4 +330,8 @@ fn codes() -> Vec<CoordinationRecord> {
         fault: Fault { code, message: "code".into(), reported: false, source: None },
     };
     codes.map(stick).to_vec()
+}
+
+fn alive() -> Vec<CoordinationRecord> {
+    vec![CoordinationRecord::AnswerAlive { namespace: namespace(1), answer: alive_answer() }]
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rondo_core::coordination::{Fault, Stamp, Value};
+use rondo_core::coordination::{AliveAnswer, Fault, Stamp, Value};
 use rondo_core::dispatcher::{
     Compression, DatasetMetadata, Definition, RepetitionRange, Repetitions, SavedRepetition,
     SavedSource, SavedSplit, SourcePosition, SplitPlan, SplitSource, TransferServer, WorkerProfile,
@@ -154,6 +154,12 @@ pub(super) fn fault_of_nobody() -> Fault {
 
 pub(super) fn stamp() -> Stamp {
     Stamp { relay: relay(71), sequence: 72, acknowledged: 70 }
+}
+
+pub(super) fn alive_answer() -> AliveAnswer {
+    let alive = [(index(3), Incarnation::new(61)), (index(4), Incarnation::new(64))];
+    let other = Stamp { relay: relay(79), sequence: 74, acknowledged: 70 };
+    AliveAnswer { tasks: alive.into(), stamps: vec![stamp(), other] }
 }
 
 pub(super) fn inline() -> Value {

@@ -84,7 +84,7 @@ pub(in super::super) fn blobs_are_counted(state: &State) -> Result<(), String> {
 pub(in super::super) fn results_are_not_acknowledged(state: &State) -> Result<(), String> {
     each(state, |namespace| {
         for (id, relay) in &namespace.relays {
-            let first = relay.results.keys().next();
+            let first = relay.results.keys().chain(relay.alive.keys()).min();
             if first.is_some_and(|first| *first <= relay.acknowledged) {
                 return Err(format!("relay {id}: {first:?} after {}", relay.acknowledged));
             }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(crate) use barriers::{Barrier, Name, Stands};
 pub(crate) use heard::{Heard, heard};
 pub(crate) use keys::{Changed, Key};
-pub(crate) use relay::Relay;
+pub(crate) use relay::{Asked, Relay};
 use rondo_core::coordination::{Method, NamespaceConfig, Stamp};
 use rondo_core::ids::CallId;
 use rondo_core::status::Code;
@@ -49,7 +49,8 @@ enum Waits {
     ForTasks,
     ForError(i32),
     At(Name, i32),
-    ForTheLiving(Vec<i32>, i32),
+    /// Of whom, who asks, and its relay's mark with the method.
+    ForTheLiving(Vec<i32>, i32, Option<(Stamp, Asked)>),
 }
 
 /// What calls hear.

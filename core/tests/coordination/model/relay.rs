@@ -88,5 +88,6 @@ fn changes_something(method: &Method) -> bool {
             | Method::PutKeyValue { .. }
             | Method::IncrementKeyValue { .. }
             | Method::DeleteKeyValue { .. }
+            | Method::GetAliveTasks { .. }
     )
 }

@@ -67,7 +67,7 @@ impl Model {
             }
             Method::GetAliveTasks { tasks, .. } => {
                 let tasks: BTreeSet<_> = tasks.iter().map(|task| task.index.get()).collect();
-                self.alive(call, task, tasks.into_iter().collect())
+                self.alive(call, method, (task, tasks.into_iter().collect()), stamp)
             }
             Method::WaitForAllTasks { devices, .. } => self.devices(call, task, devices),
             other => panic!("not in the model: {other:?}"),
@@ -155,7 +155,7 @@ impl Model {
         self.last_heard.insert(task, self.now);
         self.release(
             &Heard::Refused(Code::Cancelled),
-            |waits| matches!(waits, Waits::ForTheLiving(_, asker) if *asker == task),
+            |waits| matches!(waits, Waits::ForTheLiving(_, asker, _) if *asker == task),
         );
         Some(Heard::Registered)
     }
@@ -376,11 +376,18 @@ impl Model {
         self.propagate(Code::Unavailable, silent);
     }
 
-    fn alive(&mut self, call: CallId, task: i32, tasks: Vec<i32>) -> Option<Heard> {
+    fn alive(
+        &mut self,
+        call: CallId,
+        method: &Method,
+        (task, tasks): (i32, Vec<i32>),
+        stamp: Option<Stamp>,
+    ) -> Option<Heard> {
         if !tasks.contains(&task) {
             return REFUSED(Code::InvalidArgument);
         }
-        self.waiting.push((call, Waits::ForTheLiving(tasks, task)));
+        let stamp = stamp.map(|stamp| (stamp, std::mem::discriminant(method)));
+        self.waiting.push((call, Waits::ForTheLiving(tasks, task, stamp)));
         self.look_for_the_living();
         None
     }
@@ -389,18 +396,31 @@ impl Model {
     fn look_for_the_living(&mut self) {
         let waiting: Vec<_> = self.waiting.iter().map(|(_, waits)| waits.clone()).collect();
         for waits in &waiting {
-            let Waits::ForTheLiving(tasks, _) = waits else {
+            let Waits::ForTheLiving(tasks, ..) = waits else {
                 continue;
             };
             let here = tasks.iter().filter(|task| self.phase(**task) == Some(Phase::Here));
             let here: Vec<_> = here.copied().collect();
-            let asked = |who| waiting.contains(&Waits::ForTheLiving(tasks.clone(), who));
-            if here.iter().all(|who| asked(*who)) {
+            let group =
+                |waits: &&Waits| matches!(waits, Waits::ForTheLiving(of, ..) if of == tasks);
+            let group: Vec<_> = waiting.iter().filter(group).collect();
+            let asked = |who: &i32| {
+                group
+                    .iter()
+                    .any(|of| matches!(of, Waits::ForTheLiving(_, asker, _) if asker == who))
+            };
+            let still = self.waiting.iter().any(|(_, of)| of == waits);
+            if still && here.iter().all(asked) {
                 let alive = here.iter().map(|who| (*who, self.kept.tasks[who].incarnation));
                 let heard = Heard::Alive(alive.collect());
+                for waits in group {
+                    if let Waits::ForTheLiving(_, _, Some((stamp, asked))) = waits {
+                        self.kept.keep(*stamp, *asked, heard.clone());
+                    }
+                }
                 self.release(
                     &heard,
-                    |waits| matches!(waits, Waits::ForTheLiving(of, _) if of == tasks),
+                    |waits| matches!(waits, Waits::ForTheLiving(of, ..) if of == tasks),
                 );
             }
         }

@@ -252,6 +252,13 @@ COORDINATION = [
 COORDINATION += [
     coordination(9, num(1, 3), msg(2, num(1, code), raw(2, "code"))) for code in range(1, 17)
 ]
+ALIVE = (
+    msg(1, num(1, 3), fixed(2, 61)),
+    msg(1, num(1, 4), fixed(2, 64)),
+    msg(2, *STAMP),
+    msg(2, fixed(1, 79), num(2, 74), num(3, 70)),
+)
+COORDINATION += [coordination(19, num(1, 1), msg(2, *ALIVE))]
 
 # Parts of a snapshot.
 
@@ -448,6 +455,7 @@ PARTS = [
         msg(4, num(1, 73), msg(2, num(1, 81))),
         msg(4, num(1, 78), msg(2, msg(5))),
     ),
+    coordination_part(7, num(1, 1), msg(2, *ALIVE)),
 ]
 
 # Frames, as in the table of `frame/envelope.rs`.
