@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod checks;
 pub mod cli;
 pub mod clock;
 pub mod disk;

@@ -1,5 +1,6 @@
 //! States that must be reached in some run ("sometimes"), and what happened how often.
 
+use crate::checks::Checks;
 use crate::fault::Fault;
 use crate::named::named;
 
@@ -311,17 +312,25 @@ named! {
 /// How often each thing happened.
 #[derive(Clone, Debug)]
 pub struct Tally {
+    /// How often oracles judged.
+    pub checks: Checks,
     faults: [u64; Fault::COUNT],
     marks: [u64; Mark::COUNT],
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { faults: [0; Fault::COUNT], marks: [0; Mark::COUNT] }
+        Self { checks: Checks::default(), faults: [0; Fault::COUNT], marks: [0; Mark::COUNT] }
     }
 }
 
 impl Tally {
+    /// The same with these judgements of oracles.
+    #[must_use]
+    pub fn with(self, checks: Checks) -> Self {
+        Self { checks, ..self }
+    }
+
     /// Notes that a fault struck.
     #[inline]
     pub fn fault(&mut self, fault: Fault) {

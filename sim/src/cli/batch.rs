@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::checks::Check;
 use crate::mark::Tally;
 use crate::oracle::Broken;
 use crate::rng::Source;
@@ -45,6 +46,8 @@ pub(super) struct Totals {
     pub(super) outcomes: Outcomes,
     /// Faults and marks: hits and the first seed, by name.
     pub(super) reached: BTreeMap<&'static str, (u64, u64)>,
+    /// Judgements of oracles: how often, and the first seed.
+    pub(super) checks: BTreeMap<Check, (u64, u64)>,
     /// Hashes of traces by seed, if they are wished.
     pub(super) traces: BTreeMap<u64, u64>,
     /// Broken promises by seed.
@@ -68,12 +71,20 @@ impl Totals {
 
     fn reach(&mut self, seed: u64, tally: &Tally) {
         for (name, count) in tally.all() {
-            let (hits, first) = self.reached.entry(name).or_insert((0, u64::MAX));
-            *hits += count;
-            if count > 0 {
-                *first = (*first).min(seed);
-            }
+            note(self.reached.entry(name).or_insert((0, u64::MAX)), seed, count);
         }
+        for check in Check::ALL {
+            let entry = self.checks.entry(*check).or_insert((0, u64::MAX));
+            note(entry, seed, tally.checks.of(*check));
+        }
+    }
+}
+
+/// Adds what a seed reached.
+fn note((hits, first): &mut (u64, u64), seed: u64, count: u64) {
+    *hits += count;
+    if count > 0 {
+        *first = (*first).min(seed);
     }
 }
 

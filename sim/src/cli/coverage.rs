@@ -6,6 +6,7 @@ use super::Done;
 use super::batch::{Batch, Totals};
 use super::report::rates;
 use super::swarm::{cores, fresh_seed, print_failures};
+use crate::checks::is_expected;
 use crate::tier::Tier;
 use crate::workload::kind::Outcomes;
 use crate::world::RunOptions;
@@ -60,11 +61,33 @@ pub(super) fn print_reached(tier: Tier, totals: &Totals) -> bool {
             _ => println!("{name:<32} {hits:>12} {first:>20}"),
         }
     }
+    let idle = print_checks(tier, totals);
     let poor = print_requests(&totals.outcomes);
-    println!("{missing} never reached, {poor} kinds of requests succeed too seldom");
+    println!(
+        "{missing} never reached, {idle} checks of oracles never made, {poor} kinds of requests \
+         succeed too seldom"
+    );
     // What the shell world cannot do, the core world must.
     let reached = tier == Tier::Shell || missing == 0;
-    reached && poor == 0
+    reached && idle == 0 && poor == 0
+}
+
+/// Prints how often each oracle reached each of its judgements; how many never did that must.
+fn print_checks(tier: Tier, totals: &Totals) -> usize {
+    println!("{:<32} {:>12} {:>20}", "checks", "made", "first seed");
+    let mut idle = 0;
+    for (check, (made, first)) in &totals.checks {
+        let is_expected = is_expected(*check, tier == Tier::Shell);
+        match made {
+            0 if is_expected => {
+                idle += 1;
+                println!("{check:<32} {made:>12} {:>20}", "NEVER");
+            }
+            0 => {}
+            _ => println!("{check:<32} {made:>12} {first:>20}"),
+        }
+    }
+    idle
 }
 
 /// Prints what became of requests; how many kinds succeed in less than one of a hundred.
@@ -81,4 +104,21 @@ fn print_requests(outcomes: &Outcomes) -> usize {
         );
     }
     poor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tier, Totals, print_checks};
+    use crate::checks::Check;
+
+    #[test]
+    fn a_check_that_is_never_made_is_told_in_the_world_that_has_it() {
+        let mut totals = Totals::default();
+        totals.checks.extend(Check::ALL.iter().map(|check| (*check, (1, 7))));
+        assert_eq!(print_checks(Tier::Core, &totals), 0);
+        totals.checks.insert(Check::Votes, (0, u64::MAX));
+        totals.checks.insert(Check::Wire, (0, u64::MAX));
+        assert_eq!(print_checks(Tier::Core, &totals), 1);
+        assert_eq!(print_checks(Tier::Shell, &totals), 1);
+    }
 }

@@ -22,6 +22,7 @@ use rondo_core::ids::CallId;
 use self::event::{Event, Letter};
 use self::links::Links;
 use self::site::{SCHEDULER, Site};
+use crate::checks::Checks;
 use crate::fault::{Fault, Faults};
 use crate::letters::Letters;
 use crate::mark::{Mark, Tally};
@@ -86,6 +87,8 @@ struct World {
 
 /// Runs a whole run.
 pub(crate) fn run(source: &Source, (swarm, swarm_streams): Drawn, options: RunOptions) -> Outcome {
+    // A run that ended in a panic may have left some.
+    drop(Checks::take());
     let mut world = World::new(source, (swarm, swarm_streams), options);
     world.begin();
     world.go_on();
@@ -241,7 +244,7 @@ impl World {
             events: self.events,
             steps: self.steps,
             simulated_ns: self.now_ns,
-            tally: self.tally,
+            tally: self.tally.with(Checks::take()),
             outcomes: Outcomes::default(),
             lines: self.trace.into_lines(),
             tape,

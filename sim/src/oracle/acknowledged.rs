@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, Lsn, TaskId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 #[derive(Default)]
 pub(super) struct Acknowledged {
@@ -57,7 +58,11 @@ impl Acknowledged {
     fn reported(&mut self, call: CallId, shadow: &Shadow) -> Verdict {
         let tasks = shadow.state().tasks();
         let open = |id: &TaskId| tasks.get(id).is_some_and(|task| !task.finished);
-        match self.reporting.remove(&call).unwrap_or_default().into_iter().find(open) {
+        let reported = self.reporting.remove(&call).unwrap_or_default();
+        if !reported.is_empty() {
+            reached(Check::AcknowledgedFinished);
+        }
+        match reported.into_iter().find(open) {
             Some(task) => Err(format!("call {call} said that task {task} is over, and it goes on")),
             None => Ok(()),
         }
@@ -82,6 +87,13 @@ impl Acknowledged {
     }
 }
 
+/// Counts an answer that depends on a record.
+fn answer_is_judged(needs: Lsn) {
+    if needs > Lsn::NONE {
+        reached(Check::AcknowledgedAnswer);
+    }
+}
+
 impl Oracle for Acknowledged {
     fn name(&self) -> &'static str {
         "acknowledged"
@@ -93,6 +105,7 @@ impl Oracle for Acknowledged {
             Seen::Recorded { lsn, record, during } => self.note(*lsn, record, *during),
             Seen::Answered { call, answer: Ok(reply), durable } => {
                 let needs = self.depends_on(*call, reply);
+                answer_is_judged(needs);
                 if needs > *durable {
                     return Err(format!(
                         "call {call} got {reply:?} before record {needs} was durable (record \
@@ -104,6 +117,7 @@ impl Oracle for Acknowledged {
             }
             Seen::Told { call, answer, durable } => {
                 let needs = self.written.remove(call).unwrap_or(Lsn::NONE);
+                answer_is_judged(needs);
                 if needs > *durable && answer.is_ok() {
                     return Err(format!(
                         "call {call} got {answer:?} before record {needs} was durable (record \
@@ -120,6 +134,9 @@ impl Oracle for Acknowledged {
             Seen::Died => self.forget_calls(),
             Seen::Recovered { state, disk_lied } => {
                 let (told, applied) = (self.told, state.applied);
+                if told > Lsn::NONE && !disk_lied {
+                    reached(Check::AcknowledgedRecovered);
+                }
                 self.removed.retain(|_, lsn| *lsn <= applied);
                 self.told = told.min(applied);
                 if applied < told && !disk_lied {

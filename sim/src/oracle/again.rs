@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, IterationId, TaskId, WorkerId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A source of an iteration, and the pass over it.
 type Pass = (IterationId, u32, i64);
@@ -116,6 +117,9 @@ impl Again {
 
     fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
         let asked = self.forget(call);
+        if self.reissue && asked.is_some() && matches!(reply, Reply::Split(None)) {
+            reached(Check::Again);
+        }
         match (asked, reply) {
             (Some((pass, lost)), Reply::Split(None)) if self.reissue && lost > 0 => {
                 Err(format!("a task was told that {pass:?} is over, and {lost} of it are lost"))
@@ -133,6 +137,9 @@ impl Again {
         let counts = of.is_some_and(|of| !of.collected) && self.without_chance.contains(&iteration);
         let passes = (iteration, 0, 0)..=(iteration, u32::MAX, i64::MAX);
         let lost: u64 = self.lost.range(passes).map(|(_, lost)| *lost).sum();
+        if self.reissue && counts {
+            reached(Check::Again);
+        }
         match self.reissue && counts && lost > 0 {
             true => Err(format!("iteration {iteration} ended, and {lost} lost splits with it")),
             false => Ok(()),

@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// What clients have said of the rounds before which they are blocked.
 #[derive(Default)]
@@ -98,6 +99,7 @@ impl Agreement {
         let consumers = state.jobs().get(&of.job).and_then(|job| job.consumers).unwrap_or(0);
         let begins = state.tasks().get(&task).map(|task| task.starting_round);
         let is_listed = of.tasks.contains(&task);
+        reached(Check::Agreement);
         match is_listed && begins == Some(target_round) && blocked >= consumers {
             true => Ok(()),
             false => Err(format!(

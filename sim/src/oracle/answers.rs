@@ -9,6 +9,7 @@ use rondo_core::status::Code;
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::workload::kind::Kind;
 
 /// Calls under way, with the newest record there was after the node had taken each.
@@ -40,6 +41,9 @@ impl Answers {
             *kind != Kind::MaybeRemoveTask
                 && newest.is_some_and(|newest| newest <= shadow.durable())
         };
+        if self.open.values().any(|(_, newest)| newest.is_some()) {
+            reached(Check::AnswersDurable);
+        }
         match self.open.iter().find(|(_, waits)| told(waits)) {
             Some((call, (kind, _))) => Err(format!("call {call} ({kind}) was never answered")),
             None => Ok(()),
@@ -64,6 +68,7 @@ impl Oracle for Answers {
                 let Some(kind) = open else {
                     return Err(format!("call {call} was not waiting, and got {answer:?}"));
                 };
+                reached(Check::AnswersDispatcher);
                 match answer {
                     Ok(reply) if !kind.fits(reply) => {
                         return Err(format!("call {call} is {kind}, and got {reply:?}"));
@@ -81,6 +86,7 @@ impl Oracle for Answers {
                 let Some(kind) = self.coordination.remove(call) else {
                     return Err(format!("call {call} was not waiting, and got {answer:?}"));
                 };
+                reached(Check::AnswersCoordination);
                 if let Ok(reply) = answer
                     && !kind.fits_coordination(reply)
                 {

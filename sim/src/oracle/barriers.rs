@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, NamespaceId, ServiceIncarnation};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::{CoordinationShape, NamespaceShape, namespace_name};
 
 type Life = (Arc<str>, ServiceIncarnation);
@@ -114,12 +115,15 @@ impl Barriers {
         let all = 0..i32::try_from(size).unwrap_or(0);
         match (reply, &asked.method) {
             (Some(Reply::Registered(told)), _) if *told == life.1 => {
+                reached(Check::BarrierRegistered);
                 missing(all, &known.registered, "registered")
             }
             (Some(Reply::ShutDown), _) if !shape.recoverable && shape.shutdown_ms > 0 => {
+                reached(Check::BarrierLeft);
                 missing(all, &known.leaving, "wanted to leave")
             }
             (Some(Reply::BarrierPassed { counter }), Method::Barrier { id, tasks, .. }) => {
+                reached(Check::BarrierPassed);
                 let mut came = known.came.get(&(id.clone(), *counter)).cloned().unwrap_or_default();
                 if shape.recoverable {
                     // Whoever has restarted counts anew.

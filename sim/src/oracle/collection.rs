@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, JobId, TaskId, W
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 pub(super) struct Collection {
     config: Config,
@@ -88,6 +89,9 @@ impl Collection {
                 self.positions.insert(name);
             }
             (Some((Uses::Tasks(address), _)), Reply::WorkerHeartbeat(reply)) => {
+                if !reply.tasks_to_delete.is_empty() {
+                    reached(Check::CollectionTask);
+                }
                 let mut dropped = reply.tasks_to_delete.iter();
                 let live = dropped.find(|task| runs(shadow, &address, **task));
                 return refuse(live.is_some(), || {
@@ -117,6 +121,7 @@ impl Collection {
             dispatcher::Record::FreeIteration { id, .. } => {
                 let open = shadow.state().clients().values().find(|client| client.iteration == *id);
                 self.last_release.remove(id);
+                reached(Check::CollectionFreed);
                 return refuse(open.is_some(), || format!("iteration {id} was freed with clients"));
             }
             dispatcher::Record::FreeJob { id, .. } => return self.job_freed(now, *id, shadow),
@@ -137,6 +142,9 @@ impl Collection {
             true => self.config.reader_timeout,
             false => self.config.client_timeout.min(self.config.client_first_heartbeat_timeout),
         };
+        if !asked_for {
+            reached(Check::CollectionClient);
+        }
         refuse(!asked_for && silent <= patience, || {
             format!("client {id} was released after {} ms of silence", silent.as_millis())
         })
@@ -147,6 +155,7 @@ impl Collection {
         let heard = worker.and_then(|worker| self.workers_heard.get(&*worker.address));
         let silent = now.since(heard.copied().unwrap_or(self.began).max(self.began));
         let patience = self.config.worker_timeout;
+        reached(Check::CollectionWorker);
         refuse(patience.is_none_or(|patience| silent <= patience), || {
             format!("worker {id} was given up after {} ms of silence", silent.as_millis())
         })
@@ -154,6 +163,7 @@ impl Collection {
 
     fn collected(&mut self, now: Time, id: IterationId, shadow: &Shadow) -> Verdict {
         let state = shadow.state();
+        reached(Check::CollectionIteration);
         let open = state.clients().values().any(|client| client.iteration == id);
         refuse(open, || format!("iteration {id} was collected with clients"))?;
         let iteration = state.iterations().get(&id);
@@ -170,6 +180,7 @@ impl Collection {
     }
 
     fn job_freed(&mut self, now: Time, id: JobId, shadow: &Shadow) -> Verdict {
+        reached(Check::CollectionFreed);
         let in_use = shadow.state().iterations().values().any(|iteration| iteration.job == id);
         refuse(in_use, || format!("job {id} was freed with iterations"))?;
         let used = self.jobs_used.remove(&id);
@@ -182,6 +193,7 @@ impl Collection {
     }
 
     fn dataset_freed(&mut self, now: Time, id: &DatasetId, shadow: &Shadow) -> Verdict {
+        reached(Check::CollectionFreed);
         let in_use = shadow.state().jobs().values().any(|job| job.dataset == *id);
         refuse(in_use, || format!("dataset {id} was freed with jobs"))?;
         let used = self.datasets_used.remove(id);
@@ -205,6 +217,9 @@ impl Collection {
         self.last_release = left.collect();
         if disk_lied {
             self.positions.clear();
+        }
+        if !self.positions.is_empty() {
+            reached(Check::CollectionPosition);
         }
         let missing =
             self.positions.iter().find(|name| !state.positions().contains_key(name.as_str()));

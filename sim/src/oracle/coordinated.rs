@@ -10,6 +10,7 @@ use rondo_core::ids::TaskId;
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::ElementsShape;
 use crate::workload::elements::{ElementId, MadeBy, OfElements, ReaderLife, WorkerLife};
 
@@ -100,6 +101,7 @@ impl Coordinated {
             let most = rounds.saturating_mul(size);
             is_forward && places >= size && places <= most && places.is_multiple_of(size)
         };
+        reached(Check::CoordinatedGroup);
         let before = groups.range(..round).next_back();
         let behind = groups.range(round.saturating_add(1)..).next();
         match before.into_iter().chain(behind).all(fits) {
@@ -144,6 +146,7 @@ impl Coordinated {
             self.read.insert(of, read);
             return Ok(());
         };
+        reached(Check::CoordinatedRound);
         let tasks = |read: &[(MadeBy, TaskId)], others: &[(MadeBy, TaskId)]| {
             let both = |task: &TaskId| others.iter().any(|(_, other)| other == task);
             let tasks = read.iter().map(|(_, task)| *task).filter(both);

@@ -18,6 +18,7 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::ElementsShape;
 use crate::workload::elements::{Counted, ElementId, MadeBy, OfElements, ReaderLife, WorkerLife};
 
@@ -194,6 +195,7 @@ impl Elements {
     }
 
     fn left(&mut self, shape: &ElementsShape, id: &ElementId) -> Verdict {
+        reached(Check::ElementsLeft);
         let element = self.element(id)?;
         let (again, was_put_back) = (element.has_left, element.was_put_back);
         element.has_left = true;
@@ -226,6 +228,7 @@ impl Elements {
     }
 
     fn delivered(&mut self, shape: &ElementsShape, by: ReaderLife, id: &ElementId) -> Verdict {
+        reached(Check::ElementsDelivered);
         let element = self.element(id)?;
         if element.received != Some(by) || std::mem::replace(&mut element.is_delivered, true) {
             return Err(format!("{by:?} hands on {element:?}"));
@@ -339,6 +342,7 @@ impl Elements {
             task.is_over = true;
             let iteration = task.iteration;
             if !task.is_dropped {
+                reached(Check::ElementsOver);
                 if !task.is_whole && !self.heard_the_end.contains(&(by, iteration)) {
                     return Err(format!("{by:?} ends task {id}, and may get more splits for it"));
                 }
@@ -373,6 +377,7 @@ impl Elements {
         if !early || shape.rounds {
             return Ok(());
         }
+        reached(Check::ElementsStopped);
         of().filter(|(_, task)| !task.is_dropped)
             .try_for_each(|((_, id), _)| self.is_whole(shape, by, *id))
             .map_err(|text| format!("{by:?} stops in time, and {text}"))
@@ -409,6 +414,7 @@ impl Elements {
         if of.is_some_and(|of| !of.finished) {
             return Err(format!("{by:?} has read all of {iteration}, which is not over"));
         }
+        reached(Check::ElementsAll);
         match shape.rounds || shape.whole {
             true => Ok(()),
             false => (0..shape.splits).try_for_each(|split| {

@@ -10,6 +10,7 @@ use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::{CoordinationShape, namespace_name};
 use crate::workload::kind::tells_error;
 
@@ -46,7 +47,11 @@ impl Errors {
     /// What a poll's answer depends on is durable after some syncs.
     fn check(&mut self) -> Verdict {
         for (call, (life, syncs)) in &mut self.polls {
-            *syncs = if self.spread.contains(life) { syncs.saturating_add(1) } else { 0 };
+            let is_spread = self.spread.contains(life);
+            if is_spread {
+                reached(Check::ErrorReachesAll);
+            }
+            *syncs = if is_spread { syncs.saturating_add(1) } else { 0 };
             if *syncs > SYNCS_MAX {
                 let (namespace, life) = life;
                 return Err(format!(

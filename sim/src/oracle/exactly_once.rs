@@ -13,6 +13,7 @@ use rondo_core::ids::{CallId, IterationId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A source of an iteration, and the pass over it.
 type Pass = (IterationId, i64, i64);
@@ -94,6 +95,7 @@ impl ExactlyOnce {
             return Ok(());
         };
         for (source, at) in (0..).zip(&saved.sources) {
+            reached(Check::ExactlyOncePosition);
             let progress = self.passes.get(&(of.id, source, at.repetition));
             let had =
                 progress.map_or(0, |had| (had.answered.len() as u64).saturating_add(had.in_doubt));
@@ -150,6 +152,7 @@ impl ExactlyOnce {
         let Some(total) = position.map(|position| position.source.len()) else {
             return Ok(());
         };
+        reached(Check::ExactlyOncePass);
         let progress = self.passes.get(&pass);
         let (answered, in_doubt) =
             progress.map_or((0, 0), |progress| (progress.answered.len() as u64, progress.in_doubt));

@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, ClientId, DatasetId, Digest, IterationId, JobId, T
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// What an answer will be about.
 enum Asked {
@@ -35,6 +36,9 @@ pub(super) struct Identity {
 
 impl Identity {
     fn task(&mut self, id: TaskId, iteration: IterationId, worker: &Arc<str>) -> Verdict {
+        if self.tasks.contains_key(&id) {
+            reached(Check::Identity);
+        }
         let told = self.tasks.entry(id).or_insert_with(|| (iteration, worker.clone()));
         match told.0 == iteration && told.1 == *worker {
             true => Ok(()),

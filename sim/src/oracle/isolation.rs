@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A call under way.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl Isolation {
         let (Record::Coordination(record), Some(open)) = (record, self.open.get(&call)) else {
             return Ok(());
         };
+        reached(Check::IsolationNamespace);
         let of = shadow.coordination().namespaces().get(&record.namespace());
         match of.map(|of| &of.head().name) {
             Some(name) if *name != open.namespace => {
@@ -61,7 +63,16 @@ impl Isolation {
     }
 
     fn told(&mut self, call: CallId, reply: Option<&Reply>, shadow: &Shadow) -> Verdict {
-        let (Some(open), Some(reply)) = (self.open.remove(&call), reply) else {
+        let Some(open) = self.open.remove(&call) else {
+            return Ok(());
+        };
+        if open.other.is_some() {
+            reached(Check::IsolationLife);
+        }
+        if open.stale {
+            reached(Check::IsolationStale);
+        }
+        let Some(reply) = reply else {
             return Ok(());
         };
         if let Some(life) = open.other {

@@ -20,6 +20,7 @@ use rondo_core::time::Time;
 
 use self::history::{Came, History, What};
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A namespace's life.
 type Life = (Arc<str>, ServiceIncarnation);
@@ -215,7 +216,9 @@ impl Keys {
             }
             None => *op,
         };
-        if history.answer(at, op, came.clone()) {
+        let fits = history.answer(at, op, came.clone());
+        reached(if self.passed.is_some() { Check::KeysRelays } else { Check::KeysNode });
+        if fits {
             return Ok(());
         }
         Err(format!(

@@ -5,6 +5,7 @@ use rondo_core::dispatcher::{Config, ShardingPolicy, State};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 pub(super) struct Leftover {
     config: Config,
@@ -20,6 +21,7 @@ impl Leftover {
         if self.config.job_gc_timeout.is_none() {
             return Ok(());
         }
+        reached(Check::Leftover);
         if let Some(id) = state.clients().keys().next() {
             return Err(format!("client {id} is still there"));
         }

@@ -4,6 +4,7 @@
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 pub(super) struct Liveness;
 
@@ -16,6 +17,7 @@ impl Oracle for Liveness {
         let Seen::HealedLongAgo { waiting } = seen else {
             return Ok(());
         };
+        reached(Check::Liveness);
         let stuck = waiting.iter().map(|waiting| format!("{}: {}", waiting.who, waiting.what));
         match stuck.collect::<Vec<_>>() {
             stuck if stuck.is_empty() => Ok(()),

@@ -10,6 +10,7 @@ use rondo_core::ids::{NamespaceId, TaskIndex};
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 use crate::swarm::CoordinationShape;
 
@@ -105,6 +106,7 @@ impl Punctual {
             if known.is_none_or(|task| task.phase != Phase::Connected) {
                 continue;
             }
+            reached(Check::PunctualTask);
             if now > due.after(SLACK) {
                 let late = now.since(due).as_millis();
                 return Err(format!(
@@ -114,6 +116,7 @@ impl Punctual {
             next = next.min(due);
         }
         for ((namespace, barrier), due) in &self.barriers {
+            reached(Check::PunctualBarrier);
             if now > due.after(SLACK) {
                 let late = now.since(*due).as_millis();
                 return Err(format!("{barrier:?} of {namespace} should have ended {late} ms ago"));

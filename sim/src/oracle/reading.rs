@@ -15,6 +15,7 @@ use rondo_core::time::Time;
 
 use super::journaled::{Change, Journal, Places};
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
 
@@ -94,6 +95,7 @@ impl Reading {
             return Ok(());
         };
         for told in progress {
+            reached(Check::ReadingAcknowledged);
             let (all, (records, finished)) =
                 (self.records_of(told.place), self.known(id, told.place));
             if finished || told.records < records {
@@ -203,6 +205,7 @@ impl Reading {
             (*least, *over) = ((*least).max(told.records), *over || told.finished);
         }
         for split in &held.splits {
+            reached(Check::ReadingGiven);
             let (records, _) = known(&split.place);
             let began = now.began.get(&id).and_then(|began| began.get(&split.place));
             let (promised, _) = promised.get(&split.place).copied().unwrap_or_default();
@@ -225,6 +228,7 @@ impl Reading {
         if has_strayed || self.journal.now().known_finished.contains_key(&id) {
             return Ok(());
         }
+        reached(Check::ReadingAll);
         let is_read = |place: &u64| {
             let read = places.and_then(|places| places.get(place));
             read.is_some_and(|(records, over)| *over && *records == self.records_of(*place))
@@ -237,6 +241,7 @@ impl Reading {
     }
 
     fn delivered(&mut self, what: &Delivered, shadow: &Shadow) -> Verdict {
+        reached(Check::ReadingDelivered);
         let Delivered { client, place, first, count } = *what;
         let all = self.records_of(place);
         let end = first.saturating_add(count);

@@ -15,6 +15,7 @@ use rondo_core::time::{Duration, Time};
 
 use self::seats::Seats;
 use super::{Oracle, Relayed, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A server that was reached and has answered nothing since counts as back after this long.
 const TRIAL: Duration = Duration::from_secs(10);
@@ -110,6 +111,7 @@ impl Oracle for Relays {
 
 /// Long after all clients have gone nothing is left of them.
 fn quiet(relay: &Relay) -> Verdict {
+    reached(Check::RelayQuiet);
     match relay.calls_under_way() {
         0 => Ok(()),
         left => Err(format!("{left} calls are under way long after everybody has gone")),
@@ -222,6 +224,7 @@ impl Process {
             return Err(format!("call {call} is sent, and nobody has made it"));
         };
         held.sent_at = Some(at);
+        reached(Check::RelayForwarded);
         if is_once(&held.kind) != number.is_some() {
             return Err(format!("call {call} ({:?}) is sent with the mark {number:?}", held.kind));
         }
@@ -265,6 +268,7 @@ impl Process {
         match (result, &held.kind) {
             (Ok(Answer::Heartbeat(life)), Kind::Heartbeat(who)) => {
                 held.stood_in = true;
+                reached(Check::RelayStoodIn);
                 match self.seats.known(who).map(|(life, _)| life) {
                     Some(known) if known == *life => Ok(()),
                     known => Err(format!(
@@ -278,6 +282,7 @@ impl Process {
             }
             (Err(refused), _) if blames(refused) => {
                 let silent = at.since(heard);
+                reached(Check::RelayBlamed);
                 match is_up || silent < self.config.patience {
                     true => Err(format!(
                         "call {call} is told that the server is away; is there a connection: \
@@ -302,6 +307,7 @@ impl Process {
     }
 
     fn looked(&mut self, at: Time, relay: &Relay) -> Verdict {
+        reached(Check::RelayLooked);
         let is_lost = |(call, held): &(&CallId, &Held)| {
             relay.kind_of(**call).is_none()
                 && (held.waits || (self.must_go_on(at, held) && self.answered != Some(**call)))

@@ -9,6 +9,7 @@ use rondo_core::ids::{JobId, Lsn};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// Repetitions whose iterations are freed, by the record that freed them.
 #[derive(Default)]
@@ -29,10 +30,14 @@ impl Repetitions {
                 self.freed.retain(|(of, _), _| Some(*of) != id);
             }
             dispatcher::Record::CreateIteration { job, repetition, .. }
-            | dispatcher::Record::ResumeIteration { job, repetition, .. }
-                if self.freed.contains_key(&(*job, *repetition)) =>
-            {
-                return Err(format!("repetition {repetition} of job {job} begins again"));
+            | dispatcher::Record::ResumeIteration { job, repetition, .. } => {
+                let of_job = (*job, i64::MIN)..=(*job, i64::MAX);
+                if self.freed.range(of_job).next().is_some() {
+                    reached(Check::Repetitions);
+                }
+                if self.freed.contains_key(&(*job, *repetition)) {
+                    return Err(format!("repetition {repetition} of job {job} begins again"));
+                }
             }
             _ => {}
         }

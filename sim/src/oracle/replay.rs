@@ -4,6 +4,7 @@
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 pub(super) struct Replay;
 
@@ -15,6 +16,7 @@ impl Oracle for Replay {
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
             Seen::Looked(node) => {
+                reached(Check::ReplayMemory);
                 let (last, written) = (node.last(), shadow.last());
                 if last != written {
                     return Err(format!("the node is at record {last}, {written} was written"));
@@ -27,11 +29,15 @@ impl Oracle for Replay {
                 }
             }
             Seen::Reread(Err(reason)) => Err(format!("stored bytes cannot be read: {reason}")),
-            Seen::Reread(Ok(recovered))
-                if recovered.dispatcher != *shadow.state()
-                    || recovered.coordination != *shadow.coordination() =>
-            {
-                Err(format!("at record {} stored bytes differ from the records", recovered.applied))
+            Seen::Reread(Ok(recovered)) => {
+                reached(Check::ReplayStored);
+                let same = recovered.dispatcher == *shadow.state()
+                    && recovered.coordination == *shadow.coordination();
+                let last = recovered.applied;
+                match same {
+                    true => Ok(()),
+                    false => Err(format!("at record {last} stored bytes differ from the records")),
+                }
             }
             _ => Ok(()),
         }

@@ -13,6 +13,7 @@ use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
 
 use super::{Caller, Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 #[derive(Default)]
 pub(super) struct Rounds {
@@ -82,6 +83,9 @@ impl Rounds {
         }
         let first = self.read.entry((iteration, round));
         let (other, read) = first.or_insert_with(|| (consumer, tasks.to_vec()));
+        if *other != consumer {
+            reached(Check::Rounds);
+        }
         match read == tasks {
             true => Ok(()),
             false => Err(format!(

@@ -8,6 +8,7 @@ use rondo_core::dispatcher::State;
 use rondo_core::ids::Lsn;
 
 use super::Seen;
+use crate::checks::{Check, reached};
 
 /// The state that all records written so far make, and those of them that may still be lost.
 #[derive(Default)]
@@ -61,6 +62,7 @@ impl Shadow {
             // Durable ones are missing: what is there can be said to be a prefix no more.
             return Ok(());
         }
+        reached(Check::Invented);
         let mut onward = Recovery::resuming(recovered.clone());
         for (lsn, record) in self.open.iter().filter(|(lsn, _)| *lsn > applied) {
             onward.apply(*lsn, record).map_err(|error| {

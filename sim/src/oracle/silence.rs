@@ -11,6 +11,7 @@ use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::CoordinationShape;
 
 /// A node that stood still for less than this, and a quarter of the shortest timeout, need not know it.
@@ -84,6 +85,7 @@ impl Silence {
         let silent = stood.fold(now.since(since), |left, stood| {
             Duration::from_nanos(left.as_nanos().saturating_sub(stood.as_nanos()))
         });
+        reached(Check::Silence);
         match silent < timeout {
             true => Err(format!(
                 "task {task} of {name} was given up after {} ms of silence; it may be silent for \

@@ -10,6 +10,7 @@ use rondo_core::ids::{CallId, IterationId, WorkerId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A split: its iteration, source and pass, and its value.
 type Split = (IterationId, i64, i64, i64);
@@ -79,7 +80,9 @@ impl Splits {
             return Ok(());
         };
         let split = (iteration, source, pass, *value);
-        if let Some(before) = self.taken.get(&split)
+        let before = self.taken.get(&split);
+        reached(if before.is_none() { Check::SplitsFirst } else { Check::SplitsAgain });
+        if let Some(before) = before
             && !self.is_free(before)
         {
             return Err(format!(

@@ -4,6 +4,7 @@
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 pub(super) struct Start;
 
@@ -13,6 +14,9 @@ impl Oracle for Start {
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+        if let Seen::StartRefused { .. } | Seen::Recovered { .. } = seen {
+            reached(Check::Start);
+        }
         match seen {
             Seen::StartRefused { reason, damaged: false } => {
                 Err(format!("nothing was damaged, and the node refused to start: {reason}"))

@@ -10,6 +10,7 @@ use rondo_core::limits::ANY_ROUND;
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// The calls that ask for a removal.
 #[derive(Default)]
@@ -41,6 +42,7 @@ impl Votes {
         let all = |voters: &BTreeSet<i64>| {
             (0..consumers).all(|number| voters.contains(&number) || anywhere.contains(&number))
         };
+        reached(Check::Votes);
         match rounds.values().any(all) {
             true => Ok(()),
             false => Err(format!(

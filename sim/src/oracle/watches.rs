@@ -9,6 +9,7 @@ use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// Puts and answers that are remembered in each life.
 const REMEMBERED: usize = 256;
@@ -92,6 +93,7 @@ impl Watches {
     }
 
     fn put(&mut self, life: Life, put: (u64, String)) -> Verdict {
+        reached(Check::WatchPut);
         let known = self.lives.entry(life).or_default();
         if known.puts.contains(&put) {
             return Ok(());
@@ -119,6 +121,7 @@ impl Watches {
         let Some(from) = from else {
             return Err(format!("changes {changes:?} for one who knew nothing before"));
         };
+        reached(Check::WatchChanges);
         let mut last = from;
         for change in changes {
             if change.revision.get() <= last || change.revision.get() > upto {

@@ -26,6 +26,7 @@ use self::event::{Event, Letter};
 use self::job::Job;
 use self::network::Connections;
 use self::worker::Worker;
+use crate::checks::Checks;
 use crate::fault::{Fault, Faults};
 use crate::letters::Letters;
 use crate::mark::{Mark, Tally};
@@ -82,6 +83,8 @@ struct World {
 
 /// Runs a whole run.
 pub(crate) fn run(source: &Source, (swarm, swarm_streams): Drawn, options: RunOptions) -> Outcome {
+    // A run that ended in a panic may have left some.
+    drop(Checks::take());
     let mut world = World::new(source, (swarm, swarm_streams), options);
     world.begin();
     world.go_on();
@@ -215,7 +218,7 @@ impl World {
             events: self.events,
             steps: self.steps,
             simulated_ns: self.now_ns,
-            tally: self.tally,
+            tally: self.tally.with(Checks::take()),
             outcomes: Outcomes::default(),
             lines: self.trace.into_lines(),
             tape,

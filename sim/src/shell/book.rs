@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use self::same::{is_same, is_what_was_sent};
 pub(super) use self::watcher::Watcher;
 use super::world::World;
+use crate::checks::{Check, reached};
 use crate::fault::Fault;
 use crate::mark::{Mark, Tally};
 use crate::oracle::{Broken, Caller, Oracles, Patience, Seen};
@@ -246,6 +247,7 @@ impl Book {
         sent.over = true;
         let said = sent.answer.take();
         let lane = sent.by.actor.saturating_add(1);
+        reached(Check::Wire);
         let text = match (&said, answer) {
             // A picture of the state is put together on the way.
             (Some(said), answer) if kind != Kind::Report && !is_same(said, answer) => {

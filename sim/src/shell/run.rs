@@ -10,6 +10,7 @@ use super::book::elapsed_ns;
 use super::ending::end;
 use super::trouble;
 use super::world::{Machine, World, lock};
+use crate::checks::Checks;
 use crate::mark::Tally;
 use crate::oracle::Broken;
 use crate::rng::{Source, Tape};
@@ -134,7 +135,7 @@ async fn close(world: &Arc<World>) -> Outcome {
         events: pages.events,
         steps: pages.steps,
         simulated_ns,
-        tally: pages.tally.clone(),
+        tally: pages.tally.clone().with(Checks::take()),
         outcomes: pages.outcomes.clone(),
         lines: trace.into_lines(),
         tape: Tape::default(),

@@ -22,6 +22,7 @@ use self::letter::Letters;
 use self::machine::{ActorMachine, NodeMachine};
 use self::relay::Relays;
 use self::strike::Strikes;
+use crate::checks::Checks;
 use crate::fault::Fault;
 use crate::mark::Tally;
 use crate::net::Net;
@@ -136,6 +137,8 @@ pub fn run(source: &Source, options: RunOptions) -> Outcome {
     if drawn.0.exchange.is_some() {
         return crate::exchange::run(source, drawn, options);
     }
+    // A run that ended in a panic may have left some.
+    drop(Checks::take());
     let mut world = World::new(source, drawn, options);
     world.begin();
     world.go_on();
@@ -303,7 +306,7 @@ impl World {
             events: self.events,
             steps: self.steps,
             simulated_ns: self.now_ns,
-            tally: self.tally,
+            tally: self.tally.with(Checks::take()),
             outcomes: self.outcomes,
             lines: self.trace.into_lines(),
             tape,

@@ -10,6 +10,7 @@ use rondo_core::exchange::{BarrierNumber, Mask};
 use rondo_core::ids::{CallId, ConnectionId, Incarnation};
 
 use super::{Seen, wrong};
+use crate::checks::{Check, reached};
 
 /// A kind of barrier.
 type Kind = (u32, Scope);
@@ -150,6 +151,7 @@ impl Barriers {
         let (Some(membership), Some(of)) = (machine.membership(), Mask::of_number(mask)) else {
             return Ok(());
         };
+        reached(Check::ExchangeBarrier);
         let here: BTreeSet<Incarnation> = self
             .asked
             .values()

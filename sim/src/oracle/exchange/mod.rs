@@ -26,6 +26,7 @@ use self::ranks::Ranks;
 use self::server::ServerLedger;
 use self::worker::WorkerLedger;
 use super::{Broken, Waiting, broken};
+use crate::checks::{Check, reached};
 
 /// Names of these promises.
 pub const NAMES: [&str; 12] = [
@@ -210,10 +211,12 @@ impl Oracles {
                 self.ranks.scheduler_died();
             }
             Met::Troubled => self.is_troubled = true,
-            Met::Emptied { site, left: Some(left) } => {
-                return Err(broken("leftover", format!("process {site} still has {left}")));
+            Met::Emptied { site, left } => {
+                reached(Check::ExchangeLeftover);
+                if let Some(left) = left {
+                    return Err(broken("leftover", format!("process {site} still has {left}")));
+                }
             }
-            Met::Emptied { .. } => {}
             Met::HealedLongAgo { waiting } => return all_got_on(waiting),
             _ => return self.see_step(met),
         }
@@ -255,6 +258,7 @@ impl Oracles {
                 Ok(())
             }
             Met::Written { site, slice } => {
+                reached(Check::ExchangeMemory);
                 let worker = self.workers.get(&site).map_or(Ok(()), |it| it.written(slice));
                 let server = self.servers.get(&site).map_or(Ok(()), |it| it.written(slice));
                 of(site, worker.and(server))
@@ -282,10 +286,12 @@ fn of(site: u32, seen: Seen) -> Seen {
 }
 
 fn holds(checked: Result<(), Violation>) -> Seen {
+    reached(Check::ExchangeInvariant);
     checked.map_err(|violation| broken("invariant", violation.to_string()))
 }
 
 fn all_got_on(waiting: &[Waiting]) -> Seen {
+    reached(Check::ExchangeLiveness);
     match waiting.first() {
         None => Ok(()),
         Some(Waiting { who, what }) => {

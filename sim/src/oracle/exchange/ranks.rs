@@ -12,6 +12,7 @@ use rondo_core::ids::{ConnectionId, Incarnation};
 use rondo_core::time::Time;
 
 use super::{Seen, wrong};
+use crate::checks::{Check, reached};
 
 /// A rank of a role.
 type Seat = (Role, u32);
@@ -180,6 +181,7 @@ impl Ranks {
     fn learns(&mut self, site: u32, membership: &Membership) -> Seen {
         let told = self.told.entry(site).or_default();
         let version = membership.version.get();
+        reached(Check::ExchangeRank);
         if version <= told.version {
             return wrong("rank", format!("membership {version} follows {}", told.version));
         }

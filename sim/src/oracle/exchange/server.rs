@@ -12,6 +12,7 @@ use rondo_core::time::Time;
 use super::memory::{Memory, Slice, serial_of};
 use super::worker::Book;
 use super::{Seen, wrong};
+use crate::checks::{Check, reached};
 
 /// A unit that the application has.
 #[derive(Debug)]
@@ -183,6 +184,7 @@ impl ServerLedger {
                     }
                     _ => false,
                 };
+                reached(Check::ExchangeTold);
                 return match is_right {
                     true => Ok(()),
                     false => wrong("told", format!("who wants a batch is told {refusal}")),
@@ -203,6 +205,7 @@ impl ServerLedger {
                     && (workers.len() == self.workers as usize || due.is_some_and(|it| it <= now))
             }
         };
+        reached(Check::ExchangeBatch);
         if !is_whole {
             let up = &self.up;
             return wrong("batch", format!("{partial:?}: of {workers:?}, while {up:?} take part"));
@@ -229,6 +232,7 @@ impl ServerLedger {
             let text = format!("unit {handler} of worker {worker} is what another one pushed");
             return wrong("batch", text);
         }
+        reached(Check::ExchangeSlot);
         let pushed = made.pushes.iter().map(|(key, bytes)| (*key, bytes.as_slice()));
         if !tensors.iter().map(|(key, _, bytes)| (*key, bytes.as_slice())).eq(pushed) {
             let text = format!("unit {handler} has not what request {serial} pushed");

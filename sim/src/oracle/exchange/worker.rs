@@ -10,6 +10,7 @@ use rondo_core::time::{Duration, Time};
 
 use super::memory::{Memory, Slice, answer, serial_of};
 use super::{Broken, Seen, wrong};
+use crate::checks::{Check, reached};
 
 /// All requests that were made, by number.
 pub(super) type Book = BTreeMap<u64, Made>;
@@ -89,6 +90,9 @@ impl WorkerLedger {
         book: &mut Book,
         troubled: bool,
     ) -> Seen {
+        if matches!(input, Input::Message { .. }) {
+            reached(Check::ExchangeProtocol);
+        }
         match input {
             Input::Exchange { call, pushes, pulls, ignores_rest: _ } => {
                 self.started(now, *call, (pushes, pulls), effects, memory, book, troubled)?;
@@ -164,6 +168,7 @@ impl WorkerLedger {
             Ok(first) => first.get(),
             Err(refusal) => return self.may_refuse(refusal, troubled),
         };
+        reached(Check::ExchangeHandler);
         if first != self.next {
             return wrong("handler", format!("a request begins with {first}, not {}", self.next));
         }
@@ -291,6 +296,7 @@ impl WorkerLedger {
             }
             Err(refusal) => refusal,
         };
+        reached(Check::ExchangeTold);
         let is_right = match refusal {
             Refusal::Late { missing, .. } => {
                 !missing.is_empty() && due.is_some_and(|due| due <= now)
@@ -389,6 +395,7 @@ fn completed(
         if !request.filled.contains(&slice.buffer) {
             return wrong("answer", format!("{handler} is complete without tensor {index}"));
         }
+        reached(Check::ExchangeAnswer);
         if memory.read(slice) != Some(expected.as_slice()) {
             let text = format!("tensor {index} of {handler} is not made of what it pushed");
             return wrong("answer", text);

@@ -11,6 +11,7 @@ use rondo_core::time::Time;
 use super::super::Broken;
 use super::book::{Book, Call, Role};
 use super::ledger::{Ledger, Seen, Turn, wrong};
+use crate::checks::{Check, reached};
 
 impl Ledger {
     /// A step is aborted, unless it was before.
@@ -75,6 +76,7 @@ impl Ledger {
             .map(|(step, book)| (*step, book.used))
             .collect();
         for &(step, used) in &gone {
+            reached(Check::RendezvousExpiry);
             if used.after(expiry) > now {
                 let idle = now.since(used).as_millis();
                 return wrong("expiry", format!("step {step} is given up after {idle} idle ms"));

@@ -8,6 +8,7 @@ use rondo_core::status::{Code, Status};
 use super::super::Broken;
 use super::book::{Fetch, Role};
 use super::ledger::{Ledger, Seen, Turn, wrong};
+use crate::checks::{Check, reached};
 
 impl Ledger {
     pub(super) fn fetches(
@@ -32,6 +33,7 @@ impl Ledger {
             );
         }
         let text = waiting.key.text().to_owned();
+        reached(Check::RendezvousFetch);
         match &waiting.role {
             Role::Fetcher(fetch) if fetch.request == request && !fetch.is_open => {}
             Role::Fetcher(fetch) => {

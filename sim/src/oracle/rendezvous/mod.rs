@@ -21,6 +21,7 @@ use rondo_core::time::Time;
 use self::book::serial_of;
 use self::ledger::Ledger;
 use super::{Broken, Waiting, broken};
+use crate::checks::{Check, reached};
 
 /// Names of these promises.
 pub const NAMES: [&str; 11] = [
@@ -142,6 +143,7 @@ impl Oracles {
                 Ok(())
             }
             Met::Stepped { worker, now, input, effects, machine } => {
+                reached(Check::RendezvousInvariant);
                 if let Err(violation) = check(machine) {
                     return Err(broken("invariant", violation.to_string()));
                 }
@@ -159,13 +161,7 @@ impl Oracles {
             Met::Received { step, key, delivery } => self.received(step, key, delivery),
             Met::Emptied { worker, machine } => emptied(worker, machine),
             Met::Waits { worker, source, step, key } => self.waits(worker, source, step, key),
-            Met::HealedLongAgo { waiting } => match waiting.first() {
-                None => Ok(()),
-                Some(Waiting { who, what }) => {
-                    let all = waiting.len();
-                    Err(broken("liveness", format!("{who} has not got on: {what} ({all} in all)")))
-                }
-            },
+            Met::HealedLongAgo { waiting } => all_got_on(waiting),
         }
     }
 
@@ -189,6 +185,7 @@ impl Oracles {
                 key.text()
             ));
         }
+        reached(Check::RendezvousDelivery);
         if made.value != delivery.value {
             return wrong(format!("tensor {serial} is not what it was when it was sent"));
         }
@@ -214,7 +211,19 @@ impl Oracles {
     }
 }
 
+fn all_got_on(waiting: &[Waiting]) -> Result<(), Broken> {
+    reached(Check::RendezvousLiveness);
+    match waiting.first() {
+        None => Ok(()),
+        Some(Waiting { who, what }) => {
+            let all = waiting.len();
+            Err(broken("liveness", format!("{who} has not got on: {what} ({all} in all)")))
+        }
+    }
+}
+
 fn emptied(worker: u32, machine: &Rendezvous<Tensor>) -> Result<(), Broken> {
+    reached(Check::RendezvousLeftover);
     let report = machine.report();
     if report == rondo_core::rendezvous::Report::default() {
         return Ok(());

@@ -8,6 +8,7 @@ use rondo_core::time::Time;
 
 use super::book::{Call, Given, Receiver, Role, State, add, serial_of, take};
 use super::ledger::{Ledger, Seen, Turn, wrong};
+use crate::checks::{Check, reached};
 
 /// Whether a refusal says that too many answers are kept, which is judged where the request comes.
 fn is_of_too_much_kept(status: &Status) -> bool {
@@ -139,6 +140,9 @@ impl Ledger {
             Role::Again { serial } => Some(serial),
             Role::Receiver => turn.shared.remove(&call),
         };
+        if promised.is_some() {
+            reached(Check::RendezvousRepeated);
+        }
         match promised {
             Some(promised) if promised == serial => Ok(()),
             Some(promised) => wrong(
@@ -171,6 +175,7 @@ impl Ledger {
         let Some(sent) = queues.tensors.pop_front() else {
             return wrong("delivery", format!("tensor {serial} is not in step {step} under {key}"));
         };
+        reached(Check::RendezvousTurn);
         if sent.serial != serial {
             let first = sent.serial;
             return wrong("turn", format!("{call} gets tensor {serial}, and {first} came first"));
@@ -233,8 +238,10 @@ impl Ledger {
 
     fn is_refused(&self, turn: &Turn<'_>, call: CallId, waiting: &Call, status: &Status) -> Seen {
         if self.is_told_of_end(turn, call, waiting, status)? {
+            reached(Check::RendezvousEnded);
             return Ok(());
         }
+        reached(Check::RendezvousTold);
         if let Role::Fetcher(fetch) = &waiting.role
             && self.is_fetch_refused(turn, call, fetch, status)?
         {

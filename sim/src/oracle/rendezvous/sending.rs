@@ -6,6 +6,7 @@ use rondo_core::status::{Code, Status};
 
 use super::book::{Call, Role, Sent, State, add, serial_of};
 use super::ledger::{Ledger, Seen, Turn, wrong};
+use crate::checks::{Check, reached};
 
 impl Ledger {
     pub(super) fn asked_to_send(&mut self, turn: &Turn<'_>) {
@@ -97,6 +98,7 @@ impl Ledger {
         }
         sent.state = State::Held;
         let (serial, bytes) = (sent.serial, sent.value.bytes);
+        reached(Check::RendezvousRoom);
         if !self.fits(held, bytes) {
             let all = self.held;
             return wrong(
@@ -122,8 +124,10 @@ impl Ledger {
         waits: bool,
     ) -> Seen {
         if self.is_told_of_end(turn, call, waiting, status)? {
+            reached(Check::RendezvousEnded);
             return Ok(());
         }
+        reached(Check::RendezvousTold);
         let is_own = turn.own == Some(call);
         let book = self.steps.get(&waiting.step);
         let is_expected = match status.code {

@@ -1,0 +1,258 @@
+//! How often each oracle reached a judgement.
+//!
+//! An oracle that is called and never judges proves nothing, and looks like one that does. So each
+//! place where an oracle compares what it has seen with what it expects counts a check, and a swarm
+//! fails when a check was never reached.
+//!
+//! A run happens on one thread. The counts are kept there, so that counting needs no argument and
+//! costs one addition.
+
+use std::cell::Cell;
+
+use crate::named::named;
+
+named! {
+    /// A judgement of an oracle: the part of the simulator, the oracle, and the judgement where an
+    /// oracle has several.
+    Check {
+        // The node's world.
+        /// A dispatcher's answer fits its call.
+        AnswersDispatcher = "world.answers.dispatcher",
+        /// Calls under way when the journal became durable are not overdue.
+        AnswersDurable = "world.answers.durable",
+        /// A coordination service's answer fits its call.
+        AnswersCoordination = "world.answers.coordination",
+        /// An answer that depends on a record left after the record was durable.
+        AcknowledgedAnswer = "world.acknowledged.answer",
+        /// A task that a worker reports as finished is finished.
+        AcknowledgedFinished = "world.acknowledged.finished",
+        /// A restart kept the newest acknowledged record.
+        AcknowledgedRecovered = "world.acknowledged.recovered",
+        /// A recovered state is a prefix of what was written.
+        Invented = "world.invented",
+        /// The memory equals the records.
+        ReplayMemory = "world.replay.memory",
+        /// The stored bytes equal the records.
+        ReplayStored = "world.replay.stored",
+        /// A split went to its first worker.
+        SplitsFirst = "world.splits.first",
+        /// A split went to a second worker, after the first was gone.
+        SplitsAgain = "world.splits.again",
+        /// A pass ended, and its splits are counted.
+        ExactlyOncePass = "world.exactly-once.pass",
+        /// A position was saved behind what was handed out.
+        ExactlyOncePosition = "world.exactly-once.position",
+        /// A task was told that a pass is over, or an iteration ended.
+        Again = "world.again",
+        /// A repetition began in a job of which others were freed.
+        Repetitions = "world.repetitions",
+        /// A consumer's round is compared with another consumer's.
+        Rounds = "world.rounds",
+        /// A task joined a coordinated read.
+        Agreement = "world.agreement",
+        /// A task was given up by a vote.
+        Votes = "world.votes",
+        /// An id was told a second time.
+        Identity = "world.identity",
+        /// A client was released for its silence.
+        CollectionClient = "world.collection.client",
+        /// A worker was given up for its silence.
+        CollectionWorker = "world.collection.worker",
+        /// An iteration was collected.
+        CollectionIteration = "world.collection.iteration",
+        /// An iteration, a job or a dataset was freed.
+        CollectionFreed = "world.collection.freed",
+        /// A worker was told to drop a task.
+        CollectionTask = "world.collection.task",
+        /// A restart kept the saved positions.
+        CollectionPosition = "world.collection.position",
+        /// The node is looked at, long after everybody has gone.
+        Leftover = "world.leftover",
+        /// The invariants of the node.
+        InvariantNode = "world.invariant.node",
+        /// The invariants of a recovered state.
+        InvariantRecovered = "world.invariant.recovered",
+        /// The invariants of a relay.
+        InvariantRelay = "world.invariant.relay",
+        /// A node started or refused to.
+        Start = "world.start",
+        /// All that should get on have, long after everything healed.
+        Liveness = "world.liveness",
+        /// An answer fits the history of its key.
+        KeysNode = "world.keys.node",
+        /// An answer through a relay fits the history of its key.
+        KeysRelays = "world.keys.relays",
+        /// A relay sent a call.
+        RelayForwarded = "world.relay.forwarded",
+        /// A relay answered a heartbeat in the server's place.
+        RelayStoodIn = "world.relay.stood-in",
+        /// A relay blamed the server.
+        RelayBlamed = "world.relay.blamed",
+        /// A relay is looked at between two steps.
+        RelayLooked = "world.relay.looked",
+        /// A relay is looked at, long after its clients have gone.
+        RelayQuiet = "world.relay.quiet",
+        /// A task learnt that all have registered.
+        BarrierRegistered = "world.barrier.registered",
+        /// A task learnt that all have left.
+        BarrierLeft = "world.barrier.left",
+        /// A task passed a barrier.
+        BarrierPassed = "world.barrier.passed",
+        /// A poll is open in a life in which an error was spread.
+        ErrorReachesAll = "world.error-reaches-all",
+        /// A put is compared with the answers to watches.
+        WatchPut = "world.watch.put",
+        /// An answer to a watch is compared with the acknowledged changes.
+        WatchChanges = "world.watch.changes",
+        /// A call to another life was answered.
+        IsolationLife = "world.isolation.life",
+        /// A heartbeat of a stale incarnation was answered.
+        IsolationStale = "world.isolation.stale",
+        /// A call's record is of the call's namespace.
+        IsolationNamespace = "world.isolation.namespace",
+        /// A task was given up for its silence.
+        Silence = "world.silence",
+        /// A connected task is looked at, which is not silent for too long.
+        PunctualTask = "world.punctual.task",
+        /// An open barrier is looked at, which is not over its time.
+        PunctualBarrier = "world.punctual.barrier",
+        /// A reader acknowledged records.
+        ReadingAcknowledged = "world.reading.acknowledged",
+        /// A reader was given splits.
+        ReadingGiven = "world.reading.given",
+        /// A reader handed records on.
+        ReadingDelivered = "world.reading.delivered",
+        /// A reader was told that all was read.
+        ReadingAll = "world.reading.all",
+        /// An element left its worker.
+        ElementsLeft = "world.elements.left",
+        /// A worker said that a task is over.
+        ElementsOver = "world.elements.over",
+        /// A worker stopped in order.
+        ElementsStopped = "world.elements.stopped",
+        /// A reader handed an element on.
+        ElementsDelivered = "world.elements.delivered",
+        /// A reader was told that all elements were read.
+        ElementsAll = "world.elements.all",
+        /// A consumer received an element of a group.
+        CoordinatedGroup = "world.coordinated.group",
+        /// A consumer's round is compared with another consumer's.
+        CoordinatedRound = "world.coordinated.round",
+        // The rendezvous.
+        /// A received tensor is compared with the one that was made.
+        RendezvousDelivery = "rendezvous.delivery",
+        /// A tensor was handed to a receiver in turn.
+        RendezvousTurn = "rendezvous.turn",
+        /// A call was refused for a reason.
+        RendezvousTold = "rendezvous.told",
+        /// A waiter of a step that ended was told so.
+        RendezvousEnded = "rendezvous.ended",
+        /// A sender was taken on where there is room.
+        RendezvousRoom = "rendezvous.room",
+        /// A request came again.
+        RendezvousRepeated = "rendezvous.repeated",
+        /// A tensor of another worker was asked for.
+        RendezvousFetch = "rendezvous.fetch",
+        /// A step was given up because nothing happened with it.
+        RendezvousExpiry = "rendezvous.expiry",
+        /// The invariants of the machine.
+        RendezvousInvariant = "rendezvous.invariant",
+        /// A machine is looked at after all its steps.
+        RendezvousLeftover = "rendezvous.leftover",
+        /// All that should get on have.
+        RendezvousLiveness = "rendezvous.liveness",
+        // The exchange.
+        /// A request began or was completed.
+        ExchangeHandler = "exchange.handler",
+        /// A completed request's memory is compared with the expected answer.
+        ExchangeAnswer = "exchange.answer",
+        /// A batch was given out.
+        ExchangeBatch = "exchange.batch",
+        /// What a unit pushed is compared with the server's memory.
+        ExchangeSlot = "exchange.slot",
+        /// A write to or a read of a process' memory is allowed.
+        ExchangeMemory = "exchange.memory",
+        /// A call was refused for a reason.
+        ExchangeTold = "exchange.told",
+        /// A worker's or server's word is no breach of the protocol.
+        ExchangeProtocol = "exchange.protocol",
+        /// A process learnt a membership.
+        ExchangeRank = "exchange.rank",
+        /// A barrier was passed.
+        ExchangeBarrier = "exchange.barrier",
+        /// The invariants of the machines.
+        ExchangeInvariant = "exchange.invariant",
+        /// A process is looked at after all its requests.
+        ExchangeLeftover = "exchange.leftover",
+        /// All that should get on have.
+        ExchangeLiveness = "exchange.liveness",
+        // The shell world.
+        /// What a caller was told is compared with what the node said.
+        Wire = "shell.wire",
+    }
+}
+
+/// How often each check was reached in a run.
+#[derive(Clone, Debug)]
+pub struct Checks([u64; Check::COUNT]);
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self([0; Check::COUNT])
+    }
+}
+
+thread_local! {
+    static REACHED: [Cell<u64>; Check::COUNT] = const { [const { Cell::new(0) }; Check::COUNT] };
+}
+
+impl Checks {
+    /// The counts of this thread since they were last taken.
+    #[must_use]
+    pub fn take() -> Self {
+        let mut counts = Self::default();
+        REACHED.with(|reached| {
+            for (count, cell) in counts.0.iter_mut().zip(reached) {
+                *count = cell.take();
+            }
+        });
+        counts
+    }
+
+    /// How often a check was reached.
+    #[must_use]
+    pub fn of(&self, check: Check) -> u64 {
+        self.0.get(check.index()).copied().unwrap_or(0)
+    }
+}
+
+/// Notes that an oracle reached a judgement.
+#[inline]
+pub fn reached(check: Check) {
+    REACHED.with(|reached| {
+        if let Some(count) = reached.get(check.index()) {
+            count.set(count.get().saturating_add(1));
+        }
+    });
+}
+
+/// Whether a world of this tier must reach a check.
+#[must_use]
+pub fn is_expected(check: Check, in_the_shell: bool) -> bool {
+    check.name().starts_with("shell.") == in_the_shell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Checks, reached};
+
+    #[test]
+    fn checks_are_counted_for_one_run_each() {
+        drop(Checks::take());
+        reached(Check::Votes);
+        reached(Check::Votes);
+        let counts = Checks::take();
+        assert_eq!((counts.of(Check::Votes), counts.of(Check::Rounds)), (2, 0));
+        assert_eq!(Checks::take().of(Check::Votes), 0);
+    }
+}
