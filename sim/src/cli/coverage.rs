@@ -6,10 +6,13 @@ use super::Done;
 use super::batch::{Batch, Totals};
 use super::report::rates;
 use super::swarm::{cores, fresh_seed, print_failures};
-use crate::checks::is_expected;
+use crate::checks::{Check, is_expected};
 use crate::tier::Tier;
 use crate::workload::kind::Outcomes;
 use crate::world::RunOptions;
+
+/// Searches of the oracle `keys` that may decide nothing, in percent.
+const UNDECIDED_MAX: f64 = 0.1;
 
 /// Of which seeds.
 #[derive(Debug, Args)]
@@ -61,7 +64,11 @@ pub(super) fn print_reached(tier: Tier, totals: &Totals) -> bool {
             _ => println!("{name:<32} {hits:>12} {first:>20}"),
         }
     }
-    let idle = print_checks(tier, totals);
+    let (idle, undecided) = (print_checks(tier, totals), undecided(totals));
+    println!(
+        "{undecided:.4} % of searches for an order of a key's calls decide nothing, of at most \
+         {UNDECIDED_MAX} %"
+    );
     let poor = print_requests(&totals.outcomes);
     println!(
         "{missing} never reached, {idle} checks of oracles never made, {poor} kinds of requests \
@@ -69,7 +76,13 @@ pub(super) fn print_reached(tier: Tier, totals: &Totals) -> bool {
     );
     // What the shell world cannot do, the core world must.
     let reached = tier == Tier::Shell || missing == 0;
-    reached && idle == 0 && poor == 0
+    reached && idle == 0 && poor == 0 && undecided <= UNDECIDED_MAX
+}
+
+/// The share of searches for an order of a key's calls that were given up, in percent.
+fn undecided(totals: &Totals) -> f64 {
+    let made = |check| totals.checks.get(&check).map_or(0, |(made, _)| *made);
+    100.0 * made(Check::KeysUndecided) as f64 / (made(Check::KeysSearched) as f64).max(1.0)
 }
 
 /// Prints how often each oracle reached each of its judgements; how many never did that must.
@@ -108,8 +121,7 @@ fn print_requests(outcomes: &Outcomes) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tier, Totals, print_checks};
-    use crate::checks::Check;
+    use super::{Check, Tier, Totals, print_checks, undecided};
 
     #[test]
     fn a_check_that_is_never_made_is_told_in_the_world_that_has_it() {
@@ -120,5 +132,16 @@ mod tests {
         totals.checks.insert(Check::Wire, (0, u64::MAX));
         assert_eq!(print_checks(Tier::Core, &totals), 1);
         assert_eq!(print_checks(Tier::Shell, &totals), 1);
+        totals.checks.insert(Check::KeysUndecided, (0, u64::MAX));
+        assert_eq!(print_checks(Tier::Core, &totals), 1, "the fewer the better");
+    }
+
+    #[test]
+    fn the_share_of_searches_that_decide_nothing_is_told() {
+        let mut totals = Totals::default();
+        assert!(undecided(&totals) < 1e-9);
+        totals.checks.insert(Check::KeysSearched, (400, 1));
+        totals.checks.insert(Check::KeysUndecided, (2, 9));
+        assert!((undecided(&totals) - 0.5).abs() < 1e-9);
     }
 }

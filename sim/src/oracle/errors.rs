@@ -69,7 +69,10 @@ impl Errors {
         else {
             return Ok(());
         };
+        // A poll that is meant for another life is refused, and learns nothing of this one.
+        let is_of_another = asked.caller.life.is_some_and(|meant| meant != life.1);
         match &asked.method {
+            Method::PollForError { .. } if is_of_another => {}
             Method::PollForError { task } => {
                 let process = asked.caller.incarnation.map(|process| (task.index, process));
                 self.processes.extend(process.map(|process| (call, process)));
@@ -118,13 +121,12 @@ fn is_for_a_former_process(
         let known = namespace.and_then(|namespace| namespace.tasks().get(&task));
         known.is_some_and(|known| known.incarnation != process)
     });
-    is_former && status.code == Code::Aborted && status.message.contains("incarnation")
+    is_former && status.code == Code::Aborted && status.details == [Detail::SERVICE]
 }
 
 /// Whether it is an error that concerns all, not a refusal of the poll itself.
-fn is_of_the_job(status: &Status) -> bool {
+const fn is_of_the_job(status: &Status) -> bool {
     !matches!(status.code, Code::InvalidArgument | Code::Unavailable)
-        && !status.message.contains("life")
 }
 
 impl Oracle for Errors {

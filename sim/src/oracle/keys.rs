@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, Call, KeyEntry, Method, Reply, Value};
+use rondo_core::coordination::{self, Call, KeyEntry, Method, Refusal, Reply, Stamp, Value};
 use rondo_core::ids::{CallId, Lsn, ServiceIncarnation};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -32,6 +32,8 @@ type Place = (Life, String);
 struct Open {
     life: Life,
     method: Method,
+    /// The relay's mark, where the node sees it.
+    stamp: Option<Stamp>,
     ops: Vec<(Place, usize)>,
     /// Whether a task waits for it behind a relay.
     passed: bool,
@@ -115,8 +117,8 @@ impl Keys {
             self.marked.insert(mark, ops.clone());
         }
         if !ops.is_empty() || matches!(asked.method, Method::GetKeyValueDir { .. }) {
-            let method = asked.method.clone();
-            self.open.insert(call, Open { life, method, ops, passed: false, perhaps });
+            let (method, stamp) = (asked.method.clone(), asked.caller.stamp);
+            self.open.insert(call, Open { life, method, stamp, ops, passed: false, perhaps });
         }
     }
 
@@ -181,7 +183,7 @@ impl Keys {
         if let Ok(Reply::Directory(entries)) = answer {
             return self.listed(at, &open, entries);
         }
-        let Some(came) = came_of(&open.method, answer) else {
+        let Some(came) = came_of(&open.method, open.stamp, answer) else {
             return Ok(());
         };
         for at_key in &open.ops {
@@ -309,12 +311,20 @@ fn may_have_happened(status: &Status) -> bool {
     status.code == Code::Unavailable
 }
 
+/// Whether a refusal is of the mark that a call bears, and says nothing of the key.
+fn is_of_the_mark(status: &Status, stamp: Option<Stamp>) -> bool {
+    stamp.is_some_and(|stamp| {
+        let (relay, sequence) = (stamp.relay.get(), stamp.sequence);
+        *status == Status::from(Refusal::Acknowledged { relay, sequence })
+    })
+}
+
 const fn is_refusal(came: &Came) -> bool {
     matches!(came, Came::Exists | Came::Absent | Came::Unfit | Came::Refused)
 }
 
 /// What an answer says of a key; nothing if whether the call happened stays open.
-fn came_of(method: &Method, answer: &Result<Reply, Status>) -> Option<Came> {
+fn came_of(method: &Method, stamp: Option<Stamp>, answer: &Result<Reply, Status>) -> Option<Came> {
     let conditional = |method: &Method| {
         matches!(
             method,
@@ -335,7 +345,7 @@ fn came_of(method: &Method, answer: &Result<Reply, Status>) -> Option<Came> {
             (Code::AlreadyExists, Method::PutKeyValue { .. }) => Came::Exists,
             (Code::NotFound, _) => Came::Absent,
             (Code::FailedPrecondition, method)
-                if conditional(method) && !status.message.contains("relay") =>
+                if conditional(method) && !is_of_the_mark(status, stamp) =>
             {
                 Came::Unfit
             }

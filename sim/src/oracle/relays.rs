@@ -39,6 +39,8 @@ struct Held {
     refused: bool,
     /// When it was last sent.
     sent_at: Option<Time>,
+    /// The length of its message.
+    bytes: u64,
 }
 
 /// A relay's process as it is known from outside.
@@ -61,6 +63,36 @@ struct Process {
     answered: Option<CallId>,
     /// Calls from here on came when the relay was to end.
     stopping: Option<CallId>,
+    /// The call that this step's input brings.
+    came: Option<CallId>,
+}
+
+/// The relay's own refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    /// It ends.
+    Stopping,
+    /// Its server is away.
+    Away,
+    /// One of its bounds is reached.
+    Full,
+}
+
+impl Own {
+    /// Which one a refusal is, by its code and by the whole of its text or its fixed beginning.
+    fn of(refused: &Refused) -> Option<Self> {
+        let begins = |text: &str| refused.details.is_empty() && refused.message.starts_with(text);
+        match refused.code {
+            Code::Unavailable if refused.message == "Rondo's relay is shutting down" => {
+                Some(Self::Stopping)
+            }
+            Code::Unavailable if begins("Rondo's relay cannot reach its server ") => {
+                Some(Self::Away)
+            }
+            Code::ResourceExhausted if begins("Rondo's relay keeps at most ") => Some(Self::Full),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -140,11 +172,12 @@ impl Process {
             told: false,
             answered: None,
             stopping: None,
+            came: None,
         }
     }
 
     fn took(&mut self, at: Time, input: &Input) {
-        self.answered = None;
+        (self.answered, self.came) = (None, None);
         match input {
             Input::Asked { call, asked, .. } => self.asked(*call, asked),
             Input::Cancel { call } => {
@@ -179,8 +212,10 @@ impl Process {
             number: None,
             refused: false,
             sent_at: None,
+            bytes: asked.message.len() as u64,
         };
         self.held.insert(call, held);
+        self.came = Some(call);
     }
 
     fn did(&mut self, at: Time, effect: &Effect) -> Verdict {
@@ -261,10 +296,12 @@ impl Process {
     fn replied(&mut self, at: Time, call: CallId, result: &Result<Answer, Refused>) -> Verdict {
         let (is_up, heard) = (self.is_up, self.heard);
         let of_server = self.answered == Some(call);
+        let is_full = self.came == Some(call) && self.is_full(call);
         let Some(held) = self.held.get_mut(&call).filter(|held| held.waits) else {
             return Err(format!("call {call} gets {result:?}, and nobody waits for it"));
         };
         (held.waits, held.refused) = (false, result.is_err());
+        let own = result.as_ref().err().filter(|_| !of_server).map(Own::of);
         match (result, &held.kind) {
             (Ok(Answer::Heartbeat(life)), Kind::Heartbeat(who)) => {
                 held.stood_in = true;
@@ -280,7 +317,7 @@ impl Process {
             (Ok(Answer::Heartbeat(_)), kind) => {
                 Err(format!("call {call} ({kind:?}) is answered as a heartbeat"))
             }
-            (Err(refused), _) if blames(refused) => {
+            (Err(_), _) if own == Some(Some(Own::Away)) => {
                 let silent = at.since(heard);
                 reached(Check::RelayBlamed);
                 match is_up || silent < self.config.patience {
@@ -292,18 +329,39 @@ impl Process {
                     false => Ok(()),
                 }
             }
-            (Err(refused), kind) if refused.message.contains("is shutting down") => {
+            (Err(refused), kind) if own == Some(Some(Own::Stopping)) => {
                 let may = self.stopping.is_some_and(|first| call >= first || !is_once(kind));
                 match may {
                     true => Ok(()),
                     false => Err(format!("call {call} ({kind:?}) is not let end: {refused:?}")),
                 }
             }
-            (Err(refused), _) if !of_server && !refused.message.contains("relay keeps") => {
+            (Err(refused), _) if own == Some(Some(Own::Full)) => {
+                reached(Check::RelayFull);
+                match is_full {
+                    true => Ok(()),
+                    false => Err(format!("call {call} is refused, and there is room: {refused:?}")),
+                }
+            }
+            (Err(refused), _) if own == Some(None) => {
                 Err(format!("call {call} is told of the way to the server: {refused:?}"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a call that came finds one of the relay's bounds reached.
+    fn is_full(&self, call: CallId) -> bool {
+        let Some(new) = self.held.get(&call) else {
+            return false;
+        };
+        let others = || self.held.iter().filter(|(of, _)| **of != call).map(|(_, held)| held);
+        let of_client = others().filter(|held| held.client == new.client).count();
+        let bytes = others().map(|held| held.bytes).fold(new.bytes, u64::saturating_add);
+        self.seats.count() > self.config.clients_max
+            || of_client >= self.config.calls_per_client_max
+            || others().count() >= self.config.calls_max
+            || bytes > self.config.held_bytes_max
     }
 
     fn looked(&mut self, at: Time, relay: &Relay) -> Verdict {
@@ -368,9 +426,4 @@ impl Process {
 
 const fn is_once(kind: &Kind) -> bool {
     matches!(kind, Kind::Once { .. } | Kind::Shutdown(_))
-}
-
-/// Whether a refusal is the relay's own, and says that the server is away.
-fn blames(refused: &Refused) -> bool {
-    refused.code == Code::Unavailable && refused.message.contains("cannot reach its server")
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use rondo_core::coordination::{Call, Method, Reply};
-use rondo_core::ids::CallId;
-use rondo_core::status::{Detail, Status};
+use rondo_core::ids::{CallId, ServiceIncarnation};
+use rondo_core::status::{Code, Detail, Status};
 
 use super::history::What;
 use super::{Keys, Life, Open, Place, is_under, normal};
@@ -23,10 +23,11 @@ pub(super) struct Passed {
 
 /// Whether a refusal says that the life is over: the call may have happened while it was not, and
 /// been sent again since.
-fn is_of_other_life(status: &Status) -> bool {
+fn is_of_other_life(status: &Status, asked: ServiceIncarnation) -> bool {
     let mismatch = |detail: &Detail| matches!(detail, Detail::ServiceMismatch { .. });
-    let is_over = "is over; the present life is";
-    status.details.iter().any(mismatch) || status.message.contains(is_over)
+    let is_over = format!("the job that registered here as life {asked} is over; ");
+    status.details.iter().any(mismatch)
+        || status.code == Code::Aborted && status.message.starts_with(&is_over)
 }
 
 impl Keys {
@@ -47,7 +48,8 @@ impl Keys {
         if let (Method::DeleteKeyValue { key }, Some(passed)) = (&method, &mut self.passed) {
             passed.deletes.insert(call, (at, life.clone(), normal(key)));
         }
-        self.open.insert(call, Open { life, method, ops, passed: true, perhaps: Vec::new() });
+        let (stamp, perhaps) = (None, Vec::new());
+        self.open.insert(call, Open { life, method, stamp, ops, passed: true, perhaps });
     }
 
     fn endure(&mut self, ops: &[(Place, usize)]) {
@@ -82,8 +84,11 @@ impl Keys {
     }
 
     pub(super) fn pass_back(&mut self, call: CallId, answer: &Result<Reply, Status>) -> Verdict {
-        let unclear =
-            |status: &Status| super::may_have_happened(status) || is_of_other_life(status);
+        let life = self.open.get(&call).map(|open| open.life.1);
+        let unclear = |status: &Status| {
+            super::may_have_happened(status)
+                || life.is_some_and(|life| is_of_other_life(status, life))
+        };
         if answer.as_ref().is_err_and(unclear) {
             self.pass_alone(call);
             return Ok(());

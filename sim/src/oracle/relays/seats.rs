@@ -27,6 +27,11 @@ impl Seats {
         self.clients.entry(client).or_default();
     }
 
+    /// How many connections are open that have called.
+    pub(super) fn count(&self) -> usize {
+        self.clients.len()
+    }
+
     pub(super) fn closed(&mut self, client: ConnectionId) {
         self.clients.remove(&client);
         self.tasks.retain(|_, (_, of, _)| *of != client);

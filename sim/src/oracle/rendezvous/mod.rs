@@ -9,6 +9,7 @@ mod fetching;
 mod ledger;
 mod quiet;
 mod receiving;
+mod refused;
 mod sending;
 
 use std::collections::{BTreeMap, BTreeSet};

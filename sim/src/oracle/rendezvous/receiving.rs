@@ -8,12 +8,8 @@ use rondo_core::time::Time;
 
 use super::book::{Call, Given, Receiver, Role, State, add, serial_of, take};
 use super::ledger::{Ledger, Seen, Turn, wrong};
+use super::refused::Kind;
 use crate::checks::{Check, reached};
-
-/// Whether a refusal says that too many answers are kept, which is judged where the request comes.
-fn is_of_too_much_kept(status: &Status) -> bool {
-    status.code == Code::ResourceExhausted && status.message.starts_with("answers of")
-}
 
 impl Ledger {
     /// A receiver comes, last of those under its key.
@@ -50,13 +46,15 @@ impl Ledger {
             self.calls.insert(*call, waiting);
             return Ok(());
         }
-        if refused.is_some_and(is_of_too_much_kept) {
+        let refused = refused.and_then(Kind::of);
+        // Whether it is right is judged here, where the request comes.
+        if refused == Some(Kind::TooMuchKept) {
             // It was not looked at further, and may come again.
             self.wait(*call, *step, key, (request, Args::default()), None);
             return self.is_too_much_kept(*call, request);
         }
         let was_asked = asked.is_some_and(|asked| !self.asked.insert(asked.request));
-        if refused.is_some_and(|status| status.message.contains("request was received twice")) {
+        if refused == Some(Kind::Repeated) {
             if !was_asked {
                 return wrong("repeated", format!("call {call} asks first, and is told it is not"));
             }
@@ -259,15 +257,15 @@ impl Ledger {
             Code::ResourceExhausted => {
                 let is_full = turn.waited >= self.config.calls_max;
                 let has_no_step = step.is_none() && self.steps.len() >= self.config.steps_max;
-                comes && (is_full || has_no_step || is_of_too_much_kept(status))
+                let is_judged = Kind::of(status) == Some(Kind::TooMuchKept);
+                comes && (is_full || has_no_step || is_judged)
             }
             _ if matches!(waiting.role, Role::Again { .. }) => {
                 let text = format!("{call} asks again and is not answered as before: {status}");
                 return wrong("repeated", text);
             }
-            Code::Aborted => comes && self.is_of_another_run(turn, waiting, status),
-            Code::InvalidArgument => {
-                self.is_foreign(turn, waiting) || status.message.contains("id")
+            Code::Aborted | Code::InvalidArgument => {
+                self.is_of_its_kind(turn, waiting, Kind::of(status), comes)
             }
             _ => false,
         };
@@ -277,16 +275,56 @@ impl Ledger {
         wrong("told", format!("receiver {call} in step {} is told {status}", waiting.step))
     }
 
-    fn is_of_another_run(&self, turn: &Turn<'_>, waiting: &Call, status: &Status) -> bool {
-        let Input::RecvLocal { asked: Some(asked), .. } = turn.input else {
-            return false;
+    /// Whether there is a reason for a refusal of this kind.
+    fn is_of_its_kind(
+        &self,
+        turn: &Turn<'_>,
+        waiting: &Call,
+        kind: Option<Kind>,
+        comes: bool,
+    ) -> bool {
+        let asked = match turn.input {
+            Input::RecvLocal { asked, .. } if comes => *asked,
+            _ => None,
         };
-        let is_repeated = status.message.contains("request was received twice");
-        // A request of a step that ended: whoever made it first is about to be told.
-        let of_ended = !self.is_quiet && status.message.starts_with("Cleanup");
-        is_repeated && self.asked.contains(&asked.request)
-            || of_ended
-            || !self.is_present(&waiting.key) && status.message.contains("incarnation")
+        let request = asked.map(|asked| asked.request);
+        match kind {
+            Some(Kind::Repeated) => request.is_some_and(|request| self.asked.contains(&request)),
+            // A request of a step that ended: its first call is about to be told.
+            Some(Kind::CleanedUp) => asked.is_some() && !self.is_quiet,
+            Some(Kind::OtherRun) => asked.is_some() && self.is_of_another_run(&waiting.key),
+            Some(Kind::NoDevice) => asked.is_some() && self.has_no_device(&waiting.key),
+            Some(Kind::OtherRequest) => {
+                request.is_some_and(|request| self.is_of_another_tensor(request, waiting))
+            }
+            Some(Kind::Foreign) => self.is_foreign(turn, waiting),
+            Some(Kind::TooMuchKept) | None => false,
+        }
+    }
+
+    /// Whether a key names a device of this worker that has another incarnation.
+    fn is_of_another_run(&self, key: &Key) -> bool {
+        !self.has_no_device(key) && !self.is_present(key)
+    }
+
+    fn has_no_device(&self, key: &Key) -> bool {
+        let local = key.source().local().map(|local| local.to_string());
+        local.is_none_or(|local| !self.config.devices.contains_key(&local))
+    }
+
+    /// Whether a request's id is that of a request for another tensor, which is answered or awaited.
+    fn is_of_another_tensor(&self, request: RequestId, waiting: &Call) -> bool {
+        let is_another =
+            |step: StepId, key: &str| (step, key) != (waiting.step, waiting.key.text());
+        let given = self.given.get(&request);
+        let awaited = self.steps.iter().flat_map(|(step, book)| {
+            book.lines.iter().map(move |(key, queues)| (*step, key, queues))
+        });
+        let mut others = awaited.filter(|(step, key, _)| is_another(*step, key));
+        given.is_some_and(|given| is_another(given.step, &given.key))
+            || others.any(|(_, _, queues)| {
+                queues.receivers.iter().any(|receiver| receiver.request == Some(request))
+            })
     }
 
     /// Whether a key names another worker where this one must stand.
