@@ -1,47 +1,44 @@
-//! Who watches keys sees each change once: an answer has every acknowledged put since the revision the
-//! caller knew, in order, and nothing it knew already.
+//! A watcher of keys misses no change: an answer has exactly the changes since the revision that the
+//! caller knew, deletions among them, or all keys that there are at its revision.
+//!
+//! What changes there are follows from the records, by a model of the keys of its own. Acknowledged
+//! puts and deletions are compared with it, too.
 
-use std::collections::{BTreeMap, VecDeque};
+mod model;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rondo_core::coordination::{Call, Change, ChangeKind, Method, Reply};
+use rondo_core::control::Record;
+use rondo_core::coordination::{self, Call, Change, KeyEntry, Method, Reply};
 use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::time::Time;
 
+use self::model::{Keys, is_at_or_under};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
-/// Puts and answers that are remembered in each life.
-const REMEMBERED: usize = 256;
-
 type Life = (Arc<str>, ServiceIncarnation);
 
-/// An answer to a watch.
-#[derive(Debug)]
-struct Window {
-    watched: String,
-    from: u64,
-    upto: u64,
-    revisions: Vec<u64>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    /// Acknowledged puts: revision and key.
-    puts: VecDeque<(u64, String)>,
-    windows: VecDeque<Window>,
-}
-
-/// A put or a watch under way.
+/// A call under way.
 #[derive(Debug)]
 enum Open {
     Put(Life, String),
-    Watch(Life, String, Option<u64>),
+    Delete(Life, String),
+    Watch(Life, Watch),
+}
+
+#[derive(Debug)]
+struct Watch {
+    key: String,
+    from: Option<u64>,
+    /// The newest revision when the node took the call.
+    newest: u64,
 }
 
 #[derive(Default)]
 pub(super) struct Watches {
-    lives: BTreeMap<Life, Known>,
+    keys: Keys,
     open: BTreeMap<CallId, Open>,
 }
 
@@ -49,30 +46,20 @@ fn normal(key: &str) -> String {
     key.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
-impl Window {
-    /// Whether it should have had a put, and has not.
-    fn lacks(&self, (revision, key): &(u64, String)) -> bool {
-        let rest = key.strip_prefix(&*self.watched);
-        let concerns = self.watched.is_empty()
-            || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let within = *revision > self.from && *revision <= self.upto;
-        concerns && within && !self.revisions.contains(revision)
-    }
-}
-
 impl Watches {
-    fn asked(&mut self, call: CallId, asked: &Call, shadow: &Shadow) {
-        let namespace = shadow.coordination().named(&asked.namespace);
-        let Some(life) = namespace.map(|of| (asked.namespace.clone(), of.head().incarnation))
-        else {
+    fn asked(&mut self, call: CallId, asked: &Call) {
+        let Some(life) = self.keys.life_of(&asked.namespace) else {
             return;
         };
         let open = match &asked.method {
             Method::PutKeyValue { key, .. } | Method::IncrementKeyValue { key, .. } => {
                 Open::Put(life, normal(key))
             }
+            Method::DeleteKeyValue { key } => Open::Delete(life, normal(key)),
             Method::WatchKeys { key, from } => {
-                Open::Watch(life, normal(key), from.map(|from| from.get()))
+                let newest = self.keys.newest(&life);
+                let from = from.map(|from| from.get());
+                Open::Watch(life, Watch { key: normal(key), from, newest })
             }
             _ => return,
         };
@@ -84,65 +71,69 @@ impl Watches {
             (
                 Some(Open::Put(life, key)),
                 Some(Reply::Put { revision } | Reply::Value { revision, .. }),
-            ) => self.put(life, (revision.get(), key)),
-            (Some(Open::Watch(life, key, from)), Some(Reply::Changes { changes, upto })) => {
-                self.changed(life, key, from, changes, upto.get())
+            ) => {
+                reached(Check::WatchPut);
+                self.keys.has_put(&life, &key, revision.get())
+            }
+            (Some(Open::Delete(life, key)), Some(Reply::Deleted { revision })) => {
+                reached(Check::WatchDelete);
+                self.keys.has_deleted(&life, &key, revision.get())
+            }
+            (Some(Open::Watch(life, watch)), Some(Reply::Changes { changes, upto })) => {
+                self.changed(&life, &watch, changes, upto.get())
+            }
+            (Some(Open::Watch(life, watch)), Some(Reply::Keys { entries, upto })) => {
+                self.listed(&life, &watch, entries, upto.get())
             }
             _ => Ok(()),
         }
     }
 
-    fn put(&mut self, life: Life, put: (u64, String)) -> Verdict {
-        reached(Check::WatchPut);
-        let known = self.lives.entry(life).or_default();
-        if known.puts.contains(&put) {
-            return Ok(());
+    /// A watcher is told the changes since what it knew.
+    fn changed(&self, life: &Life, watch: &Watch, changes: &[Change], upto: u64) -> Verdict {
+        let Watch { key, from, .. } = watch;
+        let Some(from) = *from else {
+            return Err(format!("changes {changes:?} for one that knew nothing before"));
+        };
+        if from < self.keys.first(life) {
+            return Err(format!("changes {changes:?} for one that knows a former life only"));
         }
-        if let Some(window) = known.windows.iter().find(|window| window.lacks(&put)) {
-            return Err(format!(
-                "put {put:?} was told, and an answer to a watch lacks it: {window:?}"
-            ));
+        if upto > self.keys.newest(life) {
+            return Err(format!("an answer to a watch knows revision {upto}, which is to come"));
         }
-        known.puts.push_back(put);
-        if known.puts.len() > REMEMBERED {
-            known.puts.pop_front();
+        let expected: Vec<&Change> = self.keys.changes(life, key, (from, upto)).collect();
+        reached(Check::WatchChanges);
+        if expected.iter().any(|change| !matches!(change.kind, coordination::ChangeKind::Put(_))) {
+            reached(Check::WatchDeletion);
         }
-        Ok(())
+        match expected.iter().copied().eq(changes) {
+            true => Ok(()),
+            false => Err(format!(
+                "a watch of {key:?} from revision {from} up to {upto} was told {changes:?}; the \
+                 changes are {expected:?}"
+            )),
+        }
     }
 
-    fn changed(
-        &mut self,
-        life: Life,
-        watched: String,
-        from: Option<u64>,
-        changes: &[Change],
-        upto: u64,
-    ) -> Verdict {
-        let Some(from) = from else {
-            return Err(format!("changes {changes:?} for one who knew nothing before"));
-        };
-        reached(Check::WatchChanges);
-        let mut last = from;
-        for change in changes {
-            if change.revision.get() <= last || change.revision.get() > upto {
-                return Err(format!(
-                    "change {change:?} does not come after revision {last} and up to {upto}"
-                ));
-            }
-            last = change.revision.get();
+    /// A watcher is told all keys in place of what it knew.
+    fn listed(&self, life: &Life, watch: &Watch, entries: &[KeyEntry], upto: u64) -> Verdict {
+        let Watch { key, newest, .. } = watch;
+        if upto < *newest || upto > self.keys.newest(life) {
+            return Err(format!(
+                "a watch of {key:?} was told the keys at revision {upto}; the newest was {newest}"
+            ));
         }
-        let puts = changes.iter().filter(|change| matches!(change.kind, ChangeKind::Put(_)));
-        let revisions = puts.map(|change| change.revision.get()).collect();
-        let window = Window { watched, from, upto, revisions };
-        let known = self.lives.entry(life).or_default();
-        if let Some(put) = known.puts.iter().find(|put| window.lacks(put)) {
-            return Err(format!("an answer to a watch lacks put {put:?}: {window:?}"));
+        let at = self.keys.at(life, upto);
+        let expected = at.iter().filter(|(of, _)| is_at_or_under(of, key));
+        let expected: Vec<(&str, u64)> = expected.map(|(of, at)| (&**of, *at)).collect();
+        reached(Check::WatchKeys);
+        let told = entries.iter().map(|entry| (&*entry.key, entry.revision.get()));
+        match expected.iter().copied().eq(told) {
+            true => Ok(()),
+            false => Err(format!(
+                "a watch of {key:?} was told {entries:?} at revision {upto}; the keys are {expected:?}"
+            )),
         }
-        known.windows.push_back(window);
-        if known.windows.len() > REMEMBERED {
-            known.windows.pop_front();
-        }
-        Ok(())
     }
 }
 
@@ -151,11 +142,15 @@ impl Oracle for Watches {
         "watch"
     }
 
-    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
         match seen {
-            Seen::Asked { call, asked, .. } => self.asked(*call, asked, shadow),
+            Seen::Asked { call, asked, .. } => self.asked(*call, asked),
             Seen::Told { call, answer, .. } => return self.told(*call, answer.as_ref().ok()),
+            Seen::Recorded { lsn, record: Record::Coordination(record), .. } => {
+                self.keys.record(*lsn, record);
+            }
             Seen::Died => self.open.clear(),
+            Seen::Recovered { state, .. } => self.keys.recovered(state.applied),
             _ => {}
         }
         Ok(())
