@@ -16,24 +16,18 @@ use crate::swarm::CoordinationShape;
 
 /// So much later the node may see it, since the world rounds what its clock shows.
 const SLACK: Duration = Duration::from_millis(2);
-/// What makes the node late, or unable to record what it decides.
-const HOLD_UP: [Fault; 8] = [
-    Fault::ClockJump,
-    Fault::ClockBack,
-    Fault::DiskFull,
-    Fault::Pause,
-    Fault::SyncFails,
-    Fault::SyncLies,
-    Fault::OtherSettings,
-    Fault::WriteFails,
-];
+/// Faults after which nobody knows when something is due: the node's clock is another, its settings
+/// are, or its journal takes no records for some time. A node that stood still is excused for as long as
+/// that lasted.
+const UNKNOWN_TIMES: [Fault; 5] =
+    [Fault::ClockJump, Fault::ClockBack, Fault::DiskFull, Fault::OtherSettings, Fault::WriteFails];
 
 /// Whose time it is.
 type Place = (Arc<str>, TaskIndex);
 
 pub(super) struct Punctual {
     timeouts: BTreeMap<String, Duration>,
-    is_held_up: bool,
+    is_off: bool,
     serves: bool,
     awake: Time,
     /// When each task may last have been heard.
@@ -48,7 +42,7 @@ impl Punctual {
     pub(super) fn new(coordination: Option<&CoordinationShape>, faults: &Faults) -> Self {
         Self {
             timeouts: coordination.map(CoordinationShape::heartbeat_timeouts).unwrap_or_default(),
-            is_held_up: HOLD_UP.iter().any(|fault| faults.has(*fault)),
+            is_off: UNKNOWN_TIMES.iter().any(|fault| faults.has(*fault)),
             serves: false,
             awake: Time::ZERO,
             heard: BTreeMap::new(),
@@ -90,6 +84,12 @@ impl Punctual {
         for task in namespace.tasks().keys() {
             self.heard.insert((namespace.head().name.clone(), *task), now);
         }
+    }
+
+    /// What was due until now could not be done, and is due from now on.
+    fn excuse(&mut self, now: Time) {
+        (self.awake, self.next) = (now, now);
+        self.barriers.values_mut().for_each(|due| *due = (*due).max(now));
     }
 
     /// Whether everything that was due has happened.
@@ -134,7 +134,7 @@ impl Oracle for Punctual {
     }
 
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
-        if self.is_held_up || self.timeouts.is_empty() {
+        if self.is_off || self.timeouts.is_empty() {
             return Ok(());
         }
         match seen {
@@ -147,6 +147,7 @@ impl Oracle for Punctual {
                 self.barriers.clear();
             }
             Seen::Recovered { .. } => (self.awake, self.serves) = (now, true),
+            Seen::Resumed { .. } => self.excuse(now),
             // Between two steps.
             Seen::Looked(_) if self.serves => return self.is_on_time(now, shadow),
             _ => {}
