@@ -25,6 +25,7 @@ mod liveness;
 mod patience;
 mod punctual;
 mod reading;
+mod refusals;
 mod relays;
 pub mod rendezvous;
 mod repetitions;
@@ -33,6 +34,7 @@ mod rounds;
 mod seen;
 pub mod shadow;
 mod silence;
+mod size;
 mod splits;
 mod start;
 mod votes;
@@ -181,6 +183,8 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(watches::Watches::default()),
         Box::new(isolation::Isolation::default()),
         Box::new(silence::Silence::new(coordination)),
+        Box::new(refusals::Refusals::default()),
+        Box::new(size::Size::default()),
     ]
 }
 

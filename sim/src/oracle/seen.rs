@@ -134,6 +134,13 @@ pub enum Seen<'a> {
         /// What.
         what: Relayed<'a>,
     },
+    /// A call to the dispatcher was refused at once, and the dispatcher was looked at before and after.
+    Refused {
+        /// The call.
+        call: CallId,
+        /// Whether anything in it is another.
+        changed: bool,
+    },
     /// A worker is told of a task.
     Pushed(&'a TaskDef),
     /// The caller waits no longer, and the node has been told.

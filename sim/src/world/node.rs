@@ -1,10 +1,13 @@
 //! The node takes steps: inputs in, effects carried out in order, the journal written and synced.
 
-use rondo_core::control::{Effect, Event as Observed, Health, Input, Reply, Request};
+use rondo_core::control::{
+    Effect, Effects, Event as Observed, Health, Input, Node, Reply, Request,
+};
 use rondo_core::coordination;
 use rondo_core::dispatcher::{self, TaskDef};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
+use rondo_core::time::Time;
 
 use super::event::Event;
 use super::letter::{CallOf, Letter, NODE};
@@ -13,7 +16,7 @@ use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::{Caller, Seen};
 use crate::process::{CompactionStep, Offered, reread};
-use crate::trace::{LineKind, of_call, of_coordination, of_reply, of_request};
+use crate::trace::{LineKind, TraceHash, of_call, of_coordination, of_reply, of_request};
 use crate::watch;
 use crate::workload::Role;
 
@@ -22,6 +25,8 @@ use crate::workload::Role;
 const COORDINATION_CALLS: u64 = 1 << 62;
 /// Steps between two comparisons with the stored bytes.
 const REREAD_EVERY: u64 = 1000;
+/// Steps between two that compare the dispatcher before and after a call that may be refused.
+const LOOK_EVERY: u64 = 509;
 
 impl World {
     /// The node takes a call, or a copy of one, sent by somebody who spoke for this disk of its.
@@ -107,10 +112,16 @@ impl World {
             return;
         };
         let mut effects = std::mem::take(&mut self.effects);
+        let is_time = self.options.strict || self.steps.is_multiple_of(LOOK_EVERY);
+        let is_looked_at = is_time && leaves_no_trace_refused(&input);
+        let idle = is_looked_at.then(|| idle_twin(node, now)).flatten();
         node.step(now, input, &mut effects);
+        let changed = idle.map(|idle| fingerprint(node.dispatcher()) != idle);
         self.steps += 1;
         self.stepping = true;
+        let mut refusal = Refusal::default();
         for effect in effects.drain() {
+            refusal.see(&effect, during);
             // The process may die on the way.
             if self.node.node.is_some() {
                 self.perform(effect, during);
@@ -118,6 +129,9 @@ impl World {
         }
         self.stepping = false;
         self.effects = effects;
+        if let Some((call, changed)) = refusal.call.filter(|_| !refusal.has_records).zip(changed) {
+            self.see(&Seen::Refused { call, changed });
+        }
         self.look();
     }
 
@@ -458,4 +472,62 @@ impl World {
         let per_mille = self.swarm.faults.strength(fault).div_ceil(divisor);
         self.call_stream.chance(per_mille)
     }
+}
+
+/// What a step made of its call.
+#[derive(Default)]
+struct Refusal {
+    /// The call, if it was refused.
+    call: Option<CallId>,
+    has_records: bool,
+}
+
+impl Refusal {
+    fn see(&mut self, effect: &Effect, during: Option<CallId>) {
+        match effect {
+            Effect::Append { .. } => self.has_records = true,
+            Effect::Reply { call, result: Err(_) } if Some(*call) == during => {
+                self.call = Some(*call);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether an input is a call that leaves the dispatcher as it is when it is refused. A client that
+/// beats or asks for splits to hold is heard whatever the answer.
+const fn leaves_no_trace_refused(input: &Input) -> bool {
+    match input {
+        Input::Request { request: Request::Dispatcher(request), .. } => {
+            use dispatcher::Request as R;
+            !matches!(request, R::ClientHeartbeat(_) | R::HoldSplits(_))
+        }
+        _ => false,
+    }
+}
+
+/// A number for all that the node's dispatcher keeps when nothing but time comes to it; none where
+/// something is due.
+fn idle_twin(node: &Node, now: Time) -> Option<u64> {
+    if node.deadline().is_some_and(|(at, _)| at <= now) {
+        return None;
+    }
+    let (mut twin, mut effects) = (node.clone(), Effects::new());
+    twin.step(now, Input::Tick, &mut effects);
+    effects.is_empty().then(|| fingerprint(twin.dispatcher()))
+}
+
+/// A number for all that a dispatcher keeps.
+fn fingerprint(dispatcher: &dispatcher::Dispatcher) -> u64 {
+    struct Print(TraceHash);
+    impl std::fmt::Write for Print {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.add_bytes(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut print = Print(TraceHash::default());
+    // Hashing cannot fail.
+    let _ = std::fmt::Write::write_fmt(&mut print, format_args!("{dispatcher:?}"));
+    print.0.value()
 }

@@ -1,0 +1,110 @@
+//! What a node keeps beside its durable state is bounded by what lives: the length of its description
+//! stays within a multiple of the entities in the state and the calls under way.
+
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Write};
+
+use rondo_core::control::Node;
+use rondo_core::ids::CallId;
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
+
+/// Looks at the node between two that count.
+const LOOKS: u64 = 60;
+/// The length of a description of nothing, in characters.
+const BARE: u64 = 4_000;
+/// What an entity may add to it.
+const PER_ENTITY: u64 = 400;
+/// What a call under way may add to it.
+const PER_CALL: u64 = 400;
+
+#[derive(Default)]
+pub(super) struct Size {
+    looks: u64,
+    open: BTreeSet<CallId>,
+}
+
+/// Counts characters and keeps none.
+struct Length(u64);
+
+impl Write for Length {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0 = self.0.saturating_add(text.len() as u64);
+        Ok(())
+    }
+}
+
+fn length(of: &impl Debug) -> u64 {
+    let mut length = Length(0);
+    // Counting cannot fail.
+    let _ = write!(length, "{of:?}");
+    length.0
+}
+
+/// How many things there are that may have something kept for them.
+fn entities(node: &Node) -> u64 {
+    let (state, other) = (node.dispatcher().state(), node.coordination().state());
+    let dispatcher = [
+        state.workers().len(),
+        state.tasks().len(),
+        state.clients().len(),
+        state.iterations().len(),
+        state.jobs().len(),
+        state.datasets().len(),
+    ];
+    let namespaces = other.namespaces().values();
+    let coordination = namespaces.map(|namespace| {
+        let head = namespace.head();
+        let size = head.size.map_or(0, |size| size as usize);
+        1 + size + namespace.tasks().len() + namespace.barriers().len() + head.former.len()
+    });
+    dispatcher.into_iter().chain(coordination).map(|count| count as u64).sum()
+}
+
+impl Size {
+    fn check(&self, node: &Node) -> Verdict {
+        let (dispatcher, coordination) = (node.dispatcher(), node.coordination());
+        let all = length(dispatcher).saturating_add(length(coordination));
+        let durable = length(dispatcher.state()).saturating_add(length(coordination.state()));
+        let (kept, entities) = (all.saturating_sub(durable), entities(node));
+        let calls = self.open.len() as u64;
+        let most = BARE
+            .saturating_add(entities.saturating_mul(PER_ENTITY))
+            .saturating_add(calls.saturating_mul(PER_CALL));
+        reached(Check::Size);
+        match kept <= most {
+            true => Ok(()),
+            false => Err(format!(
+                "{kept} characters are kept beside the state; {entities} entities and {calls} calls \
+                 allow for {most}"
+            )),
+        }
+    }
+}
+
+impl Oracle for Size {
+    fn name(&self) -> &'static str {
+        "size"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken { call, .. } | Seen::Asked { call, .. } => drop(self.open.insert(*call)),
+            Seen::Answered { call, .. } | Seen::Told { call, .. } | Seen::GivenUp { call } => {
+                self.open.remove(call);
+            }
+            Seen::Died => self.open.clear(),
+            Seen::Looked(node) => {
+                self.looks = self.looks.saturating_add(1);
+                if self.looks.is_multiple_of(LOOKS) {
+                    return self.check(node);
+                }
+            }
+            Seen::GoneLongAgo(node) => return self.check(node),
+            _ => {}
+        }
+        Ok(())
+    }
+}
