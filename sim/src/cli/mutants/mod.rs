@@ -6,6 +6,7 @@
 
 mod hunt;
 mod plant;
+mod quick;
 mod table;
 mod tree;
 
@@ -37,6 +38,10 @@ pub(super) struct MutantsArguments {
     /// Only bugs to be found in this world.
     #[arg(long, value_enum)]
     tier: Option<Tier>,
+    /// Only those that are found within few seeds (`Quick: yes`), all in one build that is not
+    /// optimised; at most `--seeds` seeds of each part.
+    #[arg(long, conflicts_with_all = ["points", "seconds", "output", "tier"])]
+    quick: bool,
     /// Starting points, far apart and always the same.
     #[arg(long, default_value_t = 10)]
     points: u64,
@@ -74,6 +79,10 @@ pub(super) fn run(arguments: &MutantsArguments) -> Done {
         return Err(format!("{} has no such patch", arguments.patches.display()));
     }
     let tree = Tree::new(&arguments.scratch)?;
+    if arguments.quick {
+        plants.retain(|plant| plant.is_quick && plant.tier == Tier::Core);
+        return look_quickly(arguments, &tree, &plants);
+    }
     match arguments.output {
         Output::Text => println!("{}", table::text_head()),
         Output::Markdown => println!("{}", table::markdown_head()),
@@ -95,6 +104,21 @@ pub(super) fn run(arguments: &MutantsArguments) -> Done {
         Output::Json => print!("{}", table::json(&rows)),
     }
     Ok(table::is_well(&rows))
+}
+
+/// Plants all, builds once, and looks for each.
+fn look_quickly(arguments: &MutantsArguments, tree: &Tree, plants: &[Plant]) -> Done {
+    quick::check_apart(plants)?;
+    let began = Instant::now();
+    tree.plant_all(plants)?;
+    let binary = tree.build_quickly()?;
+    let built = began.elapsed();
+    let jobs = arguments.jobs.unwrap_or_else(cores).max(1);
+    let found = quick::look(&binary, plants, arguments.seeds, jobs)?;
+    let is_well = quick::print(&found);
+    let looked = began.elapsed().saturating_sub(built);
+    println!("built in {:.0} s, looked for {:.0} s", built.as_secs_f64(), looked.as_secs_f64());
+    Ok(is_well)
 }
 
 /// Plants one bug, builds, and hunts it.

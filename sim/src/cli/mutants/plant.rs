@@ -22,6 +22,8 @@ pub(super) struct Plant {
     pub(super) tier: Tier,
     /// The only part in whose runs it can be found, if it says one.
     pub(super) part: Option<Part>,
+    /// Whether it is one of those that are planted together, for a quick look.
+    pub(super) is_quick: bool,
 }
 
 impl Plant {
@@ -61,7 +63,8 @@ fn read(path: PathBuf) -> Result<Plant, String> {
     let part = text.lines().find_map(|line| line.strip_prefix("Part: "));
     let part = part.map(|name| Part::from_str(name, false)).transpose();
     let part = part.map_err(|error| format!("{}: Part: {error}", path.display()))?;
+    let is_quick = text.lines().any(|line| line == "Quick: yes");
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let path = path.canonicalize().map_err(failed)?;
-    Ok(Plant { name: name.unwrap_or_default(), path, what, expected, tier, part })
+    Ok(Plant { name: name.unwrap_or_default(), path, what, expected, tier, part, is_quick })
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::plant::Plant;
 use crate::tier::Tier;
 
 /// Small units, each optimised for itself: so a bug costs the build of the module it is in.
@@ -37,6 +38,21 @@ impl Tree {
     /// When the patch does not apply, or files cannot be copied.
     pub(super) fn plant(&self, patch: &Path) -> Result<(), String> {
         self.copy_workspace()?;
+        self.apply(patch)
+    }
+
+    /// The same with several bugs.
+    ///
+    /// # Errors
+    /// When a patch does not apply beside those before it, or files cannot be copied.
+    pub(super) fn plant_all(&self, plants: &[Plant]) -> Result<(), String> {
+        self.copy_workspace()?;
+        plants.iter().try_for_each(|plant| {
+            self.apply(&plant.path).map_err(|reason| format!("{}: {reason}", plant.name))
+        })
+    }
+
+    fn apply(&self, patch: &Path) -> Result<(), String> {
         let output = Command::new("git")
             .args(["apply", "-C1", "--whitespace=nowarn"])
             .arg(patch)
@@ -71,6 +87,25 @@ impl Tree {
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         match output.status.success() {
             true => Ok(target.join("sim").join("rondo-sim")),
+            false => Err(format!("does not compile: {}", complaint(&output.stderr))),
+        }
+    }
+
+    /// Builds the simulator quickly: without optimisation of the workspace's own crates. Its path.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub(super) fn build_quickly(&self) -> Result<PathBuf, String> {
+        let target = self.target.join("quick");
+        let output = Command::new("cargo")
+            .args(["build", "--quiet", "-p", "rondo-sim", "--config", "profile.dev.debug=\"none\""])
+            .arg("--target-dir")
+            .arg(&target)
+            .current_dir(&self.sources)
+            .output()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        match output.status.success() {
+            true => Ok(target.join("debug").join("rondo-sim")),
             false => Err(format!("does not compile: {}", complaint(&output.stderr))),
         }
     }
