@@ -12,6 +12,7 @@ mod machine;
 mod node;
 mod relay;
 mod strike;
+mod untouched;
 
 use rondo_core::control::Effects;
 use rondo_core::time::Time;

@@ -1,22 +1,20 @@
 //! The node takes steps: inputs in, effects carried out in order, the journal written and synced.
 
-use rondo_core::control::{
-    Effect, Effects, Event as Observed, Health, Input, Node, Reply, Request,
-};
+use rondo_core::control::{Effect, Event as Observed, Health, Input, Reply, Request};
 use rondo_core::coordination;
 use rondo_core::dispatcher::{self, TaskDef};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
-use rondo_core::time::Time;
 
 use super::event::Event;
 use super::letter::{CallOf, Letter, NODE};
+use super::untouched::{Refusal, fingerprint, idle_twin, leaves_no_trace_refused};
 use super::{Phase, World, see};
 use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::{Caller, Seen};
 use crate::process::{CompactionStep, Offered, reread};
-use crate::trace::{LineKind, TraceHash, of_call, of_coordination, of_reply, of_request};
+use crate::trace::{LineKind, of_call, of_coordination, of_reply, of_request};
 use crate::watch;
 use crate::workload::Role;
 
@@ -129,7 +127,7 @@ impl World {
         }
         self.stepping = false;
         self.effects = effects;
-        if let Some((call, changed)) = refusal.call.filter(|_| !refusal.has_records).zip(changed) {
+        if let Some((call, changed)) = refusal.of_nothing().zip(changed) {
             self.see(&Seen::Refused { call, changed });
         }
         self.look();
@@ -472,62 +470,4 @@ impl World {
         let per_mille = self.swarm.faults.strength(fault).div_ceil(divisor);
         self.call_stream.chance(per_mille)
     }
-}
-
-/// What a step made of its call.
-#[derive(Default)]
-struct Refusal {
-    /// The call, if it was refused.
-    call: Option<CallId>,
-    has_records: bool,
-}
-
-impl Refusal {
-    fn see(&mut self, effect: &Effect, during: Option<CallId>) {
-        match effect {
-            Effect::Append { .. } => self.has_records = true,
-            Effect::Reply { call, result: Err(_) } if Some(*call) == during => {
-                self.call = Some(*call);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Whether an input is a call that leaves the dispatcher as it is when it is refused. A client that
-/// beats or asks for splits to hold is heard whatever the answer.
-const fn leaves_no_trace_refused(input: &Input) -> bool {
-    match input {
-        Input::Request { request: Request::Dispatcher(request), .. } => {
-            use dispatcher::Request as R;
-            !matches!(request, R::ClientHeartbeat(_) | R::HoldSplits(_))
-        }
-        _ => false,
-    }
-}
-
-/// A number for all that the node's dispatcher keeps when nothing but time comes to it; none where
-/// something is due.
-fn idle_twin(node: &Node, now: Time) -> Option<u64> {
-    if node.deadline().is_some_and(|(at, _)| at <= now) {
-        return None;
-    }
-    let (mut twin, mut effects) = (node.clone(), Effects::new());
-    twin.step(now, Input::Tick, &mut effects);
-    effects.is_empty().then(|| fingerprint(twin.dispatcher()))
-}
-
-/// A number for all that a dispatcher keeps.
-fn fingerprint(dispatcher: &dispatcher::Dispatcher) -> u64 {
-    struct Print(TraceHash);
-    impl std::fmt::Write for Print {
-        fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            self.0.add_bytes(text.as_bytes());
-            Ok(())
-        }
-    }
-    let mut print = Print(TraceHash::default());
-    // Hashing cannot fail.
-    let _ = std::fmt::Write::write_fmt(&mut print, format_args!("{dispatcher:?}"));
-    print.0.value()
 }
