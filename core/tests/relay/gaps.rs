@@ -1,7 +1,7 @@
 //! The server goes away and comes back.
 
 use rondo_core::ids::{CallId, ConnectionId, ServiceIncarnation, TaskIndex};
-use rondo_core::relay::{Config, Effect, Event, Input, Kind, Link};
+use rondo_core::relay::{Config, Effect, Event, Input, Kind, Link, Wake};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
@@ -283,4 +283,46 @@ fn a_relay_that_ends_lets_what_must_happen_once_come_to_its_end() {
     assert_eq!(refusals(&told)[0].0, late);
     assert_eq!(story.answer(insert, None), [passed(insert)]);
     assert_eq!(story.relay.calls_under_way(), 0);
+}
+
+/// The pauses before each of the next attempts to reach a server that is away, in milliseconds.
+fn pauses(story: &mut Story, attempts: usize, entropy: u64) -> Vec<u64> {
+    let mut pauses = Vec::new();
+    for _ in 0..attempts {
+        let began = story.now;
+        if !story.is_trying() {
+            let (at, wake) = story.relay.deadline().expect("it looks for the server");
+            assert_eq!(wake, Wake::Reach);
+            story.now = at;
+            story.step(Input::Tick);
+        }
+        pauses.push(story.now.since(began).as_millis());
+        story.fail(entropy);
+    }
+    pauses
+}
+
+#[test]
+fn attempts_to_reach_the_server_come_ever_less_often_and_not_all_at_once() {
+    let mut story = Story::new(Config::of("up:1"));
+    assert_eq!(pauses(&mut story, 8, 0), [0, 50, 100, 200, 400, 800, 1000, 1000]);
+    let mut story = Story::new(Config::of("up:1"));
+    let longest = pauses(&mut story, 8, 999_999_999);
+    assert_eq!(longest, [0, 62, 124, 249, 499, 999, 1249, 1249], "a quarter more");
+}
+
+/// A server that accepts connections and answers nothing is still the same outage.
+#[test]
+fn attempts_are_frequent_again_only_after_an_answer() {
+    let mut story = Story::new(Config::of("up:1"));
+    pauses(&mut story, 7, 0);
+    let (call, _) = story.ask(Kind::Again);
+    story.reach();
+    story.lose(call);
+    assert_eq!(pauses(&mut story, 2, 0), [1000, 1000]);
+    story.reach();
+    let (other, _) = story.ask(Kind::Again);
+    story.answer(other, None);
+    story.lose(call);
+    assert_eq!(pauses(&mut story, 4, 0), [0, 50, 100, 200]);
 }

@@ -123,6 +123,17 @@ impl Story {
         self.step(Input::Unreachable { link, reason: "connection refused".into(), entropy: 3 })
     }
 
+    pub(crate) const fn is_trying(&self) -> bool {
+        self.trying
+    }
+
+    /// The attempt that is under way fails.
+    pub(crate) fn fail(&mut self, entropy: u64) {
+        assert!(std::mem::take(&mut self.trying), "no attempt is under way");
+        let (link, reason) = (self.link, "connection refused".into());
+        self.step(Input::Unreachable { link, reason, entropy });
+    }
+
     fn begin_reaching(&mut self) -> Link {
         for _ in 0..100 {
             if std::mem::take(&mut self.trying) {
