@@ -5,6 +5,7 @@
 
 mod calls;
 mod document;
+mod fuzzing;
 mod length;
 mod manifest;
 mod rooms;
@@ -64,6 +65,7 @@ pub fn check(root: &Path) -> Findings {
     }
     violations.extend(manifest::check(&tree::manifests(&texts)));
     violations.extend(document::check(&texts));
+    violations.extend(fuzzing::check(root, &texts));
     violations.sort();
     violations.dedup();
     Findings { violations, notes: length::notes(&sources) }
