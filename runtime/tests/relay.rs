@@ -38,6 +38,10 @@ struct Server {
     /// Insertions by their marks, and how often each came.
     came: Mutex<BTreeMap<(u64, u64), u32>>,
     polls: AtomicU32,
+    /// How often a poll came.
+    polled: AtomicU32,
+    /// Whether the next reading of a key breaks the connection.
+    breaks: AtomicBool,
     /// Whether it is about to die: it takes calls, and answers none.
     mute: AtomicBool,
 }
@@ -47,6 +51,7 @@ impl Server {
         match &*call.path {
             REGISTER | HEARTBEAT => Ok(life()),
             POLL => {
+                self.polled.fetch_add(1, Ordering::SeqCst);
                 let _gone = Waits::on(&self.polls);
                 std::future::pending().await
             }
@@ -71,6 +76,9 @@ impl Service for Server {
                 RELAY_HELLO_PATH => Ok(convert::encode_hello_reply("test")),
                 RELAY_FORWARD_PATH => {
                     let (_, _, call) = convert::decode_forward(&call.message)?;
+                    if &*call.path == TRY_GET && self.breaks.swap(false, Ordering::SeqCst) {
+                        return Err(Status::new(Code::Unavailable, "connection reset"));
+                    }
                     let answer = self.forwarded(call).await;
                     if self.mute.load(Ordering::SeqCst) {
                         std::future::pending::<()>().await;
@@ -210,6 +218,27 @@ async fn what_the_server_says_passes_as_it_is() {
     assert_eq!(elsewhere.await.unwrap_err().code, Code::Unimplemented);
     let broken = client.unary(&relay, HEARTBEAT, Bytes::from_static(b"\xff"), SOON).await;
     assert_eq!(broken.unwrap_err().code, Code::InvalidArgument);
+}
+
+/// A proxy may break one call of a connection only. The relay then gives up all of the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_a_connection_that_is_given_up_do_not_stay_at_the_server() {
+    let server = Arc::new(Server::default());
+    let (address, _serving) = serve_on(anywhere(), server.clone());
+    let relay = relay_for(address, 600_000);
+    let client = GrpcClient::new();
+    let polling = tokio::spawn({
+        let (client, relay) = (client.clone(), relay.clone());
+        async move { call(&client, &relay, POLL, xla::PollForErrorRequest::default()).await }
+    });
+    until("the poll waits at the server", || server.polls.load(Ordering::SeqCst) == 1).await;
+    server.breaks.store(true, Ordering::SeqCst);
+    let request = xla::TryGetKeyValueRequest { key: "k".into(), ..Default::default() };
+    let status = call(&client, &relay, TRY_GET, request).await.unwrap_err();
+    assert_eq!(status.code, Code::NotFound, "{status}");
+    until("the poll comes again", || server.polled.load(Ordering::SeqCst) == 2).await;
+    until("the first poll is gone", || server.polls.load(Ordering::SeqCst) == 1).await;
+    assert!(!polling.is_finished());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use prost::Message;
-use rondo_proto::xla;
+use rondo_proto::{tf, xla};
 use tonic::Code;
 
-use crate::world::{Client, World, both_x, in_life, pair, payloads, soon};
+use crate::world::{Client, World, both_x, in_life, named, pair, payloads, soon};
 
 fn request(life: u64, task: i32, id: &str, counter: i64, timeout_ms: i64) -> xla::BarrierRequest {
     xla::BarrierRequest {
@@ -75,4 +75,30 @@ async fn an_arrival_counts_whose_caller_has_gone() {
     gone.abort();
     world.until_waiting(0).await;
     assert_eq!(soon(come(&second, request(life, 1, "b", 0, 60_000))).await.unwrap(), 0);
+}
+
+/// Clients count a barrier that ends so as not passed, and know that it was the server.
+#[tokio::test]
+async fn waiting_calls_end_aborted_when_the_server_stops_in_order() {
+    let world = World::start(&[pair()]);
+    let ([first, second], life) = both_x(&world).await;
+    let waiting = [
+        tokio::spawn(async move { come(&first, request(life, 0, "b", 0, 60_000)).await }),
+        tokio::spawn(async move {
+            let request = tf::BarrierRequest {
+                barrier_id: "c".into(),
+                barrier_timeout_in_ms: 60_000,
+                source_task: Some(named(1)),
+                ..Default::default()
+            };
+            second.t::<tf::BarrierResponse>("Barrier", request).await.map(|_| 0)
+        }),
+    ];
+    world.until_waiting(2).await;
+    soon(world.stop()).await;
+    for waiting in waiting {
+        let status = waiting.await.unwrap().unwrap_err();
+        assert_eq!(status.code(), Code::Aborted, "{status}");
+        assert!(status.message().contains("shutting down"), "{status}");
+    }
 }
