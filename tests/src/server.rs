@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -132,6 +132,14 @@ impl Server {
         self.process.wait(END_PATIENCE)
     }
 
+    /// Sends it a signal twice, the second one once it has noticed the first, and waits until it ended.
+    ///
+    /// # Panics
+    /// When it doesn't end.
+    pub fn signal_twice(&mut self, name: &str) -> Ended {
+        signal_twice(&mut self.process, name)
+    }
+
     /// Memory it has resident, in KiB.
     ///
     /// # Panics
@@ -193,6 +201,18 @@ fn launch(data: &Path, port: u16, options: &Options) -> Result<(Process, u16), E
 pub(crate) fn port_in(line: &str) -> Option<u16> {
     let address = line.split(" ready on ").nth(1)?.split_whitespace().next()?;
     address.trim_end_matches(',').rsplit(':').next()?.parse().ok()
+}
+
+/// Sends a process a signal twice, the second one once it has noticed the first, and waits until it ended.
+fn signal_twice(process: &mut Process, name: &str) -> Ended {
+    process.signal(name);
+    let began = Instant::now();
+    while !process.log().contains("asked to stop") {
+        assert!(began.elapsed() < END_PATIENCE, "it did not notice:\n{}", process.log());
+        thread::sleep(Duration::from_millis(5));
+    }
+    process.signal(name);
+    process.wait(END_PATIENCE)
 }
 
 /// Runs `rondo` with these arguments to its end.

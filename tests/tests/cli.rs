@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
+use rondo_proto::tf;
 use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_proto::tf::data::processing_mode_def::ShardingPolicy;
 use rondo_tests::binary;
@@ -153,6 +154,37 @@ fn a_parked_call_does_not_hold_up_the_end() {
     assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
     let status = parked.join().unwrap();
     assert!(rondo_tests::dispatcher::is_retried(&status), "{status}");
+}
+
+#[test]
+fn a_second_signal_ends_a_server_at_once_with_128_and_its_number() {
+    for (name, status) in [("TERM", 143), ("INT", 130)] {
+        // Longer than a test waits for a process to end.
+        let options = Options::store("segment").flag("--shutdown-grace-ms=600000");
+        let mut server = Server::start(&options);
+        let dispatcher = server.dispatcher();
+        let waiting = std::thread::spawn(move || {
+            let request = tf::GetKeyValueRequest { key: "never".into() };
+            let path = "/tensorflow.CoordinationService/GetKeyValue";
+            dispatcher.method::<_, tf::GetKeyValueResponse>(path, &request)
+        });
+        until_waiting(&server);
+        assert_ended(&server.signal_twice(name), status, &["asked to stop", "stopping at once"]);
+        assert!(waiting.join().unwrap().is_err());
+    }
+}
+
+/// Waits until a call waits in a namespace.
+fn until_waiting(server: &Server) {
+    let began = std::time::Instant::now();
+    let waiting = || {
+        let coordination = server.dispatcher().status().unwrap().coordination.unwrap_or_default();
+        coordination.namespaces.iter().any(|namespace| namespace.waiting_calls > 0)
+    };
+    while !waiting() {
+        assert!(began.elapsed() < PATIENCE, "nobody waits");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Waits, as one of two consumers, for the other to give up a task too.
