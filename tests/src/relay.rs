@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::process::{Ended, Process};
-use crate::server::{port_in, without_settings};
+use crate::server::{port_in, signal_twice, without_settings};
 
 /// How long a relay may take from its start to its ready line, and to its end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,5 +43,13 @@ impl Relay {
     pub fn terminate(&mut self) -> Ended {
         self.process.signal("TERM");
         self.process.wait(PATIENCE)
+    }
+
+    /// Sends it a signal twice, the second one once it has noticed the first, and waits until it ended.
+    ///
+    /// # Panics
+    /// When it doesn't end.
+    pub fn signal_twice(&mut self, name: &str) -> Ended {
+        signal_twice(&mut self.process, name)
     }
 }

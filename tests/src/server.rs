@@ -204,7 +204,7 @@ pub(crate) fn port_in(line: &str) -> Option<u16> {
 }
 
 /// Sends a process a signal twice, the second one once it has noticed the first, and waits until it ended.
-fn signal_twice(process: &mut Process, name: &str) -> Ended {
+pub(crate) fn signal_twice(process: &mut Process, name: &str) -> Ended {
     process.signal(name);
     let began = Instant::now();
     while !process.log().contains("asked to stop") {

@@ -15,12 +15,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
-use rondo_proto::tf;
 use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_proto::tf::data::processing_mode_def::ShardingPolicy;
+use rondo_proto::{tf, xla};
 use rondo_tests::binary;
+use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::graph;
 use rondo_tests::process::{Ended, Process};
+use rondo_tests::relay::Relay;
 use rondo_tests::server::{self, Options, Server, run, run_command};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -174,6 +176,24 @@ fn a_second_signal_ends_a_server_at_once_with_128_and_its_number() {
     }
 }
 
+#[test]
+fn a_second_signal_ends_a_relay_at_once_too() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut relay = Relay::start(&nobody.to_string());
+    let address = relay.address();
+    // An insertion waits for the server, and for two seconds when the relay is to end.
+    let inserting = std::thread::spawn(move || {
+        let kv = xla::KeyValueEntry { key: "k".into(), value: "v".into() };
+        let request = xla::InsertKeyValueRequest { kv: Some(kv), ..Default::default() };
+        let path = "/xla.coordination.CoordinationService/InsertKeyValue";
+        Dispatcher::connect(&address).method::<_, xla::InsertKeyValueResponse>(path, &request)
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let ended = relay.signal_twice("TERM");
+    assert_ended(&ended, 143, &["asked to stop", "stopping at once"]);
+    assert!(inserting.join().unwrap().is_err());
+}
+
 /// Waits until a call waits in a namespace.
 fn until_waiting(server: &Server) {
     let began = std::time::Instant::now();
@@ -193,7 +213,7 @@ fn park(address: &str) -> tonic::Status {
         GetOrCreateJobRequest, GetOrCreateJobResponse, MaybeRemoveTaskRequest,
         MaybeRemoveTaskResponse,
     };
-    use rondo_tests::dispatcher::{Dispatcher, job};
+    use rondo_tests::dispatcher::job;
     let dispatcher = Dispatcher::connect(address);
     dispatcher.worker_heartbeat("worker:1", &[]).unwrap();
     let metadata = graph::metadata(Compression::Off, -1);

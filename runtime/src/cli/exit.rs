@@ -83,12 +83,31 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::serve::exit_of;
     use super::*;
 
     #[test]
     fn numbers_are_distinct_and_in_order() {
         for (index, (exit, _)) in Exit::ALL.iter().enumerate() {
             assert_eq!(usize::from(exit.number()), index);
+        }
+    }
+
+    #[test]
+    fn a_server_that_stops_itself_ends_with_9_and_other_failures_do_not() {
+        use crate::serve::ServeError;
+        let halted = ServeError::Halted("a sync failed".into());
+        assert_eq!(exit_of(&halted).number(), 9);
+        let no_signals = ServeError::Signals(std::io::Error::other("none"));
+        assert_eq!(exit_of(&no_signals), Exit::Other);
+    }
+
+    #[test]
+    fn the_documentation_has_each_status() {
+        let documented = include_str!("../../../docs/operations.md");
+        for (exit, meaning) in Exit::ALL {
+            let row = format!("\n| {} | {meaning}", exit.number());
+            assert!(documented.contains(&row), "{row:?}");
         }
     }
 }

@@ -7,10 +7,12 @@ mod upstream;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use rondo_core::relay;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 pub use self::driver::{Handle, start};
 pub use self::front::Front;
@@ -58,11 +60,20 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let handle = start(config.relay.clone(), upstream, Clock::start(), entropy);
     announce(&address, &config.relay.upstream);
     let front = Arc::new(Front::new(handle.clone()));
-    let stopping = async {
-        signals.first().await;
-        handle.stop();
-    };
-    serve(listener, front, config.server, stopping).await;
+    let stop = Notify::new();
+    let mut serving = pin!(serve(listener, front, config.server, stop.notified()));
+    tokio::select! {
+        biased;
+        () = signals.first() => {}
+        () = &mut serving => return Ok(()),
+    }
+    handle.stop();
+    stop.notify_one();
+    tokio::select! {
+        biased;
+        () = serving => {}
+        never = signals.second() => match never {},
+    }
     tracing::info!("stopped");
     Ok(())
 }
