@@ -150,6 +150,8 @@ impl Worker {
 
     pub(super) fn tick_completions(&mut self, now: Time, out: &mut Vec<Effect>) {
         if self.completions.retry_at.is_some_and(|at| at <= now) {
+            // The dispatcher may have deleted all of them meanwhile: then there is nothing to tell.
+            self.completions.retry_at = None;
             self.update(out);
         }
     }

@@ -320,6 +320,24 @@ fn an_error_of_the_way_is_no_word_of_the_dispatcher() {
     }
 }
 
+/// A report failed and is to be repeated, and the dispatcher deletes the task before that.
+#[test]
+fn a_deleted_task_leaves_no_report_that_is_due() {
+    let mut world = World::with_tasks([task(5, Part::Splits)]);
+    let call = world.get(ask(5));
+    world.dispatch();
+    world.made([], Then::End);
+    assert_eq!(updates(&world), [[TaskId::new(5)]]);
+    // A heartbeat is under way as well, and its answer comes before the report is repeated.
+    world.sleep(5_000);
+    let (update, heartbeat) = (world.sent[0].0, world.sent[1].0);
+    world.answer(update, Err(soft()));
+    world.answer(heartbeat, Ok(Reply::Tasks { new: vec![], deleted: vec![TaskId::new(5)] }));
+    assert_eq!(world.answers.remove(&call), Some(Ok(Answer::End)));
+    world.sleep(5_000);
+    assert!(updates(&world).is_empty());
+}
+
 /// The dispatcher refuses to hear of one task for ever. It hears of the others all the same.
 #[test]
 fn a_refused_completion_does_not_hold_up_others() {
