@@ -132,8 +132,22 @@ named! {
         OlderJournal = "older-journal",
         /// A read brings another sector's bytes.
         MisdirectedRead = "misdirected-read",
+        // Kinds that were added later: see `LATER`.
+        /// A proxy answers a call of the dispatcher in the server's place, with any status.
+        ProxyAnswers = "proxy-answers",
+        /// The server's process is held up for seconds to minutes; its timers may run out first then.
+        HeldUp = "held-up",
     }
 }
+
+/// What a proxy says with each status, so that its answers can be told from the server's.
+pub const PROXY_ANSWERS: &str = "a proxy answers in the server's place";
+
+/// Kinds from here on are drawn from a stream of their own, so that older seeds draw what they drew.
+const LATER: usize = Fault::ProxyAnswers.index();
+
+/// How likely each of them is on, in thousandths.
+const LATER_SHARE: u32 = 150;
 
 /// How strong each kind is in a run; 0 is off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,14 +185,17 @@ impl Faults {
         // Some runs have nearly everything, some nearly nothing: each hides other bugs.
         let share = stream.pick(&[60, 0, 150, 300, 600]).copied().unwrap_or(0);
         let mut faults = Self::none();
-        for strength in &mut faults.0 {
-            if stream.chance(share) {
-                let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
-                let drawn = stream.between(1, scale);
-                *strength = u32::try_from(drawn).unwrap_or(1);
-            }
+        for strength in faults.0.iter_mut().take(LATER) {
+            *strength = drawn(stream, share);
         }
         faults
+    }
+
+    /// The same for the kinds that were added later.
+    pub fn draw_later(&mut self, stream: &mut Stream) {
+        for strength in self.0.iter_mut().skip(LATER) {
+            *strength = drawn(stream, LATER_SHARE);
+        }
     }
 
     /// How strong a kind is, from 0 (off) to 1000.
@@ -207,6 +224,15 @@ impl Faults {
     }
 }
 
+/// The strength of a kind that is on so many times of a thousand.
+fn drawn(stream: &mut Stream, share: u32) -> u32 {
+    if !stream.chance(share) {
+        return 0;
+    }
+    let scale = stream.pick(&[30, 200, 1000]).copied().unwrap_or(30);
+    u32::try_from(stream.between(1, scale)).unwrap_or(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,7 +247,13 @@ mod tests {
 
     #[test]
     fn every_kind_is_on_in_some_runs_and_off_in_others() {
-        let drawn: Vec<_> = (0..200).map(|n| Faults::draw(&mut Stream::of_seed(n))).collect();
+        let drawn = |seed| {
+            let mut stream = Stream::of_seed(seed);
+            let mut faults = Faults::draw(&mut stream);
+            faults.draw_later(&mut stream);
+            faults
+        };
+        let drawn: Vec<_> = (0..200).map(drawn).collect();
         for fault in Fault::ALL {
             let on = drawn.iter().filter(|faults| faults.has(*fault)).count();
             assert!((1..200).contains(&on), "{fault}");

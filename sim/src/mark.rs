@@ -306,6 +306,17 @@ named! {
         OtherSettingsOverSnapshot = "other-settings-over-snapshot",
         /// A start was refused because a sector came wrong.
         MisreadRefused = "misread-refused",
+        // Wider worlds.
+        /// A process that says no uid of its own was known by what it runs, after a restart in place.
+        StockWorkerReborn = "stock-worker-reborn",
+        /// A split whose caller left before the answer did went back.
+        SplitTakenBack = "split-taken-back",
+        /// Sixteen consumers or more agreed to give a task up.
+        CrowdGaveUpTask = "crowd-gave-up-task",
+        /// A call was cancelled while the disk was full.
+        CancelledWhileFull = "cancelled-while-full",
+        /// After the server's process was held up its timers ran out before it read anything.
+        TimersFirst = "timers-first",
     }
 }
 

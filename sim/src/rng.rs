@@ -89,7 +89,7 @@ impl Tape {
     #[must_use]
     pub fn with_swarm(mut self) -> Self {
         let (swarm, _) = Swarm::draw(&Source::Tape(self.clone()));
-        for of in ["swarm", "relays", "rendezvous", "exchange"] {
+        for of in ["swarm", "relays", "elements", "rendezvous", "exchange", "wider"] {
             self.streams.remove(&(of.to_owned(), 0));
         }
         self.swarm = Some(Box::new(swarm));

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mark::{Mark, Tally};
 use crate::oracle::{Relayed, Seen};
+use crate::swarm::{CROWD_MIN, UID_OF_ANY_PROCESS};
 
 /// What a call asked that its answer tells something of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,7 @@ impl Watch {
             Seen::Taken { call, request, .. } => self.taken(*call, request, state, tally),
             Seen::Recorded { record: Record::Dispatcher(record), .. } => {
                 of_record(record, state, tally);
+                of_rare_record(record, state, tally);
             }
             Seen::Recorded { record: Record::Coordination(record), .. } => {
                 if matches!(record, coordination::Record::PutKey { .. }) {
@@ -231,6 +233,25 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         _ => return,
     };
     tally.mark(mark);
+}
+
+/// Marks what only wider worlds bring.
+fn of_rare_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
+    use dispatcher::Record as R;
+    match record {
+        R::TakeBackSplit { .. } => tally.mark(Mark::SplitTakenBack),
+        R::RestartTasks { worker, .. } => {
+            let uid = state.workers().get(worker).map(|worker| worker.profile.uid);
+            mark_if(uid == Some(UID_OF_ANY_PROCESS), Mark::StockWorkerReborn, tally);
+        }
+        R::RemoveTask { id } => {
+            let of = state.tasks().get(id).and_then(|it| state.iterations().get(&it.iteration));
+            let consumers = of.and_then(|of| state.jobs().get(&of.job)?.consumers);
+            let is_crowd = consumers.is_some_and(|count| count >= i64::from(CROWD_MIN));
+            mark_if(is_crowd, Mark::CrowdGaveUpTask, tally);
+        }
+        _ => {}
+    }
 }
 
 /// Marks what the coordination service itself tells.

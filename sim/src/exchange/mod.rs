@@ -31,7 +31,7 @@ use crate::oracle::Broken;
 use crate::oracle::exchange::{Met, Oracles};
 use crate::queue::Queue;
 use crate::rng::{Source, Stream, Tape};
-use crate::swarm::{Drawn, ExchangeShape, Swarm};
+use crate::swarm::{Drawn, DrawnStreams, ExchangeShape, Swarm};
 use crate::trace::{LineKind, Trace};
 use crate::workload::kind::Outcomes;
 use crate::world::{Outcome, RunOptions};
@@ -63,7 +63,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 5],
+    swarm_streams: DrawnStreams,
     shape: ExchangeShape,
     now_ns: u64,
     phase: Phase,

@@ -1,6 +1,7 @@
 //! At least once: where lost splits are handed out again, nobody who reads is told that a pass is
 //! over while splits of it are lost, and no iteration ends before somebody had a chance to take
-//! those that were lost last. Nor does a lost split go to a worker that has no task to read it for.
+//! those that were lost last. Nor does a lost split go to a worker that has no task to read it for, or
+//! a fresh one to a registered worker that has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,8 @@ pub(super) struct Again {
     asking: BTreeMap<CallId, (Pass, u64)>,
     /// Calls for splits of those who say who they are and have no task of the iteration.
     idle: BTreeSet<CallId>,
+    /// Those of them of registered workers.
+    idle_workers: BTreeSet<CallId>,
 }
 
 impl Again {
@@ -50,12 +53,16 @@ impl Again {
                 self.asking.insert(call, (pass, lost));
             }
             (Some(_), Err(_)) => {}
-            (None, _) => drop(self.idle.insert(call)),
+            (None, _) => {
+                self.idle.insert(call);
+                self.idle_workers.extend(worker.map(|_| call));
+            }
         }
     }
 
     fn forget(&mut self, call: CallId) -> Option<(Pass, u64)> {
         self.idle.remove(&call);
+        self.idle_workers.remove(&call);
         self.asking.remove(&call)
     }
 
@@ -72,6 +79,15 @@ impl Again {
     fn hold(&mut self, task: TaskId, pass: Pass) {
         let held = self.held.entry(task).or_default().entry(pass).or_default();
         *held = held.saturating_add(1);
+    }
+
+    /// A split that did not leave goes back, and is the next of its pass.
+    fn take_back(&mut self, task: TaskId, pass: Pass) {
+        if let Some(held) = self.held.get_mut(&task).and_then(|held| held.get_mut(&pass)) {
+            *held = held.saturating_sub(1);
+        }
+        let lost = self.lost.entry(pass).or_default();
+        *lost = lost.saturating_add(1);
     }
 
     fn record(&mut self, record: &Record, during: Option<CallId>, state: &State) -> Verdict {
@@ -92,6 +108,13 @@ impl Again {
                 task: Some(task),
                 ..
             } => self.hold(task, (iteration, source, repetition)),
+            dispatcher::Record::ProduceSplit { iteration, task: None, finished: false, .. }
+                if during.is_some_and(|call| self.idle_workers.contains(&call)) =>
+            {
+                return Err(format!(
+                    "a fresh split of iteration {iteration} went to a worker that has no task of it"
+                ));
+            }
             dispatcher::Record::RepeatSplit { iteration, source, repetition, task } => {
                 let pass = (iteration, source, repetition);
                 let lost = self.lost.entry(pass).or_default();
@@ -109,7 +132,15 @@ impl Again {
                     self.without_chance.remove(&task.iteration);
                 }
             }
-            dispatcher::Record::LoseWorker { id, .. } => self.lose_tasks(id, state),
+            dispatcher::Record::TakeBackSplit {
+                iteration,
+                source,
+                repetition,
+                task: Some(task),
+                ..
+            } => self.take_back(task, (iteration, source, repetition)),
+            dispatcher::Record::LoseWorker { id, .. }
+            | dispatcher::Record::RestartTasks { worker: id, .. } => self.lose_tasks(id, state),
             _ => {}
         }
         Ok(())
@@ -150,6 +181,7 @@ impl Again {
     fn recovered(&mut self, state: &State) {
         self.asking.clear();
         self.idle.clear();
+        self.idle_workers.clear();
         self.held = state
             .tasks()
             .values()

@@ -7,14 +7,17 @@ mod acknowledged;
 mod again;
 mod agreement;
 mod answers;
+mod balance;
 mod barriers;
 mod collection;
 mod coordinated;
+mod durable;
 mod elements;
 mod errors;
 mod exactly_once;
 pub mod exchange;
 mod identity;
+mod in_time;
 mod invariants;
 mod invented;
 mod isolation;
@@ -23,6 +26,7 @@ mod keys;
 mod leftover;
 mod liveness;
 mod patience;
+mod progress;
 mod punctual;
 mod reading;
 mod refusals;
@@ -108,6 +112,8 @@ impl Oracles {
     fn with(settings: &Config, (coordination, reading, elements): Shapes, faults: Faults) -> Self {
         let mut all = all(settings, coordination.as_ref());
         all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
+        all.push(Box::new(in_time::InTime::new(settings.clone(), &faults)));
+        all.push(Box::new(balance::Balance::new(elements.is_none())));
         all.push(Box::new(reading::Reading::new(reading)));
         all.push(Box::new(elements::Elements::new(elements)));
         all.push(Box::new(coordinated::Coordinated::new(elements)));
@@ -160,6 +166,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
     vec![
         Box::new(answers::Answers::default()),
         Box::new(acknowledged::Acknowledged::default()),
+        Box::new(durable::Durable::default()),
         Box::new(invented::Invented),
         Box::new(replay::Replay),
         Box::new(splits::Splits::new(settings.reissue_lost_splits)),
@@ -174,6 +181,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(invariants::Invariants),
         Box::new(start::Start),
         Box::new(liveness::Liveness),
+        Box::new(progress::Progress::new(settings.clone())),
         Box::new(leftover::Leftover::new(settings.clone())),
         Box::new(keys::Keys::default()),
         Box::new(keys::Keys::through_relays()),

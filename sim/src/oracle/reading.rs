@@ -16,6 +16,7 @@ use rondo_core::time::Time;
 use super::journaled::{Change, Journal, Places};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
+use crate::fault::PROXY_ANSWERS;
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
 
@@ -279,7 +280,7 @@ impl Reading {
                 if matches!(
                     status.code,
                     Code::DataLoss | Code::Internal | Code::InvalidArgument | Code::Unknown
-                ) =>
+                ) && !status.message.contains(PROXY_ANSWERS) =>
             {
                 Err(format!("client {client:?} was told {status}"))
             }

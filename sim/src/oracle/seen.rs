@@ -16,6 +16,8 @@ use crate::workload::elements::OfElements;
 pub struct Caller {
     /// Its number.
     pub actor: u32,
+    /// Which of its processes made the call.
+    pub life: u32,
     /// Whether it keeps to the rules of workers and consumers.
     pub honest: bool,
     /// Whether it is a copy of a call that the caller has gone on from: sent again by the network,
@@ -143,6 +145,11 @@ pub enum Seen<'a> {
     },
     /// A worker is told of a task.
     Pushed(&'a TaskDef),
+    /// An actor's process is gone.
+    ProcessGone {
+        /// The actor.
+        actor: u32,
+    },
     /// The caller waits no longer, and the node has been told.
     GivenUp {
         /// The call.
@@ -207,6 +214,13 @@ pub enum Seen<'a> {
         client: Option<ClientId>,
         /// Whether all was read, or why not.
         result: &'a Result<(), Status>,
+    },
+    /// Things have stopped going wrong: who has not got on since, of those who read together in rounds.
+    Healing {
+        /// They.
+        in_rounds: &'a [Waiting],
+        /// For so long.
+        since: Duration,
     },
     /// Long after everything healed: who has still not got on, of those who should.
     HealedLongAgo {

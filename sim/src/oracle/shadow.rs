@@ -14,6 +14,8 @@ use crate::checks::{Check, reached};
 #[derive(Default)]
 pub struct Shadow {
     live: Recovery,
+    /// What a crash leaves of it: the state that the durable ones among the records make.
+    kept: Recovery,
     /// Records that are not durable yet, in order.
     open: VecDeque<(Lsn, Record)>,
     durable: Lsn,
@@ -23,6 +25,11 @@ impl Shadow {
     /// The state that all records make.
     pub fn state(&self) -> &State {
         self.live.dispatcher()
+    }
+
+    /// The state that a crash leaves.
+    pub fn durable_state(&self) -> &State {
+        self.kept.dispatcher()
     }
 
     /// The coordination service's state that all records make.
@@ -43,6 +50,7 @@ impl Shadow {
     /// The journal is another one from here on, all of it durable, and makes this state.
     pub fn replace(&mut self, state: &Recovered) {
         self.live = Recovery::resuming(state.clone());
+        self.kept = Recovery::resuming(state.clone());
         self.open.clear();
         self.durable = state.applied;
     }
@@ -96,8 +104,10 @@ impl Shadow {
             }
             Seen::Durable(upto) => {
                 self.durable = self.durable.max(*upto);
-                while self.open.front().is_some_and(|(lsn, _)| lsn <= upto) {
-                    self.open.pop_front();
+                while let Some((lsn, record)) = self.open.pop_front_if(|(lsn, _)| *lsn <= *upto) {
+                    self.kept.apply(lsn, &record).map_err(|error| {
+                        format!("durable record {lsn} does not fit those before it: {error}")
+                    })?;
                 }
             }
             Seen::Recovered { state, .. } => self.replace(state),

@@ -34,8 +34,8 @@ use crate::net::Net;
 use crate::oracle::Broken;
 use crate::oracle::rendezvous::{Met, Oracles};
 use crate::queue::Queue;
-use crate::rng::{Source, Stream, Tape};
-use crate::swarm::{Drawn, RendezvousShape, Swarm};
+use crate::rng::{Source, Tape};
+use crate::swarm::{Drawn, DrawnStreams, RendezvousShape, Swarm};
 use crate::trace::{LineKind, Trace};
 use crate::workload::kind::Outcomes;
 use crate::world::{Outcome, RunOptions};
@@ -61,7 +61,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 5],
+    swarm_streams: DrawnStreams,
     shape: RendezvousShape,
     now_ns: u64,
     phase: Phase,

@@ -389,7 +389,13 @@ impl Pages {
     fn caller(&mut self, call: CallId, taken: &Request) -> Result<Caller, String> {
         let sent = self.calls.get(&call).and_then(|tag| self.sent.get_mut(tag));
         let Some(sent) = sent else {
-            return Ok(Caller { actor: u32::MAX, honest: false, stale: true, relay: None });
+            return Ok(Caller {
+                actor: u32::MAX,
+                life: 0,
+                honest: false,
+                stale: true,
+                relay: None,
+            });
         };
         if !is_what_was_sent(&sent.request, taken) {
             return Err(format!("{:?} was sent, and {taken:?} was taken", sent.request));

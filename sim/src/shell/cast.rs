@@ -235,7 +235,13 @@ impl World {
     /// Who a call of this actor comes from.
     pub(super) fn caller(&self, id: ActorId) -> Caller {
         let role = self.cast().player(id).map(|player| player.role());
-        Caller { actor: id.0, honest: role != Some(Role::Rogue), stale: false, relay: None }
+        Caller {
+            actor: id.0,
+            life: 0,
+            honest: role != Some(Role::Rogue),
+            stale: false,
+            relay: None,
+        }
     }
 
     /// Begins a process of an actor.

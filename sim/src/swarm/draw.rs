@@ -30,11 +30,13 @@ impl Swarm {
         let mut elements = source.stream("elements", 0);
         let mut rendezvous = source.stream("rendezvous", 0);
         let mut exchange = source.stream("exchange", 0);
+        let mut wider = source.stream("wider", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
                 let mut swarm = Self::drawn(&mut stream, &mut relays);
                 swarm.read_by_element(ElementsShape::draw(&mut elements));
+                swarm.widen(&mut wider);
                 swarm.settings = swarm.with_room(swarm.settings.clone());
                 swarm.rendezvous = RendezvousShape::draw(&mut rendezvous);
                 swarm.exchange = match swarm.rendezvous {
@@ -44,7 +46,7 @@ impl Swarm {
                 swarm
             }
         };
-        (swarm, [stream, relays, elements, rendezvous, exchange])
+        (swarm, [stream, relays, elements, rendezvous, exchange, wider])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {
@@ -70,6 +72,7 @@ impl Swarm {
             coordination: None,
             reading: None,
             elements: None,
+            stock_workers: false,
             rendezvous: None,
             exchange: None,
         };
@@ -115,7 +118,7 @@ impl Swarm {
 
     /// Where some read by element, workers are as Rondo has them, which make nothing before somebody
     /// asks: so all of them do, and nobody reads as models of readers do.
-    fn read_by_element(&mut self, elements: Option<ElementsShape>) {
+    pub(super) fn read_by_element(&mut self, elements: Option<ElementsShape>) {
         if elements.is_none() || self.workers == 0 {
             return;
         }

@@ -10,6 +10,7 @@ mod relays;
 mod rendezvous;
 mod settings;
 mod stored;
+mod wider;
 
 use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub use self::exchange::{ExchangeSettings, ExchangeShape, Lost};
 pub use self::reading::ReadingShape;
 pub use self::relays::{RelaySettings, RelayShape};
 pub use self::rendezvous::{Part, RendezvousSettings, RendezvousShape};
+pub(crate) use self::wider::{CROWD_MIN, UID_OF_ANY_PROCESS};
 use crate::fault::Faults;
 use crate::rng::Stream;
 use crate::workload::kind::Weights;
@@ -70,6 +72,9 @@ pub struct Swarm {
     /// Readers by element, if there are any: then workers are as Rondo has them.
     #[serde(default)]
     pub elements: Option<ElementsShape>,
+    /// Whether models of workers say the uid of TensorFlow's open builds, which names no process.
+    #[serde(default)]
+    pub stock_workers: bool,
     /// Workers with a rendezvous each, if the run is one of them: then nobody else takes part.
     #[serde(default)]
     pub rendezvous: Option<RendezvousShape>,
@@ -79,7 +84,10 @@ pub struct Swarm {
 }
 
 /// A configuration, and the streams it was drawn from.
-pub type Drawn = (Swarm, [Stream; 5]);
+pub type Drawn = (Swarm, DrawnStreams);
+
+/// The streams that configurations are drawn from.
+pub type DrawnStreams = [Stream; 6];
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

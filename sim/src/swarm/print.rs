@@ -41,6 +41,9 @@ impl fmt::Display for Swarm {
         if let Some(elements) = &self.elements {
             writeln!(out, "elements  {elements:?}")?;
         }
+        if self.stock_workers {
+            writeln!(out, "workers   all say the uid -1")?;
+        }
         if let Some(rendezvous) = &self.rendezvous {
             writeln!(out, "rendezvous (nobody else takes part) {rendezvous:?}")?;
         }

@@ -346,6 +346,13 @@ impl World {
         if self.faults_on() && self.chance(Fault::ConnectHang, 10) {
             return self.struck(Fault::ConnectHang, of.actor + 1, String::new);
         }
+        if matches!(request, Request::Dispatcher(_))
+            && let Some(status) = self.proxy_answers(of.actor + 1)
+        {
+            let answer = Err(status);
+            self.post(NODE, of.actor + 1, Letter::Reply { of, answer });
+            return;
+        }
         self.post(of.actor + 1, NODE, Letter::Request { of, copy: false, disk, request });
     }
 
@@ -405,6 +412,7 @@ impl World {
         };
         machine.being = Being::Down;
         machine.held.clear();
+        self.see(&Seen::ProcessGone { actor });
         self.lose_elements(actor);
         let Some(machine) = self.actors.get_mut(actor as usize) else {
             return;

@@ -87,9 +87,12 @@ impl World {
         }
         self.break_relays();
         let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
+        let is_crowd = self.swarm.elements.is_some_and(|shape| shape.is_crowd());
         for actor in 0..self.machines_of_actors() {
             let is_last_worker = actor == 0 && workers;
-            if is_last_worker || !self.ending_stream.chance(250) {
+            // A crowd gets on together or not at all.
+            let reads = self.actors.get(actor as usize).is_some_and(|it| it.role == Role::Reader);
+            if is_last_worker || is_crowd && reads || !self.ending_stream.chance(250) {
                 continue;
             }
             self.tally.mark(Mark::HealedInPart);
@@ -122,7 +125,12 @@ impl World {
     }
 
     fn check_healed(&mut self, since_ns: u64) {
-        let waiting = self.waiting_since(since_ns);
+        let waiting = self.waiting_since(since_ns, |_| true);
+        if self.swarm.elements.is_some_and(|shape| shape.rounds) {
+            let in_rounds = self.waiting_since(since_ns, |role| role == Role::Reader);
+            let since = Duration::from_nanos(self.now_ns.saturating_sub(since_ns));
+            self.see(&Seen::Healing { in_rounds: &in_rounds, since });
+        }
         let bound_ns = HEALED_NS.saturating_add(self.patience.longest().as_nanos());
         if waiting.is_empty() || self.now_ns.saturating_sub(since_ns) > bound_ns {
             self.see(&Seen::HealedLongAgo { waiting: &waiting });
@@ -131,8 +139,8 @@ impl World {
         }
     }
 
-    /// Who of the core has not got on since then.
-    fn waiting_since(&self, since_ns: u64) -> Vec<Waiting> {
+    /// Who of the core has not got on since then, of those with such a role.
+    fn waiting_since(&self, since_ns: u64, of: impl Fn(Role) -> bool) -> Vec<Waiting> {
         let Some(node) = &self.node.node else {
             let what = "does not serve".to_owned();
             return vec![Waiting { who: "node".into(), what }];
@@ -140,6 +148,7 @@ impl World {
         let gives_up = node.dispatcher().config().worker_timeout.is_some();
         let served = self.actors.iter().any(|machine| self.is_served(machine));
         let core = self.actors.iter().zip(0_u32..).filter(|(machine, _)| machine.core);
+        let core = core.filter(|(machine, _)| of(machine.role));
         let waiting = core.filter_map(|(machine, number)| {
             let since = machine.clock.shows(since_ns);
             let must = match machine.role {

@@ -269,6 +269,10 @@ impl World {
             let clock = &self.node.clock;
             let stood = clock.shows(self.now_ns).since(clock.shows(self.node.paused_at_ns));
             self.see(&Seen::Resumed { stood });
+            if std::mem::take(&mut self.node.timers_first) {
+                self.tally.mark(Mark::TimersFirst);
+                self.step(rondo_core::control::Input::Tick, None);
+            }
         }
         let held = std::mem::take(&mut self.node.held);
         for place in held {

@@ -77,6 +77,8 @@ pub(super) struct NodeMachine {
     pub(super) broke_word: bool,
     /// When it began to stand still.
     pub(super) paused_at_ns: u64,
+    /// Whether its timers run out before it reads what came while it stood still.
+    pub(super) timers_first: bool,
     /// The machine asked for another try to write what was refused.
     pub(super) retry: bool,
     pub(super) down_since_ns: u64,
@@ -118,6 +120,7 @@ impl NodeMachine {
             power_was_cut: false,
             broke_word: false,
             paused_at_ns: 0,
+            timers_first: false,
             retry: false,
             down_since_ns: 0,
             behind_ms: 0,

@@ -10,6 +10,7 @@ mod letter;
 mod lives;
 mod machine;
 mod node;
+mod proxy;
 mod relay;
 mod strike;
 mod untouched;
@@ -30,7 +31,7 @@ use crate::net::Net;
 use crate::oracle::{Broken, Oracles, Patience, Seen};
 use crate::queue::Queue;
 use crate::rng::{Source, Stream, Tape};
-use crate::swarm::{Drawn, Swarm};
+use crate::swarm::{Drawn, DrawnStreams, Swarm};
 use crate::tier::Tier;
 use crate::trace::{Line, LineKind, Trace};
 use crate::watch::Watch;
@@ -95,7 +96,7 @@ enum Phase {
 /// The world.
 struct World {
     swarm: Swarm,
-    swarm_streams: [Stream; 5],
+    swarm_streams: DrawnStreams,
     ending_stream: Stream,
     options: RunOptions,
     now_ns: u64,

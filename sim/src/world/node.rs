@@ -87,7 +87,7 @@ impl World {
         // without knowing it, whatever its sender has joined since.
         let is_rogue = machine.is_none_or(|machine| machine.role == Role::Rogue);
         let honest = !is_rogue && disk == self.node.disks;
-        Caller { actor: of.actor, honest, stale: copy || !waits, relay: None }
+        Caller { actor: of.actor, life: of.life, honest, stale: copy || !waits, relay: None }
     }
 
     /// Somebody does not wait any more.
@@ -98,6 +98,9 @@ impl World {
             return;
         };
         self.node.waiting.remove(&call);
+        if self.node.disk.free_bytes().is_some() {
+            self.tally.mark(Mark::CancelledWhileFull);
+        }
         self.step(Input::Cancel { call }, None);
         self.see(&Seen::GivenUp { call });
         self.settle();
@@ -183,6 +186,9 @@ impl World {
         if self.faults_on() && self.chance(Fault::ReplyLost, 10) {
             return self.struck(Fault::ReplyLost, NODE, || format!("of call {call}"));
         }
+        let is_of_dispatcher = call.get() < COORDINATION_CALLS;
+        let status = if is_of_dispatcher { self.proxy_answers(NODE) } else { None };
+        let answer = status.map_or(answer, Err);
         self.post(NODE, of.actor + 1, Letter::Reply { of, answer });
     }
 

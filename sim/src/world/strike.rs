@@ -37,7 +37,7 @@ const TIMED: [Fault; 20] = [
     Fault::DiskFull,
 ];
 /// The rest of them.
-const TIMED_TOO: [Fault; 7] = [
+const TIMED_TOO: [Fault; 8] = [
     Fault::DiskSlow,
     Fault::DiskStall,
     Fault::StaleRead,
@@ -45,6 +45,7 @@ const TIMED_TOO: [Fault; 7] = [
     Fault::EmptyDisk,
     Fault::OtherSettings,
     Fault::OlderJournal,
+    Fault::HeldUp,
 ];
 /// No outage lasts longer, in ms.
 const OUTAGE_MS_MAX: u64 = 20_000;
@@ -148,6 +149,7 @@ impl World {
                 self.die(false);
             }
             Fault::Pause => self.pause(s),
+            Fault::HeldUp => self.hold_up(s),
             Fault::SlowProcess => self.slow(s),
             Fault::RestartSame | Fault::RestartFresh => self.restart_worker(fault, s),
             Fault::ClockJump => {
@@ -282,6 +284,22 @@ impl World {
             None => return,
         }
         self.struck(Fault::Pause, machine, String::new);
+    }
+
+    /// The server's process stands still for longer than a client may be silent. Its timers and the
+    /// messages that came meanwhile are due at once then, and either may be first.
+    fn hold_up(&mut self, s: &mut Stream) {
+        if self.node.being != Being::Up {
+            return;
+        }
+        let ms = s.pick(&[8000, 3000, 20_000, 60_000]).copied().unwrap_or(3000);
+        let ms = s.between(ms / 2, ms);
+        self.node.being = Being::Paused;
+        self.node.paused_at_ns = self.now_ns;
+        self.node.timers_first = s.chance(600);
+        self.struck(Fault::HeldUp, NODE, || format!("for {ms} ms"));
+        let until_ns = self.now_ns.saturating_add(ms.saturating_mul(1_000_000));
+        self.queue.plan(until_ns, Event::ResumeNode);
     }
 
     fn slow(&mut self, s: &mut Stream) {

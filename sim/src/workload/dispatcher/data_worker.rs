@@ -16,11 +16,12 @@ use rondo_core::worker::{self, Ask, Config, Effect, Input, Part, Request, RpcId,
 use rondo_proto::convert::{PROTOCOL_VERSION, WorkerIdentity};
 
 use self::serving::{Asker, Leaving, serve};
+use super::busy::BusyLoop;
 use super::element_bytes::{cardinality, pushed, received, told};
 use super::production::{Production, Work};
 use super::{address, ms, patience, pause};
 use crate::mark::Mark;
-use crate::swarm::ElementsShape;
+use crate::swarm::{ElementsShape, UID_OF_ANY_PROCESS};
 use crate::workload::actor::{Act, Actor, Carried, Happening, Role, With};
 use crate::workload::elements::{ElementId, MadeBy, OfElements, WorkerLife};
 use crate::workload::outstanding::Outstanding;
@@ -55,6 +56,7 @@ pub struct DataWorker {
     longest: u64,
     /// The most that ever waited at once.
     most_asks: u64,
+    busy: BusyLoop,
 }
 
 impl DataWorker {
@@ -77,6 +79,7 @@ impl DataWorker {
             iterations: BTreeMap::new(),
             longest: 0,
             most_asks: 0,
+            busy: BusyLoop::default(),
         }
     }
 
@@ -114,13 +117,13 @@ impl DataWorker {
         }
     }
 
-    fn identity(&self) -> WorkerIdentity {
+    fn identity(&self, is_stock: bool) -> WorkerIdentity {
         WorkerIdentity {
             address: self.address.to_string(),
             tags: Vec::new(),
             // Stock workers have none; it need not be the same in all.
-            uid: match self.number.is_multiple_of(2) {
-                true => -1,
+            uid: match is_stock || self.number.is_multiple_of(2) {
+                true => UID_OF_ANY_PROCESS,
                 false => i64::from(self.life).saturating_add(1),
             },
             transfer_servers: vec![TransferServer {
@@ -153,6 +156,10 @@ impl DataWorker {
         let deadline = self.machine.as_ref().and_then(worker::Worker::deadline);
         if deadline.is_some_and(|(at, _)| at <= now) {
             self.step(now, Input::Tick, with);
+            let deadline = self.machine.as_ref().and_then(worker::Worker::deadline);
+            if let Err(text) = self.busy.woken(now, deadline.map(|(at, _)| at)) {
+                with.acts.push(Act::Violated(text));
+            }
         }
     }
 
@@ -279,7 +286,7 @@ impl DataWorker {
             }
             _ => patience(now, with),
         };
-        let asked = received(&self.identity(), &request);
+        let asked = received(&self.identity(with.swarm.stock_workers), &request);
         let token = self.calls.add(until, (rpc, request));
         if let Some(request) = asked {
             with.acts.push(Act::Call { token, request });

@@ -15,6 +15,7 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 use rondo_proto::convert;
 
+use super::busy::BusyLoop;
 use super::element_bytes::{READ_BY_ELEMENT, fetched, identified, registration};
 use super::record_bytes::{received, told};
 use super::{is_passing, ms, patience, pause};
@@ -50,6 +51,7 @@ pub struct ElementReader {
     /// When it goes on, while there is no reader.
     at: Time,
     got_on_at: Time,
+    busy: BusyLoop,
 }
 
 /// What a call is for.
@@ -84,6 +86,7 @@ impl ElementReader {
             consuming: VecDeque::new(),
             at: Time::ZERO,
             got_on_at: Time::ZERO,
+            busy: BusyLoop::default(),
         }
     }
 
@@ -117,6 +120,10 @@ impl ElementReader {
         }
         if self.reader.as_ref().is_some_and(|of| of.deadline().is_some_and(|at| at <= now)) {
             self.step(now, Input::Tick, with);
+            let deadline = self.reader.as_ref().and_then(Reader::deadline);
+            if let Err(text) = self.busy.woken(now, deadline) {
+                with.acts.push(Act::Violated(text));
+            }
         }
         if self.reader.as_ref().is_some_and(Reader::is_over) {
             self.forget(with);

@@ -1,5 +1,6 @@
 //! Those who use the dispatcher: workers, consumers, clients that misbehave, operators.
 
+mod busy;
 mod consumer;
 mod data_worker;
 pub mod dataset;
@@ -37,7 +38,7 @@ pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
     for number in 0..swarm.workers {
         cast.push(match swarm.elements {
             Some(_) => Box::new(DataWorker::new(number)),
-            None => Box::new(Worker::new(number)),
+            None => Box::new(Worker::new(number, swarm.stock_workers)),
         });
     }
     for number in 0..swarm.consumers {
@@ -66,9 +67,20 @@ pub fn address(worker: u32, life: u32) -> Arc<str> {
     }
 }
 
-/// Whether an answer says to come back: the connection broke, or the server is not ready.
+/// Whether an answer says to come back: the connection broke, the server is not ready, or a proxy said
+/// what the server never says.
 const fn is_passing(status: &Status) -> bool {
-    matches!(status.code, Code::Unavailable | Code::Aborted | Code::Cancelled)
+    matches!(
+        status.code,
+        Code::Unavailable
+            | Code::Aborted
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal
+            | Code::DeadlineExceeded
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+    )
 }
 
 const fn ms(millis: u64) -> Duration {

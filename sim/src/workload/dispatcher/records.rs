@@ -13,6 +13,7 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 use rondo_proto::convert;
 
+use super::busy::BusyLoop;
 use super::record_bytes::{READ_BY_SPLIT, message, received, registration, told};
 use super::{is_passing, ms, patience, pause};
 use crate::swarm::ReadingShape;
@@ -43,6 +44,7 @@ pub struct RecordReader {
     /// Whether a position was saved that may be restored.
     saved: bool,
     got_on_at: Time,
+    busy: BusyLoop,
 }
 
 /// What a call is for.
@@ -85,6 +87,7 @@ impl RecordReader {
             at: Time::ZERO,
             saved: false,
             got_on_at: Time::ZERO,
+            busy: BusyLoop::default(),
         }
     }
 
@@ -100,6 +103,10 @@ impl RecordReader {
         }
         if self.reader.as_ref().is_some_and(|of| of.deadline().is_some_and(|at| at <= now)) {
             self.step(now, Input::Tick, with);
+            let deadline = self.reader.as_ref().and_then(Reader::deadline);
+            if let Err(text) = self.busy.woken(now, deadline) {
+                with.acts.push(Act::Violated(text));
+            }
         }
         if self.reader.as_ref().is_some_and(Reader::is_over) {
             self.rest(now, with);

@@ -12,6 +12,7 @@ use rondo_core::time::Time;
 
 use super::running::{Running, Step};
 use super::{address, is_passing, ms, patience, record_bytes};
+use crate::swarm::UID_OF_ANY_PROCESS;
 use crate::workload::actor::{Act, Actor, Happening, Read, ReadAnswer, Role, With};
 use crate::workload::kind::Kind;
 use crate::workload::outstanding::Outstanding;
@@ -48,12 +49,13 @@ enum For {
 }
 
 impl Worker {
-    /// The worker of this number, not yet begun.
-    pub fn new(number: u32) -> Self {
+    /// The worker of this number, not yet begun. A stock worker says the same uid in all of its lives.
+    pub fn new(number: u32, is_stock: bool) -> Self {
+        let own = i64::from(number).saturating_mul(1000).saturating_add(1);
         Self {
             number,
             life: 0,
-            uid: i64::from(number).saturating_mul(1000).saturating_add(1),
+            uid: if is_stock { UID_OF_ANY_PROCESS } else { own },
             address: address(number, 0),
             names_itself: number % 3 != 2,
             tasks: BTreeMap::new(),
@@ -232,7 +234,9 @@ impl Worker {
     }
 
     fn reborn(&mut self, now: Time, fresh: bool) {
-        self.uid = self.uid.wrapping_add(1);
+        if self.uid != UID_OF_ANY_PROCESS {
+            self.uid = self.uid.saturating_add(1);
+        }
         if fresh {
             self.life = self.life.saturating_add(1);
             self.address = address(self.number, self.life);

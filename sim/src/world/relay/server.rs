@@ -109,7 +109,7 @@ impl World {
         let number = self.number_call(&request);
         self.node.relays.waiting.insert(number, (wire, call));
         let actor = self.relays.open.get(&call).map_or(u32::MAX, |of| of.actor);
-        let by = Caller { actor, honest: true, stale: false, relay: Some(wire.relay) };
+        let by = Caller { actor, life: 0, honest: true, stale: false, relay: Some(wire.relay) };
         self.take_numbered(number, by, false, request);
     }
 

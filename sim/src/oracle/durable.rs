@@ -1,0 +1,130 @@
+//! An answer is true after a crash at any time: when one leaves, what it tells holds in the state that
+//! the records make which are durable by then. The crash is played in a second state beside the live
+//! one, so that each answer is judged, and nothing is taken from the core's own bookkeeping of what an
+//! answer waits for.
+//!
+//! An answer may wait while others change the same things again. So a claim counts as broken only when
+//! the live state still agrees with it and the durable one does not.
+
+use std::collections::BTreeMap;
+
+use rondo_core::dispatcher::{Reply, Request, State};
+use rondo_core::ids::{CallId, ClientId, TaskId};
+use rondo_core::time::Time;
+
+use super::{Oracle, Seen, Shadow, Verdict};
+
+/// What the answer to a call tells, beside what stands in it.
+#[derive(Debug)]
+enum Claim {
+    /// These tasks are over.
+    Over(Vec<TaskId>),
+    /// The client is no more.
+    Left(ClientId),
+    /// The task is no more, if the answer says so.
+    Removed(TaskId),
+    /// There is such a position.
+    Saved(String),
+    /// There is none.
+    Deleted(String),
+}
+
+#[derive(Default)]
+pub(super) struct Durable {
+    claims: BTreeMap<CallId, Claim>,
+}
+
+impl Durable {
+    fn taken(&mut self, call: CallId, request: &Request) {
+        let claim = match request {
+            Request::WorkerUpdate { progress, .. } => {
+                let over = progress.iter().filter(|(_, is_over)| *is_over);
+                Claim::Over(over.map(|(task, _)| *task).collect())
+            }
+            Request::ReleaseClient { client } => Claim::Left(*client),
+            Request::MaybeRemoveTask { task, .. } => Claim::Removed(*task),
+            Request::SavePosition { name, .. } => Claim::Saved(name.clone()),
+            Request::DeletePosition { name } => Claim::Deleted(name.clone()),
+            _ => return,
+        };
+        self.claims.insert(call, claim);
+    }
+
+    fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
+        let (live, kept) = (shadow.state(), shadow.durable_state());
+        let claim = self.claims.remove(&call);
+        let broken = match reply {
+            Reply::Dataset(id) => is_new(live.datasets(), kept.datasets(), id),
+            Reply::Job(id) => is_new(live.jobs(), kept.jobs(), id),
+            Reply::Client(id) => is_new(live.clients(), kept.clients(), id),
+            Reply::ClientHeartbeat(reply) => {
+                reply.tasks.iter().any(|task| is_new(live.tasks(), kept.tasks(), &task.task))
+            }
+            Reply::WorkerHeartbeat(reply) => {
+                let new = |task| is_new(live.tasks(), kept.tasks(), task);
+                let gone = |task: &TaskId| !runs(live, *task) && runs(kept, *task);
+                reply.new_tasks.iter().any(|task| new(&task.task))
+                    || reply.tasks_to_delete.iter().any(gone)
+            }
+            _ => claim.as_ref().is_some_and(|claim| is_broken(claim, reply, live, kept)),
+        };
+        match broken {
+            false => Ok(()),
+            true => Err(format!(
+                "call {call} got {reply:?} ({claim:?}), and a crash after record {} takes it back",
+                shadow.durable()
+            )),
+        }
+    }
+}
+
+/// Whether a crash takes back what an answer tells.
+fn is_broken(claim: &Claim, reply: &Reply, live: &State, kept: &State) -> bool {
+    match (claim, reply) {
+        (Claim::Over(tasks), Reply::WorkerUpdated) => {
+            tasks.iter().any(|task| !runs(live, *task) && runs(kept, *task))
+        }
+        (Claim::Left(client), Reply::ClientReleased) => {
+            is_new(kept.clients(), live.clients(), client)
+        }
+        (Claim::Removed(task), Reply::TaskRemoved(true)) => {
+            is_new(kept.tasks(), live.tasks(), task)
+        }
+        (Claim::Saved(name), Reply::Position(_)) => {
+            live.positions().contains_key(&**name) && !kept.positions().contains_key(&**name)
+        }
+        (Claim::Deleted(name), Reply::PositionDeleted) => {
+            kept.positions().contains_key(&**name) && !live.positions().contains_key(&**name)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a key is in one map and not in the other.
+fn is_new<K: Ord, V>(one: &BTreeMap<K, V>, other: &BTreeMap<K, V>, key: &K) -> bool {
+    one.contains_key(key) && !other.contains_key(key)
+}
+
+/// Whether a task is there and not over.
+fn runs(state: &State, task: TaskId) -> bool {
+    state.tasks().get(&task).is_some_and(|task| !task.finished)
+}
+
+impl Oracle for Durable {
+    fn name(&self) -> &'static str {
+        "durable"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken { call, request, .. } => self.taken(*call, request),
+            Seen::Answered { call, answer: Ok(reply), .. } => {
+                return self.answered(*call, reply, shadow);
+            }
+            Seen::Answered { call, .. } | Seen::GivenUp { call } => drop(self.claims.remove(call)),
+            Seen::Died => self.claims.clear(),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! A client is given up no earlier than after its timeout of silence, as the dispatcher could hear it,
+//! and no later than after its timeout and all the time for which the dispatcher stood still since.
+
+use std::collections::BTreeMap;
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, Config, Request};
+use rondo_core::ids::ClientId;
+use rondo_core::time::{Duration, Time};
+
+use super::{Oracle, Seen, Shadow, Verdict};
+use crate::fault::{Fault, Faults};
+
+/// A hold-up is seen when it is longer than this and the time that a client may be silent.
+const SEEN_FROM: Duration = Duration::from_secs(1);
+/// So much later than it should be a client may be given up: maintenance takes turns.
+const SLACK: Duration = Duration::from_secs(30);
+/// What keeps the dispatcher from recording that it gives a client up, or moves its clock.
+const UNSURE: [Fault; 3] = [Fault::DiskFull, Fault::ClockJump, Fault::WriteFails];
+/// Every how many calls it is looked for clients that are given up too late.
+const LOOK_EVERY: u64 = 32;
+
+/// A client's last sign of life.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    at: Time,
+    /// Whether that was a heartbeat.
+    beat: bool,
+}
+
+pub(super) struct InTime {
+    config: Config,
+    is_unsure: bool,
+    heard: BTreeMap<ClientId, Heard>,
+    began: Time,
+    /// When the dispatcher went on after it stood still, and for how long it had.
+    stood: Vec<(Time, Duration)>,
+    calls: u64,
+}
+
+impl InTime {
+    pub(super) fn new(config: Config, faults: &Faults) -> Self {
+        Self {
+            config,
+            is_unsure: UNSURE.iter().any(|fault| faults.has(*fault)),
+            heard: BTreeMap::new(),
+            began: Time::ZERO,
+            stood: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    /// How long the dispatcher stood still since then, by hold-ups of at least this length.
+    fn stood_since(&self, since: Time, at_least: Duration) -> u64 {
+        let stood = self.stood.iter().filter(|(end, stood)| *end > since && *stood > at_least);
+        stood.map(|(_, stood)| stood.as_nanos()).fold(0, u64::saturating_add)
+    }
+
+    fn patience(&self, heard: Heard) -> Duration {
+        match heard.beat {
+            true => self.config.client_timeout,
+            false => self.config.client_first_heartbeat_timeout,
+        }
+    }
+
+    fn taken(&mut self, now: Time, request: &Request, shadow: &Shadow) -> Verdict {
+        if let Request::ClientHeartbeat(heartbeat) = request {
+            self.heard.insert(heartbeat.client, Heard { at: now, beat: true });
+        }
+        self.calls = self.calls.saturating_add(1);
+        let ends = self.config.job_gc_timeout.is_some() && !self.is_unsure;
+        if !ends || !self.calls.is_multiple_of(LOOK_EVERY) {
+            return Ok(());
+        }
+        let clients = shadow.state().clients().values().filter(|client| client.splits.is_empty());
+        for client in clients {
+            let Some(heard) = self.heard.get(&client.id) else {
+                continue;
+            };
+            let since = heard.at.max(self.began);
+            let stood = self.stood_since(since, Duration::ZERO);
+            let rounds = self.config.job_gc_check_interval.as_nanos().saturating_mul(4);
+            let longest =
+                self.config.client_timeout.max(self.config.client_first_heartbeat_timeout);
+            // Clocks may be slow by an eighth.
+            let most = longest.as_nanos().saturating_add(rounds).saturating_add(SLACK.as_nanos());
+            let most = most.saturating_add(stood).saturating_add(stood / 8);
+            if now.since(since).as_nanos() > most {
+                return Err(format!(
+                    "client {} has been silent for {} ms and is still there",
+                    client.id,
+                    now.since(since).as_millis()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn released(&mut self, now: Time, id: ClientId, asked_for: bool, shadow: &Shadow) -> Verdict {
+        let Some(heard) = self.heard.remove(&id).filter(|_| !asked_for) else {
+            return Ok(());
+        };
+        if shadow.state().clients().get(&id).is_some_and(|client| !client.splits.is_empty()) {
+            return Ok(());
+        }
+        let since = heard.at.max(self.began);
+        let patience = self.patience(heard);
+        let seen_from = self.config.client_timeout.as_nanos().saturating_add(SEEN_FROM.as_nanos());
+        let stood = self.stood_since(since, Duration::from_nanos(seen_from));
+        // As above.
+        let stood = stood.saturating_sub(stood / 8);
+        let silent = now.since(since).as_nanos().saturating_sub(stood);
+        match silent > patience.as_nanos() {
+            true => Ok(()),
+            false => Err(format!(
+                "client {id} was given up {} ms after it was heard, in which the dispatcher stood \
+                 still for about {} ms; it may be silent for {} ms",
+                now.since(since).as_millis(),
+                Duration::from_nanos(stood).as_millis(),
+                patience.as_millis()
+            )),
+        }
+    }
+
+    /// All whom another process finds count as just heard.
+    fn recovered(&mut self, now: Time) {
+        self.began = now;
+        self.stood.clear();
+        self.heard.values_mut().for_each(|heard| *heard = Heard { at: now, beat: true });
+    }
+}
+
+impl Oracle for InTime {
+    fn name(&self) -> &'static str {
+        "in-time"
+    }
+
+    fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::Taken { request, .. } => return self.taken(now, request, shadow),
+            Seen::Recorded { record: Record::Dispatcher(record), during, .. } => match record {
+                dispatcher::Record::AcquireClient { id, .. } => {
+                    self.heard.insert(*id, Heard { at: now, beat: false });
+                }
+                dispatcher::Record::ReleaseClient { id, .. } => {
+                    return self.released(now, *id, during.is_some(), shadow);
+                }
+                _ => {}
+            },
+            Seen::Resumed { stood } => self.stood.push((now, *stood)),
+            Seen::Configured(config) => self.config.clone_from(config),
+            Seen::Recovered { .. } => self.recovered(now),
+            _ => {}
+        }
+        Ok(())
+    }
+}
