@@ -35,14 +35,14 @@ pub enum RecoverError {
         /// How far the journal is known to have been durable.
         durable_upto: Lsn,
     },
-    /// A record is there twice, or before the start.
+    /// A record is there twice, before the start, or in a segment that is named after another one.
     #[error(
         "record {found} at {place} stands where record {expected} should: the journal's files are mixed up"
     )]
     OutOfOrder {
         /// The position read.
         found: Lsn,
-        /// The position that comes next.
+        /// The position that comes next, or that the segment is named after.
         expected: Lsn,
         /// Where it stands.
         place: String,
@@ -60,6 +60,8 @@ pub struct Scan {
     durable_upto: Lsn,
     /// The first record that may lie in the segment now read.
     segment: Lsn,
+    /// Whether nothing of that segment was read yet.
+    segment_begins: bool,
     /// The last record whose reply may have left, where that is known exactly.
     acknowledged: Option<Lsn>,
     /// Whether good records were passed over because nobody was ever told of them.
@@ -102,6 +104,7 @@ impl Scan {
             next,
             durable_upto,
             segment: next,
+            segment_begins: false,
             acknowledged: None,
             unacknowledged: false,
             broken: None,
@@ -122,8 +125,9 @@ impl Scan {
     /// Takes the next readable group, found at `place`.
     ///
     /// # Errors
-    /// When the group's records were seen before.
+    /// When the group's records were seen before, and when its segment is named after others.
     pub fn group(&mut self, header: &GroupHeader, place: &str) -> Result<Verdict, RecoverError> {
+        self.check_name(header, place)?;
         self.durable_upto = self.durable_upto.max(header.durable_upto);
         let end = Lsn::new(header.first.get().saturating_add(header.count));
         // A segment may outlive the snapshot that it went into: the process died before its removal.
@@ -155,8 +159,20 @@ impl Scan {
         Ok(Verdict::Skip)
     }
 
+    /// Refuses a segment that begins with another record than its name says: names tell which segments a
+    /// snapshot covers and how far the journal was durable.
+    fn check_name(&mut self, header: &GroupHeader, place: &str) -> Result<(), RecoverError> {
+        let begins = core::mem::take(&mut self.segment_begins);
+        if !begins || header.first == self.segment {
+            return Ok(());
+        }
+        let (found, expected, place) = (header.first, self.segment, place.into());
+        Err(RecoverError::OutOfOrder { found, expected, place })
+    }
+
     /// Takes notice of bytes at `place` that are no group, for `reason`.
     pub fn damaged(&mut self, place: &str, reason: &str) {
+        self.segment_begins = false;
         if self.broken.is_none() {
             self.broken = Some(Broken { place: place.into(), reason: reason.into() });
         }
@@ -166,6 +182,7 @@ impl Scan {
     /// before it was durable when that segment was opened.
     pub fn segment(&mut self, first: Lsn) {
         self.segment = first;
+        self.segment_begins = true;
         self.durable(Lsn::new(first.get().saturating_sub(1)));
     }
 

@@ -174,12 +174,17 @@ fn a_record_seen_before_is_out_of_order_behind_damage_too() {
 /// Found by fuzzing: cutting the journal behind such a record removed it with its segment.
 #[test]
 fn a_record_in_a_segment_of_later_ones_is_out_of_order() {
-    let mut scan = from_the_start();
-    scan.segment(Lsn::new(4));
-    let place = "journal/4 at 0";
-    let error = scan.group(&group(1, 3, 0), place).unwrap_err();
-    let (found, expected) = (Lsn::new(1), Lsn::new(4));
-    assert_eq!(error, RecoverError::OutOfOrder { found, expected, place: place.into() });
+    for is_behind_damage in [false, true] {
+        let mut scan = from_the_start();
+        scan.segment(Lsn::new(4));
+        if is_behind_damage {
+            scan.damaged("journal/4 at 0", "zeros");
+        }
+        let place = "journal/4 at 96";
+        let error = scan.group(&group(1, 3, 0), place).unwrap_err();
+        let (found, expected) = (Lsn::new(1), Lsn::new(4));
+        assert_eq!(error, RecoverError::OutOfOrder { found, expected, place: place.into() });
+    }
 
     let mut scan = Scan::starting_at(Lsn::new(3));
     scan.segment(Lsn::new(1));
@@ -188,6 +193,46 @@ fn a_record_in_a_segment_of_later_ones_is_out_of_order() {
     scan.segment(Lsn::new(6));
     assert_eq!(read(&mut scan, group(6, 1, 5)), Verdict::Apply);
     assert!(scan.finish().is_ok());
+}
+
+/// The name of a segment alone proves that all before it was durable: whatever is in it may be lost.
+#[test]
+fn the_name_of_a_segment_makes_damage_before_it_a_loss() {
+    for (first, lost) in [(3, false), (4, true)] {
+        let mut scan = from_the_start();
+        scan.segment(Lsn::new(1));
+        read(&mut scan, group(1, 2, 0));
+        scan.damaged("journal/1 at 160", "zeros");
+        scan.segment(Lsn::new(first));
+        match scan.finish() {
+            Err(error) => assert!(lost && error.to_string().contains("durable up to record 3")),
+            Ok(end) => assert!(!lost && end.next == Lsn::new(3)),
+        }
+    }
+}
+
+/// The name says which segments a snapshot covers, so that a wrong one has records removed that are in none.
+#[test]
+fn a_segment_that_begins_with_another_record_than_its_name_says_is_out_of_order() {
+    for (name, begin) in [(3, group(5, 1, 2)), (3, group(5, 0, 4)), (6, group(5, 1, 4))] {
+        let mut scan = from_the_start();
+        scan.segment(Lsn::new(1));
+        read(&mut scan, group(1, 4, 0));
+        scan.segment(Lsn::new(name));
+        let error = scan.group(&begin, "journal/5 at 0").unwrap_err();
+        let (found, expected) = (begin.first, Lsn::new(name));
+        let place = "journal/5 at 0".into();
+        assert_eq!(error, RecoverError::OutOfOrder { found, expected, place });
+    }
+}
+
+#[test]
+fn a_segment_whose_beginning_is_damaged_may_have_any_name() {
+    let mut scan = from_the_start();
+    scan.segment(Lsn::new(1));
+    scan.damaged("journal/1 at 0", "zeros");
+    assert_eq!(read(&mut scan, group(2, 1, 0)), Verdict::Skip);
+    assert_eq!(scan.finish().unwrap().next, Lsn::new(1));
 }
 
 #[test]

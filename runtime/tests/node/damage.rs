@@ -88,6 +88,100 @@ fn a_damaged_record_in_a_closed_segment_is_named() {
     assert_eq!(life.run(job_names(&life.node)).len(), 40);
 }
 
+/// The groups in a segment.
+fn headers(world: &World, first: u64) -> Vec<GroupHeader> {
+    let stretches = frame::scan(&fs::read(segment(world, first)).unwrap().into());
+    stretches.into_iter().map(|stretch| stretch.frame.unwrap().0).collect()
+}
+
+/// As after a restart of the machine: nothing but the journal itself says how far it was durable.
+fn forget_era(world: &World) {
+    fs::remove_file(world.path.join("ACKNOWLEDGED")).unwrap();
+}
+
+/// Creates so many jobs, and waits until the journal says of the last one that it is durable.
+fn create_jobs_and_rest(world: &World, count: u64) {
+    let life = Life::begin(world);
+    create_jobs(&life, count as usize);
+    let mark = |header: &GroupHeader| header.count == 0 && header.durable_upto.get() == count;
+    let is_marked = || headers(world, 1).last().is_some_and(mark);
+    life.run(eventually("a mark", is_marked));
+    life.crash();
+}
+
+#[test]
+fn a_mark_alone_proves_that_the_last_record_was_acknowledged() {
+    let (world, _) = World::faulty();
+    create_jobs_and_rest(&world, 3);
+    forget_era(&world);
+    damage(&segment(&world, 1), "job 2");
+    let error = refused(&world).to_string();
+    assert!(error.contains("record 3 is damaged at "), "{error}");
+    assert!(error.contains("durable up to record 3"), "{error}");
+}
+
+#[test]
+fn each_group_says_what_was_acknowledged_before_it() {
+    let (world, _) = World::faulty();
+    create_jobs_and_rest(&world, 9);
+    let found = headers(&world, 1);
+    let groups: Vec<_> = found.iter().filter(|header| header.count > 0).collect();
+    assert_eq!(groups.len(), 9);
+    for header in groups {
+        assert_eq!(header.durable_upto.get(), header.first.get() - 1, "{header:?}");
+    }
+}
+
+/// Leaves a journal of several segments; says which record each begins with.
+fn several_segments() -> (World, Vec<u64>) {
+    let (mut world, disk) = World::faulty();
+    world.store.segment_bytes_max = 1 << 10;
+    *disk.faults.full_for.lock().unwrap() = Some(".snap");
+    let life = Life::begin(&world);
+    create_jobs(&life, 40);
+    life.crash();
+    forget_era(&world);
+    let names = fs::read_dir(world.path.join("journal")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut firsts: Vec<u64> = names.map(|name| name[..20].parse().unwrap()).collect();
+    firsts.sort_unstable();
+    assert!(firsts.len() > 2, "{firsts:?}");
+    (world, firsts)
+}
+
+#[test]
+fn the_name_of_an_empty_segment_proves_that_all_before_it_was_acknowledged() {
+    let (world, firsts) = several_segments();
+    for first in &firsts[1..] {
+        fs::write(segment(&world, *first), b"").unwrap();
+    }
+    let last = firsts[1] - 1;
+    damage(&segment(&world, 1), &format!("job {}", last - 1));
+    for first in &firsts[2..] {
+        fs::remove_file(segment(&world, *first)).unwrap();
+    }
+    let error = refused(&world).to_string();
+    assert!(error.contains(&format!("record {last} is damaged at ")), "{error}");
+    assert!(error.contains(&format!("durable up to record {last}")), "{error}");
+}
+
+#[test]
+fn a_segment_under_the_name_of_another_record_stops_a_start() {
+    let (world, firsts) = several_segments();
+    let (before, after) = (firsts[1] - 1, firsts[1] + 1);
+    for name in [before, after] {
+        fs::rename(segment(&world, firsts[1]), segment(&world, name)).unwrap();
+        let error = refused(&world).to_string();
+        let (stands, should) = (firsts[1], name);
+        let text = format!("record {stands} at {}", segment(&world, name).display());
+        assert!(error.contains(&text), "{error}");
+        assert!(error.contains(&format!("stands where record {should} should")), "{error}");
+        fs::rename(segment(&world, name), segment(&world, firsts[1])).unwrap();
+    }
+    let life = Life::begin(&world);
+    assert_eq!(life.run(job_names(&life.node)).len(), 40);
+}
+
 #[test]
 fn a_lost_closed_segment_is_noticed() {
     let (mut world, disk) = World::faulty();
