@@ -258,3 +258,21 @@ async fn after_a_failed_sync_nothing_is_believed() {
     assert!(matches!(refused, Err(AppendError::Failed(_))));
     assert!(store.rotate(Lsn::new(3)).await.is_err());
 }
+
+/// Its own bytes may be on the disk; those of the sync that failed are in doubt, and may be before them.
+#[tokio::test]
+async fn a_sync_that_ends_well_after_another_one_failed_is_not_believed() {
+    let world = World::new(StoreKind::Segment);
+    let faults = &world.disk.faults;
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, &[group(1, 1, b"one")]).await;
+    faults.sync_hangs_for.send_replace(Some(".seg"));
+    let mut under_way = store.sync();
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut under_way).await.is_err());
+    faults.sync_hangs_for.send_replace(None);
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    assert!(store.sync().await.unwrap_err().to_string().contains("the disk does not answer"));
+    faults.sync_fails.store(false, Ordering::SeqCst);
+    let error = under_way.await.unwrap_err().to_string();
+    assert!(error.contains("it failed before"), "{error}");
+}

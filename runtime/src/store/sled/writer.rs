@@ -140,10 +140,10 @@ impl Writer {
 
     /// The segment, opened if it is not, in place of the one that is.
     fn open(&mut self, segment: Lsn) -> Result<&mut Open, StoreError> {
-        let open = match self.open.take() {
-            Some(open) if open.segment == segment => open,
-            other => {
-                other.map_or(Ok(()), |open| open.database.sync())?;
+        let open = match self.open.take_if(|open| open.segment == segment) {
+            Some(open) => open,
+            None => {
+                self.close()?;
                 let database = self.place.open_or_create(segment)?;
                 let last = database.last_key();
                 Open { segment, database, last }
@@ -212,4 +212,32 @@ impl Writer {
 fn reply<T>(answer: Answer<T>, outcome: Result<T, StoreError>) {
     // Whoever asked may have stopped waiting.
     let _ = answer.send(outcome);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// sled syncs a database also when it is dropped, which reports no error.
+    #[test]
+    fn a_segment_is_not_closed_over_a_frame_that_could_not_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { dir: folder.path().to_owned(), cache_bytes: 1 << 20 };
+        let segment = Lsn::new(1);
+        std::fs::write(place.path(segment, SUFFIX_UNFINISHED), b"in the way").unwrap();
+        let mut writer = Writer::new(place, Health::default());
+        let queued = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        let frame = Bytes::from_static(b"frame");
+        writer.perform(Command::Append { segment, first: segment, frame, queued });
+        let (answer, closed) = oneshot::channel();
+        writer.perform(Command::Close(answer));
+        let error = closed.blocking_recv().unwrap().unwrap_err();
+        assert!(error.to_string().contains("it failed before"), "{error}");
+    }
 }
