@@ -14,6 +14,7 @@
 pub mod bed;
 pub mod binary;
 pub mod datasets;
+pub mod debian;
 pub mod dispatcher;
 pub mod graph;
 pub mod host;
@@ -28,6 +29,7 @@ pub mod process;
 pub mod python;
 pub mod python_module;
 pub mod random;
+pub mod recorder;
 pub mod records;
 pub mod relay;
 pub mod rendezvous;
