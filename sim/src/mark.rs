@@ -134,6 +134,16 @@ named! {
         RelayForgotten = "relay-forgotten",
         /// A namespace began another life than its first.
         LifeBegunAnew = "life-begun-anew",
+        /// A job of another size followed the one before.
+        JobOfAnotherSize = "job-of-another-size",
+        /// A task that does other things sent no heartbeat for longer than it may.
+        TaskQuiet = "task-quiet",
+        /// An application shut its agent down.
+        AgentShutDown = "agent-shut-down",
+        /// An application reset its agent.
+        AgentReset = "agent-reset",
+        /// An application set an error while its agent registered.
+        AgentErrorWhileConnecting = "agent-error-while-connecting",
         /// A task came back with another incarnation.
         TaskReturned = "task-returned",
         /// A task was set to error.

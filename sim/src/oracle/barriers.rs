@@ -1,167 +1,176 @@
-//! A barrier lets its tasks go only when all who must come have come, each in that instance: never one
-//! short. So do the service's own: registering together, and leaving together.
+//! A barrier lets its tasks go only when all who must come have come, each in that instance and each as
+//! the process that takes part now: never one short. So do the service's own: registering together, and
+//! leaving together. An arrival that counts is one that the task's present process has called for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, BarrierKey, Call, Method, Namespace, Reply, TaskName};
-use rondo_core::ids::{CallId, NamespaceId, ServiceIncarnation};
+use rondo_core::coordination::{self, BarrierKey, Call, Method, Reply, TaskName};
+use rondo_core::ids::{CallId, ServiceIncarnation, TaskIndex};
 use rondo_core::time::Time;
 
+use super::jobs::{Instance, Jobs, Life};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
-use crate::swarm::{CoordinationShape, NamespaceShape, namespace_name};
+use crate::checks::{Check, reached};
+use crate::swarm::{CoordinationShape, namespace_name};
 
-type Life = (Arc<str>, ServiceIncarnation);
-
-/// What is known of one life of a namespace.
-#[derive(Debug, Default)]
-struct Known {
-    registered: BTreeSet<i32>,
-    leaving: BTreeSet<i32>,
-    /// Who has come to which instance of which barrier, as they count.
-    came: BTreeMap<(Arc<str>, i64), BTreeSet<i32>>,
-    /// How many tasks there were when an instance ended: where nobody says it they may become more.
-    ended: BTreeMap<(Arc<str>, i64), u32>,
-    /// Who must come to an instance, as the call listed them that opened it.
-    opened: BTreeMap<(Arc<str>, i64), Vec<TaskName>>,
-}
-
+/// A call that waits at a barrier, or at one of the service's own.
 #[derive(Debug)]
 struct Open {
-    life: Option<Life>,
+    life: Option<ServiceIncarnation>,
     call: Call,
 }
 
 pub(super) struct Barriers {
-    shapes: BTreeMap<String, NamespaceShape>,
-    lives: BTreeMap<Life, Known>,
+    /// Namespaces whose tasks leave together, unless they may come back.
+    together: BTreeSet<String>,
+    jobs: Jobs,
     open: BTreeMap<CallId, Open>,
 }
 
 impl Barriers {
     pub(super) fn new(coordination: Option<&CoordinationShape>) -> Self {
         let shapes = coordination.into_iter().flat_map(|shape| &shape.namespaces);
-        let shapes =
-            (0..).zip(shapes).map(|(number, shape)| (namespace_name(number), shape.clone()));
-        Self { shapes: shapes.collect(), lives: BTreeMap::new(), open: BTreeMap::new() }
+        let together = (0..).zip(shapes).filter(|(_, shape)| shape.shutdown_ms > 0);
+        Self {
+            together: together.map(|(number, _)| namespace_name(number)).collect(),
+            jobs: Jobs::default(),
+            open: BTreeMap::new(),
+        }
     }
 
-    fn asked(&mut self, call: CallId, asked: &Call, shadow: &Shadow) {
+    fn asked(&mut self, call: CallId, asked: &Call) {
         let waits = matches!(
             asked.method,
             Method::RegisterTask { .. } | Method::ShutdownTask { .. } | Method::Barrier { .. }
         );
-        if !waits {
-            return;
-        }
-        let namespace = shadow.coordination().named(&asked.namespace);
-        let life = namespace.map(|of| (asked.namespace.clone(), of.head().incarnation));
-        if let Some(life) = &life {
-            note(self.lives.entry(life.clone()).or_default(), &asked.method);
-        }
-        self.open.insert(call, Open { life, call: asked.clone() });
-    }
-
-    /// A registration may begin a life, and is one of it then.
-    fn begun(&mut self, name: &Arc<str>, life: ServiceIncarnation, during: Option<CallId>) {
-        let life = (name.clone(), life);
-        let known = self.lives.entry(life.clone()).or_default();
-        if let Some(open) = during.and_then(|call| self.open.get_mut(&call)) {
-            note(known, &open.call.method);
-            open.life = Some(life);
+        if waits {
+            let life = self.jobs.named(&asked.namespace).map(|life| life.incarnation);
+            self.open.insert(call, Open { life, call: asked.clone() });
         }
     }
 
-    /// A call opened an instance, perhaps another one than it counted to.
-    fn opened(&mut self, counter: i64, during: Option<CallId>) {
-        if let Some(Open { life: Some(life), call }) = during.and_then(|call| self.open.get(&call))
-            && let Method::Barrier { id, tasks, .. } = &call.method
-        {
-            let known = self.lives.entry(life.clone()).or_default();
-            known.opened.insert((id.clone(), counter), tasks.clone());
+    fn recorded(&mut self, record: &coordination::Record, during: Option<CallId>) -> Verdict {
+        use coordination::Record as R;
+        let during = during.and_then(|call| self.open.get_mut(&call));
+        match record {
+            // A registration may begin a life, and is one of it then.
+            R::BeginLife { incarnation, .. } => {
+                if let Some(open) = during {
+                    open.life = Some(*incarnation);
+                }
+            }
+            R::ArriveAtBarrier {
+                namespace, barrier: BarrierKey::Named(id), counter, task, ..
+            } => {
+                let call = during.map(|open| &open.call);
+                if let Some(life) = self.jobs.get(*namespace) {
+                    may_count(life, (id, *counter, *task), call)?;
+                }
+            }
+            R::EndBarrier { namespace, barrier, counter, fault: None, .. } => {
+                if let Some(life) = self.jobs.get(*namespace) {
+                    has_all(life, barrier, *counter)?;
+                }
+            }
+            _ => {}
         }
+        self.jobs.apply(record);
+        Ok(())
     }
 
-    fn ended(
-        &mut self,
-        namespace: NamespaceId,
-        barrier: &BarrierKey,
-        counter: i64,
-        shadow: &Shadow,
-    ) {
-        let head = shadow.coordination().namespaces().get(&namespace).map(Namespace::head);
-        if let (Some(head), BarrierKey::Named(id)) = (head, barrier)
-            && let Some(size) = head.size
-        {
-            let known = self.lives.entry((head.name.clone(), head.incarnation)).or_default();
-            known.ended.entry((id.clone(), counter)).or_insert(size);
-        }
-    }
-
-    fn told(&mut self, call: CallId, reply: Option<&Reply>, shadow: &Shadow) -> Verdict {
-        let Some(Open { life: Some(life), call: asked }) = self.open.remove(&call) else {
+    fn told(&mut self, call: CallId, reply: Option<&Reply>) -> Verdict {
+        let (Some(Open { life, call: asked }), Some(reply)) = (self.open.remove(&call), reply)
+        else {
             return Ok(());
         };
-        let (Some(known), Some(shape)) = (self.lives.get(&life), self.shapes.get(&*life.0)) else {
+        let present = self.jobs.named(&asked.namespace);
+        let Some(present) = present.filter(|present| Some(present.incarnation) == life) else {
             return Ok(());
         };
-        let namespace = shadow.coordination().named(&life.0);
-        let size = namespace.filter(|of| of.head().incarnation == life.1);
-        let Some(size) = size.and_then(|of| of.head().size) else {
-            return Ok(());
+        let passed = |key: &BarrierKey, counter| {
+            present.instance(key, counter).is_some_and(|instance| instance.passed)
         };
-        let all = 0..i32::try_from(size).unwrap_or(0);
         match (reply, &asked.method) {
-            (Some(Reply::Registered(told)), _) if *told == life.1 => {
+            (Reply::Registered(told), _) if *told == present.incarnation => {
                 reached(Check::BarrierRegistered);
-                missing(all, &known.registered, "registered")
+                unless(passed(&BarrierKey::Register, 0), || {
+                    "a task was let go from registering, and not all have registered".into()
+                })
             }
-            (Some(Reply::ShutDown), _) if !shape.recoverable && shape.shutdown_ms > 0 => {
+            (Reply::ShutDown, Method::ShutdownTask { task })
+                if self.together.contains(&*present.name) && !is_recoverable(present, task) =>
+            {
                 reached(Check::BarrierLeft);
-                missing(all, &known.leaving, "wanted to leave")
+                unless(passed(&BarrierKey::Shutdown, 0), || {
+                    format!("task {task:?} has left, and not all wanted to leave")
+                })
             }
-            (Some(Reply::BarrierPassed { counter }), Method::Barrier { id, tasks, .. }) => {
+            (Reply::BarrierPassed { counter }, Method::Barrier { id, .. }) => {
                 reached(Check::BarrierPassed);
-                let mut came = known.came.get(&(id.clone(), *counter)).cloned().unwrap_or_default();
-                if shape.recoverable {
-                    // Whoever has restarted counts anew.
-                    came.extend(known.came.get(&(id.clone(), 0)).into_iter().flatten());
-                }
-                let size = known.ended.get(&(id.clone(), *counter)).copied().unwrap_or(size);
-                let all = 0..i32::try_from(size).unwrap_or(0);
-                let tasks = known.opened.get(&(id.clone(), *counter)).unwrap_or(tasks);
-                let listed = tasks.iter().map(|task| task.index.get());
-                match tasks.is_empty() {
-                    true => missing(all, &came, &format!("came to {id}::{counter}")),
-                    false => missing(listed, &came, &format!("came to {id}::{counter}")),
-                }
+                unless(passed(&BarrierKey::Named(id.clone()), *counter), || {
+                    format!("a task was let go from {id}::{counter}, which has not been passed")
+                })
             }
             _ => Ok(()),
         }
     }
 }
 
-fn note(known: &mut Known, method: &Method) {
-    let number = |task: &TaskName| task.index.get();
-    match method {
-        Method::RegisterTask { task, .. } => {
-            known.registered.insert(number(task));
-        }
-        Method::ShutdownTask { task } => {
-            known.leaving.insert(number(task));
-        }
-        Method::Barrier { id, counter, source, .. } => {
-            known.came.entry((id.clone(), *counter)).or_default().insert(number(source));
-        }
-        _ => {}
+/// A verdict that is an error, in these words, unless something holds.
+fn unless(holds: bool, error: impl FnOnce() -> String) -> Verdict {
+    if holds { Ok(()) } else { Err(error()) }
+}
+
+/// Whether a task of a life may come back as another process.
+fn is_recoverable(life: &Life, task: &TaskName) -> bool {
+    life.seats.get(&task.index.get()).is_some_and(|seat| seat.recoverable)
+}
+
+/// Whether the arrival of a task counts rightly: the process that takes part has called for it.
+fn may_count(
+    life: &Life,
+    (id, counter, task): (&Arc<str>, i64, TaskIndex),
+    call: Option<&Call>,
+) -> Verdict {
+    let seat = life.seats.get(&task.get()).filter(|seat| seat.present);
+    let Some(seat) = seat else {
+        return Err(format!("task {task} has come to {id}::{counter} and takes no part"));
+    };
+    let Some(Call {
+        caller, method: Method::Barrier { id: asked, counter: own, source, .. }, ..
+    }) = call
+    else {
+        return Err(format!("task {task} has come to {id}::{counter} without a call"));
+    };
+    let restarted = seat.recoverable && *own == 0;
+    if asked != id || source.index != task || (*own != counter && !restarted) {
+        return Err(format!(
+            "task {task} has come to {id}::{counter}, and called for {asked}::{own}"
+        ));
+    }
+    match caller.incarnation.filter(|incarnation| *incarnation != seat.incarnation) {
+        Some(other) => Err(format!(
+            "incarnation {other} of task {task} has come to {id}::{counter}; the one that takes part \
+             is {}",
+            seat.incarnation
+        )),
+        None => Ok(()),
     }
 }
 
-fn missing(of: impl Iterator<Item = i32>, came: &BTreeSet<i32>, did: &str) -> Verdict {
-    match of.into_iter().find(|task| !came.contains(task)) {
-        Some(task) => Err(format!("somebody was let go, and task {task} has never {did}")),
+/// Whether an instance that lets its tasks go has all of them.
+fn has_all(life: &Life, barrier: &BarrierKey, counter: i64) -> Verdict {
+    let none = Instance::default();
+    let instance = life.instance(barrier, counter).unwrap_or(&none);
+    let name = barrier.id();
+    match life.missing(instance) {
+        Some(task) => Err(format!(
+            "{name}::{counter} lets its tasks go, and the process of task {task} that takes part has \
+             not come"
+        )),
         None => Ok(()),
     }
 }
@@ -171,39 +180,15 @@ impl Oracle for Barriers {
         "barrier"
     }
 
-    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
         match seen {
-            Seen::Asked { call, asked, .. } => self.asked(*call, asked, shadow),
-            Seen::Told { call, answer, .. } => {
-                return self.told(*call, answer.as_ref().ok(), shadow);
+            Seen::Asked { call, asked, .. } => self.asked(*call, asked),
+            Seen::Told { call, answer, .. } => return self.told(*call, answer.as_ref().ok()),
+            Seen::Recorded { record: Record::Coordination(record), during, .. } => {
+                return self.recorded(record, *during);
             }
-            Seen::Recorded {
-                record:
-                    Record::Coordination(coordination::Record::BeginLife { name, incarnation, .. }),
-                during,
-                ..
-            } => self.begun(name, *incarnation, *during),
-            Seen::Recorded {
-                record:
-                    Record::Coordination(coordination::Record::ArriveAtBarrier {
-                        counter,
-                        opening: Some(_),
-                        ..
-                    }),
-                during,
-                ..
-            } => self.opened(*counter, *during),
-            Seen::Recorded {
-                record:
-                    Record::Coordination(coordination::Record::EndBarrier {
-                        namespace,
-                        barrier,
-                        counter,
-                        ..
-                    }),
-                ..
-            } => self.ended(*namespace, barrier, *counter, shadow),
             Seen::Died => self.open.clear(),
+            Seen::Recovered { state, .. } => self.jobs.recover(&state.coordination),
             _ => {}
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 mod acknowledged;
 mod again;
+mod agents;
 mod agreement;
 mod answers;
 mod balance;
@@ -21,6 +22,7 @@ mod in_time;
 mod invariants;
 mod invented;
 mod isolation;
+mod jobs;
 mod journaled;
 mod keys;
 mod leftover;
@@ -30,6 +32,7 @@ mod progress;
 mod punctual;
 mod reading;
 mod refusals;
+mod refused;
 mod relays;
 pub mod rendezvous;
 mod repetitions;
@@ -187,6 +190,8 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(keys::Keys::through_relays()),
         Box::new(relays::Relays::default()),
         Box::new(barriers::Barriers::new(coordination)),
+        Box::new(refused::Refused::default()),
+        Box::new(agents::Agents::default()),
         Box::new(errors::Errors::new(coordination)),
         Box::new(watches::Watches::default()),
         Box::new(isolation::Isolation::default()),

@@ -9,6 +9,7 @@ use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
 use crate::workload::Delivered;
+use crate::workload::agents::OfAgent;
 use crate::workload::elements::OfElements;
 
 /// Who makes a call.
@@ -178,6 +179,8 @@ pub enum Seen<'a> {
     },
     /// Processes of the node have these settings from the next one on.
     Configured(&'a Config),
+    /// The node's process serves with these settings of the coordination service.
+    Coordinates(&'a coordination::Config),
     /// The node refused to start.
     StartRefused {
         /// What it said.
@@ -201,6 +204,15 @@ pub enum Seen<'a> {
         round: i64,
         /// What it read, in order.
         tasks: &'a [TaskId],
+    },
+    /// Something happens to an agent.
+    Agent {
+        /// Whose.
+        actor: u32,
+        /// By its machine's clock.
+        at: Time,
+        /// What.
+        what: &'a OfAgent,
     },
     /// Something happens to elements.
     Elements(&'a OfElements),

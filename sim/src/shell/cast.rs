@@ -203,7 +203,7 @@ impl World {
             // machines of ours.
             Act::Coordinate { .. } | Act::End | Act::Delivered(_) | Act::ReadEnded { .. } => {}
             Act::Fetch { .. } | Act::Withdraw { .. } | Act::Serve { .. } => {}
-            Act::Elements(_) | Act::Violated(_) => {}
+            Act::Agent(_) | Act::Elements(_) | Act::Violated(_) => {}
             Act::GiveUp { token } => {
                 let call = self.cast().player(id).and_then(|player| player.calls.remove(&token));
                 if let Some((tag, call)) = call {

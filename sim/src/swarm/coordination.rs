@@ -35,6 +35,9 @@ pub struct CoordinationShape {
     /// Relays between tasks and the node.
     #[serde(default)]
     pub relays: Vec<RelayShape>,
+    /// Of a thousand things a task does, so many are that it sends no heartbeat for longer than it may.
+    #[serde(default)]
+    pub quiet: u32,
 }
 
 /// Of regression files that do not say it.
@@ -64,6 +67,12 @@ pub struct NamespaceShape {
     pub keys_max: usize,
     /// Longest value, in bytes.
     pub value_bytes_max: u64,
+    /// How many tasks its jobs have, one after the other; all have as many as the first if it is empty.
+    #[serde(default)]
+    pub sizes: Vec<u32>,
+    /// Whether its tasks have the core's agent.
+    #[serde(default)]
+    pub agents: bool,
 }
 
 impl CoordinationShape {
@@ -80,6 +89,7 @@ impl CoordinationShape {
             stamped: s.pick(&[0, 0, 500, 1000]).copied().unwrap_or(0),
             long_bytes: long_bytes(),
             relays: Vec::new(),
+            quiet: 0,
         };
         if s.chance(30) {
             shape.put_much();
@@ -109,7 +119,12 @@ impl CoordinationShape {
         self.namespaces.truncate(1);
         self.namespaces.iter_mut().for_each(|namespace| namespace.tasks = 4);
         (self.meddlers, self.resetters) = (0, 0);
+        for namespace in &mut self.namespaces {
+            namespace.sizes.clear();
+            namespace.agents = false;
+        }
         self.relays.clear();
+        self.quiet = 0;
     }
 
     /// How long a task may be silent, by its namespace's name.
@@ -126,6 +141,15 @@ impl CoordinationShape {
         let silence_ms =
             RELAYS_REMEMBERED.as_millis().saturating_add(patience_ms.saturating_mul(2));
         Duration::from_millis(silence_ms)
+    }
+
+    /// The service's settings, with the number of tasks that its process is told for each namespace.
+    pub fn settings_with(&self, size: impl Fn(u32) -> Option<u32>) -> Config {
+        let mut config = self.settings();
+        for (number, settings) in (0..).zip(&mut config.namespaces) {
+            settings.tasks = settings.tasks.map(|own| size(number).unwrap_or(own));
+        }
+        config
     }
 
     /// The service's settings.
@@ -169,6 +193,8 @@ impl NamespaceShape {
             shutdown_ms: s.pick(&[3000, 0, 1000, 8000]).copied().unwrap_or(3000),
             keys_max: s.pick(&[1 << 20, 6]).copied().unwrap_or(1 << 20),
             value_bytes_max: s.pick(&[1 << 16, 40]).copied().unwrap_or(1 << 16),
+            sizes: Vec::new(),
+            agents: false,
         }
     }
 }

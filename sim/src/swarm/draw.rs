@@ -31,6 +31,7 @@ impl Swarm {
         let mut rendezvous = source.stream("rendezvous", 0);
         let mut exchange = source.stream("exchange", 0);
         let mut wider = source.stream("wider", 0);
+        let mut jobs = source.stream("jobs", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
@@ -43,10 +44,13 @@ impl Swarm {
                     Some(_) => None,
                     None => ExchangeShape::draw(&mut exchange),
                 };
+                if let Some(coordination) = &mut swarm.coordination {
+                    coordination.draw_jobs(&mut jobs);
+                }
                 swarm
             }
         };
-        (swarm, [stream, relays, elements, rendezvous, exchange, wider])
+        (swarm, [stream, relays, elements, rendezvous, exchange, wider, jobs])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {

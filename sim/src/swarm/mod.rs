@@ -4,6 +4,7 @@ mod coordination;
 mod draw;
 mod elements;
 mod exchange;
+mod jobs;
 mod print;
 mod reading;
 mod relays;
@@ -87,7 +88,7 @@ pub struct Swarm {
 pub type Drawn = (Swarm, DrawnStreams);
 
 /// The streams that configurations are drawn from.
-pub type DrawnStreams = [Stream; 6];
+pub type DrawnStreams = [Stream; 7];
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

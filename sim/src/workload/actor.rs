@@ -9,6 +9,7 @@ use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
+use super::agents::OfAgent;
 use super::elements::OfElements;
 use super::known::Known;
 use crate::mark::Tally;
@@ -217,6 +218,8 @@ pub enum Act {
     },
     /// Something happens to elements (for the oracles).
     Elements(OfElements),
+    /// Something happens to an agent (for the oracles).
+    Agent(OfAgent),
     /// An invariant of a machine does not hold (for the oracles).
     Violated(String),
     /// Hands records to its application (for the oracles).

@@ -1,6 +1,6 @@
 //! What clients and workers were told so far, so that requests are mostly about something.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use rondo_core::dispatcher::Reply;
 use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
@@ -27,6 +27,8 @@ pub struct Known {
     pub read_by_split: u64,
     /// How many iterations have been read by element.
     pub read_by_element: u64,
+    /// How many tasks the present job of each namespace has, where that changes.
+    pub sizes: BTreeMap<u32, u32>,
 }
 
 impl Known {

@@ -4,6 +4,7 @@
 //! loop that carries its calls, so both tiers use the same ones.
 
 pub mod actor;
+pub mod agents;
 pub mod coordination;
 pub mod dispatcher;
 pub mod elements;

@@ -15,6 +15,7 @@ use crate::fault::{Fault, Faults};
 use crate::mark::Mark;
 use crate::oracle::Seen;
 use crate::trace::LineKind;
+use crate::workload::agents::OfAgent;
 use crate::workload::kind::Kind;
 use crate::workload::{Act, Delivered, Happening, Read, ReadAnswer, Role, With};
 
@@ -290,6 +291,7 @@ impl World {
             Act::Withdraw { token } => self.withdraw(of(token)),
             Act::Serve { to, token, answer } => self.served(actor, (to.0, token), answer),
             Act::Elements(what) => self.elements(actor, &what),
+            Act::Agent(what) => self.agent(actor, &what),
             Act::Violated(text) => self.see(&Seen::Violated(&text)),
             Act::Delivered(what) => self.delivered(actor, &what),
             Act::ReadEnded { client, result } => {
@@ -318,6 +320,12 @@ impl World {
                 }
             }
         }
+    }
+
+    fn agent(&mut self, actor: u32, what: &OfAgent) {
+        let machine = self.actors.get(actor as usize);
+        let at = machine.map_or(Time::ZERO, |machine| machine.clock.shows(self.now_ns));
+        self.see(&Seen::Agent { actor, at, what });
     }
 
     fn delivered(&mut self, actor: u32, what: &Delivered) {

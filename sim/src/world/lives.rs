@@ -1,6 +1,7 @@
 //! The node's process begins, dies, and begins again.
 
 use rondo_core::control::{Config, Durability, Node};
+use rondo_core::coordination;
 use rondo_core::ids::Lsn;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
@@ -14,7 +15,6 @@ use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::Seen;
 use crate::process::{Begun, Recovering};
-use crate::swarm::CoordinationShape;
 use crate::trace::LineKind;
 
 /// One step of a recovery, in ns.
@@ -123,9 +123,9 @@ impl World {
         let now = self.node_time();
         let settings = self.node.settings.clone();
         self.patience.begin(settings.worker_timeout);
-        let coordination = self.swarm.coordination.as_ref().map(CoordinationShape::settings);
-        let config =
-            Config { dispatcher: settings, coordination: coordination.unwrap_or_default() };
+        let coordination = self.coordination_settings();
+        self.see(&Seen::Coordinates(&coordination));
+        let config = Config { dispatcher: settings, coordination };
         self.node.node = Some(Node::start(Durability::Journal, config, recovered, now));
         self.node.journal = Some(journal);
         self.node.being = Being::Up;
@@ -144,6 +144,20 @@ impl World {
             // What anybody was told may have been taken back: nothing can be held against it.
             self.phase = Phase::Over;
         }
+    }
+
+    /// The coordination service's settings for a process: where jobs have other sizes one after the
+    /// other and the service is told them, the operator names another one at each start.
+    fn coordination_settings(&mut self) -> coordination::Config {
+        let Some(shape) = &self.swarm.coordination else {
+            return coordination::Config::default();
+        };
+        for (job, namespace) in (0..).zip(&shape.namespaces) {
+            if namespace.told && !namespace.sizes.is_empty() {
+                self.known.sizes.insert(job, namespace.size_at(self.node.life));
+            }
+        }
+        shape.settings_with(|job| self.known.sizes.get(&job).copied())
     }
 
     fn mark_recovery(

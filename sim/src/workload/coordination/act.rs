@@ -8,6 +8,7 @@ use rondo_core::time::Time;
 
 use super::task::{CALLS_MAX, For, Task, ms};
 use super::{DIRECTORIES, some_barrier, some_key};
+use crate::mark::Mark;
 use crate::workload::actor::With;
 use crate::workload::kind::Kind;
 
@@ -44,6 +45,9 @@ impl Task {
         if self.calls.all().count() > CALLS_MAX {
             return;
         }
+        if shape.quiet > 0 && with.stream.chance(shape.quiet) {
+            self.be_quiet(now, with);
+        }
         let kind = with.swarm.weights.pick(&KINDS, with.stream).unwrap_or(Kind::Barrier);
         // What ends a job is rare, however it is weighed.
         let ends = matches!(kind, Kind::ReportError | Kind::ResetTask | Kind::ShutdownTask);
@@ -73,6 +77,35 @@ impl Task {
                 self.ask(until, For::Other, method, with);
             }
         }
+    }
+
+    /// Sends no heartbeat for longer than a task may, and does everything else, as a process does whose
+    /// thread for heartbeats stands still.
+    fn be_quiet(&mut self, now: Time, with: &mut With<'_>) {
+        let beat = self.shape.heartbeat_ms;
+        let more = with.stream.below(beat.saturating_add(beat / 2));
+        self.quiet_until = now.after(ms(beat.saturating_add(beat / 4).saturating_add(more)));
+        with.tally.mark(Mark::TaskQuiet);
+    }
+
+    /// The first task of a job may begin another one after it, with another size. Where the service is
+    /// told the size, its operator says it.
+    pub(super) fn choose_size(&self, with: &mut With<'_>) {
+        let varies = self.index == 0 && !self.shape.told && !self.shape.sizes.is_empty();
+        if varies && !with.calm && with.stream.chance(400) {
+            let size = self.shape.size_at(with.stream.below(8));
+            with.known.sizes.insert(self.job, size);
+        }
+    }
+
+    /// How many tasks the present job has.
+    pub(super) fn present_size(&self, with: &With<'_>) -> u32 {
+        with.known.sizes.get(&self.job).copied().unwrap_or(self.shape.tasks)
+    }
+
+    /// Whether the present job has a task of this number.
+    pub(super) const fn takes_part(&self) -> bool {
+        self.index < self.size
     }
 
     fn plain(&self, kind: Kind, key: String, with: &mut With<'_>) -> Method {
@@ -136,7 +169,7 @@ impl Task {
     /// Comes to a barrier: all do, or the first two, each with its own list of who must.
     fn come(&mut self, until: Time, barriers: u64, with: &mut With<'_>) {
         let id = some_barrier(barriers, with.stream);
-        let pair = self.shape.tasks > 2 && *id == *"b1";
+        let pair = self.size > 2 && *id == *"b1";
         if (pair && self.index > 1) || self.waits_at(&id) {
             return;
         }
@@ -200,7 +233,7 @@ impl Task {
         if self.calls.all().any(waits) || self.waits_at(CALM) {
             return;
         }
-        let (peers, step) = (self.shape.tasks, self.step);
+        let (peers, step) = (self.size, self.step);
         let directories = u32::try_from(DIRECTORIES.len()).unwrap_or(0);
         let until = now.after(ms(5000));
         let method = if let Some(directory) = DIRECTORIES.get(step as usize) {

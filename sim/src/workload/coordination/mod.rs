@@ -2,6 +2,7 @@
 //! namespaces.
 
 mod act;
+mod agent;
 mod marks;
 mod meddler;
 mod resetter;
@@ -9,6 +10,7 @@ mod task;
 
 use std::sync::Arc;
 
+pub use self::agent::AgentTask;
 pub use self::meddler::Meddler;
 pub use self::resetter::Resetter;
 pub use self::task::Task;
@@ -26,10 +28,13 @@ pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
         return cast;
     };
     for (job, namespace) in (0..).zip(&shape.namespaces) {
-        for index in 0..namespace.tasks {
+        for index in 0..namespace.tasks_max() {
             let number = u32::try_from(cast.len()).unwrap_or(0);
             let relay = shape.relay_of(job, index);
-            cast.push(Box::new(Task::new(job, index, number, namespace).behind(relay)));
+            cast.push(match namespace.agents {
+                true => Box::new(AgentTask::new(job, index, number, namespace).behind(relay)),
+                false => Box::new(Task::new(job, index, number, namespace).behind(relay)),
+            });
         }
     }
     for number in 0..shape.meddlers {

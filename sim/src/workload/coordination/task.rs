@@ -11,6 +11,7 @@ use rondo_core::time::{Duration, Time};
 
 use super::marks::Marks;
 use super::namespace_of;
+use crate::mark::Mark;
 use crate::swarm::NamespaceShape;
 use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::outstanding::Outstanding;
@@ -57,7 +58,7 @@ enum Stage {
 /// A task.
 #[derive(Clone, Debug)]
 pub struct Task {
-    job: u32,
+    pub(super) job: u32,
     pub(super) index: u32,
     number: u32,
     pub(super) shape: NamespaceShape,
@@ -66,6 +67,10 @@ pub struct Task {
     /// Counts its processes.
     run: u64,
     stage: Stage,
+    /// How many tasks its job has.
+    pub(super) size: u32,
+    /// Until then it sends no heartbeat.
+    pub(super) quiet_until: Time,
     /// Its clock when something last happened to it.
     now: Time,
     life: Option<ServiceIncarnation>,
@@ -103,6 +108,8 @@ impl Task {
             dialect: Dialect::X,
             run: 0,
             stage: Stage::Absent(Time::ZERO),
+            size: shape.tasks,
+            quiet_until: Time::ZERO,
             now: Time::ZERO,
             life: None,
             calls: Outstanding::new(1),
@@ -133,7 +140,7 @@ impl Task {
     }
 
     pub(super) fn names(&self) -> Vec<TaskName> {
-        (0..self.shape.tasks).map(|index| TaskName::of(i32::try_from(index).unwrap_or(0))).collect()
+        (0..self.size).map(|index| TaskName::of(i32::try_from(index).unwrap_or(0))).collect()
     }
 
     fn incarnation(&self) -> Incarnation {
@@ -157,12 +164,23 @@ impl Task {
         self.calls.clear();
         self.stage = Stage::Absent(now.after(ms(100 + s.exponential(800))));
         (self.life, self.marks, self.watched) = (None, None, None);
+        self.quiet_until = Time::ZERO;
         self.counters.clear();
         self.revisions.clear();
         (self.version, self.step) = (-1, 0);
     }
 
     fn begin(&mut self, now: Time, with: &mut With<'_>) {
+        self.choose_size(with);
+        let size = self.present_size(with);
+        if size != self.size {
+            with.tally.mark(Mark::JobOfAnotherSize);
+            self.size = size;
+        }
+        if !self.takes_part() {
+            self.stage = Stage::Absent(now.after(ms(500)));
+            return;
+        }
         self.run = self.run.saturating_add(1);
         let dialects = [Dialect::X, Dialect::T, Dialect::Rondo];
         self.dialect = with.stream.pick(&dialects).copied().unwrap_or_default();
@@ -188,7 +206,7 @@ impl Task {
             task: self.name(),
             incarnation: self.incarnation(),
             recoverable: self.shape.recoverable,
-            tasks: self.shape.said.then_some(self.shape.tasks),
+            tasks: self.shape.said.then_some(self.size),
         };
         let until = now.after(ms(self.shape.register_ms.saturating_add(5000)));
         self.ask(until, For::Register, method, with);
@@ -229,6 +247,10 @@ impl Task {
             with.acts.push(Act::GiveUp { token });
             self.unanswered(now, open, with);
         }
+        // Who starts the job ends the processes of the one before.
+        if self.present_size(with) != self.size && !matches!(self.stage, Stage::Absent(_)) {
+            return self.die(now, with);
+        }
         match self.stage {
             Stage::Absent(at) if now >= at => self.begin(now, with),
             Stage::Waiting(at) if now >= at => self.register(now, with),
@@ -238,7 +260,9 @@ impl Task {
     }
 
     fn live(&mut self, now: Time, with: &mut With<'_>) {
-        if now >= self.beat_at {
+        if now >= self.beat_at && now < self.quiet_until && !with.calm {
+            self.beat_at = self.quiet_until;
+        } else if now >= self.beat_at {
             self.beat_at = now.after(ms(self.shape.heartbeat_ms / 2));
             let method = Method::Heartbeat { task: self.name(), incarnation: self.incarnation() };
             self.ask(self.beat_at, For::Beat, method, with);
@@ -320,6 +344,8 @@ impl Task {
             For::Poll if answer.as_ref().is_err_and(|status| status.code == Code::Cancelled) => {
                 self.poll_taken_over(now);
             }
+            // It is as slow to hear as to beat.
+            For::Poll if now < self.quiet_until => self.poll_at = self.quiet_until,
             For::Beat | For::Poll => self.die(now, with),
             For::Leave => self.die(now, with),
             For::Barrier(id) => self.met(id, &answer),
@@ -440,7 +466,7 @@ impl Actor for Task {
     }
 
     fn got_on_at(&self) -> Time {
-        self.got_on_at
+        if self.takes_part() { self.got_on_at } else { Time::NEVER }
     }
 
     fn state(&self) -> String {

@@ -1,0 +1,131 @@
+//! A call that the coordination service refuses changes nothing but what the refusal itself says: that
+//! a barrier has failed, or a task is in error. A registration that fits is not refused as one that does
+//! not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rondo_core::control::Record;
+use rondo_core::coordination::{self, Call, Method, Reply};
+use rondo_core::ids::CallId;
+use rondo_core::limits::COORDINATION_TASKS_MAX;
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
+
+use super::jobs::Jobs;
+use super::{Oracle, Seen, Shadow, Verdict};
+
+/// A call under way.
+#[derive(Debug, Default)]
+struct Open {
+    /// Whether it waits: the service has taken it.
+    taken: bool,
+    /// The first record of it that a refusal does not explain.
+    changed: Option<String>,
+    /// A registration that must be taken, unless something else goes wrong.
+    fits: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Refused {
+    jobs: Jobs,
+    /// The number of tasks that the service is told, by namespace.
+    told: BTreeMap<Arc<str>, Option<u32>>,
+    open: BTreeMap<CallId, Open>,
+}
+
+impl Refused {
+    fn asked(&mut self, call: CallId, asked: &Call) {
+        let fits = self.fits(asked);
+        self.open.insert(call, Open { fits, ..Open::default() });
+    }
+
+    /// Whether a registration can only be taken: it begins a life, with a number of tasks that nothing
+    /// contradicts.
+    fn fits(&self, asked: &Call) -> bool {
+        let Method::RegisterTask { task, tasks: said, incarnation, .. } = &asked.method else {
+            return false;
+        };
+        let life = self.jobs.named(&asked.namespace).filter(|life| life.is_over());
+        let before = life.and_then(|life| life.seats.get(&task.index.get()));
+        // A process of the life that is over begins none.
+        let begins = life.is_some() && before.is_none_or(|seat| seat.incarnation != *incarnation);
+        let Some(told) = self.told.get(&asked.namespace).filter(|_| begins && task.job.is_none())
+        else {
+            return false;
+        };
+        let most = u32::try_from(COORDINATION_TASKS_MAX).unwrap_or(u32::MAX);
+        let size = told.or(*said).unwrap_or(most);
+        let agrees = said.is_none_or(|said| said == size && said <= most);
+        agrees && u32::try_from(task.index.get()).is_ok_and(|index| index < size)
+    }
+
+    fn recorded(&mut self, record: &coordination::Record, during: Option<CallId>) {
+        use coordination::Record as R;
+        if let Some(open) = during.and_then(|call| self.open.get_mut(&call)) {
+            match record {
+                R::RegisterTask { .. }
+                | R::ConnectTask { .. }
+                | R::ArriveAtBarrier { .. }
+                | R::OfferDevices { .. }
+                | R::NotePolling { .. } => open.taken = true,
+                // What a refusal itself says, and what follows from it.
+                R::FailTask { .. }
+                | R::FailAllTasks { .. }
+                | R::DisconnectTask { .. }
+                | R::StickError { .. }
+                | R::LeaveBarrier { .. }
+                | R::EndBarrier { fault: Some(_), .. }
+                | R::EndLeases { .. }
+                | R::KeepResult { .. }
+                | R::ForgetRelays { .. } => {}
+                // A namespace begins its first life when somebody asks for it.
+                R::BeginLife { namespace, .. } if self.jobs.get(*namespace).is_none() => {}
+                _ => drop(open.changed.get_or_insert_with(|| format!("{record:?}"))),
+            }
+        }
+        self.jobs.apply(record);
+    }
+
+    fn told(&mut self, call: CallId, answer: &Result<Reply, Status>) -> Verdict {
+        let (Some(open), Err(status)) = (self.open.remove(&call), answer) else {
+            return Ok(());
+        };
+        if status.code == Code::Unavailable && status.details.is_empty() {
+            // The node's own, and says that the effect is in doubt: it stops, or its disk is full.
+            return Ok(());
+        }
+        if open.fits && status.code == Code::InvalidArgument {
+            return Err(format!("registration {call} begins a life and is refused: {status:?}"));
+        }
+        match open.changed.filter(|_| !open.taken) {
+            Some(record) => Err(format!("call {call} is refused, and has made {record}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Oracle for Refused {
+    fn name(&self) -> &'static str {
+        "refused"
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+        match seen {
+            Seen::Asked { call, asked, .. } => self.asked(*call, asked),
+            Seen::Told { call, answer, .. } => return self.told(*call, answer),
+            Seen::GivenUp { call } => drop(self.open.remove(call)),
+            Seen::Recorded { record: Record::Coordination(record), during, .. } => {
+                self.recorded(record, *during);
+            }
+            Seen::Coordinates(config) => {
+                let told = config.namespaces.iter().map(|it| (it.name.clone(), it.tasks));
+                self.told = told.collect();
+            }
+            Seen::Died => self.open.clear(),
+            Seen::Recovered { state, .. } => self.jobs.recover(&state.coordination),
+            _ => {}
+        }
+        Ok(())
+    }
+}

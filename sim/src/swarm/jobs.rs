@@ -1,0 +1,37 @@
+//! Jobs that follow one another with other sizes, and tasks that are silent for too long. They come from
+//! a stream of their own.
+
+use super::draw::small;
+use super::{CoordinationShape, NamespaceShape};
+use crate::rng::Stream;
+
+impl CoordinationShape {
+    pub(super) fn draw_jobs(&mut self, s: &mut Stream) {
+        self.quiet = s.pick(&[0, 0, 20, 60]).copied().unwrap_or(0);
+        for namespace in &mut self.namespaces {
+            // A process that may come back and does not say its job's size is taken for one of the job
+            // before: then only a reset of the namespace lets a larger job follow.
+            let is_told_apart = namespace.said || !namespace.recoverable;
+            if s.chance(200) {
+                namespace.agents = true;
+            } else if s.chance(300) && is_told_apart {
+                let count = s.between(1, 3);
+                namespace.sizes = (0..count).map(|_| small(s.between(1, 5))).collect();
+            }
+        }
+    }
+}
+
+impl NamespaceShape {
+    /// The most tasks that a job here has.
+    pub fn tasks_max(&self) -> u32 {
+        self.sizes.iter().copied().fold(self.tasks, u32::max)
+    }
+
+    /// The size of the job of a number, counted round and round.
+    pub fn size_at(&self, number: u64) -> u32 {
+        let place = number.checked_rem(self.sizes.len() as u64).unwrap_or(0);
+        let size = usize::try_from(place).ok().and_then(|place| self.sizes.get(place));
+        size.copied().unwrap_or(self.tasks)
+    }
+}
