@@ -138,6 +138,10 @@ named! {
         JobOfAnotherSize = "job-of-another-size",
         /// A task that does other things sent no heartbeat for longer than it may.
         TaskQuiet = "task-quiet",
+        /// The node stood still as it does again and again.
+        NodeStalledAgain = "node-stalled-again",
+        /// A task of a large job named all tasks at a barrier.
+        LargeBarrierList = "large-barrier-list",
         /// An application shut its agent down.
         AgentShutDown = "agent-shut-down",
         /// An application reset its agent.

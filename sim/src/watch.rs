@@ -11,6 +11,9 @@ use crate::mark::{Mark, Tally};
 use crate::oracle::{Relayed, Seen};
 use crate::swarm::{CROWD_MIN, UID_OF_ANY_PROCESS};
 
+/// Tasks of a large job.
+const LARGE: usize = 64;
+
 /// What a call asked that its answer tells something of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
@@ -126,7 +129,10 @@ impl Watch {
 
     fn coordinated(&mut self, call: CallId, asked: &coordination::Call, tally: &mut Tally) {
         use coordination::Method;
-        match asked.method {
+        match &asked.method {
+            Method::Barrier { tasks, .. } => {
+                mark_if(tasks.len() >= LARGE, Mark::LargeBarrierList, tally);
+            }
             Method::GetKeyValue { .. } => drop(self.gets.insert(call, false)),
             Method::WatchKeys { from: Some(_), .. } => {
                 self.watches.insert(call);

@@ -43,6 +43,7 @@ pub mod shadow;
 mod silence;
 mod size;
 mod splits;
+mod stalls;
 mod start;
 mod votes;
 mod watches;

@@ -1,5 +1,6 @@
-//! Where nothing holds the node up, a silent task is given up as soon as its timeout is over, and a
-//! barrier ends when its own is.
+//! A silent task is given up as soon as its timeout is over, and a barrier ends when its own is. Where the
+//! node stood still meanwhile, it is later by no more than that, and a moment for each time: under stalls
+//! that come again and again a dead task is found all the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use rondo_core::coordination::{self, BarrierKey, Call, Method, Phase};
 use rondo_core::ids::{NamespaceId, TaskIndex};
 use rondo_core::time::{Duration, Time};
 
+use super::stalls::Stalls;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
@@ -17,10 +19,14 @@ use crate::swarm::CoordinationShape;
 /// So much later the node may see it, since the world rounds what its clock shows.
 const SLACK: Duration = Duration::from_millis(2);
 /// Faults after which nobody knows when something is due: the node's clock is another, its settings
-/// are, or its journal takes no records for some time. A node that stood still is excused for as long as
-/// that lasted.
+/// are, or its journal takes no records for some time.
 const UNKNOWN_TIMES: [Fault; 5] =
     [Fault::ClockJump, Fault::ClockBack, Fault::DiskFull, Fault::OtherSettings, Fault::WriteFails];
+
+/// After a stall a barrier gets so much more time: its tasks could not come meanwhile.
+const AFTER_STALL: Duration = Duration::from_secs(1);
+/// A process that stood still not long ago notices within so long that it stands still again.
+const NOTICED_WITHIN: Duration = Duration::from_millis(250);
 
 /// Whose time it is.
 type Place = (Arc<str>, TaskIndex);
@@ -29,11 +35,11 @@ pub(super) struct Punctual {
     timeouts: BTreeMap<String, Duration>,
     is_off: bool,
     serves: bool,
-    awake: Time,
+    stalls: Stalls,
     /// When each task may last have been heard.
     heard: BTreeMap<Place, Time>,
-    /// When each open barrier ends.
-    barriers: BTreeMap<(NamespaceId, BarrierKey), Time>,
+    /// When each open barrier was opened, and how long it may take.
+    barriers: BTreeMap<(NamespaceId, BarrierKey), (Time, Duration)>,
     /// Nothing is due before.
     next: Time,
 }
@@ -44,7 +50,7 @@ impl Punctual {
             timeouts: coordination.map(CoordinationShape::heartbeat_timeouts).unwrap_or_default(),
             is_off: UNKNOWN_TIMES.iter().any(|fault| faults.has(*fault)),
             serves: false,
-            awake: Time::ZERO,
+            stalls: Stalls::default(),
             heard: BTreeMap::new(),
             barriers: BTreeMap::new(),
             next: Time::ZERO,
@@ -62,7 +68,7 @@ impl Punctual {
         match record {
             R::ArriveAtBarrier { namespace, barrier, opening: Some(opening), .. } => {
                 let ends = now.after(opening.timeout);
-                self.barriers.insert((*namespace, barrier.clone()), ends);
+                self.barriers.insert((*namespace, barrier.clone()), (now, opening.timeout));
                 self.next = self.next.min(ends);
             }
             R::EndBarrier { namespace, barrier, .. } => {
@@ -86,10 +92,21 @@ impl Punctual {
         }
     }
 
-    /// What was due until now could not be done, and is due from now on.
-    fn excuse(&mut self, now: Time) {
-        (self.awake, self.next) = (now, now);
-        self.barriers.values_mut().for_each(|due| *due = (*due).max(now));
+    /// By when a silent task must have been given up: the timeout, and all stalls since. A process that
+    /// went on for long notices a stall within a quarter of the shortest timeout, and one that has just
+    /// stood still sooner.
+    fn given_up_by(&self, heard: Time, timeout: Duration) -> Time {
+        let heard = self.stalls.heard_at(heard);
+        let shortest = self.timeouts.values().min().copied().unwrap_or_default();
+        let pulse = Duration::from_nanos(shortest.as_nanos() / 4);
+        let notices = |awake: Duration| match awake.as_nanos() / 4 > shortest.as_nanos() {
+            true => pulse,
+            false => pulse.min(NOTICED_WITHIN),
+        };
+        let first = self.stalls.since(heard, |_| Duration::ZERO) > Duration::ZERO;
+        let stood = self.stalls.since(heard, notices);
+        let more = if first { pulse } else { Duration::ZERO };
+        heard.after(timeout).after(stood).after(more)
     }
 
     /// Whether everything that was due has happened.
@@ -102,7 +119,7 @@ impl Punctual {
             let known = shadow.coordination().named(namespace);
             let known = known.and_then(|namespace| namespace.tasks().get(task));
             let timeout = self.timeouts.get(&**namespace).copied().unwrap_or_default();
-            let due = (*heard).max(self.awake).after(timeout);
+            let due = self.given_up_by(*heard, timeout);
             if known.is_none_or(|task| task.phase != Phase::Connected) {
                 continue;
             }
@@ -115,13 +132,15 @@ impl Punctual {
             }
             next = next.min(due);
         }
-        for ((namespace, barrier), due) in &self.barriers {
+        for ((namespace, barrier), (opened, timeout)) in &self.barriers {
             reached(Check::PunctualBarrier);
+            let stood = self.stalls.since(*opened, |_| AFTER_STALL);
+            let due = opened.after(*timeout).after(stood);
             if now > due.after(SLACK) {
-                let late = now.since(*due).as_millis();
+                let late = now.since(due).as_millis();
                 return Err(format!("{barrier:?} of {namespace} should have ended {late} ms ago"));
             }
-            next = next.min(*due);
+            next = next.min(due);
         }
         self.next = next;
         Ok(())
@@ -146,10 +165,16 @@ impl Oracle for Punctual {
                 self.serves = false;
                 self.barriers.clear();
             }
-            Seen::Recovered { .. } => (self.awake, self.serves) = (now, true),
-            Seen::Resumed { .. } => self.excuse(now),
+            Seen::Recovered { .. } => {
+                self.stalls.begin(now);
+                self.serves = true;
+            }
+            Seen::StandsStill => self.stalls.stop(now),
+            Seen::Resumed { .. } => self.stalls.resume(now),
             // Between two steps.
-            Seen::Looked(_) if self.serves => return self.is_on_time(now, shadow),
+            Seen::Looked(_) if self.serves && !self.stalls.stands_still() => {
+                return self.is_on_time(now, shadow);
+            }
             _ => {}
         }
         Ok(())

@@ -163,6 +163,8 @@ pub enum Seen<'a> {
         /// Whether the disk had failed.
         disk_failed: bool,
     },
+    /// The node stands still from here on.
+    StandsStill,
     /// The node goes on after it stood still.
     Resumed {
         /// For so long, as its own clock shows it.

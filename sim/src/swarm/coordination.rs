@@ -38,6 +38,19 @@ pub struct CoordinationShape {
     /// Of a thousand things a task does, so many are that it sends no heartbeat for longer than it may.
     #[serde(default)]
     pub quiet: u32,
+    /// The node stands still again and again.
+    #[serde(default)]
+    pub stalls: Option<StallShape>,
+}
+
+/// How the node stands still again and again, while its connections live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StallShape {
+    /// For so long, in ms.
+    pub for_ms: u64,
+    /// So long after it has gone on, in ms.
+    pub after_ms: u64,
 }
 
 /// Of regression files that do not say it.
@@ -90,6 +103,7 @@ impl CoordinationShape {
             long_bytes: long_bytes(),
             relays: Vec::new(),
             quiet: 0,
+            stalls: None,
         };
         if s.chance(30) {
             shape.put_much();
@@ -124,7 +138,7 @@ impl CoordinationShape {
             namespace.agents = false;
         }
         self.relays.clear();
-        self.quiet = 0;
+        (self.quiet, self.stalls) = (0, None);
     }
 
     /// How long a task may be silent, by its namespace's name.

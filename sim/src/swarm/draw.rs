@@ -23,6 +23,9 @@ const BOTH: (bool, bool) = (true, true);
 /// Runs in which the power goes all the time take no longer.
 const POWER_SPAN_MS_MAX: u64 = 30_000;
 
+/// Runs with a large job are short: each of its tasks takes as much time as others.
+const LARGE_SPAN_MS_MAX: u64 = 20_000;
+
 impl Swarm {
     /// The configuration of a run, drawn unless a tape says it, and the streams it was drawn from.
     pub fn draw(source: &Source) -> Drawn {
@@ -46,6 +49,9 @@ impl Swarm {
                 };
                 if let Some(coordination) = &mut swarm.coordination {
                     coordination.draw_jobs(&mut jobs);
+                    if coordination.has_large_job() {
+                        swarm.span_ms = swarm.span_ms.min(LARGE_SPAN_MS_MAX);
+                    }
                 }
                 swarm
             }

@@ -2,12 +2,26 @@
 //! a stream of their own.
 
 use super::draw::small;
-use super::{CoordinationShape, NamespaceShape};
+use super::{CoordinationShape, NamespaceShape, StallShape};
 use crate::rng::Stream;
 
+/// Tasks of a large job.
+const LARGE: u32 = 64;
+
 impl CoordinationShape {
+    /// Whether one of the jobs is large.
+    pub(super) fn has_large_job(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace.tasks == LARGE)
+    }
+
     pub(super) fn draw_jobs(&mut self, s: &mut Stream) {
         self.quiet = s.pick(&[0, 0, 20, 60]).copied().unwrap_or(0);
+        self.stalls = s.chance(100).then(|| StallShape::draw(s));
+        let is_large = s.chance(20);
+        for namespace in self.namespaces.iter_mut().take(1).filter(|_| is_large) {
+            (namespace.tasks, namespace.keys_max) = (LARGE, 1 << 20);
+            self.act_ms = self.act_ms.max(1500);
+        }
         for namespace in &mut self.namespaces {
             // A process that may come back and does not say its job's size is taken for one of the job
             // before: then only a reset of the namespace lets a larger job follow.
@@ -18,6 +32,15 @@ impl CoordinationShape {
                 let count = s.between(1, 3);
                 namespace.sizes = (0..count).map(|_| small(s.between(1, 5))).collect();
             }
+        }
+    }
+}
+
+impl StallShape {
+    fn draw(s: &mut Stream) -> Self {
+        Self {
+            for_ms: s.pick(&[3600, 700, 2000, 15_000, 60_000]).copied().unwrap_or(3600),
+            after_ms: s.pick(&[1400, 500, 4000]).copied().unwrap_or(1400),
         }
     }
 }

@@ -16,7 +16,7 @@ mod wider;
 use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
 
-pub use self::coordination::{CoordinationShape, NamespaceShape, namespace_name};
+pub use self::coordination::{CoordinationShape, NamespaceShape, StallShape, namespace_name};
 pub use self::elements::ElementsShape;
 pub use self::exchange::{ExchangeSettings, ExchangeShape, Lost};
 pub use self::reading::ReadingShape;

@@ -19,6 +19,8 @@ pub(super) enum Event {
     Recover(u64),
     /// The node goes on after it stood still.
     ResumeNode,
+    /// The node stands still, as it does again and again.
+    Stall,
     /// An actor goes on after it stood still.
     Resume(u32),
     /// An actor's process is started again.

@@ -207,6 +207,7 @@ impl World {
         }
         self.queue.plan(self.swarm.span_ms.saturating_mul(1_000_000), Event::End);
         self.begin_keepalive();
+        self.plan_stall(0);
     }
 
     fn go_on(&mut self) {
@@ -229,6 +230,7 @@ impl World {
             Event::Compact(life) => self.compact(life),
             Event::Recover(life) => self.recover(life),
             Event::ResumeNode => self.resume_node(),
+            Event::Stall => self.stall(),
             Event::Resume(actor) => self.resume(actor),
             Event::Reborn(actor, fresh) => self.reborn(actor, fresh),
             Event::Strike(fault) => self.maybe_strike(fault),

@@ -10,6 +10,7 @@ use super::machine::Being;
 use crate::disk::Misread;
 use crate::fault::{Fault, Faults};
 use crate::mark::Mark;
+use crate::oracle::Seen;
 use crate::rng::{Source, Stream};
 use crate::workload::Role;
 
@@ -266,11 +267,7 @@ impl World {
         let machine = u32::try_from(s.below(u64::from(self.machines()))).unwrap_or(0);
         let until_ns = self.now_ns.saturating_add(self.outage_ns(s));
         match machine.checked_sub(1) {
-            None if self.node.being == Being::Up => {
-                self.node.being = Being::Paused;
-                self.node.paused_at_ns = self.now_ns;
-                self.queue.plan(until_ns, Event::ResumeNode);
-            }
+            None if self.node.being == Being::Up => self.stand_still(until_ns),
             Some(actor) => {
                 let Some(of) = self.actors.get_mut(actor as usize) else {
                     return;
@@ -294,12 +291,41 @@ impl World {
         }
         let ms = s.pick(&[8000, 3000, 20_000, 60_000]).copied().unwrap_or(3000);
         let ms = s.between(ms / 2, ms);
-        self.node.being = Being::Paused;
-        self.node.paused_at_ns = self.now_ns;
         self.node.timers_first = s.chance(600);
         self.struck(Fault::HeldUp, NODE, || format!("for {ms} ms"));
-        let until_ns = self.now_ns.saturating_add(ms.saturating_mul(1_000_000));
+        self.stand_still(self.now_ns.saturating_add(ms.saturating_mul(1_000_000)));
+    }
+
+    fn stand_still(&mut self, until_ns: u64) {
+        self.see(&Seen::StandsStill);
+        self.node.being = Being::Paused;
+        self.node.paused_at_ns = self.now_ns;
         self.queue.plan(until_ns, Event::ResumeNode);
+    }
+
+    /// The node stands still again after some time, where it does so again and again.
+    pub(super) fn plan_stall(&mut self, stands_ms: u64) {
+        let coordination = self.swarm.coordination.as_ref();
+        if let Some(stalls) = coordination.and_then(|shape| shape.stalls) {
+            let after_ms = stands_ms.saturating_add(stalls.after_ms);
+            let at_ns = self.now_ns.saturating_add(after_ms.saturating_mul(1_000_000));
+            self.queue.plan(at_ns, Event::Stall);
+        }
+    }
+
+    /// The node stands still, while its connections live.
+    pub(super) fn stall(&mut self) {
+        let coordination = self.swarm.coordination.as_ref();
+        let Some(stalls) = coordination.and_then(|shape| shape.stalls).filter(|_| self.faults_on())
+        else {
+            return;
+        };
+        if self.node.being == Being::Up {
+            let span_ns = stalls.for_ms.saturating_mul(1_000_000);
+            self.stand_still(self.now_ns.saturating_add(span_ns));
+            self.tally.mark(Mark::NodeStalledAgain);
+        }
+        self.plan_stall(stalls.for_ms);
     }
 
     fn slow(&mut self, s: &mut Stream) {

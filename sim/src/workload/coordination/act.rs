@@ -83,7 +83,9 @@ impl Task {
     /// thread for heartbeats stands still.
     fn be_quiet(&mut self, now: Time, with: &mut With<'_>) {
         let beat = self.shape.heartbeat_ms;
-        let more = with.stream.below(beat.saturating_add(beat / 2));
+        let stalls = with.swarm.coordination.as_ref().is_some_and(|shape| shape.stalls.is_some());
+        let longest = if stalls { beat.saturating_mul(20) } else { beat.saturating_add(beat / 2) };
+        let more = with.stream.below(longest);
         self.quiet_until = now.after(ms(beat.saturating_add(beat / 4).saturating_add(more)));
         with.tally.mark(Mark::TaskQuiet);
     }
