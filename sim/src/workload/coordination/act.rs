@@ -45,7 +45,8 @@ impl Task {
         if self.calls.all().count() > CALLS_MAX {
             return;
         }
-        if shape.quiet > 0 && with.stream.chance(shape.quiet) {
+        let may_be_quiet = shape.quiet > 0 && self.relay.is_none();
+        if may_be_quiet && with.stream.chance(shape.quiet) {
             self.be_quiet(now, with);
         }
         let kind = with.swarm.weights.pick(&KINDS, with.stream).unwrap_or(Kind::Barrier);

@@ -77,7 +77,7 @@ pub struct Task {
     pub(super) calls: Outstanding<Open>,
     marks: Option<Marks>,
     /// The relay it talks to, which marks its calls then.
-    relay: Option<u32>,
+    pub(super) relay: Option<u32>,
     beat_at: Time,
     act_at: Time,
     poll_at: Time,
