@@ -104,6 +104,10 @@ named! {
         BarrierLeft = "world.barrier.left",
         /// A task passed a barrier.
         BarrierPassed = "world.barrier.passed",
+        /// A barrier counted an arrival.
+        BarrierArrival = "world.barrier.arrival",
+        /// A barrier let its tasks go.
+        BarrierComplete = "world.barrier.complete",
         /// A poll is open in a life in which an error was spread.
         ErrorReachesAll = "world.error-reaches-all",
         /// A call was refused, and left no record.
@@ -112,6 +116,28 @@ named! {
         RefusedUnchanged = "world.nothing-for-nothing.memory",
         /// What the node keeps is measured.
         Size = "world.size",
+        /// A call to the coordination service was refused.
+        RefusedByCoordination = "world.refused",
+        /// An agent passed a barrier.
+        AgentPassed = "world.agent.passed",
+        /// An agent is looked at between two steps.
+        AgentLooked = "world.agent.looked",
+        /// An answer is compared with the state that a crash would leave.
+        Durable = "world.durable",
+        /// Another process of a worker named tasks of the one before.
+        BalanceFollowed = "world.balance.followed",
+        /// A task of which splits were produced is over.
+        BalanceOver = "world.balance.over",
+        /// The splits of a process that has gone are counted.
+        BalanceCounted = "world.balance.counted",
+        /// The tasks of a worker begin anew because of a heartbeat.
+        BalanceRestart = "world.balance.restart",
+        /// A client that was heard is looked at.
+        InTimeSilent = "world.in-time.silent",
+        /// A client was given up for its silence.
+        InTimeReleased = "world.in-time.released",
+        /// Consumers of a coordinated read are looked at after faults have stopped.
+        Progress = "world.progress",
         /// An acknowledged put is compared with the changes.
         WatchPut = "world.watch.put",
         /// An acknowledged deletion is compared with the keys.

@@ -11,6 +11,7 @@ use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::workload::agents::{AppCall, OfAgent};
 
 /// How much longer than the service an agent waits for it.
@@ -71,6 +72,7 @@ impl OneAgent {
                 (self.life, self.failing) = (Some(*life), None);
             }
             (AppCall::Barrier(id), Some(life), Ok(Reply::Barrier { counter })) => {
+                reached(Check::AgentPassed);
                 if !self.passed.insert((life, id.clone(), *counter)) {
                     return Err(format!("{id}::{counter} was passed twice by one process"));
                 }
@@ -89,6 +91,7 @@ impl OneAgent {
     }
 
     fn looked(&mut self, now: Time, (state, error, connecting): (State, bool, bool)) -> Verdict {
+        reached(Check::AgentLooked);
         if error != (state == State::Error) {
             return Err(format!("an agent is {state:?}; whether it tells an error: {error}"));
         }

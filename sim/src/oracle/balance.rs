@@ -13,6 +13,7 @@ use rondo_core::ids::{CallId, IterationId, TaskId, WorkerId};
 use rondo_core::time::{Duration, Time};
 
 use super::{Caller, Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::swarm::UID_OF_ANY_PROCESS;
 
 /// A process that was heard so recently is not silent, whatever the settings are.
@@ -142,6 +143,7 @@ impl Balance {
             worker.is_some_and(|worker| *worker.address == *beat.address)
         };
         let with = |id: &TaskId| self.held.get(id).and_then(|of| of.get(&former)).copied();
+        reached(Check::BalanceFollowed);
         let mut kept = named.iter().filter(of_worker);
         match kept.find_map(|id| Some((id, with(id).filter(|count| *count > 0)?))) {
             None => Ok(()),
@@ -204,6 +206,7 @@ impl Balance {
             let at = usize::try_from(source).ok().and_then(|at| of.sources.get(at));
             at.is_some_and(|at| at.repetition == pass)
         };
+        reached(Check::BalanceOver);
         let mut left = undelivered.into_iter().filter(|(pass, count)| *count > 0 && goes_on(*pass));
         match left.next() {
             None => Ok(()),
@@ -237,6 +240,7 @@ impl Balance {
     /// What the last record made lost is lost or to be handed out again.
     fn check_due(&mut self, state: &State) -> Verdict {
         for (id, before, count) in std::mem::take(&mut self.due) {
+            reached(Check::BalanceCounted);
             let after = state.iterations().get(&id).map(counted);
             if after.is_some_and(|after| after < before.saturating_add(count)) {
                 return Err(format!(
@@ -271,6 +275,7 @@ impl Balance {
         let is_there = state.workers().get(&worker).is_some_and(|worker| !worker.lost);
         let is_late = life < newest && was_heard && lives.of_former <= OF_FORMER_MAX;
         let is_named = beat.uid != UID_OF_ANY_PROCESS && !self.disputed.contains(&beat.address);
+        reached(Check::BalanceRestart);
         match is_late && is_named && lives_on && lately && is_there {
             false => Ok(()),
             true => Err(format!(

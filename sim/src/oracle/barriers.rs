@@ -13,7 +13,6 @@ use rondo_core::time::Time;
 use super::jobs::{Instance, Jobs, Life};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
-use crate::checks::{Check, reached};
 use crate::swarm::{CoordinationShape, namespace_name};
 
 /// A call that waits at a barrier, or at one of the service's own.
@@ -146,6 +145,7 @@ fn may_count(
         return Err(format!("task {task} has come to {id}::{counter} without a call"));
     };
     let restarted = seat.recoverable && *own == 0;
+    reached(Check::BarrierArrival);
     if asked != id || source.index != task || (*own != counter && !restarted) {
         return Err(format!(
             "task {task} has come to {id}::{counter}, and called for {asked}::{own}"
@@ -166,6 +166,7 @@ fn has_all(life: &Life, barrier: &BarrierKey, counter: i64) -> Verdict {
     let none = Instance::default();
     let instance = life.instance(barrier, counter).unwrap_or(&none);
     let name = barrier.id();
+    reached(Check::BarrierComplete);
     match life.missing(instance) {
         Some(task) => Err(format!(
             "{name}::{counter} lets its tasks go, and the process of task {task} that takes part has \

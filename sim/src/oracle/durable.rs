@@ -13,6 +13,7 @@ use rondo_core::ids::{CallId, ClientId, TaskId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// What the answer to a call tells, beside what stands in it.
 #[derive(Debug)]
@@ -68,6 +69,7 @@ impl Durable {
             }
             _ => claim.as_ref().is_some_and(|claim| is_broken(claim, reply, live, kept)),
         };
+        reached(Check::Durable);
         match broken {
             false => Ok(()),
             true => Err(format!(

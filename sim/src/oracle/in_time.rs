@@ -9,6 +9,7 @@ use rondo_core::ids::ClientId;
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 
 /// A hold-up is seen when it is longer than this and the time that a client may be silent.
@@ -85,6 +86,7 @@ impl InTime {
             // Clocks may be slow by an eighth.
             let most = longest.as_nanos().saturating_add(rounds).saturating_add(SLACK.as_nanos());
             let most = most.saturating_add(stood).saturating_add(stood / 8);
+            reached(Check::InTimeSilent);
             if now.since(since).as_nanos() > most {
                 return Err(format!(
                     "client {} has been silent for {} ms and is still there",
@@ -110,6 +112,7 @@ impl InTime {
         // As above.
         let stood = stood.saturating_sub(stood / 8);
         let silent = now.since(since).as_nanos().saturating_sub(stood);
+        reached(Check::InTimeReleased);
         match silent > patience.as_nanos() {
             true => Ok(()),
             false => Err(format!(

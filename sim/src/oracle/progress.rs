@@ -5,6 +5,7 @@ use rondo_core::dispatcher::Config;
 use rondo_core::time::{Duration, Time};
 
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// So long they may take besides the votes on the tasks of workers that are gone.
 const ROUNDS: Duration = Duration::from_secs(60);
@@ -32,6 +33,9 @@ impl Oracle for Progress {
             Seen::Healing { in_rounds, since } => {
                 let votes = self.config.removal_timeout.as_nanos().saturating_mul(VOTES);
                 let most = ROUNDS.as_nanos().saturating_add(votes);
+                if !in_rounds.is_empty() {
+                    reached(Check::Progress);
+                }
                 if let Some(stuck) = in_rounds.first().filter(|_| since.as_nanos() > most) {
                     return Err(format!(
                         "{} ms after faults have stopped {} has not got on: {}",

@@ -14,6 +14,7 @@ use rondo_core::time::Time;
 
 use super::jobs::Jobs;
 use super::{Oracle, Seen, Shadow, Verdict};
+use crate::checks::{Check, reached};
 
 /// A call under way.
 #[derive(Debug, Default)]
@@ -95,6 +96,7 @@ impl Refused {
             // The node's own, and says that the effect is in doubt: it stops, or its disk is full.
             return Ok(());
         }
+        reached(Check::RefusedByCoordination);
         if open.fits && status.code == Code::InvalidArgument {
             return Err(format!("registration {call} begins a life and is refused: {status:?}"));
         }
