@@ -227,6 +227,8 @@ impl Balance {
         for task in state.tasks().values().filter(|task| task.worker == worker && !task.finished) {
             let held = self.held.remove(&task.id).unwrap_or_default();
             self.undelivered.remove(&task.id);
+            // A split on its way is counted with the others: no process has it beside that.
+            self.given.retain(|_, (id, _)| *id != task.id);
             let count = counts.entry(task.iteration).or_default();
             *count = held.values().fold(*count, |sum, held| sum.saturating_add(*held));
         }

@@ -28,6 +28,16 @@ enum Claim {
     Saved(String),
     /// There is none.
     Deleted(String),
+    /// The worker at this address is not to run the tasks that it is told to delete.
+    Runs(String),
+}
+
+impl Claim {
+    /// Whether the claim is about the worker that has a task.
+    fn is_of(&self, state: &State, task: TaskId) -> bool {
+        let worker = state.tasks().get(&task).and_then(|task| state.workers().get(&task.worker));
+        matches!(self, Self::Runs(address) if worker.is_some_and(|it| *it.address == **address))
+    }
 }
 
 #[derive(Default)]
@@ -46,6 +56,7 @@ impl Durable {
             Request::MaybeRemoveTask { task, .. } => Claim::Removed(*task),
             Request::SavePosition { name, .. } => Claim::Saved(name.clone()),
             Request::DeletePosition { name } => Claim::Deleted(name.clone()),
+            Request::WorkerHeartbeat(heartbeat) => Claim::Runs(heartbeat.address.clone()),
             _ => return,
         };
         self.claims.insert(call, claim);
@@ -63,9 +74,11 @@ impl Durable {
             }
             Reply::WorkerHeartbeat(reply) => {
                 let new = |task| is_new(live.tasks(), kept.tasks(), task);
+                let of_worker =
+                    |task: &TaskId| claim.as_ref().is_some_and(|it| it.is_of(kept, *task));
                 let gone = |task: &TaskId| !runs(live, *task) && runs(kept, *task);
                 reply.new_tasks.iter().any(|task| new(&task.task))
-                    || reply.tasks_to_delete.iter().any(gone)
+                    || reply.tasks_to_delete.iter().any(|task| of_worker(task) && gone(task))
             }
             _ => claim.as_ref().is_some_and(|claim| is_broken(claim, reply, live, kept)),
         };

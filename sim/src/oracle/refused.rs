@@ -79,6 +79,7 @@ impl Refused {
                 | R::EndBarrier { fault: Some(_), .. }
                 | R::EndLeases { .. }
                 | R::KeepResult { .. }
+                | R::AnswerAlive { .. }
                 | R::ForgetRelays { .. } => {}
                 // A namespace begins its first life when somebody asks for it.
                 R::BeginLife { namespace, .. } if self.jobs.get(*namespace).is_none() => {}

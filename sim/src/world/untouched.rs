@@ -3,6 +3,7 @@
 use rondo_core::control::{Effect, Effects, Input, Node, Request};
 use rondo_core::dispatcher;
 use rondo_core::ids::CallId;
+use rondo_core::status::Code;
 use rondo_core::time::Time;
 
 use crate::trace::TraceHash;
@@ -20,7 +21,11 @@ impl Refusal {
     pub(super) fn see(&mut self, effect: &Effect, during: Option<CallId>) {
         match effect {
             Effect::Append { .. } => self.has_records = true,
-            Effect::Reply { call, result: Err(_) } if Some(*call) == during => {
+            // A node that stops, or whose journal takes no records, may have heard a call all the same.
+            Effect::Reply { call, result: Err(status) }
+                if Some(*call) == during
+                    && !matches!(status.code, Code::Unavailable | Code::Cancelled) =>
+            {
                 self.call = Some(*call);
             }
             _ => {}

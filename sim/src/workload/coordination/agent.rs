@@ -213,13 +213,16 @@ impl AgentTask {
 
     /// Does all that is due.
     fn catch_up(&mut self, now: Time, with: &mut With<'_>) {
-        while let Some((token, rpc)) = self.rpcs.take_overdue(now) {
-            with.acts.push(Act::GiveUp { token });
-            let late = Status::new(Code::DeadlineExceeded, "no answer in time");
-            self.hear(now, rpc, Err(late), with);
-        }
-        while self.agent.deadline().is_some_and(|(at, _)| at <= now) {
+        loop {
+            while let Some((token, rpc)) = self.rpcs.take_overdue(now) {
+                with.acts.push(Act::GiveUp { token });
+                let late = Status::new(Code::DeadlineExceeded, "no answer in time");
+                self.hear(now, rpc, Err(late), with);
+            }
             let before = self.agent.deadline();
+            if before.is_none_or(|(at, _)| at > now) {
+                return;
+            }
             self.step(now, Input::Tick, with);
             if self.agent.deadline() == before {
                 with.acts.push(Act::Agent(OfAgent::Spins));

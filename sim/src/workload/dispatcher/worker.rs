@@ -34,6 +34,8 @@ pub struct Worker {
     ended: BTreeSet<TaskId>,
     calls: Outstanding<For>,
     heartbeat_at: Time,
+    /// Whether the dispatcher has answered a heartbeat of this process. A stock worker takes part only then.
+    is_registered: bool,
     /// When it may report what is over.
     report_at: Time,
     got_on_at: Time,
@@ -62,6 +64,7 @@ impl Worker {
             ended: BTreeSet::new(),
             calls: Outstanding::new(1),
             heartbeat_at: Time::ZERO,
+            is_registered: false,
             report_at: Time::ZERO,
             got_on_at: Time::ZERO,
         }
@@ -184,6 +187,7 @@ impl Worker {
 
     fn hear(&mut self, now: Time, reply: WorkerHeartbeatReply, with: &mut With<'_>) {
         self.got_on_at = now;
+        self.is_registered = true;
         for task in reply.tasks_to_delete {
             self.tasks.remove(&task);
         }
@@ -245,6 +249,7 @@ impl Worker {
         self.ended.clear();
         self.calls.clear();
         self.heartbeat_at = now;
+        self.is_registered = false;
     }
 
     fn tell(&self, read: &Read, with: &With<'_>) -> ReadAnswer {
@@ -283,7 +288,9 @@ impl Actor for Worker {
             Happening::Wake => self.wake(now, with),
             Happening::Answered { token, answer } => self.answered(now, token, answer, with),
             Happening::Pushed(task) => {
-                self.start(now, &task, with);
+                if self.is_registered || self.uid != UID_OF_ANY_PROCESS {
+                    self.start(now, &task, with);
+                }
                 self.wake(now, with);
             }
             Happening::Asked { from, token, read } => {
