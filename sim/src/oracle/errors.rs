@@ -24,8 +24,9 @@ pub(super) struct Errors {
     recoverable: BTreeSet<String>,
     /// Who polls, with how many syncs have ended since the error was told.
     polls: BTreeMap<CallId, (Life, u32)>,
-    /// Polls that say for which task and of which of its processes they are.
-    processes: BTreeMap<CallId, (TaskIndex, Incarnation)>,
+    /// Polls that say for which task and of which of its processes they are, and whether another process
+    /// was the task already when they came.
+    processes: BTreeMap<CallId, (TaskIndex, Incarnation, bool)>,
     reports: BTreeMap<CallId, Life>,
     /// Lives with an error that somebody was told.
     spread: BTreeSet<Life>,
@@ -74,7 +75,11 @@ impl Errors {
         match &asked.method {
             Method::PollForError { .. } if is_of_another => {}
             Method::PollForError { task } => {
-                let process = asked.caller.incarnation.map(|process| (task.index, process));
+                let known = namespace.and_then(|of| of.tasks().get(&task.index));
+                let process = asked.caller.incarnation.map(|process| {
+                    let is_former = known.is_some_and(|known| known.incarnation != process);
+                    (task.index, process, is_former)
+                });
                 self.processes.extend(process.map(|process| (call, process)));
                 self.polls.insert(call, (life, 0));
             }
@@ -112,14 +117,14 @@ impl Errors {
 /// processes at once that say they are the same task are one, in the same words, of present processes.
 fn is_for_a_former_process(
     life: &Life,
-    process: Option<(TaskIndex, Incarnation)>,
+    process: Option<(TaskIndex, Incarnation, bool)>,
     status: &Status,
     shadow: &Shadow,
 ) -> bool {
     let namespace = shadow.coordination().named(&life.0);
-    let is_former = process.is_some_and(|(task, process)| {
+    let is_former = process.is_some_and(|(task, process, was_former)| {
         let known = namespace.and_then(|namespace| namespace.tasks().get(&task));
-        known.is_some_and(|known| known.incarnation != process)
+        was_former || known.is_some_and(|known| known.incarnation != process)
     });
     is_former && status.code == Code::Aborted && status.details == [Detail::SERVICE]
 }

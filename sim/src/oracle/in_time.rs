@@ -25,7 +25,7 @@ const LOOK_EVERY: u64 = 32;
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at: Time,
-    /// Whether that was a heartbeat.
+    /// Whether that was a heartbeat, or a request for splits to hold, which counts as one.
     beat: bool,
 }
 
@@ -65,9 +65,12 @@ impl InTime {
     }
 
     fn taken(&mut self, now: Time, request: &Request, shadow: &Shadow) -> Verdict {
-        if let Request::ClientHeartbeat(heartbeat) = request {
-            self.heard.insert(heartbeat.client, Heard { at: now, beat: true });
-        }
+        let client = match request {
+            Request::ClientHeartbeat(heartbeat) => Some(heartbeat.client),
+            Request::HoldSplits(holds) => Some(holds.client),
+            _ => None,
+        };
+        self.heard.extend(client.map(|client| (client, Heard { at: now, beat: true })));
         self.calls = self.calls.saturating_add(1);
         let ends = self.config.job_gc_timeout.is_some() && !self.is_unsure;
         if !ends || !self.calls.is_multiple_of(LOOK_EVERY) {

@@ -51,6 +51,9 @@ struct Process {
     numbers: BTreeSet<Number>,
     seats: Seats,
     is_up: bool,
+    /// Whether the connection broke in this step: its end counts from then, however long the server was
+    /// silent on it.
+    broke: bool,
     /// When the connection there is was made.
     up_since: Time,
     /// Since when there is no connection, those left out that brought no answer and broke soon.
@@ -166,6 +169,7 @@ impl Process {
             numbers: BTreeSet::new(),
             seats: Seats::new(),
             is_up: false,
+            broke: false,
             up_since: now,
             down_since: now,
             heard: now,
@@ -178,6 +182,7 @@ impl Process {
 
     fn took(&mut self, at: Time, input: &Input) {
         (self.answered, self.came) = (None, None);
+        self.broke = matches!(input, Input::Failed { .. });
         match input {
             Input::Asked { call, asked, .. } => self.asked(*call, asked),
             Input::Cancel { call } => {
@@ -242,7 +247,7 @@ impl Process {
         let up_since = self.up_since;
         let asked = self.held.values().filter_map(|held| held.asked_since(up_since)).min();
         let silent_since = asked.map(|since| since.max(self.heard));
-        match silent_since.filter(|since| at.since(*since) >= patience) {
+        match silent_since.filter(|since| !self.broke && at.since(*since) >= patience) {
             Some(_) if self.told => {}
             Some(since) => self.down_since = since,
             None if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL => {

@@ -104,7 +104,10 @@ impl Shadow {
             }
             Seen::Durable(upto) => {
                 self.durable = self.durable.max(*upto);
-                while let Some((lsn, record)) = self.open.pop_front_if(|(lsn, _)| *lsn <= *upto) {
+                while self.open.front().is_some_and(|(lsn, _)| *lsn <= *upto) {
+                    let Some((lsn, record)) = self.open.pop_front() else {
+                        break;
+                    };
                     self.kept.apply(lsn, &record).map_err(|error| {
                         format!("durable record {lsn} does not fit those before it: {error}")
                     })?;

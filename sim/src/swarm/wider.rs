@@ -23,6 +23,8 @@ impl Swarm {
         if let Some(crowd) = crowd {
             self.read_by_element(Some(crowd));
             self.workers = self.workers.max(2);
+            // A list drawn for fewer workers would keep the others out.
+            self.settings.worker_addresses.clear();
             self.span_ms = self.span_ms.min(CROWD_SPAN_MS_MAX);
         }
         self.restart_in_place(s);

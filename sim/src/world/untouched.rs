@@ -38,13 +38,13 @@ impl Refusal {
     }
 }
 
-/// Whether an input is a call that leaves the dispatcher as it is when it is refused. A client that
-/// beats or asks for splits to hold is heard whatever the answer.
+/// Whether an input is a call that leaves the dispatcher as it is when it is refused. A worker or client
+/// that beats, or asks for splits to hold, is heard whatever the answer.
 pub(super) const fn leaves_no_trace_refused(input: &Input) -> bool {
     match input {
         Input::Request { request: Request::Dispatcher(request), .. } => {
             use dispatcher::Request as R;
-            !matches!(request, R::ClientHeartbeat(_) | R::HoldSplits(_))
+            !matches!(request, R::WorkerHeartbeat(_) | R::ClientHeartbeat(_) | R::HoldSplits(_))
         }
         _ => false,
     }
