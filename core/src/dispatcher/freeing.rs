@@ -7,7 +7,7 @@ use super::machine::{Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::state::Iteration;
-use crate::ids::{DatasetId, IterationId, JobId};
+use crate::ids::{DatasetId, IterationId, JobId, Lsn, WorkerId};
 use crate::limits::USE_NOTED_AFTER;
 use crate::time::{Duration, Time};
 
@@ -18,10 +18,18 @@ impl Dispatcher {
         let jobs = self.unused_jobs(turn.now);
         let datasets = self.unused_datasets(turn.now);
         let most = iterations.len().max(jobs.len()).max(datasets.len());
+        let frees_tasks = !iterations.is_empty();
         for id in iterations {
+            self.forget_tasks_of(id);
             self.commit(turn, [Record::FreeIteration { id, at: turn.now }])?;
             self.views.remove(&id);
             self.rounds.remove(&id);
+        }
+        if frees_tasks {
+            let workers = self.state.workers();
+            let is_current =
+                |id: &WorkerId, of: Lsn| workers.get(id).is_some_and(|it| it.changed == of);
+            self.agreed.retain(|id, (version, _)| is_current(id, *version));
         }
         for id in jobs {
             self.free_job(turn, id)?;
@@ -30,6 +38,17 @@ impl Dispatcher {
             self.free_dataset(turn, id)?;
         }
         Ok(most >= self.config.bounds.expiries_per_step)
+    }
+
+    /// Forgets which processes run the tasks of an iteration that is freed. A worker that is not heard any
+    /// more names no others.
+    fn forget_tasks_of(&mut self, id: IterationId) {
+        let tasks = self.state.iterations().get(&id).map(|iteration| &iteration.tasks);
+        for id in tasks.into_iter().flatten() {
+            if let Some(task) = self.state.tasks().get(id) {
+                self.processes.forget_task(task.worker, *id);
+            }
+        }
     }
 
     /// Finished iterations whose last client left long enough ago. A collected one is kept as long

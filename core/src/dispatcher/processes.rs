@@ -163,6 +163,13 @@ impl Processes {
         }
     }
 
+    /// Forgets that a worker's process runs a task, which is freed.
+    pub(super) fn forget_task(&mut self, worker: WorkerId, task: TaskId) {
+        if let Some(process) = self.0.get_mut(&worker) {
+            process.runs.remove(&task);
+        }
+    }
+
     /// Notes that a worker took a split for a task, so that it knows the task. A heartbeat under way
     /// need not name it.
     pub(super) fn note_split(&mut self, worker: &Worker, task: TaskId, now: Time) {

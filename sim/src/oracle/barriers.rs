@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey, Call, Method, Reply, TaskName};
-use rondo_core::ids::{CallId, ServiceIncarnation, TaskIndex};
+use rondo_core::ids::{CallId, NamespaceId, RelayId, ServiceIncarnation, TaskIndex};
 use rondo_core::time::Time;
 
 use super::jobs::{Instance, Jobs, Life};
@@ -27,7 +27,14 @@ pub(super) struct Barriers {
     together: BTreeSet<String>,
     jobs: Jobs,
     open: BTreeMap<CallId, Open>,
+    /// Marks of relays' calls that wait to leave together, and of those that have left: such a call gets
+    /// the same answer whenever it comes again.
+    leaving: BTreeMap<NamespaceId, Vec<Mark>>,
+    left: BTreeSet<Mark>,
 }
+
+/// A relay and the number of its call.
+type Mark = (RelayId, u64);
 
 impl Barriers {
     pub(super) fn new(coordination: Option<&CoordinationShape>) -> Self {
@@ -37,6 +44,8 @@ impl Barriers {
             together: together.map(|(number, _)| namespace_name(number)).collect(),
             jobs: Jobs::default(),
             open: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            left: BTreeSet::new(),
         }
     }
 
@@ -55,6 +64,15 @@ impl Barriers {
         use coordination::Record as R;
         let during = during.and_then(|call| self.open.get_mut(&call));
         match record {
+            R::ArriveAtBarrier {
+                namespace,
+                barrier: BarrierKey::Shutdown,
+                stamp: Some(mark),
+                ..
+            } => {
+                let leaving = self.leaving.entry(*namespace).or_default();
+                leaving.push((mark.relay, mark.sequence));
+            }
             // A registration may begin a life, and is one of it then.
             R::BeginLife { incarnation, .. } => {
                 if let Some(open) = during {
@@ -69,7 +87,13 @@ impl Barriers {
                     may_count(life, (id, *counter, *task), call)?;
                 }
             }
+            R::EndBarrier { namespace, barrier: BarrierKey::Shutdown, fault: Some(_), .. } => {
+                self.leaving.remove(namespace);
+            }
             R::EndBarrier { namespace, barrier, counter, fault: None, .. } => {
+                if *barrier == BarrierKey::Shutdown {
+                    self.left.extend(self.leaving.remove(namespace).into_iter().flatten());
+                }
                 if let Some(life) = self.jobs.get(*namespace) {
                     has_all(life, barrier, *counter)?;
                 }
@@ -103,7 +127,9 @@ impl Barriers {
                 if self.together.contains(&*present.name) && !is_recoverable(present, task) =>
             {
                 reached(Check::BarrierLeft);
-                unless(passed(&BarrierKey::Shutdown, 0), || {
+                let mark = asked.caller.stamp.map(|mark| (mark.relay, mark.sequence));
+                let has_left = mark.is_some_and(|mark| self.left.contains(&mark));
+                unless(has_left || passed(&BarrierKey::Shutdown, 0), || {
                     format!("task {task:?} has left, and not all wanted to leave")
                 })
             }

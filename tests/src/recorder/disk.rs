@@ -111,12 +111,12 @@ impl Disk {
             self.places.extend(descriptor.map(|descriptor: i64| (descriptor, place)));
             return false;
         }
-        if let (Some(path), Some(descriptor)) = (&call.opened, call.result) {
-            if let Some(node) = self.find(Path::new(path)) {
-                let appends = call.arguments.iter().any(|it| it.word.contains("O_APPEND"));
-                let place = if appends { self.bytes_now(node).len() as u64 } else { 0 };
-                self.places.insert(descriptor, place);
-            }
+        if let (Some(path), Some(descriptor)) = (&call.opened, call.result)
+            && let Some(node) = self.find(Path::new(path))
+        {
+            let appends = call.arguments.iter().any(|it| it.word.contains("O_APPEND"));
+            let place = if appends { self.bytes_now(node).len() as u64 } else { 0 };
+            self.places.insert(descriptor, place);
         }
         if call.result.is_none() {
             self.syncs.remove(&call.began);

@@ -73,7 +73,7 @@ fn a_store_at_work() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let promises = OpenOptions::new().append(true).create(true).open(said).unwrap();
     let life: u64 = life.parse().unwrap();
-    let start = removed_before(&said);
+    let start = removed_before(said);
     let random = Random::new(seed.parse::<u64>().unwrap().wrapping_add(life));
     let dir = PathBuf::from(dir);
     fs::create_dir_all(&dir).unwrap();
@@ -94,7 +94,7 @@ fn a_store_at_work() {
 fn removed_before(said: &str) -> u64 {
     let said = fs::read_to_string(said).unwrap_or_default();
     let removals = said.lines().filter_map(|line| line.strip_prefix("removing ")?.parse().ok());
-    removals.last().unwrap_or(1)
+    removals.max().unwrap_or(1)
 }
 
 struct Driver {
