@@ -4,8 +4,8 @@ use rondo_core::dispatcher::{Bounds, Config};
 use rondo_core::time::Duration;
 
 use super::{
-    CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, ExchangeShape, JournalShape,
-    NetShape, Pace, ReadingShape, RendezvousShape, Swarm, settings,
+    CROWD_MIN, CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, ExchangeShape,
+    JournalShape, NetShape, Pace, ReadingShape, RendezvousShape, Swarm, settings,
 };
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
@@ -19,6 +19,10 @@ const ENDINGS: [Ending; 6] =
 const DISPATCHER: (bool, bool) = (true, false);
 const COORDINATION: (bool, bool) = (false, true);
 const BOTH: (bool, bool) = (true, true);
+
+/// Where a crowd has to get on, a vote waits at least as long as it does by default. With less, consumers
+/// that ask again after a pause miss each other (docs/round_robin.md).
+const CROWD_VOTE_MIN: Duration = Duration::from_secs(10);
 
 /// Runs in which the power goes all the time take no longer.
 const POWER_SPAN_MS_MAX: u64 = 30_000;
@@ -152,7 +156,16 @@ impl Swarm {
             (_, None) => Bounds::default().clients,
         };
         let clients = settings.bounds.clients.max(room);
-        Config { bounds: Bounds { clients, ..settings.bounds }, ..settings }
+        let (waiting_calls, removal_timeout) = match in_rounds {
+            // All of them wait in one vote, and have to come within its time.
+            Some(readers) if readers >= CROWD_MIN => (
+                settings.bounds.waiting_calls.max(readers as usize),
+                settings.removal_timeout.max(CROWD_VOTE_MIN),
+            ),
+            _ => (settings.bounds.waiting_calls, settings.removal_timeout),
+        };
+        let bounds = Bounds { clients, waiting_calls, ..settings.bounds };
+        Config { bounds, removal_timeout, ..settings }
     }
 
     /// Where consumers read together, workers come and go more often: only then have they to agree on
