@@ -75,24 +75,31 @@ impl Agent {
                 }
                 out.push(Effect::Done { call, result });
             }
-            Purpose::Reset(call) => {
-                // The service refuses so when the task is not connected and in no error: nothing
-                // is left to reset there, and the error is this agent's alone.
-                let result = result.or_else(|status| match status.code {
-                    Code::FailedPrecondition => Ok(Reply::Done),
-                    _ => Err(status),
-                });
-                if result.is_ok() {
-                    self.forget_error(out);
-                }
-                out.push(Effect::Done { call, result });
-            }
+            Purpose::Reset(call) => self.reset_answered(call, result, out),
             Purpose::Shutdown(call) => {
                 self.leave(out);
                 out.push(Effect::Done { call, result });
             }
             Purpose::Wait(call) | Purpose::Plain(call) => out.push(Effect::Done { call, result }),
         }
+    }
+
+    /// The service refuses a reset when the task is not connected and in no error: nothing is left to reset
+    /// there, and the error is this agent's alone.
+    fn reset_answered(
+        &mut self,
+        call: CallId,
+        result: Result<Reply, Status>,
+        out: &mut Vec<Effect>,
+    ) {
+        let result = result.or_else(|status| match status.code {
+            Code::FailedPrecondition => Ok(Reply::Done),
+            _ => Err(status),
+        });
+        if result.is_ok() {
+            self.forget_error(out);
+        }
+        out.push(Effect::Done { call, result });
     }
 
     /// The application does not wait any more. That the task came to a barrier stays.

@@ -56,14 +56,8 @@ impl State {
             | Record::LeaveBarrier { .. }
             | Record::EndBarrier { .. } => namespace.apply_barrier(lsn, record),
             Record::LearnSize { tasks, .. } => namespace.learn_size(lsn, *tasks),
-            Record::NotePolling { .. } => {
-                namespace.head.polled = true;
-                namespace.head.changed = lsn;
-                Ok(())
-            }
-            Record::StickError { fault, .. } => {
-                namespace.head.sticky = Some(Arc::new(fault.clone()));
-                namespace.head.changed = lsn;
+            Record::NotePolling { .. } | Record::StickError { .. } => {
+                namespace.apply_head(lsn, record);
                 Ok(())
             }
             Record::KeepResult { relay, sequence, acknowledged, kept, .. } => {
@@ -225,6 +219,15 @@ impl Namespace {
         if sequence > relay.acknowledged {
             relay.results.insert(sequence, kept);
         }
+    }
+
+    fn apply_head(&mut self, lsn: Lsn, record: &Record) {
+        match record {
+            Record::NotePolling { .. } => self.head.polled = true,
+            Record::StickError { fault, .. } => self.head.sticky = Some(Arc::new(fault.clone())),
+            _ => return,
+        }
+        self.head.changed = lsn;
     }
 
     /// Keeps what relays' requests were told of who is alive.

@@ -129,13 +129,15 @@ impl Coordination {
             Method::WaitForAllTasks { task, devices } => {
                 self.wait_for_devices(turn, asked, &task, devices)
             }
-            Method::ResetNamespace => {
-                let settings = self.live(id)?.settings.clone();
-                let incarnation = self.begin_life(turn, id, settings, entropy)?;
-                Ok(Said::Now(Reply::LifeBegun(incarnation), turn.log.last()))
-            }
+            Method::ResetNamespace => self.reset_namespace(turn, id, entropy),
             method => self.perform_shared(turn, asked, method),
         }
+    }
+
+    fn reset_namespace(&mut self, turn: &mut Turn<'_>, id: NamespaceId, entropy: u64) -> Answer {
+        let settings = self.live(id)?.settings.clone();
+        let incarnation = self.begin_life(turn, id, settings, entropy)?;
+        Ok(Said::Now(Reply::LifeBegun(incarnation), turn.log.last()))
     }
 
     /// Methods of barriers and keys.

@@ -6,6 +6,7 @@ use super::record::{Kept, Record};
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::{Method, Stamp};
+use super::state::Relay;
 use super::types::{BarrierKey, Fault, Value};
 use crate::ids::NamespaceId;
 use crate::limits::{RELAY_RESULTS_MAX, RELAYS_MAX};
@@ -97,22 +98,14 @@ impl Coordination {
         if sequence <= relay.acknowledged {
             return Err(Refusal::Acknowledged { relay: number, sequence });
         }
-        if let Some(kept) = relay.results.get(&sequence) {
-            let other = Refusal::OtherRequest { relay: number, sequence };
-            let result = result_of(kept, method).ok_or(other)?;
+        if let Some(result) = relay.told(sequence, method) {
             let after = turn.log.last();
-            return Ok(Some(match result {
-                Ok(reply) => Said::Now(reply, after),
-                Err(refusal) => Said::No(refusal, after),
-            }));
-        }
-        if let Some(tasks) = relay.alive.get(&sequence) {
-            return match method {
-                Method::GetAliveTasks { .. } => {
-                    Ok(Some(Said::Now(Reply::Alive(tasks.clone()), turn.log.last())))
-                }
-                _ => Err(Refusal::OtherRequest { relay: number, sequence }),
-            };
+            return Ok(Some(
+                match result.ok_or(Refusal::OtherRequest { relay: number, sequence })? {
+                    Ok(reply) => Said::Now(reply, after),
+                    Err(refusal) => Said::No(refusal, after),
+                },
+            ));
         }
         let kept = relay.results.len().saturating_add(relay.alive.len());
         match kept >= RELAY_RESULTS_MAX && stamp.acknowledged <= relay.acknowledged {
@@ -154,6 +147,19 @@ fn kept_of(reply: &Reply) -> Kept {
             Kept::Incremented { value: value.clone(), revision: *revision }
         }
         _ => Kept::Done,
+    }
+}
+
+impl Relay {
+    /// What the relay was told to a request, if it was told anything; none where that was to another
+    /// method.
+    fn told(&self, sequence: u64, method: &Method) -> Option<Option<Result<Reply, Refusal>>> {
+        if let Some(kept) = self.results.get(&sequence) {
+            return Some(result_of(kept, method));
+        }
+        let tasks = self.alive.get(&sequence)?;
+        let is_alike = matches!(method, Method::GetAliveTasks { .. });
+        Some(is_alike.then(|| Ok(Reply::Alive(tasks.clone()))))
     }
 }
 

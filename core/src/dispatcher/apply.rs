@@ -42,12 +42,6 @@ impl State {
             Record::ProduceSplit { .. } | Record::RepeatSplit { .. } => {
                 self.apply_split(lsn, record)
             }
-            Record::TakeBackSplit { iteration, source, repetition, place, task } => {
-                let (iteration, source, repetition) = (*iteration, *source, *repetition);
-                let (place, task) = (*place, *task);
-                let split = HandedOut { iteration, source, repetition, place, task };
-                self.take_back_split(lsn, &split)
-            }
             Record::HoldSplits { .. }
             | Record::HandOutWaiting { .. }
             | Record::FinishIteration { .. } => self.apply_holding(lsn, record),
@@ -68,6 +62,10 @@ impl State {
 
     fn apply_task(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match *record {
+            Record::TakeBackSplit { iteration, source, repetition, place, task } => {
+                let split = HandedOut { iteration, source, repetition, place, task };
+                self.take_back_split(lsn, &split)
+            }
             Record::CreateTask { id, iteration, worker } => {
                 self.create_task(lsn, id, iteration, worker)?;
                 self.note_reader_tried(iteration)?;

@@ -326,7 +326,14 @@ PARTS = [
         RANGES(12),
     ),
     dispatcher_part(
-        4, num(1, 5001), raw(2, "other"), raw(3, "first"), num(8, 206), num(9, 1), fixed(10, 1105), fixed(11, 1106)
+        4,
+        num(1, 5001),
+        raw(2, "other"),
+        raw(3, "first"),
+        num(8, 206),
+        num(9, 1),
+        fixed(10, 1105),
+        fixed(11, 1106),
     ),
     dispatcher_part(
         5,
@@ -422,7 +429,9 @@ PARTS = [
         ),
     ),
     coordination_part(
-        2, num(1, 1), msg(2, num(1, 5), fixed(2, 63), num(4, 2), num(5, 1), fixed(7, 2108), raw(8, b""), num(9, 222))
+        2,
+        num(1, 1),
+        msg(2, num(1, 5), fixed(2, 63), num(4, 2), num(5, 1), fixed(7, 2108), raw(8, b""), num(9, 222)),
     ),
     coordination_part(2, num(1, 1), msg(2, num(1, 6), fixed(2, 64), num(5, 2), fixed(7, 2109), num(9, 223))),
     coordination_part(3, num(1, 1), msg(2, *BARRIER_OPEN)),
@@ -441,8 +450,12 @@ PARTS = [
             num(9, 224),
         ),
     ),
-    coordination_part(3, num(1, 1), msg(2, OWN(1, 2), num(2, 7), fixed(4, 2111), num(5, 62000), msg(8), num(9, 225))),
-    coordination_part(4, num(1, 1), msg(2, raw(1, "a/b"), msg(2, INLINE), num(3, 407), num(4, 3), num(5, 226))),
+    coordination_part(
+        3, num(1, 1), msg(2, OWN(1, 2), num(2, 7), fixed(4, 2111), num(5, 62000), msg(8), num(9, 225))
+    ),
+    coordination_part(
+        4, num(1, 1), msg(2, raw(1, "a/b"), msg(2, INLINE), num(3, 407), num(4, 3), num(5, 226))
+    ),
     coordination_part(4, num(1, 1), msg(2, raw(1, "a/c"), msg(2, BLOB), num(3, 408), num(5, 227))),
     coordination_part(5, num(1, 1), msg(2, raw(1, "a/b"), msg(2, INLINE), num(4, 409))),
     coordination_part(5, num(1, 1), msg(2, raw(1, "a/d"), num(3, 0), num(4, 410))),

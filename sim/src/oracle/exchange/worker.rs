@@ -103,11 +103,7 @@ impl WorkerLedger {
             Input::Cancel { call } => {
                 self.waits.remove(call);
             }
-            Input::Abandon { handler } => {
-                if let Some(request) = self.requests.get_mut(&handler.get()) {
-                    (request.is_forgotten, request.is_abandoned) = (true, true);
-                }
-            }
+            Input::Abandon { handler } => self.abandoned(handler.get()),
             Input::Stop => self.is_stopped = true,
             Input::Message { connection, message: ToWorker::Answer(_), .. }
             | Input::Disconnected { connection, .. } => {
@@ -142,6 +138,12 @@ impl WorkerLedger {
             }
         }
         self.nobody_waits_too_long(now, input)
+    }
+
+    fn abandoned(&mut self, handler: u64) {
+        if let Some(request) = self.requests.get_mut(&handler) {
+            (request.is_forgotten, request.is_abandoned) = (true, true);
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "a request and all that is known of it")]
