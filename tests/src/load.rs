@@ -220,6 +220,7 @@ impl Load {
                 format!("finished task {} is back", task.task_id)
             })?;
             self.ledger.tasks.insert(task.task_id, Known::No);
+            self.ledger.iterations.insert(task.task_id, task.iteration_id);
         }
         Ok(())
     }
@@ -236,8 +237,15 @@ impl Load {
         result
     }
 
+    /// Asks for a split for a task that the worker runs: for others it is told the end at once.
     fn split(&mut self, dispatcher: &Dispatcher) -> Result<(), Stop> {
-        let Some(id) = self.random.pick(self.ledger.sources.keys()).copied() else {
+        let Ledger { tasks, iterations, sources, .. } = &self.ledger;
+        let runs = |id: &i64| {
+            let mut running = tasks.iter().filter(|(_, finished)| **finished == Known::No);
+            running.any(|(task, _)| iterations.get(task) == Some(id))
+        };
+        let read: Vec<i64> = sources.keys().copied().filter(runs).collect();
+        let Some(id) = self.random.pick(read.iter()).copied() else {
             return Ok(());
         };
         let source = self.ledger.sources.get_mut(&id).expect("picked from it");

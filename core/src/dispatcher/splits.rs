@@ -20,8 +20,10 @@ impl Dispatcher {
     /// zip) starts that pass for all. Splits of lost tasks that are to be handed out again, and those
     /// that wait for a client, come before all others of their pass, also after its end.
     ///
-    /// A known worker without a task of the iteration is told the end of any pass: its task was
-    /// removed, and no consumer reads what it would take. TensorFlow's worker ends the task then.
+    /// A lost worker without a task of the iteration is told the end of any pass: its task was
+    /// removed, and no consumer reads what it would take. TensorFlow's worker ends the task then. Of
+    /// workers that are there the asker may be a guess by host: of two on one host the other one
+    /// may ask, and the end would be wrong for it.
     pub(super) fn get_split(
         &mut self,
         turn: &mut Turn<'_>,
@@ -36,7 +38,7 @@ impl Dispatcher {
         let worker = asker.and_then(|asker| self.state.worker_at(asker));
         let task = worker.and_then(|worker| self.state.task_of(worker.id, id));
         let after = iteration.splits_changed.max(iteration.changed);
-        if let (Some(worker), None) = (worker, task) {
+        if let (Some(worker), None) = (worker.filter(|worker| worker.lost), task) {
             return Ok((Reply::Split(None), after.max(worker.changed)));
         }
         let is_named = asker.is_some();

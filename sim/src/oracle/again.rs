@@ -1,7 +1,7 @@
 //! At least once: where lost splits are handed out again, nobody who reads is told that a pass is
 //! over while splits of it are lost, and no iteration ends before somebody had a chance to take
 //! those that were lost last. Nor does a lost split go to a worker that has no task to read it for, or
-//! a fresh one to a registered worker that has none.
+//! a fresh one to a lost worker that has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) struct Again {
     asking: BTreeMap<CallId, (Pass, u64)>,
     /// Calls for splits of those who say who they are and have no task of the iteration.
     idle: BTreeSet<CallId>,
-    /// Those of them of registered workers.
+    /// Those of them of lost workers.
     idle_workers: BTreeSet<CallId>,
 }
 
@@ -55,7 +55,7 @@ impl Again {
             (Some(_), Err(_)) => {}
             (None, _) => {
                 self.idle.insert(call);
-                self.idle_workers.extend(worker.map(|_| call));
+                self.idle_workers.extend(worker.filter(|of| of.lost).map(|_| call));
             }
         }
     }

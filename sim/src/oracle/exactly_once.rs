@@ -1,7 +1,7 @@
 //! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
 //! where no worker was declared lost or restarted, at least once where lost splits are handed out
 //! again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
-//! position that is saved passes over none of them. A registered worker that has no unfinished task of
+//! position that is saved passes over none of them. A lost worker that has no unfinished task of
 //! the iteration when it asks is told the end for its own sake, and never gets a split. No call is
 //! refused for which a split was chosen, as long as the node goes on.
 
@@ -181,11 +181,11 @@ impl ExactlyOnce {
     }
 }
 
-/// Whether the worker at an address is registered and has no unfinished task of an iteration.
+/// Whether the worker at an address is lost and has no unfinished task of an iteration.
 fn lacks_task(address: &str, iteration: IterationId, shadow: &Shadow) -> bool {
     let state = shadow.state();
     let mut workers = state.workers().values();
-    let Some(worker) = workers.find(|worker| *worker.address == *address) else {
+    let Some(worker) = workers.find(|worker| *worker.address == *address && worker.lost) else {
         return false;
     };
     let mut tasks = state.tasks().values();

@@ -78,6 +78,8 @@ pub struct Ledger {
     pub sources: BTreeMap<i64, Source>,
     /// Whether tasks of the worker are finished.
     pub tasks: BTreeMap<i64, Known>,
+    /// The iteration of each of the worker's tasks.
+    pub iterations: BTreeMap<i64, i64>,
     /// The worker's address, once registered.
     pub worker: Option<String>,
     /// Broken promises met on the way.

@@ -104,8 +104,7 @@ impl Kept {
             return Err(Code::InvalidArgument);
         }
         let reader = asker.map(|address| self.task_on(address, id));
-        let is_known = self.workers.iter().any(|worker| Some(&*worker.address) == asker);
-        if is_known && reader == Some(None) {
+        if asker.is_some_and(|asker| self.lost.contains(asker)) && reader == Some(None) {
             return Ok(Reply::Split(None));
         }
         let mut active = iteration.active.iter();
