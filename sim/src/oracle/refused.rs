@@ -101,7 +101,9 @@ impl Refused {
         if open.fits && status.code == Code::InvalidArgument {
             return Err(format!("registration {call} begins a life and is refused: {status:?}"));
         }
-        match open.changed.filter(|_| !open.taken) {
+        // A registration that waited, and that another one of the same process took the place of, was taken.
+        let was_taken = open.taken || status.code == Code::AlreadyExists;
+        match open.changed.filter(|_| !was_taken) {
             Some(record) => Err(format!("call {call} is refused, and has made {record}")),
             None => Ok(()),
         }
