@@ -129,9 +129,10 @@ fn is_for_a_former_process(
     is_former && status.code == Code::Aborted && status.details == [Detail::SERVICE]
 }
 
-/// Whether it is an error that concerns all, not a refusal of the poll itself.
+/// Whether it is an error that concerns all, not a refusal of the poll itself: a task that is in error may
+/// not poll.
 const fn is_of_the_job(status: &Status) -> bool {
-    !matches!(status.code, Code::InvalidArgument | Code::Unavailable)
+    !matches!(status.code, Code::InvalidArgument | Code::Unavailable | Code::FailedPrecondition)
 }
 
 impl Oracle for Errors {

@@ -4,8 +4,8 @@ use rondo_core::dispatcher::{Bounds, Config};
 use rondo_core::time::Duration;
 
 use super::{
-    CROWD_MIN, CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, ExchangeShape,
-    JournalShape, NetShape, Pace, ReadingShape, RendezvousShape, Swarm, settings,
+    CoordinationShape, DatasetShape, Drawn, ElementsShape, Ending, ExchangeShape, JournalShape,
+    NetShape, Pace, ReadingShape, RendezvousShape, Swarm, settings,
 };
 use crate::fault::{Fault, Faults};
 use crate::rng::{Source, Stream};
@@ -20,9 +20,9 @@ const DISPATCHER: (bool, bool) = (true, false);
 const COORDINATION: (bool, bool) = (false, true);
 const BOTH: (bool, bool) = (true, true);
 
-/// Where a crowd has to get on, a vote waits at least as long as it does by default. With less, consumers
+/// Where consumers of rounds have to get on, a vote waits at least as long as it does by default. With less, consumers
 /// that ask again after a pause miss each other (docs/round_robin.md).
-const CROWD_VOTE_MIN: Duration = Duration::from_secs(10);
+const VOTE_MIN: Duration = Duration::from_secs(10);
 
 /// Runs in which the power goes all the time take no longer.
 const POWER_SPAN_MS_MAX: u64 = 30_000;
@@ -53,6 +53,11 @@ impl Swarm {
                 };
                 if let Some(coordination) = &mut swarm.coordination {
                     coordination.draw_jobs(&mut jobs);
+                    // A late registration of a job of the former disk would begin a life of that job's
+                    // size, and nobody ends it.
+                    if swarm.faults.has(Fault::EmptyDisk) {
+                        coordination.namespaces.iter_mut().for_each(|of| of.sizes.clear());
+                    }
                     if coordination.has_large_job() {
                         swarm.span_ms = swarm.span_ms.min(LARGE_SPAN_MS_MAX);
                     }
@@ -158,11 +163,11 @@ impl Swarm {
         let clients = settings.bounds.clients.max(room);
         let (waiting_calls, removal_timeout) = match in_rounds {
             // All of them wait in one vote, and have to come within its time.
-            Some(readers) if readers >= CROWD_MIN => (
+            Some(readers) => (
                 settings.bounds.waiting_calls.max(readers as usize),
-                settings.removal_timeout.max(CROWD_VOTE_MIN),
+                settings.removal_timeout.max(VOTE_MIN),
             ),
-            _ => (settings.bounds.waiting_calls, settings.removal_timeout),
+            None => (settings.bounds.waiting_calls, settings.removal_timeout),
         };
         let bounds = Bounds { clients, waiting_calls, ..settings.bounds };
         Config { bounds, removal_timeout, ..settings }
