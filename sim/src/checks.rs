@@ -52,6 +52,8 @@ named! {
         Agreement = "world.agreement",
         /// A task was given up by a vote.
         Votes = "world.votes",
+        /// A finished task made room for another one of its worker.
+        TaskReplaced = "world.votes.replaced",
         /// An id was told a second time.
         Identity = "world.identity",
         /// A client was released for its silence.

@@ -44,6 +44,14 @@ impl Deliveries {
     pub(super) fn begin(&mut self, call: CallId, after: Lsn, split: HandedOut) {
         self.under_way.insert(call, (after, split));
     }
+
+    /// A finished task is removed: the splits on their way to it are no task's.
+    pub(super) fn disown(&mut self, task: TaskId) {
+        let under_way = self.under_way.values_mut().map(|(_, split)| split);
+        for split in under_way.chain(&mut self.undelivered) {
+            split.task = split.task.filter(|of| *of != task);
+        }
+    }
 }
 
 impl Dispatcher {

@@ -115,7 +115,8 @@ impl Dispatcher {
         }
     }
 
-    /// Gives a live worker a task of an iteration whose tasks are all finished.
+    /// Gives a live worker a task of an iteration whose tasks are all finished, in place of those it
+    /// had: else each would stay in every answer to a heartbeat, however many follow one another.
     pub(super) fn make_another_task(
         &mut self,
         turn: &mut Turn<'_>,
@@ -124,8 +125,11 @@ impl Dispatcher {
         let Some((worker, id)) = self.reader_for(iteration).zip(self.task_ids().next()) else {
             return Ok(());
         };
-        let record = Record::CreateTask { id, iteration, worker };
-        let after = self.commit(turn, [record])?;
+        let former = self.finished_tasks_of(worker, iteration);
+        let removals = former.iter().map(|id| Record::RemoveTask { id: *id });
+        let creation = Record::CreateTask { id, iteration, worker };
+        let after = self.commit(turn, core::iter::once(creation).chain(removals))?;
+        former.into_iter().for_each(|id| self.forget_task(worker, id));
         let task = self.state.tasks().get(&id);
         if let Some(task) = task.and_then(|task| self.task_def(task)) {
             turn.out.push(Effect::Push { task, after });
@@ -141,6 +145,24 @@ impl Dispatcher {
         let anybody = self.state.workers().keys().copied();
         let lives = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
         took_part.chain(anybody).find(lives)
+    }
+
+    /// The finished tasks that a worker has of an iteration. Consumers of a coordinated read give
+    /// theirs up together, so none of those is named.
+    pub(super) fn finished_tasks_of(&self, worker: WorkerId, id: IterationId) -> Vec<TaskId> {
+        let iteration = self.state.iterations().get(&id);
+        let iteration = iteration.filter(|_| !self.state.open_coordinated().contains(&id));
+        let tasks = iteration.into_iter().flat_map(|iteration| &iteration.tasks);
+        let tasks = tasks.filter_map(|id| self.state.tasks().get(id));
+        let own = tasks.filter(|task| task.finished && task.worker == worker);
+        own.map(|task| task.id).collect()
+    }
+
+    /// Forgets a worker's finished task that another one has replaced. A split on its way to it
+    /// still comes back if its caller is gone.
+    pub(super) fn forget_task(&mut self, worker: WorkerId, id: TaskId) {
+        self.processes.forget_task(worker, id);
+        self.deliveries.disown(id);
     }
 
     /// Whether splits of an iteration are to be handed out again and nobody would ask for them.

@@ -156,7 +156,8 @@ pub enum Record {
         /// The task.
         id: TaskId,
     },
-    /// All consumers of a coordinated read gave a task up.
+    /// All consumers of a coordinated read gave a task up; or, in other reads, a finished task is
+    /// removed since its worker has another one of the iteration.
     RemoveTask {
         /// The task.
         id: TaskId,

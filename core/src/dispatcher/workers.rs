@@ -58,11 +58,15 @@ impl Dispatcher {
         let before = known_id.filter(|_| reborn).map(|id| (id, self.splits_with(id)));
         let former = known_id.and_then(|id| self.state.workers().get(&id)).map(|it| it.profile.uid);
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
+        let removed: Vec<TaskId> = records.iter().filter_map(removed_task).collect();
         let committed = self.commit(turn, records);
         let lsn = committed.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
         turn.out.extend(events.into_iter().map(Effect::Observe));
         if let Some((id, before)) = before {
             self.tell_of_lost_splits(turn, id, &before);
+        }
+        if let Some(id) = known_id {
+            removed.into_iter().for_each(|task| self.forget_task(id, task));
         }
         if let Some((id, former)) = known_id.zip(former) {
             self.processes.note_present(id, former, heartbeat.uid);
@@ -167,7 +171,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// A task of each of these iterations, active or, in coordinated reads, pending.
+    /// A task of each of these iterations, active or, in coordinated reads, pending. The worker's
+    /// finished tasks of the others are removed.
     fn new_tasks(
         &self,
         worker: WorkerId,
@@ -177,7 +182,12 @@ impl Dispatcher {
             true => self.pending_task(id, iteration, worker),
             false => Record::CreateTask { id, iteration, worker },
         };
-        self.task_ids().zip(iterations).map(task).collect()
+        let replaced = |iteration| {
+            let finished = self.finished_tasks_of(worker, iteration).into_iter();
+            finished.map(|id| Record::RemoveTask { id })
+        };
+        let ids = self.task_ids().zip(iterations);
+        ids.flat_map(|(id, of)| core::iter::once(task((id, of))).chain(replaced(of))).collect()
     }
 
     /// Ids for new tasks, in order.
@@ -289,6 +299,13 @@ fn profile_of(heartbeat: &WorkerHeartbeat) -> WorkerProfile {
         uid: heartbeat.uid,
         tags: heartbeat.tags.as_slice().into(),
         transfer_servers: heartbeat.transfer_servers.as_slice().into(),
+    }
+}
+
+const fn removed_task(record: &Record) -> Option<TaskId> {
+    match record {
+        Record::RemoveTask { id } => Some(*id),
+        _ => None,
     }
 }
 

@@ -280,13 +280,56 @@ fn whoever_holds_splits_has_a_task_to_ask() {
     assert!(!driver.client(client).iteration_finished);
     driver.places(hold(client, 1, &[]));
     let tasks = driver.client(client).tasks;
-    assert_eq!(tasks.len(), 2);
-    assert_eq!(driver.pushes.last().unwrap().task, tasks[1].task);
+    assert_eq!(tasks.len(), 1, "it is there in place of the first one");
+    assert_eq!(driver.pushes.last().unwrap().task, tasks[0].task);
+    assert_ne!(tasks[0].task, first);
     driver.places(hold(client, 1, &[]));
-    assert_eq!(driver.client(client).tasks.len(), 2, "one is enough");
-    driver.finish(WORKER, tasks[1].task);
+    assert_eq!(driver.client(client).tasks, tasks, "one is enough");
+    driver.finish(WORKER, tasks[0].task);
     assert!(!driver.client(client).iteration_finished, "the reader still reads");
     assert!(driver.held(hold(client, 1, &finished(0..1))).finished);
+}
+
+/// Each task of a worker is made in place of the one it has finished.
+#[test]
+fn a_worker_that_finishes_task_after_task_has_one_of_an_iteration() {
+    let (mut driver, job, client) = reading(4);
+    let iteration = driver.iteration(job, 0);
+    driver.worker("w1:1", &[]);
+    driver.held(hold(client, 2, &[]));
+    while driver.split_for(WORKER, iteration).is_some() {}
+    for _ in 0..20 {
+        let tasks = driver.state().tasks().values();
+        let open: Vec<_> = tasks.filter(|task| !task.finished).map(|task| task.id).collect();
+        open.into_iter().for_each(|task| driver.finish(WORKER, task));
+        driver.held(hold(client, 2, &[]));
+        assert_eq!(driver.state().tasks().len(), 2, "one of each worker");
+        assert_eq!(driver.client(client).tasks.len(), 2);
+    }
+    driver.restart();
+    assert_eq!(driver.client(client).tasks.len(), 2);
+    assert!(driver.held(hold(client, 2, &finished(0..2))).finished);
+}
+
+/// A split on its way to a task that was finished and replaced meanwhile still comes back.
+#[test]
+fn a_split_that_does_not_reach_a_replaced_task_is_handed_out_again() {
+    let (mut driver, job, client) = reading(4);
+    let iteration = driver.iteration(job, 0);
+    driver.held(hold(client, 1, &[]));
+    let first = driver.client(client).tasks[0].task;
+    driver.journal = Journal::Slow;
+    let call = driver.send(split_for(WORKER, iteration, 0, 0));
+    driver.send(Request::WorkerUpdate {
+        worker_address: WORKER.into(),
+        progress: vec![(first, true)],
+    });
+    driver.send(hold(client, 1, &[]));
+    assert!(!driver.state().tasks().contains_key(&first));
+    driver.cancel(call);
+    driver.journal = Journal::Prompt;
+    driver.sync();
+    assert_eq!(driver.places(hold(client, 9, &[])), [(0, 0), (1, 0), (2, 0), (3, 0)]);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! A task of a coordinated read is given up only when all its consumers ask for that in one round, or
-//! in any round, and still wait for the answer.
+//! in any round, and still wait for the answer. A task of another read goes only when it is finished
+//! and its worker has an unfinished one of the same iteration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
-use rondo_core::dispatcher::{self, Request};
+use rondo_core::dispatcher::{self, Request, State, Task};
 use rondo_core::ids::{CallId, TaskId};
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::time::Time;
@@ -32,7 +33,7 @@ impl Votes {
         let of = state.tasks().get(&task).and_then(|task| state.iterations().get(&task.iteration));
         let job = of.and_then(|iteration| state.jobs().get(&iteration.job));
         let Some(consumers) = job.and_then(|job| job.consumers) else {
-            return Err(format!("task {task} was given up, and is read by nobody in rounds"));
+            return replaced(task, state);
         };
         let mut rounds: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
         for vote in self.open.values().filter(|vote| vote.task == task) {
@@ -50,6 +51,22 @@ impl Votes {
                  round, {rounds:?}"
             )),
         }
+    }
+}
+
+/// A task that no consumer reads in rounds was removed.
+fn replaced(id: TaskId, state: &State) -> Verdict {
+    let Some(removed) = state.tasks().get(&id) else {
+        return Err(format!("task {id} was removed, and there is none"));
+    };
+    let follows = |task: &Task| {
+        let of_same = task.worker == removed.worker && task.iteration == removed.iteration;
+        task.id > id && of_same && !task.finished
+    };
+    reached(Check::TaskReplaced);
+    match removed.finished && state.tasks().values().any(follows) {
+        true => Ok(()),
+        false => Err(format!("{removed:?} was removed, and no other one is there in its place")),
     }
 }
 

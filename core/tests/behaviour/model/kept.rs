@@ -30,6 +30,8 @@ pub(crate) struct Kept {
     pub(super) clients_ever: i64,
     pub(crate) tasks: BTreeMap<TaskId, Task>,
     pub(super) tasks_ever: i64,
+    /// Finished tasks that made room for another one of their workers.
+    pub(super) replaced: BTreeSet<TaskId>,
     /// In the order they came.
     pub(crate) workers: Vec<WorkerHeartbeat>,
     /// Addresses of those that fell silent.

@@ -149,7 +149,12 @@ impl Kept {
     /// task.
     pub(super) fn take_back(&mut self, split: &HandedOut) {
         let HandedOut { iteration: id, place, task } = *split;
-        let known = task.map(|task| self.tasks.get(&task).map(|task| task.finished));
+        // A task that was finished and replaced was finished.
+        let is_finished = |task| self.replaced.contains(&task).then_some(true);
+        let known = task.map(|task| {
+            let known = self.tasks.get(&task).map(|task| task.finished);
+            known.or_else(|| is_finished(task))
+        });
         let Some(iteration) = self.iteration_mut(id) else {
             return;
         };
@@ -270,6 +275,19 @@ impl Kept {
             let task = self.new_task(id, &address);
             self.note_reader(id);
             self.iteration_mut(id).unwrap().active.push(task);
+            self.replace_finished(id, &address);
+        }
+    }
+
+    /// A worker that has another task of an iteration needs those no more that it has finished.
+    pub(super) fn replace_finished(&mut self, id: IterationId, address: &str) {
+        let active = self.iteration(id).unwrap().active.clone();
+        for task in active {
+            let known = &self.tasks[&task];
+            if known.finished && known.address == address {
+                self.erase(task);
+                self.replaced.insert(task);
+            }
         }
     }
 

@@ -80,6 +80,7 @@ impl Model {
                 let task = self.kept.new_task(id, address);
                 self.kept.note_reader(id);
                 self.kept.iteration_mut(id).unwrap().active.push(task);
+                self.kept.replace_finished(id, address);
             }
         }
     }
