@@ -28,7 +28,7 @@ impl Dispatcher {
             return Ok((Reply::SplitsHeld(reply), iteration.changed.max(known_since)));
         }
         let source = self.check_by_split(iteration)?;
-        check_group(iteration, request.group)?;
+        self.check_group(self.client(request.client)?, iteration, request.group)?;
         let record = decide_holding(self.client(request.client)?, iteration, source, request);
         let before = turn.log.last();
         self.commit(turn, record)?;
@@ -59,6 +59,25 @@ impl Dispatcher {
                 Err(Refusal::NotBySplit { iteration, problem })
             }
         }
+    }
+
+    /// All readers of an iteration say the same number, as long as any of them holds a split.
+    ///
+    /// Holders that were not heard since this reader joined may have died before it, as those of a
+    /// job that begins anew with another number: they are heard or given up soon.
+    fn check_group(&self, reader: &Client, of: &Iteration, group: Group) -> Result<(), Refusal> {
+        let agreed = of.by_split.group_size.filter(|agreed| *agreed != group.size);
+        let Some(agreed) = agreed.filter(|_| of.by_split.held > 0) else {
+            return Ok(());
+        };
+        let mut holders = of.clients.iter().filter(|id| self.splits_held_by(**id) > 0);
+        let is_there =
+            |id: &ClientId| *id == reader.id || self.leases.has_spoken_since(*id, reader.acquired);
+        let (iteration, asked) = (of.id, group.size);
+        Err(match holders.any(is_there) {
+            true => Refusal::OtherGroup { iteration, asked, agreed },
+            false => Refusal::FormerGroup { iteration, asked, agreed },
+        })
     }
 
     /// Ends an iteration that clients have read to its end, but for what workers still read
@@ -132,16 +151,6 @@ impl Iteration {
     /// How many splits wait to be handed out again.
     pub(super) fn to_be_handed_out_again(&self) -> u64 {
         self.splits.again.count().saturating_add(self.by_split.waiting_count())
-    }
-}
-
-/// All readers of an iteration say the same number, as long as any of them holds a split.
-fn check_group(of: &Iteration, group: Group) -> Result<(), Refusal> {
-    match of.by_split.group_size {
-        Some(agreed) if agreed != group.size && of.by_split.held > 0 => {
-            Err(Refusal::OtherGroup { iteration: of.id, asked: group.size, agreed })
-        }
-        _ => Ok(()),
     }
 }
 

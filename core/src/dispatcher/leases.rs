@@ -30,12 +30,14 @@ pub(super) struct ClientLease {
     since: Time,
     /// Whether it has sent a heartbeat.
     heard: bool,
+    /// When this process heard it; absent while it knows of the client from the journal only.
+    spoke: Option<Time>,
 }
 
 impl Leases {
     /// Everybody in a recovered state has just been heard from.
     pub(super) fn of_survivors(state: &State, config: &Config, now: Time) -> Self {
-        let lease = ClientLease { since: now, heard: true };
+        let lease = ClientLease { since: now, heard: true, spoke: None };
         let mut leases = Self {
             clients: state.clients().keys().map(|id| (*id, lease)).collect(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
@@ -66,12 +68,18 @@ impl Leases {
     /// A client has joined, and sent no heartbeat yet.
     pub(super) fn expect_client(&mut self, id: ClientId, now: Time) {
         let since = self.held_up.heard_upto(now);
-        self.clients.insert(id, ClientLease { since, heard: false });
+        self.clients.insert(id, ClientLease { since, heard: false, spoke: None });
     }
 
     pub(super) fn hear_client(&mut self, id: ClientId, now: Time) {
         let since = self.held_up.heard_upto(now);
-        self.clients.insert(id, ClientLease { since, heard: true });
+        self.clients.insert(id, ClientLease { since, heard: true, spoke: Some(now) });
+    }
+
+    /// Whether this process heard a client after a time.
+    pub(super) fn has_spoken_since(&self, id: ClientId, time: Time) -> bool {
+        let spoke = self.clients.get(&id).and_then(|lease| lease.spoke);
+        spoke.is_some_and(|at| at > time)
     }
 
     pub(super) fn forget_client(&mut self, id: ClientId) {

@@ -81,6 +81,19 @@ pub enum Refusal {
         /// What the others said.
         agreed: u32,
     },
+    /// As [`Refusal::OtherGroup`], when none of the others was heard since the reader joined.
+    #[error(
+        "group_size is {asked}, but the splits of iteration {iteration} are dealt out among {agreed}, \
+         and some are held by readers not heard since: retry until they are heard or given up"
+    )]
+    FormerGroup {
+        /// The iteration.
+        iteration: IterationId,
+        /// What the reader says.
+        asked: u32,
+        /// What the others said.
+        agreed: u32,
+    },
     /// A number is out of its range.
     #[error("{field} is {value}; it must be {expected}")]
     OutOfRange {
@@ -213,7 +226,9 @@ impl Refusal {
             | Self::NotCoordinated { .. }
             | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
             Self::TooMany { .. } => Code::ResourceExhausted,
-            Self::JournalRefuses(_) | Self::Defect(_) => Code::Unavailable,
+            Self::FormerGroup { .. } | Self::JournalRefuses(_) | Self::Defect(_) => {
+                Code::Unavailable
+            }
         }
     }
 }

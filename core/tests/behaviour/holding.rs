@@ -192,6 +192,11 @@ fn readers_agree_on_how_many_they_are() {
     let other = driver.join(job, 0);
     let of = |size| Group { index: 0, size };
     driver.places(grouped(client, 1, &[], of(2)));
+    assert_eq!(driver.refused(grouped(client, 1, &[], of(3))).code, Code::InvalidArgument);
+    let status = driver.refused(grouped(other, 1, &[], of(3)));
+    assert_eq!(status.code, Code::Unavailable, "the holder may be gone: {status}");
+    driver.advance(Duration::from_secs(1));
+    driver.client(client);
     for size in [1, 3] {
         let status = driver.refused(grouped(other, 1, &[], of(size)));
         assert_eq!(status.code, Code::InvalidArgument);
@@ -200,6 +205,46 @@ fn readers_agree_on_how_many_they_are() {
     // Nobody holds anything: the next number counts.
     driver.release(client);
     assert_eq!(driver.places(grouped(other, 2, &[], of(3))), [(0, 0), (3, 0)]);
+}
+
+/// A job of another size may begin before the readers of the one that crashed are given up.
+#[test]
+fn a_group_that_begins_anew_with_another_size_waits_for_the_former_one() {
+    let of = |index, size| Group { index, size };
+    for restarts in [false, true] {
+        let (mut driver, job, first) = reading(10);
+        let second = driver.join(job, 0);
+        driver.places(grouped(first, 2, &[], of(0, 2)));
+        driver.places(grouped(second, 2, &[], of(1, 2)));
+        driver.advance(Duration::from_secs(5));
+        if restarts {
+            driver.restart();
+        }
+        let next = driver.join(job, 0);
+        for _ in 0..4 {
+            let status = driver.refused(grouped(next, 3, &[], of(0, 1)));
+            assert_eq!(status.code, Code::Unavailable, "{status}");
+            driver.advance(Duration::from_secs(5));
+        }
+        for _ in 0..12 {
+            driver.advance(Duration::from_secs(1));
+        }
+        assert_eq!(driver.places(grouped(next, 3, &[], of(0, 1))), [(0, 0), (1, 0), (2, 0)]);
+    }
+}
+
+/// A restart of the server says nothing of a group's members; a call of one of them does.
+#[test]
+fn a_group_that_is_still_there_refuses_another_size_after_a_restart() {
+    let (mut driver, job, client) = reading(10);
+    let other = driver.join(job, 0);
+    let of = |size| Group { index: 0, size };
+    driver.places(grouped(client, 1, &[], of(2)));
+    driver.restart();
+    assert_eq!(driver.refused(grouped(other, 1, &[], of(3))).code, Code::Unavailable);
+    driver.advance(Duration::from_secs(1));
+    driver.places(grouped(client, 1, &[], of(2)));
+    assert_eq!(driver.refused(grouped(other, 1, &[], of(3))).code, Code::InvalidArgument);
 }
 
 #[test]

@@ -45,6 +45,7 @@ impl Model {
 
     pub(super) fn hear_client(&mut self, now: Time, id: ClientId) {
         self.heard.insert(id, self.held_up.less(now));
+        self.spoke.insert(id, now);
     }
 
     /// The caller is gone before its split left.

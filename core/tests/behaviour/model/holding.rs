@@ -22,7 +22,7 @@ pub(crate) struct Shared {
 }
 
 impl Kept {
-    pub(super) fn hold(&mut self, request: &HoldSplits) -> Heard {
+    pub(super) fn hold(&mut self, request: &HoldSplits, is_contradicted: bool) -> Heard {
         let client = self.clients.get(&request.client).ok_or(Code::NotFound)?;
         let id = client.iteration;
         let iteration = self.iteration(id).unwrap();
@@ -39,7 +39,7 @@ impl Kept {
         }
         let other = iteration.shared.group.is_some_and(|size| size != request.group.size);
         if other && self.held(id) > 0 {
-            return Err(Code::InvalidArgument);
+            return Err(if is_contradicted { Code::InvalidArgument } else { Code::Unavailable });
         }
         self.acknowledge(id, request);
         while self.clients[&request.client].splits.len() < request.hold {
@@ -158,7 +158,24 @@ impl Model {
         if self.kept.clients.contains_key(&request.client) {
             self.hear_client(now, request.client);
         }
-        self.kept.hold(request)
+        let is_contradicted = self.is_contradicted(request.client);
+        self.kept.hold(request, is_contradicted)
+    }
+
+    /// Whether somebody who holds a split is known to live beside this reader: the reader itself, or
+    /// another one heard after the reader came.
+    fn is_contradicted(&self, id: ClientId) -> bool {
+        let Some(reader) = self.kept.clients.get(&id) else {
+            return false;
+        };
+        let mut holders =
+            self.kept.clients.iter().filter(|(_, other)| {
+                other.iteration == reader.iteration && !other.splits.is_empty()
+            });
+        holders.any(|(other, _)| {
+            let spoke = self.spoke.get(other);
+            *other == id || spoke.is_some_and(|spoke| *spoke > reader.joined)
+        })
     }
 
     pub(super) fn give_up_silent_readers(&mut self, now: Time, refuses: bool) {

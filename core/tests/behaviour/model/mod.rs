@@ -33,6 +33,8 @@ pub(crate) struct Model {
     config: Config,
     /// Times of signs of life, less the hold-ups before each.
     heard: BTreeMap<ClientId, Time>,
+    /// When clients spoke to this process.
+    spoke: BTreeMap<ClientId, Time>,
     /// Clients that have joined and sent nothing yet, with when that was, less the hold-ups.
     joined: BTreeMap<ClientId, Time>,
     held_up: held_up::HeldUp,
@@ -63,6 +65,7 @@ impl Model {
             signs: losing::survivors(&kept, now),
             processes: processes::survivors(&kept, now),
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
+            spoke: BTreeMap::new(),
             joined: BTreeMap::new(),
             held_up: held_up::HeldUp::beginning(&config, &kept, now),
             handed: BTreeMap::new(),
