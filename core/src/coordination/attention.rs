@@ -13,15 +13,19 @@ use crate::time::{Duration, Time};
 const PULSE_MIN: Duration = Duration::from_millis(10);
 /// Pulses stay quick for so many slow pulses after a hold-up: another one may follow.
 const QUICK_FOR: u64 = 16;
-/// Hold-ups that are remembered one by one; of more, the oldest count as one.
-const HOLD_UPS_MAX: usize = 64;
+/// Two neighbouring hold-ups are remembered as one when together they span no more than this part of the
+/// time since: then at most this part of a silence is given back too much.
+const MERGED_PART: u64 = 64;
+/// Hold-ups that are remembered; of more, the oldest are forgotten. Merging leaves fewer than this of a year
+/// in which the service was held up all the time.
+const HOLD_UPS_MAX: usize = 4_096;
 
 /// When the service has been awake.
 #[derive(Clone, Debug)]
 pub(super) struct Attention {
     /// When the process began.
     begun: Time,
-    /// Times in which it could hear nobody, ascending.
+    /// The hold-ups, ascending.
     hold_ups: Vec<HoldUp>,
     /// Its last step.
     stepped: Time,
@@ -35,11 +39,29 @@ pub(super) struct Attention {
     due: Time,
 }
 
-/// A time in which the service could hear nobody.
+/// A time in which the service was held up, once or several times.
 #[derive(Clone, Copy, Debug)]
 struct HoldUp {
     begin: Time,
     end: Time,
+    /// How long it was held up in this time.
+    lost: Duration,
+}
+
+impl HoldUp {
+    /// How much of a silence that began at `since` the service could not have heard.
+    fn lost_since(&self, since: Time) -> u64 {
+        self.lost.as_nanos().min(self.end.since(self.begin.max(since)).as_nanos())
+    }
+}
+
+/// A step that begins after a hold-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Late {
+    /// How much later it begins than it should.
+    by: Duration,
+    /// The step before it.
+    stepped: Time,
 }
 
 impl Attention {
@@ -83,22 +105,33 @@ impl Attention {
         if quick { self.quick_pulse } else { self.pulse }
     }
 
-    /// Begins a step. Returns how late it is if it was held up: it could hear nobody since the last one.
-    fn begin_step(&mut self, now: Time, alarm: Time) -> Option<Duration> {
-        let begin = self.stepped;
-        self.stepped = begin.max(now);
-        let late = now.since(alarm.min(self.due));
-        if late <= self.late_after {
+    /// Begins a step. Returns how late it is after a hold-up: the service heard nobody since the last step.
+    fn begin_step(&mut self, now: Time, alarm: Time) -> Option<Late> {
+        let stepped = self.stepped;
+        self.stepped = stepped.max(now);
+        let by = now.since(alarm.min(self.due));
+        if by <= self.late_after {
             return None;
         }
-        self.hold_ups.push(HoldUp { begin, end: now });
-        if self.hold_ups.len() > HOLD_UPS_MAX {
-            let oldest = self.hold_ups.remove(0);
-            if let Some(first) = self.hold_ups.first_mut() {
-                first.begin = oldest.begin;
+        self.hold_ups.push(HoldUp { begin: stepped, end: now, lost: now.since(stepped) });
+        self.merge(now);
+        Some(Late { by, stepped })
+    }
+
+    /// Merges old hold-ups, so that few are remembered and the newest ones exactly.
+    fn merge(&mut self, now: Time) {
+        self.hold_ups.dedup_by(|next, before| {
+            let span = next.end.since(before.begin).as_nanos();
+            let is_small = span.saturating_mul(MERGED_PART) <= now.since(next.end).as_nanos();
+            if is_small {
+                before.end = next.end;
+                let lost = before.lost.as_nanos().saturating_add(next.lost.as_nanos());
+                before.lost = Duration::from_nanos(lost);
             }
-        }
-        Some(late)
+            is_small
+        });
+        let excess = self.hold_ups.len().saturating_sub(HOLD_UPS_MAX);
+        self.hold_ups.drain(..excess);
     }
 
     /// The moment at which somebody has been silent for a timeout, as far as the service could hear: it
@@ -106,7 +139,7 @@ impl Attention {
     pub(super) fn patience(&self, since: Time, timeout: Duration) -> Time {
         let since = since.max(self.begun);
         let held_up = self.hold_ups.iter().rev().take_while(|held_up| held_up.end > since);
-        let lost = held_up.map(|held_up| held_up.end.since(held_up.begin.max(since)).as_nanos());
+        let lost = held_up.map(|held_up| held_up.lost_since(since));
         let lost = Duration::from_nanos(lost.fold(0, u64::saturating_add));
         let ends = since.after(timeout).after(lost);
         match self.hold_ups.last().filter(|last| last.end > since) {
@@ -121,20 +154,24 @@ impl Coordination {
     pub(super) fn attend(&mut self, turn: &mut Turn<'_>) {
         let alarm = self.alarms.first().map_or(Time::NEVER, |(at, _, _)| *at);
         if let Some(late) = self.attention.begin_step(turn.now, alarm) {
-            turn.out.push(Effect::Observe(Event::HeldUp { late }));
-            self.postpone_all_due(turn.now);
+            turn.out.push(Effect::Observe(Event::HeldUp { late: late.by }));
+            self.postpone_all_due(turn.now, late.stepped);
         }
     }
 
-    /// What was due while nobody could be heard is looked at once it could have been.
-    fn postpone_all_due(&mut self, now: Time) {
+    /// Postpones the alarms that fell due in a hold-up, so that what was sent meanwhile is heard first. The
+    /// time until the hold-up counts: otherwise hold-ups that return would postpone an alarm for ever.
+    fn postpone_all_due(&mut self, now: Time, stepped: Time) {
         while let Some((at, namespace, alarm)) = self.alarms.first().cloned() {
             if at > now {
                 return;
             }
             let again = match alarm {
                 Alarm::Silence(task) => self.silence_ends(namespace, task),
-                Alarm::Barrier(_) | Alarm::Settle | Alarm::Progress => now.after(HELD_UP_AFTER),
+                Alarm::Barrier(_) | Alarm::Settle | Alarm::Progress => {
+                    let left = at.since(stepped).min(HELD_UP_AFTER);
+                    now.after(left.max(self.attention.quick_pulse))
+                }
                 // They could not ask again, and may take a while to.
                 Alarm::SilentRelays => self.silence_look_from(namespace, now),
             };
@@ -193,8 +230,27 @@ mod tests {
             assert!(attention.begin_step(at(round * 10_000), Time::NEVER).is_some());
             attention.plan(at(round * 10_000), true);
         }
-        assert_eq!(attention.hold_ups.len(), HOLD_UPS_MAX);
+        assert!(attention.hold_ups.len() < 400, "{}", attention.hold_ups.len());
         let ends = attention.patience(at(5_000), Duration::from_secs(10));
         assert_eq!(ends, at(10_010_000), "it never was awake");
+    }
+
+    #[test]
+    fn time_awake_between_hold_ups_counts_however_many_there_are() {
+        // Awake for two seconds, held up for two.
+        let mut attention = attention();
+        let mut now = 0;
+        for _ in 0..20_000 {
+            (attention.stepped, attention.due) = (at(now + 2_000), at(now + 2_000));
+            now += 4_000;
+            assert!(attention.begin_step(at(now), Time::NEVER).is_some());
+        }
+        assert!(attention.hold_ups.len() < 1_000, "{}", attention.hold_ups.len());
+        for since in [0, now / 3, now / 2, now - 30_000] {
+            let lost = (now - since) / 2;
+            let ends = attention.patience(at(since), Duration::ZERO).as_millis();
+            let too_much = ends.saturating_sub(since + lost);
+            assert!(ends >= since + lost && too_much <= (now - since) / 60 + 2_000);
+        }
     }
 }

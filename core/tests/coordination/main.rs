@@ -14,6 +14,7 @@ mod bounds;
 mod corpus;
 mod errors;
 mod histories;
+mod hold_ups;
 mod keys;
 mod lives;
 mod observed;
