@@ -84,8 +84,8 @@ impl Agent {
         }
     }
 
-    /// The service refuses a reset when the task is not connected and in no error: nothing is left to reset
-    /// there, and the error is this agent's alone.
+    /// The service refuses a reset when the task is neither connected nor in an error, and when the life in
+    /// which it was is over. Either way nothing is left to reset there: the error is this agent's alone.
     fn reset_answered(
         &mut self,
         call: CallId,
@@ -93,7 +93,7 @@ impl Agent {
         out: &mut Vec<Effect>,
     ) {
         let result = result.or_else(|status| match status.code {
-            Code::FailedPrecondition => Ok(Reply::Done),
+            Code::FailedPrecondition | Code::Aborted => Ok(Reply::Done),
             _ => Err(status),
         });
         if result.is_ok() {

@@ -163,6 +163,7 @@ impl Agent {
                 Ok(())
             }
             State::Disconnected => {
+                self.stop_connecting(&errors::left(), out);
                 out.push(Effect::Done { call, result: Ok(Reply::Done) });
                 Ok(())
             }

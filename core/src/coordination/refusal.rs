@@ -60,6 +60,17 @@ pub enum Refusal {
         /// What is right.
         known: String,
     },
+    /// The task is none of the job whose size was learnt from its registrations.
+    #[error(
+        "{task} is none of the {size} tasks that have registered; a job of another size can register \
+         once these have left or are given up"
+    )]
+    OtherJob {
+        /// The task.
+        task: String,
+        /// The size that was learnt.
+        size: u32,
+    },
     /// The number of tasks is not known yet.
     #[error("the number of tasks is not known before all have registered; give --tasks to know it")]
     SizeUnknown,
@@ -275,6 +286,7 @@ impl Refusal {
             | Self::LifeEnded { .. }
             | Self::OtherIncarnation { .. }
             | Self::FormerIncarnation { .. }
+            | Self::OtherJob { .. }
             | Self::InError { .. } => Code::Aborted,
             Self::UnknownTask { .. }
             | Self::OtherSize { .. }

@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::request::Caller;
 use super::state::{Task, bound_of};
-use super::types::{BarrierKey, Fault, Phase, TaskName};
+use super::types::{BarrierKey, Dialect, Fault, Phase, TaskName};
 use crate::ids::{Incarnation, NamespaceId, TaskIndex};
 use crate::status::Code;
 
@@ -85,8 +85,14 @@ impl Coordination {
         anew: bool,
     ) -> Result<TaskIndex, Refusal> {
         let namespace = self.namespace(id)?;
-        let size = if anew { self.live(id)?.settings.tasks } else { namespace.head.size };
-        let task = self.index_within(id, name, "registered", bound_of(size))?;
+        let settings = self.live(id)?.settings.tasks;
+        let size = if anew { settings } else { namespace.head.size };
+        let learnt = size.filter(|_| size != settings);
+        let bound = bound_of(if learnt.is_some() { settings } else { size });
+        let task = self.index_within(id, name, "registered", bound)?;
+        if let Some(size) = learnt {
+            self.check_learnt(id, name, task, size)?;
+        }
         if anew || (asked.is_some() && size.is_none()) {
             self.check_room()?;
         }
@@ -103,6 +109,23 @@ impl Coordination {
             None if (least..=most).contains(&asked) => Ok(task),
             None => Err(Refusal::OtherSize { asked, known: format!("{least} to {most}") }),
         }
+    }
+
+    /// Refuses a task that the job of a learnt size does not have. It may belong to the next job on the same
+    /// server, and registers again until that can begin.
+    fn check_learnt(
+        &self,
+        id: NamespaceId,
+        name: &TaskName,
+        task: TaskIndex,
+        size: u32,
+    ) -> Result<(), Refusal> {
+        let is_within = u32::try_from(task.get()).is_ok_and(|index| index < size);
+        if is_within {
+            return Ok(());
+        }
+        let dialect = if name.job.is_some() { Dialect::T } else { Dialect::X };
+        Err(Refusal::OtherJob { task: self.called(id, task, dialect), size })
     }
 
     fn size_is_open(&self, id: NamespaceId) -> bool {

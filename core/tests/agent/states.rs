@@ -270,3 +270,32 @@ fn it_leaves_once_and_a_late_answer_does_not_end_the_next_stay() {
     assert_eq!(story.answer(rpc, Ok(Reply::Done)), []);
     assert_eq!(story.agent.state(), State::Running);
 }
+
+#[test]
+fn a_reset_that_another_life_refuses_leaves_no_error() {
+    let (mut story, _) = Story::running();
+    story.ask(Ask::SetError { status: broken() });
+    let (reset, effects) = story.ask(Ask::Reset);
+    let other_life = Err(refused(Code::Aborted));
+    assert_eq!(
+        story.answer(sent(&effects)[0].0, other_life),
+        [done(reset, Ok(Reply::Done))],
+        "the task was in a life that is over: nothing is left to reset"
+    );
+    assert_eq!((story.agent.state(), story.agent.error()), (State::Disconnected, None));
+}
+
+#[test]
+fn a_shutdown_ends_a_registration_under_way() {
+    let mut story = Story::initialized();
+    let (connect, effects) = story.ask(Ask::Connect);
+    let register = sent(&effects)[0].0;
+    let (shutdown, effects) = story.ask(Ask::Shutdown);
+    assert!(effects.contains(&Effect::Withdraw { rpc: register }), "{effects:?}");
+    assert!(effects.contains(&done(shutdown, Ok(Reply::Done))), "{effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect,
+        Effect::Done { call, result: Err(status) }
+            if *call == connect && status.code == Code::Cancelled)));
+    story.answer(register, Ok(Reply::Life(LIFE)));
+    assert_eq!(story.agent.state(), State::Disconnected);
+}

@@ -154,7 +154,7 @@ fn a_size_that_is_said_is_the_size() {
     let other = driver.start_call(says(2, Some(3)));
     assert!(driver.is_waiting(waits) && driver.is_waiting(other));
     driver.refused(says(1, Some(4)), Code::InvalidArgument);
-    driver.refused(says(3, None), Code::InvalidArgument);
+    driver.refused(says(3, None), Code::Aborted);
     assert!(driver.tell(says(1, None)).is_ok());
     assert!(driver.take(waits).unwrap().is_ok() && driver.take(other).unwrap().is_ok());
 }

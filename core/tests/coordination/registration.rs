@@ -1,9 +1,9 @@
 //! Registering and showing life.
 
-use rondo_core::coordination::Reply;
+use rondo_core::coordination::{NamespaceConfig, Reply};
 use rondo_core::status::Code;
 
-use crate::driver::{Driver, seconds};
+use crate::driver::{Driver, seconds, settings};
 use crate::world::*;
 
 #[test]
@@ -78,4 +78,38 @@ fn a_beat_of_a_stale_incarnation_keeps_nobody_alive() {
         let _ = driver.tell(beat(0, first(0)));
     }
     driver.refused(beat(0, 9), Code::Aborted);
+}
+
+/// All processes of a job were killed. A larger job starts before the service has given them up: its tasks
+/// get an answer after which they register again.
+#[test]
+fn a_larger_job_registers_again_until_a_job_of_learnt_size_is_over() {
+    let tasks_unsaid = NamespaceConfig { tasks: None, settle: seconds(2), ..settings(2) };
+    let mut driver = Driver::with(tasks_unsaid);
+    let calls = [0, 1].map(|index| driver.start_call(register(index, first(index))));
+    driver.advance(seconds(3));
+    for call in calls {
+        driver.take(call).unwrap().unwrap();
+    }
+    let refused = |driver: &mut Driver, index| driver.ask(of(register(index, 900))).unwrap_err();
+    let status = refused(&mut driver, 2);
+    assert_eq!(status.code, Code::Aborted, "{status:?}");
+    assert!(status.message.contains("none of the 2 tasks"), "{status:?}");
+    assert_eq!(refused(&mut driver, 0).code, Code::Aborted);
+    let larger = driver.start_call(register(2, 902));
+    assert!(driver.is_waiting(larger), "the job of 2 is over, and one of another size begins");
+}
+
+#[test]
+fn a_larger_job_registers_again_after_a_restart_with_more_tasks() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    driver.restart_with(settings(4));
+    for index in [2, 3, 0, 1] {
+        let call = driver.start_call(register(index, 900));
+        let code = driver.take(call).map(|result| result.map_err(|status| status.code));
+        assert!(!matches!(code, Some(Err(Code::InvalidArgument))), "task {index}: {code:?}");
+    }
+    let status = driver.ask(of(register(4, 900))).unwrap_err();
+    assert_eq!(status.code, Code::InvalidArgument, "no job here has a task 4: {status:?}");
 }
