@@ -2,10 +2,11 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use super::clients::Identity;
 use super::lanes::Number;
 use super::types::{Asked, Kind, Task};
-use crate::ids::{CallId, Incarnation, ServiceIncarnation, TaskIndex};
-use crate::time::Time;
+use crate::ids::{CallId, Incarnation};
+use crate::time::{Duration, Time};
 
 /// All calls under way.
 #[derive(Clone, Debug, Default)]
@@ -32,20 +33,16 @@ pub(super) struct Calls {
 pub(super) struct Pending {
     pub(super) asked: Asked,
     pub(super) number: Option<Number>,
-    /// The task and the life of its connection when it came.
-    pub(super) registered: Option<(TaskIndex, ServiceIncarnation)>,
+    /// What its connection said of it when it came.
+    pub(super) identity: Identity,
     /// Whether somebody waits for the answer.
     pub(super) waits: bool,
     alarm: Option<Time>,
 }
 
 impl Pending {
-    pub(super) const fn new(
-        asked: Asked,
-        number: Option<Number>,
-        registered: Option<(TaskIndex, ServiceIncarnation)>,
-    ) -> Self {
-        Self { asked, number, registered, waits: true, alarm: None }
+    pub(super) const fn new(asked: Asked, number: Option<Number>, identity: Identity) -> Self {
+        Self { asked, number, identity, waits: true, alarm: None }
     }
 
     const fn is_heartbeat(&self) -> bool {
@@ -95,6 +92,13 @@ impl Calls {
         self.prompt.first_key_value().map(|(_, since)| *since)
     }
 
+    /// Counts the calls in flight as sent later by `lost`.
+    pub(super) fn postpone(&mut self, lost: Duration) {
+        for since in self.prompt.values_mut() {
+            *since = since.after(lost);
+        }
+    }
+
     /// All that were sent must be sent again. Returns those of which nobody needs to know.
     pub(super) fn unsend(&mut self) -> BTreeSet<CallId> {
         self.alarms.clear();
@@ -106,7 +110,7 @@ impl Calls {
                 continue;
             };
             pending.alarm = None;
-            if !pending.waits && !pending.asked.kind.is_once() {
+            if !pending.waits && !pending.asked.kind.outlives_client() {
                 needless.insert(call);
             }
             self.put_in_queue(call, &pending);

@@ -22,6 +22,27 @@ pub(super) struct Client {
     pub(super) calls: usize,
     /// The task that registered on it, and in which life.
     pub(super) registered: Option<(TaskIndex, ServiceIncarnation)>,
+    speaker: Speaker,
+}
+
+/// The process whose registrations and heartbeats come on a connection.
+#[derive(Clone, Debug, Default)]
+enum Speaker {
+    #[default]
+    Unknown,
+    One(TaskIndex, Incarnation),
+    Several,
+}
+
+/// What a connection says of a call that comes on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Identity {
+    /// The task that registered on the connection, or else the one that sends heartbeats on it.
+    pub(super) task: Option<TaskIndex>,
+    /// The life of the namespace in which the task registered.
+    pub(super) life: Option<ServiceIncarnation>,
+    /// The process of the task.
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 /// One registered task.
@@ -32,12 +53,34 @@ pub(super) struct Seat {
 }
 
 impl Clients {
-    /// The task that registered on a connection, and in which life.
-    pub(super) fn registered(
-        &self,
-        client: ConnectionId,
-    ) -> Option<(TaskIndex, ServiceIncarnation)> {
-        self.clients.get(&client).and_then(|client| client.registered)
+    /// What a connection says of a call that comes on it now.
+    pub(super) fn identity(&self, client: ConnectionId) -> Identity {
+        let Some(client) = self.clients.get(&client) else {
+            return Identity::default();
+        };
+        let speaker = match client.speaker {
+            Speaker::One(task, incarnation) => Some((task, incarnation)),
+            Speaker::Unknown | Speaker::Several => None,
+        };
+        let registered = client.registered.map(|(task, _)| task);
+        let task = registered.or(speaker.map(|(task, _)| task));
+        let life = client.registered.map(|(_, life)| life);
+        let incarnation = speaker.filter(|(of, _)| Some(*of) == task).map(|(_, it)| it);
+        Identity { task, life, incarnation }
+    }
+
+    /// A registration or a heartbeat comes on a connection. The newest one of a task says which process
+    /// of the task the connection belongs to.
+    pub(super) fn hear(&mut self, at: ConnectionId, who: &Who) {
+        if let Some(client) = self.clients.get_mut(&at) {
+            client.speaker = match client.speaker {
+                Speaker::One(task, _) if task != who.task.index => Speaker::Several,
+                Speaker::Several => Speaker::Several,
+                Speaker::One(..) | Speaker::Unknown => {
+                    Speaker::One(who.task.index, who.incarnation)
+                }
+            };
+        }
     }
 
     /// Calls of a connection under way.

@@ -13,6 +13,7 @@ use super::refusal;
 use super::types::{Answer, Asked, Effect, Event, Input, Kind, Link, Refused};
 use super::upstream::Upstream;
 use crate::ids::{CallId, ServiceIncarnation};
+use crate::limits::HELD_UP_AFTER;
 use crate::status::{Code, Status};
 use crate::time::Time;
 
@@ -30,6 +31,8 @@ pub struct Relay {
     pub(super) leaving: BTreeSet<CallId>,
     /// More is to be done at once, since then.
     pub(super) busy: Option<Time>,
+    /// Its last step.
+    stepped: Time,
 }
 
 /// Why a relay wants to be woken.
@@ -57,11 +60,13 @@ impl Relay {
             stopping: false,
             leaving: BTreeSet::new(),
             busy: None,
+            stepped: now,
         }
     }
 
     /// Takes one input and pushes what must be done into `out`, in order.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
+        self.excuse_own_hold_up(now);
         match input {
             Input::Asked { call, asked, entropy } => self.asked(call, asked, entropy, out),
             Input::Cancel { call } => self.cancel(call, out),
@@ -79,6 +84,18 @@ impl Relay {
             Input::Stop => self.stop(),
         }
         self.proceed(now, out);
+    }
+
+    /// Gives the server back the time in which the relay's own process was held up. The relay asked to be
+    /// woken long ago then, and what the server has answered since waits in the socket.
+    fn excuse_own_hold_up(&mut self, now: Time) {
+        let is_held_up = self.deadline().is_some_and(|(due, _)| now.since(due) > HELD_UP_AFTER);
+        if is_held_up {
+            let lost = now.since(self.stepped);
+            self.calls.postpone(lost);
+            self.upstream.postpone(lost);
+        }
+        self.stepped = self.stepped.max(now);
     }
 
     /// When to call [`Relay::step`] with [`Input::Tick`] next, and what for.
@@ -111,8 +128,11 @@ impl Relay {
         self.clients.clients.entry(asked.client).or_default().calls += 1;
         let once = asked.kind.is_once();
         let number = once.then(|| self.lanes.draw(asked.kind.waits(), entropy));
-        let registered = self.clients.registered(asked.client);
-        self.calls.add(call, Pending::new(asked, number, registered));
+        if let Kind::Register(who) | Kind::Heartbeat(who) = &asked.kind {
+            self.clients.hear(asked.client, who);
+        }
+        let identity = self.clients.identity(asked.client);
+        self.calls.add(call, Pending::new(asked, number, identity));
     }
 
     /// Whether one more call is taken on. Tasks can always come, show that they live, and leave,
@@ -151,7 +171,7 @@ impl Relay {
         let Some(pending) = self.calls.calls.get(&call) else {
             return;
         };
-        if pending.asked.kind.is_once() {
+        if pending.asked.kind.outlives_client() {
             return self.calls.leave(call);
         }
         let sent = self.calls.in_flight.contains(&call);
@@ -244,7 +264,8 @@ impl Relay {
 
     fn stop(&mut self) {
         self.stopping = true;
-        let calls = self.calls.calls.iter().filter(|(_, pending)| !pending.asked.kind.is_once());
+        let calls =
+            self.calls.calls.iter().filter(|(_, pending)| !pending.asked.kind.outlives_client());
         self.leaving = calls.map(|(call, _)| *call).collect();
     }
 

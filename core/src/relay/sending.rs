@@ -83,8 +83,9 @@ impl Relay {
                 message: pending.asked.message.clone(),
                 peer: pending.asked.peer.clone(),
                 stamp: pending.number.map(|number| self.lanes.stamp(number)),
-                task: pending.registered.map(|(task, _)| task),
-                life: pending.registered.map(|(_, life)| life),
+                task: pending.identity.task,
+                incarnation: pending.identity.incarnation,
+                life: pending.identity.life,
                 waits: pending.waits,
             };
             out.push(Effect::Forward { link, call, forwarding });

@@ -41,6 +41,9 @@ pub enum Kind {
         /// Whether it may wait for others for a long time.
         waits: bool,
     },
+    /// A task asks which tasks are alive. The answer is one for all that ask together, so it must not be
+    /// given twice; a task that gives the call up asks no longer.
+    Alive,
     /// It may be asked as often as one likes.
     Again,
 }
@@ -48,6 +51,11 @@ pub enum Kind {
 impl Kind {
     /// Whether it must not happen twice.
     pub(super) const fn is_once(&self) -> bool {
+        matches!(self, Self::Once { .. } | Self::Alive | Self::Shutdown(_))
+    }
+
+    /// Whether it goes on when its client has gone: it may have happened already.
+    pub(super) const fn outlives_client(&self) -> bool {
         matches!(self, Self::Once { .. } | Self::Shutdown(_))
     }
 
@@ -63,7 +71,7 @@ impl Kind {
 
     /// Whether it may wait for others for a long time, of what must not happen twice.
     pub(super) const fn waits(&self) -> bool {
-        matches!(self, Self::Once { waits: true } | Self::Shutdown(_))
+        matches!(self, Self::Once { waits: true } | Self::Alive | Self::Shutdown(_))
     }
 }
 
@@ -97,8 +105,10 @@ pub struct Forwarding {
     pub peer: Arc<str>,
     /// The mark on what must not happen twice.
     pub stamp: Option<Stamp>,
-    /// The task that registered on the client's connection.
+    /// The task that registered on the client's connection, or else sends heartbeats on it.
     pub task: Option<TaskIndex>,
+    /// The process of that task which the client's connection belongs to, if it belongs to one alone.
+    pub incarnation: Option<Incarnation>,
     /// The life of the namespace in which it did.
     pub life: Option<ServiceIncarnation>,
     /// Whether the client still waits for the answer.

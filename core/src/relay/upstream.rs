@@ -120,6 +120,14 @@ impl Upstream {
         }
     }
 
+    /// Counts what is known of the server as later by `lost`.
+    pub(super) fn postpone(&mut self, lost: Duration) {
+        match self {
+            Self::Up { heard, .. } => *heard = heard.map(|at| at.after(lost)),
+            Self::Down { outage, .. } => outage.since = outage.since.after(lost),
+        }
+    }
+
     /// The server has answered something: it is back for good.
     pub(super) fn heard(&mut self, now: Time) {
         if let Self::Up { trial, heard, .. } = self {

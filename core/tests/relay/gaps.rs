@@ -326,3 +326,67 @@ fn attempts_are_frequent_again_only_after_an_answer() {
     story.lose(call);
     assert_eq!(pauses(&mut story, 4, 0), [0, 50, 100, 200]);
 }
+
+/// The server has answered while the relay's process was stopped, and the answer waits in the socket.
+#[test]
+fn a_relay_that_was_held_up_itself_gives_the_server_that_time() {
+    let mut story = Story::registered();
+    story.ask(Kind::Again);
+    let (beat, _) = story.ask(Kind::Heartbeat(who(0, 5)));
+    story.now = story.now.after(Duration::from_secs(601));
+    let effects = story.step(Input::Tick);
+    let abandons =
+        |effects: &[Effect]| effects.iter().any(|it| matches!(it, Effect::Abandon { .. }));
+    assert!(!abandons(&effects) && refusals(&effects).is_empty(), "{effects:?}");
+    story.answer(beat, Some(LIFE));
+    // The next silence counts from then.
+    story.ask(Kind::Heartbeat(who(0, 5)));
+    let effects = story.wait(599_000);
+    assert!(!abandons(&effects), "{effects:?}");
+    assert!(abandons(&story.wait(2_000)));
+}
+
+/// The same while the server is away: clients are told so no sooner than after the patience in which the
+/// relay could look for it.
+#[test]
+fn a_relay_that_was_held_up_itself_looks_for_the_server_before_it_gives_up() {
+    let mut story = Story::registered();
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    story.now = story.now.after(Duration::from_secs(601));
+    let effects = story.step(Input::Tick);
+    assert!(refusals(&effects).is_empty(), "{effects:?}");
+}
+
+#[test]
+fn a_call_that_asks_who_is_alive_is_withdrawn_when_its_client_gives_it_up() {
+    let mut story = Story::registered();
+    let (call, sent) = story.ask(Kind::Alive);
+    assert!(forwarded(&sent)[0].1.stamp.is_some(), "its answer is given once");
+    assert_eq!(story.step(Input::Cancel { call }), [Effect::Withdraw { call }]);
+    assert_eq!(story.relay.calls_under_way(), 0);
+    let (_, sent) = story.ask(Kind::Alive);
+    let stamp = forwarded(&sent)[0].1.stamp.unwrap();
+    assert_eq!((stamp.sequence, stamp.acknowledged), (2, 1));
+}
+
+/// The server learns which process of a task a connection belongs to, also from a relay that began anew.
+#[test]
+fn a_call_goes_as_of_the_process_that_its_connection_belongs_to() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let process = |story: &mut Story, client, kind| {
+        let sent = forwarded(&story.ask_on(client, kind, "message").1);
+        let sent = &sent[0].1;
+        (sent.task.map(TaskIndex::get), sent.incarnation.map(|it| it.get()))
+    };
+    assert_eq!(process(&mut story, 1, BARRIER), (None, None));
+    assert_eq!(process(&mut story, 1, Kind::Heartbeat(who(3, 50))), (Some(3), Some(50)));
+    assert_eq!(process(&mut story, 1, BARRIER), (Some(3), Some(50)));
+    assert_eq!(process(&mut story, 2, Kind::Heartbeat(who(3, 51))), (Some(3), Some(51)));
+    assert_eq!(process(&mut story, 1, BARRIER), (Some(3), Some(50)), "still the former process");
+    assert_eq!(
+        process(&mut story, 2, Kind::Heartbeat(who(4, 60))),
+        (None, None),
+        "several on one connection"
+    );
+}

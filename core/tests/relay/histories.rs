@@ -23,6 +23,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         4 => Just(ONCE),
         2 => Just(BARRIER),
         3 => Just(Kind::Again),
+        1 => Just(Kind::Alive),
     ]
 }
 

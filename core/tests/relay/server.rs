@@ -45,7 +45,7 @@ impl Server {
                 None
             }
             Kind::Again => Some((said(call), None)),
-            Kind::Once { .. } | Kind::Shutdown(_) => {
+            Kind::Once { .. } | Kind::Alive | Kind::Shutdown(_) => {
                 self.take_once((link, call), kind, forwarding, current)
             }
         }
@@ -72,7 +72,7 @@ impl Server {
             None => *self.effects.entry(call).or_default() += 1,
         }
         match kind {
-            Kind::Once { waits: true } => {
+            Kind::Once { waits: true } | Kind::Alive => {
                 self.waiting.retain(|(_, waiting), _| *waiting != call);
                 self.waiting.insert((link, call), kind.clone());
                 None

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use prost::Message;
 use rondo_core::coordination::{Method, TaskName};
-use rondo_core::ids::{RelayId, ServiceIncarnation, TaskIndex};
+use rondo_core::ids::{Incarnation, RelayId, ServiceIncarnation, TaskIndex};
 use rondo_core::relay::{Forwarding, Kind, Link, Refused, Task, Who};
 use rondo_core::stamp::Stamp;
 use rondo_core::status::{Code, Status};
@@ -33,7 +33,8 @@ pub fn relayed_kind(path: &str, message: &Bytes) -> Result<Kind, Status> {
         M::RegisterTask | M::Heartbeat | M::ShutdownTask => {
             of_task(decode_coordination((dialect, method), message)?.method)
         }
-        M::Barrier | M::GetAliveTasks => Kind::Once { waits: true },
+        M::Barrier => Kind::Once { waits: true },
+        M::GetAliveTasks => Kind::Alive,
         M::ResetTask
         | M::ReportErrorToService
         | M::InsertKeyValue
@@ -137,6 +138,7 @@ pub fn encode_forward(relay: RelayId, link: Link, call: Forwarding) -> Bytes {
         task_id: call.task.map(TaskIndex::get),
         service_incarnation: call.life.map_or(0, ServiceIncarnation::get),
         waits: call.waits,
+        task_incarnation: call.incarnation.map_or(0, Incarnation::get),
     };
     request.encode_to_vec().into()
 }
@@ -157,13 +159,14 @@ pub fn decode_forward(bytes: &Bytes) -> Result<(RelayId, Link, Forwarding), Stat
         let text = format!("{}, {}", stamp.relay, stamp.sequence);
         return Err(field(NAME, "stamp").refuse(text, "lane and sequence count from 1"));
     }
-    let life = request.service_incarnation;
+    let (life, process) = (request.service_incarnation, request.task_incarnation);
     let call = Forwarding {
         path: request.path.into(),
         message: request.message,
         peer: request.peer.into(),
         stamp,
         task: request.task_id.map(TaskIndex::new),
+        incarnation: (process != 0).then(|| Incarnation::new(process)),
         life: (life != 0).then(|| ServiceIncarnation::new(life)),
         waits: request.waits,
     };

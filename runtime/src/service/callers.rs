@@ -1,6 +1,6 @@
-//! Who calls the coordination service. Dialect T's requests for keys say neither which task asks nor
-//! which life of the namespace they are meant for; the connection they come on knows: who registered
-//! on it, or sent a heartbeat, and in which life.
+//! The callers of the coordination service. A request of dialect T says neither for which life of the
+//! namespace it is meant nor which process of its task sends it, and a request for keys does not even say
+//! the task. The connection it comes on knows all three from registrations and heartbeats.
 //!
 //! A client that gives up waiting for a key abandons the call without cancelling it. Such calls must
 //! not fill the connection, or its heartbeats would find no room: hence a bound of their own.
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rondo_core::coordination::{Caller, Dialect, Reply};
-use rondo_core::ids::{ServiceIncarnation, TaskIndex};
+use rondo_core::ids::{Incarnation, ServiceIncarnation, TaskIndex};
 use rondo_core::status::{Code, Status};
 
 use crate::transport::{Call, ConnectionId};
@@ -49,17 +49,18 @@ impl Drop for Place<'_> {
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnConnection {
-    /// Nobody has said who he is.
+    /// No request has named a task.
     Nobody,
-    /// One task alone.
-    One(TaskIndex),
-    /// More than one, as when processes share a relay, or a test has them all in one.
+    /// One task alone, and its process if that has registered or sent a heartbeat.
+    One(TaskIndex, Option<Incarnation>),
+    /// More than one, as when a test runs all tasks in one process.
     Several,
 }
 
 impl Callers {
-    /// Adds to `caller` what the connection of `call` knows and the request does not say.
-    pub(super) fn identify(&self, call: &Call, caller: &mut Caller) {
+    /// Adds to `caller` what the connection of `call` knows and the request does not say. `said` is the
+    /// incarnation in a registration or a heartbeat.
+    pub(super) fn identify(&self, call: &Call, said: Option<Incarnation>, caller: &mut Caller) {
         let mut connections = self.connections();
         if !connections.contains_key(&call.connection) && connections.len() >= CONNECTIONS_MAX {
             connections.pop_first();
@@ -72,16 +73,22 @@ impl Callers {
         });
         if let Some(task) = caller.task {
             known.task = match known.task {
-                OnConnection::Nobody => OnConnection::One(task),
-                OnConnection::One(one) if one == task => known.task,
-                OnConnection::One(_) | OnConnection::Several => OnConnection::Several,
+                OnConnection::Nobody => OnConnection::One(task, said),
+                OnConnection::One(one, before) if one == task => {
+                    OnConnection::One(task, said.or(before))
+                }
+                OnConnection::One(..) | OnConnection::Several => OnConnection::Several,
             };
-        } else if let OnConnection::One(task) = known.task {
+        } else if let OnConnection::One(task, _) = known.task {
             caller.task = Some(task);
         }
         caller.peer = Some(known.peer.clone());
         if caller.dialect == Dialect::T {
             caller.life = known.life;
+            caller.incarnation = match known.task {
+                OnConnection::One(_, process) => process,
+                OnConnection::Nobody | OnConnection::Several => None,
+            };
         }
     }
 
@@ -132,7 +139,12 @@ mod tests {
 
     const LIFE: ServiceIncarnation = ServiceIncarnation::new(5);
 
-    fn identified(callers: &Callers, connection: u64, mut caller: Caller) -> Caller {
+    fn identified(callers: &Callers, connection: u64, caller: Caller) -> Caller {
+        saying(callers, connection, None, caller)
+    }
+
+    /// A registration or a heartbeat that says an incarnation.
+    fn saying(callers: &Callers, connection: u64, said: Option<u64>, mut caller: Caller) -> Caller {
         let call = Call {
             path: String::new(),
             message: Bytes::new(),
@@ -140,7 +152,7 @@ mod tests {
             connection: ConnectionId::new(connection),
             worker: None,
         };
-        callers.identify(&call, &mut caller);
+        callers.identify(&call, said.map(Incarnation::new), &mut caller);
         caller
     }
 
@@ -164,6 +176,22 @@ mod tests {
         assert_eq!(identified(&callers, 1, in_t(None)).life, Some(later));
         callers.forget(ConnectionId::new(1));
         assert_eq!(identified(&callers, 1, in_t(None)).life, None);
+    }
+
+    #[test]
+    fn a_request_of_dialect_t_comes_from_the_process_that_its_connection_belongs_to() {
+        let callers = Callers::default();
+        let process = |connection, said, task| {
+            saying(&callers, connection, said, in_t(Some(task))).incarnation.map(Incarnation::get)
+        };
+        assert_eq!(process(1, Some(101), 3), Some(101), "the registration itself");
+        assert_eq!(process(1, None, 3), Some(101), "a barrier");
+        assert_eq!(process(2, Some(102), 3), Some(102), "the next process of the task");
+        assert_eq!(process(1, None, 3), Some(101), "its former process is still the former one");
+        assert_eq!(process(1, Some(103), 3), Some(103), "an agent that begins anew");
+        assert_eq!(process(3, None, 3), None, "nothing was said");
+        assert_eq!(process(1, Some(104), 4), None, "two tasks on one connection");
+        assert_eq!(process(1, Some(103), 3), None);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl CoordinationService {
     /// Answers a watch with all that it tells.
     async fn stream(&self, call: &Call, to: MessageWriter) -> Result<(), Status> {
         let mut caller = Caller { dialect: Dialect::Rondo, ..Caller::default() };
-        self.callers.identify(call, &mut caller);
+        self.callers.identify(call, None, &mut caller);
         let _place = self.callers.place(call.connection, self.places)?;
         let origin = Origin::Stream(call);
         let ask = async |message: Bytes| self.answer(&call.path, &message, &origin).await;
@@ -104,7 +104,7 @@ impl CoordinationService {
         request: CoordinationRequest,
     ) -> Result<(String, coordination::Reply), Status> {
         let CoordinationRequest { mut method, mut caller, echo } = request;
-        self.identify(origin, &mut caller);
+        self.identify(origin, &method, &mut caller);
         let _place = self.place(origin, &method)?;
         let pin = values::put_aside(node, &mut method).await?;
         let namespace = self.namespace.clone();
@@ -128,15 +128,23 @@ impl CoordinationService {
         }
     }
 
-    fn identify(&self, origin: &Origin<'_>, caller: &mut Caller) {
+    fn identify(&self, origin: &Origin<'_>, method: &Method, caller: &mut Caller) {
         match origin {
-            Origin::Connection(call) | Origin::Stream(call) => self.callers.identify(call, caller),
+            Origin::Connection(call) | Origin::Stream(call) => {
+                let said = match method {
+                    Method::RegisterTask { incarnation, .. }
+                    | Method::Heartbeat { incarnation, .. } => Some(*incarnation),
+                    _ => None,
+                };
+                self.callers.identify(call, said, caller);
+            }
             Origin::Relay(call) => {
                 caller.peer = Some(call.peer.clone());
                 caller.task = caller.task.or(call.task);
                 caller.stamp = call.stamp;
                 if caller.dialect == Dialect::T {
                     caller.life = call.life;
+                    caller.incarnation = call.incarnation.filter(|_| caller.task == call.task);
                 }
             }
         }

@@ -31,6 +31,10 @@ pub(super) struct Barriers {
     /// the same answer whenever it comes again.
     leaving: BTreeMap<NamespaceId, Vec<Mark>>,
     left: BTreeSet<Mark>,
+    /// Marks of relays' calls that wait at barriers, and of those let go from an instance: such a call gets
+    /// the same answer whenever it comes again, however many instances have ended since.
+    arrived: BTreeMap<(NamespaceId, Arc<str>), Vec<Mark>>,
+    let_go: BTreeSet<(Mark, i64)>,
 }
 
 /// A relay and the number of its call.
@@ -46,6 +50,8 @@ impl Barriers {
             open: BTreeMap::new(),
             leaving: BTreeMap::new(),
             left: BTreeSet::new(),
+            arrived: BTreeMap::new(),
+            let_go: BTreeSet::new(),
         }
     }
 
@@ -80,8 +86,15 @@ impl Barriers {
                 }
             }
             R::ArriveAtBarrier {
-                namespace, barrier: BarrierKey::Named(id), counter, task, ..
+                namespace,
+                barrier: BarrierKey::Named(id),
+                counter,
+                task,
+                stamp,
+                ..
             } => {
+                let arrived = self.arrived.entry((*namespace, id.clone())).or_default();
+                arrived.extend(stamp.iter().map(|mark| (mark.relay, mark.sequence)));
                 let call = during.map(|open| &open.call);
                 if let Some(life) = self.jobs.get(*namespace) {
                     may_count(life, (id, *counter, *task), call)?;
@@ -90,7 +103,15 @@ impl Barriers {
             R::EndBarrier { namespace, barrier: BarrierKey::Shutdown, fault: Some(_), .. } => {
                 self.leaving.remove(namespace);
             }
+            R::EndBarrier { namespace, barrier: BarrierKey::Named(id), fault: Some(_), .. } => {
+                self.arrived.remove(&(*namespace, id.clone()));
+            }
             R::EndBarrier { namespace, barrier, counter, fault: None, .. } => {
+                if let BarrierKey::Named(id) = barrier {
+                    let arrived = self.arrived.remove(&(*namespace, id.clone()));
+                    let marks = arrived.into_iter().flatten().map(|mark| (mark, *counter));
+                    self.let_go.extend(marks);
+                }
                 if *barrier == BarrierKey::Shutdown {
                     self.left.extend(self.leaving.remove(namespace).into_iter().flatten());
                 }
@@ -135,7 +156,9 @@ impl Barriers {
             }
             (Reply::BarrierPassed { counter }, Method::Barrier { id, .. }) => {
                 reached(Check::BarrierPassed);
-                unless(passed(&BarrierKey::Named(id.clone()), *counter), || {
+                let mark = asked.caller.stamp.map(|mark| ((mark.relay, mark.sequence), *counter));
+                let is_let_go = mark.is_some_and(|mark| self.let_go.contains(&mark));
+                unless(is_let_go || passed(&BarrierKey::Named(id.clone()), *counter), || {
                     format!("a task was let go from {id}::{counter}, which has not been passed")
                 })
             }

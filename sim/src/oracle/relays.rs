@@ -6,7 +6,7 @@ mod seats;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rondo_core::ids::{CallId, ConnectionId, RelayId, ServiceIncarnation, TaskIndex};
+use rondo_core::ids::{CallId, ConnectionId, Incarnation, RelayId, ServiceIncarnation, TaskIndex};
 use rondo_core::relay::{
     Answer, Asked, Config, Effect, Event, Forwarding, Input, Kind, Refused, Relay, Wake,
 };
@@ -28,8 +28,8 @@ type Number = (RelayId, u64);
 struct Held {
     kind: Kind,
     client: ConnectionId,
-    /// The task of its connection when it came, and in which life.
-    registered: Option<(TaskIndex, ServiceIncarnation)>,
+    /// The task of its connection when it came, the task's process, and the life.
+    identity: (Option<TaskIndex>, Option<Incarnation>, Option<ServiceIncarnation>),
     /// Whether somebody waits for the answer.
     waits: bool,
     /// Whether the relay itself has answered it, and the server's answer may yet come.
@@ -68,6 +68,10 @@ struct Process {
     stopping: Option<CallId>,
     /// The call that this step's input brings.
     came: Option<CallId>,
+    /// Its last step.
+    stepped: Time,
+    /// When its process stood still, from the step before on.
+    pauses: Vec<(Time, Time)>,
 }
 
 /// The relay's own refusals.
@@ -138,7 +142,11 @@ impl Oracle for Relays {
             Relayed::Did(effect) => process.did(*at, effect),
             Relayed::Looked(of) => process.looked(*at, of),
             Relayed::Quiet(of) => quiet(of),
-            Relayed::Began(_) | Relayed::Died => Ok(()),
+            Relayed::Resumed => {
+                process.pauses.push((process.stepped, *at));
+                Ok(())
+            }
+            Relayed::Began(_) | Relayed::Paused | Relayed::Died => Ok(()),
         };
         verdict.map_err(|text| format!("relay {relay}: {text}"))
     }
@@ -177,11 +185,20 @@ impl Process {
             answered: None,
             stopping: None,
             came: None,
+            stepped: now,
+            pauses: Vec::new(),
         }
+    }
+
+    /// How long the relay could not look for the server since then: it stood still from its last step on.
+    fn paused_since(&self, since: Time) -> Duration {
+        let within = self.pauses.iter().map(|(begin, end)| end.since((*begin).max(since)));
+        Duration::from_nanos(within.map(Duration::as_nanos).fold(0, u64::saturating_add))
     }
 
     fn took(&mut self, at: Time, input: &Input) {
         (self.answered, self.came) = (None, None);
+        self.stepped = at;
         self.broke = matches!(input, Input::Failed { .. });
         match input {
             Input::Asked { call, asked, .. } => self.asked(*call, asked),
@@ -207,11 +224,11 @@ impl Process {
     }
 
     fn asked(&mut self, call: CallId, asked: &Asked) {
-        self.seats.came(asked.client);
+        self.seats.came(asked.client, &asked.kind);
         let held = Held {
             kind: asked.kind.clone(),
             client: asked.client,
-            registered: self.seats.registered(asked.client),
+            identity: self.seats.identity(asked.client),
             waits: true,
             stood_in: false,
             number: None,
@@ -265,15 +282,15 @@ impl Process {
         };
         held.sent_at = Some(at);
         reached(Check::RelayForwarded);
-        if is_once(&held.kind) != number.is_some() {
+        if is_marked(&held.kind) != number.is_some() {
             return Err(format!("call {call} ({:?}) is sent with the mark {number:?}", held.kind));
         }
-        let as_registered = (held.registered.map(|of| of.0), held.registered.map(|of| of.1));
-        if as_registered != (sent.task, sent.life) {
+        let identity = (sent.task, sent.incarnation, sent.life);
+        if held.identity != identity {
             return Err(format!(
-                "call {call} is sent as of task {:?} in life {:?}; its connection is that of \
-                 {as_registered:?}",
-                sent.task, sent.life
+                "call {call} is sent as of the task, process and life {identity:?}; its connection is \
+                 that of {:?}",
+                held.identity
             ));
         }
         match (held.number, number) {
@@ -307,6 +324,9 @@ impl Process {
         };
         (held.waits, held.refused) = (false, result.is_err());
         let own = result.as_ref().err().filter(|_| !of_server).map(Own::of);
+        if self.came == Some(call) && matches!(own, Some(Some(Own::Full | Own::Stopping))) {
+            self.seats.refused(held.client, &held.kind);
+        }
         match (result, &held.kind) {
             (Ok(Answer::Heartbeat(life)), Kind::Heartbeat(who)) => {
                 held.stood_in = true;
@@ -402,8 +422,9 @@ impl Process {
 
     /// What was due by now has been done.
     fn in_time(&self, at: Time) -> Verdict {
-        if !self.is_up && at.since(self.down_since) > self.config.patience && !self.held.is_empty()
-        {
+        let most = self.config.patience.as_nanos();
+        let most = most.saturating_add(self.paused_since(self.down_since).as_nanos());
+        if !self.is_up && at.since(self.down_since).as_nanos() > most && !self.held.is_empty() {
             let away_ms = at.since(self.down_since).as_millis();
             return Err(format!("calls wait for a server that is away for {away_ms} ms"));
         }
@@ -431,4 +452,9 @@ impl Process {
 
 const fn is_once(kind: &Kind) -> bool {
     matches!(kind, Kind::Once { .. } | Kind::Shutdown(_))
+}
+
+/// Whether its answer must not be given twice.
+const fn is_marked(kind: &Kind) -> bool {
+    matches!(kind, Kind::Alive) || is_once(kind)
 }

@@ -50,6 +50,10 @@ pub enum Relayed<'a> {
     Looked(&'a relay::Relay),
     /// Long after everybody has gone: it.
     Quiet(&'a relay::Relay),
+    /// Its process stands still, and takes no input until it is resumed.
+    Paused,
+    /// Its process goes on.
+    Resumed,
     /// Its process is gone, and with it the connections of its clients.
     Died,
 }

@@ -14,17 +14,39 @@ pub(super) struct Seats {
     life: Option<ServiceIncarnation>,
     /// Open connections, with the task that registered on each and its life.
     clients: BTreeMap<ConnectionId, Option<(TaskIndex, ServiceIncarnation)>>,
+    /// The newest incarnation that each task said in a registration or a heartbeat, by connection.
+    said: BTreeMap<ConnectionId, BTreeMap<TaskIndex, Incarnation>>,
+    /// The same of the newest call's connection, before that call.
+    said_before: BTreeMap<TaskIndex, Incarnation>,
     /// By task: its run, its connection, and since when it is known.
     tasks: BTreeMap<Task, (Incarnation, ConnectionId, Time)>,
 }
 
 impl Seats {
     pub(super) const fn new() -> Self {
-        Self { life: None, clients: BTreeMap::new(), tasks: BTreeMap::new() }
+        Self {
+            life: None,
+            clients: BTreeMap::new(),
+            said: BTreeMap::new(),
+            said_before: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+        }
     }
 
-    pub(super) fn came(&mut self, client: ConnectionId) {
+    pub(super) fn came(&mut self, client: ConnectionId, kind: &Kind) {
         self.clients.entry(client).or_default();
+        if let Kind::Register(who) | Kind::Heartbeat(who) = kind {
+            let said = self.said.entry(client).or_default();
+            self.said_before = said.clone();
+            said.insert(who.task.index, who.incarnation);
+        }
+    }
+
+    /// The relay has no room for the call that has just come: what it says counts for nothing.
+    pub(super) fn refused(&mut self, client: ConnectionId, kind: &Kind) {
+        if matches!(kind, Kind::Register(_) | Kind::Heartbeat(_)) {
+            self.said.insert(client, std::mem::take(&mut self.said_before));
+        }
     }
 
     /// How many connections are open that have called.
@@ -34,14 +56,21 @@ impl Seats {
 
     pub(super) fn closed(&mut self, client: ConnectionId) {
         self.clients.remove(&client);
+        self.said.remove(&client);
         self.tasks.retain(|_, (_, of, _)| *of != client);
     }
 
-    pub(super) fn registered(
+    /// The task of a connection, the task's process, and the life in which it registered.
+    pub(super) fn identity(
         &self,
         client: ConnectionId,
-    ) -> Option<(TaskIndex, ServiceIncarnation)> {
-        self.clients.get(&client).copied().flatten()
+    ) -> (Option<TaskIndex>, Option<Incarnation>, Option<ServiceIncarnation>) {
+        let registered = self.clients.get(&client).copied().flatten();
+        let said = self.said.get(&client).filter(|said| said.len() == 1);
+        let only = said.and_then(|said| said.first_key_value());
+        let task = registered.map_or_else(|| only.map(|(task, _)| *task), |(task, _)| Some(task));
+        let process = only.filter(|(said, _)| Some(**said) == task).map(|(_, process)| *process);
+        (task, process, registered.map(|(_, life)| life))
     }
 
     /// The life that a run of a task may be told of, and since when.

@@ -100,6 +100,7 @@ impl World {
         caller.stamp = call.stamp;
         if caller.dialect == Dialect::T {
             caller.life = call.life;
+            caller.incarnation = call.incarnation.filter(|_| caller.task == call.task);
         }
         Ok(asked)
     }

@@ -102,6 +102,7 @@ impl World {
                 if let Some(machine) = self.relays.at(relay) {
                     machine.being = Being::Paused;
                 }
+                self.see_relay(relay, Relayed::Paused);
                 let at_ns = self.now_ns.saturating_add(away_ms.saturating_mul(MS));
                 self.queue.plan(at_ns, Event::ResumeRelay(relay));
             }
@@ -181,7 +182,9 @@ impl World {
             return;
         };
         machine.being = Being::Up;
-        for place in std::mem::take(&mut machine.held) {
+        self.see_relay(relay, Relayed::Resumed);
+        let held = self.relays.at(relay).map(|machine| std::mem::take(&mut machine.held));
+        for place in held.unwrap_or_default() {
             self.arrive(place);
         }
         self.step_relay(relay, Input::Tick);

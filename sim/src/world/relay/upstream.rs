@@ -11,10 +11,13 @@ use super::{Down, Up, Wire};
 use crate::fault::{Fault, Faults};
 use crate::world::event::Event;
 use crate::world::letter::{Letter, NODE};
+use crate::world::machine::Being;
 use crate::world::{Phase, World};
 
 /// How long the server may take to say that it is there, in ns. As in `runtime::relay`.
 const HELLO_NS: u64 = 5_000_000_000;
+/// How often a timer of a process that stands still is looked at, in ns.
+const PAUSED_NS: u64 = 50_000_000;
 /// A lost message is sent again so often within the patience of the network.
 const TRIES: u32 = 4;
 
@@ -161,7 +164,12 @@ impl World {
     /// Nothing has been heard from the node since it was asked whether it is there.
     pub(in crate::world) fn hello_late(&mut self, relay: u32, life: u32, link: u64) {
         let wire = Wire { relay, life, link: Link(link), process: 0 };
-        if self.tries(wire) {
+        let is_paused = self.relays.at(relay).is_some_and(|it| it.being == Being::Paused);
+        if is_paused {
+            // A process that stands still sees no timer either.
+            let again_ns = self.now_ns.saturating_add(PAUSED_NS);
+            self.queue.plan(again_ns, Event::HelloLate(relay, life, link));
+        } else if self.tries(wire) {
             let late = Status::new(Code::DeadlineExceeded, "no answer within 5000 ms");
             self.hello_answered(wire, Err(late));
         }
