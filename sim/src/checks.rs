@@ -34,6 +34,12 @@ named! {
         ReplayMemory = "world.replay.memory",
         /// The stored bytes equal the records.
         ReplayStored = "world.replay.stored",
+        /// The keys of a namespace equal those of a model.
+        KeptKeys = "world.kept.keys",
+        /// The tasks that have come to an open barrier equal those of a model.
+        KeptBarriers = "world.kept.barriers",
+        /// The places of the sources of an iteration equal those of a model.
+        KeptSplits = "world.kept.splits",
         /// A split went to its first worker.
         SplitsFirst = "world.splits.first",
         /// A split went to a second worker, after the first was gone.

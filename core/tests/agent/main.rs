@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod barriers;
+mod dice;
+mod happening;
+mod histories;
 mod living;
 mod states;
 mod story;

@@ -24,8 +24,9 @@ pub(crate) const RESOLVERS: [&str; 11] = [
 const STATUSES: [u16; 6] = [200, 404, 403, 500, 302, 410];
 
 /// One resolver, whose answers are these bytes: the first says which, zeros part the answers, and an answer
-/// that begins with a control character has another status than 200.
-pub(crate) fn answer(bytes: &[u8]) {
+/// that begins with a control character has another status than 200. Whether a cluster or a process comes of
+/// it.
+pub(crate) fn answer(bytes: &[u8]) -> bool {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let pieces: Vec<String> = rest
         .split(|byte| *byte == 0)
@@ -50,21 +51,25 @@ pub(crate) fn answer(bytes: &[u8]) {
     told.next = after_environment;
     let of = MasterOf::default();
     let master = resolve(environment, |seen| resolver.master(seen, &of), |it| told.answer(it));
+    let is_found = spec.is_ok();
     if let (Ok(spec), Ok(master)) = (spec, master) {
         let is_known = spec.iter().any(|(_, _, address)| master.ends_with(address));
         assert!(master.is_empty() || is_known, "{master} is nobody's address");
     }
     assert!(told.asked <= 2 * CLUSTER_QUESTIONS_MAX);
+    is_found
 }
 
-fn jax(environment: Environment, told: &mut Told) {
+fn jax(environment: Environment, told: &mut Told) -> bool {
     let jax = Jax::default();
-    if let Ok(found) = resolve(environment, |seen| jax.process(seen), |it| told.answer(it)) {
+    let found = resolve(environment, |seen| jax.process(seen), |it| told.answer(it));
+    if let Ok(found) = &found {
         assert!(
             found.rank.is_none_or(|rank| found.size.is_none_or(|size| rank < size)),
             "{found:?}"
         );
     }
+    found.is_ok()
 }
 
 struct Told {

@@ -5,35 +5,47 @@ use std::path::Path;
 
 use super::{asked, reading, tf_config};
 
-fn each(target: &str, check: impl Fn(&[u8])) {
+/// Inputs that each corpus has at least.
+const INPUTS: usize = 9;
+
+/// Runs a check over every input of its corpus, and names the one that fails. Says how many there are and in
+/// how many the check found what it looks for.
+fn each(target: &str, check: impl Fn(&[u8]) -> bool) -> (usize, usize) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = fs::read_dir(&corpus).unwrap_or_else(|e| panic!("{}: {e}", corpus.display()));
+    let (mut inputs, mut read) = (0, 0);
     for file in files {
         let path = file.unwrap().path();
         let bytes = fs::read(&path).unwrap();
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&bytes)));
-        checked.unwrap_or_else(|_| panic!("{}: it does not hold", path.display()));
+        let is_read = checked.unwrap_or_else(|_| panic!("{}: it does not hold", path.display()));
+        inputs += 1;
+        read += usize::from(is_read);
     }
+    (inputs, read)
 }
 
 #[test]
 fn host_lists_of_the_corpus_are_read_as_naively() {
-    each("cluster_host_lists", |bytes| {
-        reading::host_list(bytes);
+    let (inputs, lists) = each("cluster_host_lists", |bytes| {
         reading::task_counts(bytes);
+        reading::host_list(bytes)
     });
+    assert!(inputs >= INPUTS && (1..inputs).contains(&lists), "{lists} of {inputs} are lists");
 }
 
 #[test]
 fn documents_of_the_corpus_are_read_or_refused() {
-    each("cluster_documents", |bytes| {
+    let (inputs, read) = each("cluster_documents", |bytes| {
         let text = String::from_utf8_lossy(bytes);
-        reading::json(&text);
         tf_config::tf_config(&text);
+        reading::json(&text)
     });
+    assert!(inputs >= INPUTS && (1..inputs).contains(&read), "{read} of {inputs} are read");
 }
 
 #[test]
 fn answers_of_the_corpus_are_read_or_refused() {
-    each("cluster_answers", asked::answer);
+    let (inputs, resolved) = each("cluster_answers", asked::answer);
+    assert!(inputs >= INPUTS && (1..inputs).contains(&resolved), "{resolved} of {inputs} resolve");
 }

@@ -122,8 +122,9 @@ pub(crate) fn task_counts(bytes: &[u8]) {
     }
 }
 
-/// JSON: taken if another reader takes it, with the same value, and written again it is the same.
-pub(crate) fn json(text: &str) {
+/// JSON: taken if another reader takes it, with the same value, and written again it is the same. Whether
+/// it is taken.
+pub(crate) fn json(text: &str) -> bool {
     let theirs = serde_json::from_str::<Value>(text);
     match Json::parse(text) {
         Ok(ours) => {
@@ -136,10 +137,12 @@ pub(crate) fn json(text: &str) {
                     assert!(why.to_string().contains("number out of range"), "{text:?}: {why}")
                 }
             }
+            true
         }
         Err(fault) => {
             assert!(fault.at <= text.len());
             assert!(theirs.is_err() || fault.why.contains("deeper"), "{text:?} is JSON: {fault}");
+            false
         }
     }
 }

@@ -24,6 +24,7 @@ mod invented;
 mod isolation;
 mod jobs;
 mod journaled;
+mod kept;
 mod keys;
 mod leftover;
 mod liveness;
@@ -173,6 +174,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(durable::Durable::default()),
         Box::new(invented::Invented),
         Box::new(replay::Replay),
+        Box::new(kept::KeptState::default()),
         Box::new(splits::Splits::new(settings.reissue_lost_splits)),
         Box::new(exactly_once::ExactlyOnce::new(settings.reissue_lost_splits)),
         Box::new(again::Again::new(settings.reissue_lost_splits)),

@@ -4,7 +4,7 @@
 //! What changes there are follows from the records, by a model of the keys of its own. Acknowledged
 //! puts and deletions are compared with it, too.
 
-mod model;
+pub(super) mod model;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,8 +20,8 @@ const DISPATCHER: (bool, bool) = (true, false);
 const COORDINATION: (bool, bool) = (false, true);
 const BOTH: (bool, bool) = (true, true);
 
-/// Where consumers of rounds have to get on, a vote waits at least as long as it does by default. With less, consumers
-/// that ask again after a pause miss each other (docs/round_robin.md).
+/// Where consumers of rounds have to get on, a vote waits at least as long as it does by default. With less,
+/// consumers that ask again after a pause miss each other (docs/round_robin.md).
 const VOTE_MIN: Duration = Duration::from_secs(10);
 
 /// Runs in which the power goes all the time take no longer.

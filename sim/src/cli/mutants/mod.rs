@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use self::hunt::{Bounds, Hunt};
 use self::plant::Plant;
 use self::table::Row;
-use self::tree::Tree;
+use self::tree::{Build, Tree};
 use super::Done;
 use super::swarm::cores;
 use crate::tier::Tier;
@@ -111,7 +111,7 @@ fn look_quickly(arguments: &MutantsArguments, tree: &Tree, plants: &[Plant]) -> 
     quick::check_apart(plants)?;
     let began = Instant::now();
     tree.plant_all(plants)?;
-    let binary = tree.build_quickly()?;
+    let binary = tree.build(Build::Once)?;
     let built = began.elapsed();
     let jobs = arguments.jobs.unwrap_or_else(cores).max(1);
     let found = quick::look(&binary, plants, arguments.seeds, jobs)?;
@@ -124,7 +124,7 @@ fn look_quickly(arguments: &MutantsArguments, tree: &Tree, plants: &[Plant]) -> 
 /// Plants one bug, builds, and hunts it.
 fn look_for(arguments: &MutantsArguments, tree: &Tree, plant: Plant) -> Row {
     let began = Instant::now();
-    let built = tree.plant(&plant.path).and_then(|()| tree.build(plant.tier));
+    let built = tree.plant(&plant.path).and_then(|()| tree.build(Build::Optimised(plant.tier)));
     let build = began.elapsed();
     let bounds = Bounds {
         points: arguments.points,

@@ -7,11 +7,58 @@ use std::process::Command;
 use super::plant::Plant;
 use crate::tier::Tier;
 
-/// Small units, each optimised for itself: so a bug costs the build of the module it is in.
-const QUICK_TO_BUILD: [&str; 4] =
-    ["--config", "profile.sim.codegen-units=256", "--config", "profile.sim.lto=\"off\""];
 /// Lines of a compiler's complaint that are told.
 const COMPLAINT_LINES_MAX: usize = 12;
+
+/// How the simulator is built.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Build {
+    /// For a world, in small units, each optimised for itself: a bug costs the build of the module it is in.
+    Optimised(Tier),
+    /// Once, for few seeds: without optimisation of the workspace's own crates.
+    Once,
+}
+
+impl Build {
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Optimised(_) => &[
+                "--profile",
+                "sim",
+                "--config",
+                "profile.sim.codegen-units=256",
+                "--config",
+                "profile.sim.lto=\"off\"",
+            ],
+            Self::Once => &[
+                "--config",
+                "profile.dev.debug=\"none\"",
+                "--config",
+                "profile.dev.package.rondo-core.opt-level=0",
+                "--config",
+                "profile.dev.package.rondo-proto.opt-level=0",
+                "--config",
+                "profile.dev.package.rondo-sim.opt-level=0",
+            ],
+        }
+    }
+
+    /// The folder below the target directory. Each has its own, so that no build undoes another.
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Optimised(tier) => tier.name(),
+            Self::Once => "quick",
+        }
+    }
+
+    /// The folder that cargo makes for the profile.
+    const fn profile_folder(self) -> &'static str {
+        match self {
+            Self::Optimised(_) => "sim",
+            Self::Once => "debug",
+        }
+    }
+}
 
 /// Where copies are made and built.
 pub(super) struct Tree {
@@ -67,45 +114,26 @@ impl Tree {
         }
     }
 
-    /// Builds the simulator with a world; its path.
+    /// Builds the simulator; its path.
     ///
     /// # Errors
     /// When it does not compile.
-    pub(super) fn build(&self, tier: Tier) -> Result<PathBuf, String> {
-        let target = self.target.join(tier.name());
+    pub(super) fn build(&self, kind: Build) -> Result<PathBuf, String> {
+        let target = self.target.join(kind.folder());
         let mut cargo = Command::new("cargo");
-        if tier == Tier::Shell {
+        if matches!(kind, Build::Optimised(Tier::Shell)) {
             cargo.env("RUSTFLAGS", "--cfg madsim");
         }
         let output = cargo
-            .args(["build", "--quiet", "--profile", "sim", "-p", "rondo-sim"])
-            .args(QUICK_TO_BUILD)
+            .args(["build", "--quiet", "-p", "rondo-sim"])
+            .args(kind.arguments())
             .arg("--target-dir")
             .arg(&target)
             .current_dir(&self.sources)
             .output()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         match output.status.success() {
-            true => Ok(target.join("sim").join("rondo-sim")),
-            false => Err(format!("does not compile: {}", complaint(&output.stderr))),
-        }
-    }
-
-    /// Builds the simulator quickly: without optimisation of the workspace's own crates. Its path.
-    ///
-    /// # Errors
-    /// When it does not compile.
-    pub(super) fn build_quickly(&self) -> Result<PathBuf, String> {
-        let target = self.target.join("quick");
-        let output = Command::new("cargo")
-            .args(["build", "--quiet", "-p", "rondo-sim", "--config", "profile.dev.debug=\"none\""])
-            .arg("--target-dir")
-            .arg(&target)
-            .current_dir(&self.sources)
-            .output()
-            .map_err(|error| format!("cannot run cargo: {error}"))?;
-        match output.status.success() {
-            true => Ok(target.join("debug").join("rondo-sim")),
+            true => Ok(target.join(kind.profile_folder()).join("rondo-sim")),
             false => Err(format!("does not compile: {}", complaint(&output.stderr))),
         }
     }

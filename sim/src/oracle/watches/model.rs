@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rondo_core::coordination::{Change, ChangeKind, Record};
+use rondo_core::coordination::{Change, ChangeKind, Namespace, Record, Store};
 use rondo_core::ids::{Lsn, NamespaceId, Revision, TaskIndex};
 
 use super::Life;
@@ -23,7 +23,7 @@ struct Log {
 
 /// All lives.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(in crate::oracle) struct Keys {
     logs: BTreeMap<Life, Log>,
     /// The lives of each namespace and the record with which each began, oldest first.
     lives: BTreeMap<NamespaceId, Vec<(Lsn, Life)>>,
@@ -92,6 +92,33 @@ impl Log {
         Some(change).filter(|change| matches!(change.kind, ChangeKind::Put(_)))
     }
 
+    /// What a store has otherwise than these changes make it.
+    fn difference(&self, store: &Store) -> Option<String> {
+        let own = self.entries.iter().map(|(key, (revision, lease))| (&**key, *revision, *lease));
+        let kept = store.entries().values();
+        let kept_entries =
+            kept.clone().map(|entry| (&*entry.key, entry.revision.get(), entry.lease));
+        if !own.clone().eq(kept_entries.clone()) {
+            let (own, kept): (Vec<_>, Vec<_>) = (own.collect(), kept_entries.collect());
+            return Some(format!("the keys are {kept:?}, and should be {own:?}"));
+        }
+        for entry in kept {
+            let put = self.put_at(entry.revision.get()).map(|change| &change.kind);
+            if put != Some(&ChangeKind::Put(entry.value.clone())) {
+                return Some(format!(
+                    "{:?} has {:?}, and should have {put:?}",
+                    entry.key, entry.value
+                ));
+            }
+        }
+        let remembered = store.changes();
+        let newest = self.changes.iter().rev().take(remembered.len());
+        match newest.map(|(_, _, change)| change).eq(remembered.iter().rev()) {
+            true => None,
+            false => Some(format!("the changes {remembered:?} are not the newest ones")),
+        }
+    }
+
     fn cut(&mut self, upto: Lsn) {
         if self.changes.last().is_some_and(|(lsn, _, _)| *lsn > upto) {
             self.changes.retain(|(lsn, _, _)| *lsn <= upto);
@@ -114,7 +141,7 @@ fn apply(entries: &mut BTreeMap<Arc<str>, Entry>, change: &Change, lease: Option
 
 impl Keys {
     /// A record was written.
-    pub(super) fn record(&mut self, lsn: Lsn, record: &Record) {
+    pub(in crate::oracle) fn record(&mut self, lsn: Lsn, record: &Record) {
         if let Record::BeginLife { namespace, name, incarnation, .. } = record {
             let before = self.log_of(*namespace).map(|log| log.newest().saturating_add(1));
             let life = (name.clone(), *incarnation);
@@ -137,11 +164,22 @@ impl Keys {
     }
 
     /// Only the records up to this one are left.
-    pub(super) fn recovered(&mut self, upto: Lsn) {
+    pub(in crate::oracle) fn recovered(&mut self, upto: Lsn) {
         for lives in self.lives.values_mut() {
             lives.retain(|(lsn, _)| *lsn <= upto);
         }
         self.logs.values_mut().for_each(|log| log.cut(upto));
+    }
+
+    /// What a namespace has otherwise than the records make it.
+    pub(in crate::oracle) fn difference(&self, of: &Namespace) -> Option<String> {
+        let (_, life) = self.lives.get(&of.head().id)?.last()?;
+        let log = self.logs.get(life)?;
+        let (own, revision) = (log.newest(), of.head().revision.get());
+        match own == revision {
+            true => log.difference(of.store()),
+            false => Some(format!("the revision is {revision}, and should be {own}")),
+        }
     }
 
     fn log_of(&mut self, namespace: NamespaceId) -> Option<&mut Log> {
