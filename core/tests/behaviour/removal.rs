@@ -1,6 +1,5 @@
 //! Coordinated reads: giving up a task whose worker cannot be reached.
 
-use rondo_core::control::Timer;
 use rondo_core::dispatcher::{Reply, ShardingPolicy};
 use rondo_core::ids::TaskId;
 use rondo_core::limits::ANY_ROUND;
@@ -100,7 +99,7 @@ fn a_call_waits_ten_seconds_and_no_longer() {
     let mut driver = three_consumers();
     let early = driver.send(removal(TASK, 0, 7));
     let deadline = driver.now.after(Duration::from_secs(10));
-    assert_eq!(driver.deadline_of(Timer::Removal), Some(deadline));
+    assert_eq!(driver.node.dispatcher().deadlines().1, Some(deadline));
     driver.advance(Duration::from_millis(4_000));
     let late = driver.send(removal(TASK, 1, 7));
     driver.advance(Duration::from_nanos(5_999_999_999));

@@ -227,7 +227,9 @@ impl Model {
         }
         let timeout = self.config.job_gc_timeout.unwrap_or(Duration::from_secs(u64::MAX));
         let dynamic_too = self.config.gc_dynamic_sharding_jobs;
-        let abandoned = self.kept.abandoned(now, timeout, dynamic_too);
+        let held_up = &self.held_up;
+        let over = |at: Time| held_up.less_since(at, now) >= at.after(timeout);
+        let abandoned = self.kept.abandoned(over, dynamic_too);
         for id in abandoned {
             self.kept.collect(now, id);
             self.rounds.remove(&id);
