@@ -81,6 +81,17 @@ fn any_round_does_not_join_two_others() {
     assert_eq!(driver.state().tasks().len(), 1);
 }
 
+#[test]
+fn a_call_that_agrees_with_any_round_is_told_that_it_ran_out_of_time() {
+    let mut driver = three_consumers();
+    let calls = [(0, 7), (1, ANY_ROUND)]
+        .map(|(consumer, round)| driver.send(removal(TASK, consumer, round)));
+    driver.advance(Duration::from_secs(10));
+    assert_eq!(driver.take(calls[0]), KEPT);
+    let missing = driver.take(calls[1]).unwrap().unwrap_err();
+    assert_eq!(missing.code, Code::Unavailable, "no other round ended it: {missing:?}");
+}
+
 /// The round of a call that has left binds the others no longer.
 #[test]
 fn a_round_is_forgotten_with_the_last_call_that_names_it() {

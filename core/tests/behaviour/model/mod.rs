@@ -199,7 +199,10 @@ impl Model {
         let mut late = Vec::new();
         for vote in self.votes.values_mut() {
             let expired = vote.waiting.extract_if(.., |(_, _, until, _)| *until <= now);
-            late.extend(expired.map(|(call, ..)| (call, Ok(Reply::TaskRemoved(false)))));
+            late.extend(expired.map(|(call, .., round)| match round {
+                i64::MAX => (call, Err(Code::Unavailable)),
+                _ => (call, Ok(Reply::TaskRemoved(false))),
+            }));
         }
         self.votes.retain(|_, vote| !vote.waiting.is_empty());
         self.lose_silent(now, refuses);
