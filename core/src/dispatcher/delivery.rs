@@ -1,5 +1,5 @@
-//! Splits on their way to workers: an answer that waits for the journal may lose its caller, and the
-//! split comes back then.
+//! Splits on their way to workers: an answer that waits for the journal, or to be taken by its caller,
+//! may lose its caller, and the split comes back then.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -31,11 +31,17 @@ impl From<HandedOut> for Record {
     }
 }
 
+/// A caller may turn out not to have taken its answer while no more splits than this were answered
+/// since. The driver tells of callers that left before it takes more calls.
+const ANSWERED_MAX: usize = 4096;
+
 /// Splits whose delivery is not decided.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deliveries {
     /// By the call that waits for the split, with the record that its answer waits for.
     under_way: BTreeMap<CallId, (Lsn, HandedOut)>,
+    /// Those answered last: a caller may leave before it takes its answer.
+    answered: BTreeMap<CallId, HandedOut>,
     /// Those whose callers left before the answer did. The journal did not take the news yet.
     undelivered: Vec<HandedOut>,
 }
@@ -49,7 +55,19 @@ impl Deliveries {
 impl Dispatcher {
     /// The answer with a split leaves for its caller.
     pub(crate) fn split_leaves(&mut self, call: CallId) {
-        self.deliveries.under_way.remove(&call);
+        let Some((_, split)) = self.deliveries.under_way.remove(&call) else {
+            return;
+        };
+        let answered = &mut self.deliveries.answered;
+        answered.insert(call, split);
+        if answered.len() > ANSWERED_MAX {
+            answered.pop_first();
+        }
+    }
+
+    /// Whether a call was answered with a split, and not long ago.
+    pub(crate) fn is_split_answered(&self, call: CallId) -> bool {
+        self.deliveries.answered.contains_key(&call)
     }
 
     /// The record that a call's split waits for, if it waits for one.
@@ -57,11 +75,11 @@ impl Dispatcher {
         self.deliveries.under_way.get(&call).map(|(after, _)| *after)
     }
 
-    /// A call's split never leaves, since its caller is gone: others get it.
+    /// A call's split never arrives, since its caller is gone: others get it.
     pub(crate) fn split_stays(&mut self, turn: &mut Turn<'_>, call: CallId) {
-        if let Some((_, split)) = self.deliveries.under_way.remove(&call) {
-            self.deliveries.undelivered.push(split);
-        }
+        let under_way = self.deliveries.under_way.remove(&call).map(|(_, split)| split);
+        let split = under_way.or_else(|| self.deliveries.answered.remove(&call));
+        self.deliveries.undelivered.extend(split);
         self.take_back_undelivered(turn);
     }
 
