@@ -193,11 +193,14 @@ impl Node {
         }
     }
 
-    /// Forgets a call whose caller is gone. A split that waits to leave for it is handed out again.
+    /// Forgets a call whose caller is gone, or has left without the answer. A split for it is handed out
+    /// again.
     fn cancel(&mut self, now: Time, call: CallId, out: &mut Effects) {
         self.dispatcher.cancel(call);
         self.coordination.cancel(call);
-        if self.withdraw_split(call) {
+        let is_halted = matches!(self.health, Health::Halted(_));
+        let comes_back = self.withdraw_split(call) || self.dispatcher.is_split_answered(call);
+        if comes_back && !is_halted {
             self.turn(now, out, |dispatcher, turn| dispatcher.split_stays(turn, call));
         }
     }

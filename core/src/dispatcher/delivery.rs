@@ -1,7 +1,7 @@
-//! Splits on their way to workers: an answer that waits for the journal may lose its caller, and the
-//! split comes back then.
+//! Splits on their way to workers: an answer that waits for the journal, or to be taken by its caller,
+//! may lose its caller, and the split comes back then.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -31,16 +31,76 @@ impl From<HandedOut> for Record {
     }
 }
 
+/// So many of the latest answers to callers that are not known may turn out not to have been taken.
+const ANSWERS_TO_UNKNOWN_MAX: usize = 16;
+
 /// Splits whose delivery is not decided.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deliveries {
     /// By the call that waits for the split, with the record that its answer waits for.
     under_way: BTreeMap<CallId, (Lsn, HandedOut)>,
+    answered: Answered,
     /// Those whose callers left before the answer did. The journal did not take the news yet.
     undelivered: Vec<HandedOut>,
 }
 
+/// The splits that were answered last: a caller may leave before it takes its answer. A task that asks
+/// for the next split of a source has taken the one before, so one of each source is remembered.
+#[derive(Clone, Debug, Default)]
+struct Answered {
+    splits: BTreeMap<CallId, HandedOut>,
+    /// The latest call of each task for each source.
+    latest: BTreeMap<(TaskId, u32), CallId>,
+    /// The latest calls of nobody known, oldest first.
+    of_unknown: VecDeque<CallId>,
+}
+
+impl Answered {
+    fn add(&mut self, call: CallId, split: HandedOut) {
+        self.splits.insert(call, split);
+        let former = match split.task {
+            Some(task) => self.latest.insert((task, split.source), call),
+            None => {
+                self.of_unknown.push_back(call);
+                let is_full = self.of_unknown.len() > ANSWERS_TO_UNKNOWN_MAX;
+                is_full.then(|| self.of_unknown.pop_front()).flatten()
+            }
+        };
+        if let Some(former) = former {
+            self.splits.remove(&former);
+        }
+    }
+
+    fn take(&mut self, call: CallId) -> Option<HandedOut> {
+        let split = self.splits.remove(&call)?;
+        match split.task {
+            Some(task) => drop(self.latest.remove(&(task, split.source))),
+            None => self.of_unknown.retain(|of| *of != call),
+        }
+        Some(split)
+    }
+
+    /// Forgets the splits of a task.
+    fn forget(&mut self, task: TaskId) {
+        let sources = self.latest.range((task, 0)..=(task, u32::MAX));
+        let calls: Vec<CallId> = sources.map(|(_, call)| *call).collect();
+        for call in calls {
+            self.take(call);
+        }
+    }
+}
+
 impl Deliveries {
+    /// Forgets what a task was answered, which is gone.
+    pub(super) fn forget_task(&mut self, task: TaskId) {
+        self.answered.forget(task);
+    }
+
+    /// Tasks whose latest answers are remembered.
+    pub(super) fn answered_tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.answered.latest.keys().map(|(task, _)| *task)
+    }
+
     pub(super) fn begin(&mut self, call: CallId, after: Lsn, split: HandedOut) {
         self.under_way.insert(call, (after, split));
     }
@@ -57,7 +117,15 @@ impl Deliveries {
 impl Dispatcher {
     /// The answer with a split leaves for its caller.
     pub(crate) fn split_leaves(&mut self, call: CallId) {
-        self.deliveries.under_way.remove(&call);
+        let Some((_, split)) = self.deliveries.under_way.remove(&call) else {
+            return;
+        };
+        self.deliveries.answered.add(call, split);
+    }
+
+    /// Whether a call was answered with a split, and not long ago.
+    pub(crate) fn is_split_answered(&self, call: CallId) -> bool {
+        self.deliveries.answered.splits.contains_key(&call)
     }
 
     /// The record that a call's split waits for, if it waits for one.
@@ -65,11 +133,11 @@ impl Dispatcher {
         self.deliveries.under_way.get(&call).map(|(after, _)| *after)
     }
 
-    /// A call's split never leaves, since its caller is gone: others get it.
+    /// A call's split never arrives, since its caller is gone: others get it.
     pub(crate) fn split_stays(&mut self, turn: &mut Turn<'_>, call: CallId) {
-        if let Some((_, split)) = self.deliveries.under_way.remove(&call) {
-            self.deliveries.undelivered.push(split);
-        }
+        let under_way = self.deliveries.under_way.remove(&call).map(|(_, split)| split);
+        let split = under_way.or_else(|| self.deliveries.answered.take(call));
+        self.deliveries.undelivered.extend(split);
         self.take_back_undelivered(turn);
     }
 

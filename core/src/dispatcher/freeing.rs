@@ -8,7 +8,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::state::Iteration;
 use crate::ids::{DatasetId, IterationId, JobId, Lsn, WorkerId};
-use crate::limits::USE_NOTED_AFTER;
+use crate::limits::{USE_NOTED_AFTER, USE_SLACK};
 use crate::time::{Duration, Time};
 
 impl Dispatcher {
@@ -40,14 +40,15 @@ impl Dispatcher {
         Ok(most >= self.config.bounds.expiries_per_step)
     }
 
-    /// Forgets which processes run the tasks of an iteration that is freed. A worker that is not heard any
-    /// more names no others.
+    /// Forgets which processes run the tasks of an iteration that is freed, and what they were answered.
+    /// A worker that is not heard any more names no others.
     fn forget_tasks_of(&mut self, id: IterationId) {
         let tasks = self.state.iterations().get(&id).map(|iteration| &iteration.tasks);
         for id in tasks.into_iter().flatten() {
             if let Some(task) = self.state.tasks().get(id) {
                 self.processes.forget_task(task.worker, *id);
             }
+            self.deliveries.forget_task(*id);
         }
     }
 
@@ -56,7 +57,7 @@ impl Dispatcher {
     fn unused_iterations(&self, now: Time) -> Vec<IterationId> {
         let timeout = self.config.job_gc_timeout;
         let iterations = self.state.index.idle.iterations.iter();
-        let due = iterations.take_while(|(since, _)| is_over(*since, timeout, now));
+        let due = iterations.take_while(|(since, _)| self.is_over(*since, *since, timeout, now));
         let due = due.filter_map(|(_, id)| self.state.iterations().get(id));
         let unused = due.filter(|iteration| !self.is_voted_on(iteration));
         let ids = unused.map(|iteration| iteration.id);
@@ -74,7 +75,7 @@ impl Dispatcher {
         let due = |anonymous, retention: Option<Duration>| {
             let of_kind = jobs.range((anonymous, Time::ZERO, JobId::new(i64::MIN))..);
             of_kind.take_while(move |(kind, since, _)| {
-                *kind == anonymous && is_over(*since, retention, now)
+                *kind == anonymous && self.is_over(*since, used(*since), retention, now)
             })
         };
         let due = due(true, self.config.job_gc_timeout)
@@ -86,7 +87,8 @@ impl Dispatcher {
     fn unused_datasets(&self, now: Time) -> Vec<DatasetId> {
         let retention = self.config.dataset_retention;
         let datasets = self.state.index.idle.datasets.iter();
-        let due = datasets.take_while(|(since, _)| is_over(*since, retention, now));
+        let due = |since: Time| self.is_over(since, used(since), retention, now);
+        let due = datasets.take_while(|(since, _)| due(*since));
         let due = due.filter(|(_, id)| now >= self.free_from && !self.may_be_chosen(id));
         due.map(|(_, id)| id.clone()).take(self.config.bounds.expiries_per_step).collect()
     }
@@ -96,6 +98,19 @@ impl Dispatcher {
     fn may_be_chosen(&self, id: &DatasetId) -> bool {
         let number = id.as_str().parse::<i64>();
         number.is_ok_and(|number| number >= self.state.counters().dataset)
+    }
+
+    /// Whether something idle since then has been kept long enough; without a retention it never has.
+    /// In a hold-up nobody could come to use it, so hold-ups since it was `used` do not count.
+    pub(super) fn is_over(
+        &self,
+        since: Time,
+        used: Time,
+        retention: Option<Duration>,
+        now: Time,
+    ) -> bool {
+        let ends = retention.map(|retention| since.after(retention)).filter(|ends| *ends <= now);
+        ends.is_some_and(|ends| ends.after(self.leases.held_up.since(used)) <= now)
     }
 
     fn free_job(&mut self, turn: &mut Turn<'_>, id: JobId) -> Result<(), Refusal> {
@@ -128,9 +143,9 @@ impl Dispatcher {
     }
 }
 
-/// Whether something idle since then has been kept long enough; without a retention it never has.
-fn is_over(since: Time, retention: Option<Duration>, now: Time) -> bool {
-    retention.is_some_and(|retention| since.after(retention) <= now)
+/// The last use of a job or a dataset whose retention begins at `since`, or somewhat earlier.
+const fn used(since: Time) -> Time {
+    Time::from_nanos(since.as_nanos().saturating_sub(USE_SLACK.as_nanos()))
 }
 
 /// Whether a use is worth a record, the last one noted being this old.

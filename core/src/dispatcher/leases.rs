@@ -3,24 +3,25 @@
 use alloc::collections::BTreeMap;
 
 use super::config::Config;
-use super::held_up::HeldUp;
+use super::held_up::{HeldUp, Watched};
 use super::readers::ReaderAlarms;
 use super::rhythm::WorkerLeases;
 use super::state::State;
-use crate::ids::ClientId;
+use crate::ids::{ClientId, WorkerId};
 use crate::time::{Duration, Time};
 
 /// Signs of life.
 #[derive(Clone, Debug)]
 pub(super) struct Leases {
     pub(super) clients: BTreeMap<ClientId, ClientLease>,
+    /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
     /// Clients that hold splits.
     pub(super) readers: ReaderAlarms,
-    /// Time in which no client could be heard.
-    held_up: HeldUp,
-    /// Whether silent clients are ever given up.
-    watches_clients: bool,
+    /// Time in which nobody could be heard.
+    pub(super) held_up: HeldUp,
+    /// Whether there is maintenance: silent clients are given up, and unused things freed.
+    has_maintenance: bool,
 }
 
 /// A client's last sign of life.
@@ -42,10 +43,10 @@ impl Leases {
             clients: state.clients().keys().map(|id| (*id, lease)).collect(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
             readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
-            held_up: HeldUp::beginning(config.client_timeout, now),
-            watches_clients: config.job_gc_timeout.is_some(),
+            held_up: HeldUp::beginning(now),
+            has_maintenance: config.job_gc_timeout.is_some(),
         };
-        leases.end_step();
+        leases.end_step(state);
         leases
     }
 
@@ -55,14 +56,37 @@ impl Leases {
     }
 
     /// Ends a step.
-    pub(super) fn end_step(&mut self) {
-        self.held_up.end_step(self.watches_clients && !self.clients.is_empty());
+    pub(super) fn end_step(&mut self, state: &State) {
+        let has_clients = self.has_maintenance && !self.clients.is_empty();
+        let hears = has_clients || !self.workers.alarms.is_empty() || !self.readers.at.is_empty();
+        let has_things = self.has_maintenance && !state.datasets().is_empty();
+        self.held_up.end_step(match hears {
+            true => Watched::Somebody,
+            false if has_things => Watched::Things,
+            false => Watched::Nothing,
+        });
     }
 
     /// When the machine wants to be woken: some worker, or some client that holds splits, may have
     /// been silent for too long, or a hold-up would be noticed.
     pub(super) fn deadline(&self) -> Time {
-        self.workers.deadline().min(self.readers.deadline()).min(self.held_up.wake_at())
+        let workers = self.held_up.as_of_now(self.workers.deadline());
+        workers.min(self.readers.deadline()).min(self.held_up.wake_at())
+    }
+
+    /// Takes a worker's heartbeat; `reborn` when it is another process's than the one before.
+    pub(super) fn hear_worker(&mut self, id: WorkerId, reborn: bool, now: Time) {
+        self.workers.hear(id, reborn, self.held_up.heard_upto(now), now);
+    }
+
+    /// A worker whose patience has ended, named once; see [`WorkerLeases::take_silent`].
+    pub(super) fn take_silent_worker(
+        &mut self,
+        excused: bool,
+        now: Time,
+        budget: &mut usize,
+    ) -> Option<WorkerId> {
+        self.workers.take_silent(excused, self.held_up.heard_upto(now), budget)
     }
 
     /// A client has joined, and sent no heartbeat yet.

@@ -17,8 +17,8 @@ use crate::log::{ApplyError, missing};
 use crate::time::Time;
 
 impl Dispatcher {
-    /// When some worker, or some client that holds splits, may have been silent for too long; while
-    /// there are clients, also a while after each step, so that a hold-up is noticed.
+    /// When some worker, or some client that holds splits, may have been silent for too long; also
+    /// shortly after each step, so that a hold-up is noticed.
     pub fn silence_deadline(&self) -> Time {
         self.leases.deadline()
     }
@@ -29,7 +29,7 @@ impl Dispatcher {
         let refuses = turn.log.refuses().is_some();
         let mut budget = self.config.bounds.expiries_per_step;
         let mut bereaved = BTreeSet::new();
-        while let Some(id) = self.leases.workers.take_silent(refuses, turn.now, &mut budget) {
+        while let Some(id) = self.leases.take_silent_worker(refuses, turn.now, &mut budget) {
             let tasks = self.state.workers().get(&id).map_or(0, |w| w.tasks.len());
             budget = budget.saturating_sub(tasks);
             // A record that does not fit has already asked the node to stop; there is nobody to
@@ -49,7 +49,11 @@ impl Dispatcher {
     ) -> Result<Vec<IterationId>, Refusal> {
         let again = self.config.reissue_lost_splits;
         let before = self.splits_with(id);
+        let tasks = self.state.workers().get(&id).map(|worker| worker.tasks.clone());
         self.commit(turn, [Record::LoseWorker { id, again }])?;
+        for task in tasks.into_iter().flatten() {
+            self.deliveries.forget_task(task);
+        }
         if let Some(worker) = self.state.workers().get(&id) {
             let address = worker.address.clone();
             turn.out.push(Effect::Observe(Event::WorkerLost { address }));

@@ -139,7 +139,7 @@ impl Dispatcher {
     pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
         self.leases.begin_step(turn.now);
         let answer = self.answer(turn, call, request, entropy);
-        self.leases.end_step();
+        self.leases.end_step(&self.state);
         let Some(answer) = answer else {
             return;
         };

@@ -22,7 +22,7 @@ impl Dispatcher {
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.leases.begin_step(turn.now);
         self.do_what_is_due(turn);
-        self.leases.end_step();
+        self.leases.end_step(&self.state);
     }
 
     fn do_what_is_due(&mut self, turn: &mut Turn<'_>) {
@@ -92,14 +92,13 @@ impl Dispatcher {
     }
 
     fn is_abandoned(&self, iteration: &Iteration, now: Time) -> bool {
-        let (Some(timeout), Some(released)) = (self.config.job_gc_timeout, iteration.last_release)
-        else {
+        let Some(released) = iteration.last_release else {
             return false;
         };
         let job = self.state.jobs().get(&iteration.job);
         let dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
         iteration.clients.is_empty()
-            && now >= released.after(timeout)
+            && self.is_over(released, released, self.config.job_gc_timeout, now)
             && (self.config.gc_dynamic_sharding_jobs || !dynamic)
     }
 

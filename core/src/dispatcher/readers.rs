@@ -5,7 +5,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{Dispatcher, Effect, Turn};
 use super::reply::Event;
-use super::rhythm::LATE;
 use super::state::State;
 use crate::ids::ClientId;
 use crate::time::{Duration, Time};
@@ -98,13 +97,11 @@ impl Dispatcher {
     fn is_given_up(&mut self, id: ClientId, turn: &Turn<'_>) -> bool {
         let timeout = self.config.reader_timeout;
         let silence = self.leases.client_silence(id, turn.now).unwrap_or_default();
-        let over = silence.as_nanos().saturating_sub(timeout.as_nanos());
-        let refuses = turn.log.refuses().is_some();
-        if over > 0 && !refuses && over <= LATE.as_nanos() {
+        if silence > timeout && turn.log.refuses().is_none() {
             return true;
         }
-        if over > 0 {
-            // The machine itself was held up, or cannot record it: the client gets its time again.
+        if silence > timeout {
+            // The machine cannot record it: the client gets its time again.
             self.leases.hear_client(id, turn.now);
         }
         let heard = self.leases.client_heard(id).unwrap_or(turn.now);

@@ -131,6 +131,9 @@ pub enum Refusal {
         /// The task.
         task: i64,
     },
+    /// Not all consumers asked to give a task up while one waited that agrees with any round.
+    #[error("not all consumers asked to give the task up in time; retry")]
+    ConsumersMissing,
     /// The worker's address stands nowhere in the configured list.
     #[error(
         "Failed to assign an index for worker {address}. Configured workers list: [{configured}]. \
@@ -226,9 +229,10 @@ impl Refusal {
             | Self::NotCoordinated { .. }
             | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
             Self::TooMany { .. } => Code::ResourceExhausted,
-            Self::FormerGroup { .. } | Self::JournalRefuses(_) | Self::Defect(_) => {
-                Code::Unavailable
-            }
+            Self::FormerGroup { .. }
+            | Self::ConsumersMissing
+            | Self::JournalRefuses(_)
+            | Self::Defect(_) => Code::Unavailable,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Coordinated reads: giving a task up when its worker cannot be reached, by agreement of all
 //! consumers in one round. Calls wait here for each other. A call that names [`ANY_ROUND`] agrees with
-//! calls of any round.
+//! calls of any round. When it runs out of time it is told UNAVAILABLE, unlike one that another call's
+//! round has ended: its consumer need not look for another round.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -95,20 +96,21 @@ impl Removals {
         vote.waiting.into_keys().collect()
     }
 
-    /// Takes one call out of its vote.
-    fn withdraw(&mut self, call: CallId) {
-        let Some(task) = self.calls.remove(&call) else {
-            return;
+    /// Takes one call out of its vote. True if the call named a round.
+    fn withdraw(&mut self, call: CallId) -> bool {
+        let task = self.calls.remove(&call);
+        let Some((task, vote)) = task.and_then(|task| Some((task, self.tasks.get_mut(&task)?)))
+        else {
+            return false;
         };
-        let Some(vote) = self.tasks.get_mut(&task) else {
-            return;
-        };
+        let named = vote.naming.contains(&call);
         if let Some(until) = vote.withdraw(call) {
             self.deadlines.remove(&(until, call));
         }
         if vote.waiting.is_empty() {
             self.tasks.remove(&task);
         }
+        named
     }
 
     fn is_unanimous(&self, task: TaskId, consumers: i64) -> bool {
@@ -182,6 +184,7 @@ impl Dispatcher {
     fn remove_task(&mut self, turn: &mut Turn<'_>, task: TaskId, waited: &[CallId]) {
         match self.commit(turn, [Record::RemoveTask { id: task }]) {
             Ok(_) => {
+                self.deliveries.forget_task(task);
                 turn.out.push(Effect::Observe(Event::TaskRemoved { task }));
                 answer(turn, waited.iter().copied(), true);
             }
@@ -214,8 +217,12 @@ impl Dispatcher {
             if until > turn.now {
                 return;
             }
-            self.removals.withdraw(call);
-            answer(turn, [call], false);
+            if self.removals.withdraw(call) {
+                answer(turn, [call], false);
+                continue;
+            }
+            let (result, after) = (Err(Refusal::ConsumersMissing.into()), turn.log.last());
+            turn.out.push(Effect::Reply { call, result, after });
         }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Volatile: after a restart every worker that was not lost counts as just heard from, and its
 //! rhythm is unknown until it has shown it again.
+//!
+//! Time passes here only while the machine can hear: all times are less the hold-ups so far (see
+//! [`super::held_up`]), so that each hold-up is given back and no more.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +25,6 @@ const GAPS_KNOWN: u64 = 2;
 const GAP_MIN: Duration = Duration::from_secs(1);
 /// Recent gaps are those of the present block of this many and of the block before it.
 const GAPS_PER_BLOCK: u64 = 8;
-/// When this much later than due the machine finds a worker silent, the machine itself was held up
-/// and heard nobody: the worker gets its patience once more.
-pub(super) const LATE: Duration = Duration::from_secs(1);
 
 /// Signs of life of workers.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +42,10 @@ pub(super) struct WorkerLeases {
 pub(super) struct WorkerLease {
     /// From when on silence counts.
     since: Time,
-    /// Its last heartbeat to this process.
-    last: Option<Time>,
+    /// Its last heartbeat to this process, or when the machine began; hold-ups are in it.
+    last: Time,
+    /// Whether this process has heard it.
+    is_heard: bool,
     rhythm: Rhythm,
     /// Its entry among the alarms.
     pub(super) alarm: Option<Time>,
@@ -76,8 +78,8 @@ impl Rhythm {
 }
 
 impl WorkerLease {
-    fn beginning(now: Time) -> Self {
-        Self { since: now, last: None, rhythm: Rhythm::default(), alarm: None }
+    fn beginning(since: Time, last: Time) -> Self {
+        Self { since, last, is_heard: false, rhythm: Rhythm::default(), alarm: None }
     }
 
     /// How long the worker may be silent.
@@ -97,33 +99,32 @@ impl WorkerLeases {
     pub(super) fn of_survivors(state: &State, timeout: Option<Duration>, now: Time) -> Self {
         let mut leases = Self { timeout, ..Self::default() };
         for worker in state.workers().values().filter(|worker| !worker.lost) {
-            leases.leases.insert(worker.id, WorkerLease::beginning(now));
+            leases.leases.insert(worker.id, WorkerLease::beginning(now, now));
             leases.arm(worker.id);
         }
         leases
     }
 
-    /// Takes a heartbeat; `reborn` when it is another process's than the one before.
-    pub(super) fn hear(&mut self, id: WorkerId, reborn: bool, now: Time) {
+    /// Takes a heartbeat; `reborn` when it is another process's than the one before. `with_hold_ups`
+    /// is the same time by the clock.
+    pub(super) fn hear(&mut self, id: WorkerId, reborn: bool, now: Time, with_hold_ups: Time) {
         let timeout = self.timeout.unwrap_or_default();
         let lease = self.leases.entry(id);
-        let lease = lease.or_insert_with(|| WorkerLease::beginning(now));
-        match lease.last {
-            Some(_) if reborn => lease.rhythm = Rhythm::default(),
+        let lease = lease.or_insert_with(|| WorkerLease::beginning(now, with_hold_ups));
+        match lease.is_heard {
+            true if reborn => lease.rhythm = Rhythm::default(),
             // An outage is no rhythm, and a long one would have the next loss unnoticed for longer
-            // still; nor is it the worker's when the machine itself was held up.
-            Some(_) => lease.rhythm.note(now.since(lease.since).min(lease.patience(timeout))),
-            None => {}
+            // still.
+            true => lease.rhythm.note(now.since(lease.since).min(lease.patience(timeout))),
+            false => {}
         }
-        lease.last = Some(now);
-        lease.since = now;
+        (lease.since, lease.last, lease.is_heard) = (now, with_hold_ups, true);
         self.arm(id);
     }
 
-    /// How long a worker has been silent; `None` if this process never heard it.
-    pub(super) fn silence(&self, id: WorkerId, now: Time) -> Option<Duration> {
-        let lease = self.leases.get(&id)?;
-        Some(now.since(lease.last.unwrap_or(lease.since)))
+    /// How long a worker has been silent, by the clock; `None` if it is not known.
+    pub(super) fn silence(&self, id: WorkerId, with_hold_ups: Time) -> Option<Duration> {
+        Some(with_hold_ups.since(self.leases.get(&id)?.last))
     }
 
     /// When to look for silent workers next.
@@ -157,7 +158,7 @@ impl WorkerLeases {
             return true;
         };
         let ends = lease.patience_ends(timeout);
-        if now > ends && !excused && now.since(ends) <= LATE {
+        if now > ends && !excused {
             return true;
         }
         if now > ends {

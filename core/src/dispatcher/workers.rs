@@ -24,7 +24,7 @@ impl Dispatcher {
         let sender = known.map(|it| self.processes.sender_of(it, &heartbeat, turn.now));
         if let Some((worker, Sender::Former)) = known.zip(sender) {
             self.processes.note_former(worker.id, heartbeat.uid);
-            self.leases.workers.hear(worker.id, false, turn.now);
+            self.leases.hear_worker(worker.id, false, turn.now);
             return Ok(answer_to_former(worker, &heartbeat.current_tasks));
         }
         let reborn = sender == Some(Sender::Successor);
@@ -40,7 +40,7 @@ impl Dispatcher {
         let worker = self.worker_heard(known_id, &heartbeat.address)?;
         let id = worker.id;
         let after = if recorded { lsn } else { worker.changed };
-        self.leases.workers.hear(id, reborn, turn.now);
+        self.leases.hear_worker(id, reborn, turn.now);
         self.note_tasks_named(id, &heartbeat.current_tasks, reborn, turn.now);
         let reply = self.tasks_to_change(id, heartbeat.current_tasks);
         Ok((Reply::WorkerHeartbeat(reply), after))
@@ -94,7 +94,7 @@ impl Dispatcher {
     fn hear_unrecorded(&mut self, id: Option<WorkerId>, reborn: bool, now: Time) {
         let live = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
         if let Some(id) = id.filter(live) {
-            self.leases.workers.hear(id, reborn, now);
+            self.leases.hear_worker(id, reborn, now);
         }
     }
 

@@ -104,7 +104,8 @@ impl Worker {
             return Err(refusal::too_many_calls());
         }
         let Some(task) = self.tasks.get(&id) else {
-            return Ok(self.deleted.contains_key(&id));
+            let is_over = self.deleted.contains_key(&id) && !self.pushed_again.contains_key(&id);
+            return Ok(is_over);
         };
         if task.def.worker_address != self.config.address {
             let (theirs, own) = (&task.def.worker_address, &self.config.address);

@@ -46,6 +46,9 @@ pub struct Worker {
     pub(super) tasks: BTreeMap<TaskId, Box<Task>>,
     /// Tasks that the dispatcher has deleted, with their iterations and datasets if they were here.
     pub(super) deleted: BTreeMap<TaskId, Option<(IterationId, DatasetId)>>,
+    /// Deleted tasks that the dispatcher has pushed again, and whether a heartbeat that asks about
+    /// them is under way. Until its answer comes, nobody knows whether they are over.
+    pub(super) pushed_again: BTreeMap<TaskId, bool>,
     /// The tasks that elements are made for.
     pub(super) runs: BTreeMap<RunId, TaskId>,
     pub(super) last_run: u64,
@@ -88,6 +91,7 @@ impl Worker {
             last_rpc: 0,
             tasks: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            pushed_again: BTreeMap::new(),
             runs: BTreeMap::new(),
             last_run: 0,
             calls: BTreeMap::new(),

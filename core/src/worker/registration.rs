@@ -95,6 +95,7 @@ impl Worker {
             return;
         }
         self.rhythm = Rhythm { due: None, is_under_way: true, again: false };
+        self.pushed_again.values_mut().for_each(|asked| *asked = true);
         let tasks = self.tasks.keys().copied().collect();
         self.send(Purpose::Heartbeat, Request::Heartbeat { tasks }, out);
     }
@@ -126,6 +127,7 @@ impl Worker {
                     (self.stage, self.starting) = (Stage::Registered, None);
                     out.push(Effect::Registered);
                 }
+                self.pushed_again.retain(|_, asked| !*asked);
                 self.take_orders(now, new, deleted, out);
                 if core::mem::take(&mut self.rhythm.again) {
                     self.beat(out);
@@ -133,6 +135,7 @@ impl Worker {
             }
             Err(status) if is_first => self.start_again(now, status, entropy, out),
             Err(status) => {
+                self.pushed_again.values_mut().for_each(|asked| *asked = false);
                 let pause = self.config.heartbeat_interval.min(PAUSE_MAX);
                 self.rhythm.due = Some(now.after(pause));
                 self.lost(now, status, out);

@@ -15,13 +15,15 @@ use crate::time::Time;
 impl Worker {
     /// Takes a task that the dispatcher pushes. A push may be late, and the task be deleted already:
     /// then it stays deleted, since its elements would come twice. A dispatcher that lost its state
-    /// counts anew and may mean another task, so the worker asks with a heartbeat, whose answer counts.
+    /// counts anew and may mean another task, so the worker asks with a heartbeat, whose answer counts;
+    /// meanwhile it tells consumers neither that the task is there nor that it is over.
     pub(super) fn pushed(&mut self, def: TaskDef, out: &mut Vec<Effect>) -> Result<(), Status> {
         let deleted = self.deleted.get(&def.task).and_then(Option::as_ref);
         let is_it = |(iteration, dataset): &(IterationId, DatasetId)| {
             *iteration == def.iteration && *dataset == def.dataset
         };
         if deleted.is_some_and(is_it) && !self.tasks.contains_key(&def.task) {
+            self.pushed_again.insert(def.task, false);
             self.beat_at_once(out);
             return Ok(());
         }

@@ -20,6 +20,7 @@ mod corpus;
 mod datasets;
 mod durability;
 mod freeing;
+mod hold_ups;
 mod holding;
 mod iterations;
 mod jobs;

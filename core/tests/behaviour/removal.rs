@@ -1,6 +1,5 @@
 //! Coordinated reads: giving up a task whose worker cannot be reached.
 
-use rondo_core::control::Timer;
 use rondo_core::dispatcher::{Reply, ShardingPolicy};
 use rondo_core::ids::TaskId;
 use rondo_core::limits::ANY_ROUND;
@@ -82,6 +81,17 @@ fn any_round_does_not_join_two_others() {
     assert_eq!(driver.state().tasks().len(), 1);
 }
 
+#[test]
+fn a_call_that_agrees_with_any_round_is_told_that_it_ran_out_of_time() {
+    let mut driver = three_consumers();
+    let calls = [(0, 7), (1, ANY_ROUND)]
+        .map(|(consumer, round)| driver.send(removal(TASK, consumer, round)));
+    driver.advance(Duration::from_secs(10));
+    assert_eq!(driver.take(calls[0]), KEPT);
+    let missing = driver.take(calls[1]).unwrap().unwrap_err();
+    assert_eq!(missing.code, Code::Unavailable, "no other round ended it: {missing:?}");
+}
+
 /// The round of a call that has left binds the others no longer.
 #[test]
 fn a_round_is_forgotten_with_the_last_call_that_names_it() {
@@ -100,7 +110,7 @@ fn a_call_waits_ten_seconds_and_no_longer() {
     let mut driver = three_consumers();
     let early = driver.send(removal(TASK, 0, 7));
     let deadline = driver.now.after(Duration::from_secs(10));
-    assert_eq!(driver.deadline_of(Timer::Removal), Some(deadline));
+    assert_eq!(driver.node.dispatcher().deadlines().1, Some(deadline));
     driver.advance(Duration::from_millis(4_000));
     let late = driver.send(removal(TASK, 1, 7));
     driver.advance(Duration::from_nanos(5_999_999_999));

@@ -398,3 +398,53 @@ fn a_call_to_an_unlisted_task_still_delivers_before_the_end() {
     world.readers[0].answer(world.now, rpc, Ok(Answer::Element(element)));
     assert_eq!(world.readers[0].elements, [4_001_000]);
 }
+
+/// Answers what a reader asks of a dispatcher that lists these tasks.
+fn list(reader: &mut Consumer, now: Time, tasks: &[i64]) {
+    while !reader.asks.is_empty() {
+        let (rpc, request) = reader.asks.remove(0);
+        let task = |id: &i64| Task {
+            id: TaskId::new(*id),
+            worker: format!("w{id}").into(),
+            servers: Vec::new(),
+            starting_round: 0,
+        };
+        let answer = match request {
+            Request::CreateJob => Answer::Job(JobId::new(1)),
+            Request::CreateIteration { .. } => Answer::Client(ClientId::new(2)),
+            Request::Heartbeat { .. } => Answer::Heartbeat(HeartbeatAnswer {
+                tasks: tasks.iter().map(task).collect(),
+                is_finished: false,
+                block_round: None,
+            }),
+            other => panic!("{other:?}"),
+        };
+        reader.answer(now, rpc, Ok(answer));
+    }
+}
+
+/// Workers that hang: the dispatcher gives them up, and their calls stay open.
+#[test]
+fn calls_to_workers_that_were_given_up_leave_room_for_others() {
+    for (workers, requests, is_full) in [(16, 4, true), (64, 1, true), (63, 1, false)] {
+        let mut reader = Consumer::new(config(requests, 64));
+        let mut now = Time::from_millis(1);
+        reader.wait(now, 0);
+        let hung: Vec<i64> = (4000..4000 + workers).collect();
+        list(&mut reader, now, &hung);
+        reader.want(now, 1_000_000);
+        assert_eq!(reader.fetches.len(), usize::try_from(workers).unwrap() * requests);
+        let asks_it = |reader: &Consumer| {
+            reader.fetches.iter().any(|(_, fetch)| fetch.task == TaskId::new(9000))
+        };
+        let mut seconds = 0;
+        while !asks_it(&reader) && seconds < 60 {
+            seconds += 1;
+            now = now.after(Duration::from_secs(1));
+            reader.wait(now, 0);
+            list(&mut reader, now, &[9000]);
+        }
+        let most = if is_full { 12 } else { 1 };
+        assert!(seconds <= most, "{workers} workers, {requests} calls: {seconds} s");
+    }
+}

@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) workers: BTreeMap<TaskId, Worker>,
     /// Whether the dispatcher is TensorFlow's, for which no round agrees with all others.
     pub(crate) is_tensorflow: bool,
+    /// How long it has votes wait for each other.
+    pub(crate) vote_time: Duration,
     /// Who votes in which call on which task in which round, and since when.
     votes: Vec<Vote>,
     last: i64,
@@ -115,6 +117,7 @@ impl World {
             latest: 0,
             workers: BTreeMap::new(),
             is_tensorflow: false,
+            vote_time: VOTE,
             votes: Vec::new(),
             last: 4000,
             returning: 0,
@@ -167,10 +170,17 @@ impl World {
         }
         self.now = self.now.after(Duration::from_millis(millis));
         let now = self.now;
-        let is_over = |it: &mut Vote| now.since(it.4) >= VOTE;
-        let over: Vec<Vote> = self.votes.extract_if(.., is_over).collect();
+        let is_over = |it: &mut Vote| now.since(it.4) >= self.vote_time;
+        let over = self.votes.extract_if(.., is_over);
+        // Rondo's dispatcher tells such a call that it ran out of time.
+        let (missing, over): (Vec<Vote>, Vec<Vote>) =
+            over.partition(|it| !self.is_tensorflow && it.3 == ANY_ROUND);
         for (nth, rpc, ..) in over {
             self.voted(nth, rpc, false);
+        }
+        for (nth, rpc, ..) in missing {
+            let status = Status::new(Code::Unavailable, "consumers are missing");
+            self.consumers[nth].answer(self.now, rpc, Err(status));
         }
         for nth in 0..self.others.len() {
             let other = &mut self.others[nth];

@@ -114,6 +114,25 @@ fn consumers_that_come_one_by_one_agree() {
     }
 }
 
+/// The same where the dispatcher is told to wait for votes for a shorter time.
+#[test]
+fn consumers_agree_however_short_votes_wait_for_each_other() {
+    for (seconds, consumers, apart) in
+        [(2, 8, 7000), (2, 16, 700), (1, 16, 3000), (1, 64, 1000), (1, 4, 20_000)]
+    {
+        for (steps, answered) in [(1, 1), (7, consumers as usize / 2)] {
+            let mut world = bereft(consumers, answered);
+            world.vote_time = Duration::from_secs(seconds);
+            let place = |nth: usize| nth * steps % consumers as usize;
+            let one_by_one = |nth: usize| Duration::from_millis(place(nth) as u64 * apart);
+            let took = agreed_after(&mut world, one_by_one);
+            let last = u64::from(consumers) * apart / 1000;
+            let what = format!("{seconds} s, {consumers}, {apart} ms apart, by {steps}");
+            assert_within(last + 5, took, &what);
+        }
+    }
+}
+
 fn beside(world: &mut World, others: u32, round: i64) {
     let at = |nth: u32| Time::from_millis(3 + u64::from(nth) * 7);
     world.others = (0..others).map(|nth| Other::new(TASK, round, at(nth))).collect();

@@ -87,6 +87,36 @@ fn a_dispatcher_that_counts_anew_gets_new_tasks() {
     assert_eq!(world.code_of(call), Code::Cancelled);
 }
 
+/// The first job of a dispatcher that kept nothing on disk has the same numbers after its restart as
+/// the first job before.
+#[test]
+fn a_task_that_is_pushed_again_is_not_over_until_the_dispatcher_says_so() {
+    for is_over in [true, false] {
+        let mut world = World::with_tasks([task(5, Part::Whole)]);
+        heartbeat(&mut world, vec![], &[5]);
+        world.sleep(5_000);
+        let (before, _) = world.sent[0].clone();
+        let push = world.call(Ask::Process(task(5, Part::Whole)));
+        assert_eq!(world.answers.remove(&push), Some(Ok(Answer::Done)));
+        let not_known = |world: &mut World| {
+            let call = world.get(ask(5));
+            assert_eq!(world.code_of(call), Code::Unavailable);
+        };
+        not_known(&mut world);
+        world.answer(before, Ok(Reply::Tasks { new: Vec::new(), deleted: Vec::new() }));
+        not_known(&mut world);
+        let (failed, request) = world.sent[0].clone();
+        assert!(matches!(request, Request::Heartbeat { .. }), "{request:?}");
+        world.answer(failed, Err(soft()));
+        not_known(&mut world);
+        let new = if is_over { vec![] } else { vec![task(5, Part::Whole)] };
+        heartbeat(&mut world, new, &[]);
+        let call = world.get(ask(5));
+        let told = world.answers.remove(&call);
+        assert_eq!(told, is_over.then_some(Ok(Answer::End)), "it waits unless the task is over");
+    }
+}
+
 #[test]
 fn the_dispatcher_is_asked_for_what_the_task_does_not_say() {
     let mut world = World::with_tasks([TaskDef { definition: None, ..task(5, Part::Whole) }]);
@@ -262,8 +292,9 @@ fn a_late_push_does_not_bring_a_deleted_task_back() {
     world.dispatch();
     heartbeat(&mut world, vec![], &[5]);
     world.add([task(5, Part::Whole)]);
+    assert_eq!(world.worker.tasks_held(), 0, "it stays deleted");
     let call = world.get(ask(5));
-    assert_eq!(world.answers.remove(&call), Some(Ok(Answer::End)), "it stays deleted");
+    assert_eq!(world.code_of(call), Code::Unavailable, "until the dispatcher says what it is");
     // A dispatcher that lost its state counts anew: the answer to a heartbeat, which names what the
     // worker has, counts more than a push.
     let (rpc, request) = world.sent.remove(0);

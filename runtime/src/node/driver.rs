@@ -201,9 +201,9 @@ impl Driver {
 
     fn forget_gone(&mut self) {
         for call in self.shared.take_gone() {
-            if self.waiting.remove(&call).is_some() {
-                self.step(Input::Cancel { call });
-            }
+            self.waiting.remove(&call);
+            // Also of a call that is answered: its caller did not take the answer.
+            self.step(Input::Cancel { call });
         }
     }
 
@@ -414,12 +414,13 @@ impl Driver {
     }
 
     async fn drain(&mut self) {
-        // Also what nobody waits for.
-        let last = self.node.last();
-        if let Some(journal) = &mut self.journal {
-            journal.want(last);
-        }
         while self.halted.is_none() {
+            self.forget_gone();
+            // Also what nobody waits for.
+            let last = self.node.last();
+            if let Some(journal) = &mut self.journal {
+                journal.want(last);
+            }
             self.settle().await;
             let durable = self.node.durable();
             let journal = self.journal.as_ref();

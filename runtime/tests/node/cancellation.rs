@@ -12,7 +12,7 @@ use rondo_core::status::Status;
 use tokio::time::timeout;
 
 use super::calls::{
-    call, client_heartbeat, job, job_names, job_request, join, register, worker_heartbeat,
+    call, client_heartbeat, job, job_names, job_request, join, register, split, worker_heartbeat,
 };
 use super::world::{Life, World};
 
@@ -69,13 +69,18 @@ fn one_waiting_call_is_taken_out_and_the_others_wait_on() {
     });
 }
 
-/// Hands a call to the node, which has no turn meanwhile, and withdraws it.
-async fn hand_in_and_withdraw<T>(call: impl Future<Output = T>) {
+/// Hands a call to the node, which has no turn meanwhile.
+async fn hand_in<T>(call: impl Future<Output = T>) {
     tokio::select! {
         biased;
         _ = call => panic!("answered without a turn of the node"),
         () = ready(()) => {}
     }
+}
+
+/// Hands a call to the node, which has no turn meanwhile, and withdraws it.
+async fn hand_in_and_withdraw<T>(call: impl Future<Output = T>) {
+    hand_in(call).await;
 }
 
 #[test]
@@ -90,6 +95,28 @@ fn a_call_withdrawn_before_it_was_taken_is_not_made() {
         hand_in_and_withdraw(job(node, "withdrawn")).await;
         job(node, "made").await.unwrap();
         assert_eq!(job_names(node).await, ["coordinated", "made"]);
+    });
+}
+
+/// The caller leaves when its split is answered already, and it has not looked.
+#[test]
+fn a_split_whose_caller_did_not_take_the_answer_goes_to_another() {
+    let world = world();
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        register(node, "data", Bytes::from_static(b"graph"), 2).await.unwrap();
+        worker_heartbeat(node, "worker:1", Vec::new()).await.unwrap();
+        let job = job(node, "reading").await.unwrap();
+        let client = join(node, job).await.unwrap();
+        let iteration = client_heartbeat(node, client).await.unwrap().tasks[0].iteration;
+        let mut untaken = Box::pin(split(node, iteration));
+        hand_in(&mut untaken).await;
+        // It is answered before the next one: they wait for the same disk.
+        assert_eq!(split(node, iteration).await.unwrap(), Some(1));
+        drop(untaken);
+        assert_eq!(split(node, iteration).await.unwrap(), Some(0), "nobody has it");
+        assert_eq!(split(node, iteration).await.unwrap(), None);
     });
 }
 

@@ -177,7 +177,7 @@ impl Balance {
                 self.given.extend(during.map(|call| (call, (task, (source, repetition)))));
             }
             dispatcher::Record::TakeBackSplit { task: Some(task), source, repetition, .. } => {
-                self.count_undelivered(task, (source, repetition), -1);
+                self.taken_back(task, (source, repetition));
             }
             dispatcher::Record::FinishTask { id } => {
                 self.held.remove(&id);
@@ -213,6 +213,20 @@ impl Balance {
             Some((pass, count)) => {
                 Err(format!("task {id} is over, and {count} splits of {pass:?} for it never left"))
             }
+        }
+    }
+
+    /// A split goes back: its answer never left or, if all of the pass have left, its caller did not take
+    /// the answer.
+    fn taken_back(&mut self, task: TaskId, pass: Pass) {
+        let undelivered = self.undelivered.get(&task).and_then(|of| of.get(&pass));
+        let waits = self.given.values().any(|given| *given == (task, pass));
+        if waits || undelivered.is_some_and(|count| *count > 0) {
+            return self.count_undelivered(task, pass, -1);
+        }
+        let held = self.held.get_mut(&task).and_then(|held| held.values_mut().next_back());
+        if let Some(held) = held {
+            *held = held.saturating_sub(1);
         }
     }
 

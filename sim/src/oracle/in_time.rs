@@ -12,8 +12,9 @@ use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 
-/// A hold-up is seen when it is longer than this and the time that a client may be silent.
-const SEEN_FROM: Duration = Duration::from_secs(1);
+/// A hold-up is seen when it is longer than this: the dispatcher looks every second, and clocks may be
+/// slow.
+const SEEN_FROM: Duration = Duration::from_secs(3);
 /// So much later than it should be a client may be given up: maintenance takes turns.
 const SLACK: Duration = Duration::from_secs(30);
 /// What keeps the dispatcher from recording that it gives a client up, or moves its clock.
@@ -110,8 +111,7 @@ impl InTime {
         }
         let since = heard.at.max(self.began);
         let patience = self.patience(heard);
-        let seen_from = self.config.client_timeout.as_nanos().saturating_add(SEEN_FROM.as_nanos());
-        let stood = self.stood_since(since, Duration::from_nanos(seen_from));
+        let stood = self.stood_since(since, SEEN_FROM);
         // As above.
         let stood = stood.saturating_sub(stood / 8);
         let silent = now.since(since).as_nanos().saturating_sub(stood);

@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::dispatcher::delivery::HandedOut;
 use crate::dispatcher::handed_out::SplitRun;
 use crate::dispatcher::position::SavedRepetition;
 use crate::dispatcher::record::{Record, WorkerProfile};
@@ -353,6 +354,13 @@ fn d15_sees_a_sign_of_life_of_nobody() {
     });
     assert_dispatcher_violates("D15", |dispatcher| {
         dispatcher.rounds.insert(IterationId::new(9), 4);
+    });
+    assert_dispatcher_violates("D15", |dispatcher| {
+        let (call, task) = (CallId::new(1), Some(TaskId::new(99)));
+        let (iteration, source, repetition, place) = (DYNAMIC, 0, 0, 0);
+        let split = HandedOut { iteration, source, repetition, place, task };
+        dispatcher.deliveries.begin(call, Lsn::new(1), split);
+        dispatcher.split_leaves(call);
     });
 }
 

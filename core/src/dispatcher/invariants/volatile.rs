@@ -14,7 +14,8 @@ use crate::invariant::Invariant;
 pub(crate) const DISPATCHER_INVARIANTS: &[Invariant<Dispatcher>] = &[
     Invariant {
         number: "D15",
-        sentence: "signs of life, rounds and cached task lists are kept only for what exists",
+        sentence: "signs of life, rounds, cached task lists and answers are kept only for what \
+                   exists",
         check: only_the_living_are_remembered,
     },
     Invariant {
@@ -53,6 +54,10 @@ fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String>
     let mut processes = dispatcher.processes.0.keys();
     if let Some(id) = processes.find(|id| !state.workers.contains_key(id)) {
         return Err(format!("a process of worker {id} is remembered"));
+    }
+    let mut answered = dispatcher.deliveries.answered_tasks();
+    if let Some(id) = answered.find(|id| !state.tasks.contains_key(id)) {
+        return Err(format!("what task {id} was answered is remembered"));
     }
     let iterations = dispatcher.rounds.keys().chain(dispatcher.views.keys());
     match iterations.clone().find(|id| state.iterations.get(id).is_none_or(|i| i.collected)) {

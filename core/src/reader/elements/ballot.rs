@@ -17,7 +17,8 @@
 //!    cycle, so that those that began at different times still meet.
 //!
 //! A vote that merely ran out of time says that a consumer is missing, not that a round was wrong.
-//! The consumer names the same round again.
+//! The consumer names the same round again. Rondo's dispatcher says UNAVAILABLE to a vote for
+//! [`ANY_ROUND`] that ran out of time, so no such vote counts as a conflict, however short the time is.
 
 use crate::limits::ANY_ROUND;
 use crate::time::{Duration, Time};
@@ -25,8 +26,8 @@ use crate::time::{Duration, Time};
 /// Votes that other consumers' rounds may end, at least, before a consumer looks for that round: an
 /// answer may be lost, and the consumer then names its own round once more.
 const CONFLICTS_MIN: u32 = 8;
-/// A vote that failed sooner was ended by another consumer's round. The dispatcher waits for
-/// consumers for 10 s unless it is configured otherwise.
+/// A vote that failed sooner was ended by another consumer's round. TensorFlow's dispatcher waits for
+/// consumers for 10 s, Rondo's unless it is configured otherwise.
 const TIME_OUT_MIN: Duration = Duration::from_secs(9);
 /// How long a consumer names the rounds of one remainder in its first cycle.
 const SEARCH_SPAN: Duration = Duration::from_secs(1);
@@ -57,6 +58,11 @@ impl Ballot {
             (None, 0) => own,
             (None, _) => ANY_ROUND,
         }
+    }
+
+    /// How long the vote that is answered now waited for others.
+    pub(super) fn waited(&self, now: Time) -> Duration {
+        self.cast.map_or(Duration::ZERO, |cast| now.since(cast))
     }
 
     /// Counts a vote to which the dispatcher has said no.

@@ -162,11 +162,11 @@ impl Elements {
         }
     }
 
-    /// When the next call to a task that is no longer listed is withdrawn. Until the iteration is
-    /// finished such a call may stay open, since nothing waits for it; in coordinated reads the
-    /// round waits.
+    /// When the next call to a task that is no longer listed is withdrawn. Such a call may stay open
+    /// unless the end waits for it, or its round, or other tasks cannot be asked for its sake.
     pub(super) fn withdrawal_due(&self, shared: &Shared) -> Option<Time> {
-        if !shared.is_finished && self.rounds.is_none() {
+        let is_waited_for = shared.is_finished || self.rounds.is_some();
+        if !is_waited_for && !self.unlisted_calls_take_room(shared) {
             return None;
         }
         let since = |call: &Call| self.tasks.get(&call.task)?.unlisted_since;
@@ -198,6 +198,17 @@ impl Elements {
             self.pass(call.task, call.round);
             self.forget_if_unlisted(call.task, shared);
         }
+    }
+
+    /// Whether there is no room for one more call, and would be without those to tasks that are no
+    /// longer listed.
+    fn unlisted_calls_take_room(&self, shared: &Shared) -> bool {
+        let is_listed = |call: &&Call| {
+            self.tasks.get(&call.task).is_none_or(|task| task.unlisted_since.is_none())
+        };
+        let has_room_beside = |calls| self.has_room_beside(calls, shared);
+        !has_room_beside(self.calls.len())
+            && has_room_beside(self.calls.values().filter(is_listed).count())
     }
 
     fn came(

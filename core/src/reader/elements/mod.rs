@@ -176,15 +176,20 @@ impl Elements {
 
     /// Whether one more element may come.
     fn has_room(&self, shared: &Shared) -> bool {
+        self.has_room_beside(self.calls.len(), shared)
+    }
+
+    /// The same if so many calls were under way.
+    fn has_room_beside(&self, calls: usize, shared: &Shared) -> bool {
         let (least, under_way) = match self.rounds {
             // Each call has its slot already. A whole round may be under way: whoever waits for one
             // task must still notice that another one is dead, for which others may wait.
             Some(_) => (shared.tasks.len(), 0),
-            None => (1, self.calls.len()),
+            None => (1, calls),
         };
         let open = self.slots.len().saturating_add(under_way);
         let config = &shared.config;
-        let coming = (self.calls.len() as u64).saturating_add(1).saturating_mul(self.largest);
+        let coming = (calls as u64).saturating_add(1).saturating_mul(self.largest);
         let has_bytes = self.buffered_bytes.saturating_add(coming) <= config.buffer_bytes_max;
         open < least || (open < config.buffer_deliveries_max && has_bytes)
     }

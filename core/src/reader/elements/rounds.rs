@@ -17,6 +17,8 @@ use crate::time::{Duration, Time};
 const VOTE_DEADLINE: Duration = Duration::from_secs(20);
 /// Longest pause before a task is asked again: all consumers wait for it.
 pub(super) const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// A vote waits so many times longer than the consumer pauses after it.
+const PAUSES_PER_VOTE: u64 = 256;
 
 /// The rounds of a consumer.
 #[derive(Clone, Debug)]
@@ -73,6 +75,15 @@ impl Rounds {
             self.asked.clear();
         }
         self.asked.insert(task);
+    }
+}
+
+/// The longest pause after a vote that waited so long. One that waited for others is cast again soon:
+/// they agree only while the votes of all of them wait, however short each may wait.
+fn pause_after_vote(waited: Duration) -> Duration {
+    match waited < PAUSE_MAX {
+        true => PAUSE_MAX,
+        false => Duration::from_nanos(waited.as_nanos() / PAUSES_PER_VOTE),
     }
 }
 
@@ -161,6 +172,7 @@ impl Elements {
         };
         progress.calls = 0;
         progress.is_doubtful = false;
+        let pause_max = pause_after_vote(progress.ballot.waited(now));
         let why = match result {
             Ok(true) => {
                 progress.is_removed = true;
@@ -177,7 +189,7 @@ impl Elements {
         };
         if let Some(why) = why {
             shared.count_retry();
-            progress.retry.failed(now, why, entropy, PAUSE_MAX);
+            progress.retry.failed(now, why, entropy, pause_max);
         }
         Ok(())
     }

@@ -48,7 +48,10 @@ impl Model {
             let voted_on = |task| self.votes.contains_key(task);
             iteration.finished
                 && self.kept.clients_of(iteration.id).is_empty()
-                && iteration.released.unwrap().after(timeout) <= now
+                && {
+                    let released = iteration.released.unwrap();
+                    released.after(timeout) <= self.held_up.less_since(released, now)
+                }
                 && !iteration.active.iter().any(voted_on)
         });
         unused.map(|iteration| iteration.id).collect()
@@ -63,10 +66,7 @@ impl Model {
             };
             !busy.contains(&job.id)
                 && now >= self.started.after(SLACK)
-                && retention.is_some_and(|retention| {
-                    now >= job.asked.after(SLACK).after(retention)
-                        && now >= job.idle_since.after(retention)
-                })
+                && self.is_over(job.asked.after(SLACK).max(job.idle_since), retention, now)
         });
         unused.map(|job| job.id).collect()
     }
@@ -80,12 +80,19 @@ impl Model {
             !busy.contains(id)
                 && !ahead
                 && now >= self.started.after(SLACK)
-                && self
-                    .config
-                    .dataset_retention
-                    .is_some_and(|retention| now >= dataset.used.after(SLACK).after(retention))
+                && self.is_over(dataset.used.after(SLACK), self.config.dataset_retention, now)
         });
         unused.map(|(id, _)| id.clone()).collect()
+    }
+}
+
+impl Model {
+    /// Whether something was kept for long enough, less the hold-ups since it was used: that was a
+    /// minute before `since` or later.
+    fn is_over(&self, since: Time, retention: Option<Duration>, now: Time) -> bool {
+        let used = Time::from_nanos(since.as_nanos().saturating_sub(SLACK.as_nanos()));
+        let hearing = self.held_up.less_since(used, now);
+        retention.is_some_and(|retention| hearing >= since.after(retention))
     }
 }
 

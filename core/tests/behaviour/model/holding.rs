@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, Reply, ShardingPolicy, SplitsHeld};
 use rondo_core::ids::{ClientId, IterationId};
 use rondo_core::status::Code;
-use rondo_core::time::{Duration, Time};
+use rondo_core::time::Time;
 
 use super::kept::Kept;
 use super::splitting::{Holder, nth};
@@ -184,10 +184,10 @@ impl Model {
         for (id, client) in self.kept.clients.clone() {
             let ends = self.heard.get(&id).map(|heard| heard.after(self.config.reader_timeout));
             let over = |ends: &Time| hearing > *ends && !client.splits.is_empty();
-            let Some(ends) = ends.filter(over) else {
+            if ends.filter(over).is_none() {
                 continue;
-            };
-            if refuses || hearing.since(ends) > Duration::from_secs(1) {
+            }
+            if refuses {
                 self.hear_client(now, id);
             } else {
                 self.kept.release(now, id);

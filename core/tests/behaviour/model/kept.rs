@@ -8,7 +8,7 @@ use rondo_core::dispatcher::{
 };
 use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
 use rondo_core::status::Code;
-use rondo_core::time::{Duration, Time};
+use rondo_core::time::Time;
 
 use super::Heard;
 use super::freeing::note_use;
@@ -211,15 +211,14 @@ impl Kept {
 
     pub(super) fn abandoned(
         &self,
-        now: Time,
-        timeout: Duration,
+        over: impl Fn(Time) -> bool,
         dynamic_too: bool,
     ) -> Vec<IterationId> {
         let abandoned = self.iterations.iter().filter(|iteration| {
             let dynamic = self.job_of(iteration).sharding == ShardingPolicy::Dynamic;
             !iteration.finished
                 && self.clients_of(iteration.id).is_empty()
-                && iteration.released.is_some_and(|at| now >= at.after(timeout))
+                && iteration.released.is_some_and(&over)
                 && (dynamic_too || !dynamic)
         });
         abandoned.map(|iteration| iteration.id).collect()

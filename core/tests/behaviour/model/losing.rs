@@ -41,6 +41,7 @@ impl Signs {
 
 impl Model {
     pub(super) fn hear_worker(&mut self, now: Time, address: &str, reborn: bool) {
+        let now = self.held_up.less(now);
         let signs = self.signs.entry(address.into()).or_insert(Signs {
             since: now,
             heard: false,
@@ -59,13 +60,14 @@ impl Model {
         let Some(timeout) = self.config.worker_timeout else {
             return;
         };
+        let now = self.held_up.less(now);
         let mut lost = Vec::new();
         for (address, signs) in &mut self.signs {
             let ends = signs.since.after(signs.patience(timeout));
             if now <= ends || self.kept.lost.contains(address) {
                 continue;
             }
-            if refuses || now.since(ends) > Duration::from_secs(1) {
+            if refuses {
                 signs.since = now;
             } else {
                 lost.push(address.clone());

@@ -202,7 +202,10 @@ impl Model {
         let mut late = Vec::new();
         for vote in self.votes.values_mut() {
             let expired = vote.waiting.extract_if(.., |(_, _, until, _)| *until <= now);
-            late.extend(expired.map(|(call, ..)| (call, Ok(Reply::TaskRemoved(false)))));
+            late.extend(expired.map(|(call, .., round)| match round {
+                i64::MAX => (call, Err(Code::Unavailable)),
+                _ => (call, Ok(Reply::TaskRemoved(false))),
+            }));
         }
         self.votes.retain(|_, vote| !vote.waiting.is_empty());
         self.lose_silent(now, refuses);
@@ -230,7 +233,9 @@ impl Model {
         }
         let timeout = self.config.job_gc_timeout.unwrap_or(Duration::from_secs(u64::MAX));
         let dynamic_too = self.config.gc_dynamic_sharding_jobs;
-        let abandoned = self.kept.abandoned(now, timeout, dynamic_too);
+        let held_up = &self.held_up;
+        let over = |at: Time| held_up.less_since(at, now) >= at.after(timeout);
+        let abandoned = self.kept.abandoned(over, dynamic_too);
         for id in abandoned {
             self.kept.collect(now, id);
             self.rounds.remove(&id);

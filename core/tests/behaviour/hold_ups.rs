@@ -1,0 +1,162 @@
+//! A server that is held up, once or again and again: its process is stopped, or its machine paused.
+
+use rondo_core::dispatcher::{
+    Config, GetOrCreateJob, Group, HoldSplits, Reply, Request, ShardingPolicy, SplitSource,
+};
+use rondo_core::ids::{ClientId, JobId};
+use rondo_core::time::Duration;
+
+use crate::driver::Driver;
+use crate::world::{dataset, job};
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// The server stands still, then looks what is due before it takes calls.
+#[track_caller]
+fn hold_up(driver: &mut Driver, span: Duration) {
+    driver.now = driver.now.after(span);
+    while driver.node.deadline().is_some_and(|(at, _)| at <= driver.now) {
+        driver.tick();
+    }
+}
+
+fn is_lost(driver: &Driver, address: &str) -> bool {
+    let report = driver.node.dispatcher().report(driver.now);
+    report.workers.iter().find(|w| w.address == address).unwrap().lost
+}
+
+/// For how long the server is awake and held up in turn until `found` says so; it looks after each
+/// hold-up. None if it never does.
+fn awake_until(
+    driver: &mut Driver,
+    (awake, stall): (u64, u64),
+    mut found: impl FnMut(&mut Driver) -> bool,
+) -> Option<u64> {
+    (1..=2_000).map(|cycles| cycles * awake).find(|_| {
+        driver.advance(ms(awake));
+        hold_up(driver, ms(stall));
+        found(driver)
+    })
+}
+
+#[test]
+fn a_dead_worker_is_lost_however_often_the_server_is_held_up() {
+    let cases = [(8, 1_400, 3_600), (60, 4_000, 3_000), (60, 8_500, 3_000), (60, 6_400, 1_600)];
+    for (timeout, awake, stall) in cases {
+        let worker_timeout = Some(Duration::from_secs(timeout));
+        let mut driver = Driver::with(Config { worker_timeout, ..Config::default() });
+        for _ in 0..4 {
+            driver.worker("w:1", &[]);
+            driver.worker("w:2", &[]);
+            driver.advance(ms(1_000));
+        }
+        driver.worker("w:2", &[]);
+        let after = awake_until(&mut driver, (awake, stall), |driver| {
+            driver.worker("w:1", &[]);
+            is_lost(driver, "w:2")
+        });
+        // Up to a second before each hold-up is given back with it. A short one goes unnoticed.
+        let least = if stall < 2_000 { 0 } else { timeout * 1_000 };
+        let most = timeout * 1_000 * awake / (awake - 1_000) + awake;
+        assert!(
+            after.is_some_and(|it| (least..=most).contains(&it)),
+            "{awake} ms awake, {stall} ms held up: lost after {after:?} ms awake, {least} to {most}"
+        );
+    }
+}
+
+fn hold(driver: &mut Driver, client: ClientId, count: usize) -> Vec<u64> {
+    let request = HoldSplits { client, hold: count, progress: Vec::new(), group: Group::ALL };
+    match driver.ask(Request::HoldSplits(request)) {
+        Ok(Reply::SplitsHeld(held)) => held.splits.iter().map(|split| split.place).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_dead_readers_splits_come_to_others_however_often_the_server_is_held_up() {
+    let cases = [(8, 1_400, 3_600), (30, 4_000, 3_000), (30, 3_000, 3_500), (30, 7_200, 2_000)];
+    for (timeout, awake, stall) in cases {
+        let mut driver = Driver::with(Config {
+            reader_timeout: Duration::from_secs(timeout),
+            worker_timeout: None,
+            ..Config::default()
+        });
+        driver.worker("w:1", &[]);
+        let dataset = driver.register(dataset(&[SplitSource::counting(4)]));
+        let request =
+            GetOrCreateJob { name: Some("train".into()), ..job(&dataset, ShardingPolicy::Dynamic) };
+        let job = driver.job(request);
+        let (dead, alive) = (driver.join(job, 0), driver.join(job, 0));
+        driver.client(dead);
+        driver.client(alive);
+        assert_eq!(hold(&mut driver, dead, 2), [0, 1]);
+        assert_eq!(hold(&mut driver, alive, 4), [2, 3]);
+        let after = awake_until(&mut driver, (awake, stall), |driver| {
+            driver.client(alive);
+            hold(driver, alive, 4).len() == 4
+        });
+        let least = timeout * 1_000;
+        let most = least * awake / (awake - 1_000) + 2 * awake;
+        assert!(
+            after.is_some_and(|it| (least..=most).contains(&it)),
+            "{awake} ms awake, {stall} ms held up: given up after {after:?} ms awake, \
+             {least} to {most}"
+        );
+    }
+}
+
+fn anonymous_job(driver: &mut Driver) -> JobId {
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset(&[SplitSource::counting(3)]));
+    driver.job(job(&dataset, ShardingPolicy::Dynamic))
+}
+
+#[test]
+fn a_job_that_a_client_is_about_to_join_is_there_after_a_hold_up() {
+    for minutes in [5, 11, 20, 60, 600] {
+        let mut driver = Driver::new();
+        let job = anonymous_job(&mut driver);
+        hold_up(&mut driver, Duration::from_secs(minutes * 60));
+        driver.join(job, 0);
+    }
+}
+
+#[test]
+fn a_dataset_that_a_client_is_about_to_read_is_there_after_a_hold_up() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset(&[SplitSource::counting(3)]));
+    hold_up(&mut driver, Duration::from_secs(8 * 24 * 3600));
+    driver.job(job(&dataset, ShardingPolicy::Dynamic));
+}
+
+/// Its readers were restarted together in the meantime.
+#[test]
+fn an_iteration_whose_readers_are_about_to_return_is_there_after_a_hold_up() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset(&[]));
+    let request =
+        GetOrCreateJob { name: Some("train".into()), ..job(&dataset, ShardingPolicy::Off) };
+    let job = driver.job(request);
+    let client = driver.join(job, 0);
+    let listed = driver.client(client).tasks;
+    driver.release(client);
+    hold_up(&mut driver, Duration::from_secs(11 * 60));
+    let client = driver.join(job, 0);
+    assert_eq!(driver.client(client).tasks, listed);
+}
+
+#[test]
+fn hold_ups_keep_nothing_for_longer_than_they_last() {
+    let mut driver = Driver::new();
+    let job = anonymous_job(&mut driver);
+    let after = awake_until(&mut driver, (30_000, 35_000), |driver| {
+        !driver.state().jobs().contains_key(&job)
+    });
+    // Five minutes, a minute for the use, and maintenance is every ten.
+    assert!(after.is_some_and(|it| (360_000..1_000_000).contains(&it)), "{after:?}");
+}
