@@ -120,7 +120,10 @@ impl Dispatcher {
         let Some((_, split)) = self.deliveries.under_way.remove(&call) else {
             return;
         };
-        self.deliveries.answered.add(call, split);
+        let is_there = |task: TaskId| self.state.tasks().contains_key(&task);
+        if split.task.is_none_or(is_there) {
+            self.deliveries.answered.add(call, split);
+        }
     }
 
     /// Whether a call was answered with a split, and not long ago.
