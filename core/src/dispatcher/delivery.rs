@@ -105,8 +105,10 @@ impl Deliveries {
         self.under_way.insert(call, (after, split));
     }
 
-    /// A finished task is removed: the splits on their way to it are no task's.
+    /// A finished task is removed: the splits on their way to it are no task's, and it has taken all that
+    /// it was answered.
     pub(super) fn disown(&mut self, task: TaskId) {
+        self.forget_task(task);
         let under_way = self.under_way.values_mut().map(|(_, split)| split);
         for split in under_way.chain(&mut self.undelivered) {
             split.task = split.task.filter(|of| *of != task);
