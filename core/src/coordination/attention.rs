@@ -248,7 +248,7 @@ mod tests {
         assert!(attention.hold_ups.len() < 1_000, "{}", attention.hold_ups.len());
         for since in [0, now / 3, now / 2, now - 30_000] {
             let lost = (now - since) / 2;
-            let ends = attention.patience(at(since), Duration::ZERO).as_millis();
+            let ends = attention.patience(at(since), Duration::ZERO).as_nanos() / 1_000_000;
             let too_much = ends.saturating_sub(since + lost);
             assert!(ends >= since + lost && too_much <= (now - since) / 60 + 2_000);
         }
