@@ -45,6 +45,18 @@ fn a_mark_is_not_applied_but_vouches_for_what_came_before() {
     assert_eq!(scan.finish().unwrap().next, Lsn::new(3));
 }
 
+/// The process died: of records that nobody was told of some may be in a segment of their own.
+#[test]
+fn records_of_which_nobody_was_told_are_cut_and_named() {
+    let mut scan = from_the_start().acknowledged_upto(Lsn::new(2));
+    assert_eq!(read(&mut scan, group(1, 2, 0)), Verdict::Apply);
+    assert_eq!(read(&mut scan, group(3, 2, 2)), Verdict::Skip);
+    let end = scan.finish().unwrap();
+    assert_eq!(end.next, Lsn::new(3));
+    let cut = end.cut.expect("the operator is told");
+    assert!(cut.contains("from 3 on") && cut.contains("nobody was ever told"), "{cut}");
+}
+
 #[test]
 fn a_torn_tail_is_cut() {
     let mut scan = from_the_start();

@@ -137,3 +137,14 @@ fn who_is_reset_waits_at_no_barrier_any_more() {
     story.answer(again, Ok(Reply::Barrier { counter: 1 }));
     assert_eq!(come(&mut story).2, 2);
 }
+
+#[test]
+fn a_task_whose_call_at_a_barrier_was_cancelled_comes_again() {
+    let (mut story, _) = Story::running();
+    let (call, rpc, counter) = come(&mut story);
+    assert!(story.step(Input::Cancel { call }).contains(&Effect::Withdraw { rpc }));
+    let (_, again, same) = come(&mut story);
+    assert_eq!(same, counter, "it never learnt that the instance had ended");
+    story.answer(again, Ok(Reply::Barrier { counter }));
+    assert_eq!(come(&mut story).2, counter + 1);
+}

@@ -1,7 +1,8 @@
 //! Named positions: saved, restored, and what becomes of those who read meanwhile.
 
 use rondo_core::dispatcher::{
-    Config, GetOrCreateJob, PositionReport, Reply, Request, ShardingPolicy, SplitSource,
+    Config, GetOrCreateJob, Group, HoldSplits, PositionReport, Reply, Request, ShardingPolicy,
+    SplitSource,
 };
 use rondo_core::ids::{DatasetId, JobId};
 use rondo_core::limits::POSITIONS_MAX;
@@ -185,6 +186,21 @@ fn a_shorter_dataset_is_at_its_end() {
     let short = driver.job(named(&shorter, "short"));
     driver.join(short, 0);
     assert_eq!(take(&mut driver, short, 0, 1), Vec::<i64>::new());
+}
+
+/// A split that waits in the position may be one that the shorter dataset does not have.
+#[test]
+fn a_shorter_dataset_restores_only_the_splits_that_it_has() {
+    let (mut driver, _, job) = training();
+    let reader = driver.join(job, 0);
+    let hold = HoldSplits { client: reader, hold: 7, progress: Vec::new(), group: Group::ALL };
+    driver.ask(Request::HoldSplits(hold)).unwrap();
+    report(&mut driver, save("p", "train"));
+    let shorter = driver.register(dataset(&[SplitSource::counting(5)]));
+    report(&mut driver, restore("p", "short"));
+    let short = driver.job(named(&shorter, "short"));
+    driver.join(short, 0);
+    assert_eq!(take(&mut driver, short, 0, 9), [0, 1, 2, 3, 4]);
 }
 
 #[test]

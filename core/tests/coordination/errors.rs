@@ -1,6 +1,7 @@
 //! Errors: who is in error, and who is told.
 
 use rondo_core::coordination::{Method, Reply};
+use rondo_core::ids::Incarnation;
 use rondo_core::status::Code;
 
 use crate::driver::{Driver, seconds};
@@ -140,4 +141,27 @@ fn who_asks_for_the_living_is_one_of_them() {
     assert!(driver.is_waiting(second), "who asked and went away has not asked");
     let first_again = driver.start_call(alive(0, &[0, 1, 44]));
     assert!(driver.take(first_again).unwrap().is_ok() && driver.take(second).unwrap().is_ok());
+}
+
+/// One of them may come back, the other may not.
+#[test]
+fn the_loss_of_two_tasks_reaches_all_unless_both_may_come_back() {
+    let comes = |index, recoverable| Method::RegisterTask {
+        task: task(index),
+        incarnation: Incarnation::new(first(index)),
+        recoverable,
+        tasks: None,
+    };
+    for (of_two, of_three) in [(true, true), (true, false), (false, true)] {
+        let mut driver = Driver::of(3);
+        let calls = [comes(0, false), comes(1, of_two), comes(2, of_three)];
+        let calls = calls.map(|method| driver.start_call(method));
+        for call in calls {
+            driver.take(call).unwrap().unwrap();
+        }
+        let polls = driver.start_call(poll(0));
+        driver.advance_beating(11, &[0]);
+        let is_told = !driver.is_waiting(polls);
+        assert_eq!(is_told, !(of_two && of_three), "task 1 {of_two}, task 2 {of_three}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Servers that are away, lost, or there again, and what becomes of requests.
 
 use rondo_core::exchange::membership::State;
-use rondo_core::exchange::message::ToServer;
+use rondo_core::exchange::message::{ToServer, ToWorker};
 use rondo_core::exchange::worker::{Complete, Effect, Event, Input, Landing, Since};
 use rondo_core::exchange::{Config, Handler, Policy, Refusal, Role, ServerRank};
 use rondo_core::status::{Code, Status};
@@ -263,7 +263,7 @@ fn a_connection_for_a_run_that_is_past_is_closed() {
     let (server, connection) = (ServerRank::new(0), connection(0));
     bed.step(Input::Connected { server, incarnation: RUN, connection });
     assert!(bed.told.contains(&Effect::Close { connection }));
-    bed.hear(0, rondo_core::exchange::message::ToWorker::Released { number: number(1) });
+    bed.hear(0, ToWorker::Released { number: number(1) });
     let complains = |it: &Effect<u32>| matches!(it, Effect::Observe(Event::Protocol { .. }));
     assert!(!bed.told.iter().any(complains), "what comes late is ignored");
 }
@@ -284,7 +284,7 @@ fn a_key_is_pushed_again_when_the_server_is_done_with_it_and_others_wait_behind_
     bed.exchange(&[1], &[7]).unwrap();
     bed.exchange(&[2], &[7]).unwrap();
     assert_eq!(bed.requests(0), [1], "a key has one credit");
-    bed.hear(0, rondo_core::exchange::message::ToWorker::Released { number: number(1) });
+    bed.hear(0, ToWorker::Released { number: number(1) });
     assert_eq!(bed.requests(0), [2, 3]);
 }
 
@@ -325,4 +325,25 @@ fn an_answer_is_acknowledged_soon_even_if_no_request_follows() {
     assert_eq!(bed.said(0), []);
     bed.pass(1);
     assert_eq!(bed.said(0), [ToServer::Acknowledge { numbers: vec![number(1)] }]);
+}
+
+/// A server that was cut off took the worker for lost, and has nothing of its requests any more.
+#[test]
+fn requests_that_wait_for_a_return_go_again_when_the_server_gave_them_up() {
+    let timeout = Duration::from_millis(5_000);
+    let mut bed = WorkerBed::new(with(Policy::WaitForReturn { timeout }), 1);
+    bed.exchange(&[1], &[7]).unwrap();
+    let (call, _) = bed.wait(0, None, Since::Call);
+    let sent = bed.requests(0);
+    for of in &sent {
+        let status = Status::new(Code::Unavailable, "this worker was taken for lost");
+        bed.hear(0, ToWorker::Refused { number: number(*of), status });
+    }
+    assert_eq!(bed.waited(call), None, "it waits for the server");
+    let again = bed.requests(0);
+    assert_eq!(again.len(), sent.len(), "{again:?}");
+    for of in again {
+        bed.answer(0, of, vec![tensor(7, 50)]);
+    }
+    assert_eq!(bed.waited(call), Some(Ok(Complete::default())));
 }

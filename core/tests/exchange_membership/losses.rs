@@ -440,3 +440,17 @@ fn the_last_runs_of_a_rank_are_remembered() {
     lone.register(4, Role::Worker, 1022, None);
     lone.assert_assigned(4, 0);
 }
+
+/// The same for a process whose connection has just broken: it may have come back meanwhile.
+#[test]
+fn nobody_whose_connection_is_broken_is_lost_because_the_scheduler_was_held_up() {
+    let mut lone = Lone::new(1);
+    lone.register(1, Role::Worker, 10, None);
+    lone.register(2, Role::Server, 20, None);
+    let known = lone.known();
+    lone.step(Input::Disconnected { connection: ConnectionId::new(2) });
+    lone.now = lone.now.after(Duration::from_millis(10_000));
+    lone.step(Input::Tick);
+    lone.register(3, Role::Server, 20, Some(known));
+    lone.assert_assigned(3, 0);
+}

@@ -526,3 +526,41 @@ fn a_reader_that_was_given_up_says_so_when_it_closes() {
     let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
     assert_eq!(left.code, Code::NotFound);
 }
+
+/// What is consumed while a request is under way is not in it.
+#[test]
+fn a_flush_waits_for_what_was_consumed_before_it() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
+    let (first, request) = story.actor.asks.remove(0);
+    let result = story.server.take(&request);
+    story.bring(0, records(5, 5, false));
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Flush { call: CallId::new(9) });
+    story.answer(first, result);
+    assert_eq!(story.actor.flushed, [(8, Ok(()))], "the second five are not known yet");
+    story.answer_all();
+    assert_eq!(story.actor.flushed, [(8, Ok(())), (9, Ok(()))]);
+    assert_eq!(story.server.splits[0].records, 10);
+}
+
+#[test]
+fn a_reader_that_is_closed_while_it_joins_leaves_no_client() {
+    let mut story = Story::of(1, |_| {});
+    let joins = |story: &Story| {
+        let first = story.actor.asks.first();
+        matches!(first, Some((_, Request::CreateIteration { .. })))
+    };
+    while !joins(&story) {
+        let (rpc, request) = story.actor.asks.remove(0);
+        let result = story.server.take(&request);
+        story.answer(rpc, result);
+    }
+    story.actor.step(story.now, Input::Close);
+    story.answer_all();
+    assert!(story.actor.reader.is_over());
+    assert!(story.server.clients.is_empty(), "{:?}", story.server.clients);
+}

@@ -390,3 +390,18 @@ fn a_call_goes_as_of_the_process_that_its_connection_belongs_to() {
         "several on one connection"
     );
 }
+
+/// A connection that breaks, and a server that starts or ends, give a call one of these codes. None is the
+/// service's answer.
+#[test]
+fn a_call_goes_again_after_each_code_of_the_way() {
+    for code in [Code::Unavailable, Code::Cancelled, Code::Unknown, Code::DeadlineExceeded] {
+        let mut story = Story::reached(Config::of("up:1"));
+        let (barrier, _) = story.ask(BARRIER);
+        let effects = story.lose_with(barrier, code);
+        assert!(refusals(&effects).is_empty(), "{code:?}: {effects:?}");
+        let again = forwarded(&story.reach());
+        assert_eq!(again.len(), 1, "{code:?}");
+        assert_eq!(story.answer(barrier, None), [passed(barrier)], "{code:?}");
+    }
+}

@@ -106,8 +106,13 @@ impl Story {
 
     /// The way to the server fails under a call.
     pub(crate) fn lose(&mut self, call: CallId) -> Vec<Effect> {
+        self.lose_with(call, Code::Unavailable)
+    }
+
+    /// The same, with the code that the transport gives it.
+    pub(crate) fn lose_with(&mut self, call: CallId, code: Code) -> Vec<Effect> {
         let link = self.link;
-        let status = Status::new(Code::Unavailable, "connection reset");
+        let status = Status::new(code, "connection reset");
         self.step(Input::Failed { call, link, status })
     }
 

@@ -548,3 +548,15 @@ fn an_old_failure_takes_no_time_from_a_later_outage() {
     world.made([3], Then::More);
     assert_eq!(world.element_of(call), 3);
 }
+
+#[test]
+fn readers_are_told_why_there_is_no_definition() {
+    let mut world = World::with_tasks([TaskDef { definition: None, ..task(5, Part::Splits) }]);
+    let reader = world.call(Ask::Dataset { task: TaskId::new(5) });
+    let (rpc, request) = world.sent.remove(0);
+    assert!(matches!(request, Request::Definition { .. }), "{request:?}");
+    world.answer(rpc, Err(Status::new(Code::NotFound, "dataset 1000 is not registered")));
+    let told = world.answers.remove(&reader).expect("it is answered").unwrap_err();
+    assert!(told.message.contains("dataset 1000 is not registered"), "{told}");
+    assert!(world.sent.is_empty(), "nobody waits for it any more: {:?}", world.sent);
+}
