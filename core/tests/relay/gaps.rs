@@ -333,7 +333,7 @@ fn a_relay_that_was_held_up_itself_gives_the_server_that_time() {
     let mut story = Story::registered();
     story.ask(Kind::Again);
     let (beat, _) = story.ask(Kind::Heartbeat(who(0, 5)));
-    story.now = story.now.after(Duration::from_secs(601));
+    story.stand_still(700_000);
     let effects = story.step(Input::Tick);
     let abandons =
         |effects: &[Effect]| effects.iter().any(|it| matches!(it, Effect::Abandon { .. }));
@@ -353,7 +353,7 @@ fn a_relay_that_was_held_up_itself_looks_for_the_server_before_it_gives_up() {
     let mut story = Story::registered();
     let (poll, _) = story.ask(Kind::Again);
     story.lose(poll);
-    story.now = story.now.after(Duration::from_secs(601));
+    story.stand_still(700_000);
     let effects = story.step(Input::Tick);
     assert!(refusals(&effects).is_empty(), "{effects:?}");
 }

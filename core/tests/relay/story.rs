@@ -149,9 +149,22 @@ impl Story {
         panic!("nobody looks for the server");
     }
 
+    /// Time passes, and the relay is woken whenever it wants to be.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<Effect> {
+        let end = self.now.after(Duration::from_millis(millis));
+        let mut effects = Vec::new();
+        while let Some((at, _)) = self.relay.deadline().filter(|(at, _)| *at < end) {
+            self.now = self.now.max(at);
+            effects.extend(self.step(Input::Tick));
+        }
+        self.now = end;
+        effects.extend(self.step(Input::Tick));
+        effects
+    }
+
+    /// The relay's process stands still.
+    pub(crate) fn stand_still(&mut self, millis: u64) {
         self.now = self.now.after(Duration::from_millis(millis));
-        self.step(Input::Tick)
     }
 }
 
