@@ -6,6 +6,8 @@
 
 #[path = "../../core/tests/agent/dice.rs"]
 mod dice;
+#[path = "../../core/tests/shared/drawing.rs"]
+mod drawing;
 #[path = "../../core/tests/agent/happening.rs"]
 mod happening;
 

@@ -8,6 +8,8 @@
 mod both;
 #[path = "../../core/tests/coordination/dice.rs"]
 mod dice;
+#[path = "../../core/tests/shared/drawing.rs"]
+mod drawing;
 #[path = "../../core/tests/coordination/driver.rs"]
 mod driver;
 #[path = "../../core/tests/coordination/model/mod.rs"]

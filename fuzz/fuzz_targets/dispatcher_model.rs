@@ -9,6 +9,8 @@ mod asking;
 mod both;
 #[path = "../../core/tests/behaviour/dice.rs"]
 mod dice;
+#[path = "../../core/tests/shared/drawing.rs"]
+mod drawing;
 #[path = "../../core/tests/behaviour/driver.rs"]
 mod driver;
 #[path = "../../core/tests/behaviour/happening.rs"]

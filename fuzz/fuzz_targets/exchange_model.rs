@@ -6,6 +6,8 @@
 
 #[path = "../../core/tests/exchange/dice.rs"]
 mod dice;
+#[path = "../../core/tests/shared/drawing.rs"]
+mod drawing;
 #[path = "../../core/tests/exchange/happening.rs"]
 mod happening;
 #[path = "../../core/tests/exchange/net/mod.rs"]

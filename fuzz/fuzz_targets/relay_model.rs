@@ -6,6 +6,8 @@
 
 #[path = "../../core/tests/relay/dice.rs"]
 mod dice;
+#[path = "../../core/tests/shared/drawing.rs"]
+mod drawing;
 #[path = "../../core/tests/relay/happening.rs"]
 mod happening;
 #[path = "../../core/tests/relay/server.rs"]

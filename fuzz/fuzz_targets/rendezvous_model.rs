@@ -7,6 +7,8 @@
 mod both;
 #[path = "../../core/tests/rendezvous/dice.rs"]
 mod dice;
+#[path = "../../core/tests/shared/drawing.rs"]
+mod drawing;
 #[path = "../../core/tests/rendezvous/happening.rs"]
 mod happening;
 #[path = "../../core/tests/rendezvous/model/mod.rs"]

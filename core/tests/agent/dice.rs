@@ -7,6 +7,7 @@ use rondo_core::agent::{Ask, Request};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
+use crate::drawing::Dice;
 use crate::happening::{Happening, How, WAITS_MS, live};
 
 /// More than that is only slow.
@@ -14,17 +15,11 @@ const HAPPENINGS_MAX: usize = 300;
 
 /// Lives the history that these bytes stand for, and says what it was.
 pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
-    let mut dice = Dice(bytes);
-    let mut history = Vec::new();
-    while !dice.0.is_empty() && history.len() < HAPPENINGS_MAX {
-        history.push(dice.happening());
-    }
+    let mut dice = Dice::new(bytes);
+    let history = dice.draw_all(HAPPENINGS_MAX, Dice::happening);
     live(&history);
     history
 }
-
-/// The bytes of a history that have not decided anything yet.
-struct Dice<'a>(&'a [u8]);
 
 impl Dice<'_> {
     fn happening(&mut self) -> Happening {
@@ -58,18 +53,5 @@ impl Dice<'_> {
             14 => Ask::SetError { status: Status::new(Code::Aborted, "set") },
             _ => Ask::Call(Request::Get { key: key.to_string() }),
         }
-    }
-
-    fn which(&mut self) -> usize {
-        usize::from(self.byte())
-    }
-
-    /// The next byte; zero behind the end.
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }

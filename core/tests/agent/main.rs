@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod barriers;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod happening;
 mod histories;
 mod living;

@@ -3,10 +3,8 @@
 
 use rondo_core::dispatcher::Group;
 
+use crate::drawing::Dice;
 use crate::happening::{At, Happening, Round, Tasks};
-
-/// The bytes of a history that have not decided anything yet.
-pub(crate) struct Dice<'a>(&'a [u8]);
 
 /// Bytes from here on stand for clients that hold splits.
 const HOLDS_FROM: u8 = 230;
@@ -15,18 +13,10 @@ const HAPPENINGS_MAX: usize = 200;
 /// Enough for all tasks of an epoch to end at once.
 const TASKS_MAX: u8 = 12;
 
-impl<'a> Dice<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
+impl Dice<'_> {
     /// The rest as a history.
     pub(crate) fn history(&mut self) -> Vec<Happening> {
-        let mut history = Vec::new();
-        while !self.0.is_empty() && history.len() < HAPPENINGS_MAX {
-            history.push(self.happening());
-        }
-        history
+        self.draw_all(HAPPENINGS_MAX, Self::happening)
     }
 
     fn happening(&mut self) -> Happening {
@@ -165,14 +155,5 @@ impl<'a> Dice<'a> {
 
     fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.byte()) % of.len()]
-    }
-
-    /// The next byte; zero behind the end.
-    pub(crate) fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }

@@ -5,7 +5,7 @@ use rondo_core::dispatcher::Config;
 use rondo_core::time::Duration;
 
 use crate::both::{Both, Reached};
-use crate::dice::Dice;
+use crate::drawing::Dice;
 use crate::happening::Happening;
 
 /// What differs between the dispatchers that live histories.

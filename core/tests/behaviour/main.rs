@@ -6,6 +6,8 @@
 mod asking;
 mod both;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod driver;
 mod happening;
 mod history;
@@ -16,6 +18,8 @@ mod world;
 mod bounds;
 mod client_heartbeat;
 mod compression;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod corpus;
 mod datasets;
 mod durability;

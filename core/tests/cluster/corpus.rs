@@ -1,28 +1,16 @@
 //! What fuzzing has found worth keeping (`fuzz/corpus`, `docs/fuzzing.md`).
 
-use std::fs;
-use std::path::Path;
-
-use super::{asked, reading, tf_config};
+use super::{asked, corpora, reading, tf_config};
 
 /// Inputs that each corpus has at least.
 const INPUTS: usize = 9;
 
-/// Runs a check over every input of its corpus, and names the one that fails. Says how many there are and in
-/// how many the check found what it looks for.
+/// Runs a check over every input of its corpus. Returns how many there are, and in how many the check found
+/// what it looks for.
 fn each(target: &str, check: impl Fn(&[u8]) -> bool) -> (usize, usize) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
-    let files = fs::read_dir(&corpus).unwrap_or_else(|e| panic!("{}: {e}", corpus.display()));
-    let (mut inputs, mut read) = (0, 0);
-    for file in files {
-        let path = file.unwrap().path();
-        let bytes = fs::read(&path).unwrap();
-        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&bytes)));
-        let is_read = checked.unwrap_or_else(|_| panic!("{}: it does not hold", path.display()));
-        inputs += 1;
-        read += usize::from(is_read);
-    }
-    (inputs, read)
+    let mut found = 0;
+    let inputs = corpora::each(target, |bytes| found += usize::from(check(bytes)));
+    (inputs, found)
 }
 
 #[test]

@@ -5,6 +5,8 @@
 mod answers;
 mod asked;
 mod chain;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod corpus;
 mod documents;
 mod exports;

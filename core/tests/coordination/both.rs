@@ -7,7 +7,8 @@ use rondo_core::coordination::{Method, NamespaceConfig, Reply, Stamp};
 use rondo_core::ids::{CallId, Lsn, RelayId};
 use rondo_core::time::Duration;
 
-use crate::dice::{Dice, Happening, TASKS};
+use crate::dice::{Happening, TASKS};
+use crate::drawing::Dice;
 use crate::driver::Driver;
 use crate::model::{Heard, Kept, Model, heard};
 use crate::world::*;

@@ -2,32 +2,24 @@
 //! `docs/fuzzing.md`).
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use crate::both::{Reached, live_by};
+use crate::corpora::{each, name_of};
 
 /// Kinds of records that one namespace of a fixed size can have: all but `LearnSize`.
 const KINDS: usize = 16;
 
 #[test]
 fn every_history_of_the_corpus_is_lived_alike() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/coordination_model");
-    let files = fs::read_dir(&corpus).unwrap_or_else(|e| panic!("{}: {e}", corpus.display()));
     let mut kinds = BTreeSet::new();
-    for file in files {
-        let path = file.unwrap().path();
-        let bytes = fs::read(&path).unwrap();
-        let lived = std::panic::catch_unwind(|| live_by(&bytes, &mut Reached::new()));
-        let journal = lived.unwrap_or_else(|_| panic!("{} is not lived alike", path.display()));
-        kinds.extend(journal.iter().map(kind));
-    }
+    each("coordination_model", |bytes| {
+        kinds.extend(live_by(bytes, &mut Reached::new()).iter().map(kind));
+    });
     assert!(kinds.len() >= KINDS, "the corpus leads to these records only: {kinds:?}");
 }
 
 /// The kind of a record, by its name.
 fn kind(record: &impl std::fmt::Debug) -> String {
     let text = format!("{record:?}");
-    let (_, kind) = text.split_once('(').unwrap();
-    kind.split_once(' ').unwrap().0.to_owned()
+    name_of(text.split_once('(').unwrap().1)
 }

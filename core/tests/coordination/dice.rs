@@ -5,6 +5,7 @@ use rondo_core::coordination::{Condition, Method, NamespaceConfig, TaskName};
 use rondo_core::ids::{Incarnation, Revision, TaskIndex};
 use rondo_core::time::Duration;
 
+use crate::drawing::Dice;
 use crate::driver::settings;
 use crate::world::*;
 
@@ -38,14 +39,7 @@ pub(crate) enum Happening {
     Crash(u8),
 }
 
-/// The bytes of a history that have not decided anything yet.
-pub(crate) struct Dice<'a>(&'a [u8]);
-
-impl<'a> Dice<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
+impl Dice<'_> {
     /// A job's settings, and whether what is written becomes durable at once.
     pub(crate) fn settings(&mut self) -> (NamespaceConfig, bool) {
         let byte = self.byte();
@@ -61,9 +55,7 @@ impl<'a> Dice<'a> {
             0 => Vec::new(),
             _ => vec![Happening::AllRegister(1)],
         };
-        while !self.0.is_empty() && history.len() < HAPPENINGS_MAX {
-            history.push(self.happening());
-        }
+        history.extend(self.draw_all(HAPPENINGS_MAX - history.len(), Self::happening));
         history
     }
 
@@ -183,14 +175,5 @@ impl<'a> Dice<'a> {
 
     fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.byte()) % of.len()]
-    }
-
-    /// The next byte; zero behind the end.
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }

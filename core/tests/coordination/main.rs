@@ -5,12 +5,16 @@
 
 mod both;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod driver;
 mod model;
 mod world;
 
 mod barriers;
 mod bounds;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod corpus;
 mod errors;
 mod histories;

@@ -3,6 +3,7 @@
 use rondo_core::exchange::Policy;
 use rondo_core::time::Duration;
 
+use crate::drawing::Dice;
 use crate::happening::{Happening, WAITS_MS, live};
 use crate::net::Setup;
 
@@ -11,18 +12,12 @@ const HAPPENINGS_MAX: usize = 400;
 
 /// Lives the history that these bytes stand for, and says what it was.
 pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
-    let mut dice = Dice(bytes);
+    let mut dice = Dice::new(bytes);
     let setup = dice.setup();
-    let mut history = Vec::new();
-    while !dice.0.is_empty() && history.len() < HAPPENINGS_MAX {
-        history.push(dice.happening(setup.breaks));
-    }
+    let history = dice.draw_all(HAPPENINGS_MAX, |dice| dice.happening(setup.breaks));
     live(setup, &history);
     history
 }
-
-/// The bytes of a history that have not decided anything yet.
-struct Dice<'a>(&'a [u8]);
 
 impl Dice<'_> {
     /// Who there is, and whether anything goes wrong.
@@ -84,14 +79,5 @@ impl Dice<'_> {
             }
             _ => Happening::Return { process: self.byte() },
         }
-    }
-
-    /// The next byte; zero behind the end.
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }

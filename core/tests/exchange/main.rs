@@ -6,8 +6,12 @@
 mod answers;
 mod batches;
 mod bed;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod corpus;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod groups;
 mod happening;
 mod histories;

@@ -8,6 +8,7 @@ use rondo_core::exchange::scheduler::{Event, Settings};
 use rondo_core::exchange::{Mask, MembershipVersion, Role};
 use rondo_core::time::Duration;
 
+use crate::drawing::Dice;
 use crate::process::{Kind, Process, config};
 use crate::world::World;
 
@@ -28,7 +29,7 @@ pub(crate) const KINDS: [Kind; 5] = [
 
 /// Lives the history that these bytes stand for; then all troubles end, and all must come to rest.
 pub(crate) fn live_by(bytes: &[u8]) -> World {
-    let mut dice = Dice(bytes.get(..BYTES_MAX).unwrap_or(bytes));
+    let mut dice = Dice::new(bytes.get(..BYTES_MAX).unwrap_or(bytes));
     let how = dice.byte();
     let (workers, servers, group) = WORLDS[usize::from(how) % WORLDS.len()];
     let sizes = World::new(workers, servers, group).sizes;
@@ -45,7 +46,7 @@ pub(crate) fn live_by(bytes: &[u8]) -> World {
     if how & 16 == 0 {
         world.calm(20);
     }
-    while !dice.0.is_empty() {
+    while !dice.is_over() {
         dice.happens(&mut world);
     }
     comes_to_rest(&mut world);
@@ -137,9 +138,6 @@ fn leave(world: &mut World) {
     assert_eq!(world.scheduler.as_ref().unwrap().deadline(), None);
 }
 
-/// The bytes of a history that have not decided anything yet.
-struct Dice<'a>(&'a [u8]);
-
 impl Dice<'_> {
     fn happens(&mut self, world: &mut World) {
         match self.byte() % 32 {
@@ -203,19 +201,6 @@ impl Dice<'_> {
 
     fn process(&mut self, world: &World) -> usize {
         self.which() % world.processes.len()
-    }
-
-    fn which(&mut self) -> usize {
-        usize::from(self.byte())
-    }
-
-    /// The next byte; zero behind the end.
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }
 

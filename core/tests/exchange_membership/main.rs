@@ -6,6 +6,8 @@
 mod barriers;
 mod bootstrap;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod faults;
 mod histories;
 

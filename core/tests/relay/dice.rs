@@ -2,6 +2,7 @@
 
 use rondo_core::relay::Kind;
 
+use crate::drawing::Dice;
 use crate::happening::{Happening, WAITS_MS, live};
 use crate::story::{BARRIER, ONCE, task, who};
 
@@ -10,17 +11,11 @@ const HAPPENINGS_MAX: usize = 300;
 
 /// Lives the history that these bytes stand for, and says what it was.
 pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
-    let mut dice = Dice(bytes);
-    let mut history = Vec::new();
-    while !dice.0.is_empty() && history.len() < HAPPENINGS_MAX {
-        history.push(dice.happening());
-    }
+    let mut dice = Dice::new(bytes);
+    let history = dice.draw_all(HAPPENINGS_MAX, Dice::happening);
     live(&history);
     history
 }
-
-/// The bytes of a history that have not decided anything yet.
-struct Dice<'a>(&'a [u8]);
 
 impl Dice<'_> {
     fn happening(&mut self) -> Happening {
@@ -52,18 +47,5 @@ impl Dice<'_> {
             6 => BARRIER,
             _ => Kind::Again,
         }
-    }
-
-    fn which(&mut self) -> usize {
-        usize::from(self.byte())
-    }
-
-    /// The next byte; zero behind the end.
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }

@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod bounds;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod corpus;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod gaps;
 mod happening;
 mod histories;

@@ -1,5 +1,6 @@
 //! Histories from bytes, as fuzzing makes them: every byte decides something.
 
+use crate::drawing::Dice;
 use crate::happening::{Happening, WAITS_MS, live};
 
 /// More than that is only slow.
@@ -7,18 +8,12 @@ const HAPPENINGS_MAX: usize = 300;
 
 /// Lives the history that these bytes stand for, and says what it was.
 pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
-    let mut dice = Dice(bytes);
+    let mut dice = Dice::new(bytes);
     let is_home = dice.byte() % 2 == 1;
-    let mut history = Vec::new();
-    while !dice.0.is_empty() && history.len() < HAPPENINGS_MAX {
-        history.push(dice.happening());
-    }
+    let history = dice.draw_all(HAPPENINGS_MAX, Dice::happening);
     live(is_home, &history);
     history
 }
-
-/// The bytes of a history that have not decided anything yet.
-struct Dice<'a>(&'a [u8]);
 
 impl Dice<'_> {
     fn happening(&mut self) -> Happening {
@@ -65,18 +60,5 @@ impl Dice<'_> {
     fn place(&mut self) -> (u8, u8) {
         let byte = self.byte();
         (byte >> 5, byte & 31)
-    }
-
-    fn which(&mut self) -> usize {
-        usize::from(self.byte())
-    }
-
-    /// The next byte; zero behind the end.
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else {
-            return 0;
-        };
-        self.0 = rest;
-        *first
     }
 }

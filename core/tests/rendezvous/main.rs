@@ -5,10 +5,14 @@
 
 mod both;
 mod bounds;
+#[path = "../shared/corpora.rs"]
+mod corpora;
 mod corpus;
 mod deferred;
 mod devices;
 mod dice;
+#[path = "../shared/drawing.rs"]
+mod drawing;
 mod fetches;
 mod happening;
 mod histories;
