@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::request::Caller;
 use super::state::{Task, bound_of};
-use super::types::{BarrierKey, Dialect, Fault, Phase, TaskName};
+use super::types::{BarrierKey, Fault, Phase, TaskName};
 use crate::ids::{Incarnation, NamespaceId, TaskIndex};
 use crate::status::Code;
 
@@ -34,7 +34,7 @@ impl Coordination {
     ) -> Answer {
         let Asked { id, caller, .. } = asked;
         let anew = self.begins_anew(id, name.index, registrant.incarnation)?;
-        let task = self.check_registration(id, name, registrant.tasks, anew)?;
+        let task = self.check_registration(asked, name, registrant.tasks, anew)?;
         if anew {
             let settings = self.live(id)?.settings.clone();
             self.begin_life(turn, id, settings, entropy)?;
@@ -79,24 +79,20 @@ impl Coordination {
     /// before it changes anything: the job's name, the task's number, and the size that it says.
     fn check_registration(
         &self,
-        id: NamespaceId,
+        Asked { id, caller, .. }: Asked<'_>,
         name: &TaskName,
-        asked: Option<u32>,
+        said: Option<u32>,
         anew: bool,
     ) -> Result<TaskIndex, Refusal> {
         let namespace = self.namespace(id)?;
         let settings = self.live(id)?.settings.tasks;
         let size = if anew { settings } else { namespace.head.size };
-        let learnt = size.filter(|_| size != settings);
-        let bound = bound_of(if learnt.is_some() { settings } else { size });
-        let task = self.index_within(id, name, "registered", bound)?;
-        if let Some(size) = learnt {
-            self.check_learnt(id, name, task, size)?;
-        }
-        if anew || (asked.is_some() && size.is_none()) {
+        let task = self.index_within(id, name, "registered", bound_of(size.and(settings)))?;
+        self.check_size(id, caller, task, size)?;
+        if anew || (said.is_some() && size.is_none()) {
             self.check_room()?;
         }
-        let Some(asked) = asked else {
+        let Some(asked) = said else {
             return Ok(task);
         };
         let registered = namespace.tasks.keys().next_back().copied().filter(|_| !anew);
@@ -111,21 +107,23 @@ impl Coordination {
         }
     }
 
-    /// Refuses a task that the job of a learnt size does not have. It may belong to the next job on the same
-    /// server, and registers again until that can begin.
-    fn check_learnt(
+    /// Refuses a task that the present job does not have, although the settings allow it: the size was
+    /// learnt. The task may belong to the next job on the same server, and registers again until that can
+    /// begin.
+    fn check_size(
         &self,
         id: NamespaceId,
-        name: &TaskName,
+        caller: &Caller,
         task: TaskIndex,
-        size: u32,
+        size: Option<u32>,
     ) -> Result<(), Refusal> {
-        let is_within = u32::try_from(task.get()).is_ok_and(|index| index < size);
-        if is_within {
-            return Ok(());
+        let is_within = |size: &u32| u32::try_from(task.get()).is_ok_and(|index| index < *size);
+        match size.filter(|size| !is_within(size)) {
+            Some(size) => {
+                Err(Refusal::OtherJob { task: self.called(id, task, caller.dialect), size })
+            }
+            None => Ok(()),
         }
-        let dialect = if name.job.is_some() { Dialect::T } else { Dialect::X };
-        Err(Refusal::OtherJob { task: self.called(id, task, dialect), size })
     }
 
     fn size_is_open(&self, id: NamespaceId) -> bool {

@@ -98,14 +98,12 @@ impl Coordination {
         if sequence <= relay.acknowledged {
             return Err(Refusal::Acknowledged { relay: number, sequence });
         }
-        if let Some(result) = relay.told(sequence, method) {
+        if let Some(result) = relay.result_again(stamp, method)? {
             let after = turn.log.last();
-            return Ok(Some(
-                match result.ok_or(Refusal::OtherRequest { relay: number, sequence })? {
-                    Ok(reply) => Said::Now(reply, after),
-                    Err(refusal) => Said::No(refusal, after),
-                },
-            ));
+            return Ok(Some(match result {
+                Ok(reply) => Said::Now(reply, after),
+                Err(refusal) => Said::No(refusal, after),
+            }));
         }
         let kept = relay.results.len().saturating_add(relay.alive.len());
         match kept >= RELAY_RESULTS_MAX && stamp.acknowledged <= relay.acknowledged {
@@ -151,15 +149,25 @@ fn kept_of(reply: &Reply) -> Kept {
 }
 
 impl Relay {
-    /// What the relay was told to a request, if it was told anything; none where that was to another
-    /// method.
-    fn told(&self, sequence: u64, method: &Method) -> Option<Option<Result<Reply, Refusal>>> {
-        if let Some(kept) = self.results.get(&sequence) {
-            return Some(result_of(kept, method));
-        }
-        let tasks = self.alive.get(&sequence)?;
-        let is_alike = matches!(method, Method::GetAliveTasks { .. });
-        Some(is_alike.then(|| Ok(Reply::Alive(tasks.clone()))))
+    /// Returns the result that a request had before, if it had one.
+    ///
+    /// # Errors
+    /// When another request had a result with the same mark.
+    fn result_again(
+        &self,
+        Stamp { relay, sequence, .. }: Stamp,
+        method: &Method,
+    ) -> Result<Option<Result<Reply, Refusal>>, Refusal> {
+        let result = if let Some(kept) = self.results.get(&sequence) {
+            result_of(kept, method)
+        } else if let Some(tasks) = self.alive.get(&sequence) {
+            let is_alike = matches!(method, Method::GetAliveTasks { .. });
+            is_alike.then(|| Ok(Reply::Alive(tasks.clone())))
+        } else {
+            return Ok(None);
+        };
+        let other = Refusal::OtherRequest { relay: relay.get(), sequence };
+        result.map(Some).ok_or(other)
     }
 }
 
