@@ -287,7 +287,7 @@ impl State {
         }
     }
 
-    fn is_pending(&self, id: TaskId) -> bool {
+    pub(super) fn is_pending(&self, id: TaskId) -> bool {
         let task = self.tasks.get(&id);
         let iteration = task.and_then(|task| self.iterations.get(&task.iteration));
         iteration.is_some_and(|iteration| iteration.pending.iter().any(|p| p.task == id))

@@ -2,6 +2,7 @@
 //! may lose its caller, and the split comes back then.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -91,9 +92,9 @@ impl Answered {
 }
 
 impl Deliveries {
-    /// Forgets what a task was answered, which is gone.
-    pub(super) fn forget_task(&mut self, task: TaskId) {
-        self.answered.forget(task);
+    /// Forgets the answers to tasks that have ended.
+    pub(super) fn forget_tasks(&mut self, tasks: Vec<TaskId>) {
+        tasks.into_iter().for_each(|task| self.answered.forget(task));
     }
 
     /// Tasks whose latest answers are remembered.
@@ -105,10 +106,8 @@ impl Deliveries {
         self.under_way.insert(call, (after, split));
     }
 
-    /// A finished task is removed: the splits on their way to it are no task's, and it has taken all that
-    /// it was answered.
+    /// A finished task is removed: the splits on their way to it are no task's.
     pub(super) fn disown(&mut self, task: TaskId) {
-        self.forget_task(task);
         let under_way = self.under_way.values_mut().map(|(_, split)| split);
         for split in under_way.chain(&mut self.undelivered) {
             split.task = split.task.filter(|of| *of != task);
@@ -125,6 +124,24 @@ impl Deliveries {
 }
 
 impl Dispatcher {
+    /// The tasks that a record removes, and those of a worker that it gives up: they take no answers any
+    /// more.
+    pub(super) fn tasks_ended_by(&self, record: &Record) -> Vec<TaskId> {
+        match record {
+            Record::RemoveTask { id } => vec![*id],
+            Record::FinishTask { id } if self.state.is_pending(*id) => vec![*id],
+            Record::LoseWorker { id, .. } => {
+                let worker = self.state.workers().get(id);
+                worker.map_or_else(Vec::new, |worker| worker.tasks.iter().copied().collect())
+            }
+            Record::FreeIteration { id, .. } => {
+                let iteration = self.state.iterations().get(id);
+                iteration.map_or_else(Vec::new, |iteration| iteration.tasks.clone())
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The answer with a split leaves for its caller.
     pub(crate) fn split_leaves(&mut self, call: CallId) {
         let Some((_, split)) = self.deliveries.under_way.remove(&call) else {

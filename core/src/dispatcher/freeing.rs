@@ -40,15 +40,14 @@ impl Dispatcher {
         Ok(most >= self.config.bounds.expiries_per_step)
     }
 
-    /// Forgets which processes run the tasks of an iteration that is freed, and what they were answered.
-    /// A worker that is not heard any more names no others.
+    /// Forgets which processes run the tasks of an iteration that is freed. A worker that is not heard any
+    /// more names no others.
     fn forget_tasks_of(&mut self, id: IterationId) {
         let tasks = self.state.iterations().get(&id).map(|iteration| &iteration.tasks);
         for id in tasks.into_iter().flatten() {
             if let Some(task) = self.state.tasks().get(id) {
                 self.processes.forget_task(task.worker, *id);
             }
-            self.deliveries.forget_task(*id);
         }
     }
 

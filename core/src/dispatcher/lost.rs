@@ -49,11 +49,7 @@ impl Dispatcher {
     ) -> Result<Vec<IterationId>, Refusal> {
         let again = self.config.reissue_lost_splits;
         let before = self.splits_with(id);
-        let tasks = self.state.workers().get(&id).map(|worker| worker.tasks.clone());
         self.commit(turn, [Record::LoseWorker { id, again }])?;
-        for task in tasks.into_iter().flatten() {
-            self.deliveries.forget_task(task);
-        }
         if let Some(worker) = self.state.workers().get(&id) {
             let address = worker.address.clone();
             turn.out.push(Effect::Observe(Event::WorkerLost { address }));

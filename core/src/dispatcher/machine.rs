@@ -207,11 +207,13 @@ impl Dispatcher {
                 return Err(Refusal::JournalRefuses(reason.clone()));
             }
             let lsn = turn.log.next();
+            let ended = self.tasks_ended_by(&record);
             if let Err(error) = self.state.apply(lsn, &record) {
                 let reason = alloc::format!("record {lsn} does not fit the state: {error}");
                 turn.out.push(Effect::Halt { reason: reason.as_str().into() });
                 return Err(Refusal::Defect(reason));
             }
+            self.deliveries.forget_tasks(ended);
             turn.log.advance();
             turn.out.push(Effect::Append { lsn, record });
         }

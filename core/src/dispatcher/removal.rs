@@ -184,7 +184,6 @@ impl Dispatcher {
     fn remove_task(&mut self, turn: &mut Turn<'_>, task: TaskId, waited: &[CallId]) {
         match self.commit(turn, [Record::RemoveTask { id: task }]) {
             Ok(_) => {
-                self.deliveries.forget_task(task);
                 turn.out.push(Effect::Observe(Event::TaskRemoved { task }));
                 answer(turn, waited.iter().copied(), true);
             }

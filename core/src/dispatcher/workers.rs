@@ -265,9 +265,6 @@ impl Dispatcher {
             if *completed && !task.finished {
                 let iteration = task.iteration;
                 self.commit(turn, [Record::FinishTask { id: *id }])?;
-                if !self.state.tasks().contains_key(id) {
-                    self.deliveries.forget_task(*id);
-                }
                 self.make_reader(turn, iteration)?;
                 after = turn.log.last();
             }
