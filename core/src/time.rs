@@ -63,6 +63,12 @@ impl Duration {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
+    /// The span and another one after it, saturating.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// The span in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
@@ -71,5 +77,11 @@ impl Duration {
     /// The span in whole milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
+    }
+}
+
+impl core::iter::Sum for Duration {
+    fn sum<I: Iterator<Item = Self>>(spans: I) -> Self {
+        spans.fold(Self::ZERO, Self::plus)
     }
 }

@@ -155,9 +155,7 @@ impl Agent {
                 Err(errors::already("Shutdown is under way"))
             }
             State::Running => {
-                let deadline = Duration::from_nanos(
-                    timeout.as_nanos().saturating_add(SHUTDOWN_GRACE.as_nanos()),
-                );
+                let deadline = timeout.plus(SHUTDOWN_GRACE);
                 let purpose = Purpose::Shutdown(call);
                 self.send(purpose, Request::Shutdown, Some(deadline), out);
                 Ok(())

@@ -50,8 +50,8 @@ struct HoldUp {
 
 impl HoldUp {
     /// How much of a silence that began at `since` the service could not have heard.
-    fn lost_since(&self, since: Time) -> u64 {
-        self.lost.as_nanos().min(self.end.since(self.begin.max(since)).as_nanos())
+    fn lost_since(&self, since: Time) -> Duration {
+        self.lost.min(self.end.since(self.begin.max(since)))
     }
 }
 
@@ -125,8 +125,7 @@ impl Attention {
             let is_small = span.saturating_mul(MERGED_PART) <= now.since(next.end).as_nanos();
             if is_small {
                 before.end = next.end;
-                let lost = before.lost.as_nanos().saturating_add(next.lost.as_nanos());
-                before.lost = Duration::from_nanos(lost);
+                before.lost = before.lost.plus(next.lost);
             }
             is_small
         });
@@ -139,8 +138,7 @@ impl Attention {
     pub(super) fn patience(&self, since: Time, timeout: Duration) -> Time {
         let since = since.max(self.begun);
         let held_up = self.hold_ups.iter().rev().take_while(|held_up| held_up.end > since);
-        let lost = held_up.map(|held_up| held_up.lost_since(since));
-        let lost = Duration::from_nanos(lost.fold(0, u64::saturating_add));
+        let lost = held_up.map(|held_up| held_up.lost_since(since)).sum();
         let ends = since.after(timeout).after(lost);
         match self.hold_ups.last().filter(|last| last.end > since) {
             Some(last) => ends.max(last.end.after(self.quick_pulse)),

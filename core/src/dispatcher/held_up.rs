@@ -20,12 +20,12 @@ const LATE: Duration = Duration::from_secs(1);
 /// The latest hold-ups are remembered one by one, up to this many.
 const HOLD_UPS_REMEMBERED_MAX: usize = 64;
 
-/// For whose sake a hold-up matters.
+/// The reason why a hold-up matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
     /// Clients or workers that are given up when they are silent.
     Somebody,
-    /// What is freed when it is unused, and nobody.
+    /// Nobody, but iterations, jobs or datasets, which are freed when they are unused.
     Things,
     /// Nothing.
     Nothing,
@@ -62,7 +62,7 @@ impl HeldUp {
     }
 
     fn note(&mut self, lost: Duration) {
-        self.total = sum(self.total, lost);
+        self.total = self.total.plus(lost);
         if self.latest.len() >= HOLD_UPS_REMEMBERED_MAX {
             self.latest.pop_front();
         }
@@ -92,12 +92,8 @@ impl HeldUp {
     /// How long the machine was held up since then, by the hold-ups that it remembers.
     pub(super) fn since(&self, time: Time) -> Duration {
         let later = self.latest.iter().rev().take_while(|(began, _)| *began >= time);
-        later.fold(Duration::ZERO, |all, (_, lost)| sum(all, *lost))
+        later.map(|(_, lost)| *lost).sum()
     }
-}
-
-fn sum(one: Duration, other: Duration) -> Duration {
-    Duration::from_nanos(one.as_nanos().saturating_add(other.as_nanos()))
 }
 
 #[cfg(test)]

@@ -192,8 +192,7 @@ impl Process {
 
     /// How long the relay could not look for the server since then: it stood still from its last step on.
     fn paused_since(&self, since: Time) -> Duration {
-        let within = self.pauses.iter().map(|(begin, end)| end.since((*begin).max(since)));
-        Duration::from_nanos(within.map(Duration::as_nanos).fold(0, u64::saturating_add))
+        self.pauses.iter().map(|(begin, end)| end.since((*begin).max(since))).sum()
     }
 
     fn took(&mut self, at: Time, input: &Input) {
@@ -422,10 +421,9 @@ impl Process {
 
     /// What was due by now has been done.
     fn in_time(&self, at: Time) -> Verdict {
-        let most = self.config.patience.as_nanos();
-        let most = most.saturating_add(self.paused_since(self.down_since).as_nanos());
-        if !self.is_up && at.since(self.down_since).as_nanos() > most && !self.held.is_empty() {
-            let away_ms = at.since(self.down_since).as_millis();
+        let (away, paused) = (at.since(self.down_since), self.paused_since(self.down_since));
+        if !self.is_up && away > self.config.patience.plus(paused) && !self.held.is_empty() {
+            let away_ms = away.as_millis();
             return Err(format!("calls wait for a server that is away for {away_ms} ms"));
         }
         let waiting = self.held.iter().filter(|(_, held)| held.waits);

@@ -53,9 +53,7 @@ impl Stalls {
     /// node had gone on before.
     pub(super) fn since(&self, at: Time, more: impl Fn(Duration) -> Duration) -> Duration {
         let stalls = self.all.iter().rev().take_while(|stall| stall.end > at);
-        let lengths =
-            stalls.map(|stall| stall.stood.as_nanos().saturating_add(more(stall.awake).as_nanos()));
-        Duration::from_nanos(lengths.fold(0, u64::saturating_add))
+        stalls.map(|stall| stall.stood.plus(more(stall.awake))).sum()
     }
 }
 
