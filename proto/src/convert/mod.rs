@@ -67,7 +67,7 @@ pub use reader::{
 pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,
     decode_hello, encode_forward, encode_forwarded, encode_heartbeat_reply, encode_hello,
-    encode_hello_reply, relayed_kind, told_life,
+    encode_hello_reply, identify_forwarded, relayed_kind, told_life,
 };
 pub use rendezvous::{
     Fetch, FetchChunk, ReceivedTensor, RecvTensor, RendezvousMethod, RendezvousRequest,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message;
-use rondo_core::coordination::{Method, TaskName};
+use rondo_core::coordination::{Caller, Dialect, Method, TaskName};
 use rondo_core::ids::{Incarnation, RelayId, ServiceIncarnation, TaskIndex};
 use rondo_core::relay::{Forwarding, Kind, Link, Refused, Task, Who};
 use rondo_core::stamp::Stamp;
@@ -171,6 +171,18 @@ pub fn decode_forward(bytes: &Bytes) -> Result<(RelayId, Link, Forwarding), Stat
         waits: request.waits,
     };
     Ok((RelayId::new(request.relay), Link(request.link), call))
+}
+
+/// Adds to the caller of a forwarded request what the relay says of it: its address, its mark, and what its
+/// connection knows and a request of dialect T does not say.
+pub fn identify_forwarded(call: &Forwarding, caller: &mut Caller) {
+    caller.peer = Some(call.peer.clone());
+    caller.task = caller.task.or(call.task);
+    caller.stamp = call.stamp;
+    if caller.dialect == Dialect::T {
+        caller.life = call.life;
+        caller.incarnation = call.incarnation.filter(|_| caller.task == call.task);
+    }
 }
 
 /// Encodes `ForwardResponse`.

@@ -138,15 +138,7 @@ impl CoordinationService {
                 };
                 self.callers.identify(call, said, caller);
             }
-            Origin::Relay(call) => {
-                caller.peer = Some(call.peer.clone());
-                caller.task = caller.task.or(call.task);
-                caller.stamp = call.stamp;
-                if caller.dialect == Dialect::T {
-                    caller.life = call.life;
-                    caller.incarnation = call.incarnation.filter(|_| caller.task == call.task);
-                }
-            }
+            Origin::Relay(call) => convert::identify_forwarded(call, caller),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use rondo_core::control::{Input, Request};
-use rondo_core::coordination::{self, Dialect, Reply};
+use rondo_core::coordination::{self, Reply};
 use rondo_core::ids::{CallId, RelayId};
 use rondo_core::relay::{Link, Refused};
 use rondo_core::status::{Code, Status};
@@ -94,14 +94,7 @@ impl World {
         }
         let unread = || Status::new(Code::Internal, "the relay's message is none");
         let mut asked = self.relays.papers.read_call(&call.message).ok_or_else(unread)?;
-        let caller = &mut asked.caller;
-        caller.peer = Some(call.peer.clone());
-        caller.task = caller.task.or(call.task);
-        caller.stamp = call.stamp;
-        if caller.dialect == Dialect::T {
-            caller.life = call.life;
-            caller.incarnation = call.incarnation.filter(|_| caller.task == call.task);
-        }
+        convert::identify_forwarded(&call, &mut asked.caller);
         Ok(asked)
     }
 
