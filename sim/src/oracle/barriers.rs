@@ -27,13 +27,9 @@ pub(super) struct Barriers {
     together: BTreeSet<String>,
     jobs: Jobs,
     open: BTreeMap<CallId, Open>,
-    /// Marks of relays' calls that wait to leave together, and of those that have left: such a call gets
-    /// the same answer whenever it comes again.
-    leaving: BTreeMap<NamespaceId, Vec<Mark>>,
-    left: BTreeSet<Mark>,
     /// Marks of relays' calls that wait at barriers, and of those let go from an instance: such a call gets
     /// the same answer whenever it comes again, however many instances have ended since.
-    arrived: BTreeMap<(NamespaceId, Arc<str>), Vec<Mark>>,
+    arrived: BTreeMap<(NamespaceId, BarrierKey), Vec<Mark>>,
     let_go: BTreeSet<(Mark, i64)>,
 }
 
@@ -48,8 +44,6 @@ impl Barriers {
             together: together.map(|(number, _)| namespace_name(number)).collect(),
             jobs: Jobs::default(),
             open: BTreeMap::new(),
-            leaving: BTreeMap::new(),
-            left: BTreeSet::new(),
             arrived: BTreeMap::new(),
             let_go: BTreeSet::new(),
         }
@@ -67,18 +61,10 @@ impl Barriers {
     }
 
     fn recorded(&mut self, record: &coordination::Record, during: Option<CallId>) -> Verdict {
+        self.note_marks(record);
         use coordination::Record as R;
         let during = during.and_then(|call| self.open.get_mut(&call));
         match record {
-            R::ArriveAtBarrier {
-                namespace,
-                barrier: BarrierKey::Shutdown,
-                stamp: Some(mark),
-                ..
-            } => {
-                let leaving = self.leaving.entry(*namespace).or_default();
-                leaving.push((mark.relay, mark.sequence));
-            }
             // A registration may begin a life, and is one of it then.
             R::BeginLife { incarnation, .. } => {
                 if let Some(open) = during {
@@ -86,35 +72,14 @@ impl Barriers {
                 }
             }
             R::ArriveAtBarrier {
-                namespace,
-                barrier: BarrierKey::Named(id),
-                counter,
-                task,
-                stamp,
-                ..
+                namespace, barrier: BarrierKey::Named(id), counter, task, ..
             } => {
-                let arrived = self.arrived.entry((*namespace, id.clone())).or_default();
-                arrived.extend(stamp.iter().map(|mark| (mark.relay, mark.sequence)));
                 let call = during.map(|open| &open.call);
                 if let Some(life) = self.jobs.get(*namespace) {
                     may_count(life, (id, *counter, *task), call)?;
                 }
             }
-            R::EndBarrier { namespace, barrier: BarrierKey::Shutdown, fault: Some(_), .. } => {
-                self.leaving.remove(namespace);
-            }
-            R::EndBarrier { namespace, barrier: BarrierKey::Named(id), fault: Some(_), .. } => {
-                self.arrived.remove(&(*namespace, id.clone()));
-            }
             R::EndBarrier { namespace, barrier, counter, fault: None, .. } => {
-                if let BarrierKey::Named(id) = barrier {
-                    let arrived = self.arrived.remove(&(*namespace, id.clone()));
-                    let marks = arrived.into_iter().flatten().map(|mark| (mark, *counter));
-                    self.let_go.extend(marks);
-                }
-                if *barrier == BarrierKey::Shutdown {
-                    self.left.extend(self.leaving.remove(namespace).into_iter().flatten());
-                }
                 if let Some(life) = self.jobs.get(*namespace) {
                     has_all(life, barrier, *counter)?;
                 }
@@ -123,6 +88,30 @@ impl Barriers {
         }
         self.jobs.apply(record);
         Ok(())
+    }
+
+    fn note_marks(&mut self, record: &coordination::Record) {
+        use coordination::Record as R;
+        match record {
+            R::ArriveAtBarrier { namespace, barrier, stamp: Some(mark), .. } => {
+                let arrived = self.arrived.entry((*namespace, barrier.clone())).or_default();
+                arrived.push((mark.relay, mark.sequence));
+            }
+            R::EndBarrier { namespace, barrier, counter, fault, .. } => {
+                let arrived = self.arrived.remove(&(*namespace, barrier.clone()));
+                if fault.is_none() {
+                    let marks = arrived.into_iter().flatten().map(|mark| (mark, *counter));
+                    self.let_go.extend(marks);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a call was let go from an instance already, and is told so again.
+    fn is_let_go(&self, asked: &Call, counter: i64) -> bool {
+        let mark = asked.caller.stamp.map(|mark| ((mark.relay, mark.sequence), counter));
+        mark.is_some_and(|mark| self.let_go.contains(&mark))
     }
 
     fn told(&mut self, call: CallId, reply: Option<&Reply>) -> Verdict {
@@ -148,17 +137,14 @@ impl Barriers {
                 if self.together.contains(&*present.name) && !is_recoverable(present, task) =>
             {
                 reached(Check::BarrierLeft);
-                let mark = asked.caller.stamp.map(|mark| (mark.relay, mark.sequence));
-                let has_left = mark.is_some_and(|mark| self.left.contains(&mark));
-                unless(has_left || passed(&BarrierKey::Shutdown, 0), || {
+                unless(self.is_let_go(&asked, 0) || passed(&BarrierKey::Shutdown, 0), || {
                     format!("task {task:?} has left, and not all wanted to leave")
                 })
             }
             (Reply::BarrierPassed { counter }, Method::Barrier { id, .. }) => {
                 reached(Check::BarrierPassed);
-                let mark = asked.caller.stamp.map(|mark| ((mark.relay, mark.sequence), *counter));
-                let is_let_go = mark.is_some_and(|mark| self.let_go.contains(&mark));
-                unless(is_let_go || passed(&BarrierKey::Named(id.clone()), *counter), || {
+                let key = BarrierKey::Named(id.clone());
+                unless(self.is_let_go(&asked, *counter) || passed(&key, *counter), || {
                     format!("a task was let go from {id}::{counter}, which has not been passed")
                 })
             }
