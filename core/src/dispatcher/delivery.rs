@@ -32,7 +32,7 @@ impl From<HandedOut> for Record {
     }
 }
 
-/// So many of the latest answers to callers that are not known may turn out not to have been taken.
+/// Answers to unknown callers that are remembered; of more, the oldest is forgotten.
 const ANSWERS_TO_UNKNOWN_MAX: usize = 16;
 
 /// Splits whose delivery is not decided.

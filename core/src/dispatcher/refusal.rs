@@ -76,9 +76,9 @@ pub enum Refusal {
     OtherGroup {
         /// The iteration.
         iteration: IterationId,
-        /// What the reader says.
+        /// The number of readers that the request says.
         asked: u32,
-        /// What the others said.
+        /// The number of readers that the holders of splits have said.
         agreed: u32,
     },
     /// As [`Refusal::OtherGroup`], when none of the others was heard since the reader joined.
@@ -89,9 +89,9 @@ pub enum Refusal {
     FormerGroup {
         /// The iteration.
         iteration: IterationId,
-        /// What the reader says.
+        /// The number of readers that the request says.
         asked: u32,
-        /// What the others said.
+        /// The number of readers that the holders of splits have said.
         agreed: u32,
     },
     /// A number is out of its range.

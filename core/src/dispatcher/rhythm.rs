@@ -42,7 +42,7 @@ pub(super) struct WorkerLeases {
 pub(super) struct WorkerLease {
     /// From when on silence counts.
     since: Time,
-    /// Its last heartbeat to this process, or when the machine began; hold-ups are in it.
+    /// When this process heard its last heartbeat, or began; by the clock, hold-ups included.
     last: Time,
     /// Whether this process has heard it.
     is_heard: bool,

@@ -33,7 +33,7 @@ pub(super) struct Calls {
 pub(super) struct Pending {
     pub(super) asked: Asked,
     pub(super) number: Option<Number>,
-    /// What its connection said of it when it came.
+    /// The identity that its connection had when it came.
     pub(super) identity: Identity,
     /// Whether somebody waits for the answer.
     pub(super) waits: bool,

@@ -34,7 +34,7 @@ enum Speaker {
     Several,
 }
 
-/// What a connection says of a call that comes on it.
+/// The process that sends a call, as far as the call's connection tells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Identity {
     /// The task that registered on the connection, or else the one that sends heartbeats on it.
@@ -53,7 +53,7 @@ pub(super) struct Seat {
 }
 
 impl Clients {
-    /// What a connection says of a call that comes on it now.
+    /// Returns the identity of the process that sends calls on a connection.
     pub(super) fn identity(&self, client: ConnectionId) -> Identity {
         let Some(client) = self.clients.get(&client) else {
             return Identity::default();

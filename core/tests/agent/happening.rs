@@ -1,4 +1,4 @@
-//! What may happen to an agent, and what must hold whatever happens.
+//! Events in the life of an agent, and the promises that it keeps through all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long an agent goes on after a heartbeat that failed.
 const FAILING: Duration = Duration::from_secs(1);
 
-/// What the server or the way to it does with a call.
+/// The way in which a call to the server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// Answers it well.
@@ -36,7 +36,7 @@ pub(crate) enum How {
     Nonsense,
 }
 
-/// What happens.
+/// An event in the life of an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
     /// The agent learns who it is: this run of the process.
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// What holds at any time.
+    /// Checks the promises that hold after each step.
     fn look(&mut self) {
         let state = self.agent.state();
         assert_eq!(self.agent.error().is_some(), state == State::Error);

@@ -527,7 +527,7 @@ fn a_reader_that_was_given_up_says_so_when_it_closes() {
     assert_eq!(left.code, Code::NotFound);
 }
 
-/// What is consumed while a request is under way is not in it.
+/// The application consumes records while a request is under way, so that the request lacks them.
 #[test]
 fn a_flush_waits_for_what_was_consumed_before_it() {
     let mut story = Story::begun(1);

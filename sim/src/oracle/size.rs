@@ -15,9 +15,10 @@ use crate::checks::{Check, reached};
 const LOOKS: u64 = 60;
 /// The length of a description of nothing, in characters.
 const BARE: u64 = 4_000;
-/// What an entity may add to it: a task stands in the list that clients get, with its worker and its servers.
+/// The characters that an entity may add to it. A task takes most: the list that clients get names it with
+/// its worker and its servers.
 const PER_ENTITY: u64 = 1_000;
-/// What a call under way may add to it.
+/// The characters that a call under way may add to it.
 const PER_CALL: u64 = 400;
 
 #[derive(Default)]

@@ -25,7 +25,7 @@ enum Change {
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     changes: Vec<(Lsn, IterationId, Change)>,
-    /// What they make.
+    /// The places of each iteration's sources after all changes.
     places: BTreeMap<IterationId, Vec<Place>>,
     /// The iteration of each client. The number of a client stands for one for ever.
     clients: BTreeMap<ClientId, IterationId>,

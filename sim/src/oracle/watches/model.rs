@@ -92,7 +92,7 @@ impl Log {
         Some(change).filter(|change| matches!(change.kind, ChangeKind::Put(_)))
     }
 
-    /// What a store has otherwise than these changes make it.
+    /// Returns the first difference between a store and the keys that these changes make.
     fn difference(&self, store: &Store) -> Option<String> {
         let own = self.entries.iter().map(|(key, (revision, lease))| (&**key, *revision, *lease));
         let kept = store.entries().values();
@@ -171,7 +171,7 @@ impl Keys {
         self.logs.values_mut().for_each(|log| log.cut(upto));
     }
 
-    /// What a namespace has otherwise than the records make it.
+    /// Returns the first difference between a namespace's keys and those that the records make.
     pub(in crate::oracle) fn difference(&self, of: &Namespace) -> Option<String> {
         let (_, life) = self.lives.get(&of.head().id)?.last()?;
         let log = self.logs.get(life)?;
