@@ -8,7 +8,7 @@
 mod both;
 #[path = "../../core/tests/coordination/dice.rs"]
 mod dice;
-#[path = "../../core/tests/shared/drawing.rs"]
+#[path = "../../core/tests/inputs/drawing.rs"]
 mod drawing;
 #[path = "../../core/tests/coordination/driver.rs"]
 mod driver;

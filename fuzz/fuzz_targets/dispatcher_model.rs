@@ -9,7 +9,7 @@ mod asking;
 mod both;
 #[path = "../../core/tests/behaviour/dice.rs"]
 mod dice;
-#[path = "../../core/tests/shared/drawing.rs"]
+#[path = "../../core/tests/inputs/drawing.rs"]
 mod drawing;
 #[path = "../../core/tests/behaviour/driver.rs"]
 mod driver;

@@ -6,7 +6,7 @@
 
 #[path = "../../core/tests/exchange/dice.rs"]
 mod dice;
-#[path = "../../core/tests/shared/drawing.rs"]
+#[path = "../../core/tests/inputs/drawing.rs"]
 mod drawing;
 #[path = "../../core/tests/exchange/happening.rs"]
 mod happening;

@@ -6,7 +6,7 @@
 
 #[path = "../../core/tests/relay/dice.rs"]
 mod dice;
-#[path = "../../core/tests/shared/drawing.rs"]
+#[path = "../../core/tests/inputs/drawing.rs"]
 mod drawing;
 #[path = "../../core/tests/relay/happening.rs"]
 mod happening;

@@ -7,7 +7,7 @@
 mod both;
 #[path = "../../core/tests/rendezvous/dice.rs"]
 mod dice;
-#[path = "../../core/tests/shared/drawing.rs"]
+#[path = "../../core/tests/inputs/drawing.rs"]
 mod drawing;
 #[path = "../../core/tests/rendezvous/happening.rs"]
 mod happening;

@@ -6,7 +6,7 @@
 mod asking;
 mod both;
 mod dice;
-#[path = "../shared/drawing.rs"]
+#[path = "../inputs/drawing.rs"]
 mod drawing;
 mod driver;
 mod happening;
@@ -18,7 +18,7 @@ mod world;
 mod bounds;
 mod client_heartbeat;
 mod compression;
-#[path = "../shared/corpora.rs"]
+#[path = "../inputs/corpora.rs"]
 mod corpora;
 mod corpus;
 mod datasets;

@@ -5,7 +5,7 @@
 mod answers;
 mod asked;
 mod chain;
-#[path = "../shared/corpora.rs"]
+#[path = "../inputs/corpora.rs"]
 mod corpora;
 mod corpus;
 mod documents;

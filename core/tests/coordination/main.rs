@@ -5,7 +5,7 @@
 
 mod both;
 mod dice;
-#[path = "../shared/drawing.rs"]
+#[path = "../inputs/drawing.rs"]
 mod drawing;
 mod driver;
 mod model;
@@ -13,7 +13,7 @@ mod world;
 
 mod barriers;
 mod bounds;
-#[path = "../shared/corpora.rs"]
+#[path = "../inputs/corpora.rs"]
 mod corpora;
 mod corpus;
 mod errors;

@@ -6,11 +6,11 @@
 mod answers;
 mod batches;
 mod bed;
-#[path = "../shared/corpora.rs"]
+#[path = "../inputs/corpora.rs"]
 mod corpora;
 mod corpus;
 mod dice;
-#[path = "../shared/drawing.rs"]
+#[path = "../inputs/drawing.rs"]
 mod drawing;
 mod groups;
 mod happening;

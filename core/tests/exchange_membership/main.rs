@@ -6,7 +6,7 @@
 mod barriers;
 mod bootstrap;
 mod dice;
-#[path = "../shared/drawing.rs"]
+#[path = "../inputs/drawing.rs"]
 mod drawing;
 mod faults;
 mod histories;

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod bounds;
-#[path = "../shared/corpora.rs"]
+#[path = "../inputs/corpora.rs"]
 mod corpora;
 mod corpus;
 mod dice;
-#[path = "../shared/drawing.rs"]
+#[path = "../inputs/drawing.rs"]
 mod drawing;
 mod gaps;
 mod happening;

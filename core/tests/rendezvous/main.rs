@@ -5,13 +5,13 @@
 
 mod both;
 mod bounds;
-#[path = "../shared/corpora.rs"]
+#[path = "../inputs/corpora.rs"]
 mod corpora;
 mod corpus;
 mod deferred;
 mod devices;
 mod dice;
-#[path = "../shared/drawing.rs"]
+#[path = "../inputs/drawing.rs"]
 mod drawing;
 mod fetches;
 mod happening;
