@@ -24,7 +24,7 @@ pub(crate) fn live_by(bytes: &[u8]) -> Vec<Happening> {
 impl Dice<'_> {
     fn happening(&mut self) -> Happening {
         match self.byte() % 32 {
-            0 | 1 => Happening::Initialize(u64::from(self.byte().is_multiple_of(4)) + 1),
+            0 | 1 => Happening::Initialize { anew: self.byte().is_multiple_of(4) },
             2..10 => Happening::Ask(self.ask()),
             10 => Happening::Cancel(self.which()),
             11..20 => Happening::Answer(self.which(), How::Well),

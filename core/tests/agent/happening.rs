@@ -39,8 +39,8 @@ pub(crate) enum How {
 /// An event in the life of an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    /// The agent learns who it is: this run of the process.
-    Initialize(u64),
+    /// The agent learns who it is: the same run of the process as before, or another one.
+    Initialize { anew: bool },
     /// The application asks.
     Ask(Ask),
     /// The application gives up one of its calls.
@@ -67,6 +67,7 @@ struct World {
     calls: u64,
     last_rpc: u64,
     incarnation: u64,
+    last_incarnation: u64,
     life: u64,
     revision: u64,
     waiting: BTreeMap<CallId, Waiting>,
@@ -89,6 +90,7 @@ pub(crate) fn live(history: &[Happening]) {
         calls: 0,
         last_rpc: 0,
         incarnation: 0,
+        last_incarnation: 0,
         life: 70,
         revision: 0,
         waiting: BTreeMap::new(),
@@ -107,7 +109,7 @@ pub(crate) fn live(history: &[Happening]) {
 impl World {
     fn happens(&mut self, happening: &Happening) {
         match happening {
-            Happening::Initialize(incarnation) => self.initialize(*incarnation),
+            Happening::Initialize { anew } => self.initialize(*anew),
             Happening::Ask(ask) => self.ask(ask.clone()),
             Happening::Cancel(which) => {
                 if let Some(call) = nth(self.waiting.keys(), *which) {
@@ -124,9 +126,15 @@ impl World {
         }
     }
 
-    fn initialize(&mut self, incarnation: u64) {
+    fn initialize(&mut self, anew: bool) {
         let is_taken = matches!(self.agent.state(), State::Uninitialized | State::Disconnected)
             && !self.agent.is_connecting();
+        // No run has the incarnation of a former one.
+        let incarnation = match anew || self.incarnation == 0 {
+            true => self.last_incarnation + 1,
+            false => self.incarnation,
+        };
+        self.last_incarnation = incarnation.max(self.last_incarnation);
         if is_taken {
             self.incarnation = incarnation;
         }
