@@ -71,7 +71,8 @@ fn what_is_out_of_range_is_named() {
 fn an_answer_reaches_the_reader() {
     let split = |place| HeldSplit { place, split: -5, records: 9 };
     for splits in [Vec::new(), vec![split(3), split(8)]] {
-        let held = SplitsHeld { finished: splits.is_empty(), splits };
+        let held =
+            SplitsHeld { finished: splits.is_empty(), with_workers: splits.len() == 1, splits };
         let Encoded::Message(bytes) = encode_reply(Reply::SplitsHeld(held.clone())) else {
             panic!("no message");
         };
@@ -82,7 +83,7 @@ fn an_answer_reaches_the_reader() {
 #[test]
 fn an_answer_out_of_order_or_too_long_is_refused() {
     let split = |place| wire::HeldSplit { place, split: 0, records: 0 };
-    let answer = |splits| wire::HoldSplitsResponse { splits, finished: false }.encode_to_vec();
+    let answer = |splits| wire::HoldSplitsResponse { splits, ..Default::default() }.encode_to_vec();
     let refused = |splits| decode_held(&answer(splits).into()).unwrap_err().message;
     let text = refused(vec![split(1), split(1)]);
     assert!(text.contains("place 1 before place 1"), "{text}");

@@ -250,7 +250,7 @@ fn of_rare_record(record: &dispatcher::Record, state: &State, tally: &mut Tally)
             let uid = state.workers().get(worker).map(|worker| worker.profile.uid);
             mark_if(uid == Some(UID_OF_ANY_PROCESS), Mark::StockWorkerReborn, tally);
         }
-        R::RemoveTask { id } => {
+        R::RemoveTask { id, .. } => {
             let of = state.tasks().get(id).and_then(|it| state.iterations().get(&it.iteration));
             let consumers = of.and_then(|of| state.jobs().get(&of.job)?.consumers);
             let is_crowd = consumers.is_some_and(|count| count >= i64::from(CROWD_MIN));

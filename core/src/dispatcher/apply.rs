@@ -85,8 +85,8 @@ impl State {
             }
             Record::AcceptRound { iteration, client } => self.accept_round(lsn, iteration, client),
             Record::FinishTask { id } => self.finish_task(lsn, id),
-            Record::RemoveTask { id } => {
-                self.forsake_splits(lsn, id, false)?;
+            Record::RemoveTask { id, again } => {
+                self.forsake_splits(lsn, id, again)?;
                 self.remove_task(lsn, id)
             }
             _ => Err(ApplyError("the record is of no kind that tasks have".to_string())),

@@ -128,7 +128,7 @@ impl Dispatcher {
     /// more.
     pub(super) fn tasks_ended_by(&self, record: &Record) -> Vec<TaskId> {
         match record {
-            Record::RemoveTask { id } => vec![*id],
+            Record::RemoveTask { id, .. } => vec![*id],
             Record::FinishTask { id } if self.state.is_pending(*id) => vec![*id],
             Record::LoseWorker { id, .. } => {
                 let worker = self.state.workers().get(id);

@@ -12,25 +12,29 @@ use super::reply::{HeldSplit, Reply, SplitsHeld};
 use super::request::HoldSplits;
 use super::state::{Client, Iteration, SourcePosition, State, Task};
 use super::types::ShardingPolicy;
-use crate::ids::{ClientId, IterationId};
+use crate::ids::{ClientId, IterationId, TaskId, WorkerId};
 use crate::limits::SPLITS_PER_CLIENT_MAX;
+use crate::time::Time;
 
 impl Dispatcher {
     /// Takes what a client has read, and hands it splits until it holds as many as it wants.
     pub(super) fn hold_splits(&mut self, turn: &mut Turn<'_>, request: &HoldSplits) -> Answer {
         let client = self.client(request.client)?;
         let (id, known_since) = (client.iteration, client.changed);
-        self.leases.hear_client(request.client, turn.now);
+        self.leases.hear_reader(request.client, turn.now);
         self.check_not_collected(id)?;
         let iteration = self.iteration(id)?;
         if iteration.finished {
-            let reply = SplitsHeld { splits: Vec::new(), finished: true };
+            let reply = SplitsHeld { finished: true, ..SplitsHeld::default() };
             return Ok((Reply::SplitsHeld(reply), iteration.changed.max(known_since)));
         }
-        let source = self.check_by_split(iteration)?;
+        self.check_by_split(iteration)?;
         self.check_group(self.client(request.client)?, iteration, request.group)?;
-        let record = decide_holding(self.client(request.client)?, iteration, source, request);
         let before = turn.log.last();
+        self.recall_unread(turn, id)?;
+        let iteration = self.iteration(id)?;
+        let source = self.check_by_split(iteration)?;
+        let record = decide_holding(self.client(request.client)?, iteration, source, request);
         self.commit(turn, record)?;
         self.watch_reader(request.client, turn.now);
         self.finish_if_read(turn, id)?;
@@ -80,6 +84,44 @@ impl Dispatcher {
         })
     }
 
+    /// Takes the rest of an iteration from workers that took it for clients that read by element,
+    /// once there has been none of those for long: the clients there are wait for it. With
+    /// `reissue_lost_splits` they get it, though some of it may have been read; else it counts as
+    /// lost, but only where dynamic reads that nobody goes on with are given up.
+    fn recall_unread(&mut self, turn: &mut Turn<'_>, id: IterationId) -> Result<(), Refusal> {
+        let iteration = self.iteration(id)?;
+        if !self.state.is_left_to_workers(iteration) || !self.lacks_consumers(iteration, turn.now) {
+            return Ok(());
+        }
+        let takers = self.state.takers(iteration).map(|task| (task.id, task.worker));
+        let takers: Vec<(TaskId, WorkerId)> = takers.collect();
+        for (task, worker) in takers {
+            let before = self.splits_with(worker);
+            let again = self.config.reissue_lost_splits;
+            self.commit(turn, [Record::RemoveTask { id: task, again }])?;
+            self.processes.forget_task(worker, task);
+            self.tell_of_lost_splits(turn, worker, &before);
+        }
+        let iteration = self.iteration(id)?;
+        match iteration.awaits() && !self.state.has_reader(iteration) {
+            true => self.make_another_task(turn, id),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether there has been no client that reads by element for so long that none is waited for.
+    fn lacks_consumers(&self, of: &Iteration, now: Time) -> bool {
+        let patience = match (self.config.reissue_lost_splits, self.config.job_gc_timeout) {
+            (true, _) => self.config.client_timeout,
+            (false, Some(timeout)) if self.config.gc_dynamic_sharding_jobs => timeout,
+            (false, _) => return false,
+        };
+        let clients = of.clients.iter().filter_map(|id| self.state.clients().get(id));
+        let since = clients.map(|client| client.acquired).max().max(of.last_release);
+        let by_split = of.clients.iter().all(|id| self.leases.reads_by_split(*id));
+        by_split && since.is_some_and(|since| since.after(patience) <= now)
+    }
+
     /// Ends an iteration that clients have read to its end, but for what workers still read
     /// that took splits themselves.
     fn finish_if_read(&mut self, turn: &mut Turn<'_>, id: IterationId) -> Result<(), Refusal> {
@@ -111,7 +153,9 @@ impl Dispatcher {
             let split = source?.split_at(*place)?;
             Some(HeldSplit { place: *place, split, records: *records })
         });
-        let reply = SplitsHeld { splits: held.collect(), finished: iteration.finished };
+        let with_workers = self.state.is_left_to_workers(iteration);
+        let reply =
+            SplitsHeld { splits: held.collect(), finished: iteration.finished, with_workers };
         // Whether there is more for it, and how many its group are, is what others have done.
         let after = client.changed.max(iteration.splits_changed).max(iteration.changed);
         Ok((Reply::SplitsHeld(reply), after))
@@ -127,22 +171,32 @@ impl Dispatcher {
 impl State {
     /// Whether everything of an iteration that is read by split has been handed out and read.
     fn is_read(&self, of: &Iteration) -> bool {
-        let [source] = of.sources.as_slice() else {
-            return false;
-        };
-        let handed_out = source.repetition > 0 || source.index >= source.source.len();
-        handed_out && !of.finished && !of.awaits() && !self.has_taker(of)
+        of.is_handed_out() && self.takers(of).next().is_none()
     }
 
-    /// Whether some unfinished task may still read splits that its worker took.
-    fn has_taker(&self, of: &Iteration) -> bool {
-        let takes = |task: &Task| !task.finished && task.splits.may_hold_any(&of.splits);
-        let mut tasks = of.tasks.iter().filter_map(|id| self.tasks().get(id));
-        tasks.any(takes)
+    /// Whether all that is left to read of an iteration is with workers.
+    fn is_left_to_workers(&self, of: &Iteration) -> bool {
+        of.is_handed_out() && self.takers(of).next().is_some()
+    }
+
+    /// Unfinished tasks that may still read splits that their workers took.
+    fn takers<'a>(&'a self, of: &'a Iteration) -> impl Iterator<Item = &'a Task> + 'a {
+        let tasks = of.tasks.iter().filter_map(|id| self.tasks().get(id));
+        tasks.filter(|task| !task.finished && task.splits.may_hold_any(&of.splits))
     }
 }
 
 impl Iteration {
+    /// Whether all splits of an unfinished iteration of one source were handed out, and no client
+    /// holds or is to get any.
+    fn is_handed_out(&self) -> bool {
+        let [source] = self.sources.as_slice() else {
+            return false;
+        };
+        let handed_out = source.repetition > 0 || source.index >= source.source.len();
+        handed_out && !self.finished && !self.awaits()
+    }
+
     /// Whether splits that were handed out have yet to be read, as far as tasks do not.
     pub(super) fn awaits(&self) -> bool {
         self.by_split.held > 0 || self.to_be_handed_out_again() > 0

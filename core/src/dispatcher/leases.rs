@@ -33,12 +33,14 @@ pub(super) struct ClientLease {
     heard: bool,
     /// When this process heard it; absent while it knows of the client from the journal only.
     spoke: Option<Time>,
+    /// Whether this process heard it ask for splits to hold.
+    by_split: bool,
 }
 
 impl Leases {
     /// Everybody in a recovered state has just been heard from.
     pub(super) fn of_survivors(state: &State, config: &Config, now: Time) -> Self {
-        let lease = ClientLease { since: now, heard: true, spoke: None };
+        let lease = ClientLease { since: now, heard: true, spoke: None, by_split: false };
         let mut leases = Self {
             clients: state.clients().keys().map(|id| (*id, lease)).collect(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
@@ -92,12 +94,27 @@ impl Leases {
     /// A client has joined, and sent no heartbeat yet.
     pub(super) fn expect_client(&mut self, id: ClientId, now: Time) {
         let since = self.held_up.heard_upto(now);
-        self.clients.insert(id, ClientLease { since, heard: false, spoke: None });
+        self.clients.insert(id, ClientLease { since, heard: false, spoke: None, by_split: false });
     }
 
     pub(super) fn hear_client(&mut self, id: ClientId, now: Time) {
         let since = self.held_up.heard_upto(now);
-        self.clients.insert(id, ClientLease { since, heard: true, spoke: Some(now) });
+        let by_split = self.reads_by_split(id);
+        self.clients.insert(id, ClientLease { since, heard: true, spoke: Some(now), by_split });
+    }
+
+    /// A client that reads by split is heard.
+    pub(super) fn hear_reader(&mut self, id: ClientId, now: Time) {
+        self.hear_client(id, now);
+        if let Some(lease) = self.clients.get_mut(&id) {
+            lease.by_split = true;
+        }
+    }
+
+    /// Whether a client is known to read by split. Of one that this process knows from the journal
+    /// only that is not known before it asks.
+    pub(super) fn reads_by_split(&self, id: ClientId) -> bool {
+        self.clients.get(&id).is_some_and(|lease| lease.by_split)
     }
 
     /// Whether this process heard a client after a time.

@@ -126,7 +126,7 @@ impl Dispatcher {
             return Ok(());
         };
         let former = self.finished_tasks_of(worker, iteration);
-        let removals = former.iter().map(|id| Record::RemoveTask { id: *id });
+        let removals = former.iter().map(|id| Record::RemoveTask { id: *id, again: false });
         let creation = Record::CreateTask { id, iteration, worker };
         let after = self.commit(turn, core::iter::once(creation).chain(removals))?;
         former.into_iter().for_each(|id| self.forget_task(worker, id));

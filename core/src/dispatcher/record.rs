@@ -157,10 +157,13 @@ pub enum Record {
         id: TaskId,
     },
     /// All consumers of a coordinated read gave a task up; or, in other reads, a finished task is
-    /// removed since its worker has another one of the iteration.
+    /// removed since its worker has another one of the iteration, or an unfinished one since nobody
+    /// reads what it was handed.
     RemoveTask {
         /// The task.
         id: TaskId,
+        /// Whether the splits it was handed are to be handed out again.
+        again: bool,
     },
     /// An iteration without clients is given up: its tasks end.
     CollectIteration {

@@ -182,7 +182,7 @@ impl Dispatcher {
     }
 
     fn remove_task(&mut self, turn: &mut Turn<'_>, task: TaskId, waited: &[CallId]) {
-        match self.commit(turn, [Record::RemoveTask { id: task }]) {
+        match self.commit(turn, [Record::RemoveTask { id: task, again: false }]) {
             Ok(_) => {
                 turn.out.push(Effect::Observe(Event::TaskRemoved { task }));
                 answer(turn, waited.iter().copied(), true);

@@ -72,6 +72,9 @@ pub struct SplitsHeld {
     pub splits: Vec<HeldSplit>,
     /// Whether everything of the iteration has been read.
     pub finished: bool,
+    /// Whether all that is left to read is with workers, which took it for clients that read by
+    /// element.
+    pub with_workers: bool,
 }
 
 /// A split that a client holds.

@@ -184,7 +184,7 @@ impl Dispatcher {
         };
         let replaced = |iteration| {
             let finished = self.finished_tasks_of(worker, iteration).into_iter();
-            finished.map(|id| Record::RemoveTask { id })
+            finished.map(|id| Record::RemoveTask { id, again: false })
         };
         let ids = self.task_ids().zip(iterations);
         ids.flat_map(|(id, of)| core::iter::once(task((id, of))).chain(replaced(of))).collect()
@@ -304,7 +304,7 @@ fn profile_of(heartbeat: &WorkerHeartbeat) -> WorkerProfile {
 
 const fn removed_task(record: &Record) -> Option<TaskId> {
     match record {
-        Record::RemoveTask { id } => Some(*id),
+        Record::RemoveTask { id, .. } => Some(*id),
         _ => None,
     }
 }

@@ -87,6 +87,8 @@ pub enum Stall {
     },
     /// Other readers hold what there is to read.
     NoSplits,
+    /// Workers took what there is to read, for consumers that read by element.
+    WithWorkers,
     /// Workers do not answer.
     Workers {
         /// One of them.
@@ -124,6 +126,11 @@ impl Stall {
                  started with `rondo worker`"
             ),
             Self::NoSplits => "other readers hold what is left to read".into(),
+            Self::WithWorkers => {
+                "workers took what is left for consumers that read by element, and wait for those: \
+                 with --reissue-lost-splits the server hands it out again once they are gone"
+                    .into()
+            }
             Self::Workers { worker, since, status } => {
                 format!("worker {worker} does not answer for {} ms: {status}", since.as_millis())
             }

@@ -255,6 +255,9 @@ pub struct SplitsAnswer {
     pub splits: Vec<HeldSplit>,
     /// Whether everything of the iteration has been read.
     pub is_finished: bool,
+    /// Whether all that is left to read is with workers, which took it for clients that read by
+    /// element.
+    pub is_with_workers: bool,
 }
 
 /// A split that a reader holds.

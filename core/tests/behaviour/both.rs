@@ -156,6 +156,7 @@ impl<'a> Both<'a> {
         }
         for (mark, kept) in [
             ("resumed", self.model.kept.resumed > before.0.kept.resumed),
+            ("recalled", self.model.kept.recalled > before.0.kept.recalled),
             ("seen finished", self.model.kept.seen_finished > before.0.kept.seen_finished),
         ] {
             if kept {

@@ -73,7 +73,7 @@ fn splits_are_held_in_order_until_they_are_read() {
     assert_eq!(driver.places(hold(client, 2, &[(0, 9, true)])), [(1, 7), (2, 0)]);
     assert_eq!(driver.places(hold(client, 9, &[(1, 8, true)])), [(2, 0), (3, 0)]);
     let all = driver.held(hold(client, 9, &[(2, 1, true), (3, 0, true)]));
-    assert_eq!(all, SplitsHeld { splits: Vec::new(), finished: true });
+    assert_eq!(all, SplitsHeld { finished: true, ..SplitsHeld::default() });
     let seen = driver.client(client);
     assert!(seen.iteration_finished);
     let task = seen.tasks[0].task;
@@ -375,6 +375,80 @@ fn a_split_that_does_not_reach_a_replaced_task_is_handed_out_again() {
     driver.journal = Journal::Prompt;
     driver.sync();
     assert_eq!(driver.places(hold(client, 9, &[])), [(0, 0), (1, 0), (2, 0), (3, 0)]);
+}
+
+/// A consumer of elements has left, for whom the worker has taken splits 0 and 1; a reader by split
+/// has read the others, and waits.
+fn left_to_a_worker(config: Config) -> (Driver, JobId, ClientId) {
+    let (mut driver, job, consumer) = reading_with(config, 4);
+    let iteration = driver.iteration(job, 0);
+    driver.client(consumer);
+    assert_eq!([(); 2].map(|()| driver.split_for(WORKER, iteration)), [Some(0), Some(1)]);
+    driver.advance(Duration::from_secs(1));
+    driver.release(consumer);
+    let reader = driver.join(job, 0);
+    driver.places(hold(reader, 9, &[]));
+    let held = driver.held(hold(reader, 9, &finished(2..4)));
+    assert_eq!(held, SplitsHeld { with_workers: true, ..SplitsHeld::default() });
+    (driver, job, reader)
+}
+
+/// Lets time pass in which the worker and the client are heard.
+fn wait(driver: &mut Driver, client: ClientId, secs: u64) -> SplitsHeld {
+    for _ in 0..secs {
+        driver.advance(Duration::from_secs(1));
+        let tasks: Vec<_> =
+            driver.state().worker_at(WORKER).unwrap().tasks.iter().copied().collect();
+        driver.worker(WORKER, &tasks);
+        driver.client(client);
+    }
+    driver.held(hold(client, 9, &[]))
+}
+
+#[test]
+fn readers_get_what_a_worker_took_for_a_consumer_that_left() {
+    let config = Config { reissue_lost_splits: true, ..Config::default() };
+    let (mut driver, _, reader) = left_to_a_worker(config);
+    let before = driver.client(reader).tasks[0].task;
+    assert!(wait(&mut driver, reader, 118).with_workers, "a consumer may come");
+    let held = wait(&mut driver, reader, 2);
+    let places: Vec<_> = held.splits.iter().map(|split| (split.place, split.records)).collect();
+    assert_eq!((places.as_slice(), held.with_workers), ([(0, 0), (1, 0)].as_slice(), false));
+    let tasks = driver.client(reader).tasks;
+    assert!(tasks.len() == 1 && tasks[0].task != before, "the worker drops what it has");
+    assert_eq!(driver.worker(WORKER, &[before]).tasks_to_delete, [before]);
+    driver.restart();
+    assert!(driver.held(hold(reader, 9, &finished(0..2))).finished);
+}
+
+#[test]
+fn what_a_worker_took_is_the_workers_while_a_consumer_may_read_it() {
+    let config = Config { reissue_lost_splits: true, ..Config::default() };
+    let (mut driver, job, reader) = left_to_a_worker(config);
+    let consumer = driver.join(job, 0);
+    for _ in 0..4 {
+        assert!(wait(&mut driver, reader, 100).with_workers);
+        driver.client(consumer);
+    }
+    // Whether a client reads by element is not known before it speaks.
+    driver.release(consumer);
+    driver.restart();
+    let task = driver.client(reader).tasks[0].task;
+    driver.finish(WORKER, task);
+    assert!(driver.held(hold(reader, 9, &[])).finished);
+}
+
+/// At most once: whether the consumer has read some of it is not known.
+#[test]
+fn what_a_worker_took_is_lost_only_where_reads_are_given_up() {
+    let (mut driver, _, reader) = left_to_a_worker(Config::default());
+    assert!(wait(&mut driver, reader, 3600).with_workers);
+    let config = Config { gc_dynamic_sharding_jobs: true, ..Config::default() };
+    let (mut driver, job, reader) = left_to_a_worker(config);
+    assert!(wait(&mut driver, reader, 298).with_workers);
+    assert!(wait(&mut driver, reader, 2).finished);
+    let iteration = driver.iteration(job, 0);
+    assert_eq!(driver.state().iterations()[&iteration].splits.lost, 2);
 }
 
 #[test]

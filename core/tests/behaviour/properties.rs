@@ -75,6 +75,7 @@ fn check_reached(reached: &Reached) {
         "promoted",
         "read to the end",
         "reader made",
+        "recalled",
         "removed",
         "resumed",
         "room again",

@@ -205,7 +205,8 @@ fn tasks() -> impl Strategy<Value = Record> {
             client: ClientId::new(client),
         }),
         id().prop_map(|id| Record::FinishTask { id: TaskId::new(id) }),
-        id().prop_map(|id| Record::RemoveTask { id: TaskId::new(id) }),
+        (id(), any::<bool>())
+            .prop_map(|(id, again)| Record::RemoveTask { id: TaskId::new(id), again }),
         (id(), any::<bool>())
             .prop_map(|(id, again)| Record::LoseWorker { id: WorkerId::new(id), again }),
         (id(), any::<bool>())

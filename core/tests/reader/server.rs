@@ -25,6 +25,8 @@ pub(crate) struct Server {
     last_client: i64,
     /// Workers that have a task, by name.
     pub(crate) tasks: BTreeMap<String, TaskId>,
+    /// Whether workers have all that is left.
+    pub(crate) is_with_workers: bool,
 }
 
 impl Server {
@@ -34,6 +36,7 @@ impl Server {
             clients: BTreeSet::new(),
             last_client: 3000,
             tasks: BTreeMap::new(),
+            is_with_workers: false,
         }
     }
 
@@ -122,7 +125,11 @@ impl Server {
             split: value_of(place as u64),
             records: split.records,
         });
-        SplitsAnswer { splits: splits.collect(), is_finished: self.is_finished() }
+        SplitsAnswer {
+            splits: splits.collect(),
+            is_finished: self.is_finished(),
+            is_with_workers: self.is_with_workers,
+        }
     }
 }
 

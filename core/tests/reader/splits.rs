@@ -326,6 +326,12 @@ fn it_says_why_it_stalls() {
     story.server.splits[1].holder = Some(rondo_core::ids::ClientId::new(1));
     story.answer_all();
     assert_eq!(story.stall(), Some(Stall::NoSplits));
+    story.server.is_with_workers = true;
+    story.wait(5000);
+    story.answer_all();
+    let stall = story.stall().unwrap();
+    assert_eq!(stall, Stall::WithWorkers);
+    assert!(stall.sentence().starts_with("workers took what is left"), "{}", stall.sentence());
 }
 
 #[test]

@@ -106,7 +106,7 @@ pub(crate) fn begun(world: &mut World, at: usize) -> Result<(), String> {
 /// A task is given up only when all consumers wait for that, in one round.
 pub(crate) fn removed(world: &World, outcome: &Outcome) -> Result<(), String> {
     for record in &outcome.records {
-        let Record::RemoveTask { id } = record else {
+        let Record::RemoveTask { id, again: false } = record else {
             return Err(format!("a call to give a task up leads to {record:?}"));
         };
         let round = world.consumers[0].begun();

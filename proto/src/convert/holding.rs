@@ -102,7 +102,8 @@ pub(super) fn encode_held(held: &SplitsHeld) -> Bytes {
         records: split.records,
     };
     let splits = held.splits.iter().map(split).collect();
-    wire::HoldSplitsResponse { splits, finished: held.finished }.encode_to_vec().into()
+    let (finished, with_workers) = (held.finished, held.with_workers);
+    wire::HoldSplitsResponse { splits, finished, with_workers }.encode_to_vec().into()
 }
 
 /// Decodes `HoldSplitsResponse`, as a reader does.
@@ -133,5 +134,6 @@ pub fn decode_held(bytes: &Bytes) -> Result<SplitsHeld, Status> {
     Ok(SplitsHeld {
         splits: response.splits.into_iter().map(split).collect(),
         finished: response.finished,
+        with_workers: response.with_workers,
     })
 }

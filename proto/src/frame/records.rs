@@ -149,7 +149,7 @@ kinds! {
     RejectRound { iteration, target_round; }
     AcceptRound { iteration, client; }
     FinishTask { id; }
-    RemoveTask { id; }
+    RemoveTask { id, again; }
     CollectIteration { id, at; }
     LoseWorker { id, again; }
     ReturnWorker { id, reborn; }

@@ -253,7 +253,7 @@ fn small_record() -> impl Strategy<Value = DispatcherRecord> {
         (iteration(), client())
             .prop_map(|(iteration, client)| R::AcceptRound { iteration, client }),
         task().prop_map(|id| R::FinishTask { id }),
-        task().prop_map(|id| R::RemoveTask { id }),
+        (task(), any::<bool>()).prop_map(|(id, again)| R::RemoveTask { id, again }),
         (iteration(), time()).prop_map(|(id, at)| R::CollectIteration { id, at }),
         (worker(), any::<bool>()).prop_map(|(id, again)| R::LoseWorker { id, again }),
         (worker(), any::<bool>()).prop_map(|(id, reborn)| R::ReturnWorker { id, reborn }),

@@ -99,7 +99,7 @@ fn iterations() -> Vec<Record> {
         Record::RejectRound { iteration: iteration(2000), target_round: 18 },
         Record::AcceptRound { iteration: iteration(2000), client: client(3000) },
         Record::FinishTask { id: task(4000) },
-        Record::RemoveTask { id: task(4001) },
+        Record::RemoveTask { id: task(4001), again: false },
         Record::CollectIteration { id: iteration(2000), at: at(1006) },
     ]
 }
@@ -160,6 +160,7 @@ fn reading() -> Vec<Record> {
         Record::FinishIteration { id: iteration(2000) },
         take_back(28, Some(task(4000))),
         take_back(29, None),
+        Record::RemoveTask { id: task(4001), again: true },
     ]
 }
 

@@ -75,7 +75,7 @@ impl Acknowledged {
         let Record::Dispatcher(record) = record else {
             return;
         };
-        if let dispatcher::Record::RemoveTask { id } = record {
+        if let dispatcher::Record::RemoveTask { id, .. } = record {
             self.removed.insert(*id, lsn);
         }
     }

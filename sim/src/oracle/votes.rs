@@ -1,12 +1,13 @@
 //! A task of a coordinated read is given up only when all its consumers ask for that in one round, or
 //! in any round, and still wait for the answer. A task of another read goes only when it is finished
-//! and its worker has an unfinished one of the same iteration.
+//! and its worker has an unfinished one of the same iteration, or when nobody is there who would read
+//! from it: all clients of the iteration have asked for splits to hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Request, State, Task};
-use rondo_core::ids::{CallId, TaskId};
+use rondo_core::ids::{CallId, ClientId, TaskId};
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::time::Time;
 
@@ -17,6 +18,8 @@ use crate::checks::{Check, reached};
 #[derive(Default)]
 pub(super) struct Votes {
     open: BTreeMap<CallId, Vote>,
+    /// Clients that have asked for splits to hold.
+    by_split: BTreeSet<ClientId>,
 }
 
 /// What one of them says.
@@ -28,12 +31,36 @@ struct Vote {
 }
 
 impl Votes {
+    /// A task that no consumer reads in rounds was removed.
+    fn replaced(&self, id: TaskId, state: &State) -> Verdict {
+        let Some(removed) = state.tasks().get(&id) else {
+            return Err(format!("task {id} was removed, and there is none"));
+        };
+        let follows = |task: &Task| {
+            let of_same = task.worker == removed.worker && task.iteration == removed.iteration;
+            task.id > id && of_same && !task.finished
+        };
+        let is_fair = if removed.finished {
+            reached(Check::TaskReplaced);
+            state.tasks().values().any(follows)
+        } else {
+            let of = state.iterations().get(&removed.iteration);
+            of.is_some_and(|of| of.clients.is_subset(&self.by_split))
+        };
+        match is_fair {
+            true => Ok(()),
+            false => {
+                Err(format!("{removed:?} was removed, and it was neither replaced nor unread"))
+            }
+        }
+    }
+
     fn removed(&self, task: TaskId, shadow: &Shadow) -> Verdict {
         let state = shadow.state();
         let of = state.tasks().get(&task).and_then(|task| state.iterations().get(&task.iteration));
         let job = of.and_then(|iteration| state.jobs().get(&iteration.job));
         let Some(consumers) = job.and_then(|job| job.consumers) else {
-            return replaced(task, state);
+            return self.replaced(task, state);
         };
         let mut rounds: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
         for vote in self.open.values().filter(|vote| vote.task == task) {
@@ -54,22 +81,6 @@ impl Votes {
     }
 }
 
-/// A task that no consumer reads in rounds was removed.
-fn replaced(id: TaskId, state: &State) -> Verdict {
-    let Some(removed) = state.tasks().get(&id) else {
-        return Err(format!("task {id} was removed, and there is none"));
-    };
-    let follows = |task: &Task| {
-        let of_same = task.worker == removed.worker && task.iteration == removed.iteration;
-        task.id > id && of_same && !task.finished
-    };
-    reached(Check::TaskReplaced);
-    match removed.finished && state.tasks().values().any(follows) {
-        true => Ok(()),
-        false => Err(format!("{removed:?} was removed, and no other one is there in its place")),
-    }
-}
-
 impl Oracle for Votes {
     fn name(&self) -> &'static str {
         "votes"
@@ -85,8 +96,11 @@ impl Oracle for Votes {
                 let vote = Vote { task: *task, consumer: *consumer_index, round: *round };
                 self.open.insert(*call, vote);
             }
+            Seen::Taken { request: Request::HoldSplits(hold), .. } => {
+                self.by_split.insert(hold.client);
+            }
             Seen::Recorded {
-                record: Record::Dispatcher(dispatcher::Record::RemoveTask { id }),
+                record: Record::Dispatcher(dispatcher::Record::RemoveTask { id, .. }),
                 ..
             } => return self.removed(*id, shadow),
             Seen::Answered { call, .. } | Seen::GivenUp { call } => drop(self.open.remove(call)),

@@ -42,6 +42,8 @@ pub(super) struct Holding {
     pub(super) was_answered: bool,
     /// The last answer brought fewer splits than were wanted: others hold the rest.
     pub(super) is_dry: bool,
+    /// The last answer said that all that is left to read is with workers.
+    pub(super) is_with_workers: bool,
     /// The application was told that nothing more can be delivered now.
     pub(super) has_told: bool,
     /// Everything of the iteration has been read.
@@ -153,6 +155,7 @@ impl Splits {
         self.holding.retry.succeeded();
         self.holding.was_answered = true;
         self.holding.is_finished |= answer.is_finished;
+        self.holding.is_with_workers = answer.is_with_workers;
         self.holding.is_dry = (answer.splits.len() as u64) < u64::from(asked.hold);
         self.acknowledged(&asked.progress);
         self.check_held(&answer)?;

@@ -142,6 +142,7 @@ impl Splits {
             let records = self.unconsumed();
             let held_up = self.holding.was_answered && shared.wanted > 0;
             return held_up.then_some(match records {
+                0 if self.holding.is_with_workers => Stall::WithWorkers,
                 0 => Stall::NoSplits,
                 records => Stall::Unconsumed { records },
             });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, Reply, ShardingPolicy, SplitsHeld};
-use rondo_core::ids::{ClientId, IterationId};
+use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
@@ -21,8 +21,16 @@ pub(crate) struct Shared {
     pub(crate) acknowledged: u64,
 }
 
+/// What the answer to a reader depends on that is not kept.
+pub(super) struct Circumstances {
+    /// See [`Model::is_contradicted`].
+    is_contradicted: bool,
+    /// See [`Model::recalls`].
+    recalls: Option<bool>,
+}
+
 impl Kept {
-    pub(super) fn hold(&mut self, request: &HoldSplits, is_contradicted: bool) -> Heard {
+    pub(super) fn hold(&mut self, request: &HoldSplits, by: &Circumstances) -> Heard {
         let client = self.clients.get(&request.client).ok_or(Code::NotFound)?;
         let id = client.iteration;
         let iteration = self.iteration(id).unwrap();
@@ -30,7 +38,7 @@ impl Kept {
             return Err(Code::FailedPrecondition);
         }
         if iteration.finished {
-            return Ok(Reply::SplitsHeld(SplitsHeld { splits: Vec::new(), finished: true }));
+            return Ok(Reply::SplitsHeld(SplitsHeld { finished: true, ..SplitsHeld::default() }));
         }
         let job = self.job_of(iteration);
         let alone = job.consumers.is_none() && iteration.sources.len() == 1;
@@ -39,7 +47,10 @@ impl Kept {
         }
         let other = iteration.shared.group.is_some_and(|size| size != request.group.size);
         if other && self.held(id) > 0 {
-            return Err(if is_contradicted { Code::InvalidArgument } else { Code::Unavailable });
+            return Err(if by.is_contradicted { Code::InvalidArgument } else { Code::Unavailable });
+        }
+        if let Some(again) = by.recalls.filter(|_| self.is_left_to_workers(id)) {
+            self.recall(id, again);
         }
         self.acknowledge(id, request);
         while self.clients[&request.client].splits.len() < request.hold {
@@ -102,16 +113,44 @@ impl Kept {
         Some((place, 0))
     }
 
-    fn is_read(&self, id: IterationId) -> bool {
+    /// Whether all splits were handed out, and nothing is with or for clients.
+    fn is_handed_out(&self, id: IterationId) -> bool {
         let iteration = self.iteration(id).unwrap();
         let (source, pass, given) = &iteration.sources[0];
         let handed_out = *pass > 0 || nth(source, *given).is_none();
-        let mut unfinished = iteration.active.iter().filter(|task| !self.tasks[task].finished);
-        let reads = unfinished.any(|task| {
-            iteration.given.count(&Holder::Task(*task)) > 0
+        handed_out && !iteration.finished && !self.awaits(id)
+    }
+
+    /// Tasks that may still read splits of which their workers took some.
+    fn takers(&self, id: IterationId) -> Vec<TaskId> {
+        let iteration = self.iteration(id).unwrap();
+        let unfinished = iteration.active.iter().filter(|task| !self.tasks[task].finished);
+        let takers = unfinished.filter(|task| {
+            iteration.given.count(&Holder::Task(**task)) > 0
                 || iteration.given.unattributed > self.tasks[task].unattributed_before
         });
-        handed_out && !self.awaits(id) && !reads
+        takers.copied().collect()
+    }
+
+    fn is_read(&self, id: IterationId) -> bool {
+        self.is_handed_out(id) && self.takers(id).is_empty()
+    }
+
+    fn is_left_to_workers(&self, id: IterationId) -> bool {
+        self.is_handed_out(id) && !self.takers(id).is_empty()
+    }
+
+    /// Those who would read what workers took are gone: it is for those who wait, or lost.
+    fn recall(&mut self, id: IterationId, again: bool) {
+        for task in self.takers(id) {
+            self.forsake(task, again);
+            self.erase(task);
+        }
+        let mut active = self.iteration(id).unwrap().active.iter();
+        if self.awaits(id) && active.all(|task| self.tasks[task].finished) {
+            self.make_another_task(id);
+        }
+        self.recalled += 1;
     }
 
     fn answer_to(&self, id: ClientId) -> SplitsHeld {
@@ -122,7 +161,11 @@ impl Kept {
             split: nth(&iteration.sources[0].0, *place as usize).unwrap(),
             records: *records,
         });
-        SplitsHeld { splits: held.collect(), finished: iteration.finished }
+        SplitsHeld {
+            splits: held.collect(),
+            finished: iteration.finished,
+            with_workers: iteration.sources.len() == 1 && self.is_left_to_workers(client.iteration),
+        }
     }
 
     pub(crate) fn held(&self, id: IterationId) -> usize {
@@ -158,8 +201,28 @@ impl Model {
         if self.kept.clients.contains_key(&request.client) {
             self.hear_client(now, request.client);
         }
+        self.by_split.insert(request.client);
         let is_contradicted = self.is_contradicted(request.client);
-        self.kept.hold(request, is_contradicted)
+        let recalls = self.recalls(now, request.client);
+        self.kept.hold(request, &Circumstances { is_contradicted, recalls })
+    }
+
+    /// Whether splits go back that workers took for clients that read by element; then, whether
+    /// others get them. All clients there are ask for splits to hold, and it is long since the last
+    /// one came or another one left.
+    fn recalls(&self, now: Time, id: ClientId) -> Option<bool> {
+        let again = self.config.reissue_lost_splits;
+        let patience = match again {
+            true => Some(self.config.client_timeout),
+            false => self.config.job_gc_timeout.filter(|_| self.config.gc_dynamic_sharding_jobs),
+        };
+        let iteration = self.kept.clients.get(&id)?.iteration;
+        let clients = self.kept.clients_of(iteration);
+        let came = clients.iter().map(|client| self.kept.clients[client].joined).max();
+        let left = self.kept.iteration(iteration)?.released;
+        let is_long = now >= came.max(left)?.after(patience?);
+        let asks = |client| self.by_split.contains(client);
+        (is_long && clients.iter().all(asks)).then_some(again)
     }
 
     /// Whether somebody who holds a split is known to live beside this reader: the reader itself, or

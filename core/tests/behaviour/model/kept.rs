@@ -41,6 +41,8 @@ pub(crate) struct Kept {
     pub(super) waits: BTreeMap<String, Waits>,
     /// Changes of positions, also those that change nothing else.
     pub(super) positions_changed: u64,
+    /// How often workers had to give back what they took.
+    pub(crate) recalled: u64,
     /// Iterations begun at a position.
     pub(crate) resumed: u64,
     /// Iterations of repetitions known to be finished.

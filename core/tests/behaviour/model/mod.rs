@@ -15,7 +15,7 @@ mod working;
 
 pub(crate) use kept::Kept;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::dispatcher::{Config, Reply, Request};
 use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, TaskId};
@@ -33,6 +33,8 @@ pub(crate) struct Model {
     config: Config,
     /// Times of signs of life, less the hold-ups before each.
     heard: BTreeMap<ClientId, Time>,
+    /// Clients that asked this process for splits to hold.
+    by_split: BTreeSet<ClientId>,
     /// When clients spoke to this process.
     spoke: BTreeMap<ClientId, Time>,
     /// Clients that have joined and sent nothing yet, with when that was, less the hold-ups.
@@ -65,6 +67,7 @@ impl Model {
             signs: losing::survivors(&kept, now),
             processes: processes::survivors(&kept, now),
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
+            by_split: BTreeSet::new(),
             spoke: BTreeMap::new(),
             joined: BTreeMap::new(),
             held_up: held_up::HeldUp::beginning(&config, &kept, now),

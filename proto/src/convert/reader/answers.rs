@@ -73,5 +73,6 @@ fn splits(bytes: &Bytes) -> Result<SplitsAnswer, Status> {
         records: split.records,
     };
     let splits = told.splits.into_iter().map(held).collect();
-    Ok(SplitsAnswer { splits, is_finished: told.finished })
+    let (is_finished, is_with_workers) = (told.finished, told.with_workers);
+    Ok(SplitsAnswer { splits, is_finished, is_with_workers })
 }

@@ -200,6 +200,7 @@ DISPATCHER = [
     dispatcher(62, num(1, 2000)),
     dispatcher(63, num(1, 2000), num(2, 3), num(3, 6), num(4, 28), num(5, 4000)),
     dispatcher(63, num(1, 2000), num(2, 3), num(3, 6), num(4, 29)),
+    dispatcher(15, num(1, 4001), num(2, 1)),
 ]
 
 COORDINATION = [
