@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use rondo::reader::{Builder, Content, Delivery, Reader};
+use rondo_core::status::Code;
 use rondo_data::{Dataset, Pipeline, Stores, plan};
 use rondo_tests::binary;
 use rondo_tests::process::Process;
@@ -127,7 +128,7 @@ async fn in_order_from_any_number_of_workers_and_in_batches() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let counts = reader.progress().await.report.counts;
     assert_eq!(counts.records, RECORDS.unsigned_abs(), "{counts:?}");
-    reader.close().await;
+    reader.close().await.unwrap();
     // Finished is finished: nobody reads this repetition again.
     let mut late = bed.reader("batches").open().await.unwrap();
     assert_eq!(read_rest(&mut late).await, Vec::<i64>::new());
@@ -181,6 +182,29 @@ async fn readers_share_and_a_group_does_not_depend_on_timing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn close_says_whether_the_dispatcher_knows_what_was_consumed() {
+    let mut bed = bed(numbers(), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let opened = |job| bed.reader(job).open();
+    let (mut heard, mut unheard) =
+        (opened("heard").await.unwrap(), opened("unheard").await.unwrap());
+    read(&mut heard, 100).await;
+    heard.close().await.unwrap();
+    read(&mut unheard, 100).await;
+    block_in_place(|| bed.server.kill());
+    let status = unheard.close().await.unwrap_err();
+    assert_eq!(status.code, Code::Unavailable);
+    assert!(status.message.contains("was not told what was consumed last"), "{status}");
+    block_in_place(|| bed.server.start_again());
+    let mut all_of_it = bed.reader("heard").open().await.unwrap();
+    read_rest(&mut all_of_it).await;
+    block_in_place(|| bed.server.kill());
+    all_of_it.close().await.expect("all was read and acknowledged before");
+    block_in_place(|| bed.server.start_again());
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_is_exact() {
     let bed = bed(numbers().shuffle(7, 64), &Options::store("segment")).await;
     let _worker = bed.worker(0).await;
@@ -188,7 +212,7 @@ async fn a_position_is_exact() {
     let before = read(&mut reader, 333).await;
     reader.checkpoint("step").await.unwrap();
     let after = read(&mut reader, 400).await;
-    reader.close().await;
+    reader.close().await.unwrap();
     // With more workers, and as another job.
     let _more = bed.worker(0).await;
     for job in ["train", "train-again"] {

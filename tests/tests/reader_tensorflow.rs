@@ -90,7 +90,7 @@ async fn rows(bed: &Bed, dataset: &str, policy: ShardingPolicy) -> Vec<i64> {
     let rows = read(&mut reader, usize::MAX).await;
     let report = reader.progress().await.report;
     assert_eq!((report.counts.records, report.counts.skipped), (rows.len() as u64, 0));
-    reader.close().await;
+    reader.close().await.unwrap();
     let mut numbers: Vec<i64> = rows.iter().map(number_of).collect();
     numbers.sort_unstable();
     numbers
@@ -102,7 +102,7 @@ async fn in_rounds(bed: &Bed, rounds: usize) {
         async move {
             let mut reader = builder.open().await.unwrap();
             let read = read(&mut reader, rounds).await;
-            reader.close().await;
+            reader.close().await.unwrap();
             read.iter().map(|element| numbers(element, 0)[0]).collect::<Vec<i64>>()
         }
     };

@@ -132,8 +132,8 @@ class _Reading:
         finally:
             # Who breaks off has consumed what was yielded.
             self._acknowledge()
-            self.reader.close()
             self._is_closed = True
+            self.reader.close()
 
     def checkpoint(self, dataset: IterableDataset, name: str, job: str) -> None:
         if self._is_closed:

@@ -84,7 +84,7 @@ pub(super) fn acknowledge(origins: &[Origin], to: &mpsc::UnboundedSender<Happene
 pub(super) struct Deliveries {
     happened: mpsc::UnboundedSender<Happened>,
     told: mpsc::UnboundedReceiver<Told>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Status>>,
     dataset: Option<Dataset>,
     rebatcher: Option<Rebatcher>,
     ready: VecDeque<Delivery>,
@@ -231,12 +231,15 @@ impl Deliveries {
     }
 
     /// Leaves, and waits until that is done.
-    pub(super) async fn close(mut self) {
+    ///
+    /// # Errors
+    /// When the dispatcher was not told what was consumed, or that the reader leaves.
+    pub(super) async fn close(mut self) -> Result<(), Status> {
         // A reader that has ended has left.
         let _ = self.happened.send(Happened::Close);
         self.told.close();
-        // A loop that panicked has said so.
-        let _ = (&mut self.task).await;
+        let left = (&mut self.task).await;
+        left.unwrap_or_else(|error| Err(Status::new(Code::Internal, error.to_string())))
     }
 }
 

@@ -57,8 +57,8 @@ pub(super) struct Source {
 pub(super) struct Ends {
     pub(super) happened: mpsc::UnboundedSender<Happened>,
     pub(super) told: mpsc::UnboundedReceiver<Told>,
-    /// Ends when the reader has left.
-    pub(super) task: JoinHandle<()>,
+    /// Ends when the reader has left, with how it left.
+    pub(super) task: JoinHandle<Result<(), Status>>,
     /// All was read and acknowledged.
     pub(super) has_read_all: Arc<AtomicBool>,
     /// How far it came, once it has left.
@@ -116,10 +116,14 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>) {
+    /// Runs until the reader has left. An error if the dispatcher was not told what was consumed, or
+    /// that the reader leaves.
+    async fn run(mut self, mut happened: mpsc::UnboundedReceiver<Happened>) -> Result<(), Status> {
         self.drive(&mut happened).await;
         // Whoever asks from now on gets no answer, and looks here.
         let _ = self.last_report.set(self.reader.report(self.clock.now()));
+        let ended = || Err(Status::new(Code::Internal, "the reader's loop ended before it left"));
+        self.reader.left().cloned().unwrap_or_else(ended)
     }
 
     async fn drive(&mut self, happened: &mut mpsc::UnboundedReceiver<Happened>) {

@@ -185,11 +185,20 @@ impl Reader {
         spec.filter(|spec| !spec.is_empty()).map(|spec| element::decode_spec(spec)).transpose()
     }
 
-    /// Acknowledges what was consumed, leaves the job, and waits until the dispatcher knows, or does
-    /// not answer.
-    pub async fn close(mut self) {
+    /// Acknowledges what was consumed, leaves the job, and waits until the dispatcher knows. One that
+    /// does not answer is told again, for 4 s at most.
+    ///
+    /// # Errors
+    /// When the dispatcher does not know what was consumed last, so that another reader gets it again,
+    /// or that this reader leaves. After the end of the data there is nothing left to tell, and no
+    /// error.
+    pub async fn close(mut self) -> Result<(), Status> {
         self.deliveries.acknowledge_last();
-        self.deliveries.close().await;
+        let left = self.deliveries.close().await;
+        match self.handle.has_read_all.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => left,
+        }
     }
 }
 

@@ -174,6 +174,26 @@ def test_a_reader_outlives_the_servers_death(servers, tmp_path):
     worker.kill()
 
 
+def test_close_says_whether_the_dispatcher_knows_what_was_consumed(servers, tmp_path):
+    server = servers()
+    pyarrow.parquet.write_table(table(RECORDS), tmp_path / "many.parquet", row_group_size=100)
+    source = f'source: {{ parquet: {{ files: ["{tmp_path}/many.parquet"] }} }}'
+    server.register("many", source + "\nsplit_records: 100\n")
+    worker = server.worker()
+    with rondo.Reader(server.address, "many", job="heard") as heard:
+        next(heard)
+    unheard = rondo.Reader(server.address, "many", job="unheard")
+    failing = rondo.Reader(server.address, "many", job="failing")
+    next(unheard), next(failing)
+    server.kill()
+    with pytest.raises(rondo.Unavailable, match="was not told what was consumed last"):
+        unheard.close()
+    with pytest.raises(KeyError, match="the block's own"), failing:
+        raise KeyError("the block's own")
+    unheard.close()
+    worker.kill()
+
+
 def test_ctrl_c_ends_what_waits(servers, tmp_path, interrupted):
     server = servers()
     pyarrow.parquet.write_table(table(10), tmp_path / "few.parquet")

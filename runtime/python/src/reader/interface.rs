@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rondo::reader::{Content, Delivery, Handle, OpenError, Reader as Inner};
@@ -147,15 +148,16 @@ impl Reader {
         self.closing.close();
     }
 
-    /// Acknowledges what was consumed, leaves the job, and waits until the dispatcher knows, or does
-    /// not answer.
+    /// Acknowledges what was consumed, leaves the job, and waits until the dispatcher knows. Raises a
+    /// rondo.RondoError if it does not: other readers get again what it was not told of.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.opened.check(py, "reader")?;
         self.closing.close();
-        wait(py, async {
+        wait_for(py, async {
             let inner = self.inner.lock().await.take();
-            if let Some(inner) = inner {
-                inner.close().await;
+            match inner {
+                Some(inner) => inner.close().await,
+                None => Ok(()),
             }
         })
     }
@@ -164,9 +166,14 @@ impl Reader {
         slf
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.close(py)
+    /// Closes it. An error of the block comes before one of the closing.
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let has_failed = raised.iter().next().is_some_and(|kind| !kind.is_none());
+        match self.close(py) {
+            Err(error) if has_failed && error.is_instance_of::<PyException>(py) => Ok(()),
+            closed => closed,
+        }
     }
 
     fn __repr__(&self) -> String {

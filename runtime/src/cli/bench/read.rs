@@ -194,7 +194,7 @@ async fn epoch(builder: Builder) -> Result<(u64, Duration, Duration), Failure> {
         records = records.saturating_add(delivery.records());
     }
     let elapsed = began.elapsed();
-    reader.close().await;
+    reader.close().await.map_err(other)?;
     Ok((records, first, elapsed))
 }
 

@@ -74,8 +74,7 @@ impl Consumer {
             }
         }
         self.report(records, &handle.progress().await.report);
-        reader.close().await;
-        Ok(())
+        reader.close().await.map_err(|status| self.failed(&status))
     }
 
     fn consume(&self, delivery: &Delivery) -> Result<(), Failure> {

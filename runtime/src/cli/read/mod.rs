@@ -183,8 +183,9 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
     };
     let summary = reading.summary().await;
     reading.display.end();
-    reading.reader.close().await;
-    ended.and(kept).and(saved)?;
+    let left = reading.reader.close().await;
+    let left = left.map_err(|status| Failure::new(exit_of(&status), status.to_string()));
+    ended.and(kept).and(saved).and(left)?;
     match args.output == Form::Count || args.file.is_some() {
         true => say(&summary),
         false => {
