@@ -9,7 +9,9 @@ use crate::time::{Duration, Time};
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// See [`PAUSE_MIN`].
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A server that was reached, but has answered nothing since, counts as back after this long.
+/// How long a server may take for its first answer when it is back after clients were told that it is
+/// away; as long again after each time that it was too slow. If its connection breaks later than this,
+/// another outage begins.
 const TRIAL: Duration = Duration::from_secs(10);
 
 /// The server as the relay sees it.
@@ -42,14 +44,15 @@ pub(super) struct Outage {
     pause: Duration,
     /// Whether it has lasted for too long.
     pub(super) given_up: bool,
+    /// How long the server may take for its first answer when it is back.
+    trial: Duration,
 }
 
 impl Upstream {
     /// Nobody has looked yet.
     pub(super) fn unknown(now: Time) -> Self {
         let reason = "it has not been reached yet".into();
-        let outage = Outage { since: now, reason, pause: PAUSE_MIN, given_up: false };
-        Self::Down { link: Link(0), outage, next: Some(now) }
+        Self::Down { link: Link(0), outage: Outage::begun(now, reason), next: Some(now) }
     }
 
     /// The way to it, if it is there.
@@ -146,8 +149,10 @@ impl Upstream {
     /// When it has answered nothing for too long, if it has been asked since `asked`. A server that came
     /// back after clients were told that it was away has less time to show that it answers.
     pub(super) fn silence_ends(&self, asked: Option<Time>, patience: Duration) -> Option<Time> {
-        let told = matches!(self, Self::Up { trial: Some(outage), .. } if outage.given_up);
-        let patience = if told { patience.min(TRIAL) } else { patience };
+        let patience = match self {
+            Self::Up { trial: Some(outage), .. } if outage.given_up => patience.min(outage.trial),
+            _ => patience,
+        };
         Some(self.silent_since(asked)?.after(patience))
     }
 
@@ -165,8 +170,10 @@ impl Upstream {
         };
         let link = *link;
         let outage = match trial.take() {
-            Some(outage) if outage.given_up => Outage { reason, ..outage },
-            _ => Outage { since, reason, pause: PAUSE_MIN, given_up: false },
+            Some(outage) if outage.given_up => {
+                Outage { reason, trial: outage.trial.plus(outage.trial), ..outage }
+            }
+            _ => Outage::begun(since, reason),
         };
         *self = Self::Down { link, outage, next: Some(now) };
         Some(link)
@@ -187,7 +194,7 @@ impl Upstream {
                 let pause = outage.next_pause(0);
                 (Outage { reason, ..outage }, now.after(pause))
             }
-            None => (Outage { since: now, reason, pause: PAUSE_MIN, given_up: false }, now),
+            None => (Outage::begun(now, reason), now),
         };
         *self = Self::Down { link, outage, next: Some(next) };
         true
@@ -202,6 +209,10 @@ impl Upstream {
 }
 
 impl Outage {
+    const fn begun(since: Time, reason: Arc<str>) -> Self {
+        Self { since, reason, pause: PAUSE_MIN, given_up: false, trial: TRIAL }
+    }
+
     /// The pause before the next try: up to a quarter longer, so that not all relays of a job try
     /// in the same moment.
     fn next_pause(&mut self, entropy: u64) -> Duration {

@@ -62,6 +62,8 @@ struct Process {
     heard: Time,
     /// Whether clients were told in this outage that it is away.
     told: bool,
+    /// How often the server was too slow since then, when it was back.
+    trials: u32,
     /// The call that this step's input answers.
     answered: Option<CallId>,
     /// Calls from here on came when the relay was to end.
@@ -182,6 +184,7 @@ impl Process {
             down_since: now,
             heard: now,
             told: false,
+            trials: 0,
             answered: None,
             stopping: None,
             came: None,
@@ -208,7 +211,8 @@ impl Process {
             }
             Input::Closed { client } => self.seats.closed(*client),
             Input::Answered { call, result, life } => {
-                (self.heard, self.answered, self.told) = (at, Some(*call), false);
+                (self.heard, self.answered) = (at, Some(*call));
+                (self.told, self.trials) = (false, 0);
                 if let Some(held) = self.held.get(call) {
                     self.seats.heard(at, held.client, &held.kind, result, *life);
                 }
@@ -259,15 +263,16 @@ impl Process {
     fn abandoned(&mut self, at: Time) {
         self.is_up = false;
         let patience = self.config.patience;
-        let patience = if self.told { patience.min(TRIAL) } else { patience };
+        let trials = (0..self.trials).fold(TRIAL, |trial, _| trial.plus(trial));
+        let patience = if self.told { patience.min(trials) } else { patience };
         let up_since = self.up_since;
         let asked = self.held.values().filter_map(|held| held.asked_since(up_since)).min();
         let silent_since = asked.map(|since| since.max(self.heard));
         match silent_since.filter(|since| !self.broke && at.since(*since) >= patience) {
-            Some(_) if self.told => {}
+            Some(_) if self.told => self.trials = self.trials.saturating_add(1),
             Some(since) => self.down_since = since,
             None if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL => {
-                (self.down_since, self.told) = (at, false);
+                (self.down_since, self.told, self.trials) = (at, false, 0);
             }
             None => {}
         }
