@@ -95,6 +95,8 @@ pub const STATUS_TEXT_BYTES_MAX: usize = 3072;
 /// Namespaces kept at once.
 pub const NAMESPACES_MAX: usize = 1 << 12;
 /// Tasks of one job.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const COORDINATION_TASKS_MAX: usize = 1 << 16;
 /// Longest key, barrier id or job name, in bytes.
 pub const KEY_BYTES_MAX: usize = 4096;
@@ -130,6 +132,8 @@ pub const CHANGES_PER_ANSWER_MAX: usize = 1024;
 pub const BARRIERS_MAX: usize = 1 << 16;
 /// Tasks that the lists of participants of all barriers of one namespace name together; of more, the
 /// list of the barrier that ended first is forgotten.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
 pub const LISTED_PARTICIPANTS_MAX: usize = 1 << 21;
 /// Barriers of one namespace that tasks wait at, at once.
 pub const OPEN_BARRIERS_MAX: usize = 4096;
@@ -209,6 +213,8 @@ mod tests {
         assert_eq!(SPLIT_RUNS_AGAIN_MAX, 1_048_576);
         assert_eq!(SPLITS_BY_CLIENTS_MAX, 32_768);
         assert_eq!(BARRIERS_MAX, 65_536);
+        assert_eq!(COORDINATION_TASKS_MAX, 65_536);
+        assert_eq!(LISTED_PARTICIPANTS_MAX, 2_097_152);
         assert_eq!((CHANGES_MAX, CHANGES_BYTES_MAX), (4096, 4_194_304));
     }
 }
