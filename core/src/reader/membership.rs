@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::config::Config;
-use super::retry::{Retry, is_soft};
+use super::retry::{Retry, is_soft, may_pass};
 use super::shared::{Purpose, Shared};
 use super::types::{Answer, Effect, HeartbeatAnswer, Request, RpcId};
 use crate::ids::JobId;
@@ -102,7 +102,9 @@ impl Membership {
                 return Ok(Some(answer));
             }
             Ok(_) => return Err(Status::new(Code::Internal, "an answer to something else")),
-            Err(status) if is_soft(status.code) => {
+            Err(status)
+                if is_soft(status.code) || shared.client.is_some() && may_pass(status.code) =>
+            {
                 shared.count_retry();
                 self.retry.failed(now, status, entropy, shared.config.heartbeat_interval);
                 return Ok(None);

@@ -67,9 +67,9 @@ impl Retry {
     }
 }
 
-/// Whether the dispatcher may take a vote later that was not taken now: it has as many waiting calls as
-/// it takes, or a proxy answered in its place.
-pub(super) const fn may_vote_again(code: Code) -> bool {
+/// Whether the dispatcher may take later what it did not take now from a reader that has joined: it has
+/// as many waiting calls as it takes, or a proxy answered in its place.
+pub(super) const fn may_pass(code: Code) -> bool {
     is_soft(code) || matches!(code, Code::Unknown | Code::Internal | Code::ResourceExhausted)
 }
 

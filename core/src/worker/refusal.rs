@@ -30,6 +30,13 @@ pub(super) const fn is_of_the_way(status: &Status) -> bool {
         )
 }
 
+/// Whether an error at the start may pass by itself. The others say that the address or the
+/// credentials are wrong, and the worker ends.
+pub(super) const fn may_pass(status: &Status) -> bool {
+    is_soft(status)
+        || matches!(status.code, Code::Unknown | Code::Internal | Code::ResourceExhausted)
+}
+
 /// The dispatcher's refusal to hand out a definition, as consumers are told it: after an error of the
 /// way they ask again.
 pub(super) fn of_definition(status: Status) -> Status {

@@ -75,7 +75,7 @@ impl Worker {
     }
 
     fn start_again(&mut self, now: Time, status: Status, entropy: u64, out: &mut Vec<Effect>) {
-        if refusal::is_soft(&status) {
+        if refusal::may_pass(&status) {
             self.starting.get_or_insert_with(|| Retry::until(Time::NEVER)).again(now, entropy);
             self.lost(now, status, out);
         } else {

@@ -467,6 +467,39 @@ fn a_task_that_fails_is_not_asked_twice_in_a_row() {
     assert!(asked.windows(2).all(|pair| pair[0] != pair[1]), "{asked:?}");
 }
 
+/// A proxy answers in the dispatcher's place, or the dispatcher has as many calls as it takes.
+#[test]
+fn a_reader_that_has_joined_outlives_errors_of_the_way() {
+    for code in [Code::Unknown, Code::Internal, Code::ResourceExhausted] {
+        let mut story = Story::begun(2);
+        let mut refused = 0;
+        for _ in 0..60 {
+            while let Some((rpc, _)) = story.actor.asks.pop() {
+                story.answer(rpc, Err(Status::new(code, "a proxy")));
+                refused += 1;
+            }
+            story.wait(500);
+        }
+        assert!(refused > 5, "{code:?}: {refused}");
+        assert!(!story.actor.reader.is_over(), "{code:?}");
+        story.want(5);
+        story.answer_all();
+        story.bring(0, records(0, 5, true));
+        assert!(!story.actor.reader.is_over(), "{code:?}");
+    }
+}
+
+#[test]
+fn a_refused_job_ends_a_reader() {
+    for code in [Code::Internal, Code::Unimplemented] {
+        let mut story = Story::of(2, |_| {});
+        let (rpc, request) = story.actor.asks.remove(0);
+        assert!(matches!(request, Request::CreateJob), "{request:?}");
+        story.answer(rpc, Err(Status::new(code, "no dispatcher")));
+        assert!(story.actor.reader.is_over(), "{code:?}");
+    }
+}
+
 fn closing() -> Story {
     let mut story = Story::begun(2);
     story.want(5);

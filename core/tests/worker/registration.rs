@@ -55,6 +55,24 @@ fn a_dispatcher_that_goes_is_told_of_once_and_once_when_it_is_back() {
 }
 
 #[test]
+fn a_proxy_that_answers_in_the_dispatchers_place_does_not_end_the_start() {
+    let mut world = World::new(|_| {});
+    world.step(Input::Start);
+    for code in [Code::Unknown, Code::Internal, Code::ResourceExhausted] {
+        assert_eq!(requests(&world), [Request::Version]);
+        world.refuse(&Status::new(code, "a proxy"));
+        assert_eq!(world.told, [], "{code:?}");
+        world.sleep(2_000);
+    }
+    let (rpc, _) = world.sent[0].clone();
+    world.answer(rpc, Ok(Reply::Version(VERSION)));
+    world.refuse(&Status::new(Code::Internal, "a proxy"));
+    world.sleep(2_000);
+    world.dispatch();
+    assert_eq!(world.told, [Effect::Registered]);
+}
+
+#[test]
 fn another_version_ends_the_start() {
     let mut world = World::new(|_| {});
     world.step(Input::Start);

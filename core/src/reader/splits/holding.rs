@@ -9,7 +9,7 @@ use super::Splits;
 use super::held::Held;
 use crate::ids::{CallId, ClientId};
 use crate::reader::membership::GIVEN_UP;
-use crate::reader::retry::{Retry, is_soft};
+use crate::reader::retry::{Retry, may_pass};
 use crate::reader::shared::{Purpose, Shared};
 use crate::reader::types::{Effect, Request, RpcId, SplitProgress, SplitsAnswer};
 use crate::status::{Code, Status};
@@ -232,7 +232,7 @@ impl Splits {
     ) -> Result<(), Status> {
         self.holding.call = None;
         self.flushes.values_mut().for_each(|waits| *waits = None);
-        if is_soft(status.code) {
+        if may_pass(status.code) {
             shared.count_retry();
             self.holding.retry.failed(now, status, entropy, shared.config.heartbeat_interval);
             return Ok(());
