@@ -155,19 +155,6 @@ impl Coordination {
         Ok(Said::Now(Reply::Value { value, revision }, turn.log.last()))
     }
 
-    /// `GetKeyValueDir`.
-    pub(super) fn directory(&self, id: NamespaceId, directory: &str) -> Answer {
-        check_key(directory)?;
-        let namespace = self.namespace(id)?;
-        let normal = normal(directory);
-        // "" lists nothing: no key begins with a slash.
-        let entries = match normal.is_empty() {
-            true => Vec::new(),
-            false => listed(namespace.store.under(&normal))?,
-        };
-        Ok(Said::Now(Reply::Directory(entries), namespace.head.keys_changed))
-    }
-
     /// `DeleteKeyValue`.
     pub(super) fn delete_key(&mut self, turn: &mut Turn<'_>, id: NamespaceId, key: &str) -> Answer {
         check_key(key)?;

@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::config::NamespaceConfig;
 use super::group::Group;
+use super::listing::LatestListing;
 use super::progress::Marks;
 use super::silent_relays::Heard;
 use super::types::BarrierKey;
@@ -27,6 +28,7 @@ pub(super) struct Live {
     pub(super) groups: BTreeMap<Arc<[TaskIndex]>, Group>,
     pub(super) task_watches: BTreeSet<CallId>,
     pub(super) key_watches: BTreeMap<Arc<str>, BTreeSet<CallId>>,
+    pub(super) latest_listing: LatestListing,
     /// The version up to which watches of tasks were told.
     pub(super) told_version: i64,
     /// Alarms of barriers that are open.
@@ -126,6 +128,7 @@ impl Live {
             groups: BTreeMap::new(),
             task_watches: BTreeSet::new(),
             key_watches: BTreeMap::new(),
+            latest_listing: LatestListing::default(),
             told_version: version,
             barrier_alarms: BTreeMap::new(),
             marks: Marks::default(),

@@ -22,6 +22,7 @@ mod key;
 mod key_watches;
 mod keys;
 mod leaving;
+mod listing;
 mod live;
 mod lives;
 mod machine;

@@ -57,8 +57,9 @@ pub enum Reply {
         /// The revision of its newest change.
         revision: Revision,
     },
-    /// What is under the directory, by key.
-    Directory(Vec<KeyEntry>),
+    /// The keys under the directory, in order. Answers that are under way at once share them while no
+    /// key of the namespace changes.
+    Directory(Arc<Vec<KeyEntry>>),
     /// The key is gone.
     Deleted {
         /// The revision from which on.

@@ -1,20 +1,24 @@
 //! The key-value store.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use rondo_core::coordination::{Condition, Method, Reply, Value};
+use rondo_core::coordination::{Condition, KeyEntry, Method, Reply, Value};
 use rondo_core::ids::{Digest, Revision};
 use rondo_core::status::{Code, Detail};
 
 use crate::driver::Driver;
 use crate::world::*;
 
-fn keys_in(driver: &mut Driver, directory: &str) -> Vec<String> {
+fn listing(driver: &mut Driver, directory: &str) -> Arc<Vec<KeyEntry>> {
     match driver.tell(Method::GetKeyValueDir { directory: directory.into() }) {
-        Ok(Reply::Directory(entries)) => {
-            entries.iter().map(|entry| entry.key.to_string()).collect()
-        }
+        Ok(Reply::Directory(entries)) => entries,
         other => panic!("{other:?}"),
     }
+}
+
+fn keys_in(driver: &mut Driver, directory: &str) -> Vec<String> {
+    listing(driver, directory).iter().map(|entry| entry.key.to_string()).collect()
 }
 
 #[test]
@@ -69,6 +73,27 @@ fn a_directory_holds_what_is_under_it() {
     assert_eq!(keys_in(&mut driver, "a/b/c"), [""; 0]);
     assert_eq!(keys_in(&mut driver, ""), [""; 0]);
     assert_eq!(keys_in(&mut driver, "nothing"), [""; 0]);
+}
+
+#[test]
+fn answers_share_a_listing_until_a_key_changes() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    for key in ["d/a", "d/b", "e/a"] {
+        driver.tell(insert(key, "v")).unwrap();
+    }
+    let changes = [overwrite("d/a", "w"), increment("d/n", 1), delete("d/b"), insert("d/c", "v")];
+    for change in changes {
+        let listing = listing(&mut driver, "d");
+        assert!(Arc::ptr_eq(&listing, &self::listing(&mut driver, "/d//")));
+        assert_eq!(keys_in(&mut driver, "e"), ["e/a"]);
+        driver.tell(change).unwrap();
+        assert_ne!(listing, self::listing(&mut driver, "d"));
+    }
+    assert_eq!(keys_in(&mut driver, "d"), ["d/a", "d/c", "d/n"]);
+    driver.tell(shutdown(0)).unwrap();
+    driver.register_as(1, 50);
+    assert_eq!(keys_in(&mut driver, "d"), [""; 0]);
 }
 
 #[test]

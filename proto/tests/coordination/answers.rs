@@ -137,7 +137,7 @@ fn keys_are_echoed_and_directories_listed() {
     }
     let entries =
         ["a/b", "a/c"].map(|key| KeyEntry { key: key.into(), value: value.clone(), revision });
-    let reply = Reply::Directory(entries.into());
+    let reply = Reply::Directory(Vec::from(entries).into());
     let expected = [(2, sub(&entry("a/b"))), (2, sub(&entry("a/c")))];
     assert_eq!(in_t("GetKeyValueDir", reply.clone()), expected);
     assert_eq!(in_x("GetKeyValueDir", reply), expected);

@@ -11,6 +11,7 @@ use rondo_core::status::{Code, Detail, Status};
 use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest, WATCH_KEYS_PATH};
 
 use super::callers::{Callers, Place};
+use super::directories::Directories;
 use super::node_port::{NodePort, NodeSlot};
 use super::values;
 use crate::transport::budget::Budget;
@@ -37,6 +38,7 @@ pub struct CoordinationService {
     job: Arc<str>,
     budget: Budget,
     callers: Callers,
+    directories: Directories,
     /// Calls of one connection that may wait for what may never come.
     places: usize,
 }
@@ -53,7 +55,8 @@ impl CoordinationService {
         let (name, job) = (namespace.name.clone(), namespace.job.clone());
         let places = calls_per_connection_max.saturating_sub(calls_per_connection_max / 4);
         let places = usize::try_from(places).unwrap_or(usize::MAX);
-        Self { node, namespace: name, job, budget, callers: Callers::default(), places }
+        let (callers, directories) = (Callers::default(), Directories::default());
+        Self { node, namespace: name, job, budget, callers, directories, places }
     }
 
     /// Answers a call that a relay brings.
@@ -155,8 +158,11 @@ impl CoordinationService {
         };
         match &reply {
             // Few answers hold values, and only those wait.
+            coordination::Reply::Directory(entries) => {
+                let entries = Arc::clone(entries);
+                Box::pin(self.directories.encode(node, &self.budget, method, entries)).await
+            }
             coordination::Reply::Value { .. }
-            | coordination::Reply::Directory(_)
             | coordination::Reply::Keys { .. }
             | coordination::Reply::Changes { .. } => {
                 let share = Box::pin(values::read_back(node, &self.budget, &mut reply)).await?;

@@ -5,6 +5,7 @@ mod admin;
 mod askers;
 mod callers;
 mod coordination;
+mod directories;
 mod dispatcher;
 mod health;
 mod node_port;

@@ -1,8 +1,10 @@
 //! Values of keys that are too long for a record: put aside as blobs before the node hears of them,
 //! and read again for answers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use rondo_core::coordination::{ChangeKind, Method, Reply, Value};
+use rondo_core::coordination::{ChangeKind, KeyEntry, Method, Reply, Value};
 use rondo_core::limits::VALUE_INLINE_BYTES_MAX;
 use rondo_core::status::{Code, Status};
 
@@ -65,16 +67,46 @@ pub(super) async fn read_back(
     reply: &mut Reply,
 ) -> Result<Share, Status> {
     let sizes = values(reply).into_iter().map(|value| value.size_bytes());
-    let total = sizes.fold(0_u64, u64::saturating_add);
-    check_length(total, budget)?;
-    // Each is in memory twice: as read, and within the encoded answer.
-    let share = budget.acquire(total.saturating_mul(2)).await;
+    let share = room_for(sizes.collect(), budget).await?;
     for value in values(reply) {
-        if let Some(digest) = value.blob() {
-            *value = Value::Inline(node.get_blob(digest).await?);
+        read_blob(node, value).await?;
+    }
+    Ok(share)
+}
+
+/// Reads the blobs that a directory names, with its share of the memory for large messages. What others
+/// have of the directory stays as it is.
+///
+/// # Errors
+/// Those of [`read_back`].
+pub(super) async fn read_directory(
+    node: &dyn NodePort,
+    budget: &Budget,
+    entries: &mut Arc<Vec<KeyEntry>>,
+) -> Result<Share, Status> {
+    let sizes = entries.iter().map(|entry| entry.value.size_bytes());
+    let share = room_for(sizes.collect(), budget).await?;
+    if entries.iter().any(|entry| entry.value.blob().is_some()) {
+        for entry in Arc::make_mut(entries) {
+            read_blob(node, &mut entry.value).await?;
         }
     }
     Ok(share)
+}
+
+/// Waits for the memory that an answer with values of these sizes takes, in bytes.
+async fn room_for(sizes: Vec<u64>, budget: &Budget) -> Result<Share, Status> {
+    let total = sizes.into_iter().fold(0_u64, u64::saturating_add);
+    check_length(total, budget)?;
+    // Each is in memory twice: as read, and within the encoded answer.
+    Ok(budget.acquire(total.saturating_mul(2)).await)
+}
+
+async fn read_blob(node: &dyn NodePort, value: &mut Value) -> Result<(), Status> {
+    if let Some(digest) = value.blob() {
+        *value = Value::Inline(node.get_blob(digest).await?);
+    }
+    Ok(())
 }
 
 /// Encodes an answer on a thread that may block.
@@ -103,14 +135,17 @@ where
 pub(super) fn is_long(reply: &Reply) -> bool {
     match reply {
         Reply::Value { value, .. } => value.size_bytes() > ENCODED_INLINE_BYTES_MAX,
-        Reply::Directory(entries) | Reply::Keys { entries, .. } => {
-            let sizes = entries.iter().map(|entry| entry.value.size_bytes());
-            entries.len() > ENCODED_INLINE_KEYS_MAX
-                || sizes.fold(0, u64::saturating_add) > ENCODED_INLINE_BYTES_MAX
-        }
+        Reply::Keys { entries, .. } => are_long(entries),
         // At most what is remembered of changes.
         _ => false,
     }
+}
+
+/// Whether encoding entries takes milliseconds.
+pub(super) fn are_long(entries: &[KeyEntry]) -> bool {
+    let sizes = entries.iter().map(|entry| entry.value.size_bytes());
+    entries.len() > ENCODED_INLINE_KEYS_MAX
+        || sizes.fold(0, u64::saturating_add) > ENCODED_INLINE_BYTES_MAX
 }
 
 /// One value always passes: the bound of values is not above this one.
@@ -129,9 +164,7 @@ fn check_length(total: u64, budget: &Budget) -> Result<(), Status> {
 fn values(reply: &mut Reply) -> Vec<&mut Value> {
     match reply {
         Reply::Value { value, .. } => vec![value],
-        Reply::Directory(entries) | Reply::Keys { entries, .. } => {
-            entries.iter_mut().map(|entry| &mut entry.value).collect()
-        }
+        Reply::Keys { entries, .. } => entries.iter_mut().map(|entry| &mut entry.value).collect(),
         Reply::Changes { changes, .. } => {
             let put = changes.iter_mut().filter_map(|change| match &mut change.kind {
                 ChangeKind::Put(value) => Some(value),

@@ -74,7 +74,7 @@ pub fn of_coordination(answer: &Result<Reply, Status>) -> u64 {
         }
         Ok(Reply::BarrierPassed { counter }) => hash.add(counter.cast_unsigned()),
         Ok(Reply::Directory(entries)) => {
-            for KeyEntry { key, value, revision } in entries {
+            for KeyEntry { key, value, revision } in entries.iter() {
                 hash.add_bytes(key.as_bytes());
                 of_value(value, &mut hash);
                 hash.add(revision.get());

@@ -40,7 +40,7 @@ pub(super) fn encode(method: M, echo: String, job: &str, reply: Reply) -> Option
             // The three responses have the same fields.
             wire::GetKeyValueResponse { kv: Some(entry(echo, value)?) }.encode_to_vec()
         }
-        (M::GetKeyValueDir, Reply::Directory(entries)) => directory(entries)?,
+        (M::GetKeyValueDir, Reply::Directory(entries)) => directory(&entries)?,
         (M::ShutdownTask, Reply::ShutDown)
         | (M::ResetTask, Reply::Reset)
         | (M::ReportErrorToService, Reply::ErrorReported)
@@ -93,8 +93,8 @@ fn entry(key: String, value: Value) -> Option<wire::KeyValueEntry> {
     Some(wire::KeyValueEntry { key, value: inline(value)? })
 }
 
-fn directory(entries: Vec<KeyEntry>) -> Option<Vec<u8>> {
-    let entries = entries.into_iter().map(|found| entry(found.key.to_string(), found.value));
+fn directory(entries: &[KeyEntry]) -> Option<Vec<u8>> {
+    let entries = entries.iter().map(|found| entry(found.key.to_string(), found.value.clone()));
     let kv = entries.collect::<Option<_>>()?;
     Some(wire::GetKeyValueDirResponse { directory_key: String::new(), kv }.encode_to_vec())
 }

@@ -29,7 +29,7 @@ pub(super) fn encode(method: M, echo: String, reply: Reply) -> Option<Vec<u8>> {
             // The three responses have the same fields.
             wire::GetKeyValueResponse { kv: Some(entry(echo, value)?) }.encode_to_vec()
         }
-        (M::GetKeyValueDir, Reply::Directory(entries)) => directory(entries)?,
+        (M::GetKeyValueDir, Reply::Directory(entries)) => directory(&entries)?,
         (M::ShutdownTask, Reply::ShutDown)
         | (M::ReportErrorToService, Reply::ErrorReported)
         | (M::InsertKeyValue, Reply::Put { .. })
@@ -66,8 +66,8 @@ fn entry(key: String, value: Value) -> Option<wire::KeyValueEntry> {
     Some(wire::KeyValueEntry { key, value: inline(value)? })
 }
 
-fn directory(entries: Vec<KeyEntry>) -> Option<Vec<u8>> {
-    let entries = entries.into_iter().map(|found| entry(found.key.to_string(), found.value));
+fn directory(entries: &[KeyEntry]) -> Option<Vec<u8>> {
+    let entries = entries.iter().map(|found| entry(found.key.to_string(), found.value.clone()));
     let kv = entries.collect::<Option<_>>()?;
     Some(wire::GetKeyValueDirResponse { directory_key: String::new(), kv }.encode_to_vec())
 }

@@ -16,10 +16,10 @@ use super::rpc::{Broken, Connection, Drivers};
 const VALUE_BYTES: usize = 100;
 /// Keys that are written to, in turn.
 const KEYS: u64 = 1024;
-/// Keys of the directory.
-pub(super) const DIRECTORY_KEYS: u64 = 100;
-/// The directory.
-pub(super) const DIRECTORY: &str = "bench/directory";
+/// The directory of [`Workload::Directory`].
+pub(super) const SMALL: Directory = Directory { key: "bench/directory", keys: 100 };
+/// The directory of [`Workload::LargeDirectory`].
+pub(super) const LARGE: Directory = Directory { key: "bench/large", keys: 16_384 };
 /// How long the barrier waits of which all tasks but one stay away.
 const LONELY_MS: u32 = 100;
 /// How long all other barriers wait, in ms.
@@ -44,6 +44,8 @@ pub(super) enum Workload {
     Increment,
     /// GetKeyValueDir of 100 keys of 100 bytes; etcd: Range over them
     Directory,
+    /// GetKeyValueDir of 16,384 keys of 100 bytes; etcd: Range over them
+    LargeDirectory,
     /// Barrier of all tasks, counted and timed from the first call to the last answer
     Barrier,
     /// How much later than due a barrier's timeout is answered
@@ -56,6 +58,21 @@ impl Workload {
     /// Its name on the command line.
     pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// A directory and how many keys are in it.
+#[derive(Clone, Copy)]
+pub(super) struct Directory {
+    /// The directory.
+    pub(super) key: &'static str,
+    keys: u64,
+}
+
+impl Directory {
+    /// The keys.
+    pub(super) fn keys(self) -> impl Iterator<Item = String> {
+        (0..self.keys).map(move |number| format!("{}/{number}", self.key))
     }
 }
 
@@ -124,12 +141,8 @@ impl Job {
             Workload::Increment => made(speaker, Said::Increment, move |serial| {
                 speaker.increment(format!("bench/count/{}", serial % KEYS))
             }),
-            Workload::Directory => {
-                for number in 0..DIRECTORY_KEYS {
-                    self.insert(format!("{DIRECTORY}/{number}"), value.clone()).await?;
-                }
-                made(speaker, Said::Directory, move |_| speaker.directory(DIRECTORY.into()))
-            }
+            Workload::Directory => self.fill(SMALL, &value).await?,
+            Workload::LargeDirectory => self.fill(LARGE, &value).await?,
             Workload::Barrier => made(speaker, Said::Barrier, move |serial| {
                 let id = format!("bench/all/{}", serial / u64::from(tasks)).into();
                 let coming = Coming { id, timeout_ms: PATIENCE_MS };
@@ -137,6 +150,19 @@ impl Job {
             }),
             Workload::Timeout => Arc::new(Lonely { speaker, tasks }),
         })
+    }
+
+    /// Puts a directory's keys, and says how to ask for it.
+    async fn fill(
+        &mut self,
+        directory: Directory,
+        value: &Bytes,
+    ) -> Result<Arc<dyn Calls>, Broken> {
+        for key in directory.keys() {
+            self.insert(key, value.clone()).await?;
+        }
+        let speaker = self.speaker;
+        Ok(made(speaker, Said::Directory, move |_| speaker.directory(directory.key.into())))
     }
 
     async fn insert(&mut self, key: String, value: Bytes) -> Result<(), Broken> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 
-use super::coordination_workload::{DIRECTORY, DIRECTORY_KEYS, Made, Workload, key_of, value};
+use super::coordination_workload::{Directory, LARGE, Made, SMALL, Workload, key_of, value};
 use super::load::Calls;
 use super::rpc::{Broken, Connection, Drivers};
 
@@ -51,20 +51,26 @@ pub(super) async fn prepare(
             let asked: Bytes = asked.encode_to_vec().into();
             Some(Arc::new(Made { path: RANGE, message: move |_| asked.clone() }))
         }
-        Workload::Directory => {
-            let put = |number| put(format!("{DIRECTORY}/{number}"), &value);
-            fill(address, (0..DIRECTORY_KEYS).map(put).collect()).await?;
-            let (key, range_end) = (format!("{DIRECTORY}/"), format!("{DIRECTORY}0"));
-            let asked = Range { key: key.into(), range_end: range_end.into() };
-            let asked: Bytes = asked.encode_to_vec().into();
-            Some(Arc::new(Made { path: RANGE, message: move |_| asked.clone() }))
-        }
+        Workload::Directory => Some(range_over(address, SMALL, &value).await?),
+        Workload::LargeDirectory => Some(range_over(address, LARGE, &value).await?),
         Workload::Heartbeat
         | Workload::Increment
         | Workload::Barrier
         | Workload::Timeout
         | Workload::Connected => None,
     })
+}
+
+async fn range_over(
+    address: SocketAddr,
+    directory: Directory,
+    value: &Bytes,
+) -> Result<Arc<dyn Calls>, Broken> {
+    fill(address, directory.keys().map(|key| put(key, value)).collect()).await?;
+    let (key, range_end) = (format!("{}/", directory.key), format!("{}0", directory.key));
+    let asked = Range { key: key.into(), range_end: range_end.into() };
+    let asked: Bytes = asked.encode_to_vec().into();
+    Ok(Arc::new(Made { path: RANGE, message: move |_| asked.clone() }))
 }
 
 fn put(key: String, value: &Bytes) -> Bytes {
