@@ -95,18 +95,19 @@ impl Dispatcher {
         }
         let takers = self.state.takers(iteration).map(|task| (task.id, task.worker));
         let takers: Vec<(TaskId, WorkerId)> = takers.collect();
-        for (task, worker) in takers {
-            let before = self.splits_with(worker);
+        for (task, worker) in &takers {
+            let before = self.splits_with(*worker);
             let again = self.config.reissue_lost_splits;
-            self.commit(turn, [Record::RemoveTask { id: task, again }])?;
-            self.processes.forget_task(worker, task);
-            self.tell_of_lost_splits(turn, worker, &before);
+            self.commit(turn, [Record::RemoveTask { id: *task, again }])?;
+            self.processes.forget_task(*worker, *task);
+            self.tell_of_lost_splits(turn, *worker, &before);
         }
-        let iteration = self.iteration(id)?;
-        match iteration.awaits() && !self.state.has_reader(iteration) {
-            true => self.make_another_task(turn, id),
-            false => Ok(()),
+        if self.iteration(id)?.awaits() {
+            for (_, worker) in takers {
+                self.make_task_on(turn, id, worker)?;
+            }
         }
+        Ok(())
     }
 
     /// Whether there has been no client that reads by element for so long that none is waited for.
@@ -116,10 +117,14 @@ impl Dispatcher {
             (false, Some(timeout)) if self.config.gc_dynamic_sharding_jobs => timeout,
             (false, _) => return false,
         };
+        if !of.clients.iter().all(|id| self.leases.reads_by_split(*id)) {
+            return false;
+        }
         let clients = of.clients.iter().filter_map(|id| self.state.clients().get(id));
         let since = clients.map(|client| client.acquired).max().max(of.last_release);
-        let by_split = of.clients.iter().all(|id| self.leases.reads_by_split(*id));
-        by_split && since.is_some_and(|since| since.after(patience) <= now)
+        // Nobody could come while the server was away.
+        let since = since.map(|since| since.max(self.leases.begun));
+        since.is_some_and(|since| self.is_over(since, since, Some(patience), now))
     }
 
     /// Ends an iteration that clients have read to its end, but for what workers still read
@@ -138,7 +143,7 @@ impl Dispatcher {
         id: IterationId,
     ) -> Result<(), Refusal> {
         let iteration = self.iteration(id)?;
-        match iteration.awaits() && self.state.has_only_finished_tasks(iteration) {
+        match iteration.awaits() && !self.state.has_reader(iteration) {
             true => self.make_another_task(turn, id),
             false => Ok(()),
         }

@@ -13,6 +13,8 @@ use crate::time::{Duration, Time};
 /// Signs of life.
 #[derive(Clone, Debug)]
 pub(super) struct Leases {
+    /// When this process began.
+    pub(super) begun: Time,
     pub(super) clients: BTreeMap<ClientId, ClientLease>,
     /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
@@ -42,6 +44,7 @@ impl Leases {
     pub(super) fn of_survivors(state: &State, config: &Config, now: Time) -> Self {
         let lease = ClientLease { since: now, heard: true, spoke: None, by_split: false };
         let mut leases = Self {
+            begun: now,
             clients: state.clients().keys().map(|id| (*id, lease)).collect(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
             readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
@@ -101,6 +104,14 @@ impl Leases {
         let since = self.held_up.heard_upto(now);
         let by_split = self.reads_by_split(id);
         self.clients.insert(id, ClientLease { since, heard: true, spoke: Some(now), by_split });
+    }
+
+    /// A client gets its time again, though it was not heard.
+    pub(super) fn excuse_client(&mut self, id: ClientId, now: Time) {
+        let since = self.held_up.heard_upto(now);
+        if let Some(lease) = self.clients.get_mut(&id) {
+            lease.since = since;
+        }
     }
 
     /// A client that reads by split is heard.

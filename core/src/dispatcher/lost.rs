@@ -115,14 +115,27 @@ impl Dispatcher {
         }
     }
 
-    /// Gives a live worker a task of an iteration whose tasks are all finished, in place of those it
-    /// had: else each would stay in every answer to a heartbeat, however many follow one another.
+    /// Gives a live worker a task of an iteration without an unfinished one, in place of those it had:
+    /// else each would stay in every answer to a heartbeat, however many follow one another.
     pub(super) fn make_another_task(
         &mut self,
         turn: &mut Turn<'_>,
         iteration: IterationId,
     ) -> Result<(), Refusal> {
-        let Some((worker, id)) = self.reader_for(iteration).zip(self.task_ids().next()) else {
+        match self.reader_for(iteration) {
+            Some(worker) => self.make_task_on(turn, iteration, worker),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a worker a task of an iteration in place of those that it has finished.
+    pub(super) fn make_task_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        iteration: IterationId,
+        worker: WorkerId,
+    ) -> Result<(), Refusal> {
+        let Some(id) = self.task_ids().next() else {
             return Ok(());
         };
         let former = self.finished_tasks_of(worker, iteration);
@@ -168,7 +181,7 @@ impl Dispatcher {
     /// Whether splits of an iteration are to be handed out again and nobody would ask for them.
     pub(super) fn waits_for_reader(&self, iteration: IterationId) -> bool {
         let iteration = self.state.iterations().get(&iteration);
-        iteration.is_some_and(|iteration| self.state.needs_reader(iteration))
+        iteration.is_some_and(|iteration| self.state.lacks_reader(iteration))
     }
 
     /// Whether a worker has, or had and finished, a task of an iteration.

@@ -102,7 +102,7 @@ impl Dispatcher {
         }
         if silence > timeout {
             // The machine cannot record it: the client gets its time again.
-            self.leases.hear_client(id, turn.now);
+            self.leases.excuse_client(id, turn.now);
         }
         let heard = self.leases.client_heard(id).unwrap_or(turn.now);
         self.leases.readers.set(id, patience_ends(heard, timeout));

@@ -105,6 +105,13 @@ impl State {
             && self.has_only_finished_tasks(iteration)
     }
 
+    /// The same, also where no task is left.
+    pub(super) fn lacks_reader(&self, iteration: &Iteration) -> bool {
+        iteration.to_be_handed_out_again() > 0
+            && iteration.by_split.held == 0
+            && !self.has_reader(iteration)
+    }
+
     /// Remembers how much there is to do for a task that is about to join the list.
     pub(super) fn note_reader_tried(&mut self, id: IterationId) -> Result<(), ApplyError> {
         let iteration = self.iterations.get(&id);

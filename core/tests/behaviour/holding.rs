@@ -1,5 +1,7 @@
 //! Reading by split: clients hold splits, acknowledge what they read, and leave the rest to others.
 
+mod hold_ups;
+
 use rondo_core::control::Timer;
 use rondo_core::dispatcher::{
     Config, Event, GetOrCreateJob, Group, HeldSplit, HoldSplits, Reply, Request, ShardingPolicy,

@@ -61,7 +61,7 @@ impl Kept {
         if self.is_read(id) {
             self.end(id);
         }
-        if self.awaits(id) && self.has_only_finished_tasks(id) {
+        if self.awaits(id) && !self.has_reader(id) {
             self.make_another_task(id);
         }
         Ok(Reply::SplitsHeld(self.answer_to(request.client)))
@@ -142,13 +142,14 @@ impl Kept {
 
     /// Those who would read what workers took are gone: it is for those who wait, or lost.
     fn recall(&mut self, id: IterationId, again: bool) {
+        let mut addresses = Vec::new();
         for task in self.takers(id) {
+            addresses.push(self.tasks[&task].address.clone());
             self.forsake(task, again);
             self.erase(task);
         }
-        let mut active = self.iteration(id).unwrap().active.iter();
-        if self.awaits(id) && active.all(|task| self.tasks[task].finished) {
-            self.make_another_task(id);
+        if self.awaits(id) {
+            addresses.iter().for_each(|address| self.make_task_on(id, address));
         }
         self.recalled += 1;
     }
@@ -182,9 +183,8 @@ impl Kept {
         self.held(id) + self.to_be_given(id) > 0
     }
 
-    fn has_only_finished_tasks(&self, id: IterationId) -> bool {
-        let active = &self.iteration(id).unwrap().active;
-        !active.is_empty() && active.iter().all(|task| self.tasks[task].finished)
+    pub(super) fn has_reader(&self, id: IterationId) -> bool {
+        self.iteration(id).unwrap().active.iter().any(|task| !self.tasks[task].finished)
     }
 
     /// What a worker may be handed of the splits that wait: while clients hold some, none that was
@@ -220,7 +220,8 @@ impl Model {
         let clients = self.kept.clients_of(iteration);
         let came = clients.iter().map(|client| self.kept.clients[client].joined).max();
         let left = self.kept.iteration(iteration)?.released;
-        let is_long = now >= came.max(left)?.after(patience?);
+        let since = came.max(left)?.max(self.started);
+        let is_long = self.held_up.less_since(since, now) >= since.after(patience?);
         let asks = |client| self.by_split.contains(client);
         (is_long && clients.iter().all(asks)).then_some(again)
     }
@@ -251,7 +252,7 @@ impl Model {
                 continue;
             }
             if refuses {
-                self.hear_client(now, id);
+                self.heard.insert(id, hearing);
             } else {
                 self.kept.release(now, id);
                 bereaved.push(client.iteration);

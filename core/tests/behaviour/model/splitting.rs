@@ -240,6 +240,11 @@ impl Kept {
             && self.to_be_given(id) > 0
     }
 
+    /// The same, also where no task is left.
+    pub(super) fn lacks_reader(&self, id: IterationId) -> bool {
+        !self.has_reader(id) && self.held(id) == 0 && self.to_be_given(id) > 0
+    }
+
     pub(super) fn note_reader(&mut self, id: IterationId) {
         if self.needs_reader(id) {
             let count = self.to_be_given(id);
@@ -261,7 +266,7 @@ impl Kept {
 
     /// Somebody who lives gets a task to read what nobody else would.
     pub(super) fn make_reader(&mut self, id: IterationId) {
-        if !self.iteration(id).unwrap().finished && self.needs_reader(id) {
+        if !self.iteration(id).unwrap().finished && self.lacks_reader(id) {
             self.make_another_task(id);
         }
     }
@@ -272,11 +277,15 @@ impl Kept {
         let anybody = self.workers.iter().map(|worker| &worker.address);
         let living = took_part.chain(anybody).find(|address| !self.lost.contains(*address));
         if let Some(address) = living.cloned() {
-            let task = self.new_task(id, &address);
-            self.note_reader(id);
-            self.iteration_mut(id).unwrap().active.push(task);
-            self.replace_finished(id, &address);
+            self.make_task_on(id, &address);
         }
+    }
+
+    pub(super) fn make_task_on(&mut self, id: IterationId, address: &str) {
+        let task = self.new_task(id, address);
+        self.note_reader(id);
+        self.iteration_mut(id).unwrap().active.push(task);
+        self.replace_finished(id, address);
     }
 
     /// A worker that has another task of an iteration needs those no more that it has finished.

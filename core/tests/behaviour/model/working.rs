@@ -105,7 +105,7 @@ impl Model {
             Some(_) => !has.contains(&iteration.id),
             None => {
                 let takes_part = self.took_part(address, iteration);
-                was_lost && (!takes_part || self.kept.needs_reader(iteration.id))
+                was_lost && (!takes_part || self.kept.lacks_reader(iteration.id))
             }
         });
         for id in left {
