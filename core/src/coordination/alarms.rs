@@ -11,7 +11,10 @@ use super::reply::Event;
 use super::types::{BarrierKey, Phase};
 use crate::ids::{NamespaceId, TaskIndex};
 use crate::limits::{EXPIRIES_PER_STEP_MAX, HELD_UP_AFTER};
-use crate::time::Time;
+use crate::time::{Duration, Time};
+
+/// Longest pause of a client between two tries to register, with some time on top.
+const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(20);
 
 impl Coordination {
     /// Does what is due at `turn.now`; nothing when nothing is. More than a step's work is left for
@@ -167,6 +170,13 @@ impl Coordination {
         let tasks = u32::try_from(last.saturating_add(1)).unwrap_or(0);
         let dense = u32::try_from(namespace.tasks.len()).is_ok_and(|count| count == tasks);
         if namespace.head.size.is_some() || !dense || tasks == 0 {
+            return Ok(());
+        }
+        // A task that was told to register again belongs to this job, and pauses for that long at most.
+        let refused = self.live(id)?.refused.filter(|(highest, _)| highest.get() > last);
+        let until = refused.map(|(_, at)| at.after(REFUSED_PAUSE_MAX));
+        if until.is_some_and(|until| until > turn.now) {
+            self.set_alarm(id, Alarm::Settle, until);
             return Ok(());
         }
         self.learn_size(turn, id, tasks)?;

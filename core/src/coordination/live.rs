@@ -39,6 +39,8 @@ pub(super) struct Live {
     pub(super) heard: Heard,
     /// When the tasks are counted, if their number is not known.
     pub(super) settle_alarm: Option<Time>,
+    /// The highest task of the next job that was told to register again, and when the last one was.
+    pub(super) refused: Option<(TaskIndex, Time)>,
 }
 
 /// A task's signs of life.
@@ -134,6 +136,7 @@ impl Live {
             marks: Marks::default(),
             heard: Heard::default(),
             settle_alarm: None,
+            refused: None,
         }
     }
 

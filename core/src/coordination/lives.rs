@@ -59,6 +59,7 @@ impl Coordination {
         let Some(before) = before else {
             return Ok(());
         };
+        self.live_mut(id)?.refused = before.refused;
         let mine = |(call, (of, seat)): (&CallId, &(NamespaceId, Seat))| {
             (*of == id && before.is_seated(*call, seat)).then_some(*call)
         };

@@ -13,6 +13,7 @@ use super::state::{Task, bound_of};
 use super::types::{BarrierKey, Fault, Phase, TaskName};
 use crate::ids::{Incarnation, NamespaceId, TaskIndex};
 use crate::status::Code;
+use crate::time::Time;
 
 /// What a task says of itself when it registers.
 #[derive(Clone, Copy)]
@@ -34,7 +35,11 @@ impl Coordination {
     ) -> Answer {
         let Asked { id, caller, .. } = asked;
         let anew = self.begins_anew(id, name.index, registrant.incarnation)?;
-        let task = self.check_registration(asked, name, registrant.tasks, anew)?;
+        let task = self.check_registration(asked, name, registrant.tasks, anew);
+        if let Err(Refusal::OtherJob { .. }) = &task {
+            self.note_refused(id, name, turn.now);
+        }
+        let task = task?;
         if anew {
             let settings = self.live(id)?.settings.clone();
             self.begin_life(turn, id, settings, entropy)?;
@@ -87,7 +92,9 @@ impl Coordination {
         let namespace = self.namespace(id)?;
         let settings = self.live(id)?.settings.tasks;
         let size = if anew { settings } else { namespace.head.size };
-        let task = self.index_within(id, name, "registered", bound_of(size.and(settings)))?;
+        // A life that began with other settings keeps its size.
+        let bound = size.zip(settings).map(|(size, settings)| size.max(settings));
+        let task = self.index_within(id, name, "registered", bound_of(bound))?;
         self.check_size(id, caller, task, size)?;
         if anew || (said.is_some() && size.is_none()) {
             self.check_room()?;
@@ -123,6 +130,14 @@ impl Coordination {
                 Err(Refusal::OtherJob { task: self.called(id, task, caller.dialect), size })
             }
             None => Ok(()),
+        }
+    }
+
+    /// Notes that a task of the next job waits for the present one to end.
+    fn note_refused(&mut self, id: NamespaceId, name: &TaskName, now: Time) {
+        if let Ok(live) = self.live_mut(id) {
+            let highest = live.refused.map_or(name.index, |(highest, _)| highest.max(name.index));
+            live.refused = Some((highest, now));
         }
     }
 

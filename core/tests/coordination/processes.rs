@@ -4,7 +4,7 @@ use rondo_core::coordination::{Caller, Dialect, Method, NamespaceConfig, Reply};
 use rondo_core::ids::{Incarnation, ServiceIncarnation, TaskIndex};
 use rondo_core::status::Code;
 
-use crate::driver::{Driver, settings};
+use crate::driver::{Driver, seconds, settings};
 use crate::world::*;
 
 /// The incarnation of a task's second process.
@@ -133,6 +133,7 @@ fn a_former_process_does_not_act_for_its_successor() {
     let devices = Method::WaitForAllTasks { task: task(1), devices: bytes::Bytes::new() };
     let late = [
         shutdown(1),
+        Method::ResetTask { task: task(1) },
         report,
         poll(1),
         alive(1, &[0, 1]),
@@ -235,4 +236,60 @@ fn a_refused_registration_changes_nothing() {
     driver.refused(other_job, Code::InvalidArgument);
     assert_eq!(driver.node.last(), before, "nothing is recorded");
     assert_eq!(driver.value("k"), Some("v".into()));
+}
+
+/// A task of the next job pauses for up to 16 s between two tries to register, and the number of tasks is
+/// learnt after 10.
+#[test]
+fn a_larger_job_waits_for_the_tasks_that_were_told_to_register_again() {
+    let mut driver = Driver::with(NamespaceConfig { tasks: None, ..settings(2) });
+    let begin = |driver: &mut Driver, run: u64| {
+        let calls = [0, 1].map(|index| driver.start_call(register(index, run)));
+        driver.advance(seconds(9));
+        [0, 1].iter().for_each(|index| drop(driver.tell(beat(*index, run))));
+        driver.advance(seconds(2));
+        calls
+    };
+    for call in begin(&mut driver, 700) {
+        driver.take(call).unwrap().unwrap();
+    }
+    for index in [2, 3] {
+        driver.refused(register(index, 900), Code::Aborted);
+    }
+    let leave = [0, 1].map(|index| driver.start_call(shutdown(index)));
+    assert!(leave.into_iter().all(|call| driver.take(call).unwrap().is_ok()));
+    let mut calls = begin(&mut driver, 900).to_vec();
+    assert!(calls.iter().all(|call| driver.is_waiting(*call)), "it waits for tasks 2 and 3");
+    calls.extend([2, 3].map(|index| driver.start_call(register(index, 900))));
+    driver.advance(seconds(9));
+    [0, 1, 2, 3].iter().for_each(|index| drop(driver.tell(beat(*index, 900))));
+    driver.advance(seconds(2));
+    assert!(calls.into_iter().all(|call| driver.take(call).unwrap().is_ok()));
+}
+
+/// One that was told to register again and never does holds the next job up for a while only.
+#[test]
+fn a_job_does_not_wait_for_ever_for_a_task_that_was_refused() {
+    let mut driver = Driver::with(NamespaceConfig { tasks: None, ..settings(1) });
+    let first = driver.start_call(register(0, 700));
+    driver.advance(seconds(11));
+    driver.take(first).unwrap().unwrap();
+    driver.refused(register(1, 900), Code::Aborted);
+    driver.tell(shutdown(0)).unwrap();
+    let next = driver.start_call(register(0, 900));
+    driver.advance(seconds(19));
+    assert!(driver.is_waiting(next));
+    driver.advance(seconds(2));
+    driver.take(next).unwrap().unwrap();
+}
+
+#[test]
+fn a_task_of_the_running_job_returns_after_a_restart_with_fewer_tasks() {
+    let mut driver = Driver::recoverable(4);
+    driver.register_all(4);
+    driver.restart_with(NamespaceConfig { recoverable: true, ..settings(2) });
+    assert!(driver.tell(beat(3, first(3))).is_ok());
+    assert!(driver.tell(register(3, first(3))).is_ok());
+    assert!(driver.tell(register(3, NEXT)).is_ok());
+    driver.refused(register(4, first(4)), Code::InvalidArgument);
 }
