@@ -23,6 +23,8 @@ pub(super) struct Leaving {
     flushes: Vec<CallId>,
     /// Whether the dispatcher knows what was consumed, and that the reader leaves.
     result: Result<(), Status>,
+    /// Whether the application has deliveries of which the dispatcher will not hear.
+    is_cut_off: bool,
 }
 
 /// What it still waits for.
@@ -49,7 +51,8 @@ impl Leaving {
         shared.withdraw_all_but(joins, out);
         let until = now.after(shared.config.leave_patience);
         let (waits, retry, result) = (Waits::Nothing, Retry::default(), Ok(()));
-        let mut leaving = Self { until, waits, last_words, retry, flushes, result };
+        let mut leaving =
+            Self { until, waits, last_words, retry, flushes, result, is_cut_off: false };
         match leaving.last_words {
             Some(_) if shared.client.is_some() => {
                 leaving.waits = Waits::Acknowledgement;
@@ -71,12 +74,24 @@ impl Leaving {
         &self.result
     }
 
+    /// The reader has failed, and the application has deliveries from before: the dispatcher is not told
+    /// when it consumes them.
+    pub(super) fn cut_off(&mut self) {
+        self.is_cut_off = true;
+        if self.result.is_ok() {
+            let text = "the reader failed before all that it delivered was consumed; the dispatcher is \
+                        not told what is consumed now, and hands it out again";
+            self.result = Err(Status::new(Code::Cancelled, text));
+        }
+    }
+
     /// Answers a call that waits for acknowledgements.
     pub(super) fn flush(&mut self, call: CallId, out: &mut Vec<Effect>) {
         if self.waits == Waits::Acknowledgement {
             return self.flushes.push(call);
         }
-        let result = if self.last_words.is_none() { Ok(()) } else { Err(unheard()) };
+        let is_heard = self.last_words.is_none() && !self.is_cut_off;
+        let result = if is_heard { Ok(()) } else { Err(unheard()) };
         out.push(Effect::Flushed { call, result });
     }
 

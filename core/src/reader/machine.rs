@@ -195,8 +195,16 @@ impl Reader {
 
     /// Nothing more is delivered, and the application is told so.
     fn end(&mut self, now: Time, result: Result<(), Status>, out: &mut Vec<Effect>) {
+        let is_failed = result.is_err();
         out.push(Effect::Ended { result });
         self.leave(now, out);
+        let has_more = match &self.room {
+            Room::Splits(room) => room.has_unconsumed(),
+            Room::Elements(_) => false,
+        };
+        if let Some(leaving) = self.leaving.as_mut().filter(|_| is_failed && has_more) {
+            leaving.cut_off();
+        }
     }
 
     fn leave(&mut self, now: Time, out: &mut Vec<Effect>) {

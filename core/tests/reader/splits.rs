@@ -603,3 +603,19 @@ fn a_reader_that_is_closed_while_it_joins_leaves_no_client() {
     assert!(story.actor.reader.is_over());
     assert!(story.server.clients.is_empty(), "{:?}", story.server.clients);
 }
+
+/// The application consumes, after a reader has failed, what was delivered before.
+#[test]
+fn a_reader_that_failed_says_that_the_last_deliveries_are_not_acknowledged() {
+    let mut story = Story::begun(2);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.answer(story.stream(1), Err(Status::new(Code::DataLoss, "checksum")));
+    assert_eq!(story.ended().code, Code::DataLoss);
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
+    story.answer_all();
+    assert!(matches!(story.actor.flushed[..], [(8, Err(_))]), "{:?}", story.actor.flushed);
+    assert!(story.actor.reader.left().unwrap().is_err());
+    assert_eq!(story.server.splits[0].records, 0, "others read them again");
+}

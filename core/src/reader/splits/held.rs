@@ -57,6 +57,11 @@ impl Held {
         self.end.is_some_and(|end| self.delivered >= end)
     }
 
+    /// Whether the application has records that it is not through with, or gets them yet.
+    pub(super) fn is_unconsumed(&self) -> bool {
+        self.consumed < self.delivered || self.has_buffered()
+    }
+
     /// Whether the application is through with it.
     pub(super) fn is_consumed(&self) -> bool {
         self.end.is_some_and(|end| self.consumed >= end)

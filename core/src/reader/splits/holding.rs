@@ -58,6 +58,11 @@ impl Splits {
         }
     }
 
+    /// Whether the application may consume more of what was received.
+    pub(in crate::reader) fn has_unconsumed(&self) -> bool {
+        self.held.values().any(Held::is_unconsumed)
+    }
+
     /// What was consumed so far is to be acknowledged.
     pub(in crate::reader) fn flush(&mut self, call: CallId) {
         self.flushes.insert(call, None);
