@@ -124,6 +124,14 @@ impl Clients {
         self.tasks.remove(task);
     }
 
+    /// The process of a task that registered on a connection leaves. One that took its place on another
+    /// connection stays.
+    pub(super) fn leave(&mut self, task: &Task, at: ConnectionId) {
+        if self.tasks.get(task).is_some_and(|seat| seat.client == at) {
+            self.tasks.remove(task);
+        }
+    }
+
     /// A connection is closed.
     pub(super) fn close(&mut self, at: ConnectionId) {
         self.clients.remove(&at);

@@ -411,3 +411,28 @@ fn a_call_goes_again_after_each_code_of_the_way() {
         assert_eq!(story.answer(barrier, None), [passed(barrier)], "{code:?}");
     }
 }
+
+/// It was stopped while it looked for the server and nobody asked.
+#[test]
+fn a_relay_held_up_during_an_attempt_blames_nobody() {
+    let mut story = Story::new(Config::of("up:1"));
+    story.wait(0);
+    assert!(story.is_trying());
+    story.stand_still(700_000);
+    let (_, effects) = story.ask(Kind::Again);
+    assert!(refusals(&effects).is_empty(), "{effects:?}");
+}
+
+#[test]
+fn a_refused_shutdown_of_a_former_process_forgets_no_successor() {
+    let mut story = Story::registered();
+    let (call, _) = story.ask_on(2, Kind::Register(who(0, 6)), "");
+    story.answer(call, Some(LIFE));
+    let (late, sent) = story.ask_on(1, Kind::Shutdown(task(0)), "");
+    assert_eq!(forwarded(&sent)[0].1.incarnation.map(|it| it.get()), Some(5));
+    story.refuse(late, Code::Aborted);
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    let (call, effects) = story.ask_on(2, Kind::Heartbeat(who(0, 6)), "");
+    assert!(effects.contains(&heartbeat(call, LIFE)), "{effects:?}");
+}

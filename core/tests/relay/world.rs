@@ -297,8 +297,11 @@ impl World {
                     self.told.remove(&who.task);
                 }
             }
-            (Kind::Shutdown(task), _) => {
-                self.told.remove(task);
+            (Kind::Shutdown(task), result) => {
+                let is_own = |(_, client): &(u64, u64)| *client == made.client;
+                if result.is_ok() || self.told.get(task).is_some_and(is_own) {
+                    self.told.remove(task);
+                }
             }
             _ => {}
         }

@@ -106,7 +106,13 @@ impl Seats {
                     self.tasks.remove(&who.task);
                 }
             }
-            (Kind::Shutdown(task), _, _) => drop(self.tasks.remove(task)),
+            // One that is refused says nothing of a process that registered on another connection.
+            (Kind::Shutdown(task), result, _) => {
+                let is_own = |of: &(Incarnation, ConnectionId, Time)| of.1 == client;
+                if result.is_ok() || self.tasks.get(task).is_some_and(is_own) {
+                    self.tasks.remove(task);
+                }
+            }
             _ => {}
         }
     }
