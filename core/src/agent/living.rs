@@ -8,6 +8,7 @@ use super::calls::Purpose;
 use super::errors;
 use super::machine::Agent;
 use super::types::{Effect, Reply, Request, State};
+use super::watching::is_of_the_way;
 use crate::ids::CallId;
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
@@ -59,8 +60,9 @@ impl Agent {
             }
             Ok(_) => self.failing = None,
             Err(status) => {
-                if matches!(status.code, Code::Unavailable | Code::Unknown) {
-                    self.next_heartbeat = Some(now.after(LOST_HEARTBEAT));
+                if is_of_the_way(status.code) {
+                    let again = now.after(LOST_HEARTBEAT);
+                    self.next_heartbeat = self.next_heartbeat.map(|at| at.min(again));
                 }
                 self.failing.get_or_insert((now.after(FAILING), status));
             }

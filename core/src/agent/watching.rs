@@ -143,7 +143,8 @@ impl Agent {
     }
 }
 
-/// Whether a failure says nothing of the watch itself.
-const fn is_of_the_way(code: Code) -> bool {
+/// Whether a failure says nothing of the call itself: these are the words of a connection, and of a server
+/// that starts or ends.
+pub(super) const fn is_of_the_way(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded)
 }

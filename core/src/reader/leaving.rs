@@ -21,6 +21,8 @@ pub(super) struct Leaving {
     retry: Retry,
     /// Calls of the application that wait for what was consumed to be acknowledged.
     flushes: Vec<CallId>,
+    /// The application has consumed more since, of which the dispatcher is not told.
+    is_late: bool,
     /// Whether the dispatcher knows what was consumed, and that the reader leaves.
     result: Result<(), Status>,
     /// Whether the application has deliveries of which the dispatcher will not hear.
@@ -51,8 +53,9 @@ impl Leaving {
         shared.withdraw_all_but(joins, out);
         let until = now.after(shared.config.leave_patience);
         let (waits, retry, result) = (Waits::Nothing, Retry::default(), Ok(()));
+        let (is_late, is_cut_off) = (false, false);
         let mut leaving =
-            Self { until, waits, last_words, retry, flushes, result, is_cut_off: false };
+            Self { until, waits, last_words, retry, flushes, is_late, result, is_cut_off };
         match leaving.last_words {
             Some(_) if shared.client.is_some() => {
                 leaving.waits = Waits::Acknowledgement;
@@ -90,9 +93,24 @@ impl Leaving {
         if self.waits == Waits::Acknowledgement {
             return self.flushes.push(call);
         }
-        let is_heard = self.last_words.is_none() && !self.is_cut_off;
-        let result = if is_heard { Ok(()) } else { Err(unheard()) };
+        let result = if self.is_cut_off { Err(unheard()) } else { self.is_known() };
         out.push(Effect::Flushed { call, result });
+    }
+
+    /// The application has consumed what it was handed before the reader began to leave.
+    pub(super) fn consumed_too_late(&mut self) {
+        self.is_late = true;
+        if self.result.is_ok() {
+            self.result = Err(not_told("what was consumed last", &unheard()));
+        }
+    }
+
+    /// Whether the dispatcher knows all that was consumed.
+    fn is_known(&self) -> Result<(), Status> {
+        match self.last_words.is_none() && !self.is_late {
+            true => Ok(()),
+            false => Err(unheard()),
+        }
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -194,7 +212,7 @@ impl Leaving {
     }
 
     fn release(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
-        let flushed = if self.last_words.is_none() { Ok(()) } else { Err(unheard()) };
+        let flushed = self.is_known();
         for call in core::mem::take(&mut self.flushes) {
             out.push(Effect::Flushed { call, result: flushed.clone() });
         }

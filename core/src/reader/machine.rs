@@ -233,7 +233,16 @@ impl Reader {
             }
             Input::Flush { call } => leaving.flush(call, out),
             Input::Tick => leaving.tick(now, &mut self.shared, out),
-            Input::Wanted { .. } | Input::Consumed { .. } | Input::Close => {}
+            Input::Consumed { place, records } => {
+                if let Room::Splits(room) = &mut self.room {
+                    let before = room.last_words(&self.shared);
+                    room.consumed(place, records);
+                    if room.last_words(&self.shared) != before {
+                        leaving.consumed_too_late();
+                    }
+                }
+            }
+            Input::Wanted { .. } | Input::Close => {}
         }
     }
 

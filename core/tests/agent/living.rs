@@ -2,7 +2,7 @@
 
 use rondo_core::agent::{Effect, Reply, Request, State};
 use rondo_core::ids::ServiceIncarnation;
-use rondo_core::status::Code;
+use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
 use crate::story::{LIFE, Story, broken, refused, sent};
@@ -50,6 +50,23 @@ fn a_heartbeat_that_is_lost_on_its_way_goes_out_again() {
     assert_eq!(story.agent.state(), State::Running);
     let effects = story.sleep();
     assert_eq!(sent(&effects)[0].1, Request::Heartbeat, "the next one, in its time");
+}
+
+/// A server that stops cancels calls, and links break with more than one status.
+#[test]
+fn a_heartbeat_goes_out_again_whatever_its_connection_broke_with() {
+    for code in [Code::Unavailable, Code::Unknown, Code::Cancelled, Code::DeadlineExceeded] {
+        let (mut story, _) = Story::running();
+        let effects = story.sleep();
+        let lost = Status::new(code, "the connection has gone");
+        assert_eq!(story.answer(sent(&effects)[0].0, Err(lost)), []);
+        let effects = story.wait(Duration::from_millis(100));
+        let (rpc, request, _) = sent(&effects).remove(0);
+        assert_eq!(request, Request::Heartbeat, "{code:?}");
+        story.answer(rpc, Ok(Reply::Life(LIFE)));
+        assert_eq!(story.wait(Duration::from_secs(2)), []);
+        assert_eq!(story.agent.state(), State::Running, "{code:?}");
+    }
 }
 
 #[test]

@@ -586,6 +586,30 @@ fn a_flush_waits_for_what_was_consumed_before_it() {
     assert_eq!(story.server.splits[0].records, 10);
 }
 
+/// The dispatcher refuses the reader while its application is still busy with what it was handed.
+#[test]
+fn what_is_consumed_after_the_end_is_not_said_to_be_known() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
+    let (rpc, _) = story.actor.asks.remove(0);
+    story.answer(rpc, Err(Status::new(Code::FailedPrecondition, "a position was restored")));
+    let ended = story.actor.ended.clone().unwrap().unwrap_err();
+    assert_eq!(ended.code, Code::FailedPrecondition);
+    story.actor.flushed.clear();
+    story.actor.step(story.now, Input::Flush { call: CallId::new(9) });
+    assert_eq!(story.actor.flushed, [(9, Ok(()))], "nothing was consumed");
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Flush { call: CallId::new(10) });
+    let (call, result) = story.actor.flushed.pop().unwrap();
+    assert_eq!((call, result.unwrap_err().code), (10, Code::Unavailable));
+    story.answer_all();
+    let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
+    assert!(left.message.contains("not told what was consumed last"), "{left}");
+    assert_eq!(story.server.splits[0].records, 0);
+}
+
 #[test]
 fn a_reader_that_is_closed_while_it_joins_leaves_no_client() {
     let mut story = Story::of(1, |_| {});
