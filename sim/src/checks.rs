@@ -102,6 +102,8 @@ named! {
         RelayBlamed = "world.relay.blamed",
         /// A relay refused a call because a bound was reached.
         RelayFull = "world.relay.full",
+        /// Calls that a relay has let go wait no longer at the server.
+        RelayWithdrew = "world.relay.withdrew",
         /// A relay is looked at between two steps.
         RelayLooked = "world.relay.looked",
         /// A relay is looked at, long after its clients have gone.
@@ -118,6 +120,8 @@ named! {
         BarrierComplete = "world.barrier.complete",
         /// A poll is open in a life in which an error was spread.
         ErrorReachesAll = "world.error-reaches-all",
+        /// A task that may not come back was given up, and others are there to be told.
+        LossReachesAll = "world.error-reaches-all.loss",
         /// A call was refused, and left no record.
         RefusedWithoutRecord = "world.nothing-for-nothing.record",
         /// A call was refused, and changed nothing in memory.
@@ -126,10 +130,26 @@ named! {
         Size = "world.size",
         /// A call to the coordination service was refused.
         RefusedByCoordination = "world.refused",
+        /// A task that wanted to leave was told that not all could leave together.
+        RefusedToLeave = "world.refused.leave",
+        /// A task is told who is alive: all of those have asked.
+        AliveAsked = "world.alive",
         /// An agent passed a barrier.
         AgentPassed = "world.agent.passed",
         /// An agent is looked at between two steps.
         AgentLooked = "world.agent.looked",
+        /// An agent told its application of an error, and had a cause.
+        AgentFailed = "world.agent.failed",
+        /// An agent gave up after heartbeats that failed for long enough.
+        AgentGaveUp = "world.agent.gave-up",
+        /// An agent gave up to register after it had tried for long enough.
+        AgentNotRegistered = "world.agent.not-registered",
+        /// An agent refused a call by itself, and had to.
+        AgentRefused = "world.agent.refused",
+        /// A call to the service is under way for each call of an application that waits.
+        AgentAsks = "world.agent.asks",
+        /// An agent told changes of a watched key that are later than all it had told.
+        AgentChanged = "world.agent.changed",
         /// An answer is compared with the state that a crash would leave.
         Durable = "world.durable",
         /// Another process of a worker named tasks of the one before.
@@ -162,6 +182,8 @@ named! {
         IsolationStale = "world.isolation.stale",
         /// A call's record is of the call's namespace.
         IsolationNamespace = "world.isolation.namespace",
+        /// A barrier timed out, and its time was over.
+        SilenceBarrier = "world.silence.barrier",
         /// A task was given up for its silence.
         Silence = "world.silence",
         /// A connected task is looked at, which is not silent for too long.
@@ -176,6 +198,16 @@ named! {
         ReadingDelivered = "world.reading.delivered",
         /// A reader was told that all was read.
         ReadingAll = "world.reading.all",
+        /// A reader's application is told that what it had consumed is acknowledged.
+        ConsumedFlushed = "world.consumed.flushed",
+        /// A reader has left, and the dispatcher knows what was consumed last.
+        ConsumedLeft = "world.consumed.left",
+        /// A consumer of a coordinated read asked a task again that had not answered.
+        RetriedInTime = "world.invariant.retry",
+        /// Who waited for an element of a task that was deleted when it was over was answered.
+        EndOfDeleted = "world.invariant.end",
+        /// A worker stopped in order, and the dispatcher knows which tasks are over.
+        EndBeforeStop = "world.invariant.stop",
         /// An element left its worker.
         ElementsLeft = "world.elements.left",
         /// A worker said that a task is over.
@@ -226,6 +258,10 @@ named! {
         ExchangeMemory = "exchange.memory",
         /// A call was refused for a reason.
         ExchangeTold = "exchange.told",
+        /// A request that waits for a lost server's return has waited for long enough.
+        ExchangeWaited = "exchange.told.waited",
+        /// A process was lost, and had had its time.
+        ExchangeLost = "exchange.rank.lost",
         /// A worker's or server's word is no breach of the protocol.
         ExchangeProtocol = "exchange.protocol",
         /// A process learnt a membership.

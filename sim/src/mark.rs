@@ -125,6 +125,14 @@ named! {
         CompressionAskedAgain = "compression-asked-again",
         /// A definition was a blob, and forgotten.
         BlobForgotten = "blob-forgotten",
+        /// A reader was closed before the end.
+        ReaderClosed = "reader-closed",
+        /// A reader was closed while it joined.
+        ReaderClosedWhileJoining = "reader-closed-while-joining",
+        /// What a reader's application had consumed was acknowledged when it asked for that.
+        ReaderFlushed = "reader-flushed",
+        /// A reader has left, and the dispatcher did not say that it knows what was consumed last.
+        ReaderLeftUnheard = "reader-left-unheard",
         // The coordination service.
         /// All tasks of a job registered.
         AllRegistered = "all-registered",
@@ -148,6 +156,16 @@ named! {
         AgentReset = "agent-reset",
         /// An application set an error while its agent registered.
         AgentErrorWhileConnecting = "agent-error-while-connecting",
+        /// A call of an agent was lost on its way to the service.
+        AgentCallLost = "agent-call-lost",
+        /// The service's answer to an agent was lost on its way back.
+        AgentAnswerLost = "agent-answer-lost",
+        /// A heartbeat of an agent was lost, and the next one was answered.
+        AgentBeatAfterLoss = "agent-beat-after-loss",
+        /// An application asked its agent again for what it had cancelled.
+        AgentAskedAgain = "agent-asked-again",
+        /// An agent told its application of changes of a watched key.
+        AgentToldOfChanges = "agent-told-of-changes",
         /// A task came back with another incarnation.
         TaskReturned = "task-returned",
         /// A task was set to error.
@@ -187,6 +205,12 @@ named! {
         RelayFull = "relay-full",
         /// A relay died with calls under way.
         RelayDiedWithCalls = "relay-died-with-calls",
+        /// A server that went ended calls of relays with a status of its own.
+        ServerEndedCalls = "server-ended-calls",
+        /// A task that has left sent a heartbeat.
+        TaskLingered = "task-lingered",
+        /// A relay told its server that nobody waits for a call any more.
+        RelayWithdrew = "relay-withdrew",
         // Reading by element.
         /// A reader by element has read all there was.
         ReadByElement = "read-by-element",

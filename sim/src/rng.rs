@@ -89,7 +89,8 @@ impl Tape {
     #[must_use]
     pub fn with_swarm(mut self) -> Self {
         let (swarm, _) = Swarm::draw(&Source::Tape(self.clone()));
-        for of in ["swarm", "relays", "elements", "rendezvous", "exchange", "wider"] {
+        let of_swarm = ["swarm", "relays", "elements", "rendezvous", "exchange", "wider", "jobs"];
+        for of in of_swarm.into_iter().chain(["apps", "partings"]) {
             self.streams.remove(&(of.to_owned(), 0));
         }
         self.swarm = Some(Box::new(swarm));

@@ -66,6 +66,7 @@ impl OfRelay {
             relay::Effect::Forward { call, forwarding, .. } if forwarding.stamp.is_some() => {
                 mark_if(!self.sent.insert(*call), Mark::RelaySentAgain, tally);
             }
+            relay::Effect::Withdraw { .. } => tally.mark(Mark::RelayWithdrew),
             relay::Effect::Abandon { .. } => mark_if(self.unheard, Mark::RelayLostAgain, tally),
             relay::Effect::Reply { result: Err(refused), .. } => {
                 mark_if(refused.message.contains("relay keeps"), Mark::RelayFull, tally);

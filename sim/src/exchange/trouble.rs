@@ -4,7 +4,7 @@ use rondo_core::exchange::Role;
 use rondo_core::time::Duration;
 
 use super::event::Event;
-use super::site::Being;
+use super::site::{Being, SCHEDULER};
 use super::{MS, World};
 use crate::fault::Fault;
 use crate::oracle::exchange::Met;
@@ -181,6 +181,13 @@ impl World {
             return;
         };
         site.being = Being::Up;
+        if number == SCHEDULER {
+            let now = self.shows(SCHEDULER);
+            self.see(&Met::SchedulerResumed { now });
+        }
+        let Some(site) = self.site(number) else {
+            return;
+        };
         // At once: what is planned for the same time comes after what waited.
         for event in std::mem::take(&mut site.held) {
             self.happen(event);

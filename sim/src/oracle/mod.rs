@@ -7,10 +7,12 @@ mod acknowledged;
 mod again;
 mod agents;
 mod agreement;
+mod alive;
 mod answers;
 mod balance;
 mod barriers;
 mod collection;
+mod consumed;
 mod coordinated;
 mod durable;
 mod elements;
@@ -120,6 +122,7 @@ impl Oracles {
         all.push(Box::new(in_time::InTime::new(settings.clone(), &faults)));
         all.push(Box::new(balance::Balance::new(elements.is_none())));
         all.push(Box::new(reading::Reading::new(reading)));
+        all.push(Box::new(consumed::Consumed::default()));
         all.push(Box::new(elements::Elements::new(elements)));
         all.push(Box::new(coordinated::Coordinated::new(elements)));
         Self { shadow: Shadow::default(), coordination, reading, elements, faults, all }
@@ -195,6 +198,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(barriers::Barriers::new(coordination)),
         Box::new(refused::Refused::default()),
         Box::new(agents::Agents::default()),
+        Box::new(alive::Alive::default()),
         Box::new(errors::Errors::new(coordination)),
         Box::new(watches::Watches::default()),
         Box::new(isolation::Isolation::default()),

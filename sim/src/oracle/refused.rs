@@ -1,15 +1,16 @@
 //! A call that the coordination service refuses changes nothing but what the refusal itself says: that
 //! a barrier has failed, or a task is in error. A registration that fits is not refused as one that does
-//! not.
+//! not. A task that wants to leave takes no part any more, although it is told that not all could leave
+//! together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, Call, Method, Reply};
-use rondo_core::ids::CallId;
+use rondo_core::coordination::{self, Call, Method, Phase, Reply};
+use rondo_core::ids::{CallId, Incarnation, TaskIndex};
 use rondo_core::limits::COORDINATION_TASKS_MAX;
-use rondo_core::status::{Code, Status};
+use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
 
 use super::jobs::Jobs;
@@ -25,6 +26,8 @@ struct Open {
     changed: Option<String>,
     /// A registration that must be taken, unless something else goes wrong.
     fits: bool,
+    /// Who wants to leave: in which namespace, which task, and which run of it.
+    leaves: Option<(Arc<str>, TaskIndex, Incarnation)>,
 }
 
 #[derive(Default)]
@@ -38,7 +41,13 @@ pub(super) struct Refused {
 impl Refused {
     fn asked(&mut self, call: CallId, asked: &Call) {
         let fits = self.fits(asked);
-        self.open.insert(call, Open { fits, ..Open::default() });
+        let leaves = match (&asked.method, asked.caller.incarnation) {
+            (Method::ShutdownTask { task }, Some(run)) => {
+                Some((asked.namespace.clone(), task.index, run))
+            }
+            _ => None,
+        };
+        self.open.insert(call, Open { fits, leaves, ..Open::default() });
     }
 
     /// Whether a registration can only be taken: it begins a life, with a number of tasks that nothing
@@ -89,7 +98,7 @@ impl Refused {
         self.jobs.apply(record);
     }
 
-    fn told(&mut self, call: CallId, answer: &Result<Reply, Status>) -> Verdict {
+    fn told(&mut self, call: CallId, answer: &Result<Reply, Status>, shadow: &Shadow) -> Verdict {
         let (Some(open), Err(status)) = (self.open.remove(&call), answer) else {
             return Ok(());
         };
@@ -101,6 +110,10 @@ impl Refused {
         if open.fits && status.code == Code::InvalidArgument {
             return Err(format!("registration {call} begins a life and is refused: {status:?}"));
         }
+        let has_failed = status.details.iter().any(|it| matches!(it, Detail::Barrier { .. }));
+        if let Some(leaves) = open.leaves.as_ref().filter(|_| has_failed) {
+            takes_no_part(leaves, shadow)?;
+        }
         // A registration that waited, and that another one of the same process took the place of, was taken.
         let was_taken = open.taken || status.code == Code::AlreadyExists;
         match open.changed.filter(|_| !was_taken) {
@@ -110,15 +123,28 @@ impl Refused {
     }
 }
 
+/// A task has been told that not all could leave together.
+fn takes_no_part(
+    (namespace, task, run): &(Arc<str>, TaskIndex, Incarnation),
+    shadow: &Shadow,
+) -> Verdict {
+    let known = shadow.coordination().named(namespace).and_then(|of| of.tasks().get(task));
+    reached(Check::RefusedToLeave);
+    match known.is_some_and(|it| it.incarnation == *run && it.phase == Phase::Connected) {
+        true => Err(format!("task {task} of {namespace} wanted to leave and is still connected")),
+        false => Ok(()),
+    }
+}
+
 impl Oracle for Refused {
     fn name(&self) -> &'static str {
         "refused"
     }
 
-    fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
             Seen::Asked { call, asked, .. } => self.asked(*call, asked),
-            Seen::Told { call, answer, .. } => return self.told(*call, answer),
+            Seen::Told { call, answer, .. } => return self.told(*call, answer, shadow),
             Seen::GivenUp { call } => drop(self.open.remove(call)),
             Seen::Recorded { record: Record::Coordination(record), during, .. } => {
                 self.recorded(record, *during);

@@ -1,6 +1,6 @@
 //! A relay answers each call at most once, forgets none, and blames the server only when it was away;
 //! what must not happen twice bears one mark for ever; a heartbeat in a gap is answered, of nobody else
-//! than whom the server knows.
+//! than whom the server knows; the server is told of each call that waits there for nobody any more.
 
 mod seats;
 
@@ -39,6 +39,8 @@ struct Held {
     refused: bool,
     /// When it was last sent.
     sent_at: Option<Time>,
+    /// Whether it was sent on the connection there is, and the server may have it.
+    is_with_server: bool,
     /// The length of its message.
     bytes: u64,
 }
@@ -222,7 +224,8 @@ impl Process {
                 let last = self.held.last_key_value().map_or(0, |(call, _)| call.get());
                 self.stopping = Some(CallId::new(last.saturating_add(1)));
             }
-            Input::Failed { .. } | Input::Unreachable { .. } | Input::Tick => {}
+            Input::Failed { call, .. } => self.is_with_nobody(*call),
+            Input::Unreachable { .. } | Input::Tick => {}
         }
     }
 
@@ -237,6 +240,7 @@ impl Process {
             number: None,
             refused: false,
             sent_at: None,
+            is_with_server: false,
             bytes: asked.message.len() as u64,
         };
         self.held.insert(call, held);
@@ -255,13 +259,24 @@ impl Process {
                 self.told = true;
                 Ok(())
             }
-            Effect::Reach { .. } | Effect::Withdraw { .. } | Effect::Observe(_) => Ok(()),
+            Effect::Withdraw { call } => {
+                self.is_with_nobody(*call);
+                Ok(())
+            }
+            Effect::Reach { .. } | Effect::Observe(_) => Ok(()),
+        }
+    }
+
+    fn is_with_nobody(&mut self, call: CallId) {
+        if let Some(held) = self.held.get_mut(&call) {
+            held.is_with_server = false;
         }
     }
 
     /// The connection is given up: it broke, or the server has answered nothing on it for too long.
     fn abandoned(&mut self, at: Time) {
         self.is_up = false;
+        self.held.values_mut().for_each(|held| held.is_with_server = false);
         let patience = self.config.patience;
         let trials = (0..self.trials).fold(TRIAL, |trial, _| trial.plus(trial));
         let patience = if self.told { patience.min(trials) } else { patience };
@@ -284,7 +299,7 @@ impl Process {
         let Some(held) = self.held.get_mut(&call) else {
             return Err(format!("call {call} is sent, and nobody has made it"));
         };
-        held.sent_at = Some(at);
+        (held.sent_at, held.is_with_server) = (Some(at), true);
         reached(Check::RelayForwarded);
         if is_marked(&held.kind) != number.is_some() {
             return Err(format!("call {call} ({:?}) is sent with the mark {number:?}", held.kind));
@@ -402,6 +417,7 @@ impl Process {
         if let Some((call, held)) = self.held.iter().find(is_lost) {
             return Err(format!("call {call} is lost: {held:?}"));
         }
+        self.is_told(relay)?;
         self.held.retain(|call, _| relay.kind_of(*call).is_some());
         if relay.calls_under_way() != self.held.len() {
             let (has, made) = (relay.calls_under_way(), self.held.len());
@@ -415,6 +431,21 @@ impl Process {
         match relay.deadline() {
             Some((_, Wake::Work)) => Ok(()),
             _ => self.in_time(at),
+        }
+    }
+
+    /// The server is told of each call that the relay has let go and that waits there.
+    fn is_told(&self, relay: &Relay) -> Verdict {
+        reached(Check::RelayWithdrew);
+        let waits = |(call, held): &(&CallId, &Held)| {
+            let is_over = relay.kind_of(**call).is_none() && self.answered != Some(**call);
+            is_over && held.is_with_server
+        };
+        match self.held.iter().find(waits) {
+            Some((call, held)) => {
+                Err(format!("call {call} is let go, and waits at the server: {held:?}"))
+            }
+            None => Ok(()),
         }
     }
 

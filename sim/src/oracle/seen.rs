@@ -8,9 +8,9 @@ use rondo_core::relay;
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
-use crate::workload::Delivered;
 use crate::workload::agents::OfAgent;
 use crate::workload::elements::OfElements;
+use crate::workload::{Delivered, OfReader};
 
 /// Who makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +226,13 @@ pub enum Seen<'a> {
     Violated(&'a str),
     /// A reader hands records to its application.
     Delivered(&'a Delivered),
+    /// Something happens between a reader of records and its application.
+    Reads {
+        /// By which number the dispatcher knows the reader.
+        client: ClientId,
+        /// What.
+        what: &'a OfReader,
+    },
     /// A reader has nothing more to hand on.
     ReadEnded {
         /// By which number the dispatcher knows it, if it does.

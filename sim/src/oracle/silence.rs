@@ -1,12 +1,13 @@
 //! A task is given up no earlier than it has been silent for its timeout, as the service could hear
-//! it: since the process began, and less the times in which it stood still.
+//! it: since the process began, and less the times in which it stood still. A barrier times out no earlier
+//! than after its time; tasks that came before the process began have some time to come again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, Call, Method, Reply};
-use rondo_core::ids::CallId;
+use rondo_core::coordination::{self, BarrierKey, Call, Method, Reply};
+use rondo_core::ids::{CallId, NamespaceId};
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
@@ -67,8 +68,16 @@ impl Silence {
     }
 
     fn recorded(&self, now: Time, record: &coordination::Record, shadow: &Shadow) -> Verdict {
-        let coordination::Record::FailTask { namespace, task, fault, .. } = record else {
-            return Ok(());
+        let (namespace, task, fault) = match record {
+            coordination::Record::FailTask { namespace, task, fault, .. } => {
+                (namespace, task, fault)
+            }
+            coordination::Record::EndBarrier { namespace, barrier, fault: Some(fault), .. }
+                if fault.code == Code::DeadlineExceeded =>
+            {
+                return self.timed_out(now, (*namespace, barrier), shadow);
+            }
+            _ => return Ok(()),
         };
         let named = shadow.coordination().namespaces().get(namespace);
         let Some(name) = named.map(|named| named.head().name.clone()) else {
@@ -92,6 +101,32 @@ impl Silence {
                  {} ms",
                 silent.as_millis(),
                 timeout.as_millis()
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Silence {
+    fn timed_out(
+        &self,
+        now: Time,
+        (namespace, key): (NamespaceId, &BarrierKey),
+        shadow: &Shadow,
+    ) -> Verdict {
+        let of = shadow.coordination().namespaces().get(&namespace);
+        let Some((of, barrier)) = of.and_then(|of| Some((of, of.barriers().get(key)?))) else {
+            return Ok(());
+        };
+        let timeout = self.timeouts.get(&*of.head().name).copied().unwrap_or_default();
+        let again = self.begun.after(barrier.timeout.min(timeout));
+        let least = barrier.opened.after(barrier.timeout).max(again);
+        reached(Check::SilenceBarrier);
+        match now < least {
+            true => Err(format!(
+                "{key:?} of {} timed out {} ms before its time",
+                of.head().name,
+                least.since(now).as_millis()
             )),
             false => Ok(()),
         }

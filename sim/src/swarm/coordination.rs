@@ -7,6 +7,7 @@ use rondo_core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::relays::{self, RelayShape};
+use super::{AppShape, PartingShape};
 use crate::rng::Stream;
 
 /// The coordination service's part.
@@ -41,6 +42,12 @@ pub struct CoordinationShape {
     /// The node stands still again and again.
     #[serde(default)]
     pub stalls: Option<StallShape>,
+    /// What applications do with their agents beside what all do, and how agents' calls are lost.
+    #[serde(default)]
+    pub apps: Option<AppShape>,
+    /// How processes part from each other.
+    #[serde(default)]
+    pub partings: PartingShape,
 }
 
 /// How the node stands still again and again, while its connections live.
@@ -104,6 +111,8 @@ impl CoordinationShape {
             relays: Vec::new(),
             quiet: 0,
             stalls: None,
+            apps: None,
+            partings: PartingShape::default(),
         };
         if s.chance(30) {
             shape.put_much();
@@ -138,7 +147,8 @@ impl CoordinationShape {
             namespace.agents = false;
         }
         self.relays.clear();
-        (self.quiet, self.stalls) = (0, None);
+        (self.quiet, self.stalls, self.apps) = (0, None, None);
+        self.partings = PartingShape::default();
     }
 
     /// How long a task may be silent, by its namespace's name.

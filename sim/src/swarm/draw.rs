@@ -39,6 +39,8 @@ impl Swarm {
         let mut exchange = source.stream("exchange", 0);
         let mut wider = source.stream("wider", 0);
         let mut jobs = source.stream("jobs", 0);
+        let mut apps = source.stream("apps", 0);
+        let mut partings = source.stream("partings", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
@@ -53,6 +55,8 @@ impl Swarm {
                 };
                 if let Some(coordination) = &mut swarm.coordination {
                     coordination.draw_jobs(&mut jobs);
+                    coordination.draw_apps(&mut apps);
+                    coordination.draw_partings(&mut partings);
                     // A late registration of a job of the former disk would begin a life of that job's
                     // size, and nobody ends it.
                     if swarm.faults.has(Fault::EmptyDisk) {
@@ -62,10 +66,13 @@ impl Swarm {
                         swarm.span_ms = swarm.span_ms.min(LARGE_SPAN_MS_MAX);
                     }
                 }
+                if let Some(reading) = &mut swarm.reading {
+                    reading.draw_closing(&mut partings);
+                }
                 swarm
             }
         };
-        (swarm, [stream, relays, elements, rendezvous, exchange, wider, jobs])
+        (swarm, [stream, relays, elements, rendezvous, exchange, wider, jobs, apps, partings])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {

@@ -1,10 +1,12 @@
 //! The configuration of one run, drawn from its seed and printed whole.
 
+mod apps;
 mod coordination;
 mod draw;
 mod elements;
 mod exchange;
 mod jobs;
+mod partings;
 mod print;
 mod reading;
 mod relays;
@@ -16,9 +18,11 @@ mod wider;
 use rondo_core::dispatcher;
 use serde::{Deserialize, Serialize};
 
+pub use self::apps::AppShape;
 pub use self::coordination::{CoordinationShape, NamespaceShape, StallShape, namespace_name};
 pub use self::elements::ElementsShape;
 pub use self::exchange::{ExchangeSettings, ExchangeShape, Lost};
+pub use self::partings::PartingShape;
 pub use self::reading::ReadingShape;
 pub use self::relays::{RelaySettings, RelayShape};
 pub use self::rendezvous::{Part, RendezvousSettings, RendezvousShape};
@@ -88,7 +92,7 @@ pub struct Swarm {
 pub type Drawn = (Swarm, DrawnStreams);
 
 /// The streams that configurations are drawn from.
-pub type DrawnStreams = [Stream; 7];
+pub type DrawnStreams = [Stream; 9];
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,6 +28,16 @@ pub struct ReadingShape {
     pub positions: u32,
     /// How long a reader may be silent, in ms.
     pub timeout_ms: u64,
+    /// How likely a reader is closed after a batch, in thousandths.
+    #[serde(default)]
+    pub closes: u32,
+    /// How likely a reader is closed soon after it begins, while it may still join, in thousandths.
+    #[serde(default)]
+    pub hasty: u32,
+    /// How likely what was consumed is to be acknowledged after a batch, without a position, in
+    /// thousandths.
+    #[serde(default)]
+    pub flushes: u32,
 }
 
 impl ReadingShape {
@@ -48,7 +58,19 @@ impl ReadingShape {
             consume_ms: pick(&[50, 5, 300]),
             positions: super::draw::small(pick(&[0, 30, 150])),
             timeout_ms: pick(&[3000, 1000, 8000]),
+            closes: 0,
+            hasty: 0,
+            flushes: 0,
         })
+    }
+
+    /// Applications that leave before the end, and those that ask for acknowledgements, come from a stream
+    /// that was added later.
+    pub(super) fn draw_closing(&mut self, s: &mut Stream) {
+        let mut pick = |of: &[u32]| s.pick(of).copied().unwrap_or(0);
+        self.closes = pick(&[0, 10, 60]);
+        self.hasty = pick(&[0, 0, 300]);
+        self.flushes = pick(&[0, 100, 400]);
     }
 
     /// Splits of all passes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, TaskDef};
-use rondo_core::ids::{ClientId, IterationId, TaskId};
+use rondo_core::ids::{CallId, ClientId, IterationId, TaskId};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
@@ -224,6 +224,9 @@ pub enum Act {
     Violated(String),
     /// Hands records to its application (for the oracles).
     Delivered(Delivered),
+    /// Something happens between a reader and its application; by which number the dispatcher knows the
+    /// reader (for the oracles).
+    Reads(ClientId, OfReader),
     /// Has nothing more to hand on: all was read, or the reader was refused (for the oracles).
     ReadEnded {
         /// By which number the dispatcher knows it, if it does.
@@ -242,6 +245,24 @@ pub enum Act {
         /// The tasks it read, in order.
         tasks: Vec<TaskId>,
     },
+}
+
+/// What the application of a reader of records does and is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfReader {
+    /// It is through with a split's records up to there.
+    Consumed {
+        /// The split's place.
+        place: u64,
+        /// Records of the split, from its beginning.
+        records: u64,
+    },
+    /// What it has consumed so far is to be acknowledged.
+    Flushing(CallId),
+    /// It is told that this is done.
+    Flushed(CallId),
+    /// Its reader has left, and the dispatcher knows what was consumed last, and that it has left; or not.
+    Left(bool),
 }
 
 /// Records that a reader hands to its application.

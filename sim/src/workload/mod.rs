@@ -13,5 +13,6 @@ pub mod known;
 mod outstanding;
 
 pub use self::actor::{
-    Act, Actor, ActorId, Carried, Delivered, Happening, Read, ReadAnswer, Role, WantedRecords, With,
+    Act, Actor, ActorId, Carried, Delivered, Happening, OfReader, Read, ReadAnswer, Role,
+    WantedRecords, With,
 };

@@ -14,10 +14,8 @@ use super::{Phase, World};
 use crate::fault::{Fault, Faults};
 use crate::mark::Mark;
 use crate::oracle::Seen;
-use crate::trace::LineKind;
-use crate::workload::agents::OfAgent;
 use crate::workload::kind::Kind;
-use crate::workload::{Act, Delivered, Happening, Read, ReadAnswer, Role, With};
+use crate::workload::{Act, Happening, Read, ReadAnswer, Role, With};
 
 /// No fault at all.
 const CALM: Faults = Faults::none();
@@ -294,47 +292,11 @@ impl World {
             Act::Agent(what) => self.agent(actor, &what),
             Act::Violated(text) => self.see(&Seen::Violated(&text)),
             Act::Delivered(what) => self.delivered(actor, &what),
-            Act::ReadEnded { client, result } => {
-                let (now_ns, lane) = (self.now_ns, actor + 1);
-                self.trace.hash(now_ns, 0x0f, u64::from(result.is_ok()));
-                self.trace.line(now_ns, lane, LineKind::Note, || {
-                    format!("reader {client:?} has read all: {result:?}")
-                });
-                if self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks) {
-                    self.see(&Seen::ReadEnded { client, result: &result });
-                }
-            }
+            Act::Reads(client, what) => self.reads(actor, client, &what),
+            Act::ReadEnded { client, result } => self.read_ended(actor, client, &result),
             Act::RoundRead { iteration, consumer, round, tasks } => {
-                let paused = self.actors.iter().any(|machine| machine.being == Being::Paused);
-                if paused {
-                    self.tally.mark(Mark::RoundBesidePause);
-                }
-                let (now_ns, lane) = (self.now_ns, actor + 1);
-                self.trace.hash(now_ns, 0x0d, round.cast_unsigned());
-                self.trace.line(now_ns, lane, LineKind::Note, || {
-                    format!("consumer {consumer} has read round {round} of {iteration}: {tasks:?}")
-                });
-                // On another disk the ids stand for something else.
-                if self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks) {
-                    self.see(&Seen::RoundRead { actor, iteration, consumer, round, tasks: &tasks });
-                }
+                self.round_read(actor, (iteration, consumer, round), &tasks);
             }
-        }
-    }
-
-    fn agent(&mut self, actor: u32, what: &OfAgent) {
-        let machine = self.actors.get(actor as usize);
-        let at = machine.map_or(Time::ZERO, |machine| machine.clock.shows(self.now_ns));
-        self.see(&Seen::Agent { actor, at, what });
-    }
-
-    fn delivered(&mut self, actor: u32, what: &Delivered) {
-        let (now_ns, lane) = (self.now_ns, actor + 1);
-        self.trace.hash(now_ns, 0x0e, what.place.rotate_left(32) ^ what.first);
-        self.trace.line(now_ns, lane, LineKind::Note, || format!("{what:?}"));
-        // As below.
-        if self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks) {
-            self.see(&Seen::Delivered(what));
         }
     }
 

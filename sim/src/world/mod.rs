@@ -12,6 +12,7 @@ mod machine;
 mod node;
 mod proxy;
 mod relay;
+mod shown;
 mod strike;
 mod untouched;
 

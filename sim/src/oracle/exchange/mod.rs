@@ -4,6 +4,7 @@
 //! stands in tensors says whose they are, so an answer that is made of anything else is seen.
 
 mod barriers;
+mod losses;
 mod memory;
 mod ranks;
 mod server;
@@ -21,6 +22,7 @@ use rondo_core::invariant::Violation;
 use rondo_core::time::Time;
 
 use self::barriers::Barriers;
+use self::losses::Losses;
 pub use self::memory::{Memory, SERIAL_BYTES, Slice, answer, pulled_key, pushed, serial_of};
 use self::ranks::Ranks;
 use self::server::ServerLedger;
@@ -80,6 +82,11 @@ pub enum Met<'a> {
     },
     /// The scheduler is gone.
     SchedulerDied,
+    /// The scheduler goes on after it stood still.
+    SchedulerResumed {
+        /// Its own time.
+        now: Time,
+    },
     /// Something went wrong, or somebody has left: from here on some may be lost.
     Troubled,
     /// A worker's machine took an input.
@@ -183,6 +190,7 @@ pub struct Oracles {
     servers: BTreeMap<u32, ServerLedger>,
     made: worker::Book,
     ranks: Ranks,
+    losses: Losses,
     barriers: Barriers,
     is_troubled: bool,
 }
@@ -209,7 +217,9 @@ impl Oracles {
             }
             Met::SchedulerDied => {
                 self.ranks.scheduler_died();
+                self.losses = Losses::default();
             }
+            Met::SchedulerResumed { now } => self.losses.resumed(now),
             Met::Troubled => self.is_troubled = true,
             Met::Emptied { site, left } => {
                 reached(Check::ExchangeLeftover);
@@ -249,6 +259,7 @@ impl Oracles {
             Met::SchedulerStepped { now, input, effects, machine } => {
                 holds(scheduler::check(machine))?;
                 self.ranks.scheduler(now, input, effects, machine)?;
+                self.losses.scheduler(now, input, effects, &machine.settings().config)?;
                 self.barriers.scheduler(input, effects, machine)
             }
             Met::Lands { site, connection, slices } => {

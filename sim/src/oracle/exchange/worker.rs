@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::exchange::message::{Tensor, ToWorker};
 use rondo_core::exchange::worker::{Complete, Effect, Event, Input, Since};
-use rondo_core::exchange::{Config, Handler, Policy, Refusal};
+use rondo_core::exchange::{Config, Handler, PeerLost, Policy, Refusal};
 use rondo_core::ids::{CallId, ConnectionId};
+use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
 use super::memory::{Memory, Slice, answer, serial_of};
@@ -56,8 +57,8 @@ pub(super) struct WorkerLedger {
     /// Requests by the buffers that they pull to.
     owners: BTreeMap<u64, u64>,
     waits: BTreeMap<CallId, (u64, Option<Time>)>,
-    /// Servers that are lost.
-    lost: BTreeSet<u32>,
+    /// When each server was lost, and when it was back.
+    losses: BTreeMap<u32, Vec<(Time, Option<Time>)>>,
     /// Requests to whose memory something is being written that arrives on a connection.
     lands: BTreeMap<ConnectionId, u64>,
     is_stopped: bool,
@@ -76,7 +77,7 @@ impl WorkerLedger {
             requests: BTreeMap::new(),
             owners: BTreeMap::new(),
             waits: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            losses: BTreeMap::new(),
             lands: BTreeMap::new(),
             is_stopped: false,
         }
@@ -119,11 +120,14 @@ impl WorkerLedger {
                     told.extend(self.waited(now, *call, result, memory, troubled)?);
                 }
                 Effect::Observe(Event::Lost(lost)) => {
-                    let rank = lost.rank.get().checked_div(self.ranks.1).unwrap_or(0);
-                    self.lost.insert(rank);
+                    let server = self.server_of(lost);
+                    self.losses.entry(server).or_default().push((now, None));
                 }
                 Effect::Observe(Event::Ready { server, .. }) => {
-                    self.lost.remove(&server.get());
+                    let last = self.losses.get_mut(&server.get()).and_then(|of| of.last_mut());
+                    if let Some((_, back)) = last {
+                        back.get_or_insert(now);
+                    }
                 }
                 Effect::Observe(Event::Protocol { server, what }) => {
                     return wrong("protocol", format!("server {server}: {what}"));
@@ -284,6 +288,8 @@ impl WorkerLedger {
         };
         let first = self.of(handler).map(|(first, _)| first);
         let waiting = self.waits.len();
+        let started = first.and_then(|first| self.requests.get(&first)).map(|of| of.started);
+        let has_waited = self.has_waited(now, started.unwrap_or(now), result.as_ref().err());
         let Some(request) = first.and_then(|first| self.requests.get_mut(&first)) else {
             return match result {
                 Err(Refusal::UnknownHandler { .. }) => Ok(None),
@@ -306,7 +312,7 @@ impl WorkerLedger {
             Refusal::TooManyCalls { max } => *max == self.config.calls_max && waiting >= *max,
             Refusal::UnknownHandler { .. } | Refusal::Abandoned { .. } => request.is_forgotten,
             Refusal::Stopped => self.is_stopped,
-            Refusal::PeerLost(_) | Refusal::Refused { .. } => troubled,
+            Refusal::PeerLost(_) | Refusal::Refused { .. } => troubled && has_waited,
             _ => false,
         };
         if !is_right {
@@ -317,6 +323,30 @@ impl WorkerLedger {
             return Ok(ended);
         }
         Ok(None)
+    }
+
+    fn server_of(&self, lost: &PeerLost) -> u32 {
+        lost.rank.get().checked_div(self.ranks.1).unwrap_or(0)
+    }
+
+    /// Whether a request that began then has waited for a server for as long as it has to: where requests
+    /// wait for the return of a lost server, none ends because one was away for a shorter time, nor because
+    /// a server had given it up.
+    fn has_waited(&self, now: Time, began: Time, refusal: Option<&Refusal>) -> bool {
+        let Policy::WaitForReturn { timeout } = self.config.policy else {
+            return true;
+        };
+        let lost = match refusal {
+            Some(Refusal::PeerLost(lost)) => lost,
+            Some(Refusal::Refused { status, .. }) => return status.code != Code::Unavailable,
+            _ => return true,
+        };
+        reached(Check::ExchangeWaited);
+        let mut losses = self.losses.get(&self.server_of(lost)).into_iter().flatten();
+        losses.any(|(gone, back)| {
+            let back = back.unwrap_or(now);
+            back >= began && back.since(*gone) >= timeout
+        })
     }
 
     fn nobody_waits_too_long(&self, now: Time, input: &Input<Slice>) -> Seen {
@@ -339,7 +369,8 @@ impl WorkerLedger {
         if self.config.policy != Policy::Fail {
             return Ok(());
         }
-        for server in &self.lost {
+        let is_lost = |of: &&Vec<(Time, Option<Time>)>| of.last().is_some_and(|it| it.1.is_none());
+        for (server, _) in self.losses.iter().filter(|(_, of)| is_lost(of)) {
             for (handler, _) in self.waits.values() {
                 let Some((first, request)) = self.of(*handler) else {
                     continue;

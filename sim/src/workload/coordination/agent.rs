@@ -1,26 +1,38 @@
 //! A task whose process has the core's agent: its application connects, meets the others at barriers,
 //! sets errors, resets and shuts down, in every order, and the agent calls the service for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod application;
+mod wire;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use rondo_core::agent::{Agent, Ask, Config, Effect, Input, Reply as Told, Request, RpcId, State};
-use rondo_core::coordination::{Call, Caller, Condition, Dialect, Method, Reply, TaskName, Value};
+use rondo_core::agent::{Agent, Ask, Config, Effect, Input, Reply as Told, Request, RpcId};
+use rondo_core::coordination::{Call, Caller, Dialect};
 use rondo_core::ids::{CallId, Incarnation, TaskIndex};
 use rondo_core::status::{Code, Status};
-use rondo_core::time::Time;
+use rondo_core::time::{Duration, Time};
 
+use self::wire::{LINK_CODES, ended, purpose, read};
+use super::namespace_of;
 use super::task::ms;
-use super::{namespace_of, some_barrier};
 use crate::mark::Mark;
-use crate::swarm::NamespaceShape;
+use crate::swarm::{AppShape, NamespaceShape};
 use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::agents::{AppCall, OfAgent};
 use crate::workload::outstanding::Outstanding;
 
-/// Calls of an application that wait at once.
-const CALLS_MAX: usize = 3;
+/// A call that is lost fails within so many ms.
+const LOST_MS: u64 = 30;
+
+/// A call to the service.
+#[derive(Clone, Copy, Debug)]
+struct Rpc {
+    rpc: RpcId,
+    is_beat: bool,
+    /// It is lost on its way, and this is the status that the agent is told.
+    lost: Option<Code>,
+}
 
 /// A task with an agent.
 #[derive(Clone, Debug)]
@@ -35,11 +47,14 @@ pub struct AgentTask {
     run: u64,
     agent: Agent,
     /// Calls to the service under way.
-    rpcs: Outstanding<RpcId>,
-    beats: BTreeSet<RpcId>,
+    rpcs: Outstanding<Rpc>,
     /// Calls of the application under way.
     calls: BTreeMap<CallId, AppCall>,
     next_call: u64,
+    /// What the application cancelled last and makes again.
+    again: Option<AppCall>,
+    /// Whether a heartbeat was lost, and none has succeeded since.
+    lost_beat: bool,
     begins_at: Option<Time>,
     act_at: Time,
 }
@@ -57,9 +72,10 @@ impl AgentTask {
             run: 0,
             agent: Agent::new(),
             rpcs: Outstanding::new(1),
-            beats: BTreeSet::new(),
             calls: BTreeMap::new(),
             next_call: 1,
+            again: None,
+            lost_beat: false,
             begins_at: Some(Time::ZERO),
             act_at: Time::NEVER,
         }
@@ -107,8 +123,8 @@ impl AgentTask {
         self.rpcs.give_up_overdue(Time::NEVER, with.acts);
         with.acts.push(Act::End);
         self.rpcs.clear();
-        self.beats.clear();
         self.calls.clear();
+        (self.again, self.lost_beat) = (None, false);
         self.act_at = Time::NEVER;
         self.begins_at = Some(now.after(ms(100 + with.stream.exponential(800))));
     }
@@ -124,25 +140,11 @@ impl AgentTask {
     fn perform(&mut self, now: Time, effect: Effect, with: &mut With<'_>) {
         match effect {
             Effect::Send { rpc, request, deadline } => {
-                if request == Request::Heartbeat {
-                    self.beats.insert(rpc);
-                }
-                let until = deadline.map_or(Time::NEVER, |deadline| now.after(deadline));
-                let token = self.rpcs.add(until, rpc);
-                let caller = Caller {
-                    dialect: self.dialect,
-                    life: self.agent.life(),
-                    task: Some(self.task()),
-                    incarnation: Some(self.incarnation()),
-                    ..Caller::default()
-                };
-                let method = self.method(request);
-                let call = Call { namespace: self.namespace.clone(), caller, method };
-                with.acts.push(Act::Coordinate { token, call: Box::new(call) });
+                self.send(now, rpc, request, deadline, with);
             }
             Effect::Withdraw { rpc } => {
-                self.beats.remove(&rpc);
-                if let Some(token) = self.rpcs.take_one(|of| *of == rpc) {
+                with.acts.push(Act::Agent(OfAgent::Withdrawn { rpc: rpc.0 }));
+                if let Some(token) = self.rpcs.take_one(|of| of.rpc == rpc) {
                     with.acts.push(Act::GiveUp { token });
                 }
             }
@@ -151,47 +153,59 @@ impl AgentTask {
                 with.acts.push(Act::Agent(OfAgent::Done { call, result }));
             }
             Effect::Failed { .. } => with.acts.push(Act::Agent(OfAgent::Failed)),
-            Effect::Changed { .. } | Effect::WatchEnded { .. } => {}
+            Effect::Changed { key, whole, changes } => {
+                with.tally.mark(Mark::AgentToldOfChanges);
+                let revisions = changes.iter().map(|change| change.revision).collect();
+                with.acts.push(Act::Agent(OfAgent::Changed { key, whole, revisions }));
+            }
+            Effect::WatchEnded { key, .. } => {
+                with.acts.push(Act::Agent(OfAgent::WatchEnded { key }));
+            }
         }
     }
 
-    fn method(&self, request: Request) -> Method {
-        let name = TaskName { index: self.task(), job: None };
-        let incarnation = self.incarnation();
-        match request {
-            Request::Register => Method::RegisterTask {
-                task: name,
-                incarnation,
-                recoverable: self.shape.recoverable,
-                tasks: self.shape.said.then_some(self.shape.tasks),
-            },
-            Request::Heartbeat => Method::Heartbeat { task: name, incarnation },
-            Request::PollForError => Method::PollForError { task: name },
-            Request::ReportError { message, .. } => {
-                Method::ReportErrorToService { task: name, code: 13, message }
-            }
-            Request::Reset => Method::ResetTask { task: name },
-            Request::Shutdown => Method::ShutdownTask { task: name },
-            Request::Barrier { id, counter, timeout, tasks } => {
-                let tasks = tasks.iter().map(|task| TaskName::of(task.get())).collect();
-                let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(0);
-                Method::Barrier { id, counter, timeout_ms, tasks, source: name }
-            }
-            Request::CancelBarrier { id, counter } => Method::CancelBarrier { id, counter },
-            Request::Get { key } => Method::GetKeyValue { key },
-            Request::Put { key, value, .. } => {
-                let (value, condition) = (Value::Inline(value), Condition::Always);
-                Method::PutKeyValue { key, value, condition, lease: None }
-            }
-            _ => Method::GetTaskState { tasks: vec![name] },
+    /// The agent calls the service, unless the call is lost on its way.
+    fn send(
+        &mut self,
+        now: Time,
+        rpc: RpcId,
+        request: Request,
+        deadline: Option<Duration>,
+        with: &mut With<'_>,
+    ) {
+        with.acts.push(Act::Agent(OfAgent::Called { rpc: rpc.0, what: purpose(&request) }));
+        let is_beat = request == Request::Heartbeat;
+        let lost = app_shape(with).filter(|_| !with.calm).and_then(|shape| {
+            let often = if is_beat { shape.lost_beats } else { shape.lost };
+            with.stream.chance(often).then(|| some_code(with))
+        });
+        let mut until = deadline.map_or(Time::NEVER, |deadline| now.after(deadline));
+        if lost.is_some() {
+            with.tally.mark(Mark::AgentCallLost);
+            until = until.min(now.after(ms(1 + with.stream.below(LOST_MS))));
         }
+        let token = self.rpcs.add(until, Rpc { rpc, is_beat, lost });
+        if lost.is_some() {
+            return;
+        }
+        let caller = Caller {
+            dialect: self.dialect,
+            life: self.agent.life(),
+            task: Some(self.task()),
+            incarnation: Some(self.incarnation()),
+            ..Caller::default()
+        };
+        let method = self.method(request);
+        let call = Call { namespace: self.namespace.clone(), caller, method };
+        with.acts.push(Act::Coordinate { token, call: Box::new(call) });
     }
 
     fn ask(&mut self, now: Time, what: AppCall, ask: Ask, with: &mut With<'_>) {
         let call = CallId::new(self.next_call);
         self.next_call = self.next_call.saturating_add(1);
         self.calls.insert(call, what.clone());
-        with.acts.push(Act::Agent(OfAgent::Asked { call, what }));
+        let state = self.agent.state();
+        with.acts.push(Act::Agent(OfAgent::Asked { call, what, state }));
         self.step(now, Input::Asked { call, ask }, with);
     }
 
@@ -216,8 +230,11 @@ impl AgentTask {
         loop {
             while let Some((token, rpc)) = self.rpcs.take_overdue(now) {
                 with.acts.push(Act::GiveUp { token });
-                let late = Status::new(Code::DeadlineExceeded, "no answer in time");
-                self.hear(now, rpc, Err(late), with);
+                let status = match rpc.lost {
+                    Some(code) => Status::new(code, "the call was lost on its way"),
+                    None => Status::new(Code::DeadlineExceeded, "no answer in time"),
+                };
+                self.hear(now, rpc, Err(status), with);
             }
             let before = self.agent.deadline();
             if before.is_none_or(|(at, _)| at > now) {
@@ -242,106 +259,38 @@ impl AgentTask {
     }
 
     /// The service has answered, or the call to it has failed.
-    fn hear(&mut self, now: Time, rpc: RpcId, result: Result<Told, Status>, with: &mut With<'_>) {
-        if self.beats.remove(&rpc) {
-            let good = result.is_ok();
-            with.acts.push(Act::Agent(OfAgent::Beat { good }));
+    fn hear(&mut self, now: Time, of: Rpc, result: Result<Told, Status>, with: &mut With<'_>) {
+        let Rpc { rpc, is_beat, .. } = of;
+        if is_beat {
+            let was_lost = std::mem::replace(&mut self.lost_beat, result.is_err());
+            if was_lost && result.is_ok() {
+                with.tally.mark(Mark::AgentBeatAfterLoss);
+            }
         }
+        with.acts.push(Act::Agent(OfAgent::Heard { rpc: rpc.0, ended: ended(&result) }));
         let entropy = with.stream.below(u64::MAX);
         self.step(now, Input::Answered { rpc, result, entropy }, with);
     }
-
-    /// The application does something, mostly what makes sense.
-    fn act(&mut self, now: Time, with: &mut With<'_>) {
-        let shape = with.swarm.coordination.as_ref();
-        let barriers = shape.map_or(1, |shape| shape.barriers);
-        let crowded = self.calls.len() >= CALLS_MAX;
-        let chosen = with.stream.below(40);
-        if chosen == 0 || (crowded && chosen < 10) {
-            return self.cancel(now, with);
-        }
-        if chosen == 1 {
-            return self.set_error(now, with);
-        }
-        match (self.agent.state(), chosen) {
-            (State::Error, 2..4) | (State::Disconnected, 2) => self.end(now, with),
-            (State::Error, _) if !crowded => {
-                with.tally.mark(Mark::AgentReset);
-                self.ask(now, AppCall::Other, Ask::Reset, with);
-            }
-            (State::Disconnected, _) if !self.agent.is_connecting() => {
-                self.ask(now, AppCall::Connect, Ask::Connect, with);
-            }
-            (State::Running, 2..5) if !with.calm => {
-                with.tally.mark(Mark::AgentShutDown);
-                self.ask(now, AppCall::Shutdown, Ask::Shutdown, with);
-            }
-            (State::Running, 5) if !with.calm => {
-                let (code, message) = (Code::Internal, format!("task {} found it", self.index));
-                self.ask(now, AppCall::Other, Ask::ReportError { code, message }, with);
-            }
-            (_, 6..30) if !crowded => self.come(now, barriers, with),
-            (State::Running, 30..) if !crowded => self.share(now, with),
-            _ => {}
-        }
-    }
-
-    fn come(&mut self, now: Time, barriers: u64, with: &mut With<'_>) {
-        let id = some_barrier(barriers, with.stream);
-        let all = (0..self.shape.tasks).map(|index| i32::try_from(index).unwrap_or(0));
-        let tasks = match with.stream.chance(300) {
-            true => all.map(TaskIndex::new).collect(),
-            false => Vec::new(),
-        };
-        let timeout = ms(with.stream.pick(&[4000, 1000, 15_000]).copied().unwrap_or(4000));
-        let ask = Ask::Barrier { id: id.clone(), timeout, tasks };
-        self.ask(now, AppCall::Barrier(id), ask, with);
-    }
-
-    fn share(&mut self, now: Time, with: &mut With<'_>) {
-        let number = with.stream.below(3);
-        let key = format!("k/{number}");
-        let request = match with.stream.chance(500) {
-            true => Request::Get { key },
-            false => Request::Put {
-                key,
-                value: Bytes::from(format!("{}.{}", self.number, self.next_call)),
-                condition: rondo_core::agent::PutCondition::Always,
-                leased: false,
-            },
-        };
-        self.ask(now, AppCall::Other, Ask::Call(request), with);
-    }
-
-    fn set_error(&mut self, now: Time, with: &mut With<'_>) {
-        if self.agent.is_connecting() {
-            with.tally.mark(Mark::AgentErrorWhileConnecting);
-        }
-        let status = Status::new(Code::Internal, "the application says so");
-        self.ask(now, AppCall::Other, Ask::SetError { status }, with);
-    }
-
-    fn cancel(&mut self, now: Time, with: &mut With<'_>) {
-        let place = with.stream.below(self.calls.len() as u64);
-        let place = usize::try_from(place).unwrap_or(0);
-        let Some(call) = self.calls.keys().nth(place).copied() else {
-            return;
-        };
-        self.calls.remove(&call);
-        with.acts.push(Act::Agent(OfAgent::Cancelled { call }));
-        self.step(now, Input::Cancel { call }, with);
-    }
 }
 
-/// An answer of the service as an agent reads it.
-fn read(reply: Reply) -> Told {
-    match reply {
-        Reply::Registered(life) | Reply::Heartbeat(life) => Told::Life(life),
-        Reply::BarrierPassed { counter } => Told::Barrier { counter },
-        Reply::Put { revision } => Told::Put(revision),
-        Reply::Value { value: Value::Inline(value), .. } => Told::Value(value),
-        _ => Told::Done,
+/// What applications do with their agents, and how calls are lost.
+fn app_shape(with: &With<'_>) -> Option<AppShape> {
+    with.swarm.coordination.as_ref().and_then(|shape| shape.apps)
+}
+
+/// A status that a link breaks with.
+fn some_code(with: &mut With<'_>) -> Code {
+    with.stream.pick(&LINK_CODES).copied().unwrap_or(Code::Unavailable)
+}
+
+/// What an agent is told in place of an answer that is lost on its way back.
+fn lost_on_its_way_back(with: &mut With<'_>) -> Option<Status> {
+    let often = app_shape(with).filter(|_| !with.calm).map_or(0, |shape| shape.cut_answers);
+    if !with.stream.chance(often) {
+        return None;
     }
+    with.tally.mark(Mark::AgentAnswerLost);
+    Some(Status::new(some_code(with), "the answer was lost on its way"))
 }
 
 impl Actor for AgentTask {
@@ -354,7 +303,11 @@ impl Actor for AgentTask {
             Happening::Wake => self.wake(now, with),
             Happening::Coordinated { token, answer } => {
                 if let Some(rpc) = self.rpcs.take(token) {
-                    self.hear(now, rpc, answer.map(read), with);
+                    let answer = match lost_on_its_way_back(with) {
+                        Some(status) => Err(status),
+                        None => answer.map(read),
+                    };
+                    self.hear(now, rpc, answer, with);
                     self.catch_up(now, with);
                     self.look(with);
                 }

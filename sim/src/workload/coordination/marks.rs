@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rondo_core::coordination::Stamp;
+use rondo_core::coordination::{Method, Stamp};
 use rondo_core::ids::RelayId;
 
 /// The marks of one relay, which lives as long as its task's process.
@@ -37,4 +37,18 @@ impl Marks {
     pub(super) fn close(&mut self, sequence: u64) {
         self.open.remove(&sequence);
     }
+}
+
+/// Whether a relay marks it.
+pub(super) const fn happens_once(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::ShutdownTask { .. }
+            | Method::ReportErrorToService { .. }
+            | Method::Barrier { .. }
+            | Method::CancelBarrier { .. }
+            | Method::PutKeyValue { .. }
+            | Method::IncrementKeyValue { .. }
+            | Method::DeleteKeyValue { .. }
+    )
 }

@@ -9,7 +9,7 @@ use rondo_core::ids::{Incarnation, Revision, ServiceIncarnation, TaskIndex};
 use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::{Duration, Time};
 
-use super::marks::Marks;
+use super::marks::{Marks, happens_once};
 use super::namespace_of;
 use crate::mark::Mark;
 use crate::swarm::NamespaceShape;
@@ -71,6 +71,8 @@ pub struct Task {
     pub(super) size: u32,
     /// Until then it sends no heartbeat.
     pub(super) quiet_until: Time,
+    /// It has left, and its process ends then.
+    gone_at: Time,
     /// Its clock when something last happened to it.
     now: Time,
     life: Option<ServiceIncarnation>,
@@ -110,6 +112,7 @@ impl Task {
             stage: Stage::Absent(Time::ZERO),
             size: shape.tasks,
             quiet_until: Time::ZERO,
+            gone_at: Time::NEVER,
             now: Time::ZERO,
             life: None,
             calls: Outstanding::new(1),
@@ -164,7 +167,7 @@ impl Task {
         self.calls.clear();
         self.stage = Stage::Absent(now.after(ms(100 + s.exponential(800))));
         (self.life, self.marks, self.watched) = (None, None, None);
-        self.quiet_until = Time::ZERO;
+        (self.quiet_until, self.gone_at) = (Time::ZERO, Time::NEVER);
         self.counters.clear();
         self.revisions.clear();
         (self.version, self.step) = (-1, 0);
@@ -248,7 +251,8 @@ impl Task {
             self.unanswered(now, open, with);
         }
         // Who starts the job ends the processes of the one before.
-        if self.present_size(with) != self.size && !matches!(self.stage, Stage::Absent(_)) {
+        let follows = self.present_size(with) != self.size;
+        if (follows || now >= self.gone_at) && !matches!(self.stage, Stage::Absent(_)) {
             return self.die(now, with);
         }
         match self.stage {
@@ -264,6 +268,9 @@ impl Task {
             self.beat_at = self.quiet_until;
         } else if now >= self.beat_at {
             self.beat_at = now.after(ms(self.shape.heartbeat_ms / 2));
+            if self.gone_at < Time::NEVER {
+                with.tally.mark(Mark::TaskLingered);
+            }
             let method = Method::Heartbeat { task: self.name(), incarnation: self.incarnation() };
             self.ask(self.beat_at, For::Beat, method, with);
             self.beat_as_before(with);
@@ -347,15 +354,25 @@ impl Task {
             // It is as slow to hear as to beat.
             For::Poll if now < self.quiet_until => self.poll_at = self.quiet_until,
             For::Beat | For::Poll => self.die(now, with),
+            For::Leave if self.lingers(with) => {
+                self.gone_at = now.after(ms(self.shape.heartbeat_ms));
+            }
             For::Leave => self.die(now, with),
             For::Barrier(id) => self.met(id, &answer),
             what => self.heard(&what, answer),
         }
     }
 
+    /// Whether the thread for its heartbeats outlives the call by which it has left.
+    fn lingers(&self, with: &mut With<'_>) -> bool {
+        let often = with.swarm.coordination.as_ref().map_or(0, |shape| shape.partings.lingers);
+        !with.calm && with.stream.chance(often)
+    }
+
     /// Another poll of its own came later, or what the network made of this one.
     fn poll_taken_over(&mut self, now: Time) {
-        if !self.calls.all().any(|open| open.what == For::Poll) {
+        let has_left = self.gone_at < Time::NEVER;
+        if !has_left && !self.calls.all().any(|open| open.what == For::Poll) {
             self.poll_at = now.after(ms(100));
         }
     }
@@ -416,20 +433,6 @@ fn is_bare(status: &Status) -> bool {
     status.details.is_empty()
 }
 
-/// Whether a relay marks it.
-const fn happens_once(method: &Method) -> bool {
-    matches!(
-        method,
-        Method::ShutdownTask { .. }
-            | Method::ReportErrorToService { .. }
-            | Method::Barrier { .. }
-            | Method::CancelBarrier { .. }
-            | Method::PutKeyValue { .. }
-            | Method::IncrementKeyValue { .. }
-            | Method::DeleteKeyValue { .. }
-    )
-}
-
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
@@ -460,7 +463,7 @@ impl Actor for Task {
             Stage::Absent(at) | Stage::Waiting(at) => at,
             Stage::Registering => Time::NEVER,
             Stage::Here => self.beat_at.min(self.poll_at).min(self.act_at),
-            Stage::Leaving => self.beat_at.min(self.poll_at),
+            Stage::Leaving => self.beat_at.min(self.poll_at).min(self.gone_at),
         };
         own.min(self.calls.deadline())
     }

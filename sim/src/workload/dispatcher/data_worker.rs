@@ -1,6 +1,7 @@
 //! A worker as Rondo has it: the product's own machine, driven over the world's network, with every
 //! request and answer as bytes. Its elements are numbers that tell who they are.
 
+mod promises;
 mod serving;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +16,7 @@ use rondo_core::time::Time;
 use rondo_core::worker::{self, Ask, Config, Effect, Input, Part, Request, RpcId, RunId, TaskDef};
 use rondo_proto::convert::{PROTOCOL_VERSION, WorkerIdentity};
 
+use self::promises::Promises;
 use self::serving::{Asker, Leaving, serve};
 use super::busy::BusyLoop;
 use super::element_bytes::{cardinality, pushed, received, told};
@@ -57,6 +59,7 @@ pub struct DataWorker {
     /// The most that ever waited at once.
     most_asks: u64,
     busy: BusyLoop,
+    promises: Promises,
 }
 
 impl DataWorker {
@@ -80,6 +83,7 @@ impl DataWorker {
             longest: 0,
             most_asks: 0,
             busy: BusyLoop::default(),
+            promises: Promises::default(),
         }
     }
 
@@ -111,6 +115,7 @@ impl DataWorker {
         self.leaving.clear();
         self.iterations.clear();
         self.drained_by = None;
+        self.promises = Promises::default();
         let gone = Status::new(Code::Unavailable, "the worker has gone");
         for (_, asker) in std::mem::take(&mut self.asks) {
             serve(asker, Err(gone.clone()), with);
@@ -259,6 +264,9 @@ impl DataWorker {
 
     fn stopped(&mut self, now: Time, left_behind: u64, with: &mut With<'_>) {
         let is_early = self.drained_by.is_some_and(|by| now < by);
+        if let Err(text) = self.promises.stops(is_early) {
+            with.acts.push(Act::Violated(text));
+        }
         with.tally.mark(Mark::WorkerStoppedInOrder);
         if left_behind > 0 {
             with.tally.mark(Mark::ElementsLeftBehind);
@@ -275,6 +283,7 @@ impl DataWorker {
     }
 
     fn send(&mut self, now: Time, rpc: RpcId, request: Request, with: &mut With<'_>) {
+        self.promises.sends(&request);
         if let Request::Update { completed } = &request {
             for task in completed {
                 with.acts.push(Act::Elements(OfElements::Over(self.now_living(), *task)));
@@ -316,6 +325,7 @@ impl DataWorker {
     /// Knows a task from now on. Its definition says from here on which it is: whoever opens it is not
     /// told otherwise.
     fn know(&mut self, task: &mut TaskDef) {
+        self.promises.knows(&[task.task]);
         self.iterations.insert(task.task, task.iteration);
         if let Some(definition) = &task.definition {
             let tag = task.task.get().to_le_bytes();
@@ -333,10 +343,13 @@ impl DataWorker {
         if let Some((rpc, request)) = self.calls.take(token) {
             let mut result = answer.and_then(|reply| told(&request, reply));
             let by = self.now_living();
+            self.promises.hears(&request, &result);
             if let (Request::Heartbeat { .. }, Ok(worker::Reply::Tasks { new, deleted })) =
                 (&request, &mut result)
             {
                 self.got_on_at = now;
+                let asks = self.asks.iter().filter_map(|(call, of)| Some((*call, of.task?)));
+                self.promises.deletes(deleted, asks);
                 for task in deleted {
                     with.acts.push(Act::Elements(OfElements::Dropped(by, *task)));
                 }
@@ -349,6 +362,7 @@ impl DataWorker {
             }
             let is_beat = matches!(request, Request::Heartbeat { .. }) && result.is_ok();
             self.told(now, rpc, result, with);
+            self.promises.has_deleted();
             if is_beat {
                 self.maybe_stop(now, with);
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, TargetWorkers};
-use rondo_core::ids::DatasetId;
+use rondo_core::ids::{DatasetId, TaskId};
 use rondo_core::invariant::check_reader;
 use rondo_core::reader::{
     self, Answer, ByElement, Config, Delivery, Effect, FetchElement, Fetched, Input, Member,
@@ -18,6 +18,7 @@ use rondo_proto::convert;
 use super::busy::BusyLoop;
 use super::element_bytes::{READ_BY_ELEMENT, fetched, identified, registration};
 use super::record_bytes::{received, told};
+use super::retries::Retries;
 use super::{is_passing, ms, patience, pause};
 use crate::mark::Mark;
 use crate::swarm::ElementsShape;
@@ -52,6 +53,7 @@ pub struct ElementReader {
     at: Time,
     got_on_at: Time,
     busy: BusyLoop,
+    retries: Retries,
 }
 
 /// What a call is for.
@@ -66,6 +68,7 @@ enum For {
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
     rpc: RpcId,
+    task: TaskId,
     round: Option<(i64, i64)>,
 }
 
@@ -87,6 +90,7 @@ impl ElementReader {
             at: Time::ZERO,
             got_on_at: Time::ZERO,
             busy: BusyLoop::default(),
+            retries: Retries::default(),
         }
     }
 
@@ -126,6 +130,11 @@ impl ElementReader {
             }
         }
         if self.reader.as_ref().is_some_and(Reader::is_over) {
+            if !self.fetches.is_empty() || !self.calls.is_empty() {
+                let Self { calls, fetches, .. } = self;
+                let text = format!("over: a reader has left, and waits for {calls:?}, {fetches:?}");
+                with.acts.push(Act::Violated(text));
+            }
             self.forget(with);
             self.at = now.after(pause(with.stream, with.swarm.pace.pause_ms));
         }
@@ -159,6 +168,7 @@ impl ElementReader {
         if self.reader.take().is_some() && !self.is_closed {
             with.acts.push(Act::Elements(OfElements::Gone(self.now_living())));
         }
+        self.retries.clear();
         self.calls.clear();
         self.fetches.clear();
         self.rounds.clear();
@@ -236,7 +246,8 @@ impl ElementReader {
                 let FetchElement { task, round, .. } = fetch;
                 let token = self.next_fetch;
                 self.next_fetch = token.saturating_add(1);
-                self.fetches.insert(token, Fetch { rpc, round });
+                self.fetches.insert(token, Fetch { rpc, task, round });
+                self.asks_again(now, task, with);
                 let fetching = OfElements::Fetching(self.now_living(), task, round);
                 with.acts.push(Act::Elements(fetching));
                 let (_, message) = convert::encode_fetch(&fetch);
@@ -282,6 +293,9 @@ impl ElementReader {
         let (path, message) = convert::encode_reader_request(&self.job(&shape), &request);
         // To agree takes all of them.
         let is_vote = matches!(request, reader::Request::RemoveTask { .. });
+        if let reader::Request::RemoveTask { task, .. } = request {
+            self.asks_again(now, task, with);
+        }
         let until = match is_vote {
             true => now.after(deadline),
             false => patience(now, with).min(now.after(deadline)),
@@ -335,6 +349,7 @@ impl ElementReader {
         match (self.calls.take(token), answer) {
             (Some(For::Ask(rpc, request)), Ok(reply)) => {
                 let result = told(&request, reply);
+                self.retries.learn(now, &request, &result);
                 self.tell(now, rpc, result, with);
             }
             (Some(For::Register), Ok(_)) => self.begin(now, with),
@@ -351,7 +366,18 @@ impl ElementReader {
                 }
                 self.at = now.after(ms(RETRY_MS));
             }
-            For::Ask(rpc, _) => self.tell(now, rpc, Err(status), with),
+            For::Ask(rpc, request) => {
+                let result = Err(status);
+                self.retries.learn(now, &request, &result);
+                self.tell(now, rpc, result, with);
+            }
+        }
+    }
+
+    /// A task is asked, or the others whether it is gone.
+    fn asks_again(&mut self, now: Time, task: TaskId, with: &mut With<'_>) {
+        if let Err(text) = self.retries.again(now, task) {
+            with.acts.push(Act::Violated(text));
         }
     }
 
@@ -367,7 +393,7 @@ impl ElementReader {
         answer: Result<Bytes, Status>,
         with: &mut With<'_>,
     ) {
-        let Some(Fetch { rpc, round }) = self.fetches.remove(&token) else {
+        let Some(Fetch { rpc, task, round }) = self.fetches.remove(&token) else {
             return;
         };
         let result = answer.and_then(|bytes| fetched(&bytes));
@@ -379,6 +405,9 @@ impl ElementReader {
             }
             let received = OfElements::Received(self.now_living(), id, round);
             with.acts.push(Act::Elements(received));
+        }
+        if result.is_err() && round.is_some() {
+            self.retries.failed(now, task);
         }
         self.tell(now, rpc, result.map(Answer::Element), with);
         if let Some(reader) = self.reader.as_ref().filter(|_| !self.is_closed) {
@@ -407,6 +436,7 @@ impl Actor for ElementReader {
     }
 
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>) {
+        self.retries.woken(now);
         match what {
             Happening::Wake => {}
             Happening::Answered { token, answer } => self.answered(now, token, answer, with),
@@ -425,6 +455,8 @@ impl Actor for ElementReader {
             | Happening::Element(_) => {}
         }
         self.wake(now, with);
+        let until = self.wake_at();
+        self.retries.sleeps(until);
     }
 
     fn wake_at(&self) -> Time {

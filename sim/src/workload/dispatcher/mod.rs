@@ -12,6 +12,7 @@ mod production;
 mod reader;
 mod record_bytes;
 mod records;
+mod retries;
 mod rogue;
 mod running;
 mod worker;

@@ -16,9 +16,10 @@ use rondo_proto::convert;
 use super::busy::BusyLoop;
 use super::record_bytes::{READ_BY_SPLIT, message, received, registration, told};
 use super::{is_passing, ms, patience, pause};
+use crate::mark::Mark;
 use crate::swarm::ReadingShape;
 use crate::workload::actor::{
-    Act, Actor, Delivered, Happening, Read, ReadAnswer, Role, WantedRecords, With,
+    Act, Actor, Delivered, Happening, OfReader, Read, ReadAnswer, Role, WantedRecords, With,
 };
 use crate::workload::outstanding::Outstanding;
 
@@ -26,6 +27,8 @@ use crate::workload::outstanding::Outstanding;
 const POSITION: &str = "read-by-split";
 /// Wait before something is tried again, in ms.
 const RETRY_MS: u64 = 150;
+/// A reader that is closed soon after it begins is closed within so many ms.
+const HASTY_MS: u64 = 200;
 /// Batches that the application takes ahead.
 const AHEAD: u64 = 2;
 
@@ -45,6 +48,13 @@ pub struct RecordReader {
     saved: bool,
     got_on_at: Time,
     busy: BusyLoop,
+    /// By which number the dispatcher knew the reader last.
+    known_as: Option<ClientId>,
+    /// Flushes under way, with whether a position is saved when they are done.
+    flushes: BTreeMap<CallId, bool>,
+    next_flush: u64,
+    /// When the application closes the reader, whatever it does then.
+    closes_at: Time,
 }
 
 /// What a call is for.
@@ -88,6 +98,10 @@ impl RecordReader {
             saved: false,
             got_on_at: Time::ZERO,
             busy: BusyLoop::default(),
+            known_as: None,
+            flushes: BTreeMap::new(),
+            next_flush: 1,
+            closes_at: Time::NEVER,
         }
     }
 
@@ -108,7 +122,11 @@ impl RecordReader {
                 with.acts.push(Act::Violated(text));
             }
         }
+        if now >= self.closes_at {
+            self.close(now, with);
+        }
         if self.reader.as_ref().is_some_and(Reader::is_over) {
+            self.left(with);
             self.rest(now, with);
         }
         if self.reader.is_none() && now >= self.at && self.calls.is_empty() {
@@ -123,9 +141,64 @@ impl RecordReader {
 
     fn forget(&mut self) {
         (self.reader, self.saved) = (None, false);
+        (self.known_as, self.closes_at) = (None, Time::NEVER);
+        self.flushes.clear();
         self.calls.clear();
         self.streams.clear();
         self.consuming.clear();
+    }
+
+    /// The application has had enough.
+    fn close(&mut self, now: Time, with: &mut With<'_>) {
+        self.closes_at = Time::NEVER;
+        let Some(reader) = self.reader.as_ref().filter(|reader| reader.left().is_none()) else {
+            return;
+        };
+        let joins = reader.client().is_none();
+        let mark = if joins { Mark::ReaderClosedWhileJoining } else { Mark::ReaderClosed };
+        with.tally.mark(mark);
+        self.consuming.clear();
+        self.step(now, Input::Close, with);
+    }
+
+    /// The reader has left: nothing of it is under way.
+    fn left(&self, with: &mut With<'_>) {
+        let is_of_reader = |what: &&For| matches!(what, For::Ask(..) | For::Take(_));
+        if let Some(what) = self.calls.all().find(is_of_reader) {
+            with.acts
+                .push(Act::Violated(format!("over: a reader has left, and waits for {what:?}")));
+        }
+        let result = self.reader.as_ref().and_then(Reader::left);
+        if let (Some(client), Some(result)) = (self.known_as, result) {
+            if result.is_err() {
+                with.tally.mark(Mark::ReaderLeftUnheard);
+            }
+            with.acts.push(Act::Reads(client, OfReader::Left(result.is_ok())));
+        }
+    }
+
+    /// What was consumed is to be acknowledged, and a position saved then if so.
+    fn flush(&mut self, now: Time, saves: bool, with: &mut With<'_>) {
+        let call = CallId::new(self.next_flush);
+        self.next_flush = self.next_flush.saturating_add(1);
+        self.flushes.insert(call, saves);
+        if let Some(client) = self.known_as {
+            with.acts.push(Act::Reads(client, OfReader::Flushing(call)));
+        }
+        self.step(now, Input::Flush { call }, with);
+    }
+
+    /// What was consumed is acknowledged.
+    fn flushed(&mut self, now: Time, call: CallId, with: &mut With<'_>) {
+        with.tally.mark(Mark::ReaderFlushed);
+        if let Some(client) = self.known_as {
+            with.acts.push(Act::Reads(client, OfReader::Flushed(call)));
+        }
+        if self.flushes.remove(&call) == Some(true) {
+            let (name, job) = (POSITION.to_owned(), self.job_name());
+            self.saved = true;
+            self.call(now, For::Position, Request::SavePosition { name, job }, with);
+        }
     }
 
     fn call(&mut self, now: Time, what: For, request: Request, with: &mut With<'_>) {
@@ -148,6 +221,9 @@ impl RecordReader {
         self.generation = with.known.read_by_split;
         let entropy = with.stream.below(u64::MAX);
         self.reader = Some(Reader::new(self.config(&shape, with), entropy));
+        if !with.calm && with.stream.chance(shape.hasty) {
+            self.closes_at = now.after(ms(with.stream.below(HASTY_MS)));
+        }
         self.step(now, Input::Wanted { deliveries: AHEAD }, with);
         self.step(now, Input::Tick, with);
     }
@@ -220,14 +296,11 @@ impl RecordReader {
                 let (place, first, count) = (batch.place, batch.first, batch.count);
                 self.consuming.push_back(Batch { consumed_at, place, upto });
                 if let Some(client) = self.client() {
+                    self.known_as = Some(client);
                     with.acts.push(Act::Delivered(Delivered { client, place, first, count }));
                 }
             }
-            Effect::Flushed { result: Ok(()), .. } => {
-                let (name, job) = (POSITION.to_owned(), self.job_name());
-                self.saved = true;
-                self.call(now, For::Position, Request::SavePosition { name, job }, with);
-            }
+            Effect::Flushed { call, result: Ok(()) } => self.flushed(now, call, with),
             Effect::Ended { result } => self.ended(now, result, with),
             // Nobody reads by element here; and what is consumed does not depend on what is asked for.
             Effect::Deliver(_)
@@ -265,9 +338,22 @@ impl RecordReader {
     }
 
     fn consumed(&mut self, now: Time, batch: Batch, with: &mut With<'_>) {
+        if let Some(client) = self.known_as {
+            let (place, records) = (batch.place, batch.upto);
+            with.acts.push(Act::Reads(client, OfReader::Consumed { place, records }));
+        }
         self.step(now, Input::Consumed { place: batch.place, records: batch.upto }, with);
         self.step(now, Input::Wanted { deliveries: 1 }, with);
-        let positions = with.swarm.reading.map_or(0, |reading| reading.positions);
+        let (positions, flushes, closes) = with
+            .swarm
+            .reading
+            .map_or((0, 0, 0), |reading| (reading.positions, reading.flushes, reading.closes));
+        if !with.calm && with.stream.chance(flushes) {
+            self.flush(now, false, with);
+        }
+        if !with.calm && with.stream.chance(closes) {
+            return self.close(now, with);
+        }
         if with.calm || !with.stream.chance(positions) {
             return;
         }
@@ -275,7 +361,7 @@ impl RecordReader {
             let (name, job) = (POSITION.to_owned(), self.job_name());
             self.call(now, For::Position, Request::RestorePosition { name, job }, with);
         } else {
-            self.step(now, Input::Flush { call: CallId::new(1) }, with);
+            self.flush(now, true, with);
         }
     }
 
@@ -391,7 +477,8 @@ impl Actor for RecordReader {
             None => Time::NEVER,
         };
         let consumes = self.consuming.front().map_or(Time::NEVER, |batch| batch.consumed_at);
-        reads.min(consumes).min(self.calls.deadline())
+        let closes = if self.reader.is_some() { self.closes_at } else { Time::NEVER };
+        reads.min(consumes).min(closes).min(self.calls.deadline())
     }
 
     fn got_on_at(&self) -> Time {

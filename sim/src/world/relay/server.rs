@@ -11,8 +11,12 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::convert;
 
 use super::{Down, Up, Wire};
+use crate::mark::Mark;
 use crate::oracle::{Caller, Seen};
 use crate::world::World;
+
+/// Statuses with which a server that goes ends calls.
+const GOING_CODES: [Code; 3] = [Code::Cancelled, Code::Unavailable, Code::Unknown];
 
 /// What the node's process knows of relays.
 #[derive(Debug, Default)]
@@ -150,8 +154,28 @@ impl World {
     /// The node's process dies: the kernel closes its connections, unless the power is gone too.
     pub(in crate::world) fn hang_up_on_relays(&mut self, power: bool) {
         let desk = std::mem::take(&mut self.node.relays);
+        if !power {
+            self.end_calls_of_relays(&desk);
+        }
         for wire in desk.wires.into_iter().filter(|_| !power) {
             self.carry_down(wire, Down::Closed, 0);
+        }
+    }
+
+    /// A server that goes may end calls with a status of its own before its connections close. Nobody
+    /// knows then whether they happened.
+    fn end_calls_of_relays(&mut self, desk: &RelayDesk) {
+        let often = self.swarm.coordination.as_ref().map_or(0, |it| it.partings.server_cancels);
+        if !self.faults_on() {
+            return;
+        }
+        for (wire, call) in desk.waiting.values() {
+            if self.node.stream.chance(often) {
+                let code = self.node.stream.pick(&GOING_CODES).copied().unwrap_or(Code::Cancelled);
+                let answer = Err(Status::new(code, "the server goes"));
+                self.tally.mark(Mark::ServerEndedCalls);
+                self.carry_down(*wire, Down::Forwarded { call: *call, answer }, 0);
+            }
         }
     }
 }

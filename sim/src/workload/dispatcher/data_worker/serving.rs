@@ -59,6 +59,9 @@ impl DataWorker {
         with: &mut With<'_>,
     ) {
         let is_end = matches!(result, Ok(Answer::End));
+        if let Err(text) = self.promises.answers(call, result.as_ref().err()) {
+            with.acts.push(Act::Violated(text));
+        }
         let bytes = match result {
             Ok(Answer::Element(element)) => {
                 let leave_ms = with.swarm.elements.map_or(0, |shape| shape.leave_ms);
