@@ -25,8 +25,6 @@ pub(super) struct Leaving {
     is_late: bool,
     /// Whether the dispatcher knows what was consumed, and that the reader leaves.
     result: Result<(), Status>,
-    /// Whether the application has deliveries of which the dispatcher will not hear.
-    is_cut_off: bool,
 }
 
 /// What it still waits for.
@@ -53,9 +51,8 @@ impl Leaving {
         shared.withdraw_all_but(joins, out);
         let until = now.after(shared.config.leave_patience);
         let (waits, retry, result) = (Waits::Nothing, Retry::default(), Ok(()));
-        let (is_late, is_cut_off) = (false, false);
-        let mut leaving =
-            Self { until, waits, last_words, retry, flushes, is_late, result, is_cut_off };
+        let is_late = false;
+        let mut leaving = Self { until, waits, last_words, retry, flushes, is_late, result };
         match leaving.last_words {
             Some(_) if shared.client.is_some() => {
                 leaving.waits = Waits::Acknowledgement;
@@ -80,7 +77,6 @@ impl Leaving {
     /// The reader has failed, and the application has deliveries from before: the dispatcher is not told
     /// when it consumes them.
     pub(super) fn cut_off(&mut self) {
-        self.is_cut_off = true;
         if self.result.is_ok() {
             let text = "the reader failed before all that it delivered was consumed; the dispatcher is \
                         not told what is consumed now, and hands it out again";
@@ -93,8 +89,7 @@ impl Leaving {
         if self.waits == Waits::Acknowledgement {
             return self.flushes.push(call);
         }
-        let result = if self.is_cut_off { Err(unheard()) } else { self.is_known() };
-        out.push(Effect::Flushed { call, result });
+        out.push(Effect::Flushed { call, result: self.is_known() });
     }
 
     /// The application has consumed what it was handed before the reader began to leave.
