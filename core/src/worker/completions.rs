@@ -20,6 +20,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Completions {
     tasks: BTreeSet<TaskId>,
     is_under_way: bool,
+    /// Tasks that the update under way may name, and that the worker has let go of since: what the
+    /// dispatcher answers says nothing of those that have their numbers now.
+    gone: BTreeSet<TaskId>,
     pub(super) retry_at: Option<Time>,
     /// The dispatcher refuses to hear of all at once.
     one_by_one: bool,
@@ -34,6 +37,7 @@ impl Completions {
         Self {
             tasks: BTreeSet::new(),
             is_under_way: false,
+            gone: BTreeSet::new(),
             retry_at: None,
             one_by_one: false,
             refused: None,
@@ -62,6 +66,14 @@ impl Completions {
             (self.refused, self.is_reported) = (None, false);
         }
         self.one_by_one &= !self.tasks.is_empty();
+    }
+
+    /// The worker has let go of a task.
+    pub(super) fn let_go(&mut self, id: TaskId) {
+        self.forget(id);
+        if self.is_under_way {
+            self.gone.insert(id);
+        }
     }
 }
 
@@ -101,6 +113,7 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) {
         self.completions.is_under_way = false;
+        let gone = core::mem::take(&mut self.completions.gone);
         let is_told = match result {
             Ok(()) => true,
             // It does not know one of them, and so refused the others too.
@@ -114,8 +127,10 @@ impl Worker {
             }
         };
         if is_told {
-            completed.iter().for_each(|id| self.completions.forget(*id));
-            for id in completed {
+            let there = completed.into_iter().filter(|id| !gone.contains(id));
+            let there: Vec<TaskId> = there.collect();
+            there.iter().for_each(|id| self.completions.forget(*id));
+            for id in there {
                 self.with_task(now, id, out, |task| task.over = Over::Told);
             }
         }

@@ -16,6 +16,12 @@ use crate::time::Time;
 impl Worker {
     /// Goes one step on when somebody waits for it.
     pub(super) fn open(&mut self, now: Time, task: &mut Task, out: &mut Vec<Effect>) {
+        if !task.readers.is_empty()
+            && let Some(definition) = task.definition.clone()
+        {
+            // Whatever is done for consumers meanwhile.
+            self.tell_readers(task, &Ok(definition), out);
+        }
         if !task.runner.is_waited_for() {
             // An outage that nobody waits for takes no time from a later one.
             task.retry = None;
@@ -32,10 +38,6 @@ impl Worker {
             task.opening = Opening::Definition(self.send(Purpose::Definition(id), request, out));
             return;
         };
-        self.tell_readers(task, &Ok(definition.clone()), out);
-        if !is_wanted {
-            return;
-        }
         let Some(compressed) = task.compressed else {
             let request = Request::Compression { dataset };
             task.opening = Opening::Compression(self.send(Purpose::Compression(id), request, out));

@@ -81,7 +81,7 @@ impl Worker {
     }
 
     fn drop_task(&mut self, id: TaskId, out: &mut Vec<Effect>) {
-        self.completions.forget(id);
+        self.completions.let_go(id);
         if let Some(task) = self.tasks.remove(&id) {
             self.part_with(task, out);
         }

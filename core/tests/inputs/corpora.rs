@@ -9,7 +9,7 @@ use std::path::Path;
 /// Runs a check over every input of a target's corpus. Returns how many inputs there are.
 ///
 /// # Panics
-/// When the check panics: with the input's path.
+/// When the check panics, with the input's path; when there is no input.
 pub(crate) fn each(target: &str, mut check: impl FnMut(&[u8])) -> usize {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = fs::read_dir(&corpus).unwrap_or_else(|e| panic!("{}: {e}", corpus.display()));
@@ -21,6 +21,7 @@ pub(crate) fn each(target: &str, mut check: impl FnMut(&[u8])) -> usize {
         checked.unwrap_or_else(|_| panic!("{}: it does not hold", path.display()));
         inputs += 1;
     }
+    assert!(inputs > 0, "{}: there is no input", corpus.display());
     inputs
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rondo_core::ids::TaskId;
+use rondo_core::ids::{CallId, TaskId};
 use rondo_core::status::{Code, Status};
-use rondo_core::worker::{Answer, ElementAsk, Input, Part, Request, Then};
+use rondo_core::worker::{Answer, Ask, Effect, ElementAsk, Input, Part, Request, Then};
 
 use crate::world::{World, ask, element, soft, task};
 
@@ -95,6 +95,28 @@ fn a_skip_comes_after_a_while_and_never_from_the_only_task() {
     assert_eq!(world.answers.remove(&call), Some(Ok(Answer::Skip)));
     world.sleep(100);
     assert!(world.answers.is_empty(), "{patient} waits");
+}
+
+#[test]
+fn so_many_calls_wait_and_one_more_is_to_come_again() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    let mut out = Vec::new();
+    // Without a look at the invariants after each: they look at all calls.
+    for call in 1..=65_536 {
+        let ask = Ask::Element(ask(5));
+        world.worker.step(world.now, Input::Asked { call: CallId::new(call), ask }, &mut out);
+    }
+    let is_answer = |effect: &Effect| matches!(effect, Effect::Answer { .. });
+    assert!(!out.iter().any(is_answer), "all of them wait");
+    world.calls = 65_536;
+    let refused = world.get(ask(5));
+    match world.answers.remove(&refused) {
+        Some(Err(status)) => {
+            assert_eq!(status.code, Code::Unavailable, "clients come again after it");
+            assert!(status.message.contains("65536 calls wait"), "{status}");
+        }
+        other => panic!("one call more is answered with {other:?}"),
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -9,8 +9,18 @@
 )]
 
 mod caching;
+#[path = "../inputs/corpora.rs"]
+mod corpora;
+mod course;
+mod dice;
 mod draining;
+#[path = "../inputs/drawing.rs"]
+mod drawing;
 mod first_come;
+mod happening;
+mod histories;
+mod life;
+mod promises;
 mod registration;
 mod rounds;
 mod tasks;

@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) answers: BTreeMap<u64, Outcome>,
     pub(crate) sent: Vec<(RpcId, Request)>,
     pub(crate) opening: Vec<(RunId, Part, bool)>,
+    /// The definition of each run that was opened.
+    pub(crate) definitions: BTreeMap<RunId, Bytes>,
     pub(crate) wanted: Vec<(RunId, From, u64)>,
     pub(crate) closed: Vec<RunId>,
     pub(crate) told: Vec<Effect>,
@@ -87,6 +89,7 @@ impl World {
             answers: BTreeMap::new(),
             sent: Vec::new(),
             opening: Vec::new(),
+            definitions: BTreeMap::new(),
             wanted: Vec::new(),
             closed: Vec::new(),
             told: Vec::new(),
@@ -136,7 +139,8 @@ impl World {
                     let before = self.answers.insert(call.get(), result);
                     assert_eq!(before, None, "{call} is answered twice");
                 }
-                Effect::Open { run, part, compressed, .. } => {
+                Effect::Open { run, definition, part, compressed } => {
+                    self.definitions.insert(run, definition);
                     self.opening.push((run, part, compressed));
                 }
                 Effect::Produce { run, from, room_bytes } => {
