@@ -1,4 +1,5 @@
-//! Answers of APIs to resolvers: read, or refused in words, in a bounded number of questions.
+//! Answers of APIs to resolvers, and lines of their watches: read, or refused in words, in a bounded number of
+//! questions.
 
 #![no_main]
 #![allow(dead_code, reason = "the modules are those of the tests, which use more of them")]
@@ -8,4 +9,5 @@ mod asked;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     asked::answer(bytes);
+    asked::watch(bytes);
 });

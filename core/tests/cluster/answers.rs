@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rondo_core::cluster::{Answer, Environment, HttpAnswer, Json, Question, described, resolve};
 
-use super::asked::{RESOLVERS, answer};
+use super::asked::{RESOLVERS, answer, watch};
 
 /// Pieces of which documents of APIs are made.
-const PIECES: [&str; 30] = [
+const PIECES: [&str; 36] = [
     r#"{"items": ["#,
     r#"]}"#,
     r#","#,
@@ -35,6 +35,12 @@ const PIECES: [&str; 30] = [
         {"ready": false}}]}]}"#,
     r#"{"worker": {"3": "a:1"}}"#,
     r#"{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}"#,
+    r#"{"items": [], "metadata": {"resourceVersion": "7"}}"#,
+    r#"{"type": "ADDED", "object": {"metadata": {"resourceVersion": "8"}}}"#,
+    r#"{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9&watch=0"}}}"#,
+    r#"{"type": "ERROR", "object": {"code": 410}}"#,
+    r#"{"type": "ERROR", "object": {"code": 403, "message": "no"}}"#,
+    r#"{"type": "BOOKMARK", "object": {}}"#,
     "project-1",
     "projects/1/zones/z",
     "\u{1}",
@@ -63,6 +69,7 @@ proptest! {
             }
         }
         answer(&bytes);
+        watch(&bytes);
     }
 }
 

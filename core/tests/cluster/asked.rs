@@ -1,5 +1,6 @@
 //! Resolvers whose answers are any bytes.
 
+use rondo_core::cluster::kubernetes::Watch;
 use rondo_core::cluster::{
     ADDRESS_KEYS, Answer, ClusterSpec, Coordinated, Environment, HttpAnswer, Jax, Json, MasterOf,
     Question, Service, Standing, described, resolve,
@@ -27,13 +28,7 @@ const STATUSES: [u16; 6] = [200, 404, 403, 500, 302, 410];
 /// that begins with a control character has another status than 200. Whether a cluster or a process comes of
 /// it.
 pub(crate) fn answer(bytes: &[u8]) -> bool {
-    let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
-    let pieces: Vec<String> = rest
-        .split(|byte| *byte == 0)
-        .map(|piece| String::from_utf8_lossy(piece).into_owned())
-        .collect();
-    let which = usize::from(*first) % (RESOLVERS.len() + 1);
-    let mut told = Told { pieces, next: 0, asked: 0 };
+    let (which, mut told) = told_by(bytes);
     let environment = told.environment();
     let after_environment = told.next;
     let Some(settings) = RESOLVERS.get(which) else { return jax(environment, &mut told) };
@@ -58,6 +53,75 @@ pub(crate) fn answer(bytes: &[u8]) -> bool {
     }
     assert!(told.asked <= 2 * CLUSTER_QUESTIONS_MAX);
     is_found
+}
+
+/// The resolver that these bytes name, and what it is told.
+fn told_by(bytes: &[u8]) -> (usize, Told) {
+    let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
+    let pieces: Vec<String> = rest
+        .split(|byte| *byte == 0)
+        .map(|piece| String::from_utf8_lossy(piece).into_owned())
+        .collect();
+    (usize::from(*first) % (RESOLVERS.len() + 1), Told { pieces, next: 0, asked: 0 })
+}
+
+/// Takes the lines of these bytes, read as [`answer`] reads them, for lines of the watches over what the
+/// resolver lists. Returns how many were understood.
+pub(crate) fn watch(bytes: &[u8]) -> usize {
+    let (which, mut told) = told_by(bytes);
+    let environment = told.environment();
+    let Some(settings) = RESOLVERS.get(which) else { return 0 };
+    let resolver = described(&Json::parse(settings).unwrap()).unwrap();
+    let watches = resolve(environment, |seen| resolver.watches(seen), |it| told.answer(it));
+    let mut understood = 0;
+    for mut watch in watches.unwrap_or_default() {
+        let lines = told.pieces.iter().flat_map(|piece| piece.split('\n'));
+        understood += lines.filter(|line| take_line(&mut watch, line)).count();
+    }
+    understood
+}
+
+/// Whether a line of a watch is an event. Another reader of JSON must see the same event.
+fn take_line(watch: &mut Watch, line: &str) -> bool {
+    let before = watch.clone();
+    let event: serde_json::Value = match watch.line(line) {
+        Err(error) => {
+            assert!(!error.about.is_empty() && error.text.len() < 4096, "{error:?}");
+            assert_eq!(*watch, before, "a refused line changes nothing");
+            return false;
+        }
+        Ok(looks_again) => {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(looks_again, event["type"] != "BOOKMARK", "{line}");
+            event
+        }
+    };
+    match event["type"].as_str() {
+        Some("BOOKMARK") => {
+            let url = watch.request().url;
+            let (_, rest) = url.split_once("resourceVersion=").unwrap();
+            let version = event["object"]["metadata"]["resourceVersion"].as_str().unwrap();
+            assert_eq!(plain(rest.split('&').next().unwrap()), version.as_bytes());
+        }
+        Some("ADDED" | "MODIFIED" | "DELETED") => {
+            assert!(event["object"]["metadata"]["resourceVersion"].is_string(), "{line}");
+        }
+        Some("ERROR") => assert_eq!(event["object"]["code"], 410, "{line}"),
+        other => panic!("{other:?} is no event"),
+    }
+    true
+}
+
+/// The bytes that a part of a URL stands for.
+fn plain(text: &str) -> Vec<u8> {
+    let mut parts = text.split('%');
+    let mut all = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (byte, rest) = part.split_at(2);
+        all.push(u8::from_str_radix(byte, 16).unwrap());
+        all.extend(rest.bytes());
+    }
+    all
 }
 
 fn jax(environment: Environment, told: &mut Told) -> bool {

@@ -36,4 +36,6 @@ fn documents_of_the_corpus_are_read_or_refused() {
 fn answers_of_the_corpus_are_read_or_refused() {
     let (inputs, resolved) = each("cluster_answers", asked::answer);
     assert!(inputs >= INPUTS && (1..inputs).contains(&resolved), "{resolved} of {inputs} resolve");
+    let (_, watched) = each("cluster_answers", |bytes| asked::watch(bytes) > 0);
+    assert!(watched >= 2, "lines of a watch are in {watched} of {inputs}");
 }

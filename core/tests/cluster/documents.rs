@@ -4,10 +4,20 @@ use proptest::prelude::*;
 use rondo_core::cluster::{
     ClusterResolver, ClusterSpec, Fault, Json, MasterOf, StaticFile, TfConfig,
 };
+use rondo_core::limits::CLUSTER_DOCUMENT_BYTES_MAX;
 
 use super::reading;
 use super::tf_config::tf_config;
 use super::world::World;
+
+#[test]
+fn documents_have_a_bound() {
+    let mut text = format!("7{}", " ".repeat(CLUSTER_DOCUMENT_BYTES_MAX - 1));
+    assert_eq!(Json::parse(&text), Json::parse("7"), "it just fits");
+    text.push(' ');
+    let refused = Json::parse(&text).unwrap_err().to_string();
+    assert!(refused.contains("more than the 67108864 that a document may have"), "{refused}");
+}
 
 #[test]
 fn errors_name_the_field_and_the_text() {

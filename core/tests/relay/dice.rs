@@ -45,6 +45,7 @@ impl Dice<'_> {
             4 => Kind::Shutdown(task(index)),
             5 => ONCE,
             6 => BARRIER,
+            _ if byte >> 3 & 7 == 7 => Kind::Alive,
             _ => Kind::Again,
         }
     }
