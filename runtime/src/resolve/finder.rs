@@ -253,6 +253,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_answers_of_one_call_have_a_bound_together() {
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", door.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut peer, _)) = door.accept().await {
+                let _ = peer.read(&mut [0; 4096]).await;
+                let head = "HTTP/1.1 200 OK\r\ncontent-length: 600\r\nconnection: close\r\n\r\n";
+                let _ = peer.write_all(format!("{head}{:600}", "").as_bytes()).await;
+            }
+        });
+        let settings = Settings { answers_bytes_max: 1000, ..Settings::default() };
+        let finder = Finder::new(Environment::new(), settings);
+        let [first, second] = ["a", "b"].map(|name| get(format!("{url}/{name}")));
+        let alone = finder.find(|seen| Ok(seen.http(&first)?.body.len())).await;
+        assert_eq!(alone, Ok(600));
+        let both = finder
+            .find(|seen| Ok(seen.http(&first)?.body.len() + seen.http(&second)?.body.len()))
+            .await;
+        let refused = both.unwrap_err().to_string();
+        assert!(refused.contains("more than 1000 bytes together"), "{refused}");
+    }
+
+    #[tokio::test]
     async fn no_more_is_asked_at_once_than_is_allowed_and_in_the_end_everything() {
         assert_eq!(Settings::default().at_once_max, 32);
         let (url, asked) = answering("200 OK".into()).await;

@@ -85,18 +85,26 @@ async fn until_told(watch: &mut Watch, response: Option<Response>) -> Result<boo
     let mut line = Vec::new();
     // A connection that breaks is one that ends; the line that it broke in comes again.
     while let Ok(Some(chunk)) = response.chunk().await {
-        let mut rest: &[u8] = &chunk;
-        while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
-            let (end, next) = rest.split_at(at);
-            extend(watch, &mut line, end)?;
-            if !line.trim_ascii().is_empty() && watch.line(&String::from_utf8_lossy(&line))? {
-                return Ok(true);
-            }
-            line.clear();
-            rest = next.get(1..).unwrap_or_default();
+        if take(watch, &mut line, &chunk)? {
+            return Ok(true);
         }
-        extend(watch, &mut line, rest)?;
     }
+    Ok(false)
+}
+
+/// Takes what came behind `line`, the beginning of one, until a line says to look again.
+fn take(watch: &mut Watch, line: &mut Vec<u8>, chunk: &[u8]) -> Result<bool, Error> {
+    let mut rest = chunk;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+        let (end, next) = rest.split_at(at);
+        extend(watch, line, end)?;
+        if !line.trim_ascii().is_empty() && watch.line(&String::from_utf8_lossy(line))? {
+            return Ok(true);
+        }
+        line.clear();
+        rest = next.get(1..).unwrap_or_default();
+    }
+    extend(watch, line, rest)?;
     Ok(false)
 }
 
@@ -109,4 +117,98 @@ fn extend(watch: &Watch, line: &mut Vec<u8>, more: &[u8]) -> Result<(), Error> {
         "a line of the watch has more than the {CLUSTER_WATCH_LINE_BYTES_MAX} bytes that are allowed"
     );
     Err(Error::new(Fault::TooLarge, watch.request().url, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use rondo_core::cluster::{
+        Answer, Environment, HttpAnswer, Json, Question, described, resolve,
+    };
+
+    use super::*;
+
+    /// A watch over pods, from version 7 on.
+    fn watch() -> Watch {
+        let settings =
+            r#"{"resolver": "kubernetes", "api_server": "http://api", "namespace": "default"}"#;
+        let resolver = described(&Json::parse(settings).unwrap()).unwrap();
+        let body = r#"{"items": [], "metadata": {"resourceVersion": "7"}}"#;
+        let page = HttpAnswer { status: 200, body: body.into() };
+        let answer = |question: &Question| match question {
+            Question::Http(_) => Answer::Http(Ok(page.clone())),
+            other => panic!("{other:?}"),
+        };
+        let watches = resolve(Environment::new(), |seen| resolver.watches(seen), answer);
+        watches.unwrap().remove(0)
+    }
+
+    /// The lines between line feeds, one by one, until one says to look again.
+    fn line_by_line(watch: &mut Watch, bytes: &[u8]) -> Result<bool, Error> {
+        let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        // The last one has no end.
+        lines.pop();
+        for line in lines {
+            let text = String::from_utf8_lossy(line);
+            let is_blank = text.bytes().all(|byte| byte.is_ascii_whitespace());
+            if !is_blank && watch.line(&text)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    const PIECES: [&str; 8] = [
+        r#"{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}}"#,
+        r#"{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}"#,
+        r#"{"type": "BOOKMARK", "#,
+        r#""object": {"metadata": {"resourceVersion": "10"}}}"#,
+        r#"{"type": "DELETED", "object": {"metadata": {"resourceVersion": "11"}}}"#,
+        "\n",
+        "\n",
+        " \n\r\n",
+    ];
+
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            12 => select(&PIECES).prop_map(|piece| piece.as_bytes().to_vec()),
+            1 => prop::collection::vec(any::<u8>(), 0..4),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_the_same_wherever_their_bytes_are_cut(
+            pieces in prop::collection::vec(piece(), 0..20),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+        ) {
+            let bytes = pieces.concat();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.sort_unstable();
+            let (mut whole, mut cut, mut line) = (watch(), watch(), Vec::new());
+            let (mut last, mut told) = (0, Ok(false));
+            for end in cuts.into_iter().chain([bytes.len()]) {
+                told = take(&mut cut, &mut line, &bytes[last..end]);
+                last = end;
+                if told != Ok(false) {
+                    break;
+                }
+            }
+            prop_assert_eq!(told, line_by_line(&mut whole, &bytes));
+            prop_assert_eq!(cut, whole);
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused_at_its_bound() {
+        let (mut watch, mut line) = (watch(), Vec::new());
+        let mebibyte = vec![b'x'; 1 << 20];
+        for _ in 0..CLUSTER_WATCH_LINE_BYTES_MAX >> 20 {
+            assert_eq!(take(&mut watch, &mut line, &mebibyte), Ok(false));
+        }
+        let refused = take(&mut watch, &mut line, b"x").unwrap_err();
+        assert_eq!(refused.fault, Fault::TooLarge, "{refused}");
+        assert!(refused.text.contains("4194304 bytes"), "{refused}");
+    }
 }

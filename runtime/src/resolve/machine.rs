@@ -175,6 +175,15 @@ mod tests {
         assert_eq!(machine(&files, &[]).1.gpus(), Ok(1));
     }
 
+    #[test]
+    fn a_directory_is_read_up_to_its_bound() {
+        let (root, machine) = machine(&["/dev/first"], &[]);
+        for number in 0..ENTRIES_MAX {
+            fs::write(root.path().join(format!("dev/{number}")), "").unwrap();
+        }
+        assert_eq!(machine.names("/dev").map(|names| names.len()), Ok(65_536));
+    }
+
     /// A library that says so.
     #[derive(Debug)]
     struct Says(Result<u32, String>);

@@ -218,9 +218,10 @@ mod tests {
     #[test]
     fn a_process_held_up_for_less_than_its_heartbeat_timeout_keeps_its_connection() {
         let namespace = NamespaceConfig::named("default");
+        let before = ServerConfig::default().keepalive_timeout;
         let bounds = Bounds(ServerConfig::default()).for_tasks_of(Some(&namespace));
         let heartbeat_timeout = Duration::from_millis(namespace.heartbeat_timeout.as_millis());
-        assert!(bounds.keepalive_timeout > heartbeat_timeout, "{bounds:?}");
+        assert_eq!(bounds.keepalive_timeout, before + heartbeat_timeout, "{bounds:?}");
     }
 
     #[test]

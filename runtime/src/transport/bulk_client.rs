@@ -13,6 +13,7 @@ use super::bulk_kept::{Connection, Peers, UnderWay};
 use super::bulk_wire::{
     Cut, Placing, prepare, read_bytes, read_head, read_lent, read_preface, write,
 };
+use super::keepalive::Keepalive;
 use super::near::{Borrower, is_near};
 use super::{CANNOT_REACH, MessageWriter};
 
@@ -22,14 +23,13 @@ const PART_BYTES_MIN: usize = 4 << 10;
 const BUFFER_BYTES: usize = 16 << 10;
 /// How long an address may take to accept a connection and to say that it knows such.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a peer may be silent before it is asked whether it is alive.
-const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Makes calls over bulk connections.
 #[derive(Default)]
 pub(super) struct BulkClient {
     placing: Option<Placing>,
     peers: Peers,
+    pub(super) keepalive: Keepalive,
 }
 
 /// Why a call brought not all messages.
@@ -105,7 +105,8 @@ impl BulkClient {
         };
         // What goes to a GPU is read into memory that this reads by itself.
         let wants_memory = self.placing.as_ref().is_none_or(|placing| placing.onto.is_none());
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, open(address, wants_memory)).await;
+        let opened = open(address, wants_memory, self.keepalive);
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
         match connected.map_err(|_| unreached(" in time"))? {
             Ok(connection) => Ok(connection),
             Err(NoConnection::Unreached(error)) => Err(unreached(&format!(": {error}"))),
@@ -126,9 +127,13 @@ enum NoConnection {
     Stranger,
 }
 
-async fn open(address: &str, wants_memory: bool) -> Result<Connection, NoConnection> {
+async fn open(
+    address: &str,
+    wants_memory: bool,
+    keepalive: Keepalive,
+) -> Result<Connection, NoConnection> {
     let mut stream = TcpStream::connect(address).await.map_err(NoConnection::Unreached)?;
-    prepare(&stream, KEEPALIVE).map_err(NoConnection::Broken)?;
+    prepare(&stream, keepalive).map_err(NoConnection::Broken)?;
     stream.write_all(&BULK_PREFACE).await.map_err(NoConnection::Broken)?;
     match read_preface(&mut stream).await.map_err(NoConnection::Broken)? {
         true => {}

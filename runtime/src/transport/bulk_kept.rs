@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_proto::convert::{BulkCall, BulkFrame, BulkLent, encode_bulk_call};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -46,6 +47,9 @@ impl Connection {
 
     /// Whether nothing has come on it that nobody asked for.
     fn is_quiet(&self) -> bool {
+        if !self.stream.buffer().is_empty() {
+            return false;
+        }
         let unread = self.stream.get_ref().try_read(&mut [0; 1]);
         matches!(unread, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -53,7 +57,7 @@ impl Connection {
     /// Reads on if the answer is at its end, and nothing else. Whether the next call can begin.
     async fn is_at_end(&mut self) -> io::Result<bool> {
         match read_head(&mut self.stream).await? {
-            Some((BulkFrame::End, length)) => {
+            Some((BulkFrame::End, length)) if length <= ELEMENT_BYTES_MAX => {
                 let read = read_bytes(&mut self.stream, length, None).await;
                 read.map(|_| true).map_err(|cut| cut.error)
             }

@@ -15,11 +15,12 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use super::answering::check_length;
 use super::budget::Share;
 use super::bulk_wire::{prepare, read_bytes, read_head, read_preface, write, write_message};
+use super::keepalive::Keepalive;
 use super::near::{Lender, is_near};
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
-use super::{Call, ConnectionId, MessageStream};
+use super::{Call, ConnectionId, MessageStream, ServerConfig};
 
 /// Why there is no next call.
 enum NoCall {
@@ -52,7 +53,7 @@ async fn answer_calls(
     stream: &mut TcpStream,
     from: (ConnectionId, SocketAddr),
 ) -> io::Result<()> {
-    prepare(stream, shared.config.keepalive_interval)?;
+    prepare(stream, keepalive(&shared.config))?;
     let is_near = is_near(&stream.local_addr()?, &from.1);
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
@@ -93,6 +94,11 @@ async fn answer_calls(
             _ = reader.fill_buf() => return Ok(()),
         }
     }
+}
+
+/// How a silent client is asked whether it is alive.
+const fn keepalive(config: &ServerConfig) -> Keepalive {
+    Keepalive { interval: config.keepalive_interval, timeout: config.keepalive_timeout }
 }
 
 /// Offers a client on this host memory that both have. What is lent, if the client takes it.

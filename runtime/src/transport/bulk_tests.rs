@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rondo_core::status::{Code, Status};
@@ -12,12 +12,17 @@ use rondo_proto::convert::{
     BULK_HEAD_BYTES, BULK_PREFACE, BulkCall, BulkFrame, BulkLent, BulkNear, decode_bulk_end,
     decode_bulk_head, encode_bulk_call, encode_bulk_head, encode_bulk_lent, encode_bulk_near,
 };
+use socket2::{SockFilter, SockRef};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::bulk_client::{BulkClient, Unfinished};
 use super::feed::{Running, SOON, clients, mixed, next};
 use super::grpc_client::GrpcClient;
-use super::{BoxFuture, Call, ConnectionId, MessageWriter, ServerConfig, Service, Transport};
+use super::keepalive::Keepalive;
+use super::{
+    BoxFuture, Call, ConnectionId, MessageStream, MessageWriter, ServerConfig, Service, Transport,
+};
 use crate::tensor::ALIGNMENT;
 
 /// Tells on which connections calls come, and who makes them.
@@ -56,39 +61,68 @@ async fn echoed(client: &GrpcClient, address: &str, message: Bytes) -> Result<By
     Ok(answer)
 }
 
-/// The keepalive timer of each connection to or from this port, as `/proc` shows it: seconds until the system
-/// probes the peer; `None` for a connection without such a timer.
-fn silences(port: u16) -> Vec<Option<u64>> {
-    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
-    let port = format!("{port:04X}");
-    let rows = table.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
-    let is_open = |row: &Vec<&str>| {
-        row[3] == "01" && [row[1], row[2]].iter().any(|it| it.rsplit(':').next() == Some(&*port))
-    };
-    let until_asked = |row: Vec<&str>| {
-        let (timer, when) = row[5].split_once(':').unwrap();
-        // In hundredths of a second.
-        (timer == "02").then(|| u64::from_str_radix(when, 16).unwrap() / 100)
-    };
-    rows.filter(is_open).map(until_asked).collect()
+/// Has the system drop without a word all that comes for a connection, as a network that broke does.
+fn cut_off(stream: &TcpStream) {
+    const ACCEPT_NO_BYTES: u16 = 0x06;
+    SockRef::from(stream).attach_filter(&[SockFilter::new(ACCEPT_NO_BYTES, 0, 0, 0)]).unwrap();
+}
+
+/// Times as short as the system knows: a silence of a second, and four seconds for an answer.
+const KEEPALIVE: Keepalive =
+    Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) };
+
+#[tokio::test]
+async fn a_server_that_is_cut_off_is_noticed_in_time() {
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = tokio::spawn(async move {
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let no_memory = encode_bulk_head(BulkFrame::Near, 0);
+        peer.write_all(&[&BULK_PREFACE[..], &no_memory].concat()).await.unwrap();
+        // The preface, the question for memory, and a call.
+        let mut said = [0; BULK_PREFACE.len() + 2 * BULK_HEAD_BYTES + 1];
+        peer.read_exact(&mut said).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cut_off(&peer);
+        peer
+    });
+    let mut client = BulkClient::default();
+    client.keepalive = KEEPALIVE;
+    let call = BulkCall { path: "/rondo.v1.Test/Wait".into(), worker: None, message: Bytes::new() };
+    let mut stream = MessageStream::written(|mut writer| async move {
+        match client.stream(&address, call, &mut writer).await {
+            Err(Unfinished::Refused(status)) => Err(status),
+            _ => panic!("a connection that is cut off does not end well"),
+        }
+    });
+    let began = Instant::now();
+    let status = next(&mut stream).await.unwrap_err();
+    assert_eq!(status.code, Code::Unavailable, "{status}");
+    assert!(status.message.contains("timed out"), "{status}");
+    let in_time = KEEPALIVE.interval + KEEPALIVE.timeout;
+    assert!((in_time / 2..in_time * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+    server.await.unwrap();
 }
 
 #[tokio::test]
-async fn both_ends_of_an_idle_connection_probe_each_other() {
-    let server = Running::start(apart());
-    let client = GrpcClient::of_reader();
-    let mut stream = server.stream(&client, "/rondo.v1.Test/Mixed", "x");
-    while next(&mut stream).await.unwrap().is_some() {}
-    let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
-    let began = std::time::Instant::now();
-    loop {
-        // Unacknowledged data shows another timer for a moment.
-        match silences(port)[..] {
-            [Some(one), Some(other)] => return assert!(one.max(other) <= 30, "{one} {other}"),
-            ref found => assert!(began.elapsed() < SOON, "{found:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+async fn a_client_that_is_cut_off_is_noticed_in_time() {
+    let Keepalive { interval: keepalive_interval, timeout: keepalive_timeout } = KEEPALIVE;
+    let config = ServerConfig { keepalive_interval, keepalive_timeout, ..apart() };
+    let server = Running::start(config);
+    let mut client = TcpStream::connect(&server.address).await.unwrap();
+    let path = "/rondo.v1.Test/Wait".to_owned();
+    let call = encode_bulk_call(BulkCall { path, worker: None, message: Bytes::new() });
+    let head = encode_bulk_head(BulkFrame::Call, call.len() as u64);
+    client.write_all(&[&BULK_PREFACE[..], &head, &call].concat()).await.unwrap();
+    server.until_open(1).await;
+    let mut answer = [0; BULK_PREFACE.len() + BULK_HEAD_BYTES];
+    client.read_exact(&mut answer).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    cut_off(&client);
+    let began = Instant::now();
+    server.until_open(0).await;
+    let in_time = keepalive_interval + keepalive_timeout;
+    assert!((in_time / 2..in_time * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
 /// Whether a message lies in memory that a server lends.
@@ -338,6 +372,23 @@ async fn answers_that_are_none_are_refused() {
         let refused = echoed(&client, &address, Bytes::new()).await.unwrap_err();
         assert_eq!(refused.code, code, "{refused}");
     }
+}
+
+/// A caller that has all it wants leaves the end to its connection.
+#[tokio::test]
+async fn an_end_without_a_bound_takes_no_memory_when_its_caller_has_left() {
+    let message = encode_bulk_head(BulkFrame::Message, 2);
+    let offers_none = encode_bulk_head(BulkFrame::Near, 0);
+    let end = encode_bulk_head(BulkFrame::End, 1 << 60);
+    let all = [&BULK_PREFACE[..], &offers_none, &message, b"ok", &end].concat();
+    let address = saying(all).await;
+    let [_, reader, _] = clients();
+    let mut stream = reader.streaming(&address, "/rondo.v1.Test/Echo", Bytes::new());
+    assert_eq!(next(&mut stream).await.unwrap().unwrap(), &b"ok"[..]);
+    drop(stream);
+    // The end is read within 20 ms, and the process lives.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(echoed(&reader, &address, Bytes::new()).await.is_err(), "nobody is there any more");
 }
 
 #[tokio::test]

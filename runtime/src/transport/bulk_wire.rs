@@ -1,7 +1,6 @@
 //! Frames of a bulk connection, read into the memory where they stay and written from where they lie.
 
 use std::io;
-use std::time::Duration;
 
 use bytes::{BufMut, Bytes};
 use rondo_proto::convert::{
@@ -9,12 +8,12 @@ use rondo_proto::convert::{
     decode_bulk_lent, encode_bulk_head, encode_bulk_lent,
 };
 use rondo_proto::pieces::Pieces;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt,
 };
 use tokio::net::TcpStream;
 
+use super::keepalive::Keepalive;
 use super::near::Lender;
 use crate::tensor::cuda::{Cuda, Ordinal};
 use crate::tensor::{ALIGNMENT, BufferBuilder, Room};
@@ -50,10 +49,9 @@ impl Placing {
 
 /// Prepares a connection: what is written leaves at once, and a dead peer is noticed while nothing is
 /// written.
-pub(super) fn prepare(stream: &TcpStream, keepalive: Duration) -> io::Result<()> {
+pub(super) fn prepare(stream: &TcpStream, keepalive: Keepalive) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(keepalive).with_interval(keepalive);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+    keepalive.set_on(stream)
 }
 
 /// Reads what the peer begins with: whether it speaks as we do.

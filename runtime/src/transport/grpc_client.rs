@@ -18,6 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::bulk_client::{BulkClient, Unfinished};
 use super::bulk_wire::{Place, Placing};
 use super::grpc_messages::{self, NoMessages};
+use super::keepalive::Keepalive;
 use super::{BoxFuture, CANNOT_REACH, MessageStream, MessageWriter, Transport, WORKER_METADATA};
 use crate::tensor::cuda::{Cuda, Ordinal};
 
@@ -40,25 +41,11 @@ const RECORDS_FRAME_BYTES_MAX: u32 = 4 << 20;
 /// How long an address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a channel with calls under way is asked whether its peer is alive.
-#[derive(Clone, Copy, Debug)]
-struct Keepalive {
-    /// How often.
-    interval: Duration,
-    /// How long the peer may take to answer before the channel is closed.
-    timeout: Duration,
-}
-
-impl Default for Keepalive {
-    fn default() -> Self {
-        Self { interval: Duration::from_secs(20), timeout: Duration::from_secs(20) }
-    }
-}
-
 /// Makes gRPC calls to any number of addresses.
 #[derive(Clone, Default)]
 pub struct GrpcClient {
     channels: Arc<Mutex<Channels>>,
+    /// How channels with calls under way ask whether their peers are alive.
     keepalive: Keepalive,
     /// The worker that calls.
     worker: Option<AsciiMetadataValue>,

@@ -258,3 +258,58 @@ impl Body for ReplyBody {
         self.trailers.is_none() && self.messages.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::super::budget::Budget;
+    use super::super::grpc_random::{Frames, any_messages, naive, wait_for};
+    use super::*;
+
+    const BYTES_MAX: u64 = 300;
+
+    /// What a request of these bytes is: its message, or the code of its refusal.
+    fn right(bytes: &[u8], compressed_allowed: bool) -> Result<Vec<u8>, Code> {
+        let (Some(flag), Some(length)) = (bytes.first(), bytes.get(1..5)) else {
+            return Err(Code::InvalidArgument);
+        };
+        if *flag != 0 && !compressed_allowed {
+            return Err(Code::InvalidArgument);
+        }
+        if u64::from(u32::from_be_bytes(length.try_into().unwrap())) > BYTES_MAX {
+            return Err(Code::ResourceExhausted);
+        }
+        let Some((flag, message, [])) = naive(bytes) else { return Err(Code::InvalidArgument) };
+        if flag == 0 {
+            return Ok(message.to_vec());
+        }
+        // Of what does not come to its end the beginning may be too long.
+        let mut plain = Vec::new();
+        let is_read = flate2::bufread::GzDecoder::new(message).read_to_end(&mut plain).is_ok();
+        match plain.len() as u64 {
+            length if length > BYTES_MAX => Err(Code::ResourceExhausted),
+            _ if is_read => Ok(plain),
+            _ => Err(Code::InvalidArgument),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_request_is_read_or_refused(pieces in any_messages(), compressed_allowed: bool) {
+            let bytes = pieces.concat();
+            let budget = Budget::new(1 << 20);
+            let allowed = ServerConfig {
+                message_bytes_max: BYTES_MAX,
+                budget: budget.clone(),
+                ..ServerConfig::default()
+            };
+            let frames: VecDeque<_> = pieces.into_iter().map(Frame::data).collect();
+            let read = wait_for(read_message(Frames(frames), compressed_allowed, &allowed));
+            let found = read.map(|(message, _)| message.to_vec()).map_err(|status| status.code);
+            prop_assert_eq!(found, right(&bytes, compressed_allowed));
+        }
+    }
+}

@@ -64,11 +64,16 @@ pub(super) async fn call(
     let (head, body) = response.into_parts();
     match Status::from_header_map(&head.headers) {
         Some(status) if status.code() != tonic::Code::Ok => Err(refused(status)),
-        _ => Ok(Messages { body, http: head.status, waiting: Pieces::default(), wanted: None }),
+        _ => Ok(Messages::of(body, head.status)),
     }
 }
 
 impl Messages {
+    /// The messages of a body that comes with this status of HTTP.
+    fn of(body: Body, http: StatusCode) -> Self {
+        Self { body, http, waiting: Pieces::default(), wanted: None }
+    }
+
     /// The next message; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Pieces>, Status> {
         loop {
@@ -157,25 +162,11 @@ impl http_body::Body for Once {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::convert::Infallible;
-    use std::task::{Context, Poll};
 
+    use proptest::prelude::*;
+
+    use super::super::grpc_random::{Frames, any_messages, naive, wait_for};
     use super::*;
-
-    /// A body that comes in these frames.
-    struct Frames(VecDeque<Frame<Bytes>>);
-
-    impl http_body::Body for Frames {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            Poll::Ready(self.0.pop_front().map(Ok))
-        }
-    }
 
     fn answer(data: &[Bytes], trailers: Option<&'static str>, http: StatusCode) -> Messages {
         let mut frames: VecDeque<_> = data.iter().cloned().map(Frame::data).collect();
@@ -185,8 +176,7 @@ mod tests {
                 [(http::HeaderName::from_static("grpc-status"), status)].into_iter().collect(),
             )
         }));
-        let body = Body::new(Frames(frames));
-        Messages { body, http, waiting: Pieces::default(), wanted: None }
+        Messages::of(Body::new(Frames(frames)), http)
     }
 
     fn on_the_wire(messages: &[Bytes]) -> Bytes {
@@ -214,6 +204,29 @@ mod tests {
         let mut messages = answer(std::slice::from_ref(&wire), Some("0"), StatusCode::OK);
         let message = messages.next().await.unwrap().unwrap().join();
         assert_eq!(message.as_ptr(), wire[PREFIX_BYTES..].as_ptr());
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read_message_by_message_or_refused(pieces in any_messages()) {
+            wait_for(async {
+                let mut messages = answer(&pieces, Some("0"), StatusCode::OK);
+                let bytes = pieces.concat();
+                let mut rest = &bytes[..];
+                while let Some((0, message, behind)) = naive(rest) {
+                    assert!(messages.next().await.unwrap().unwrap().join() == message);
+                    rest = behind;
+                }
+                let last = messages.next().await.map(|message| message.is_some());
+                match rest {
+                    [] => assert!(!last.unwrap(), "one more came"),
+                    [0, 0x80..=0xff, _, _, _, ..] => {
+                        assert_eq!(last.unwrap_err().code(), tonic::Code::ResourceExhausted);
+                    }
+                    _ => assert_eq!(last.unwrap_err().code(), tonic::Code::Internal),
+                }
+            });
+        }
     }
 
     #[tokio::test]

@@ -8,6 +8,9 @@ pub mod budget;
 mod bulk_client;
 #[cfg(not(madsim))]
 mod bulk_kept;
+#[cfg(test)]
+#[cfg(not(madsim))]
+mod bulk_random;
 #[cfg(not(madsim))]
 mod bulk_server;
 #[cfg(test)]
@@ -30,12 +33,17 @@ mod grpc_head;
 mod grpc_messages;
 #[cfg(test)]
 #[cfg(not(madsim))]
+mod grpc_random;
+#[cfg(test)]
+#[cfg(not(madsim))]
 mod grpc_running;
 #[cfg(not(madsim))]
 mod grpc_server;
 #[cfg(test)]
 #[cfg(not(madsim))]
 mod grpc_tests;
+#[cfg(not(madsim))]
+mod keepalive;
 pub mod listener;
 mod messages;
 #[cfg(not(madsim))]
