@@ -78,9 +78,9 @@ impl Leaving {
     /// when it consumes them.
     pub(super) fn cut_off(&mut self) {
         if self.result.is_ok() {
-            let text = "the reader failed before all that it delivered was consumed; the dispatcher is \
-                        not told what is consumed now, and hands it out again";
-            self.result = Err(Status::new(Code::Cancelled, text));
+            let why = "the reader failed before all that it delivered was consumed";
+            let why = Status::new(Code::Cancelled, why);
+            self.result = Err(not_told("what was consumed last", &why));
         }
     }
 
