@@ -120,8 +120,6 @@ named! {
         BarrierComplete = "world.barrier.complete",
         /// A poll is open in a life in which an error was spread.
         ErrorReachesAll = "world.error-reaches-all",
-        /// A task that may not come back was given up, and others are there to be told.
-        LossReachesAll = "world.error-reaches-all.loss",
         /// A call was refused, and left no record.
         RefusedWithoutRecord = "world.nothing-for-nothing.record",
         /// A call was refused, and changed nothing in memory.

@@ -215,12 +215,11 @@ pub enum Method {
 
 impl Method {
     /// The task for which the calling process acts, in requests that only that task's own process may
-    /// make. A registration and a heartbeat say their incarnation themselves. A caller that never was a
-    /// task may reset one.
+    /// make. A registration and a heartbeat say their incarnation themselves. A process that takes the
+    /// place of a dead one resets the task before it registers, so anybody may reset one.
     pub(super) const fn spoken_for(&self, caller: &Caller) -> Option<TaskIndex> {
         match self {
             Self::ShutdownTask { task }
-            | Self::ResetTask { task }
             | Self::PollForError { task }
             | Self::ReportErrorToService { task, .. }
             | Self::GetAliveTasks { requester: task, .. }

@@ -89,10 +89,8 @@ impl Relay {
     /// Gives the server back the time in which the relay's own process was held up. The relay asked to be
     /// woken long ago then, and what the server has answered since waits in the socket.
     fn excuse_own_hold_up(&mut self, now: Time) {
-        let due = self.deadline().map(|(due, _)| due);
-        // While it tries to reach the server and nobody waits, nothing else is due; a try is over soon.
-        let due = due.or_else(|| self.upstream.outage().map(|it| self.patience_ends(it)));
-        if due.is_some_and(|due| now.since(due) > HELD_UP_AFTER) {
+        let is_held_up = self.deadline().is_some_and(|(due, _)| now.since(due) > HELD_UP_AFTER);
+        if is_held_up {
             let lost = now.since(self.stepped);
             self.calls.postpone(lost);
             self.upstream.postpone(lost);

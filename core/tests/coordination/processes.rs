@@ -133,7 +133,6 @@ fn a_former_process_does_not_act_for_its_successor() {
     let devices = Method::WaitForAllTasks { task: task(1), devices: bytes::Bytes::new() };
     let late = [
         shutdown(1),
-        Method::ResetTask { task: task(1) },
         report,
         poll(1),
         alive(1, &[0, 1]),

@@ -412,17 +412,6 @@ fn a_call_goes_again_after_each_code_of_the_way() {
     }
 }
 
-/// It was stopped while it looked for the server and nobody asked.
-#[test]
-fn a_relay_held_up_during_an_attempt_blames_nobody() {
-    let mut story = Story::new(Config::of("up:1"));
-    story.wait(0);
-    assert!(story.is_trying());
-    story.stand_still(700_000);
-    let (_, effects) = story.ask(Kind::Again);
-    assert!(refusals(&effects).is_empty(), "{effects:?}");
-}
-
 #[test]
 fn a_refused_shutdown_of_a_former_process_forgets_no_successor() {
     let mut story = Story::registered();

@@ -303,7 +303,7 @@ mod tests {
             let budget = Budget::new(1 << 20);
             let allowed = ServerConfig {
                 message_bytes_max: BYTES_MAX,
-                budget: budget.clone(),
+                budget,
                 ..ServerConfig::default()
             };
             let frames: VecDeque<_> = pieces.into_iter().map(Frame::data).collect();

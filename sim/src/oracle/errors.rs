@@ -1,12 +1,10 @@
-//! An error reaches all: when a task is given up for its silence that may not come back, all who poll in
-//! that life are told, or the life ends; when one who polls for errors is told one, all others who poll in that life
+//! An error reaches all: when one who polls for errors is told one, all others who poll in that life
 //! are, and everybody who polls in it later is at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rondo_core::control;
-use rondo_core::coordination::{Call, Method, Phase, Record, Reply, Task};
+use rondo_core::coordination::{Call, Method, Reply};
 use rondo_core::ids::{CallId, Incarnation, ServiceIncarnation, TaskIndex};
 use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
@@ -32,9 +30,6 @@ pub(super) struct Errors {
     reports: BTreeMap<CallId, Life>,
     /// Lives with an error that somebody was told.
     spread: BTreeSet<Life>,
-    /// Lives in which a task was given up that may not come back, with it and how many syncs have ended
-    /// since.
-    losses: BTreeMap<Life, (TaskIndex, u32)>,
 }
 
 impl Errors {
@@ -47,7 +42,6 @@ impl Errors {
             processes: BTreeMap::new(),
             reports: BTreeMap::new(),
             spread: BTreeSet::new(),
-            losses: BTreeMap::new(),
         }
     }
 
@@ -64,46 +58,6 @@ impl Errors {
                 return Err(format!(
                     "others were told an error in life {life} of {namespace}, and call {call} \
                      still polls for one"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// A task is given up for its silence: nobody but itself is told where it may come back.
-    fn recorded(&mut self, record: &Record, shadow: &Shadow) {
-        let Record::FailTask { namespace, task, fault, .. } = record else {
-            return;
-        };
-        let Some(of) = shadow.coordination().namespaces().get(namespace) else {
-            return;
-        };
-        let may_return = of.tasks().get(task).is_none_or(|task| task.recoverable);
-        let is_silent = fault.code == Code::Unavailable && fault.message.contains("no heartbeat");
-        if is_silent && !may_return && !self.recoverable.contains(&*of.head().name) {
-            let life = (of.head().name.clone(), of.head().incarnation);
-            self.losses.insert(life, (*task, 0));
-        }
-    }
-
-    /// The loss of a task has been told, or there is nobody to tell, some syncs later.
-    fn check_losses(&mut self, shadow: &Shadow) -> Verdict {
-        let is_over = |(name, life): &Life| {
-            let Some(of) = shadow.coordination().named(name) else {
-                return true;
-            };
-            let is_here = |task: &Task| matches!(task.phase, Phase::Registering | Phase::Connected);
-            let is_told = of.head().sticky.is_some() || !of.tasks().values().any(is_here);
-            of.head().incarnation != *life || is_told
-        };
-        self.losses.retain(|life, _| !is_over(life));
-        for ((namespace, life), (task, syncs)) in &mut self.losses {
-            reached(Check::LossReachesAll);
-            *syncs = syncs.saturating_add(1);
-            if *syncs > SYNCS_MAX {
-                return Err(format!(
-                    "task {task} was given up in life {life} of {namespace} and may not come back, and \
-                     nobody is told"
                 ));
             }
         }
@@ -188,13 +142,7 @@ impl Oracle for Errors {
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
-            Seen::Recorded { record: control::Record::Coordination(record), .. } => {
-                self.recorded(record, shadow);
-            }
-            Seen::Durable(_) => {
-                self.check_losses(shadow)?;
-                return self.check();
-            }
+            Seen::Durable(_) => return self.check(),
             Seen::Asked { call, asked, .. } => return self.asked(*call, asked, shadow),
             Seen::Told { call, answer, .. } => self.told(*call, answer, shadow),
             Seen::GivenUp { call } => {
@@ -202,7 +150,6 @@ impl Oracle for Errors {
                 self.processes.remove(call);
             }
             Seen::Died => {
-                self.losses.clear();
                 self.polls.clear();
                 self.processes.clear();
                 self.reports.clear();
