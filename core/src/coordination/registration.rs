@@ -36,35 +36,50 @@ impl Coordination {
         let Asked { id, caller, .. } = asked;
         let anew = self.begins_anew(id, name.index, registrant.incarnation)?;
         let task = self.check_registration(asked, name, registrant.tasks, anew);
-        if let Err(Refusal::OtherJob { .. }) = &task {
-            self.note_refused(id, name, turn.now);
-        }
-        let task = task?;
+        let task = task.inspect_err(|refusal| self.note_refused(id, name, refusal, turn.now))?;
         if anew {
             let settings = self.live(id)?.settings.clone();
             self.begin_life(turn, id, settings, entropy)?;
         }
-        if let Some(size) = registrant.tasks.filter(|_| self.size_is_open(id)) {
-            self.learn_size(turn, id, size)?;
-            self.pass_if_complete(turn, id, &BarrierKey::Register)?;
-        }
         let recoverable = registrant.recoverable || self.live(id)?.settings.recoverable;
         let registrant = Registrant { recoverable, ..registrant };
-        let answer = match self.namespace(id)?.tasks.get(&task).cloned() {
-            Some(known) if known.phase == Phase::Connected => {
-                self.register_connected(turn, id, caller, &known, registrant)
+        let known = self.namespace(id)?.tasks.get(&task).cloned();
+        if let Some(known) = &known {
+            self.check_successor(turn, id, caller, known, registrant)?;
+        }
+        if let Some(size) = registrant.tasks.filter(|_| self.size_is_open(id)) {
+            self.learn_size(turn, id, size)?;
+        }
+        let answer = self.admit(turn, asked, task, known.as_ref(), registrant)?;
+        self.hear(id, task, caller, turn.now);
+        self.note(id, task, Doing::Registered, turn.now);
+        Ok(answer)
+    }
+
+    /// Takes a registration that nothing speaks against: of a connected process again, of a task that
+    /// takes part at once, or of one that waits for the others.
+    fn admit(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked<'_>,
+        task: TaskIndex,
+        known: Option<&Task>,
+        registrant: Registrant,
+    ) -> Answer {
+        let Asked { id, caller, .. } = asked;
+        match known.map(|known| (known.phase, known)) {
+            Some((Phase::Connected, known)) if known.incarnation == registrant.incarnation => {
+                let incarnation = self.namespace(id)?.head.incarnation;
+                Ok(Said::Now(Reply::Registered(incarnation), known.changed))
             }
-            Some(known) if known.phase == Phase::Error => {
-                self.register_failed(turn, id, caller, &known, registrant)
+            Some((Phase::Connected | Phase::Error, _)) => {
+                self.connect(turn, id, caller, task, registrant)
             }
             _ if self.namespace(id)?.has_begun() => {
                 self.connect(turn, id, caller, task, registrant)
             }
-            known => self.wait_for_all(turn, asked, task, known.as_ref(), registrant),
-        }?;
-        self.hear(id, task, caller, turn.now);
-        self.note(id, task, Doing::Registered, turn.now);
-        Ok(answer)
+            _ => self.wait_for_all(turn, asked, task, known, registrant),
+        }
     }
 
     /// Whether a registration begins a new life: all who registered before have left or died, and
@@ -134,7 +149,10 @@ impl Coordination {
     }
 
     /// Notes that a task of the next job waits for the present one to end.
-    fn note_refused(&mut self, id: NamespaceId, name: &TaskName, now: Time) {
+    fn note_refused(&mut self, id: NamespaceId, name: &TaskName, refusal: &Refusal, now: Time) {
+        if !matches!(refusal, Refusal::OtherJob { .. }) {
+            return;
+        }
         if let Ok(live) = self.live_mut(id) {
             let highest = live.refused.map_or(name.index, |(highest, _)| highest.max(name.index));
             live.refused = Some((highest, now));
@@ -145,22 +163,24 @@ impl Coordination {
         self.namespace(id).is_ok_and(|namespace| namespace.head.size.is_none())
     }
 
-    fn register_connected(
+    /// Refuses a process that may not take the place of the one that the service knows: that one is
+    /// connected or in error, and does not come back.
+    fn check_successor(
         &mut self,
         turn: &mut Turn<'_>,
         id: NamespaceId,
         caller: &Caller,
         known: &Task,
         registrant: Registrant,
-    ) -> Answer {
-        if known.incarnation == registrant.incarnation {
-            let incarnation = self.namespace(id)?.head.incarnation;
-            return Ok(Said::Now(Reply::Registered(incarnation), known.changed));
+    ) -> Result<(), Refusal> {
+        let same = known.incarnation == registrant.incarnation;
+        match known.phase {
+            Phase::Connected if !same && !known.recoverable => {
+                Err(self.clash(turn, id, caller, known, registrant.incarnation)?)
+            }
+            Phase::Error => self.check_return(turn, id, caller, known),
+            Phase::Connected | Phase::Registering | Phase::Disconnected => Ok(()),
         }
-        if known.recoverable {
-            return self.connect(turn, id, caller, known.index, registrant);
-        }
-        Err(self.clash(turn, id, caller, known, registrant.incarnation)?)
     }
 
     /// Two processes say that they are the same task: neither can be trusted.
@@ -181,18 +201,18 @@ impl Coordination {
         Ok(refusal)
     }
 
-    fn register_failed(
+    /// Refuses a task in error, unless it died and may come back.
+    fn check_return(
         &mut self,
         turn: &mut Turn<'_>,
         id: NamespaceId,
         caller: &Caller,
         known: &Task,
-        registrant: Registrant,
-    ) -> Answer {
+    ) -> Result<(), Refusal> {
         let fault = known.fault();
         let died = fault.code == Code::Unavailable && !fault.reported;
         if known.recoverable && died {
-            return self.connect(turn, id, caller, known.index, registrant);
+            return Ok(());
         }
         let task = self.called(id, known.index, caller.dialect);
         let refusal = Refusal::InError { task, fault };

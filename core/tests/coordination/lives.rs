@@ -138,16 +138,26 @@ fn namespaces_know_nothing_of_each_other() {
     assert_eq!(status.code, Code::NotFound);
 }
 
+/// A task registers and says how many tasks its job has.
+fn says(index: i32, incarnation: u64, tasks: Option<u32>) -> Method {
+    let incarnation = Incarnation::new(incarnation);
+    Method::RegisterTask { task: task(index), incarnation, recoverable: false, tasks }
+}
+
+#[test]
+fn a_process_that_is_replaced_does_not_complete_a_job_whose_size_its_successor_says() {
+    let mut driver = Driver::with(NamespaceConfig { tasks: None, ..settings(1) });
+    let former = driver.start_call(says(0, 1, None));
+    assert!(driver.tell(says(0, 2, Some(1))).is_ok());
+    text_of(driver.take(former), Code::AlreadyExists);
+    assert!(driver.tell(beat(0, 2)).is_ok());
+}
+
 #[test]
 fn a_size_that_is_said_is_the_size() {
     let learnt = NamespaceConfig { tasks: None, ..settings(1) };
     let mut driver = Driver::with(learnt);
-    let says = |index, tasks| Method::RegisterTask {
-        task: task(index),
-        incarnation: Incarnation::new(1),
-        recoverable: false,
-        tasks,
-    };
+    let says = |index, tasks| says(index, 1, tasks);
     let waits = driver.start_call(says(0, None));
     driver.refused(barrier("b", 0, 0, NO_TASKS), Code::FailedPrecondition);
     driver.refused(says(5, Some(3)), Code::InvalidArgument);
