@@ -1,5 +1,5 @@
-//! The numbers that the pages of `docs` promise are those of the code. That a bound is kept is tested where it
-//! is kept.
+//! The numbers that the pages of `docs` promise are those of the code. That a bound is kept is tested
+//! where it is kept.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap is a failed test")]
 

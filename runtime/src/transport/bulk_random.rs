@@ -24,7 +24,11 @@ fn head(kind: u8, length: u64) -> Vec<u8> {
 /// A frame of this kind, whose length is true or not.
 fn frame(kind: u8) -> impl Strategy<Value = Vec<u8>> {
     let body = prop::collection::vec(any::<u8>(), 0..40);
-    let lie = prop_oneof![8 => Just(None::<u64>), 1 => any::<u64>().prop_map(Some), 1 => (0..60_u64).prop_map(Some)];
+    let lie = prop_oneof![
+        8 => Just(None::<u64>),
+        1 => any::<u64>().prop_map(Some),
+        1 => (0..60_u64).prop_map(Some),
+    ];
     (body, lie)
         .prop_map(move |(body, lie)| [head(kind, lie.unwrap_or(body.len() as u64)), body].concat())
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, Call, Method, Phase, Reply};
+use rondo_core::coordination::{self, BarrierKey, Call, Method, Phase, Reply};
 use rondo_core::ids::{CallId, Incarnation, TaskIndex};
 use rondo_core::limits::COORDINATION_TASKS_MAX;
 use rondo_core::status::{Code, Detail, Status};
@@ -47,7 +47,23 @@ impl Refused {
             }
             _ => None,
         };
-        self.open.insert(call, Open { fits, leaves, ..Open::default() });
+        let taken = self.repeats(asked);
+        self.open.insert(call, Open { taken, fits, leaves, ..Open::default() });
+    }
+
+    /// Whether a registration repeats one of the same process that waits for the others: no record says
+    /// that it waits too.
+    fn repeats(&self, asked: &Call) -> bool {
+        let Method::RegisterTask { task, incarnation, .. } = &asked.method else {
+            return false;
+        };
+        let life = self.jobs.named(&asked.namespace);
+        life.is_some_and(|life| {
+            let index = task.index.get();
+            let same = life.seats.get(&index).is_some_and(|it| it.incarnation == *incarnation);
+            let waits = life.instance(&BarrierKey::Register, 0);
+            same && waits.is_some_and(|it| it.open && it.came.contains(&index))
+        })
     }
 
     /// Whether a registration can only be taken: it begins a life, with a number of tasks that nothing

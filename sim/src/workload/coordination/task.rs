@@ -301,7 +301,7 @@ impl Task {
 
     /// Behind a relay, a process that was forgotten on the same machine beats on now and then.
     fn beat_as_before(&mut self, with: &mut With<'_>) {
-        if self.relay.is_some() && self.run > 1 && with.stream.chance(150) {
+        if !with.calm && self.relay.is_some() && self.run > 1 && with.stream.chance(150) {
             let before = Incarnation::new(self.incarnation().get().saturating_sub(1));
             let method = Method::Heartbeat { task: self.name(), incarnation: before };
             self.ask(self.beat_at, For::Other, method, with);
