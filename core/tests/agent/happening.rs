@@ -67,7 +67,6 @@ struct World {
     calls: u64,
     last_rpc: u64,
     incarnation: u64,
-    last_incarnation: u64,
     life: u64,
     revision: u64,
     waiting: BTreeMap<CallId, Waiting>,
@@ -90,7 +89,6 @@ pub(crate) fn live(history: &[Happening]) {
         calls: 0,
         last_rpc: 0,
         incarnation: 0,
-        last_incarnation: 0,
         life: 70,
         revision: 0,
         waiting: BTreeMap::new(),
@@ -130,11 +128,7 @@ impl World {
         let is_taken = matches!(self.agent.state(), State::Uninitialized | State::Disconnected)
             && !self.agent.is_connecting();
         // No run has the incarnation of a former one.
-        let incarnation = match anew || self.incarnation == 0 {
-            true => self.last_incarnation + 1,
-            false => self.incarnation,
-        };
-        self.last_incarnation = incarnation.max(self.last_incarnation);
+        let incarnation = self.incarnation + u64::from(anew || self.incarnation == 0);
         if is_taken {
             self.incarnation = incarnation;
         }

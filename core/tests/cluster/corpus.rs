@@ -5,8 +5,8 @@ use super::{asked, corpora, reading, tf_config};
 /// Inputs that each corpus has at least.
 const INPUTS: usize = 9;
 
-/// Runs a check over every input of its corpus. Returns how many there are, and in how many the check found
-/// what it looks for.
+/// Runs a check over every input of a target's corpus. Returns the number of inputs, and the number of those
+/// for which the check returns true.
 fn each(target: &str, check: impl Fn(&[u8]) -> bool) -> (usize, usize) {
     let mut found = 0;
     let inputs = corpora::each(target, |bytes| found += usize::from(check(bytes)));
