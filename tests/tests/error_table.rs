@@ -272,6 +272,28 @@ fn a_task_is_given_up_only_in_coordinated_reads() {
 }
 
 #[test]
+fn a_vote_for_any_round_without_the_others_is_to_be_repeated() {
+    const ANY_ROUND: i64 = i64::MAX;
+    let mut bed = Bed::with(&Options::store("segment").flag("--removal-timeout-ms=200"));
+    let dispatcher = &bed.dispatcher;
+    let dataset = register(dispatcher, None, graph::range(0, 9, 1)).unwrap();
+    let request = GetOrCreateJobRequest {
+        num_consumers: Some(2),
+        ..job(&dataset, None, ShardingPolicy::Off)
+    };
+    let job: GetOrCreateJobResponse = dispatcher.call("GetOrCreateJob", &request).unwrap();
+    let client = dispatcher.iteration(job.job_id, 0).unwrap();
+    let task_id = dispatcher.heartbeat(client).unwrap().task_info[0].task_id;
+    let vote = |round| {
+        let request = MaybeRemoveTaskRequest { task_id, consumer_index: 0, round };
+        dispatcher.call::<_, MaybeRemoveTaskResponse>("MaybeRemoveTask", &request)
+    };
+    assert_refused(vote(ANY_ROUND), Code::Unavailable, "not all consumers asked");
+    assert!(!vote(3).unwrap().removed, "a vote for one round is answered as TensorFlow does");
+    bed.assert_unharmed();
+}
+
+#[test]
 fn an_unknown_task_in_an_update_does_not_poison_the_rest() {
     let bed = Bed::start();
     let task = bed.dispatcher.heartbeat(bed.client).unwrap().task_info[0].task_id;
