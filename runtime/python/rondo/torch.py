@@ -23,7 +23,7 @@ import torch
 import torch.utils.data
 
 from rondo import _rondo
-from rondo.errors import FailedPrecondition, InvalidArgument
+from rondo.errors import FailedPrecondition, InvalidArgument, RondoError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,16 +126,30 @@ class _Reading:
         self._yielded = 0
 
     def all(self) -> Iterator[Any]:
+        has_failed = False
         try:
             for delivery in self.reader:
                 yield from self._whole(delivery) if self._batches else self._single(delivery)
+        except Exception:
+            has_failed = True
+            raise
         finally:
             # Who breaks off has consumed what was yielded.
             self._acknowledge()
-            self._is_closed = True
+            self._close(has_failed)
+
+    def _close(self, has_failed: bool) -> None:
+        """Closes the reader. An error of the data comes before one of the closing."""
+        try:
             self.reader.close()
+        except RondoError:
+            if not has_failed:
+                raise
+        else:
+            self._is_closed = True
 
     def checkpoint(self, dataset: IterableDataset, name: str, job: str) -> None:
+        # The dispatcher knows all that was yielded.
         if self._is_closed:
             _rondo.save_position(dataset.dispatcher, name, job)
             return

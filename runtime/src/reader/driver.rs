@@ -132,11 +132,12 @@ impl Driver {
             let (clock, next) = (self.clock, self.reader.deadline());
             tokio::select! {
                 biased;
-                () = self.tell.closed(), if !self.is_closed => self.take(Happened::Close),
+                // What the application has consumed is known before it counts as gone.
                 happened = happened.recv() => match happened {
                     Some(happened) => self.take(happened),
                     None => return,
                 },
+                () = self.tell.closed(), if !self.is_closed => self.take(Happened::Close),
                 () = clock.sleep_until(next) => self.step(Input::Tick),
             }
         }
