@@ -119,9 +119,12 @@ impl Clients {
         }
     }
 
-    /// A task has left.
-    pub(super) fn forget(&mut self, task: &Task) {
-        self.tasks.remove(task);
+    /// A process of a task has left. Another process that took its place meanwhile stays.
+    pub(super) fn forget(&mut self, task: &Task, run: Option<Incarnation>) {
+        let is_other = |seat: &Seat| run.is_some_and(|run| run != seat.incarnation);
+        if !self.tasks.get(task).is_some_and(is_other) {
+            self.tasks.remove(task);
+        }
     }
 
     /// The process of a task that registered on a connection leaves. One that took its place on another

@@ -219,7 +219,9 @@ impl Relay {
             (Kind::Heartbeat(who), Err(refused), _) if refused.code != Code::Unavailable => {
                 self.clients.forget_run(who);
             }
-            (Kind::Shutdown(task), Ok(_), _) => self.clients.forget(task),
+            (Kind::Shutdown(task), Ok(_), _) => {
+                self.clients.forget(task, pending.identity.incarnation);
+            }
             (Kind::Shutdown(task), Err(_), _) => self.clients.leave(task, pending.asked.client),
             _ => {}
         }
@@ -241,7 +243,7 @@ impl Relay {
             return self.answered(call, Err(status.into()), None, out);
         }
         let reason: Arc<str> = status.message.into();
-        if self.upstream.lost(now, link, reason.clone()) {
+        if self.upstream.lost(now, link, self.calls.asked_since(), reason.clone()) {
             self.abandon(link, reason, out);
         }
     }

@@ -179,16 +179,26 @@ impl Upstream {
         Some(link)
     }
 
-    /// The way to it has failed. Returns whether it was the present one.
-    pub(super) fn lost(&mut self, now: Time, at: Link, reason: Arc<str>) -> bool {
+    /// The way to it has failed, on which a call waits that it should have answered at once since
+    /// `asked`. Returns whether it was the present way.
+    ///
+    /// A server that has answered nothing since it came back was not back: neither when it had something
+    /// to answer, nor when its time to answer is not over.
+    pub(super) fn lost(
+        &mut self,
+        now: Time,
+        at: Link,
+        asked: Option<Time>,
+        reason: Arc<str>,
+    ) -> bool {
         let Self::Up { link, since, trial, .. } = self else {
             return false;
         };
         if *link != at {
             return false;
         }
-        let (link, on_trial) = (*link, now.since(*since) < TRIAL);
-        let before = trial.take().filter(|_| on_trial);
+        let (link, up) = (*link, now.since(*since));
+        let before = trial.take().filter(|outage| asked.is_some() || up < outage.trial);
         let (outage, next) = match before {
             Some(mut outage) => {
                 let pause = outage.next_pause(0);

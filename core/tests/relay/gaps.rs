@@ -183,6 +183,17 @@ fn a_server_that_answers_nothing_does_not_stay_hidden() {
     assert_eq!(refusals(&story.wait(1))[0].0, call);
 }
 
+/// It was away for so short a time that no client was told, and then has much to do.
+#[test]
+fn a_server_that_is_back_before_clients_were_told_has_all_its_time_to_answer() {
+    let mut story = Story::registered();
+    let (call, _) = story.ask(ONCE);
+    story.lose(call);
+    assert_eq!(forwarded(&story.reach())[0].0, call);
+    assert_eq!(story.wait(599_999), []);
+    assert_eq!(story.answer(call, None), [passed(call)]);
+}
+
 /// Calls that wait for others say nothing of the server, and any answer shows that it is there.
 #[test]
 fn a_server_that_answers_something_is_not_given_up() {
@@ -390,6 +401,8 @@ fn a_call_goes_as_of_the_process_that_its_connection_belongs_to() {
     assert_eq!(process(&mut story, 1, BARRIER), (Some(3), Some(50)));
     assert_eq!(process(&mut story, 2, Kind::Heartbeat(who(3, 51))), (Some(3), Some(51)));
     assert_eq!(process(&mut story, 1, BARRIER), (Some(3), Some(50)), "still the former process");
+    assert_eq!(process(&mut story, 2, Kind::Register(who(3, 52))), (Some(3), Some(52)));
+    assert_eq!(process(&mut story, 2, BARRIER), (Some(3), Some(52)), "the run that came last");
     assert_eq!(
         process(&mut story, 2, Kind::Heartbeat(who(4, 60))),
         (None, None),

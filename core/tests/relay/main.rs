@@ -14,4 +14,5 @@ mod happening;
 mod histories;
 mod server;
 mod story;
+mod trials;
 mod world;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use rondo_core::ids::{CallId, ConnectionId, ServiceIncarnation};
+use rondo_core::ids::{CallId, ConnectionId, Incarnation, ServiceIncarnation};
 use rondo_core::invariant::check_relay;
 use rondo_core::relay::{
     Answer, Asked, Config, Effect, Event, Forwarding, Input, Kind, Link, Refused, Relay, Task,
@@ -27,6 +27,8 @@ struct Made {
     client: u64,
     kind: Kind,
     at: Time,
+    /// The run that its connection belongs to, if it belongs to one alone.
+    run: Option<Incarnation>,
     standing: Standing,
 }
 
@@ -58,6 +60,10 @@ pub(crate) struct World {
     gave_up: bool,
     /// Calls answered with success before all was lost are no longer among the effects.
     wiped: bool,
+    /// The newest run of each task that has registered or shown that it lives, by client.
+    speakers: BTreeMap<u64, BTreeMap<Task, Incarnation>>,
+    /// Nothing but time has passed for the relay.
+    is_ticked: bool,
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -87,11 +93,14 @@ impl World {
             in_flight: BTreeSet::new(),
             gave_up: false,
             wiped: false,
+            speakers: BTreeMap::new(),
+            is_ticked: false,
         }
     }
 
     fn step(&mut self, input: Input) {
         let mut out = Vec::new();
+        self.is_ticked = matches!(input, Input::Tick);
         self.relay.step(self.now, input, &mut out);
         check_relay(&self.relay).unwrap();
         for effect in out {
@@ -108,7 +117,11 @@ impl World {
             Effect::Abandon { link } => {
                 assert_eq!(self.link, Some(link));
                 self.link = None;
-                let since = if self.is_silent() { self.heard } else { self.now };
+                // Only who was told that the server is away is told so again sooner.
+                let is_silent = self.is_silent();
+                let is_due = !self.is_ticked || is_silent || self.gave_up;
+                assert!(is_due, "the server is given up before its time is over");
+                let since = if is_silent { self.heard } else { self.now };
                 self.down_since.get_or_insert(since);
                 self.in_flight.clear();
                 // Heartbeats that have their answer are not asked again.
@@ -116,6 +129,7 @@ impl World {
             }
             Effect::Forward { link, call, forwarding } => {
                 assert_eq!(self.link, Some(link), "sent on a way that is none");
+                assert_eq!(forwarding.incarnation, self.made[&call].run, "of another run");
                 self.in_flight.insert(call);
                 self.requests.push((link, call, forwarding));
             }
@@ -189,10 +203,21 @@ impl World {
             message: Bytes::from_static(b"message"),
             kind: kind.clone(),
         };
-        let made = Made { client, kind, at: self.now, standing: Standing::Waits };
+        let run = self.hear(client, &kind);
+        let made = Made { client, kind, at: self.now, run, standing: Standing::Waits };
         self.made.insert(call, made);
         self.open.insert(call);
         self.step(Input::Asked { call, asked, entropy: call.get() });
+    }
+
+    /// The run that a client's connection belongs to when it makes this call.
+    fn hear(&mut self, client: u64, kind: &Kind) -> Option<Incarnation> {
+        let speakers = self.speakers.entry(client).or_default();
+        if let Kind::Register(who) | Kind::Heartbeat(who) = kind {
+            speakers.insert(who.task.clone(), who.incarnation);
+        }
+        let is_one = speakers.len() == 1;
+        speakers.values().next().copied().filter(|_| is_one)
     }
 
     /// One of the clients that wait goes away.
@@ -298,8 +323,11 @@ impl World {
                 }
             }
             (Kind::Shutdown(task), result) => {
-                let is_own = |(_, client): &(u64, u64)| *client == made.client;
-                if result.is_ok() || self.told.get(task).is_some_and(is_own) {
+                let told = self.told.get(task);
+                let is_own = told.is_some_and(|(_, client)| *client == made.client);
+                let is_other =
+                    told.is_some_and(|(run, _)| made.run.is_some_and(|own| own.get() != *run));
+                if (result.is_ok() && !is_other) || (result.is_err() && is_own) {
                     self.told.remove(task);
                 }
             }

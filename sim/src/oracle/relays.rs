@@ -216,7 +216,8 @@ impl Process {
                 (self.heard, self.answered) = (at, Some(*call));
                 (self.told, self.trials) = (false, 0);
                 if let Some(held) = self.held.get(call) {
-                    self.seats.heard(at, held.client, &held.kind, result, *life);
+                    let from = (held.client, held.identity.1);
+                    self.seats.heard(at, from, &held.kind, result, *life);
                 }
             }
             Input::Reached { .. } => (self.is_up, self.up_since) = (true, at),

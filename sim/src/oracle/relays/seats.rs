@@ -79,11 +79,11 @@ impl Seats {
         (*incarnation == who.incarnation).then_some((self.life?, *since))
     }
 
-    /// The server has answered a call.
+    /// The server has answered a call that came on a connection, as of this process if that was known.
     pub(super) fn heard(
         &mut self,
         at: Time,
-        client: ConnectionId,
+        (client, process): (ConnectionId, Option<Incarnation>),
         kind: &Kind,
         result: &Result<Bytes, Refused>,
         life: Option<ServiceIncarnation>,
@@ -106,10 +106,16 @@ impl Seats {
                     self.tasks.remove(&who.task);
                 }
             }
-            // One that is refused says nothing of a process that registered on another connection.
-            (Kind::Shutdown(task), result, _) => {
-                let is_own = |of: &(Incarnation, ConnectionId, Time)| of.1 == client;
-                if result.is_ok() || self.tasks.get(task).is_some_and(is_own) {
+            // It says nothing of another process that has registered since.
+            (Kind::Shutdown(task), Ok(_), _) => {
+                let seat = self.tasks.get(task);
+                if seat.is_some_and(|seat| process.is_none_or(|process| process == seat.0)) {
+                    self.tasks.remove(task);
+                }
+            }
+            // Nor of one that registered on another connection.
+            (Kind::Shutdown(task), Err(_), _) => {
+                if self.tasks.get(task).is_some_and(|seat| seat.1 == client) {
                     self.tasks.remove(task);
                 }
             }
