@@ -14,7 +14,7 @@ use crate::limits::{EXPIRIES_PER_STEP_MAX, HELD_UP_AFTER};
 use crate::time::{Duration, Time};
 
 /// Longest pause of a client between two tries to register, with some time on top.
-const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(20);
+pub(super) const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(20);
 
 impl Coordination {
     /// Does what is due at `turn.now`; nothing when nothing is. More than a step's work is left for
@@ -104,6 +104,10 @@ impl Coordination {
         }
         for (key, at) in barriers {
             self.set_alarm(id, Alarm::Barrier(key), Some(at));
+        }
+        // A task may have been told to register again before.
+        if let Ok(live) = self.live_mut(id) {
+            live.refused = Some((TaskIndex::new(i32::MAX), now));
         }
         self.plan_settling(id, now);
         self.recall_progress(id, now);

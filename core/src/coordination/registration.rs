@@ -2,6 +2,7 @@
 
 use alloc::format;
 
+use super::alarms::REFUSED_PAUSE_MAX;
 use super::barriers::Coming;
 use super::live::Doing;
 use super::machine::{Answer, Asked, Coordination, Said, Turn};
@@ -154,7 +155,8 @@ impl Coordination {
             return;
         }
         if let Ok(live) = self.live_mut(id) {
-            let highest = live.refused.map_or(name.index, |(highest, _)| highest.max(name.index));
+            let before = live.refused.filter(|(_, at)| now < at.after(REFUSED_PAUSE_MAX));
+            let highest = before.map_or(name.index, |(highest, _)| highest.max(name.index));
             live.refused = Some((highest, now));
         }
     }

@@ -165,3 +165,17 @@ fn the_loss_of_two_tasks_reaches_all_unless_both_may_come_back() {
         assert_eq!(is_told, !(of_two && of_three), "task 1 {of_two}, task 2 {of_three}");
     }
 }
+
+#[test]
+fn who_gave_up_asking_who_is_alive_is_waited_for_again() {
+    const ALL: &[i32] = &[0, 1, 2];
+    let mut driver = Driver::recoverable(3);
+    driver.register_all(3);
+    let given_up = driver.start_call(alive(0, ALL));
+    let second = driver.start_call(alive(1, ALL));
+    driver.cancel(given_up);
+    let others = [second, driver.start_call(alive(2, ALL))];
+    assert!(others.iter().all(|call| driver.is_waiting(*call)), "task 0 is connected");
+    assert!(driver.tell(alive(0, ALL)).is_ok());
+    assert!(others.into_iter().all(|call| driver.take(call).is_some_and(|end| end.is_ok())));
+}

@@ -98,3 +98,18 @@ fn a_barrier_ends_although_hold_ups_return() {
     });
     assert!(ends.is_some_and(|cycle| cycle <= 8), "a barrier of 6.5 s ends in cycle {ends:?}");
 }
+
+/// What the others send is heard only some time after the hold-up.
+#[test]
+fn a_barrier_gets_the_time_back_that_it_had_before_a_hold_up() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let waits = driver.start_call(barrier_for("b", 0, 0, NO_TASKS, 3_000));
+    driver.advance(seconds(2));
+    driver.hold_up(seconds(5));
+    driver.tick();
+    driver.advance(ms(900));
+    assert!(driver.is_waiting(waits), "a second was left when the hold-up began");
+    assert_eq!(Some(driver.tell(barrier("b", 0, 1, NO_TASKS))), passed(0));
+    assert_eq!(driver.take(waits), passed(0));
+}

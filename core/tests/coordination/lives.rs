@@ -161,6 +161,9 @@ fn a_size_that_is_said_is_the_size() {
     let waits = driver.start_call(says(0, None));
     driver.refused(barrier("b", 0, 0, NO_TASKS), Code::FailedPrecondition);
     driver.refused(says(5, Some(3)), Code::InvalidArgument);
+    let high = driver.start_call(says(2, None));
+    driver.refused(says(1, Some(2)), Code::InvalidArgument);
+    driver.cancel(high);
     let other = driver.start_call(says(2, Some(3)));
     assert!(driver.is_waiting(waits) && driver.is_waiting(other));
     driver.refused(says(1, Some(4)), Code::InvalidArgument);

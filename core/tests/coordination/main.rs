@@ -20,6 +20,7 @@ mod errors;
 mod histories;
 mod hold_ups;
 mod keys;
+mod larger_jobs;
 mod lives;
 mod observed;
 mod processes;

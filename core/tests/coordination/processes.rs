@@ -292,3 +292,20 @@ fn a_task_of_the_running_job_returns_after_a_restart_with_fewer_tasks() {
     assert!(driver.tell(register(3, NEXT)).is_ok());
     driver.refused(register(4, first(4)), Code::InvalidArgument);
 }
+
+#[test]
+fn a_late_process_is_told_whether_its_job_is_over() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    driver.tell(shutdown(0)).unwrap();
+    let Ok(Reply::Registered(life)) = driver.tell(register(0, NEXT)) else { panic!() };
+    let text = |driver: &mut Driver, run| {
+        let status = driver.ask(as_process(life, run, 0, poll(0))).unwrap_err();
+        assert_eq!(status.code, Code::Aborted);
+        status.message
+    };
+    let former = text(&mut driver, first(0));
+    assert!(former.contains("belongs to a job that is over"), "{former}");
+    let stranger = text(&mut driver, NEXT + 1);
+    assert!(stranger.contains("is connected with incarnation"), "{stranger}");
+}

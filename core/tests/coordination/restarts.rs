@@ -219,6 +219,19 @@ fn a_full_journal_refuses_changes_and_blames_nobody() {
 }
 
 #[test]
+fn a_process_that_a_full_journal_refuses_takes_no_place_at_a_barrier() {
+    let mut driver = Driver::recoverable(2);
+    driver.register_all(2);
+    let waits = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    driver.full = true;
+    driver.refused(insert("k", "v"), Code::Unavailable);
+    driver.refused(register(0, 2_000), Code::Unavailable);
+    driver.make_room();
+    assert_eq!(Some(driver.tell(barrier("b", 0, 1, NO_TASKS))), passed(0));
+    assert_eq!(driver.take(waits), passed(0), "the former process is there still");
+}
+
+#[test]
 fn a_picture_says_who_is_missing() {
     let mut driver = Driver::of(4);
     driver.register_all(4);

@@ -2,7 +2,7 @@
 
 use rondo_core::coordination::{Caller, Event, Method, NamespaceConfig, Request, Stamp};
 use rondo_core::ids::RelayId;
-use rondo_core::limits::RELAYS_MAX;
+use rondo_core::limits::{RELAY_RESULTS_MAX, RELAYS_MAX};
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -130,4 +130,19 @@ fn those_that_come_find_room_when_others_have_been_silent() {
     assert_eq!(known(&driver), [1]);
     assert_eq!(forgotten(&driver).iter().sum::<usize>(), RELAYS_MAX - 1);
     driver.ask(through(relays_max + 1, 1, increment("k", 1))).unwrap();
+}
+
+#[test]
+fn a_relay_that_acknowledges_nothing_finds_no_room_for_results() {
+    let mut driver = remembering();
+    let most = RELAY_RESULTS_MAX as u64;
+    for sequence in 1..=most {
+        driver.node_only(through(1, sequence, increment("k", 1)));
+    }
+    let full = driver.ask(through(1, most + 1, increment("k", 1))).unwrap_err();
+    assert_eq!(full.code, Code::ResourceExhausted);
+    assert!(full.message.contains("16384") && full.message.contains("results"), "{full}");
+    let stamp = Stamp { relay: RelayId::new(1), sequence: most + 1, acknowledged: 1 };
+    let caller = Caller { stamp: Some(stamp), ..Caller::default() };
+    assert!(driver.ask(call(caller, increment("k", 1))).is_ok(), "one is acknowledged");
 }
