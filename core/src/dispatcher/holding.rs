@@ -86,18 +86,19 @@ impl Dispatcher {
 
     /// Takes the rest of an iteration from workers that took it for clients that read by element,
     /// once there has been none of those for long: the clients there are wait for it. With
-    /// `reissue_lost_splits` they get it, though some of it may have been read; else it counts as
-    /// lost, but only where dynamic reads that nobody goes on with are given up.
+    /// `reissue_lost_splits` they get what is known to be with workers, though some of it may have been
+    /// read, and go on waiting for the rest. Else it counts as lost, but only where dynamic reads that
+    /// nobody goes on with are given up.
     fn recall_unread(&mut self, turn: &mut Turn<'_>, id: IterationId) -> Result<(), Refusal> {
         let iteration = self.iteration(id)?;
         if !self.state.is_left_to_workers(iteration) || !self.lacks_consumers(iteration, turn.now) {
             return Ok(());
         }
-        let takers = self.state.takers(iteration).map(|task| (task.id, task.worker));
-        let takers: Vec<(TaskId, WorkerId)> = takers.collect();
+        let again = self.config.reissue_lost_splits;
+        let takers = self.state.takers(iteration).filter(|task| !again || task.splits.has_any());
+        let takers: Vec<(TaskId, WorkerId)> = takers.map(|task| (task.id, task.worker)).collect();
         for (task, worker) in &takers {
             let before = self.splits_with(*worker);
-            let again = self.config.reissue_lost_splits;
             self.commit(turn, [Record::RemoveTask { id: *task, again }])?;
             self.processes.forget_task(*worker, *task);
             self.tell_of_lost_splits(turn, *worker, &before);

@@ -112,6 +112,28 @@ fn a_later_answer_about_splits_waits_for_the_earlier_one() {
 }
 
 #[test]
+fn the_end_of_a_collected_iteration_waits_for_the_journal() {
+    let config = Config { gc_dynamic_sharding_jobs: true, ..Config::default() };
+    let mut driver = Driver::with(config);
+    driver.worker("w:1", &[]);
+    let (job, reader) = driver.reading(ShardingPolicy::Dynamic);
+    let iteration = driver.iteration(job, 0);
+    driver.release(reader);
+    driver.journal = Journal::Slow;
+    for _ in 0..600 {
+        driver.advance(Duration::from_secs(1));
+        if driver.state().iterations()[&iteration].collected {
+            break;
+        }
+        driver.worker("w:1", &[]);
+    }
+    let end = driver.send(split(iteration, 0, 0));
+    assert_eq!(driver.take(end), None, "the iteration may not have been collected");
+    driver.sync();
+    assert_eq!(driver.take(end), Some(Ok(Reply::Split(None))));
+}
+
+#[test]
 fn a_refusal_waits_for_what_it_may_rest_on() {
     let (mut driver, _) = reading();
     driver.journal = Journal::Slow;

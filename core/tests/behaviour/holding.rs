@@ -1,6 +1,7 @@
 //! Reading by split: clients hold splits, acknowledge what they read, and leave the rest to others.
 
 mod hold_ups;
+mod recalls;
 
 use rondo_core::control::Timer;
 use rondo_core::dispatcher::{

@@ -255,3 +255,97 @@ fn what_does_not_fit_is_named() {
     let error = state.apply(Lsn::new(2), &again).unwrap_err();
     assert_eq!(error.to_string(), "worker with address w:1 exists already");
 }
+
+/// Two tasks read two sources of three splits. Of the first source a pass is over, and of the next one the
+/// first split is with the first task; the second task has ended.
+fn read_by_two_tasks() -> State {
+    let registered = dataset_named("a");
+    let mut records = vec![
+        Record::RegisterDataset {
+            id: DatasetId::new("a"),
+            definition: registered.definition,
+            plan: dataset(&[]).plan,
+            metadata: registered.metadata,
+            at: Time::ZERO,
+        },
+        Record::CreateJob {
+            id: JobId::new(1),
+            name: "job".into(),
+            dataset: DatasetId::new("a"),
+            sharding: ShardingPolicy::Dynamic,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Auto,
+            anonymous: false,
+            at: Time::ZERO,
+        },
+        Record::CreateIteration {
+            id: IterationId::new(1),
+            job: JobId::new(1),
+            repetition: 0,
+            sources: vec![SplitSource::counting(3); 2],
+        },
+    ];
+    for id in [1, 2] {
+        records.push(Record::RegisterWorker {
+            id: WorkerId::new(id),
+            address: format!("w:{id}").into(),
+            profile: WorkerProfile::default(),
+        });
+        let (iteration, worker) = (IterationId::new(1), WorkerId::new(id));
+        records.push(Record::CreateTask { id: TaskId::new(id), iteration, worker });
+    }
+    let split = |task: i64, repetition, finished| Record::ProduceSplit {
+        iteration: IterationId::new(1),
+        source: 0,
+        repetition,
+        finished,
+        task: Some(TaskId::new(task)),
+    };
+    let first_pass = [split(1, 0, false), split(2, 0, false), split(2, 0, false)];
+    records.extend(first_pass);
+    records.extend([split(1, 0, true), split(1, 1, false)]);
+    records.push(Record::FinishTask { id: TaskId::new(2) });
+    let mut state = State::default();
+    for (lsn, record) in (1..).zip(&records) {
+        state.apply(Lsn::new(lsn), record).unwrap();
+    }
+    state
+}
+
+fn take_back(source: u32, repetition: i64, place: u64, task: Option<i64>) -> Record {
+    let (iteration, task) = (IterationId::new(1), task.map(TaskId::new));
+    Record::TakeBackSplit { iteration, source, repetition, place, task }
+}
+
+#[test]
+fn only_a_split_that_was_handed_out_is_taken_back() {
+    let apply = |record: &Record| read_by_two_tasks().apply(Lsn::new(100), record).is_ok();
+    for (what, record, fits) in [
+        ("with the task", take_back(0, 1, 0, Some(1)), true),
+        ("of the pass before", take_back(0, 0, 0, Some(1)), true),
+        ("the last of the pass before", take_back(0, 0, 2, None), true),
+        ("of a task that ended", take_back(0, 0, 1, Some(2)), true),
+        ("not produced yet", take_back(0, 1, 1, None), false),
+        ("of no place of the pass before", take_back(0, 0, 3, None), false),
+        ("of a later pass", take_back(0, 2, 0, None), false),
+        ("of a pass before the first", take_back(0, -1, 0, None), false),
+        ("of a source not begun", take_back(1, 0, 0, None), false),
+        ("of no source", take_back(2, 0, 0, None), false),
+        ("with the other task", take_back(0, 0, 1, Some(1)), false),
+        ("of no task", take_back(0, 1, 0, Some(7)), false),
+    ] {
+        assert_eq!(apply(&record), fits, "{what}");
+    }
+}
+
+#[test]
+fn a_split_is_taken_back_once() {
+    let mut state = read_by_two_tasks();
+    state.apply(Lsn::new(100), &take_back(0, 1, 0, Some(1))).unwrap();
+    for task in [Some(1), None] {
+        let again = state.apply(Lsn::new(101), &take_back(0, 1, 0, task));
+        let error = again.unwrap_err().to_string();
+        assert_eq!(error, "split to be taken back at place 0 does not exist", "{task:?}");
+    }
+}

@@ -30,6 +30,19 @@ fn stand(driver: &mut Driver, secs: u64) {
     }
 }
 
+/// The server listens for readers by split alone.
+#[test]
+fn a_hold_up_is_no_silence_of_readers() {
+    let config = Config { worker_timeout: None, job_gc_timeout: None, ..Config::default() };
+    let (mut driver, job, reader) = reading_with(config, 4);
+    driver.places(hold(reader, 2, &[]));
+    let other = driver.join(job, 0);
+    driver.places(hold(other, 1, &[]));
+    stand(&mut driver, 125);
+    assert_eq!(driver.places(hold(other, 9, &[])), [(2, 0), (3, 0)]);
+    assert_eq!(driver.places(hold(reader, 2, &[])), [(0, 0), (1, 0)]);
+}
+
 /// No consumer could come back while the server was held up.
 #[test]
 fn a_hold_up_is_no_absence_of_consumers() {

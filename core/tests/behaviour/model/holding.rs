@@ -143,7 +143,12 @@ impl Kept {
     /// Those who would read what workers took are gone: it is for those who wait, or lost.
     fn recall(&mut self, id: IterationId, again: bool) {
         let mut addresses = Vec::new();
-        for task in self.takers(id) {
+        let is_known = |task: &TaskId| {
+            let given = &self.iteration(id).unwrap().given;
+            given.count(&Holder::Task(*task)) > 0
+        };
+        let takers = self.takers(id).into_iter().filter(|task| !again || is_known(task));
+        for task in takers.collect::<Vec<_>>() {
             addresses.push(self.tasks[&task].address.clone());
             self.forsake(task, again);
             self.erase(task);
