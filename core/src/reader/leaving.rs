@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::retry::Retry;
+use super::retry::{Retry, may_pass};
 use super::shared::{Purpose, Shared};
 use super::types::{Answer, Effect, Request};
 use crate::ids::CallId;
@@ -123,8 +123,13 @@ impl Leaving {
     ) {
         match (self.waits, purpose, result) {
             (Waits::Client, Purpose::Iteration, result) => {
-                if let Ok(Answer::Client(client)) = result {
-                    shared.client = Some(client);
+                match result {
+                    Ok(Answer::Client(client)) => shared.client = Some(client),
+                    // The dispatcher may count on the reader, by a number that nobody knows.
+                    Err(status) if may_pass(status.code) => {
+                        self.result = Err(not_told("that this reader leaves", &status));
+                    }
+                    Ok(_) | Err(_) => {}
                 }
                 self.release(now, shared, out);
             }

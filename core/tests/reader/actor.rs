@@ -38,6 +38,8 @@ pub(crate) struct Actor {
     pub(crate) wanted: u64,
     /// How often it was told that nothing more comes before it has consumed what came.
     pub(crate) drained: usize,
+    /// As often it has consumed all for that reason.
+    pub(crate) heeded: usize,
 }
 
 impl Actor {
@@ -55,6 +57,7 @@ impl Actor {
             has_crashed: false,
             wanted: 0,
             drained: 0,
+            heeded: 0,
         }
     }
 

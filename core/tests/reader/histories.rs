@@ -12,8 +12,10 @@ use crate::world::{Happening, Plan, World};
 const HISTORIES_MIN: u32 = 2000;
 
 fn plan() -> impl Strategy<Value = Plan> {
-    (1..4_u32, 1..4_usize, 0..12_usize, 1..5_u32, 1..4_usize, 1..6_usize, any::<bool>()).prop_map(
-        |(readers, workers, splits, hold, streams, buffer, is_group)| Plan {
+    let size = (1..4_u32, 1..4_usize, 0..12_usize);
+    let bounds = (1..5_u32, 1..4_usize, 1..6_usize);
+    (size, bounds, any::<bool>(), any::<bool>()).prop_map(
+        |((readers, workers, splits), (hold, streams, buffer), is_group, is_patient)| Plan {
             readers,
             workers,
             splits,
@@ -21,6 +23,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             streams,
             buffer,
             is_group,
+            is_patient,
         },
     )
 }

@@ -398,7 +398,11 @@ proptest! {
 }
 
 pub(crate) fn begun(consumers: u32, tasks: i64) -> World {
-    let mut world = World::new(consumers, tasks, 64);
+    begun_with(consumers, tasks, 64)
+}
+
+fn begun_with(consumers: u32, tasks: i64, buffer: usize) -> World {
+    let mut world = World::new(consumers, tasks, buffer);
     world.wait(0);
     for nth in 0..world.consumers.len() {
         (0..3).for_each(|_| world.ask(nth, 0));
@@ -475,6 +479,22 @@ fn a_task_out_of_reach_is_voted_on_from_the_second_failure_on() {
     world.fetch(0, 0, false);
     assert_eq!(world.consumers[0].elements, [4_001_000]);
     assert!(world.consumers[0].fetches.iter().all(|(_, fetch)| fetch.task != task));
+}
+
+/// What the living worker has given is all that it may keep. Others wait for its vote.
+#[test]
+fn a_consumer_votes_on_a_dead_worker_while_its_application_takes_nothing() {
+    let mut world = begun_with(1, 2, 1);
+    let task = TaskId::new(4002);
+    world.workers.get_mut(&task).unwrap().is_down = true;
+    for _ in 0..10 {
+        (0..2).for_each(|which| world.fetch(0, which, false));
+        world.wait(50);
+    }
+    let vote = Request::RemoveTask { task, consumer: 0, round: 0 };
+    let asks = &world.consumers[0].asks;
+    assert!(asks.iter().any(|(_, request)| *request == vote), "{asks:?}");
+    assert_eq!(world.consumers[0].elements, [], "nothing is wanted");
 }
 
 /// The dispatcher has as many waiting calls as it takes, or a proxy answers in its place.

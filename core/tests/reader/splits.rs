@@ -253,6 +253,23 @@ fn what_waits_to_be_consumed_does_not_keep_others_from_coming() {
     assert_eq!(story.actor.ended, Some(Ok(())));
 }
 
+/// The split of a reader that is gone comes to this one, which has not consumed anything yet.
+#[test]
+fn an_application_is_told_again_when_it_has_all_of_what_came_later() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 1, true));
+    story.answer_all();
+    assert_eq!(story.actor.drained, 1);
+    story.server.splits.push(crate::server::Split::default());
+    story.wait(1000);
+    story.answer_all();
+    assert_eq!(story.actor.drained, 1, "more is to come");
+    story.bring(1, records(0, 1, true));
+    story.answer_all();
+    assert_eq!((story.actor.delivered.len(), story.actor.drained), (2, 2));
+}
+
 #[test]
 fn closing_acknowledges_and_releases() {
     let mut story = Story::begun(2);
@@ -556,6 +573,25 @@ fn a_reader_says_that_its_last_words_were_not_heard() {
     }
 }
 
+/// The dispatcher is back too late for the acknowledgement, and in time for the release.
+#[test]
+fn a_reader_whose_last_words_were_not_heard_still_says_that_it_leaves() {
+    let mut story = closing();
+    for _ in 0..25 {
+        while let Some((rpc, _)) = story.actor.asks.pop() {
+            story.answer(rpc, Err(unavailable()));
+        }
+        story.wait(100);
+    }
+    assert!(!story.actor.reader.is_over(), "it has leave_patience to say so");
+    story.wait(200);
+    story.answer_all();
+    assert!(story.actor.reader.is_over());
+    assert!(story.server.clients.is_empty(), "it is released");
+    let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
+    assert!(left.message.contains("not told what was consumed last"), "{left}");
+}
+
 #[test]
 fn a_reader_that_was_given_up_says_so_when_it_closes() {
     let mut story = closing();
@@ -642,4 +678,40 @@ fn a_reader_that_failed_says_that_the_last_deliveries_are_not_acknowledged() {
     assert!(matches!(story.actor.flushed[..], [(8, Err(_))]), "{:?}", story.actor.flushed);
     assert!(story.actor.reader.left().unwrap().is_err());
     assert_eq!(story.server.splits[0].records, 0, "others read them again");
+}
+
+/// All that was delivered is consumed and acknowledged; a batch that the application was never
+/// handed waits.
+#[test]
+fn a_reader_that_failed_after_all_deliveries_were_consumed_says_so() {
+    let mut story = Story::begun(2);
+    story.want(1);
+    story.bring(0, records(0, 5, false));
+    story.bring(0, records(5, 5, false));
+    assert_eq!(story.places(), [(0, 0, 5)]);
+    story.actor.consume(story.now, 1);
+    story.answer(story.stream(1), Err(Status::new(Code::DataLoss, "checksum")));
+    assert_eq!(story.ended().code, Code::DataLoss);
+    story.answer_all();
+    assert_eq!(story.server.splits[0].records, 5, "the dispatcher knows all that was delivered");
+    assert_eq!(story.actor.reader.left(), Some(&Ok(())));
+}
+
+/// The dispatcher has made a client, and its answer gets lost while the reader is being closed.
+#[test]
+fn a_reader_closed_while_it_joins_does_not_say_that_it_left_when_the_answer_is_lost() {
+    let mut story = Story::of(1, |_| {});
+    let (rpc, request) = story.actor.asks.remove(0);
+    let result = story.server.take(&request);
+    story.answer(rpc, result);
+    let (rpc, request) = story.actor.asks.remove(0);
+    assert!(matches!(request, Request::CreateIteration { .. }), "{request:?}");
+    story.actor.step(story.now, Input::Close);
+    let _lost = story.server.take(&request);
+    story.answer(rpc, Err(unavailable()));
+    story.answer_all();
+    assert!(story.actor.reader.is_over());
+    assert!(!story.server.clients.is_empty(), "the dispatcher has a client");
+    let left = story.actor.reader.left();
+    assert!(left.is_some_and(|left| left.is_err()), "it says {left:?}");
 }

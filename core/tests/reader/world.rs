@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) streams: usize,
     pub(crate) buffer: usize,
     pub(crate) is_group: bool,
+    /// Whether applications consume in the end only what they are told is all they can have.
+    pub(crate) is_patient: bool,
 }
 
 /// Something that happens. Numbers choose among what there is.
@@ -330,11 +332,21 @@ impl World {
     fn go_through(&mut self, nth: usize) {
         for _ in 0..40 {
             self.happen(Happening::Want(nth, 8));
-            self.happen(Happening::Consume(nth, 8));
+            if self.is_to_consume(nth) {
+                self.happen(Happening::Consume(nth, usize::MAX));
+            }
             self.ask(nth, 0, false);
             self.answer(nth, 0);
             self.stream(nth, 0, 3, 0);
         }
+    }
+
+    /// Whether the application of a reader consumes all that it has now.
+    fn is_to_consume(&mut self, nth: usize) -> bool {
+        let actor = &mut self.readers[nth];
+        let is_told = actor.drained > actor.heeded;
+        actor.heeded = actor.drained;
+        is_told || !self.plan.is_patient
     }
 
     fn check(&self) {

@@ -57,9 +57,9 @@ impl Held {
         self.end.is_some_and(|end| self.delivered >= end)
     }
 
-    /// Whether the application has records that it is not through with, or gets them yet.
-    pub(super) fn is_unconsumed(&self) -> bool {
-        self.consumed < self.delivered || self.has_buffered()
+    /// Whether the application has records that it is not through with.
+    pub(super) const fn is_unconsumed(&self) -> bool {
+        self.consumed < self.delivered
     }
 
     /// Whether the application is through with it.
