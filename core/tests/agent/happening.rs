@@ -51,6 +51,11 @@ pub(crate) enum Happening {
     Wait(u64),
 }
 
+/// How often a run of the process beats, in milliseconds: each run at a pace of its own.
+const fn heartbeat_ms(incarnation: u64) -> u64 {
+    10_000 + incarnation
+}
+
 /// An application's call.
 struct Waiting {
     ask: Ask,
@@ -134,7 +139,7 @@ impl World {
         }
         let config = Config {
             register_timeout: REGISTER,
-            heartbeat_timeout: Duration::from_secs(20),
+            heartbeat_timeout: Duration::from_millis(2 * heartbeat_ms(incarnation)),
             shutdown_timeout: SHUTDOWN,
             ..Config::of("job", TaskIndex::new(1), Incarnation::new(incarnation))
         };
@@ -261,6 +266,10 @@ impl World {
             let known = self.known.get(key).copied();
             assert!(from.is_none() || *from == known, "{key} is known up to {known:?}: {from:?}");
         }
+        if request == Request::Heartbeat {
+            let own = Duration::from_millis(heartbeat_ms(self.incarnation));
+            assert_eq!(deadline, Some(own), "it beats as another run than it registered as");
+        }
         let due = deadline.map_or(Time::NEVER, |span| self.now.after(span));
         self.rpcs.insert(rpc, (request, due));
     }
@@ -270,6 +279,7 @@ impl World {
         let waiting = waiting.unwrap_or_else(|| panic!("{call} is answered, and does not wait"));
         match (&waiting.ask, waiting.life, result) {
             (Ask::Connect, _, Ok(Reply::Life(_))) => self.failing = None,
+            (Ask::Shutdown, Some(_), Ok(_)) => self.look_at_who_left(),
             (Ask::Barrier { id, .. }, Some(life), Ok(Reply::Barrier { counter })) => {
                 let instance = (self.incarnation, life, id.clone(), counter);
                 assert!(self.passed.insert(instance), "{id}::{counter} is passed twice");
@@ -301,6 +311,16 @@ impl World {
         for Waiting { ask, due, .. } in self.waiting.values() {
             assert!(self.now <= *due, "{ask:?} should have ended");
         }
+    }
+
+    /// Who has left waits for nothing at the server.
+    fn look_at_who_left(&self) {
+        let waits = |request: &Request| {
+            matches!(request, Request::Watch { .. } | Request::Get { .. } | Request::Barrier { .. })
+        };
+        let waiting: Vec<&Request> =
+            self.rpcs.values().map(|(request, _)| request).filter(|it| waits(it)).collect();
+        assert!(waiting.is_empty(), "it has left, and these wait: {waiting:?}");
     }
 
     /// Answers everything that waits: then nobody of the application waits.

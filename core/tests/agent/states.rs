@@ -242,6 +242,7 @@ fn it_stays_who_it_is_while_it_connects() {
     let (_, effects) = story.ask(Ask::Connect);
     let other = rondo_core::agent::Config {
         register_timeout: Duration::ZERO,
+        heartbeat_timeout: Duration::from_secs(1),
         ..rondo_core::agent::Config::of("other", TaskIndex::new(2), Incarnation::new(3))
     };
     story.step(Input::Initialize { config: other });
@@ -249,6 +250,10 @@ fn it_stays_who_it_is_while_it_connects() {
     assert!(story.agent.is_connecting());
     let effects = story.sleep();
     assert_eq!(sent(&effects)[0].1, Request::Register, "the time is that of the first config");
+    story.answer(sent(&effects)[0].0, Ok(Reply::Life(LIFE)));
+    let (_, request, period) = sent(&story.sleep()).remove(0);
+    let own = (Request::Heartbeat, Some(Duration::from_secs(50)));
+    assert_eq!((request, period), own, "it beats as who it registered as");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rondo_core::agent::{Ask, Effect, KeyChange, Reply, Request, RpcId};
 use rondo_core::ids::Revision;
 use rondo_core::status::{Code, Status};
 
-use crate::story::{Story, broken, code_of, done, refused, sent};
+use crate::story::{LIFE, Story, broken, code_of, done, refused, sent};
 
 fn watch(story: &mut Story, key: &str) -> (rondo_core::ids::CallId, RpcId) {
     let (call, effects) = story.ask(Ask::StartWatch { key: key.into() });
@@ -71,6 +71,22 @@ fn a_watch_is_stopped_and_told_of_by_hand() {
     assert_eq!(effects.last(), Some(&done(call, Ok(Reply::Done))));
     let (_, effects) = story.ask(Ask::StopWatch { key: "d".into() });
     assert_eq!(code_of(&effects), Some(Code::NotFound));
+}
+
+/// What the server says late to a watch of before is no word to one that is begun after the return.
+#[test]
+fn a_watch_from_before_a_task_left_does_not_count_for_one_after_its_return() {
+    let (mut story, _) = Story::running();
+    let (_, before) = watch(&mut story, "d");
+    let (_, effects) = story.ask(Ask::Shutdown);
+    story.answer(sent(&effects)[0].0, Ok(Reply::Done));
+    let (_, effects) = story.ask(Ask::Connect);
+    story.answer(sent(&effects)[0].0, Ok(Reply::Life(LIFE)));
+    let (call, after) = watch(&mut story, "d");
+    let late = changes(true, vec![put("d/a", "of before")], 7);
+    assert_eq!(story.answer(before, Ok(late)), [], "nobody waits for it");
+    let effects = story.answer(after, Ok(changes(true, Vec::new(), 2)));
+    assert_eq!(effects[0], done(call, Ok(Reply::Done)));
 }
 
 #[test]

@@ -61,6 +61,12 @@ fn records_of_a_service_are_numbered_by_their_hosts() {
         described_spec(&mut world, settings).unwrap(),
         r#"{"worker": {"9": "w-9.s:2", "10": "w-10.s:1"}}"#
     );
+    let elsewhere = settings.replace("\"name\"", "\"port\": 8470, \"name\"");
+    assert_eq!(
+        described_spec(&mut world, &elsewhere).unwrap(),
+        r#"{"worker": {"9": "w-9.s:8470", "10": "w-10.s:8470"}}"#,
+        "a configured port counts more than the records'"
+    );
     world.services = vec![service("b.s", 1), service("a.s", 1)];
     assert_eq!(described_spec(&mut world, settings).unwrap(), r#"{"worker": ["a.s:1", "b.s:1"]}"#);
     world.services.clear();

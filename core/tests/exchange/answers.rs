@@ -199,6 +199,20 @@ fn a_greeting_that_comes_late_undoes_nothing() {
     assert_eq!((bed.machine.report().kept, bed.machine.report().connected), (1, 1));
 }
 
+/// A worker that is back counts on from what it is told was received: a request that was given up
+/// meanwhile may still be on its way, and its number be another one's.
+#[test]
+fn what_comes_late_on_a_connection_that_was_replaced_is_not_taken() {
+    let mut bed = ServerBed::new(Config::default(), 1);
+    bed.join_by(5, 0, RUN.get(), &[]);
+    assert!(bed.told.contains(&Effect::Close { connection: connection(0) }));
+    bed.hear(0, ToServer::Request(request(1, &[1], 1)));
+    assert_eq!(bed.machine.report().queued, 0, "it was given up");
+    bed.hear(5, ToServer::Request(request(1, &[2], 1)));
+    let units = bed.take();
+    assert_eq!((units.len(), units[0].tensors[0].key), (1, Key::new(2)));
+}
+
 #[test]
 fn a_unit_answered_while_its_worker_is_away_is_answered_when_it_is_back() {
     let mut bed = ServerBed::new(Config::default(), 1);

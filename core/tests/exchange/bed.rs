@@ -267,6 +267,11 @@ impl ServerBed {
 
     /// A worker introduces itself, and says which requests are open.
     pub(crate) fn join(&mut self, worker: u32, run: u64, open: &[u64]) {
+        self.join_by(worker, worker, run, open);
+    }
+
+    /// The same by the connection of this number.
+    pub(crate) fn join_by(&mut self, by: u32, worker: u32, run: u64, open: &[u64]) {
         self.attempts += 1;
         let hello = Hello {
             worker: WorkerRank::new(worker),
@@ -277,7 +282,7 @@ impl ServerBed {
             attempt: self.attempts,
             open: open.iter().copied().map(number).collect(),
         };
-        self.hear(worker, ToServer::Hello(hello));
+        self.hear(by, ToServer::Hello(hello));
     }
 
     pub(crate) fn hear(&mut self, worker: u32, message: ToServer<u32>) {

@@ -222,6 +222,20 @@ fn requests_that_wait_for_a_return_fail_when_nobody_returns() {
 }
 
 #[test]
+fn requests_that_are_made_while_a_server_is_lost_wait_for_its_return_as_long() {
+    let timeout = Duration::from_millis(5_000);
+    let mut bed = WorkerBed::new(with(Policy::WaitForReturn { timeout }), 1);
+    server_is(&mut bed, 2, 0, RUN.get(), State::Lost);
+    bed.pass(1_000);
+    bed.exchange(&[1], &[7]).unwrap();
+    let (call, _) = bed.wait(0, None, Since::Call);
+    bed.pass(4_999);
+    assert_eq!(bed.waited(call), None);
+    bed.pass(1);
+    lost(bed.waited(call));
+}
+
+#[test]
 fn another_run_of_a_server_gets_nothing_of_what_was_meant_for_the_one_before() {
     let mut bed = WorkerBed::new(Config::default(), 1);
     bed.exchange(&[1], &[7]).unwrap();

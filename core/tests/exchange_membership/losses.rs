@@ -208,10 +208,24 @@ impl Lone {
         run: u64,
         known: Option<Arc<Membership>>,
     ) {
+        let register = self.registration((role, rank), run, known);
+        self.come(connection, register);
+    }
+
+    fn come(&mut self, connection: u64, register: Register) {
         let connection = ConnectionId::new(connection);
         self.came.push(connection);
         self.step(Input::Connected { connection });
-        let register = Register {
+        self.step(Input::Received { connection, message: ToScheduler::Register(register) });
+    }
+
+    fn registration(
+        &self,
+        (role, rank): (Role, Option<u32>),
+        run: u64,
+        known: Option<Arc<Membership>>,
+    ) -> Register {
+        Register {
             role,
             rank: rank.map(InstanceRank::new),
             incarnation: Incarnation::new(run),
@@ -221,8 +235,7 @@ impl Lone {
             known,
             passed: Vec::new(),
             waiting: Vec::new(),
-        };
-        self.step(Input::Received { connection, message: ToScheduler::Register(register) });
+        }
     }
 
     /// A connection breaks and does not return in time; the others are heard meanwhile.
@@ -421,6 +434,20 @@ fn a_run_that_was_told_that_others_are_gone_is_given_up_when_they_come_back() {
     again.register_as(3, (Role::Worker, Some(1)), 12, Some(new));
     again.assert_assigned(2, 0);
     again.assert_assigned(3, 1);
+}
+
+#[test]
+fn others_are_told_where_a_run_is_that_comes_back_at_another_address() {
+    let mut lone = Lone::new(1);
+    lone.register(1, Role::Worker, 10, None);
+    lone.register(2, Role::Server, 20, None);
+    let known = Some(lone.known());
+    let register = lone.registration((Role::Server, Some(0)), 20, known);
+    lone.told.clear();
+    lone.come(3, Register { addresses: vec!["elsewhere:1".into()], ..register });
+    let ToMember::Membership(membership) = lone.first_word(1) else { panic!("{:?}", lone.told) };
+    let server = membership.member(Role::Server, InstanceRank::new(0)).unwrap();
+    assert_eq!(server.addresses, ["elsewhere:1".into()]);
 }
 
 /// What is remembered of runs that are gone is bounded.

@@ -47,6 +47,28 @@ fn what_was_taken_is_handed_out_and_no_more_is_taken() {
     assert_eq!(world.completed, [], "the iteration goes on");
 }
 
+/// No other worker has splits left: the dispatcher learns that the task is over, as from others.
+#[test]
+fn a_worker_that_stops_after_the_last_split_says_that_its_task_is_over() {
+    let mut world = World::with_tasks([task(5, Part::Splits)]);
+    world.splits = [40].into();
+    let first = world.get(ask(5));
+    world.dispatch();
+    world.made([0], Then::End);
+    world.dispatch();
+    assert_eq!(world.wanted[0].1, From::Rest, "there are no more splits");
+    world.step(Input::Drain);
+    world.made([1], Then::End);
+    assert_eq!(world.element_of(first), 0);
+    world.left(first);
+    let second = world.get(ask(5));
+    assert_eq!(world.element_of(second), 1);
+    world.left(second);
+    world.dispatch();
+    assert_eq!(world.completed, [TaskId::new(5)]);
+    assert_eq!(world.told, drained(0));
+}
+
 #[test]
 fn an_element_that_comes_back_is_still_owed() {
     let mut world = World::with_tasks([task(5, Part::Splits)]);

@@ -87,8 +87,10 @@ fn def(id: i64, iteration: i64) -> TaskDef {
         3 => Part::Shard { by: ShardBy::Data, index: 1, of: 2 },
         _ => Part::Whole,
     };
+    // Also the iteration's number may be the one that a dispatcher gave before it lost its state.
+    let number = if id == 2 { id } else { iteration * TASKS + id };
     TaskDef {
-        iteration: IterationId::new(iteration * TASKS + id),
+        iteration: IterationId::new(number),
         definition: (id != 3).then(|| Bytes::from(name.clone())),
         dataset: DatasetId::new(name),
         consumers: (id == 4).then_some(CONSUMERS as i64),

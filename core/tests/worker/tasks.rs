@@ -1,6 +1,6 @@
 //! Tasks, their datasets, and the dispatcher's word about them.
 
-use rondo_core::ids::{CallId, IterationId, TaskId};
+use rondo_core::ids::{CallId, DatasetId, IterationId, TaskId};
 use rondo_core::limits::STATUS_TEXT_BYTES_MAX;
 use rondo_core::status::{Code, Status};
 use rondo_core::worker::{Answer, Ask, Event, From, Input, Part, Reply, Request, TaskDef, Then};
@@ -84,6 +84,18 @@ fn a_dispatcher_that_counts_anew_gets_new_tasks() {
     world.add([again]);
     assert_eq!(world.answers.get(&call), None);
     world.add([TaskDef { iteration: IterationId::new(9), ..task(5, Part::Whole) }]);
+    assert_eq!(world.code_of(call), Code::Cancelled);
+}
+
+/// A dispatcher that lost its state may give all the numbers that it gave, to another dataset.
+#[test]
+fn another_dataset_by_the_same_numbers_takes_the_place_of_the_one_before() {
+    let mut world = World::with_tasks([task(5, Part::Whole)]);
+    let call = world.get(ask(5));
+    let (dataset, definition) = (DatasetId::new("letters"), Some("letters".into()));
+    world.add([TaskDef { dataset, definition, ..task(5, Part::Whole) }]);
+    let reader = world.call(Ask::Dataset { task: TaskId::new(5) });
+    assert_eq!(world.answers.remove(&reader), Some(Ok(Answer::Dataset("letters".into()))));
     assert_eq!(world.code_of(call), Code::Cancelled);
 }
 
