@@ -26,7 +26,7 @@ fn refused_tasks() -> Driver {
 #[test]
 fn a_larger_job_waits_for_refused_tasks_also_after_a_restart() {
     let mut driver = refused_tasks();
-    [0, 1].map(|index| driver.start_call(register(index, 900)));
+    let _ = [0, 1].map(|index| driver.start_call(register(index, 900)));
     driver.advance(seconds(1));
     driver.restart();
     let calls = [0, 1].map(|index| driver.start_call(register(index, 900)));

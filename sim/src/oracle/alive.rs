@@ -77,7 +77,10 @@ impl Alive {
             return Ok(());
         };
         let verdict = match answer {
-            Ok(Reply::Alive(alive)) if !asked.is_marked => self.have_asked(&asked, alive),
+            // Nobody hears the answer to a call that was given up.
+            Ok(Reply::Alive(alive)) if !asked.is_marked && asked.upto.is_none() => {
+                self.have_asked(&asked, alive)
+            }
             _ => Ok(()),
         };
         self.ended(call);

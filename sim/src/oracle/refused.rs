@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey, Call, Method, Phase, Reply};
-use rondo_core::ids::{CallId, Incarnation, TaskIndex};
+use rondo_core::ids::{CallId, Incarnation, NamespaceId, TaskIndex};
 use rondo_core::limits::COORDINATION_TASKS_MAX;
 use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
@@ -28,6 +28,8 @@ struct Open {
     fits: bool,
     /// Who wants to leave: in which namespace, which task, and which run of it.
     leaves: Option<(Arc<str>, TaskIndex, Incarnation)>,
+    /// That task was disconnected since. It may have registered again before the answer left.
+    has_left: bool,
 }
 
 #[derive(Default)]
@@ -111,7 +113,21 @@ impl Refused {
                 _ => drop(open.changed.get_or_insert_with(|| format!("{record:?}"))),
             }
         }
+        if let R::DisconnectTask { namespace, task, .. } = record {
+            self.left(*namespace, *task);
+        }
         self.jobs.apply(record);
+    }
+
+    /// A task is disconnected: the calls by which it wants to leave have had their effect.
+    fn left(&mut self, namespace: NamespaceId, task: TaskIndex) {
+        let Some(name) = self.jobs.get(namespace).map(|life| life.name.clone()) else {
+            return;
+        };
+        for open in self.open.values_mut() {
+            let is_it = open.leaves.as_ref().is_some_and(|it| it.0 == name && it.1 == task);
+            open.has_left |= is_it;
+        }
     }
 
     fn told(&mut self, call: CallId, answer: &Result<Reply, Status>, shadow: &Shadow) -> Verdict {
@@ -128,7 +144,10 @@ impl Refused {
         }
         let has_failed = status.details.iter().any(|it| matches!(it, Detail::Barrier { .. }));
         if let Some(leaves) = open.leaves.as_ref().filter(|_| has_failed) {
-            takes_no_part(leaves, shadow)?;
+            reached(Check::RefusedToLeave);
+            if !open.has_left {
+                takes_no_part(leaves, shadow)?;
+            }
         }
         // A registration that waited, and that another one of the same process took the place of, was taken.
         let was_taken = open.taken || status.code == Code::AlreadyExists;
@@ -145,7 +164,6 @@ fn takes_no_part(
     shadow: &Shadow,
 ) -> Verdict {
     let known = shadow.coordination().named(namespace).and_then(|of| of.tasks().get(task));
-    reached(Check::RefusedToLeave);
     match known.is_some_and(|it| it.incarnation == *run && it.phase == Phase::Connected) {
         true => Err(format!("task {task} of {namespace} wanted to leave and is still connected")),
         false => Ok(()),

@@ -114,10 +114,10 @@ impl Seats {
                 }
             }
             // Nor of one that registered on another connection.
-            (Kind::Shutdown(task), Err(_), _) => {
-                if self.tasks.get(task).is_some_and(|seat| seat.1 == client) {
-                    self.tasks.remove(task);
-                }
+            (Kind::Shutdown(task), Err(_), _)
+                if self.tasks.get(task).is_some_and(|seat| seat.1 == client) =>
+            {
+                self.tasks.remove(task);
             }
             _ => {}
         }
