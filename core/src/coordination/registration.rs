@@ -84,7 +84,8 @@ impl Coordination {
     }
 
     /// Whether a registration begins a new life: all who registered before have left or died, and
-    /// this is none of their calls come late.
+    /// this is none of their calls come late. Or nobody has registered, and the server was started with
+    /// another number of tasks since.
     fn begins_anew(
         &self,
         id: NamespaceId,
@@ -93,7 +94,9 @@ impl Coordination {
     ) -> Result<bool, Refusal> {
         let namespace = self.namespace(id)?;
         let same = namespace.tasks.get(&task).is_some_and(|task| task.incarnation == incarnation);
-        Ok(namespace.is_over() && !(same && namespace.has_begun()))
+        let is_over = namespace.is_over() && !(same && namespace.has_begun());
+        let is_unused = namespace.tasks.is_empty();
+        Ok(is_over || (is_unused && namespace.head.size != self.live(id)?.settings.tasks))
     }
 
     /// Checks all that may refuse a registration, in the terms of the life that it begins or joins,

@@ -123,14 +123,7 @@ impl Leaving {
     ) {
         match (self.waits, purpose, result) {
             (Waits::Client, Purpose::Iteration, result) => {
-                match result {
-                    Ok(Answer::Client(client)) => shared.client = Some(client),
-                    // The dispatcher may count on the reader, by a number that nobody knows.
-                    Err(status) if may_pass(status.code) => {
-                        self.result = Err(not_told("that this reader leaves", &status));
-                    }
-                    Ok(_) | Err(_) => {}
-                }
+                self.joined(result, shared);
                 self.release(now, shared, out);
             }
             (Waits::Acknowledgement, Purpose::Hold, Ok(_)) => {
@@ -153,6 +146,18 @@ impl Leaving {
                 self.retry.failed(now, status, entropy, PAUSE_MAX);
             }
             _ => {}
+        }
+    }
+
+    /// The reader has learnt by which number it is to leave, or not. The dispatcher may count on it all
+    /// the same when the answer got lost.
+    fn joined(&mut self, result: Result<Answer, Status>, shared: &mut Shared) {
+        match result {
+            Ok(Answer::Client(client)) => shared.client = Some(client),
+            Err(status) if may_pass(status.code) => {
+                self.result = Err(not_told("that this reader leaves", &status));
+            }
+            Ok(_) | Err(_) => {}
         }
     }
 

@@ -138,6 +138,17 @@ fn namespaces_know_nothing_of_each_other() {
     assert_eq!(status.code, Code::NotFound);
 }
 
+#[test]
+fn a_life_that_nobody_joined_ends_when_the_server_serves_another_number_of_tasks() {
+    let mut driver = Driver::of(1);
+    driver.tell(insert("k", "v")).unwrap();
+    driver.restart_with(settings(2));
+    let first = driver.start_call(register(0, 1));
+    assert!(driver.is_waiting(first));
+    assert!(driver.tell(register(1, 1)).is_ok());
+    assert!(driver.take(first).is_some_and(|end| end.is_ok()));
+}
+
 /// A task registers and says how many tasks its job has.
 fn says(index: i32, incarnation: u64, tasks: Option<u32>) -> Method {
     let incarnation = Incarnation::new(incarnation);
