@@ -169,9 +169,9 @@ impl Swarm {
         };
         let clients = settings.bounds.clients.max(room);
         let (waiting_calls, removal_timeout) = match in_rounds {
-            // All of them wait in one vote, and have to come within its time.
+            // All of them wait in the votes on all dead workers, and have to come within their time.
             Some(readers) => (
-                settings.bounds.waiting_calls.max(readers as usize),
+                settings.bounds.waiting_calls.max((readers * self.workers.max(1)) as usize),
                 settings.removal_timeout.max(VOTE_MIN),
             ),
             None => (settings.bounds.waiting_calls, settings.removal_timeout),
