@@ -46,6 +46,23 @@ pub enum Code {
 }
 
 impl Code {
+    /// Whether a refusal says nothing of what was asked for: it may be granted later, or by another.
+    pub const fn is_soft(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Aborted | Self::Cancelled | Self::DeadlineExceeded)
+    }
+
+    /// Whether the same request may succeed later: the refusal is soft, the server had no room, or a
+    /// proxy answered in its place.
+    pub const fn may_pass(self) -> bool {
+        self.is_soft() || matches!(self, Self::Unknown | Self::Internal | Self::ResourceExhausted)
+    }
+
+    /// Whether a failure says nothing of the call, so that nobody knows whether it arrived. A
+    /// connection fails so, and a server that starts or ends.
+    pub const fn is_of_connection(self) -> bool {
+        matches!(self, Self::Unavailable | Self::Cancelled | Self::Unknown | Self::DeadlineExceeded)
+    }
+
     /// The number on the wire.
     pub const fn number(self) -> i32 {
         self as i32

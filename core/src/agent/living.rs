@@ -8,7 +8,6 @@ use super::calls::Purpose;
 use super::errors;
 use super::machine::Agent;
 use super::types::{Effect, Reply, Request, State};
-use super::watching::is_of_the_way;
 use crate::ids::CallId;
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
@@ -60,7 +59,7 @@ impl Agent {
             }
             Ok(_) => self.failing = None,
             Err(status) => {
-                if is_of_the_way(status.code) {
+                if status.code.is_of_connection() {
                     let again = now.after(LOST_HEARTBEAT);
                     self.next_heartbeat = self.next_heartbeat.map(|at| at.min(again));
                 }

@@ -121,7 +121,7 @@ impl Agent {
                 }
                 self.watch(key, out);
             }
-            Err(status) if is_of_the_way(status.code) => {
+            Err(status) if status.code.is_of_connection() => {
                 let pause = PAUSE.as_nanos();
                 let pause = pause.saturating_add(entropy % pause);
                 watch.retry_at = Some(now.after(Duration::from_nanos(pause)));
@@ -141,10 +141,4 @@ impl Agent {
             None => Effect::WatchEnded { key, status },
         });
     }
-}
-
-/// Whether a failure says nothing of the call itself: these are the words of a connection, and of a server
-/// that starts or ends.
-pub(super) const fn is_of_the_way(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded)
 }

@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::retry::{Retry, may_pass};
+use super::retry::Retry;
 use super::shared::{Purpose, Shared};
 use super::types::{Answer, Effect, Request};
 use crate::ids::CallId;
@@ -21,7 +21,7 @@ pub(super) struct Leaving {
     retry: Retry,
     /// Calls of the application that wait for what was consumed to be acknowledged.
     flushes: Vec<CallId>,
-    /// The application has consumed more since, of which the dispatcher is not told.
+    /// The application has consumed more since, and nobody tells the dispatcher.
     is_late: bool,
     /// Whether the dispatcher knows what was consumed, and that the reader leaves.
     result: Result<(), Status>,
@@ -149,12 +149,12 @@ impl Leaving {
         }
     }
 
-    /// The reader has learnt by which number it is to leave, or not. The dispatcher may count on it all
-    /// the same when the answer got lost.
+    /// Takes the answer to the request to join. The dispatcher may have a client for this reader even
+    /// if its answer got lost.
     fn joined(&mut self, result: Result<Answer, Status>, shared: &mut Shared) {
         match result {
             Ok(Answer::Client(client)) => shared.client = Some(client),
-            Err(status) if may_pass(status.code) => {
+            Err(status) if status.code.may_pass() => {
                 self.result = Err(not_told("that this reader leaves", &status));
             }
             Ok(_) | Err(_) => {}

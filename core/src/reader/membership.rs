@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::config::Config;
-use super::retry::{Retry, is_soft, may_pass};
+use super::retry::Retry;
 use super::shared::{Purpose, Shared};
 use super::types::{Answer, Effect, HeartbeatAnswer, Request, RpcId};
 use crate::ids::JobId;
@@ -103,7 +103,7 @@ impl Membership {
             }
             Ok(_) => return Err(Status::new(Code::Internal, "an answer to something else")),
             Err(status)
-                if is_soft(status.code) || shared.client.is_some() && may_pass(status.code) =>
+                if status.code.is_soft() || shared.client.is_some() && status.code.may_pass() =>
             {
                 shared.count_retry();
                 self.retry.failed(now, status, entropy, shared.config.heartbeat_interval);

@@ -1,6 +1,6 @@
 //! What failed and may succeed later: when to try again.
 
-use crate::status::{Code, Status};
+use crate::status::Status;
 use crate::time::{Duration, Time};
 
 /// Part of the first pause, in nanoseconds, and what grows with each failure.
@@ -65,15 +65,4 @@ impl Retry {
     pub(super) const fn why(&self) -> Option<&(Time, Status)> {
         self.why.as_ref()
     }
-}
-
-/// Whether the dispatcher may take later what it did not take now from a reader that has joined: it has
-/// as many waiting calls as it takes, or a proxy answered in its place.
-pub(super) const fn may_pass(code: Code) -> bool {
-    is_soft(code) || matches!(code, Code::Unknown | Code::Internal | Code::ResourceExhausted)
-}
-
-/// Whether a refusal says nothing of what was asked for: it may be granted later, or by another.
-pub(super) const fn is_soft(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded)
 }

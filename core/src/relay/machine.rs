@@ -238,7 +238,8 @@ impl Relay {
         if self.upstream.link() != Some(link) {
             return;
         }
-        if !is_of_the_way(status.code) {
+        // The server itself refuses within its answers.
+        if !status.code.is_of_connection() {
             self.upstream.heard(now);
             return self.answered(call, Err(status.into()), None, out);
         }
@@ -287,11 +288,4 @@ impl Relay {
 
 fn full(what: &str, setting: &str, bound: usize, found: usize) -> Refused {
     refusal::full(what, setting, bound as u64, found.saturating_add(1) as u64)
-}
-
-/// Whether a failure says nothing of the call: nobody knows whether it arrived. The server itself
-/// refuses within its answers; these are the words of the connection and of a server that starts
-/// or ends.
-const fn is_of_the_way(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Cancelled | Code::Unknown | Code::DeadlineExceeded)
 }

@@ -9,9 +9,9 @@ use crate::time::{Duration, Time};
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// See [`PAUSE_MIN`].
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long a server may take for its first answer when it is back after clients were told that it is
-/// away; as long again after each time that it was too slow. If its connection breaks later than this,
-/// another outage begins.
+/// How long a server may take for its first answer when it is back after the relay told clients that it
+/// is away. The time doubles whenever the server was too slow. If its connection breaks later, and no
+/// call waits for an answer, another outage begins.
 const TRIAL: Duration = Duration::from_secs(10);
 
 /// The server as the relay sees it.
@@ -179,11 +179,11 @@ impl Upstream {
         Some(link)
     }
 
-    /// The way to it has failed, on which a call waits that it should have answered at once since
-    /// `asked`. Returns whether it was the present way.
+    /// The connection to it has failed. `asked` is the time since when a call waits on it that the
+    /// server should answer at once. Returns whether it was the present connection.
     ///
-    /// A server that has answered nothing since it came back was not back: neither when it had something
-    /// to answer, nor when its time to answer is not over.
+    /// The outage before goes on if the server has answered nothing since, and either such a call waits
+    /// or its time to answer is not over.
     pub(super) fn lost(
         &mut self,
         now: Time,

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use super::calls::Purpose;
 use super::machine::Worker;
-use super::refusal;
 use super::task::{Over, Task};
 use super::types::{Effect, Event, Request};
 use crate::ids::TaskId;
@@ -153,7 +152,7 @@ impl Worker {
         out: &mut Vec<Effect>,
     ) {
         self.completions.retry_at = Some(now.after(PAUSE));
-        if refusal::is_soft(&status) {
+        if status.code.is_soft() {
             return;
         }
         self.completions.one_by_one = true;

@@ -19,7 +19,7 @@ impl Worker {
         if !task.readers.is_empty()
             && let Some(definition) = task.definition.clone()
         {
-            // Whatever is done for consumers meanwhile.
+            // Readers get the definition whatever the worker does for consumers meanwhile.
             self.tell_readers(task, &Ok(definition), out);
         }
         if !task.runner.is_waited_for() {

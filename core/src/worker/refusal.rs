@@ -7,40 +7,20 @@ use crate::ids::TaskId;
 use crate::limits::{PARKED_CALLS_MAX, STATUS_TEXT_BYTES_MAX, TRAINERS_MAX, WORKER_TASKS_MAX};
 use crate::status::{Code, Status};
 
-/// Whether whoever asked may ask again: the answer may be another one then.
-pub(super) const fn is_soft(status: &Status) -> bool {
-    matches!(
-        status.code,
-        Code::Unavailable | Code::Aborted | Code::Cancelled | Code::DeadlineExceeded
-    )
-}
-
 /// Whether an error may come from the way to the dispatcher: a connection that broke, or a proxy that
 /// refused or mangled a call. It says nothing about the subject of the call, so the worker asks again.
 pub(super) const fn is_of_the_way(status: &Status) -> bool {
-    is_soft(status)
+    status.code.may_pass()
         || matches!(
             status.code,
-            Code::Unknown
-                | Code::Internal
-                | Code::ResourceExhausted
-                | Code::PermissionDenied
-                | Code::Unauthenticated
-                | Code::Unimplemented
+            Code::PermissionDenied | Code::Unauthenticated | Code::Unimplemented
         )
-}
-
-/// Whether an error at the start may pass by itself. The others say that the address or the
-/// credentials are wrong, and the worker ends.
-pub(super) const fn may_pass(status: &Status) -> bool {
-    is_soft(status)
-        || matches!(status.code, Code::Unknown | Code::Internal | Code::ResourceExhausted)
 }
 
 /// The dispatcher's refusal to hand out a definition, as consumers are told it: after an error of the
 /// way they ask again.
 pub(super) fn of_definition(status: Status) -> Status {
-    if is_soft(&status) || !is_of_the_way(&status) {
+    if status.code.is_soft() || !is_of_the_way(&status) {
         return status;
     }
     let Status { code, message, details } = status;
@@ -51,7 +31,7 @@ pub(super) fn of_definition(status: Status) -> Status {
 /// An error of the data, as every consumer is told it from now on: with a code after which nobody
 /// asks again, and no longer than fits into a header.
 pub(super) fn final_error(status: Status) -> Status {
-    let code = if is_soft(&status) { Code::Internal } else { status.code };
+    let code = if status.code.is_soft() { Code::Internal } else { status.code };
     let mut message = status.message;
     if message.len() > STATUS_TEXT_BYTES_MAX {
         let fits = (0..=STATUS_TEXT_BYTES_MAX).rev().find(|&at| message.is_char_boundary(at));

@@ -75,7 +75,8 @@ impl Worker {
     }
 
     fn start_again(&mut self, now: Time, status: Status, entropy: u64, out: &mut Vec<Effect>) {
-        if refusal::may_pass(&status) {
+        // Any other error says that the address or the credentials are wrong, and the worker ends.
+        if status.code.may_pass() {
             self.starting.get_or_insert_with(|| Retry::until(Time::NEVER)).again(now, entropy);
             self.lost(now, status, out);
         } else {

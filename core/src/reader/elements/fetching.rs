@@ -9,7 +9,7 @@ use super::ballot::Ballot;
 use super::{Call, Elements, PROTOCOL, Slot, rounds};
 use crate::element::Element;
 use crate::ids::TaskId;
-use crate::reader::retry::{Retry, is_soft};
+use crate::reader::retry::Retry;
 use crate::reader::shared::{Purpose, Shared};
 use crate::reader::types::{Effect, FetchElement, Fetched, RpcId, Task};
 use crate::status::Status;
@@ -145,7 +145,7 @@ impl Elements {
                 progress.skipped(now, round);
                 self.pass(task, round);
             }
-            Err(status) if is_soft(status.code) => {
+            Err(status) if status.code.is_soft() => {
                 self.out_of_reach(now, (task, round), &worker, status, entropy, shared);
             }
             Err(status) => self.cannot_be_made((task, round), &worker, status, shared)?,

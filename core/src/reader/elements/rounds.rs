@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use super::{Elements, Slot};
 use crate::ids::TaskId;
 use crate::reader::membership;
-use crate::reader::retry::may_pass;
 use crate::reader::shared::{Purpose, Shared};
 use crate::reader::types::{Effect, Member, Request, Task};
 use crate::status::Status;
@@ -184,7 +183,7 @@ impl Elements {
                 progress.ballot.fail(now);
                 progress.retry.why().map(|(_, status)| status.clone())
             }
-            Err(status) if may_pass(status.code) => Some(status),
+            Err(status) if status.code.may_pass() => Some(status),
             Err(status) => return Err(status),
         };
         if let Some(why) = why {

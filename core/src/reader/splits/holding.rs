@@ -9,7 +9,7 @@ use super::Splits;
 use super::held::Held;
 use crate::ids::{CallId, ClientId};
 use crate::reader::membership::GIVEN_UP;
-use crate::reader::retry::{Retry, may_pass};
+use crate::reader::retry::Retry;
 use crate::reader::shared::{Purpose, Shared};
 use crate::reader::types::{Effect, Request, RpcId, SplitProgress, SplitsAnswer};
 use crate::status::{Code, Status};
@@ -58,7 +58,7 @@ impl Splits {
         }
     }
 
-    /// Whether the application may consume more of what was received.
+    /// Whether the application has records that it is not through with.
     pub(in crate::reader) fn has_unconsumed(&self) -> bool {
         self.held.values().any(Held::is_unconsumed)
     }
@@ -237,7 +237,7 @@ impl Splits {
     ) -> Result<(), Status> {
         self.holding.call = None;
         self.flushes.values_mut().for_each(|waits| *waits = None);
-        if may_pass(status.code) {
+        if status.code.may_pass() {
             shared.count_retry();
             self.holding.retry.failed(now, status, entropy, shared.config.heartbeat_interval);
             return Ok(());

@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use super::held::Held;
 use super::{PROTOCOL, Splits};
 use crate::ids::TaskId;
-use crate::reader::retry::is_soft;
 use crate::reader::shared::{Purpose, Shared};
 use crate::reader::types::{Batch, Effect, ReadSplit, Records, RpcId, Task};
 use crate::status::{Code, Status};
@@ -172,7 +171,7 @@ impl Splits {
             return Ok(());
         };
         let Stream { place, task, worker, .. } = stream;
-        if !is_soft(status.code) {
+        if !status.code.is_soft() {
             let Status { code, message, details } = status;
             let text = format!("worker {worker} cannot read the split at place {place}: {message}");
             return Err(Status::new(code, text).with(details));
