@@ -105,7 +105,7 @@ impl Coordination {
         for (key, at) in barriers {
             self.set_alarm(id, Alarm::Barrier(key), Some(at));
         }
-        // A task may have been told to register again before.
+        // The process before may have told any task to register again, and nobody remembers which.
         if let Ok(live) = self.live_mut(id) {
             live.refused = Some((TaskIndex::new(i32::MAX), now));
         }

@@ -57,8 +57,9 @@ impl Coordination {
         Ok(answer)
     }
 
-    /// Takes a registration that nothing speaks against: of a connected process again, of a task that
-    /// takes part at once, or of one that waits for the others.
+    /// Takes a registration that nothing speaks against. A connected process hears again that it is
+    /// registered. A task takes part at once if it did before, or if all have registered. Otherwise it
+    /// waits for the others.
     fn admit(
         &mut self,
         turn: &mut Turn<'_>,
@@ -68,24 +69,22 @@ impl Coordination {
         registrant: Registrant,
     ) -> Answer {
         let Asked { id, caller, .. } = asked;
-        match known.map(|known| (known.phase, known)) {
-            Some((Phase::Connected, known)) if known.incarnation == registrant.incarnation => {
-                let incarnation = self.namespace(id)?.head.incarnation;
-                Ok(Said::Now(Reply::Registered(incarnation), known.changed))
-            }
-            Some((Phase::Connected | Phase::Error, _)) => {
-                self.connect(turn, id, caller, task, registrant)
-            }
-            _ if self.namespace(id)?.has_begun() => {
-                self.connect(turn, id, caller, task, registrant)
-            }
-            _ => self.wait_for_all(turn, asked, task, known, registrant),
+        let phase = known.map(|known| known.phase);
+        let connected = known.filter(|known| known.phase == Phase::Connected);
+        if let Some(known) = connected.filter(|it| it.incarnation == registrant.incarnation) {
+            let incarnation = self.namespace(id)?.head.incarnation;
+            return Ok(Said::Now(Reply::Registered(incarnation), known.changed));
+        }
+        let took_part = matches!(phase, Some(Phase::Connected | Phase::Error));
+        match took_part || self.namespace(id)?.has_begun() {
+            true => self.connect(turn, id, caller, task, registrant),
+            false => self.wait_for_all(turn, asked, task, known, registrant),
         }
     }
 
-    /// Whether a registration begins a new life: all who registered before have left or died, and
-    /// this is none of their calls come late. Or nobody has registered, and the server was started with
-    /// another number of tasks since.
+    /// Whether a registration begins a new life. It does when all who registered before have left or
+    /// died, unless it is a late call of one of them. It also does when nobody has registered and the
+    /// server was started with another number of tasks since.
     fn begins_anew(
         &self,
         id: NamespaceId,

@@ -97,15 +97,13 @@ impl State {
         iteration.tasks.iter().any(unfinished)
     }
 
-    /// True when splits are to be handed out again and nobody is left who could ask for them: no
-    /// task, and no client that reads by split.
-    pub(super) fn needs_reader(&self, iteration: &Iteration) -> bool {
-        iteration.to_be_handed_out_again() > 0
-            && iteration.by_split.held == 0
-            && self.has_only_finished_tasks(iteration)
+    /// True when an iteration lacks a reader after the tasks that it had.
+    fn needs_reader(&self, iteration: &Iteration) -> bool {
+        !iteration.tasks.is_empty() && self.lacks_reader(iteration)
     }
 
-    /// The same, also where no task is left.
+    /// True when splits are to be handed out again and nobody could ask for them: no unfinished task,
+    /// and no client that reads by split.
     pub(super) fn lacks_reader(&self, iteration: &Iteration) -> bool {
         iteration.to_be_handed_out_again() > 0
             && iteration.by_split.held == 0
