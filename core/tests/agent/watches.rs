@@ -73,7 +73,7 @@ fn a_watch_is_stopped_and_told_of_by_hand() {
     assert_eq!(code_of(&effects), Some(Code::NotFound));
 }
 
-/// What the server says late to a watch of before is no word to one that is begun after the return.
+/// The agent takes a late answer to a watch from before it left for no answer to a watch begun since.
 #[test]
 fn a_watch_from_before_a_task_left_does_not_count_for_one_after_its_return() {
     let (mut story, _) = Story::running();

@@ -99,7 +99,7 @@ fn a_barrier_ends_although_hold_ups_return() {
     assert!(ends.is_some_and(|cycle| cycle <= 8), "a barrier of 6.5 s ends in cycle {ends:?}");
 }
 
-/// What the others send is heard only some time after the hold-up.
+/// The server hears the other tasks only some time after the hold-up.
 #[test]
 fn a_barrier_gets_the_time_back_that_it_had_before_a_hold_up() {
     let mut driver = Driver::of(2);

@@ -1,6 +1,7 @@
 //! A job of unknown size waits for tasks that were told to register again.
 
 use rondo_core::coordination::NamespaceConfig;
+use rondo_core::ids::CallId;
 use rondo_core::status::Code;
 
 use crate::driver::{Driver, seconds, settings};
@@ -22,6 +23,15 @@ fn refused_tasks() -> Driver {
     driver
 }
 
+/// Tasks 0 and 1 register again after a restart, and beat for 12 s.
+fn first_two_return(driver: &mut Driver) -> [CallId; 2] {
+    let calls = [0, 1].map(|index| driver.start_call(register(index, 900)));
+    driver.advance(seconds(9));
+    [0, 1].iter().for_each(|index| drop(driver.tell(beat(*index, 900))));
+    driver.advance(seconds(3));
+    calls
+}
+
 /// The server is started anew while tasks 2 and 3 pause, for up to 16 s, and 0 and 1 wait.
 #[test]
 fn a_larger_job_waits_for_refused_tasks_also_after_a_restart() {
@@ -29,10 +39,7 @@ fn a_larger_job_waits_for_refused_tasks_also_after_a_restart() {
     let _ = [0, 1].map(|index| driver.start_call(register(index, 900)));
     driver.advance(seconds(1));
     driver.restart();
-    let calls = [0, 1].map(|index| driver.start_call(register(index, 900)));
-    driver.advance(seconds(9));
-    [0, 1].iter().for_each(|index| drop(driver.tell(beat(*index, 900))));
-    driver.advance(seconds(3));
+    let calls = first_two_return(&mut driver);
     // 13 s after they were refused, tasks 2 and 3 still pause.
     let waits = calls.iter().all(|call| driver.is_waiting(*call));
     let size = driver.namespace().head().size;
@@ -46,10 +53,7 @@ fn a_larger_job_waits_for_refused_tasks_also_after_a_restart() {
 fn a_larger_job_waits_for_refused_tasks_also_after_a_restart_between_the_jobs() {
     let mut driver = refused_tasks();
     driver.restart();
-    let calls = [0, 1].map(|index| driver.start_call(register(index, 900)));
-    driver.advance(seconds(9));
-    [0, 1].iter().for_each(|index| drop(driver.tell(beat(*index, 900))));
-    driver.advance(seconds(3));
+    let calls = first_two_return(&mut driver);
     let waits = calls.iter().all(|call| driver.is_waiting(*call));
     assert!(waits, "the job began with {:?} tasks", driver.namespace().head().size);
 }

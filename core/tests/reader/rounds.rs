@@ -481,7 +481,7 @@ fn a_task_out_of_reach_is_voted_on_from_the_second_failure_on() {
     assert!(world.consumers[0].fetches.iter().all(|(_, fetch)| fetch.task != task));
 }
 
-/// What the living worker has given is all that it may keep. Others wait for its vote.
+/// The reader has room only for what the living worker gave it. The other consumers wait for its vote.
 #[test]
 fn a_consumer_votes_on_a_dead_worker_while_its_application_takes_nothing() {
     let mut world = begun_with(1, 2, 1);

@@ -59,7 +59,7 @@ pub(crate) struct Life {
     pub(crate) held: BTreeMap<i64, Course>,
     /// Tasks that the worker lets go of in this step.
     pub(crate) parted: Vec<Course>,
-    /// Tasks that the dispatcher deleted, and of which iteration they were if they were here.
+    /// Tasks that the dispatcher deleted, each with its iteration if the worker had it.
     pub(crate) deleted: BTreeMap<i64, Option<i64>>,
     /// Deleted tasks that were pushed again, and the heartbeat that asks about them.
     pub(crate) again: BTreeMap<i64, Option<RpcId>>,

@@ -1,4 +1,4 @@
-//! What is asked of everything that a worker does, and of its end.
+//! The promises that a worker keeps in each step, and at its end.
 
 use rondo_core::ids::IterationId;
 use rondo_core::status::{Code, Status};

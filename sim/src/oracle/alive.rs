@@ -1,5 +1,5 @@
-//! Whoever asks who of a set of tasks is alive is told of those that have asked the same at the time: of
-//! each the process that takes part, not one that asked in its place before.
+//! The service names to a caller of GetAliveTasks only tasks that asked about the same tasks at the time,
+//! and of each the process that takes part, not one that asked in its place before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

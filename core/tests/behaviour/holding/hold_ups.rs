@@ -53,15 +53,21 @@ fn a_hold_up_is_no_absence_of_consumers() {
     assert!(held.with_workers, "{held:?}");
 }
 
+/// Asserts that workers still have what is left, and that none of it counts as lost.
+#[track_caller]
+fn assert_nothing_lost(driver: &mut Driver, job: JobId, reader: ClientId) {
+    let held = driver.held(hold(reader, 9, &[]));
+    let iteration = driver.iteration(job, 0);
+    let lost = driver.state().iterations()[&iteration].splits.lost;
+    assert!(held.with_workers && lost == 0, "{held:?}, lost {lost}");
+}
+
 #[test]
 fn a_hold_up_loses_no_splits_of_consumers_about_to_return() {
     let config = Config { gc_dynamic_sharding_jobs: true, ..Config::default() };
     let (mut driver, job, reader) = left_to_a_worker(config);
     stand(&mut driver, 305);
-    let held = driver.held(hold(reader, 9, &[]));
-    let iteration = driver.iteration(job, 0);
-    let lost = driver.state().iterations()[&iteration].splits.lost;
-    assert!(held.with_workers && lost == 0, "{held:?}, lost {lost}");
+    assert_nothing_lost(&mut driver, job, reader);
 }
 
 #[test]
@@ -70,10 +76,7 @@ fn a_server_that_was_away_loses_no_splits_of_consumers_about_to_return() {
     let (mut driver, job, reader) = left_to_a_worker(config);
     driver.now = driver.now.after(Duration::from_secs(305));
     driver.restart();
-    let held = driver.held(hold(reader, 9, &[]));
-    let iteration = driver.iteration(job, 0);
-    let lost = driver.state().iterations()[&iteration].splits.lost;
-    assert!(held.with_workers && lost == 0, "{held:?}, lost {lost}");
+    assert_nothing_lost(&mut driver, job, reader);
 }
 
 fn beat(driver: &mut Driver, workers: &[&str], client: ClientId, secs: u64) {

@@ -1,8 +1,8 @@
-//! What workers took is recalled for readers by split only where it is known who has it.
+//! The dispatcher recalls splits for readers by split only if it knows which worker has them.
 
 use super::*;
 
-/// A consumer by element had unnamed workers take splits 0 and 1, and left; a reader has read the others.
+/// Unnamed workers took splits 0 and 1 for a consumer by element, which left. A reader has read the rest.
 fn left_to_unnamed_workers(config: Config) -> (Driver, ClientId, IterationId) {
     let (mut driver, job, consumer) = reading_with(config, 4);
     let iteration = driver.iteration(job, 0);
@@ -16,7 +16,7 @@ fn left_to_unnamed_workers(config: Config) -> (Driver, ClientId, IterationId) {
     (driver, reader, iteration)
 }
 
-/// As with TensorFlow's workers where their addresses tell nothing. The worker lives and has the splits.
+/// The worker lives and has the splits. TensorFlow's workers stay unnamed where their addresses tell nothing.
 #[test]
 fn a_reader_waits_for_splits_of_which_nobody_knows_who_has_them() {
     for reissue_lost_splits in [false, true] {

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) acknowledged: u64,
 }
 
-/// What the answer to a reader depends on that is not kept.
+/// What the answer to a reader depends on besides the kept state.
 pub(super) struct Circumstances {
     /// See [`Model::is_contradicted`].
     is_contradicted: bool,
@@ -121,7 +121,7 @@ impl Kept {
         handed_out && !iteration.finished && !self.awaits(id)
     }
 
-    /// Tasks that may still read splits of which their workers took some.
+    /// Unfinished tasks whose workers may still read splits that they took.
     fn takers(&self, id: IterationId) -> Vec<TaskId> {
         let iteration = self.iteration(id).unwrap();
         let unfinished = iteration.active.iter().filter(|task| !self.tasks[task].finished);
