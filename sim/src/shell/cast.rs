@@ -199,9 +199,10 @@ impl World {
     fn perform(self: &Arc<Self>, id: ActorId, act: Act) {
         match act {
             Act::Call { token, request } => self.call(id, token, request),
-            // In this world nobody asks the coordination service, nor reads by split, nor with
-            // machines of ours.
+            // In this world nobody asks the coordination service, reads by split, or uses Rondo's own
+            // readers and workers.
             Act::Coordinate { .. } | Act::End | Act::Delivered(_) | Act::ReadEnded { .. } => {}
+            Act::Reads(..) => {}
             Act::Fetch { .. } | Act::Withdraw { .. } | Act::Serve { .. } => {}
             Act::Agent(_) | Act::Elements(_) | Act::Violated(_) => {}
             Act::GiveUp { token } => {
