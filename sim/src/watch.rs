@@ -310,7 +310,7 @@ pub fn of_event(event: &Event, tally: &mut Tally) {
         Event::ClientExpired { .. } => Mark::ClientExpired,
         Event::TaskPromoted { .. } => Mark::TaskPromoted,
         Event::TaskRemoved { .. } => Mark::TaskRemoved,
-        Event::SplitsLost { .. } => Mark::SplitsLost,
+        Event::SplitsLost { .. } | Event::LaterPassesLost { .. } => Mark::SplitsLost,
         Event::SplitsGivenUp { .. } => Mark::SplitsGivenUp,
         _ => return,
     };

@@ -51,7 +51,7 @@ impl Dispatcher {
     ) -> Result<Option<IterationId>, Refusal> {
         let (iteration, splits) = (self.client(id)?.iteration, self.splits_held_by(id));
         self.commit(turn, [Record::ReleaseClient { id, at: turn.now }])?;
-        self.leases.forget_client(id);
+        self.leases.forget_client(id, iteration, turn.now);
         if splits == 0 {
             return Ok(None);
         }

@@ -22,8 +22,7 @@ impl Dispatcher {
         for id in iterations {
             self.forget_tasks_of(id);
             self.commit(turn, [Record::FreeIteration { id, at: turn.now }])?;
-            self.views.remove(&id);
-            self.rounds.remove(&id);
+            self.forget_of_iteration(id);
         }
         if frees_tasks {
             let workers = self.state.workers();

@@ -5,10 +5,10 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::by_split::{Group, SplitProgress, next_places};
-use super::machine::{Answer, Dispatcher, Turn};
+use super::machine::{Answer, Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
-use super::reply::{HeldSplit, Reply, SplitsHeld};
+use super::reply::{Event, HeldSplit, Reply, SplitsHeld};
 use super::request::HoldSplits;
 use super::state::{Client, Iteration, SourcePosition, State, Task};
 use super::types::ShardingPolicy;
@@ -103,7 +103,7 @@ impl Dispatcher {
             self.processes.forget_task(*worker, *task);
             self.tell_of_lost_splits(turn, *worker, &before);
         }
-        if self.iteration(id)?.awaits() {
+        if self.iteration(id)?.awaits_readers_by_split() {
             for (_, worker) in takers {
                 self.make_task_on(turn, id, worker)?;
             }
@@ -121,18 +121,24 @@ impl Dispatcher {
         if !of.clients.iter().all(|id| self.leases.reads_by_split(*id)) {
             return false;
         }
-        let clients = of.clients.iter().filter_map(|id| self.state.clients().get(id));
-        let since = clients.map(|client| client.acquired).max().max(of.last_release);
-        // Nobody could come while the server was away.
-        let since = since.map(|since| since.max(self.leases.begun));
-        since.is_some_and(|since| self.is_over(since, since, Some(patience), now))
+        let since = self.leases.without_consumers_since(of.id);
+        self.is_over(since, since, Some(patience), now)
     }
 
     /// Ends an iteration that clients have read to its end, but for what workers still read
-    /// that took splits themselves.
+    /// that took splits themselves. Splits of later passes are lost, if they wait to be handed out
+    /// again and nobody who reads by element is waited for.
     fn finish_if_read(&mut self, turn: &mut Turn<'_>, id: IterationId) -> Result<(), Refusal> {
-        if self.state.is_read(self.iteration(id)?) {
-            self.commit(turn, [Record::FinishIteration { id }])?;
+        let iteration = self.iteration(id)?;
+        let left = iteration.splits.again.count();
+        if !self.state.is_read(iteration) || left > 0 && !self.lacks_consumers(iteration, turn.now)
+        {
+            return Ok(());
+        }
+        self.commit(turn, [Record::FinishIteration { id }])?;
+        if left > 0 {
+            let event = Event::LaterPassesLost { iteration: id, lost: left };
+            turn.out.push(Effect::Observe(event));
         }
         Ok(())
     }
@@ -175,14 +181,15 @@ impl Dispatcher {
 }
 
 impl State {
-    /// Whether everything of an iteration that is read by split has been handed out and read.
+    /// Whether everything that clients can read by split has been handed out and read, and workers
+    /// have nothing more.
     fn is_read(&self, of: &Iteration) -> bool {
         of.is_handed_out() && self.takers(of).next().is_none()
     }
 
     /// Whether all that is left to read of an iteration is with workers.
     fn is_left_to_workers(&self, of: &Iteration) -> bool {
-        of.is_handed_out() && self.takers(of).next().is_some()
+        of.is_handed_out() && (!of.splits.again.is_empty() || self.takers(of).next().is_some())
     }
 
     /// Unfinished tasks that may still read splits that their workers took.
@@ -200,7 +207,14 @@ impl Iteration {
             return false;
         };
         let handed_out = source.repetition > 0 || source.index >= source.source.len();
-        handed_out && !self.finished && !self.awaits()
+        handed_out && !self.finished && !self.awaits_readers_by_split()
+    }
+
+    /// Whether clients that read by split have, or can get, splits that were handed out before. They
+    /// read the first pass only.
+    pub(super) fn awaits_readers_by_split(&self) -> bool {
+        let again = self.splits.again.first_of(0, 0).is_some();
+        self.by_split.held > 0 || !self.by_split.waiting.is_empty() || again
     }
 
     /// Whether splits that were handed out have yet to be read, as far as tasks do not.

@@ -68,7 +68,7 @@ impl State {
 
     fn finish_iteration(&mut self, lsn: Lsn, id: IterationId) -> Result<(), ApplyError> {
         let of = self.iterations.get(&id).ok_or_else(|| missing("iteration", id))?;
-        if of.finished || of.awaits() {
+        if of.finished || of.awaits_readers_by_split() {
             return Err(ApplyError(format!("iteration {id} is over already, or not yet")));
         }
         for task in of.tasks.clone() {

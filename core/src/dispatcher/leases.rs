@@ -7,7 +7,7 @@ use super::held_up::{HeldUp, Watched};
 use super::readers::ReaderAlarms;
 use super::rhythm::WorkerLeases;
 use super::state::State;
-use crate::ids::{ClientId, WorkerId};
+use crate::ids::{ClientId, IterationId, WorkerId};
 use crate::time::{Duration, Time};
 
 /// Signs of life.
@@ -16,6 +16,9 @@ pub(super) struct Leases {
     /// When this process began.
     pub(super) begun: Time,
     pub(super) clients: BTreeMap<ClientId, ClientLease>,
+    /// When the last client left that may have read by element, or else the first client came, as far
+    /// as this process saw it.
+    consumers_left: BTreeMap<IterationId, Time>,
     /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
     /// Clients that hold splits.
@@ -46,6 +49,7 @@ impl Leases {
         let mut leases = Self {
             begun: now,
             clients: state.clients().keys().map(|id| (*id, lease)).collect(),
+            consumers_left: BTreeMap::new(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
             readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
             held_up: HeldUp::beginning(now),
@@ -95,7 +99,8 @@ impl Leases {
     }
 
     /// A client has joined, and sent no heartbeat yet.
-    pub(super) fn expect_client(&mut self, id: ClientId, now: Time) {
+    pub(super) fn expect_client(&mut self, id: ClientId, of: IterationId, now: Time) {
+        self.consumers_left.entry(of).or_insert(now);
         let since = self.held_up.heard_upto(now);
         self.clients.insert(id, ClientLease { since, heard: false, spoke: None, by_split: false });
     }
@@ -134,9 +139,23 @@ impl Leases {
         spoke.is_some_and(|at| at > time)
     }
 
-    pub(super) fn forget_client(&mut self, id: ClientId) {
+    /// A client of an iteration is gone.
+    pub(super) fn forget_client(&mut self, id: ClientId, of: IterationId, now: Time) {
+        if !self.reads_by_split(id) {
+            self.consumers_left.insert(of, now);
+        }
         self.clients.remove(&id);
         self.readers.forget(id);
+    }
+
+    /// Since when an iteration has had no client that reads by element, if all there are read by split.
+    /// Nobody could come while the server was away.
+    pub(super) fn without_consumers_since(&self, of: IterationId) -> Time {
+        self.consumers_left.get(&of).map_or(self.begun, |left| (*left).max(self.begun))
+    }
+
+    pub(super) fn forget_iteration(&mut self, id: IterationId) {
+        self.consumers_left.remove(&id);
     }
 
     /// When a client was last heard, later by the hold-ups since then.

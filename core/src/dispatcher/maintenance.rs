@@ -47,8 +47,9 @@ impl Dispatcher {
         let silent = self.silent_clients(turn.now);
         let more = silent.len() >= self.config.bounds.expiries_per_step;
         for client in silent {
+            let iteration = self.client(client)?.iteration;
             self.commit(turn, [Record::ReleaseClient { id: client, at: turn.now }])?;
-            self.leases.forget_client(client);
+            self.leases.forget_client(client, iteration, turn.now);
             turn.out.push(Effect::Observe(Event::ClientExpired { client }));
         }
         let abandoned = self.abandoned_iterations(turn.now);
@@ -102,9 +103,15 @@ impl Dispatcher {
             && (self.config.gc_dynamic_sharding_jobs || !dynamic)
     }
 
-    fn forget_iteration(&mut self, turn: &mut Turn<'_>, id: IterationId) {
+    /// Nobody reads an iteration any more: drops what only this process remembers of it.
+    pub(super) fn forget_of_iteration(&mut self, id: IterationId) {
         self.views.remove(&id);
         self.rounds.remove(&id);
+        self.leases.forget_iteration(id);
+    }
+
+    fn forget_iteration(&mut self, turn: &mut Turn<'_>, id: IterationId) {
+        self.forget_of_iteration(id);
         let Some(iteration) = self.state.iterations().get(&id) else {
             return;
         };

@@ -102,8 +102,7 @@ impl Dispatcher {
     fn forget_if_collected(&mut self, id: crate::ids::IterationId) {
         let iteration = self.state.iterations().get(&id);
         if iteration.is_some_and(|iteration| iteration.collected) {
-            self.views.remove(&id);
-            self.rounds.remove(&id);
+            self.forget_of_iteration(id);
         }
     }
 
@@ -135,17 +134,27 @@ impl Dispatcher {
             index: source.index,
         };
         let mut splits: Vec<SavedSplit> = iteration.by_split.waiting_splits().collect();
+        splits.extend(self.splits_again(iteration));
         if iteration.by_split.held > 0 {
             let clients = iteration.clients.iter();
             let clients = clients.filter_map(|id| self.state.clients().get(id));
             splits.extend(clients.flat_map(Client::held_splits));
-            splits.sort_unstable_by_key(|split| split.place);
         }
+        splits.sort_unstable_by_key(|split| split.place);
         SavedRepetition {
             repetition: iteration.repetition,
             sources: iteration.sources.iter().map(at).collect(),
             splits,
         }
+    }
+
+    /// Splits that clients read by themselves and that were with workers that were lost, or whose
+    /// consumers are gone: they wait to be handed out again. No more than do not fit into a position.
+    fn splits_again(&self, of: &Iteration) -> impl Iterator<Item = SavedSplit> {
+        let is_by_split = of.by_split.group_size.is_some();
+        let most = self.config.bounds.position_sources.saturating_add(1);
+        let places = of.splits.again.places_of(0, 0).take(if is_by_split { most } else { 0 });
+        places.map(|place| SavedSplit { place, records: 0 })
     }
 
     /// Where a repetition of a job should begin, if its job waits at a position.

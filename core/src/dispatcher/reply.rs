@@ -171,4 +171,12 @@ pub enum Event {
         /// Splits of which nobody knows whether they were handed to it.
         in_doubt: u64,
     },
+    /// An iteration was read by split to its end, and splits of later passes, which nobody can read by
+    /// split, waited to be handed out again.
+    LaterPassesLost {
+        /// The iteration.
+        iteration: IterationId,
+        /// How many splits.
+        lost: u64,
+    },
 }

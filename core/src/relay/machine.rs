@@ -15,7 +15,10 @@ use super::upstream::Upstream;
 use crate::ids::{CallId, ServiceIncarnation};
 use crate::limits::HELD_UP_AFTER;
 use crate::status::{Code, Status};
-use crate::time::Time;
+use crate::time::{Duration, Time};
+
+/// The relay asks to be woken so long after a step while it tries to reach the server.
+const WAKE_UP_AFTER: Duration = Duration::from_secs(1);
 
 /// A node-local relay.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub enum Wake {
     Heartbeat,
     /// The server has been away for too long, or has answered nothing for too long.
     Patience,
+    /// Nothing else would show during a try to reach the server that the relay itself is held up.
+    HeldUp,
 }
 
 impl Relay {
@@ -107,7 +112,9 @@ impl Relay {
         let outage = self.upstream.outage().filter(|outage| !outage.given_up).filter(patient);
         let patience = outage.map(|outage| (self.patience_ends(outage), Wake::Patience));
         let silence = self.silence_ends().map(|at| (at, Wake::Patience));
-        [work, reach, heartbeat, patience, silence].into_iter().flatten().min()
+        let is_trying = self.upstream.is_trying();
+        let held_up = is_trying.then(|| (self.stepped.after(WAKE_UP_AFTER), Wake::HeldUp));
+        [work, reach, heartbeat, patience, silence, held_up].into_iter().flatten().min()
     }
 
     /// What is known of a call under way.

@@ -79,6 +79,11 @@ impl Upstream {
         }
     }
 
+    /// Whether a try is under way of which clients have yet to hear that it takes too long.
+    pub(super) const fn is_trying(&self) -> bool {
+        matches!(self, Self::Down { next: None, outage: Outage { given_up: false, .. }, .. })
+    }
+
     /// Begins a try, on the way of the number returned.
     pub(super) fn begin_try(&mut self) -> Link {
         match self {

@@ -375,6 +375,24 @@ fn a_relay_that_was_held_up_itself_looks_for_the_server_before_it_gives_up() {
     assert!(refusals(&effects).is_empty(), "{effects:?}");
 }
 
+/// The same while it tries to reach the server and nobody waits: heartbeats that come when the relay goes
+/// on are answered, not refused.
+#[test]
+fn a_relay_that_was_held_up_during_a_try_with_nobody_waiting_answers_heartbeats() {
+    let mut story = Story::registered();
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    story.step(Input::Cancel { call: poll });
+    assert_eq!(story.relay.calls_under_way(), 0);
+    story.stand_still(700_000);
+    let (_, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert!(refusals(&effects).is_empty(), "{effects:?}");
+    // An outage in which the relay is awake ends after its patience all the same.
+    story.wait(601_000);
+    let (_, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert_eq!(refusals(&effects).len(), 1, "{effects:?}");
+}
+
 #[test]
 fn a_call_that_asks_who_is_alive_is_withdrawn_when_its_client_gives_it_up() {
     let mut story = Story::registered();

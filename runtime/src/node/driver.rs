@@ -483,5 +483,11 @@ fn observe(event: &Event) {
                 worker = %address, %iteration, splits = lost, again, in_doubt, "splits lost"
             );
         }
+        Event::LaterPassesLost { iteration, lost } => {
+            tracing::warn!(
+                %iteration, splits = lost,
+                "splits of later passes lost: the iteration's readers by split read the first pass only"
+            );
+        }
     }
 }

@@ -142,9 +142,9 @@ impl Deliveries {
                 return Poll::Pending;
             };
             if let Err(status) = self.take(told) {
+                // The reader stays in its job until the application closes or drops it: what was consumed
+                // can still be acknowledged.
                 self.has_ended = true;
-                // It leaves: nobody hears of what it would read.
-                let _ = self.happened.send(Happened::Close);
                 return Poll::Ready(Some(Err(status)));
             }
         }
@@ -258,4 +258,58 @@ fn decode(batch: &Batch) -> Result<RecordBatch, Status> {
     // Both are at most what there are.
     let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(records.slice(at(passed), at(batch.count)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// The application's side of a reader that acknowledges by hand, and the loop's side.
+    fn by_hand() -> (Deliveries, mpsc::UnboundedSender<Told>, mpsc::UnboundedReceiver<Happened>) {
+        let (happened, hears) = mpsc::unbounded_channel();
+        let (tells, told) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async { Ok(()) });
+        let (has_read_all, last_report) = (Arc::default(), Arc::default());
+        let ends = Ends { happened, told, task, has_read_all, last_report };
+        (Deliveries::of(ends, None, true), tells, hears)
+    }
+
+    fn undecodable() -> Told {
+        let records = Bytes::from_static(b"no Arrow stream");
+        Told::Delivered(Received::Batch(Batch {
+            place: 7,
+            split: 7,
+            first: 0,
+            count: 1,
+            passed: 0,
+            records,
+        }))
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_cannot_decode_records_still_acknowledges_what_was_consumed() {
+        let (mut deliveries, tells, mut hears) = by_hand();
+        tells.send(undecodable()).unwrap();
+        let next = std::future::poll_fn(|context| deliveries.poll(context));
+        assert!(next.await.unwrap().is_err());
+        let happened = deliveries.happened.clone();
+        acknowledge(&[Origin { place: 3, first: 0, count: 5 }], &happened);
+        deliveries.close().await.unwrap();
+        let mut heard = Vec::new();
+        while let Ok(happened) = hears.try_recv() {
+            heard.push(happened);
+        }
+        let consumed = |it: &Happened| matches!(it, Happened::Consumed { place: 3, records: 5 });
+        let closed = |it: &Happened| matches!(it, Happened::Close);
+        let at = |what: fn(&Happened) -> bool| heard.iter().position(what);
+        assert!(
+            at(consumed).is_some() && at(consumed) < at(closed),
+            "{:?}",
+            (at(consumed), at(closed))
+        );
+    }
 }

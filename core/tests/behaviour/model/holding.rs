@@ -58,7 +58,7 @@ impl Kept {
             self.clients.get_mut(&request.client).unwrap().splits.insert(place, records);
             self.iteration_mut(id).unwrap().shared.group = Some(request.group.size);
         }
-        if self.is_read(id) {
+        if self.is_read(id) && (self.again(id) == 0 || by.recalls.is_some()) {
             self.end(id);
         }
         if self.awaits(id) && !self.has_reader(id) {
@@ -87,11 +87,8 @@ impl Kept {
         let own = |place: &u64| place % u64::from(group.size) == u64::from(group.index);
         let iteration = self.iteration_mut(id).unwrap();
         let waiting = iteration.shared.waiting.keys().copied().find(own);
+        let again = iteration.given.again_of_first_pass().filter(|place| own(place)).min();
         let given = &mut iteration.given.splits;
-        let again = |(place, holder): &((usize, i64, usize), Holder)| {
-            (*holder == Holder::Again && (place.0, place.1) == (0, 0)).then_some(place.2 as u64)
-        };
-        let again = given.iter().filter_map(again).filter(|place| own(place)).min();
         match (waiting, again) {
             (Some(place), other) if other.is_none_or(|other| place < other) => {
                 return Some((place, iteration.shared.waiting.remove(&place)?));
@@ -118,7 +115,7 @@ impl Kept {
         let iteration = self.iteration(id).unwrap();
         let (source, pass, given) = &iteration.sources[0];
         let handed_out = *pass > 0 || nth(source, *given).is_none();
-        handed_out && !iteration.finished && !self.awaits(id)
+        handed_out && !iteration.finished && !self.awaits_readers(id)
     }
 
     /// Unfinished tasks whose workers may still read splits that they took.
@@ -137,7 +134,7 @@ impl Kept {
     }
 
     fn is_left_to_workers(&self, id: IterationId) -> bool {
-        self.is_handed_out(id) && !self.takers(id).is_empty()
+        self.is_handed_out(id) && (self.again(id) > 0 || !self.takers(id).is_empty())
     }
 
     /// Those who would read what workers took are gone: it is for those who wait, or lost.
@@ -153,10 +150,10 @@ impl Kept {
             self.forsake(task, again);
             self.erase(task);
         }
-        if self.awaits(id) {
+        if self.awaits_readers(id) {
             addresses.iter().for_each(|address| self.make_task_on(id, address));
         }
-        self.recalled += 1;
+        self.recalled += u64::from(!addresses.is_empty());
     }
 
     fn answer_to(&self, id: ClientId) -> SplitsHeld {
@@ -188,6 +185,17 @@ impl Kept {
         self.held(id) + self.to_be_given(id) > 0
     }
 
+    fn again(&self, id: IterationId) -> usize {
+        self.iteration(id).unwrap().given.count(&Holder::Again)
+    }
+
+    /// The same, as far as those concern clients that hold splits: they know the first pass only.
+    fn awaits_readers(&self, id: IterationId) -> bool {
+        let iteration = self.iteration(id).unwrap();
+        let again = iteration.given.again_of_first_pass().next().is_some();
+        again || self.held(id) + iteration.shared.waiting.len() > 0
+    }
+
     pub(super) fn has_reader(&self, id: IterationId) -> bool {
         self.iteration(id).unwrap().active.iter().any(|task| !self.tasks[task].finished)
     }
@@ -213,8 +221,8 @@ impl Model {
     }
 
     /// Whether splits go back that workers took for clients that read by element; then, whether
-    /// others get them. All clients there are ask for splits to hold, and it is long since the last
-    /// one came or another one left.
+    /// others get them. All clients there are ask for splits to hold, and it is long since one was
+    /// there that did not.
     fn recalls(&self, now: Time, id: ClientId) -> Option<bool> {
         let again = self.config.reissue_lost_splits;
         let patience = match again {
@@ -223,12 +231,20 @@ impl Model {
         };
         let iteration = self.kept.clients.get(&id)?.iteration;
         let clients = self.kept.clients_of(iteration);
-        let came = clients.iter().map(|client| self.kept.clients[client].joined).max();
-        let left = self.kept.iteration(iteration)?.released;
-        let since = came.max(left)?.max(self.started);
+        let until = self.elements_until.get(&iteration).copied();
+        let since = until.unwrap_or(self.started).max(self.started);
         let is_long = self.held_up.less_since(since, now) >= since.after(patience?);
         let asks = |client| self.by_split.contains(client);
         (is_long && clients.iter().all(asks)).then_some(again)
+    }
+
+    pub(super) fn part_with(&mut self, now: Time, id: ClientId) -> bool {
+        let iteration = self.kept.clients.get(&id).map(|client| client.iteration);
+        let released = self.kept.release(now, id);
+        if let Some(iteration) = iteration.filter(|_| !self.by_split.contains(&id)) {
+            self.elements_until.insert(iteration, now);
+        }
+        released
     }
 
     /// Whether somebody who holds a split is known to live beside this reader: the reader itself, or
@@ -259,7 +275,7 @@ impl Model {
             if refuses {
                 self.heard.insert(id, hearing);
             } else {
-                self.kept.release(now, id);
+                self.part_with(now, id);
                 bereaved.push(client.iteration);
             }
         }

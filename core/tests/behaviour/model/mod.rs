@@ -35,6 +35,8 @@ pub(crate) struct Model {
     heard: BTreeMap<ClientId, Time>,
     /// Clients that asked this process for splits to hold.
     by_split: BTreeSet<ClientId>,
+    /// When the first client came to an iteration, or the last one left that never asked for splits.
+    elements_until: BTreeMap<IterationId, Time>,
     /// When clients spoke to this process.
     spoke: BTreeMap<ClientId, Time>,
     /// Clients that have joined and sent nothing yet, with when that was, less the hold-ups.
@@ -68,6 +70,7 @@ impl Model {
             processes: processes::survivors(&kept, now),
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
             by_split: BTreeSet::new(),
+            elements_until: BTreeMap::new(),
             spoke: BTreeMap::new(),
             joined: BTreeMap::new(),
             held_up: held_up::HeldUp::beginning(&config, &kept, now),
@@ -232,7 +235,7 @@ impl Model {
         });
         let silent: Vec<ClientId> = silent.map(|(id, _)| *id).collect();
         for id in silent {
-            self.kept.release(now, id);
+            self.part_with(now, id);
         }
         let timeout = self.config.job_gc_timeout.unwrap_or(Duration::from_secs(u64::MAX));
         let dynamic_too = self.config.gc_dynamic_sharding_jobs;

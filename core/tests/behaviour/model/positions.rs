@@ -69,6 +69,9 @@ impl Kept {
                 let sources = iteration.sources.iter();
                 let sources = sources.map(|(_, pass, given)| (*pass, *given)).collect();
                 let mut splits = iteration.shared.waiting.clone();
+                if iteration.shared.group.is_some() {
+                    splits.extend(iteration.given.again_of_first_pass().map(|place| (place, 0)));
+                }
                 for client in self.clients_of(iteration.id) {
                     splits.extend(self.clients[&client].splits.clone());
                 }

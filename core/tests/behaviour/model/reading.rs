@@ -32,6 +32,7 @@ impl Model {
         self.kept.clients_ever += 1;
         self.kept.clients.insert(id, Client { iteration, joined: now, splits: BTreeMap::new() });
         self.joined.insert(id, self.held_up.less(now));
+        self.elements_until.entry(iteration).or_insert(now);
         Ok(Reply::Client(id))
     }
 
@@ -117,7 +118,7 @@ impl Model {
     pub(super) fn release(&mut self, now: Time, client: ClientId) -> Heard {
         let held = self.kept.clients.get(&client).filter(|client| !client.splits.is_empty());
         let bereaved = held.map(|client| client.iteration);
-        if !self.kept.release(now, client) {
+        if !self.part_with(now, client) {
             return Err(Code::NotFound);
         }
         bereaved.into_iter().for_each(|id| self.kept.make_reader(id));

@@ -52,6 +52,12 @@ impl Given {
         self.splits.iter().filter(|(_, to)| to == holder).count()
     }
 
+    /// Places of the first pass over the first source that are to be handed out again.
+    pub(super) fn again_of_first_pass(&self) -> impl Iterator<Item = u64> + '_ {
+        let again = self.splits.iter().filter(|(_, to)| *to == Holder::Again);
+        again.filter(|(at, _)| (at.0, at.1) == (0, 0)).map(|(at, _)| at.2 as u64)
+    }
+
     fn add(&mut self, place: Place, to: Option<TaskId>) {
         self.handed.push((place, to));
         match to {
