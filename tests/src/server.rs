@@ -145,11 +145,32 @@ impl Server {
     /// # Panics
     /// When it does not run.
     pub fn resident_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// The most memory it had resident since its start, or since [`Server::forget_peak`], in KiB.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn peak_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// Lets [`Server::peak_kib`] count from now on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn forget_peak(&self) {
+        let path = format!("/proc/{}/clear_refs", self.process.id());
+        std::fs::write(path, "5").expect("it runs");
+    }
+
+    fn memory_kib(&self, what: &str) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
         let status = std::fs::read_to_string(path).expect("it runs");
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        number.unwrap_or_else(|| panic!("no VmRSS in {status}"))
+        let number = status.lines().find_map(|line| line.strip_prefix(what));
+        let number = number.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("no {what} in {status}"))
     }
 
     /// All it said since its last start.

@@ -231,3 +231,19 @@ fn what_costs_requests_is_not_asked_where_another_one_is_there() {
     assert!(world.asked.is_empty(), "{:?}", world.asked);
     assert!(report.to_json().to_string().contains(r#""not_asked""#));
 }
+
+/// Tasks 0 and 2 are no group of two: who would be rank 1?
+#[test]
+fn a_job_with_holes_has_neither_size_nor_ranks() {
+    for index in [0, 2] {
+        let tasks = r#"{"cluster": {"worker": {"0": "a:1", "2": "c:1"}}, "task""#;
+        let config = format!(r#"{tasks}: {{"type": "worker", "index": {index}}}}}"#);
+        let (report, _) = detect(&[&[("TF_CONFIG", &config)]]);
+        let found = report.settled().unwrap().unwrap();
+        assert_eq!(
+            (found.task_id, found.process.coordinator.as_deref()),
+            (Some(index), Some("a:1"))
+        );
+        assert_eq!((found.process.rank, found.process.size), (None, None));
+    }
+}

@@ -151,6 +151,19 @@ fn hosts_of_components_are_taken_from_their_own_lists() {
     }
 }
 
+/// Each component has a job id of its own; JAX's port comes of the first one's in all of them.
+#[test]
+fn all_components_dial_the_port_of_the_first_ones_job_id() {
+    for first in ["SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_GROUP_0"] {
+        let mut world = heterogeneous("HET");
+        set(&mut world, "SLURM_JOB_ID", "18");
+        set(&mut world, first, "17");
+        let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
+        let process = &report.settled().unwrap().unwrap().process;
+        assert_eq!(process.coordinator.as_deref(), Some("n9:61457"), "{first}");
+    }
+}
+
 #[test]
 fn components_whose_layout_matters_are_not_guessed_and_rank_0_is_known() {
     // What is told of the layout may be another component's.

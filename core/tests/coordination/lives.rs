@@ -1,6 +1,8 @@
 //! Namespaces and their lives.
 
-use rondo_core::coordination::{Caller, Dialect, Event, Method, NamespaceConfig, Reply};
+use rondo_core::coordination::{
+    Call, Caller, Dialect, Event, Method, NamespaceConfig, Reply, Request,
+};
 use rondo_core::ids::{Incarnation, ServiceIncarnation};
 use rondo_core::status::{Code, Detail};
 
@@ -109,17 +111,30 @@ fn a_life_survives_a_restart() {
     assert!(driver.ask(in_life(life, try_get("k"))).is_ok());
 }
 
+/// A call in the namespace "other".
+fn elsewhere(method: Method) -> Request {
+    let caller = Caller::default();
+    Request::Call(Box::new(Call { namespace: "other".into(), caller, method }))
+}
+
+#[test]
+fn each_namespace_has_its_own_heartbeat_timeout() {
+    for (here, there) in [(1, 60), (60, 1)] {
+        let of = |timeout| NamespaceConfig { heartbeat_timeout: seconds(timeout), ..settings(1) };
+        let other = NamespaceConfig { name: "other".into(), ..of(there) };
+        let mut driver = Driver::serving(vec![of(here), other]);
+        driver.register_all(1);
+        driver.ask(elsewhere(register(0, 5))).unwrap();
+        (0..10).for_each(|_| driver.advance(seconds(1)));
+        let found = [driver.tell(beat(0, first(0))), driver.ask(elsewhere(beat(0, 5)))];
+        assert_eq!(found.map(|answer| answer.is_ok()), [here > 10, there > 10], "{here}, {there}");
+    }
+}
+
 #[test]
 fn namespaces_know_nothing_of_each_other() {
     let other = NamespaceConfig { name: "other".into(), ..settings(1) };
     let mut driver = Driver::serving(vec![settings(1), other]);
-    let elsewhere = |method| {
-        rondo_core::coordination::Request::Call(Box::new(rondo_core::coordination::Call {
-            namespace: "other".into(),
-            caller: Caller::default(),
-            method,
-        }))
-    };
     let life = driver.register_all(1);
     let Ok(Reply::Registered(other)) = driver.ask(elsewhere(register(0, 5))) else { panic!() };
     assert_ne!(life, other);
@@ -128,13 +143,9 @@ fn namespaces_know_nothing_of_each_other() {
     assert!(driver.is_waiting(waits));
     driver.refused(register(0, 6), Code::Aborted);
     assert!(driver.ask(elsewhere(beat(0, 5))).is_ok());
-    let nowhere = rondo_core::coordination::Call {
-        namespace: "nowhere".into(),
-        caller: Caller::default(),
-        method: try_get("k"),
-    };
-    let status =
-        driver.ask(rondo_core::coordination::Request::Call(Box::new(nowhere))).unwrap_err();
+    let caller = Caller::default();
+    let nowhere = Call { namespace: "nowhere".into(), caller, method: try_get("k") };
+    let status = driver.ask(Request::Call(Box::new(nowhere))).unwrap_err();
     assert_eq!(status.code, Code::NotFound);
 }
 

@@ -136,18 +136,15 @@ def table(records):
     })
 
 
-@pytest.fixture(scope="session")
-def data(tmp_path_factory):
-    """A server with a worker and the datasets `numbers` (one record an element) and `batches` (of 32)."""
-    folder = tmp_path_factory.mktemp("data")
+def fill(server):
+    """Registers the datasets `numbers` (one record an element) and `batches` (of 32)."""
+    folder = server.folder
     pyarrow.parquet.write_table(table(RECORDS), folder / "numbers.parquet", row_group_size=500)
-    server = Server(folder)
-    source = f"""
+    server.register("numbers", f"""
         source:
           parquet: {{ files: ["{folder}/numbers.parquet"] }}
         split_records: 500
-        """
-    server.register("numbers", source)
+        """)
     server.register("batches", f"""
         source:
           parquet: {{ files: ["{folder}/numbers.parquet"] }}
@@ -156,10 +153,27 @@ def data(tmp_path_factory):
           - select: [number, half, is_even, name, pair]
           - batch: {{ size: 32 }}
         """)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """A server with a worker and datasets."""
+    server = Server(tmp_path_factory.mktemp("data"))
+    fill(server)
     worker = server.worker()
     yield server
     worker.kill()
     server.kill()
+
+
+@pytest.fixture
+def short_lived_data(servers):
+    """The same for one test, which may kill the server."""
+    server = servers()
+    fill(server)
+    worker = server.worker()
+    yield server
+    worker.kill()
 
 
 @pytest.fixture

@@ -120,6 +120,23 @@ def test_batches_are_tensors(data, job):
     assert next(iter(dataset))["number"][0] == 32
 
 
+def test_who_breaks_off_hears_that_the_server_does_not_know_what_was_read(short_lived_data, job):
+    rows = iter(IterableDataset(short_lived_data.address, "numbers", job=job, transform=chosen))
+    next(rows)
+    short_lived_data.kill()
+    with pytest.raises(rondo.RondoError):
+        rows.close()
+
+
+def test_an_error_of_the_data_comes_before_one_of_closing(short_lived_data, job):
+    def broken(row):
+        short_lived_data.kill()
+        raise ValueError(f"no such number: {row['number']}")
+
+    with pytest.raises(ValueError, match="no such number: 0"):
+        next(iter(IterableDataset(short_lived_data.address, "numbers", job=job, transform=broken)))
+
+
 def test_states_are_checked(data, job):
     dataset = IterableDataset(data.address, "numbers")
     with pytest.raises(rondo.FailedPrecondition, match="name"):

@@ -15,8 +15,9 @@ use super::step::{GTIDS, NODELIST, PROCID, TASKS_PER_NODE, hosts_and_counts, nee
 const NTASKS: &str = "SLURM_NTASKS";
 const LOCALID: &str = "SLURM_LOCALID";
 const JOB_ID: &str = "SLURM_JOB_ID";
-/// The first component's job, the same in all components of a heterogeneous one.
-const FIRST_JOB_ID: &str = "SLURM_JOB_ID_HET_GROUP_0";
+/// The first component's job, the same in all components of a heterogeneous one. Slurm before 20.02 says
+/// `PACK`.
+const FIRST_JOB_ID: [&str; 2] = ["SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_GROUP_0"];
 
 /// Whether a process is a task of a step.
 pub(in super::super) fn is_step(seen: &Seen) -> bool {
@@ -61,7 +62,8 @@ fn number(seen: &Seen, variable: &str) -> Result<Option<u32>, Error> {
 }
 
 fn port(seen: &Seen) -> Result<u16, Error> {
-    let name = if seen.filled(FIRST_JOB_ID).is_some() { FIRST_JOB_ID } else { JOB_ID };
+    let first = FIRST_JOB_ID.into_iter().find(|name| seen.filled(name).is_some());
+    let name = first.unwrap_or(JOB_ID);
     let text = needed(seen, name)?;
     // Ids of components of a heterogeneous job are written 12+1.
     let digits = text.split('+').next().unwrap_or_default();
