@@ -214,6 +214,25 @@ async fn watches_on_either_way() {
     }
 }
 
+/// An application may drop the handle of a watch that it has stopped after it watches the key again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_former_handle_of_a_watch_does_not_end_the_next_one() {
+    for direct in [false, true] {
+        let world = World::start(&[pair()]);
+        let [(agent, _), (other, _)] = both(&world, direct).await;
+        let former = soon(agent.watch_key("d")).await.unwrap();
+        agent.stop_watch_key("d").await.unwrap();
+        let mut watch = soon(agent.watch_key("d")).await.unwrap();
+        assert!(soon(watch.next()).await.unwrap().unwrap().whole);
+        drop(former);
+        // The agent's loop hears of the handle before it answers this.
+        assert_eq!(code(agent.watch_key("d").await.map(drop)), Code::FailedPrecondition);
+        other.insert_key_value("d/a", "1").await.unwrap();
+        let next = soon(watch.next()).await.unwrap().unwrap();
+        assert_eq!(values(&next), [value("d/a", "1")]);
+    }
+}
+
 /// Who does not listen holds up nobody: the changes wait at the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_taken_waits_at_the_server() {

@@ -1,12 +1,16 @@
 //! Large definitions of a running node: there as long as a dataset or a registration needs them.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use rondo::service::NodePort;
-use rondo::store::StoreKind;
-use rondo::store::blobs::{Blob, digest};
+use rondo::store::blobs::{Blob, Blobs, FileBlobs, digest};
+use rondo::store::{Disk, StoreConfig, StoreKind};
 use rondo_core::status::Code;
 
 use super::calls::register;
+use super::model_disk::{Left, ModelDisk};
 use super::world::{Life, World, eventually};
 
 fn large(fill: u8) -> Bytes {
@@ -81,4 +85,44 @@ fn a_definition_that_is_registered_is_never_taken_away_by_those_that_were_refuse
         // A start over the directory misses nothing.
         life.stop();
     }
+}
+
+async fn files(disk: &ModelDisk) -> FileBlobs {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let config = StoreConfig { free_space_reserve_bytes: 0, ..StoreConfig::default() };
+    FileBlobs::open(disk, Path::new("/"), &config).await.unwrap()
+}
+
+/// Opens the blobs on a disk and puts one, unless the disk stops before. Whether it is kept.
+async fn put(disk: &ModelDisk) -> bool {
+    let put = async {
+        let blobs = files(disk).await;
+        blobs.put(Blob::of(large(1))).await.unwrap();
+        blobs
+    };
+    tokio::select! {
+        biased;
+        blobs = put => blobs.get(digest(&large(1))).await.unwrap().is_some(),
+        () = disk.stopped() => false,
+    }
+}
+
+/// A process dies anywhere while it keeps a blob, the next one is told that it is kept, and then the power
+/// goes.
+#[tokio::test]
+async fn a_blob_that_a_dead_process_left_is_durable_when_it_is_kept_again() {
+    let mut is_kept = false;
+    let mut operations = 0;
+    while !is_kept {
+        let disk = ModelDisk::new();
+        disk.stop_after(operations);
+        is_kept = put(&disk).await;
+        let next = disk.after_the_cut(Left::Everything);
+        assert!(put(&next).await);
+        let after = next.after_the_cut(Left::Synced);
+        let blob = files(&after).await.get(digest(&large(1))).await.unwrap();
+        assert_eq!(blob, Some(large(1)), "the first process died after {operations} operations");
+        operations += 1;
+    }
+    assert!(operations > 4, "{operations} operations");
 }
