@@ -264,52 +264,76 @@ fn decode(batch: &Batch) -> Result<RecordBatch, Status> {
 mod tests {
     use std::sync::Arc;
 
+    use arrow::array::{ArrayRef, Int64Array};
     use bytes::Bytes;
+    use rondo_data::to_ipc;
 
     use super::*;
 
-    /// The application's side of a reader that acknowledges by hand, and the loop's side.
-    fn by_hand() -> (Deliveries, mpsc::UnboundedSender<Told>, mpsc::UnboundedReceiver<Happened>) {
-        let (happened, hears) = mpsc::unbounded_channel();
-        let (tells, told) = mpsc::unbounded_channel();
-        let task = tokio::spawn(async { Ok(()) });
-        let (has_read_all, last_report) = (Arc::default(), Arc::default());
-        let ends = Ends { happened, told, task, has_read_all, last_report };
-        (Deliveries::of(ends, None, true), tells, hears)
+    /// The loop's side of a reader.
+    struct Loop {
+        tells: mpsc::UnboundedSender<Told>,
+        hears: mpsc::UnboundedReceiver<Happened>,
     }
 
-    fn undecodable() -> Told {
-        let records = Bytes::from_static(b"no Arrow stream");
-        Told::Delivered(Received::Batch(Batch {
-            place: 7,
-            split: 7,
-            first: 0,
-            count: 1,
-            passed: 0,
-            records,
-        }))
+    impl Loop {
+        /// With the application's side.
+        fn start(acknowledges_by_hand: bool) -> (Self, Deliveries) {
+            let (happened, hears) = mpsc::unbounded_channel();
+            let (tells, told) = mpsc::unbounded_channel();
+            let task = tokio::spawn(async { Ok(()) });
+            let (has_read_all, last_report) = (Arc::default(), Arc::default());
+            let ends = Ends { happened, told, task, has_read_all, last_report };
+            (Self { tells, hears }, Deliveries::of(ends, None, acknowledges_by_hand))
+        }
+
+        fn deliver(&self, place: u64, count: u64, records: Bytes) {
+            let batch = Batch { place, split: 0, first: 0, count, passed: 0, records };
+            self.tells.send(Told::Delivered(Received::Batch(batch))).unwrap();
+        }
+
+        /// Which records are consumed, and whether the reader is closed, in order.
+        fn heard(&mut self) -> Vec<Option<(u64, u64)>> {
+            let heard = std::iter::from_fn(|| self.hears.try_recv().ok());
+            let told = heard.filter_map(|happened| match happened {
+                Happened::Consumed { place, records } => Some(Some((place, records))),
+                Happened::Close => Some(None),
+                _ => None,
+            });
+            told.collect()
+        }
+    }
+
+    fn three_records() -> Bytes {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        to_ipc(&RecordBatch::try_from_iter([("number", column)]).unwrap()).unwrap()
+    }
+
+    async fn next(deliveries: &mut Deliveries) -> Result<Delivery, Status> {
+        std::future::poll_fn(|context| deliveries.poll(context)).await.unwrap()
     }
 
     #[tokio::test]
     async fn a_reader_that_cannot_decode_records_still_acknowledges_what_was_consumed() {
-        let (mut deliveries, tells, mut hears) = by_hand();
-        tells.send(undecodable()).unwrap();
-        let next = std::future::poll_fn(|context| deliveries.poll(context));
-        assert!(next.await.unwrap().is_err());
-        let happened = deliveries.happened.clone();
-        acknowledge(&[Origin { place: 3, first: 0, count: 5 }], &happened);
+        let (mut side, mut deliveries) = Loop::start(true);
+        side.deliver(7, 1, Bytes::from_static(b"no Arrow stream"));
+        next(&mut deliveries).await.unwrap_err();
+        acknowledge(&[Origin { place: 3, first: 0, count: 5 }], &deliveries.happened);
         deliveries.close().await.unwrap();
-        let mut heard = Vec::new();
-        while let Ok(happened) = hears.try_recv() {
-            heard.push(happened);
-        }
-        let consumed = |it: &Happened| matches!(it, Happened::Consumed { place: 3, records: 5 });
-        let closed = |it: &Happened| matches!(it, Happened::Close);
-        let at = |what: fn(&Happened) -> bool| heard.iter().position(what);
-        assert!(
-            at(consumed).is_some() && at(consumed) < at(closed),
-            "{:?}",
-            (at(consumed), at(closed))
-        );
+        assert_eq!(side.heard(), [Some((3, 5)), None]);
+    }
+
+    /// An application that dies while it works on a delivery has not consumed it.
+    #[tokio::test]
+    async fn a_delivery_is_consumed_when_the_next_one_is_asked_for() {
+        let (mut side, mut deliveries) = Loop::start(false);
+        side.deliver(7, 3, three_records());
+        side.deliver(8, 3, three_records());
+        assert_eq!(next(&mut deliveries).await.unwrap().records(), 3);
+        assert_eq!(side.heard(), []);
+        next(&mut deliveries).await.unwrap();
+        assert_eq!(side.heard(), [Some((7, 3))]);
+        drop(deliveries);
+        assert_eq!(side.heard(), []);
     }
 }

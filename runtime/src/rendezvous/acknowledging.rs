@@ -127,3 +127,56 @@ async fn tell(transport: &Arc<dyn Transport>, address: &str, requests: &[Request
     let told = transport.unary(address, finish.method().path(), message.join(), DEADLINE).await;
     told.is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rondo_core::status::{Code, Status};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::transport::{BoxFuture, MessageStream};
+
+    /// A worker that is out of reach for the first calls, and takes in the others.
+    struct Far {
+        misses: Mutex<u32>,
+        taken: mpsc::UnboundedSender<Bytes>,
+    }
+
+    impl Transport for Far {
+        fn unary(
+            &self,
+            _: &str,
+            _: &'static str,
+            message: Bytes,
+            _: Duration,
+        ) -> BoxFuture<'static, Result<Bytes, Status>> {
+            let mut misses = self.misses.lock().unwrap();
+            if let Some(left) = misses.checked_sub(1) {
+                *misses = left;
+                return Box::pin(async { Err(Status::new(Code::Unavailable, "nobody there")) });
+            }
+            self.taken.send(message).unwrap();
+            Box::pin(async { Ok(Bytes::new()) })
+        }
+
+        fn streaming(&self, _: &str, _: &'static str, _: Bytes) -> MessageStream {
+            MessageStream::written(|_| std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_could_not_be_told_is_told_again() {
+        for is_long in [false, true] {
+            let (taken, mut told) = mpsc::unbounded_channel();
+            let transport: Arc<dyn Transport> = Arc::new(Far { misses: Mutex::new(2), taken });
+            let all = Arc::new(Acknowledgements::default());
+            let request = RequestId::new(7);
+            acknowledge(&all, &transport, "far:1", (request, is_long));
+            let message = tokio::time::timeout(Duration::from_secs(60), told.recv()).await;
+            let finish = RendezvousRequest::Finish { requests: vec![request] };
+            let expected = encode_rendezvous_request(&finish).unwrap().join();
+            assert_eq!(message.expect("it is told"), Some(expected), "long: {is_long}");
+        }
+    }
+}
