@@ -103,7 +103,7 @@ impl Dispatcher {
             self.processes.forget_task(*worker, *task);
             self.tell_of_lost_splits(turn, *worker, &before);
         }
-        if self.iteration(id)?.awaits_readers_by_split() {
+        if !self.state.is_read(self.iteration(id)?) {
             for (_, worker) in takers {
                 self.make_task_on(turn, id, worker)?;
             }

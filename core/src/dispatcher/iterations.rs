@@ -20,8 +20,11 @@ impl Dispatcher {
         let client = self.state.counters().client;
         let created: Vec<TaskId> = records.iter().filter_map(created_task).collect();
         let lsn = self.commit(turn, records)?;
-        let iteration = self.client(client)?.iteration;
-        self.leases.expect_client(client, iteration, turn.now);
+        self.leases.expect_client(client, turn.now);
+        let iteration = self.iteration(self.client(client)?.iteration)?;
+        if iteration.clients.len() == 1 {
+            self.leases.expect_consumers(iteration.id, turn.now);
+        }
         for task in created {
             // Without this push a worker would hear of the task at its next heartbeat only.
             if let Some(task) = self.state.tasks().get(&task).and_then(|task| self.task_def(task)) {

@@ -16,8 +16,8 @@ pub(super) struct Leases {
     /// When this process began.
     pub(super) begun: Time,
     pub(super) clients: BTreeMap<ClientId, ClientLease>,
-    /// When the last client left that may have read by element, or else the first client came, as far
-    /// as this process saw it.
+    /// When the last client left that may have read by element, or a client came where there was none,
+    /// as far as this process saw it.
     consumers_left: BTreeMap<IterationId, Time>,
     /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
@@ -99,8 +99,7 @@ impl Leases {
     }
 
     /// A client has joined, and sent no heartbeat yet.
-    pub(super) fn expect_client(&mut self, id: ClientId, of: IterationId, now: Time) {
-        self.consumers_left.entry(of).or_insert(now);
+    pub(super) fn expect_client(&mut self, id: ClientId, now: Time) {
         let since = self.held_up.heard_upto(now);
         self.clients.insert(id, ClientLease { since, heard: false, spoke: None, by_split: false });
     }
@@ -137,6 +136,11 @@ impl Leases {
     pub(super) fn has_spoken_since(&self, id: ClientId, time: Time) -> bool {
         let spoke = self.clients.get(&id).and_then(|lease| lease.spoke);
         spoke.is_some_and(|at| at > time)
+    }
+
+    /// A client has come to an iteration that had none: others may follow.
+    pub(super) fn expect_consumers(&mut self, of: IterationId, now: Time) {
+        self.consumers_left.insert(of, now);
     }
 
     /// A client of an iteration is gone.

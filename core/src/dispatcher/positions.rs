@@ -151,7 +151,9 @@ impl Dispatcher {
     /// Splits that clients read by themselves and that were with workers that were lost, or whose
     /// consumers are gone: they wait to be handed out again. No more than do not fit into a position.
     fn splits_again(&self, of: &Iteration) -> impl Iterator<Item = SavedSplit> {
-        let is_by_split = of.by_split.group_size.is_some();
+        let mut clients = of.clients.iter();
+        let is_by_split = of.by_split.group_size.is_some()
+            || clients.any(|client| self.leases.reads_by_split(*client));
         let most = self.config.bounds.position_sources.saturating_add(1);
         let places = of.splits.again.places_of(0, 0).take(if is_by_split { most } else { 0 });
         places.map(|place| SavedSplit { place, records: 0 })

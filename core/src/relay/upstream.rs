@@ -131,7 +131,12 @@ impl Upstream {
     /// Counts what is known of the server as later by `lost`.
     pub(super) fn postpone(&mut self, lost: Duration) {
         match self {
-            Self::Up { heard, .. } => *heard = heard.map(|at| at.after(lost)),
+            Self::Up { heard, trial, .. } => {
+                *heard = heard.map(|at| at.after(lost));
+                if let Some(outage) = trial {
+                    outage.since = outage.since.after(lost);
+                }
+            }
             Self::Down { outage, .. } => outage.since = outage.since.after(lost),
         }
     }

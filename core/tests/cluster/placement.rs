@@ -123,7 +123,7 @@ fn heterogeneous(group: &str) -> World {
         ("SLURM_STEP_NODELIST", "gpu1,n[9-11]"),
         ("SLURM_STEP_TASKS_PER_NODE", "1(x4)"),
         ("SLURM_DISTRIBUTION", "cyclic"),
-        ("SLURM_HET_SIZE", "2"),
+        (&format!("SLURM_{group}_SIZE"), "2"),
         (&format!("SLURM_JOB_NODELIST_{group}_GROUP_0"), "n[9-10]"),
         (&format!("SLURM_JOB_NODELIST_{group}_GROUP_1"), "gpu1,n11"),
     ])
@@ -154,13 +154,13 @@ fn hosts_of_components_are_taken_from_their_own_lists() {
 /// Each component has a job id of its own; JAX's port comes of the first one's in all of them.
 #[test]
 fn all_components_dial_the_port_of_the_first_ones_job_id() {
-    for first in ["SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_GROUP_0"] {
-        let mut world = heterogeneous("HET");
+    for group in ["HET", "PACK"] {
+        let mut world = heterogeneous(group);
         set(&mut world, "SLURM_JOB_ID", "18");
-        set(&mut world, first, "17");
+        set(&mut world, &format!("SLURM_JOB_ID_{group}_GROUP_0"), "17");
         let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
         let process = &report.settled().unwrap().unwrap().process;
-        assert_eq!(process.coordinator.as_deref(), Some("n9:61457"), "{first}");
+        assert_eq!(process.coordinator.as_deref(), Some("n9:61457"), "{group}");
     }
 }
 

@@ -393,6 +393,20 @@ fn a_relay_that_was_held_up_during_a_try_with_nobody_waiting_answers_heartbeats(
     assert_eq!(refusals(&effects).len(), 1, "{effects:?}");
 }
 
+/// The same while the server is back and has answered nothing yet, when the connection turns out to be broken.
+#[test]
+fn an_outage_that_goes_on_after_a_hold_up_gets_that_time_back() {
+    let mut story = Story::registered();
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    story.wait(1_000);
+    story.reach();
+    let (call, _) = story.ask(Kind::Heartbeat(who(0, 6)));
+    story.stand_still(700_000);
+    let effects = story.lose(call);
+    assert!(refusals(&effects).is_empty(), "{effects:?}");
+}
+
 #[test]
 fn a_call_that_asks_who_is_alive_is_withdrawn_when_its_client_gives_it_up() {
     let mut story = Story::registered();

@@ -13,15 +13,18 @@ use super::placement::{Layout, Place, places};
 use crate::limits::CLUSTER_TASKS_MAX;
 
 const SIZE: &str = "SLURM_HET_SIZE";
+/// The same, as Slurm before 20.02 says it.
+const FORMER_SIZE: &str = "SLURM_PACK_SIZE";
 /// Components that a job has at most, as Slurm has it.
 const COMPONENTS_MAX: u32 = 128;
 
 /// How many components the job of a step has.
 pub(super) fn components(seen: &Seen) -> Result<u32, Error> {
-    let components = seen.filled(SIZE).map(|size| whole(SIZE, size)).transpose()?.unwrap_or(1);
+    let name = if seen.filled(SIZE).is_some() { SIZE } else { FORMER_SIZE };
+    let components = seen.filled(name).map(|size| whole(name, size)).transpose()?.unwrap_or(1);
     if components > COMPONENTS_MAX {
         let wanted = format!("components, of at most {COMPONENTS_MAX}");
-        return Err(Error::malformed(SIZE, &format!("{components}"), &wanted));
+        return Err(Error::malformed(name, &format!("{components}"), &wanted));
     }
     Ok(components)
 }

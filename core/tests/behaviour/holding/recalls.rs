@@ -2,6 +2,8 @@
 
 use super::*;
 
+const OTHER: &str = "w1:1";
+
 /// Unnamed workers took splits 0 and 1 for a consumer by element, which left. A reader has read the rest.
 fn left_to_unnamed_workers(config: Config) -> (Driver, ClientId, IterationId) {
     let (mut driver, job, consumer) = reading_with(config, 4);
@@ -106,4 +108,65 @@ fn a_position_keeps_splits_that_were_recalled() {
         splits.map(|split| (split.place, split.records)).collect::<Vec<_>>(),
         [(0, 0), (1, 0)]
     );
+}
+
+/// The same after a restart: the others are known from the journal.
+#[test]
+fn readers_by_split_that_come_after_a_restart_put_no_recall_off() {
+    let config = Config { reissue_lost_splits: true, ..Config::default() };
+    let (mut driver, job, reader) = left_to_a_worker(config);
+    driver.restart();
+    assert!(wait(&mut driver, reader, 100).with_workers);
+    let guest = driver.join(job, 0);
+    assert!(driver.held(hold(guest, 9, &[])).with_workers);
+    driver.release(guest);
+    let held = wait(&mut driver, reader, 21);
+    assert_eq!((held.splits.len(), held.with_workers), (2, false));
+}
+
+/// All have left, and the job comes back: its consumers may come some time after its first reader.
+#[test]
+fn who_comes_first_waits_for_consumers_however_long_nobody_was_there() {
+    let config = Config { reissue_lost_splits: true, ..Config::default() };
+    let (mut driver, job, reader) = left_to_a_worker(config);
+    driver.release(reader);
+    for _ in 0..600 {
+        driver.advance(Duration::from_secs(1));
+        let tasks: Vec<_> =
+            driver.state().worker_at(WORKER).unwrap().tasks.iter().copied().collect();
+        driver.worker(WORKER, &tasks);
+    }
+    let reader = driver.join(job, 0);
+    assert!(wait(&mut driver, reader, 100).with_workers);
+    assert_eq!(wait(&mut driver, reader, 21).splits.len(), 2);
+}
+
+/// A worker whose splits are recalled gets a new task as long as another one keeps the iteration open.
+#[test]
+fn a_worker_gets_a_task_in_place_of_a_recalled_one() {
+    let config = Config { reissue_lost_splits: true, ..Config::default() };
+    let (mut driver, job, consumer) = reading_with(config, 2);
+    driver.worker(OTHER, &[]);
+    let iteration = driver.iteration(job, 0);
+    driver.client(consumer);
+    // Who read the first pass did not say its name: perhaps the worker at OTHER.
+    assert_eq!([(); 3].map(|()| driver.split(iteration, 0, 0)), [Some(0), Some(1), None]);
+    assert_eq!(driver.ask(split_for(WORKER, iteration, 1, 0)), Ok(Reply::Split(Some(0))));
+    driver.release(consumer);
+    let reader = driver.join(job, 0);
+    assert!(driver.held(hold(reader, 9, &[])).with_workers);
+    let recalled = driver.state().worker_at(WORKER).unwrap().tasks.clone();
+    for _ in 0..121 {
+        driver.advance(Duration::from_secs(1));
+        for address in [WORKER, OTHER] {
+            let known = driver.state().worker_at(address).unwrap();
+            let tasks: Vec<_> = known.tasks.iter().copied().collect();
+            driver.worker(address, &tasks);
+        }
+        driver.client(reader);
+    }
+    assert!(driver.held(hold(reader, 9, &[])).with_workers);
+    let tasks = |address| driver.state().worker_at(address).unwrap().tasks.len();
+    assert_eq!([WORKER, OTHER].map(tasks), [1, 1]);
+    assert_ne!(driver.state().worker_at(WORKER).unwrap().tasks, recalled);
 }

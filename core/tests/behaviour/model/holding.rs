@@ -150,7 +150,7 @@ impl Kept {
             self.forsake(task, again);
             self.erase(task);
         }
-        if self.awaits_readers(id) {
+        if !self.is_read(id) {
             addresses.iter().for_each(|address| self.make_task_on(id, address));
         }
         self.recalled += u64::from(!addresses.is_empty());

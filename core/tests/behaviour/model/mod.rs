@@ -35,7 +35,7 @@ pub(crate) struct Model {
     heard: BTreeMap<ClientId, Time>,
     /// Clients that asked this process for splits to hold.
     by_split: BTreeSet<ClientId>,
-    /// When the first client came to an iteration, or the last one left that never asked for splits.
+    /// When a client came to an iteration that had none, or one left that never asked for splits.
     elements_until: BTreeMap<IterationId, Time>,
     /// When clients spoke to this process.
     spoke: BTreeMap<ClientId, Time>,
@@ -168,7 +168,9 @@ impl Model {
                 let addresses = self.kept.workers.iter().map(|w| w.address.as_str().into());
                 Ok(Reply::Workers(addresses.collect()))
             }
-            Request::SavePosition { name, job } => self.kept.save_position(now, name, job),
+            Request::SavePosition { name, job } => {
+                self.kept.save_position(now, name, job, &self.by_split)
+            }
             Request::RestorePosition { name, job } => self.restore_position(now, name, job),
             Request::DeletePosition { name } => self.kept.delete_position(name),
             Request::ListPositions => {

@@ -6,7 +6,7 @@ use rondo_core::dispatcher::{
     PositionReport, Reply, SavedRepetitionReport, SavedSourceReport, SavedSplitReport,
     ShardingPolicy, SplitPlan, SplitSource,
 };
-use rondo_core::ids::{IterationId, JobId};
+use rondo_core::ids::{ClientId, IterationId, JobId};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
@@ -54,7 +54,13 @@ impl Kept {
         iterations.filter(|i| i.job == job && !i.collected).collect()
     }
 
-    pub(super) fn save_position(&mut self, now: Time, name: &str, job: &str) -> Heard {
+    pub(super) fn save_position(
+        &mut self,
+        now: Time,
+        name: &str,
+        job: &str,
+        by_split: &BTreeSet<ClientId>,
+    ) -> Heard {
         let known = self.job_named(job).ok_or(Code::NotFound)?;
         if known.request.sharding != ShardingPolicy::Dynamic {
             return Err(Code::FailedPrecondition);
@@ -69,7 +75,9 @@ impl Kept {
                 let sources = iteration.sources.iter();
                 let sources = sources.map(|(_, pass, given)| (*pass, *given)).collect();
                 let mut splits = iteration.shared.waiting.clone();
-                if iteration.shared.group.is_some() {
+                let mut clients = self.clients_of(iteration.id).into_iter();
+                let asks = clients.any(|client| by_split.contains(&client));
+                if asks || iteration.shared.group.is_some() {
                     splits.extend(iteration.given.again_of_first_pass().map(|place| (place, 0)));
                 }
                 for client in self.clients_of(iteration.id) {

@@ -32,7 +32,9 @@ impl Model {
         self.kept.clients_ever += 1;
         self.kept.clients.insert(id, Client { iteration, joined: now, splits: BTreeMap::new() });
         self.joined.insert(id, self.held_up.less(now));
-        self.elements_until.entry(iteration).or_insert(now);
+        if self.kept.clients_of(iteration).len() == 1 {
+            self.elements_until.insert(iteration, now);
+        }
         Ok(Reply::Client(id))
     }
 
