@@ -393,7 +393,7 @@ fn a_relay_that_was_held_up_during_a_try_with_nobody_waiting_answers_heartbeats(
     assert_eq!(refusals(&effects).len(), 1, "{effects:?}");
 }
 
-/// The same while the server is back and has answered nothing yet, when the connection turns out to be broken.
+/// The same while the server is back and has answered nothing yet, when the connection turns out broken.
 #[test]
 fn an_outage_that_goes_on_after_a_hold_up_gets_that_time_back() {
     let mut story = Story::registered();
