@@ -27,7 +27,8 @@ pub(super) struct Errors {
     /// Polls that say for which task and of which of its processes they are, and whether another process
     /// was the task already when they came.
     processes: BTreeMap<CallId, (TaskIndex, Incarnation, bool)>,
-    reports: BTreeMap<CallId, Life>,
+    /// Errors that tasks report, with the polls that waited when each came.
+    reports: BTreeMap<CallId, (Life, Vec<CallId>)>,
     /// Lives with an error that somebody was told.
     spread: BTreeSet<Life>,
 }
@@ -83,7 +84,11 @@ impl Errors {
                 self.processes.extend(process.map(|process| (call, process)));
                 self.polls.insert(call, (life, 0));
             }
-            Method::ReportErrorToService { .. } => drop(self.reports.insert(call, life)),
+            Method::ReportErrorToService { .. } => {
+                let waiting = self.polls.iter().filter(|(_, (polled, _))| *polled == life);
+                let waiting = waiting.map(|(poll, _)| *poll).collect();
+                self.reports.insert(call, (life, waiting));
+            }
             _ => {}
         }
         Ok(())
@@ -104,9 +109,10 @@ impl Errors {
             self.spread.insert(life);
         }
         let reported = self.reports.remove(&call);
-        let reported = reported.filter(|life| !self.recoverable.contains(&*life.0));
-        if let (Some(life), Ok(Reply::ErrorReported)) = (reported, answer)
-            && self.polls.values().any(|(polled, _)| *polled == life)
+        let reported = reported.filter(|(life, _)| !self.recoverable.contains(&*life.0));
+        // Who polls from then on may be a task that is in error for it, and hears that.
+        if let (Some((life, waiting)), Ok(Reply::ErrorReported)) = (reported, answer)
+            && waiting.iter().any(|poll| self.polls.contains_key(poll))
         {
             self.spread.insert(life);
         }
