@@ -19,7 +19,8 @@ const MESSAGE: usize = 40 * MIB;
 /// The bound: there is room for one.
 const IN_FLIGHT: usize = MESSAGE + MIB;
 const CALLERS: usize = 12;
-/// What may have arrived on a connection before the server reads it (docs/operations.md).
+/// The server's receive window: so much of a message a client sends on a connection before the server reads
+/// it (docs/operations.md).
 const AHEAD: usize = 16 * MIB;
 /// Everything else that a server does meanwhile.
 const ELSE: usize = 40 * MIB;

@@ -47,9 +47,7 @@ impl Dispatcher {
         let silent = self.silent_clients(turn.now);
         let more = silent.len() >= self.config.bounds.expiries_per_step;
         for client in silent {
-            let iteration = self.client(client)?.iteration;
-            self.commit(turn, [Record::ReleaseClient { id: client, at: turn.now }])?;
-            self.leases.forget_client(client, iteration, turn.now);
+            self.part_with(turn, client)?;
             turn.out.push(Effect::Observe(Event::ClientExpired { client }));
         }
         let abandoned = self.abandoned_iterations(turn.now);

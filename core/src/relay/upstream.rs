@@ -79,7 +79,7 @@ impl Upstream {
         }
     }
 
-    /// Whether a try is under way of which clients have yet to hear that it takes too long.
+    /// Whether the relay tries to reach the server and has not told clients yet that it takes too long.
     pub(super) const fn is_trying(&self) -> bool {
         matches!(self, Self::Down { next: None, outage: Outage { given_up: false, .. }, .. })
     }

@@ -48,6 +48,11 @@ impl Driver {
     }
 }
 
+/// Lost splits are handed out again.
+fn reissuing() -> Config {
+    Config { reissue_lost_splits: true, ..Config::default() }
+}
+
 /// A job over so many splits, with a worker and a client.
 fn reading(splits: i64) -> (Driver, JobId, ClientId) {
     reading_with(Config::default(), splits)
@@ -396,15 +401,24 @@ fn left_to_a_worker(config: Config) -> (Driver, JobId, ClientId) {
     (driver, job, reader)
 }
 
-/// Lets time pass in which the worker and the client are heard.
-fn wait(driver: &mut Driver, client: ClientId, secs: u64) -> SplitsHeld {
+/// Lets time pass in which the server hears workers, and a client if there is one.
+fn live_on(driver: &mut Driver, workers: &[&str], client: Option<ClientId>, secs: u64) {
     for _ in 0..secs {
         driver.advance(Duration::from_secs(1));
-        let tasks: Vec<_> =
-            driver.state().worker_at(WORKER).unwrap().tasks.iter().copied().collect();
-        driver.worker(WORKER, &tasks);
-        driver.client(client);
+        for address in workers {
+            let known = driver.state().worker_at(address).unwrap();
+            let tasks: Vec<_> = known.tasks.iter().copied().collect();
+            driver.worker(address, &tasks);
+        }
+        if let Some(client) = client {
+            driver.client(client);
+        }
     }
+}
+
+/// The same with the one worker, and what the client holds then.
+fn wait(driver: &mut Driver, client: ClientId, secs: u64) -> SplitsHeld {
+    live_on(driver, &[WORKER], Some(client), secs);
     driver.held(hold(client, 9, &[]))
 }
 

@@ -24,14 +24,7 @@ fn a_reader_waits_for_splits_of_which_nobody_knows_who_has_them() {
     for reissue_lost_splits in [false, true] {
         let config = Config { reissue_lost_splits, ..Config::default() };
         let (mut driver, reader, iteration) = left_to_unnamed_workers(config);
-        for _ in 0..600 {
-            driver.advance(Duration::from_secs(1));
-            let known = driver.state().worker_at(WORKER).unwrap();
-            let tasks: Vec<_> = known.tasks.iter().copied().collect();
-            driver.worker(WORKER, &tasks);
-            driver.client(reader);
-        }
-        let held = driver.held(hold(reader, 9, &[]));
+        let held = wait(&mut driver, reader, 600);
         let splits = &driver.state().iterations()[&iteration].splits;
         assert!(held.with_workers && !held.finished, "{held:?}, {splits:?}");
     }
@@ -40,8 +33,7 @@ fn a_reader_waits_for_splits_of_which_nobody_knows_who_has_them() {
 /// A reader that comes and goes again and again reads by split like all others: nobody comes by element.
 #[test]
 fn readers_by_split_that_come_and_go_put_no_recall_off() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, job, reader) = left_to_a_worker(config);
+    let (mut driver, job, reader) = left_to_a_worker(reissuing());
     for _ in 0..3 {
         assert!(wait(&mut driver, reader, 39).with_workers);
         let guest = driver.join(job, 0);
@@ -53,8 +45,8 @@ fn readers_by_split_that_come_and_go_put_no_recall_off() {
 }
 
 /// A worker has read the first pass for a consumer that left, and begun the second.
-fn left_in_the_second_pass(config: Config) -> (Driver, JobId, ClientId, IterationId) {
-    let (mut driver, job, consumer) = reading_with(config, 2);
+fn left_in_the_second_pass() -> (Driver, JobId, ClientId, IterationId) {
+    let (mut driver, job, consumer) = reading_with(reissuing(), 2);
     let iteration = driver.iteration(job, 0);
     driver.client(consumer);
     for (pass, split) in [(0, Some(0)), (0, Some(1)), (0, None), (1, Some(0))] {
@@ -70,8 +62,7 @@ fn left_in_the_second_pass(config: Config) -> (Driver, JobId, ClientId, Iteratio
 /// Readers by split name splits of the first pass only. What is left of others is lost with their consumers.
 #[test]
 fn an_iteration_read_by_split_ends_without_what_workers_took_of_later_passes() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, _, reader, iteration) = left_in_the_second_pass(config);
+    let (mut driver, _, reader, iteration) = left_in_the_second_pass();
     let held = wait(&mut driver, reader, 121);
     assert_eq!(held.splits.iter().map(|split| split.place).collect::<Vec<_>>(), [0, 1]);
     assert!(driver.held(hold(reader, 9, &finished(0..2))).finished);
@@ -83,8 +74,7 @@ fn an_iteration_read_by_split_ends_without_what_workers_took_of_later_passes() {
 /// While a consumer is there, what is left of later passes is for it.
 #[test]
 fn splits_of_later_passes_wait_for_consumers_that_read_by_element() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, job, reader, iteration) = left_in_the_second_pass(config);
+    let (mut driver, job, reader, iteration) = left_in_the_second_pass();
     wait(&mut driver, reader, 121);
     let consumer = driver.join(job, 0);
     let held = driver.held(hold(reader, 9, &finished(0..2)));
@@ -96,8 +86,7 @@ fn splits_of_later_passes_wait_for_consumers_that_read_by_element() {
 /// The recalled splits that no reader holds yet are not read: they are in a position.
 #[test]
 fn a_position_keeps_splits_that_were_recalled() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, _, reader) = left_to_a_worker(config);
+    let (mut driver, _, reader) = left_to_a_worker(reissuing());
     assert!(wait(&mut driver, reader, 118).with_workers);
     driver.advance(Duration::from_secs(3));
     assert_eq!(driver.places(hold(reader, 1, &[])), [(0, 0)]);
@@ -113,8 +102,7 @@ fn a_position_keeps_splits_that_were_recalled() {
 /// The same after a restart: the others are known from the journal.
 #[test]
 fn readers_by_split_that_come_after_a_restart_put_no_recall_off() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, job, reader) = left_to_a_worker(config);
+    let (mut driver, job, reader) = left_to_a_worker(reissuing());
     driver.restart();
     assert!(wait(&mut driver, reader, 100).with_workers);
     let guest = driver.join(job, 0);
@@ -127,15 +115,9 @@ fn readers_by_split_that_come_after_a_restart_put_no_recall_off() {
 /// All have left, and the job comes back: its consumers may come some time after its first reader.
 #[test]
 fn who_comes_first_waits_for_consumers_however_long_nobody_was_there() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, job, reader) = left_to_a_worker(config);
+    let (mut driver, job, reader) = left_to_a_worker(reissuing());
     driver.release(reader);
-    for _ in 0..600 {
-        driver.advance(Duration::from_secs(1));
-        let tasks: Vec<_> =
-            driver.state().worker_at(WORKER).unwrap().tasks.iter().copied().collect();
-        driver.worker(WORKER, &tasks);
-    }
+    live_on(&mut driver, &[WORKER], None, 600);
     let reader = driver.join(job, 0);
     assert!(wait(&mut driver, reader, 100).with_workers);
     assert_eq!(wait(&mut driver, reader, 21).splits.len(), 2);
@@ -144,8 +126,7 @@ fn who_comes_first_waits_for_consumers_however_long_nobody_was_there() {
 /// A worker whose splits are recalled gets a new task as long as another one keeps the iteration open.
 #[test]
 fn a_worker_gets_a_task_in_place_of_a_recalled_one() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, job, consumer) = reading_with(config, 2);
+    let (mut driver, job, consumer) = reading_with(reissuing(), 2);
     driver.worker(OTHER, &[]);
     let iteration = driver.iteration(job, 0);
     driver.client(consumer);
@@ -156,15 +137,7 @@ fn a_worker_gets_a_task_in_place_of_a_recalled_one() {
     let reader = driver.join(job, 0);
     assert!(driver.held(hold(reader, 9, &[])).with_workers);
     let recalled = driver.state().worker_at(WORKER).unwrap().tasks.clone();
-    for _ in 0..121 {
-        driver.advance(Duration::from_secs(1));
-        for address in [WORKER, OTHER] {
-            let known = driver.state().worker_at(address).unwrap();
-            let tasks: Vec<_> = known.tasks.iter().copied().collect();
-            driver.worker(address, &tasks);
-        }
-        driver.client(reader);
-    }
+    live_on(&mut driver, &[WORKER, OTHER], Some(reader), 121);
     assert!(driver.held(hold(reader, 9, &[])).with_workers);
     let tasks = |address| driver.state().worker_at(address).unwrap().tasks.len();
     assert_eq!([WORKER, OTHER].map(tasks), [1, 1]);
