@@ -351,6 +351,10 @@ named! {
         SplitTakenBack = "split-taken-back",
         /// Sixteen consumers or more agreed to give a task up.
         CrowdGaveUpTask = "crowd-gave-up-task",
+        /// A worker answered while consumers voted to give its task up, and the task stayed.
+        HeldAnswerTaken = "held-answer-taken",
+        /// A worker answered while consumers voted to give its task up, and all did.
+        HeldAnswerLetGo = "held-answer-let-go",
         /// A call was cancelled while the disk was full.
         CancelledWhileFull = "cancelled-while-full",
         /// After the server's process was held up its timers ran out before it read anything.

@@ -36,6 +36,19 @@ impl Retry {
         self.at = Some(now.after(Duration::from_nanos(pause)));
     }
 
+    /// So many failures at once.
+    pub(super) fn failed_times(
+        &mut self,
+        times: u32,
+        now: Time,
+        status: Status,
+        entropy: u64,
+        pause_max: Duration,
+    ) {
+        self.failures = self.failures.saturating_add(times.saturating_sub(1));
+        self.failed(now, status, entropy, pause_max);
+    }
+
     /// It went well.
     pub(super) fn succeeded(&mut self) {
         *self = Self::default();

@@ -5,6 +5,7 @@
 mod actor;
 mod consumer;
 mod elements;
+mod held;
 mod histories;
 mod rounds;
 mod server;

@@ -1,7 +1,10 @@
 //! Coordinated reads whose worker has died: how soon all consumers agree to give its task up, however
 //! many they are, whatever rounds they stand in, and beside TensorFlow's clients.
 
+use std::collections::BTreeMap;
+
 use rondo_core::ids::TaskId;
+use rondo_core::reader::RpcId;
 use rondo_core::time::{Duration, Time};
 
 use crate::rounds::{Other, World, begun};
@@ -129,6 +132,57 @@ fn consumers_agree_however_short_votes_wait_for_each_other() {
             let last = u64::from(consumers) * apart / 1000;
             let what = format!("{seconds} s, {consumers}, {apart} ms apart, by {steps}");
             assert_within(last + 5, took, &what);
+        }
+    }
+}
+
+/// Calls to the dead worker fail only after so long, as where a host is switched off. Returns how long
+/// all consumers take to give its task up, when each notices the loss at its time.
+fn agreed_over_silence(
+    world: &mut World,
+    silence: Duration,
+    notices: impl Fn(usize) -> Duration,
+) -> Option<Duration> {
+    let (began, mut asked) = (world.now, BTreeMap::<(usize, RpcId), Time>::new());
+    while world.now.since(began) < Duration::from_secs(120) {
+        for nth in 0..world.consumers.len() {
+            for which in (0..world.consumers[nth].asks.len()).rev() {
+                world.ask(nth, which);
+            }
+            for which in (0..world.consumers[nth].fetches.len()).rev() {
+                let (rpc, fetch) = &world.consumers[nth].fetches[which];
+                let since = *asked.entry((nth, *rpc)).or_insert(world.now);
+                let first = began.after(notices(nth));
+                let fails =
+                    world.now >= first && (since <= began || world.now.since(since) >= silence);
+                if fetch.task != TASK || fails {
+                    world.fetch(nth, which, false);
+                }
+            }
+        }
+        if world.tasks.iter().all(|(task, _)| *task != TASK) {
+            return Some(world.now.since(began));
+        }
+        world.wait(10);
+    }
+    None
+}
+
+/// A consumer that asks the dead worker again still votes: all votes wait at one time, however long
+/// such a call takes to fail.
+#[test]
+fn consumers_agree_while_calls_to_the_dead_worker_hang() {
+    let silence = Duration::from_secs(5);
+    for (consumers, apart) in [(2, 7500), (4, 3750), (16, 937)] {
+        for answered in [0, consumers as usize / 2] {
+            for is_tensorflow in IS_TENSORFLOW {
+                let mut world = bereft(consumers, answered);
+                world.is_tensorflow = is_tensorflow;
+                let notices = |nth: usize| Duration::from_millis(nth as u64 * apart);
+                let took = agreed_over_silence(&mut world, silence, notices);
+                // The last one has noticed after 15 s, and votes when a second call has failed.
+                assert_within(22, took, &format!("{consumers}, {answered}, {is_tensorflow}"));
+            }
         }
     }
 }

@@ -58,6 +58,8 @@ struct Reader {
     received: u64,
     /// Received, and not handed on.
     waiting: VecDeque<ElementId>,
+    /// Received while consumers voted on the task: neither counted nor handed on before they have.
+    held: BTreeSet<ElementId>,
     is_gone: bool,
 }
 
@@ -145,6 +147,9 @@ impl Elements {
             OfElements::Over(by, task) => self.over(shape, *by, *task),
             OfElements::Stopped(by, early, left) => self.stopped(shape, *by, *early, *left),
             OfElements::Received(by, id, _) => self.received(*by, id),
+            OfElements::Held(by, id) => self.held(*by, id),
+            OfElements::Taken(by, id) => self.taken(*by, id),
+            OfElements::LetGo(by, id) => self.let_go(*by, id),
             OfElements::Delivered(by, id) => self.delivered(shape, *by, id),
             OfElements::Counts(by, counted) => self.counted(*by, *counted),
             OfElements::ReadEnded(by, client, result) => {
@@ -230,6 +235,34 @@ impl Elements {
         reader.received = reader.received.saturating_add(1);
         reader.waiting.push_back(*id);
         Ok(())
+    }
+
+    fn held(&mut self, by: ReaderLife, id: &ElementId) -> Verdict {
+        let reader = self.readers.entry(by).or_default();
+        let last = reader.waiting.pop_back();
+        reader.received = reader.received.saturating_sub(1);
+        reader.held.insert(*id);
+        match last == Some(*id) {
+            true => Ok(()),
+            false => Err(format!("{by:?} holds {id:?}, and has received {last:?}")),
+        }
+    }
+
+    fn taken(&mut self, by: ReaderLife, id: &ElementId) -> Verdict {
+        let reader = self.readers.entry(by).or_default();
+        reader.received = reader.received.saturating_add(1);
+        reader.waiting.push_back(*id);
+        match reader.held.remove(id) {
+            true => Ok(()),
+            false => Err(format!("{by:?} takes {id:?}, which it does not hold")),
+        }
+    }
+
+    fn let_go(&mut self, by: ReaderLife, id: &ElementId) -> Verdict {
+        match self.readers.entry(by).or_default().held.remove(id) {
+            true => Ok(()),
+            false => Err(format!("{by:?} lets {id:?} go, which it does not hold")),
+        }
     }
 
     fn delivered(&mut self, shape: &ElementsShape, by: ReaderLife, id: &ElementId) -> Verdict {

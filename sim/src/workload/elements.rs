@@ -88,6 +88,12 @@ pub enum OfElements {
     Fetching(ReaderLife, TaskId, Option<(i64, i64)>),
     /// A reader's machine takes an element.
     Received(ReaderLife, ElementId, Option<(i64, i64)>),
+    /// It holds one that it has received while consumers vote on the task.
+    Held(ReaderLife, ElementId),
+    /// The task stays: it takes what it has held.
+    Taken(ReaderLife, ElementId),
+    /// All have given the task up: it drops what it has held.
+    LetGo(ReaderLife, ElementId),
     /// It hands one to its application.
     Delivered(ReaderLife, ElementId),
     /// What it counts of itself.
@@ -122,6 +128,9 @@ impl OfElements {
             Self::Stopped(by, _, left) => life(by) ^ left.rotate_left(16),
             Self::Fetching(by, task, _) => reader(by) ^ task.get().cast_unsigned(),
             Self::Received(by, id, _) => reader(by) ^ of(id).rotate_left(8),
+            Self::Held(by, id) => 5 ^ reader(by) ^ of(id).rotate_left(8),
+            Self::Taken(by, id) => 6 ^ reader(by) ^ of(id).rotate_left(8),
+            Self::LetGo(by, id) => 7 ^ reader(by) ^ of(id).rotate_left(8),
             Self::Delivered(by, id) => reader(by) ^ of(id).rotate_left(12),
             Self::Counts(by, counted) => reader(by) ^ counted.records.rotate_left(8),
             Self::ReadEnded(by, _, result) => reader(by) ^ u64::from(result.is_ok()),

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ballot::Ballot;
+use super::votes::Doubt;
 use super::{Call, Elements, PROTOCOL, Slot, rounds};
 use crate::element::Element;
 use crate::ids::TaskId;
@@ -40,23 +40,46 @@ pub(super) struct Progress {
     errors: u32,
     /// The round it is asked for, until it has answered or is passed over.
     pub(super) round: Option<i64>,
-    /// Whether consumers are to agree that it is gone, before it is asked again.
-    pub(super) is_doubtful: bool,
-    /// The consumer's votes on that.
-    pub(super) ballot: Ballot,
+    /// Whether it is gone, in coordinated reads.
+    pub(super) doubt: Doubt,
     pub(super) skipped_previous: bool,
     /// When the dispatcher stopped listing it.
     pub(super) unlisted_since: Option<Time>,
 }
 
 impl Progress {
-    /// Whether something is still wanted of it, and no call is under way.
+    /// Whether something is still wanted of it that no call and no answer is there for.
     pub(super) const fn may_go_on(&self) -> bool {
-        !self.has_ended && !self.is_removed && self.calls == 0
+        let is_wanted = !self.has_ended && !self.is_removed;
+        is_wanted && self.calls == 0 && self.doubt.held.is_none()
+    }
+
+    /// Whether the consumer may vote on it.
+    pub(super) fn may_vote(&self, now: Time) -> bool {
+        self.wants_vote() && self.doubt.at().is_none_or(|at| at <= now)
+    }
+
+    const fn wants_vote(&self) -> bool {
+        !self.is_removed && self.round.is_some() && self.doubt.wants_vote()
+    }
+
+    /// When it is asked again, if one must wait.
+    pub(super) fn asks_at(&self) -> Option<Time> {
+        self.at().filter(|_| self.may_go_on())
+    }
+
+    /// When the consumer votes on it again, if one must wait.
+    pub(super) fn votes_at(&self) -> Option<Time> {
+        self.doubt.at().filter(|_| self.wants_vote())
+    }
+
+    /// Whether no call to it and no vote on it is under way, and no answer is held.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.calls == 0 && !self.doubt.is_voting && self.doubt.held.is_none()
     }
 
     /// When it may be asked again, if one must wait.
-    pub(super) fn at(&self) -> Option<Time> {
+    fn at(&self) -> Option<Time> {
         self.retry.at().max(self.skip.map(|(at, _)| at))
     }
 
@@ -79,7 +102,7 @@ impl Progress {
 
     fn succeeded(&mut self) {
         self.retry.succeeded();
-        (self.errors, self.ballot) = (0, Ballot::default());
+        (self.errors, self.doubt) = (0, Doubt::default());
     }
 }
 
@@ -122,12 +145,34 @@ impl Elements {
         entropy: u64,
         shared: &mut Shared,
     ) -> Result<(), Status> {
-        let Some(Call { task, worker, round }) = self.calls.remove(&rpc) else {
+        let Some(call) = self.calls.remove(&rpc) else {
             return Ok(());
         };
-        shared.unload(&worker);
-        let progress = self.tasks.entry(task).or_default();
+        shared.unload(&call.worker);
+        let progress = self.tasks.entry(call.task).or_default();
         progress.calls = progress.calls.saturating_sub(1);
+        match result {
+            Ok(fetched) if progress.doubt.is_voting => {
+                progress.doubt.held = Some((call, fetched));
+                Ok(())
+            }
+            result => self.take(now, call, result, entropy, shared),
+        }
+    }
+
+    /// Takes what a call to a worker has come to.
+    ///
+    /// # Errors
+    /// What ends the reader.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        Call { task, worker, round }: Call,
+        result: Result<Fetched, Status>,
+        entropy: u64,
+        shared: &mut Shared,
+    ) -> Result<(), Status> {
+        let progress = self.tasks.entry(task).or_default();
         match result {
             Ok(Fetched::Element(element)) => {
                 progress.succeeded();
@@ -156,7 +201,7 @@ impl Elements {
 
     /// Forgets a task without calls that the dispatcher no longer lists: nothing asks it again.
     fn forget_if_unlisted(&mut self, task: TaskId, shared: &Shared) {
-        let is_idle = self.tasks.get(&task).is_some_and(|progress| progress.calls == 0);
+        let is_idle = self.tasks.get(&task).is_some_and(Progress::is_idle);
         if is_idle && shared.tasks.iter().all(|it| it.id != task) {
             self.tasks.remove(&task);
         }
@@ -187,17 +232,35 @@ impl Elements {
             let since = |call: &Call| tasks.get(&call.task).and_then(|it| it.unlisted_since);
             let unlisted = self.calls.iter().filter(|(_, call)| since(call).is_some());
             let oldest = unlisted.min_by_key(|(_, call)| since(call)).map(|(rpc, _)| *rpc);
-            let Some((rpc, call)) = oldest.and_then(|rpc| self.calls.remove_entry(&rpc)) else {
+            let Some(rpc) = oldest else {
                 return;
             };
-            shared.withdraw(rpc, out);
-            shared.unload(&call.worker);
-            if let Some(progress) = self.tasks.get_mut(&call.task) {
-                progress.calls = progress.calls.saturating_sub(1);
-            }
-            self.pass(call.task, call.round);
-            self.forget_if_unlisted(call.task, shared);
+            self.withdraw(rpc, shared, out);
         }
+    }
+
+    /// Withdraws calls to tasks that all consumers have given up.
+    pub(super) fn withdraw_removed(&mut self, shared: &mut Shared, out: &mut Vec<Effect>) {
+        let is_removed = |task| self.tasks.get(task).is_some_and(|it| it.is_removed);
+        let calls = self.calls.iter().filter(|(_, call)| is_removed(&call.task));
+        let calls: Vec<RpcId> = calls.map(|(rpc, _)| *rpc).collect();
+        for rpc in calls {
+            self.withdraw(rpc, shared, out);
+        }
+    }
+
+    /// Withdraws a call to a worker.
+    fn withdraw(&mut self, rpc: RpcId, shared: &mut Shared, out: &mut Vec<Effect>) {
+        let Some(call) = self.calls.remove(&rpc) else {
+            return;
+        };
+        shared.withdraw(rpc, out);
+        shared.unload(&call.worker);
+        if let Some(progress) = self.tasks.get_mut(&call.task) {
+            progress.calls = progress.calls.saturating_sub(1);
+        }
+        self.pass(call.task, call.round);
+        self.forget_if_unlisted(call.task, shared);
     }
 
     /// Whether there is no room for one more call, and would be without those to tasks that are no
@@ -253,7 +316,7 @@ impl Elements {
         let progress = self.tasks.entry(task).or_default();
         let pause_max = if round.is_some() { rounds::PAUSE_MAX } else { PAUSE_MAX };
         progress.retry.failed(now, status, entropy, pause_max);
-        progress.is_doubtful = round.is_some() && progress.retry.failures() > 1;
+        progress.doubt.is_open = round.is_some() && progress.retry.failures() > 1;
     }
 
     /// An element cannot be made.

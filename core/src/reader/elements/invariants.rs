@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::{Elements, Slot};
 use crate::ids::TaskId;
@@ -13,11 +14,7 @@ impl Elements {
     /// Calls under way are counted with the tasks they are to.
     pub(in crate::reader) fn calls_are_counted(&self, shared: &Shared) -> Result<(), String> {
         let mut found: BTreeMap<TaskId, usize> = BTreeMap::new();
-        let votes = shared.purposes.values().filter_map(|purpose| match purpose {
-            Purpose::Remove(task) => Some(*task),
-            _ => None,
-        });
-        for task in self.calls.values().map(|call| call.task).chain(votes) {
+        for task in self.calls.values().map(|call| call.task) {
             let count = found.entry(task).or_default();
             *count = count.saturating_add(1);
         }
@@ -25,8 +22,24 @@ impl Elements {
         let counted: BTreeMap<TaskId, usize> =
             counted.map(|(task, progress)| (*task, progress.calls)).collect();
         match found == counted {
-            true => Ok(()),
+            true => self.votes_are_counted(shared),
             false => Err(format!("{found:?} calls are under way, {counted:?} are counted")),
+        }
+    }
+
+    /// A task is voted on exactly while a call for that is under way, one at a time.
+    fn votes_are_counted(&self, shared: &Shared) -> Result<(), String> {
+        let votes = shared.purposes.values().filter_map(|purpose| match purpose {
+            Purpose::Remove(task) => Some(*task),
+            _ => None,
+        });
+        let mut found: Vec<TaskId> = votes.collect();
+        found.sort_unstable();
+        let voting = self.tasks.iter().filter(|(_, progress)| progress.doubt.is_voting);
+        let counted: Vec<TaskId> = voting.map(|(task, _)| *task).collect();
+        match found == counted {
+            true => Ok(()),
+            false => Err(format!("votes on {found:?} are under way, {counted:?} are counted")),
         }
     }
 
@@ -80,7 +93,6 @@ impl Elements {
 #[cfg(test)]
 mod tests {
     use alloc::vec;
-    use alloc::vec::Vec;
 
     use super::*;
     use crate::ids::{ClientId, JobId};
@@ -126,8 +138,9 @@ mod tests {
     #[test]
     fn each_sees_what_breaks_it() {
         type Break = fn(&mut Elements, &mut Shared);
-        let breaks: [(&str, Break); 5] = [
+        let breaks: [(&str, Break); 6] = [
             ("E1", |room, _| room.tasks.values_mut().for_each(|task| task.calls = 0)),
+            ("E1", |room, _| room.tasks.values_mut().for_each(|it| it.doubt.is_voting = true)),
             ("E2", |room, _| room.buffered_bytes = 17),
             ("E3", |room, _| room.slots.clear()),
             ("E3", |room, _| room.tasks.values_mut().for_each(|task| task.round = None)),

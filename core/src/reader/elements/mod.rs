@@ -5,6 +5,7 @@ mod fetching;
 mod free;
 mod invariants;
 mod rounds;
+mod votes;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -95,7 +96,7 @@ impl Elements {
     /// should hear at once that this reader will.
     pub(super) fn told(&mut self, now: Time, block_round: Option<i64>, shared: &Shared) -> bool {
         let is_listed = |id: &TaskId| shared.tasks.iter().any(|task| task.id == *id);
-        self.tasks.retain(|id, progress| is_listed(id) || progress.calls > 0);
+        self.tasks.retain(|id, progress| is_listed(id) || !progress.is_idle());
         for (id, progress) in &mut self.tasks {
             progress.unlisted_since = match is_listed(id) {
                 true => None,
@@ -150,6 +151,7 @@ impl Elements {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) -> Result<bool, Status> {
+        self.withdraw_removed(shared, out);
         self.withdraw_unlisted(now, shared, out);
         self.deliver(shared, out);
         match self.rounds.is_some() {
@@ -196,15 +198,15 @@ impl Elements {
 
     /// When to go on.
     pub(super) fn deadline(&self, shared: &Shared) -> Option<Time> {
-        let withdraws = self.withdrawal_due(shared);
+        let votes = self.voted_on(shared).filter_map(|(_, progress)| progress.votes_at());
+        let due = votes.chain(self.withdrawal_due(shared)).min();
         let waits_for_room = self.rounds.is_none() && !self.has_room(shared);
         if shared.is_finished || waits_for_room {
-            return withdraws;
+            return due;
         }
         // A task that is no longer listed is not asked again.
         let listed = shared.tasks.iter().filter_map(|task| self.tasks.get(&task.id));
-        let asks = listed.filter(|progress| progress.may_go_on()).filter_map(Progress::at);
-        asks.chain(withdraws).min()
+        listed.filter_map(Progress::asks_at).chain(due).min()
     }
 
     /// Adds how the elements stand.

@@ -4,25 +4,21 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::fetching::Progress;
 use super::{Elements, Slot};
 use crate::ids::TaskId;
 use crate::reader::membership;
-use crate::reader::shared::{Purpose, Shared};
-use crate::reader::types::{Effect, Member, Request, Task};
-use crate::status::Status;
+use crate::reader::shared::Shared;
+use crate::reader::types::{Effect, Member, Task};
 use crate::time::{Duration, Time};
 
-/// How long all consumers together may take to agree that a task is gone.
-const VOTE_DEADLINE: Duration = Duration::from_secs(20);
 /// Longest pause before a task is asked again: all consumers wait for it.
 pub(super) const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// A vote waits so many times longer than the consumer pauses after it.
-const PAUSES_PER_VOTE: u64 = 256;
 
 /// The rounds of a consumer.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
-    consumer: Member,
+    pub(super) consumer: Member,
     /// The first round that is not begun.
     next: i64,
     /// The tasks that were asked in the last round.
@@ -77,18 +73,10 @@ impl Rounds {
     }
 }
 
-/// The longest pause after a vote that waited so long. One that waited for others is cast again soon:
-/// they agree only while the votes of all of them wait, however short each may wait.
-fn pause_after_vote(waited: Duration) -> Duration {
-    match waited < PAUSE_MAX {
-        true => PAUSE_MAX,
-        false => Duration::from_nanos(waited.as_nanos() / PAUSES_PER_VOTE),
-    }
-}
-
 impl Elements {
     /// Asks tasks again that did not answer, and then one after the other for what comes next.
     pub(super) fn ask_in_rounds(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
+        self.vote_again(now, shared, out);
         self.ask_again(now, shared, out);
         if shared.is_finished {
             return;
@@ -134,63 +122,16 @@ impl Elements {
     /// Asks once more for what did not come.
     fn ask_again(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
         for task in shared.tasks.clone() {
-            let Some(progress) = self.tasks.get_mut(&task.id) else {
+            let Some(progress) = self.tasks.get(&task.id) else {
                 continue;
             };
-            let (Some(round), true) = (progress.round, progress.may_go_on()) else {
+            let Some(round) = progress.round else {
                 continue;
             };
-            if progress.is_doubtful {
-                progress.calls = 1;
-                progress.retry.begin();
-                let consumer = self.rounds.as_ref().map(|rounds| rounds.consumer);
-                let (index, size) = consumer.map_or((0, 1), |it| (it.index, it.size));
-                let (consumer, round) = (i64::from(index), progress.ballot.cast(now, round, size));
-                let request = Request::RemoveTask { task: task.id, consumer, round };
-                shared.ask(Purpose::Remove(task.id), request, VOTE_DEADLINE, out);
-            } else if progress.is_due(now) {
+            if progress.may_go_on() && progress.is_due(now) {
                 self.fetch(&task, Some(round), true, shared, out);
             }
         }
-    }
-
-    /// The consumers have agreed that a task is gone, or not.
-    ///
-    /// # Errors
-    /// The dispatcher's refusal.
-    pub(super) fn voted(
-        &mut self,
-        now: Time,
-        task: TaskId,
-        result: Result<bool, Status>,
-        entropy: u64,
-        shared: &mut Shared,
-    ) -> Result<(), Status> {
-        let Some(progress) = self.tasks.get_mut(&task) else {
-            return Ok(());
-        };
-        progress.calls = 0;
-        progress.is_doubtful = false;
-        let pause_max = pause_after_vote(progress.ballot.waited(now));
-        let why = match result {
-            Ok(true) => {
-                progress.is_removed = true;
-                let round = progress.round;
-                self.pass(task, round);
-                return Ok(());
-            }
-            Ok(false) => {
-                progress.ballot.fail(now);
-                progress.retry.why().map(|(_, status)| status.clone())
-            }
-            Err(status) if status.code.may_pass() => Some(status),
-            Err(status) => return Err(status),
-        };
-        if let Some(why) = why {
-            shared.count_retry();
-            progress.retry.failed(now, why, entropy, pause_max);
-        }
-        Ok(())
     }
 
     /// What a task's round comes to is known.
@@ -213,7 +154,7 @@ impl Elements {
         for slot in &mut self.slots {
             if let Slot::Waiting(task, _) = slot
                 && !is_listed(task)
-                && tasks.get(task).is_none_or(|progress| progress.calls == 0)
+                && tasks.get(task).is_none_or(Progress::is_idle)
             {
                 *slot = Slot::Passed;
             }

@@ -36,6 +36,9 @@ impl Elements {
         if let Some(waiting) = self.readers.get(&by).and_then(|of| of.waiting.front()) {
             return Err(format!("{by:?} has read all, and has yet to hand on {waiting:?}"));
         }
+        if let Some(held) = self.readers.get(&by).and_then(|of| of.held.first()) {
+            return Err(format!("{by:?} has read all, and still holds {held:?}"));
+        }
         let Some(iteration) = client.and_then(|client| self.clients.get(&client)).copied() else {
             return Ok(());
         };

@@ -4,24 +4,24 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, TargetWorkers};
-use rondo_core::ids::{DatasetId, TaskId};
+use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::ids::TaskId;
 use rondo_core::invariant::check_reader;
 use rondo_core::reader::{
-    self, Answer, ByElement, Config, Delivery, Effect, FetchElement, Fetched, Input, Member,
-    Reader, RpcId, Way,
+    self, Answer, Delivery, Effect, FetchElement, Fetched, Input, Reader, RpcId,
 };
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 use rondo_proto::convert;
 
 use super::busy::BusyLoop;
-use super::element_bytes::{READ_BY_ELEMENT, fetched, identified, registration};
+use super::element_bytes::{fetched, identified, registration};
+use super::element_job;
+use super::held::Held;
 use super::record_bytes::{received, told};
 use super::retries::Retries;
 use super::{is_passing, ms, patience, pause};
 use crate::mark::Mark;
-use crate::swarm::ElementsShape;
 use crate::workload::actor::{Act, Actor, Carried, Happening, Role, With};
 use crate::workload::elements::{Counted, ElementId, OfElements, ReaderLife};
 use crate::workload::outstanding::Outstanding;
@@ -48,6 +48,7 @@ pub struct ElementReader {
     next_fetch: u64,
     /// In which round each element came, until it is handed on.
     rounds: BTreeMap<ElementId, i64>,
+    held: Held,
     consuming: VecDeque<Time>,
     /// When it goes on, while there is no reader.
     at: Time,
@@ -86,6 +87,7 @@ impl ElementReader {
             fetches: BTreeMap::new(),
             next_fetch: 1,
             rounds: BTreeMap::new(),
+            held: Held::default(),
             consuming: VecDeque::new(),
             at: Time::ZERO,
             got_on_at: Time::ZERO,
@@ -172,6 +174,7 @@ impl ElementReader {
         self.calls.clear();
         self.fetches.clear();
         self.rounds.clear();
+        self.held = Held::default();
         self.consuming.clear();
     }
 
@@ -191,39 +194,9 @@ impl ElementReader {
         let joined = OfElements::Joined(self.now_living(), self.generation);
         with.acts.push(Act::Elements(joined));
         let entropy = with.stream.below(u64::MAX);
-        self.reader = Some(Reader::new(self.config(&shape, with), entropy));
+        self.reader = Some(Reader::new(element_job::config(self.number, &shape, with), entropy));
         self.step(now, Input::Wanted { deliveries: AHEAD }, with);
         self.step(now, Input::Tick, with);
-    }
-
-    fn config(&self, shape: &ElementsShape, with: &With<'_>) -> Config {
-        let member = Member { index: self.number, size: shape.readers };
-        let way = ByElement {
-            consumer: shape.rounds.then_some(member),
-            requests_per_task: usize::try_from(shape.requests).unwrap_or(1),
-            continues_on_error: false,
-        };
-        let beat = with.swarm.pace.client_heartbeat_ms;
-        Config {
-            heartbeat_interval: ms(beat),
-            heartbeat_interval_min: ms(beat.min(50)),
-            buffer_deliveries_max: usize::try_from(shape.ahead).unwrap_or(1),
-            ..Config::of(Way::ByElement(way))
-        }
-    }
-
-    fn job(&self, shape: &ElementsShape) -> GetOrCreateJob {
-        GetOrCreateJob {
-            dataset: DatasetId::new(READ_BY_ELEMENT),
-            sharding: match shape.whole || shape.rounds {
-                true => ShardingPolicy::Off,
-                false => ShardingPolicy::Dynamic,
-            },
-            name: Some(format!("read-by-element{}", self.generation)),
-            consumers: shape.rounds.then_some(i64::from(shape.readers)),
-            use_cross_trainer_cache: false,
-            target_workers: TargetWorkers::Auto,
-        }
     }
 
     fn step(&mut self, now: Time, input: Input, with: &mut With<'_>) {
@@ -290,7 +263,8 @@ impl ElementReader {
         let Some(shape) = with.swarm.elements else {
             return;
         };
-        let (path, message) = convert::encode_reader_request(&self.job(&shape), &request);
+        let (path, message) =
+            convert::encode_reader_request(&element_job::job(self.generation, &shape), &request);
         // To agree takes all of them.
         let is_vote = matches!(request, reader::Request::RemoveTask { .. });
         if let reader::Request::RemoveTask { task, .. } = request {
@@ -308,7 +282,7 @@ impl ElementReader {
 
     fn delivered(&mut self, now: Time, id: ElementId, with: &mut With<'_>) {
         let shape = with.swarm.elements;
-        self.consuming.push_back(now.after(ms(consume_ms(with))));
+        self.consuming.push_back(now.after(ms(element_job::consume_ms(with))));
         with.acts.push(Act::Elements(OfElements::Delivered(self.now_living(), id)));
         let round = self.rounds.remove(&id);
         let last = shape.map_or(0, |shape| shape.rounds_of_read);
@@ -350,6 +324,9 @@ impl ElementReader {
             (Some(For::Ask(rpc, request)), Ok(reply)) => {
                 let result = told(&request, reply);
                 self.retries.learn(now, &request, &result);
+                if let Some(task) = self.held.voted(self.now_living(), &request, &result, with) {
+                    self.retries.answered(task);
+                }
                 self.tell(now, rpc, result, with);
             }
             (Some(For::Register), Ok(_)) => self.begin(now, with),
@@ -397,17 +374,10 @@ impl ElementReader {
             return;
         };
         let result = answer.and_then(|bytes| fetched(&bytes));
-        if let Ok(Fetched::Element(element)) = &result
-            && let Some(id) = identified(element)
-        {
-            if let Some((_, round)) = round {
-                self.rounds.insert(id, round);
-            }
-            let received = OfElements::Received(self.now_living(), id, round);
-            with.acts.push(Act::Elements(received));
-        }
-        if result.is_err() && round.is_some() {
-            self.retries.failed(now, task);
+        match &result {
+            Ok(fetched) => self.received(fetched, task, round, with),
+            Err(_) if round.is_some() => self.retries.failed(now, task),
+            Err(_) => {}
         }
         self.tell(now, rpc, result.map(Answer::Element), with);
         if let Some(reader) = self.reader.as_ref().filter(|_| !self.is_closed) {
@@ -418,16 +388,38 @@ impl ElementReader {
         }
     }
 
+    fn received(
+        &mut self,
+        fetched: &Fetched,
+        task: TaskId,
+        round: Option<(i64, i64)>,
+        with: &mut With<'_>,
+    ) {
+        self.retries.answered(task);
+        let (by, id) = (self.now_living(), element_of(fetched));
+        if let Some(id) = id {
+            if let Some((_, round)) = round {
+                self.rounds.insert(id, round);
+            }
+            with.acts.push(Act::Elements(OfElements::Received(by, id, round)));
+        }
+        let votes = |request: &reader::Request| matches!(request, reader::Request::RemoveTask { task: of, .. } if *of == task);
+        if self.calls.all().any(|what| matches!(what, For::Ask(_, of) if votes(of))) {
+            self.held.hold(by, task, id, with);
+        }
+    }
+
     /// The tasks that are asked at present, for people.
     fn asks(&self) -> Vec<Option<(i64, i64)>> {
         self.fetches.values().map(|fetch| fetch.round).collect()
     }
 }
 
-/// When nothing goes wrong any more there is no need to take long.
-fn consume_ms(with: &With<'_>) -> u64 {
-    let consume_ms = with.swarm.elements.map_or(0, |shape| shape.consume_ms);
-    if with.calm { consume_ms.min(5) } else { consume_ms }
+fn element_of(fetched: &Fetched) -> Option<ElementId> {
+    match fetched {
+        Fetched::Element(element) => identified(element),
+        Fetched::Skip | Fetched::End => None,
+    }
 }
 
 impl Actor for ElementReader {

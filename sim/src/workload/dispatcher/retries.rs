@@ -64,6 +64,11 @@ impl Retries {
         self.waiting.retain(|task, _| listed.contains(task));
     }
 
+    /// A task has answered.
+    pub(super) fn answered(&mut self, task: TaskId) {
+        self.waiting.remove(&task);
+    }
+
     /// A task did not answer in a round, or the others do not agree that it is gone.
     pub(super) fn failed(&mut self, now: Time, task: TaskId) {
         if self.listed.contains(&task) {
