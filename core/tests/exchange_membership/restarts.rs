@@ -1,15 +1,17 @@
 //! A scheduler that is restarted, and knows nothing.
 
 use rondo_core::exchange::member::{Ask, Reply, Standing};
-use rondo_core::exchange::membership::State;
-use rondo_core::exchange::message::{Scope, ToMember};
-use rondo_core::exchange::scheduler::{Event, Phase};
-use rondo_core::exchange::{Mask, MembershipVersion, Role};
+use rondo_core::exchange::membership::{Member, Membership, Sizes, State};
+use rondo_core::exchange::message::{Register, Scope, ToMember, ToScheduler};
+use rondo_core::exchange::scheduler::{Effect, Event, Input, Phase, Scheduler, Settings};
+use rondo_core::exchange::{Config, InstanceRank, Mask, MembershipVersion, Role};
+use rondo_core::ids::{ConnectionId, Incarnation};
 use rondo_core::status::Code;
-use rondo_core::time::Duration;
+use rondo_core::time::{Duration, Time};
 
 use crate::bootstrap::{assert_refused, refused};
 use crate::network::Delivery;
+use crate::process::config;
 use crate::world::World;
 
 fn version(world: &World, process: usize) -> MembershipVersion {
@@ -262,4 +264,59 @@ fn who_turns_out_to_be_lost_waits_nowhere() {
     world.calm(100);
     assert_eq!(world.scheduler.as_ref().unwrap().report().barriers, []);
     assert_refused(&refused(&world, given_up, call), Code::Aborted, &["was given up"]);
+}
+
+/// The registration of one of a server and a worker that knows this version of who takes part.
+fn coming(role: Role, version: u64) -> Register {
+    let sizes = Sizes { workers: 1, servers: 1, group: 1 };
+    let incarnation = |role| Incarnation::new(if role == Role::Server { 7 } else { 8 });
+    let member = |role| Member {
+        role,
+        rank: InstanceRank::new(0),
+        incarnation: incarnation(role),
+        addresses: vec!["server".into()],
+        host: "here".into(),
+        state: State::Up,
+    };
+    let members = vec![member(Role::Server), member(Role::Worker)];
+    let known = Membership { version: MembershipVersion::new(version), sizes, members };
+    Register {
+        role,
+        rank: Some(InstanceRank::new(0)),
+        incarnation: incarnation(role),
+        addresses: vec!["server".into()],
+        host: "here".into(),
+        sizes,
+        known: Some(known.into()),
+        passed: Vec::new(),
+        waiting: Vec::new(),
+    }
+}
+
+/// A process that comes back with a newer membership takes nothing from the time that one whose
+/// connection broke has to come back.
+#[test]
+fn a_newer_membership_shortens_nobodys_time_to_come_back() {
+    let config = Config { reconnect_grace: Duration::from_millis(3000), ..config() };
+    let settings = Settings { config, sizes: None, takes_part: false, goes_on_without_lost: false };
+    let (mut scheduler, start) =
+        (Scheduler::start(settings).unwrap(), Time::from_millis(1_000_000));
+    let mut step = |millis: u64, input: Input| {
+        let mut out = Vec::new();
+        scheduler.step(start.after(Duration::from_millis(millis)), input, &mut out);
+        out.into_iter().any(|effect| matches!(effect, Effect::Observe(Event::Lost(_))))
+    };
+    let (first, second) = (ConnectionId::new(1), ConnectionId::new(2));
+    let message = |role, version| ToScheduler::Register(coming(role, version).into());
+    step(0, Input::Connected { connection: first });
+    step(0, Input::Received { connection: first, message: message(Role::Worker, 1) });
+    step(10, Input::Disconnected { connection: first });
+    step(20, Input::Connected { connection: second });
+    step(20, Input::Received { connection: second, message: message(Role::Server, 2) });
+    for millis in (30..3010).step_by(100) {
+        let heartbeat = ToScheduler::Heartbeat { version: MembershipVersion::new(2) };
+        step(millis, Input::Received { connection: second, message: heartbeat });
+        assert!(!step(millis, Input::Tick), "lost after {millis} ms");
+    }
+    assert!(step(3010, Input::Tick));
 }

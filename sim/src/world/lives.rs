@@ -280,8 +280,7 @@ impl World {
     pub(super) fn resume_node(&mut self) {
         if self.node.being == Being::Paused {
             self.node.being = Being::Up;
-            let clock = &self.node.clock;
-            let stood = clock.shows(self.now_ns).since(clock.shows(self.node.paused_at_ns));
+            let stood = self.node.clock.shows(self.now_ns).since(self.node.paused_at);
             self.see(&Seen::Resumed { stood });
             if std::mem::take(&mut self.node.timers_first) {
                 self.tally.mark(Mark::TimersFirst);

@@ -75,8 +75,8 @@ pub(super) struct NodeMachine {
     pub(super) power_was_cut: bool,
     /// The disk has broken its word, so that acknowledged records may be gone.
     pub(super) broke_word: bool,
-    /// When it began to stand still.
-    pub(super) paused_at_ns: u64,
+    /// When it began to stand still, as its clock shows it.
+    pub(super) paused_at: Time,
     /// Whether its timers run out before it reads what came while it stood still.
     pub(super) timers_first: bool,
     /// The machine asked for another try to write what was refused.
@@ -119,7 +119,7 @@ impl NodeMachine {
             disk_failed: false,
             power_was_cut: false,
             broke_word: false,
-            paused_at_ns: 0,
+            paused_at: Time::ZERO,
             timers_first: false,
             retry: false,
             down_since_ns: 0,

@@ -299,7 +299,7 @@ impl World {
     fn stand_still(&mut self, until_ns: u64) {
         self.see(&Seen::StandsStill);
         self.node.being = Being::Paused;
-        self.node.paused_at_ns = self.now_ns;
+        self.node.paused_at = self.node.clock.shows(self.now_ns);
         self.queue.plan(until_ns, Event::ResumeNode);
     }
 

@@ -1,5 +1,6 @@
 //! What a scheduler that was restarted learns from the processes that come back.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,8 +24,10 @@ type Coming = (Register, Gone);
 
 impl Scheduler {
     /// Takes for true what a process knows of who takes part: it is newer than what is known here. Those
-    /// who are said to take part have as long to come back as they may be silent.
+    /// who are said to take part have as long to come back as they may be silent, or as long as they had
+    /// before if that is longer.
     pub(super) fn adopt(&mut self, now: Time, known: &Arc<Membership>, out: &mut Vec<Effect>) {
+        let before = self.times_to_come_back();
         let again = self.clear_seats(known);
         self.end_bootstrap();
         self.phase = Phase::Rebuilding;
@@ -34,6 +37,8 @@ impl Scheduler {
             let peer: Peer = (member.role, member.rank);
             self.seats.insert(peer, Seat::reported(member));
             if member.state == State::Up {
+                let had = before.get(&(peer, member.incarnation));
+                let until = had.map_or(until, |had| until.max(*had));
                 self.set_contact(peer, Contact::Broken { until });
             }
         }
@@ -42,6 +47,15 @@ impl Scheduler {
         for (connection, coming) in again {
             self.admit(now, connection, coming, out);
         }
+    }
+
+    /// Until when processes whose connections broke may come back.
+    fn times_to_come_back(&self) -> BTreeMap<(Peer, Incarnation), Time> {
+        let broken = self.seats.iter().filter_map(|(peer, seat)| match seat.contact {
+            Contact::Broken { until } => Some(((*peer, seat.incarnation), until)),
+            Contact::Connected(_) | Contact::Over => None,
+        });
+        broken.collect()
     }
 
     /// Takes everybody's seat away, and says who had one or waited for it.
