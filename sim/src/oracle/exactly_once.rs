@@ -1,6 +1,6 @@
 //! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
-//! where no worker was declared lost or restarted, at least once where lost splits are handed out
-//! again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
+//! where no worker was declared lost or restarted and no caller left without taking its answer, at
+//! least once where lost splits are handed out again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
 //! position that is saved passes over none of them. A lost worker that has no unfinished task of
 //! the iteration when it asks is told the end for its own sake, and never gets a split. No call is
 //! refused for which a split was chosen, as long as the node goes on.
@@ -68,6 +68,14 @@ impl ExactlyOnce {
                     let progress = self.passes.entry(pass).or_default();
                     progress.in_doubt = progress.in_doubt.saturating_add(1);
                     self.producing.insert(call);
+                }
+            }
+            // Its caller left without taking the answer. A split's value is its place.
+            dispatcher::Record::TakeBackSplit { iteration, source, repetition, place, .. } => {
+                let pass = (*iteration, i64::from(*source), *repetition);
+                let progress = self.passes.entry(pass).or_default();
+                if progress.answered.remove(&place.cast_signed()) {
+                    progress.in_doubt = progress.in_doubt.saturating_add(1);
                 }
             }
             dispatcher::Record::ResumeIteration { id, .. } => drop(self.resumed.insert(*id)),

@@ -1,5 +1,6 @@
-//! Each split of a pass goes to at most one worker; where lost splits are handed out again, to at
-//! most one that is neither lost nor restarted since it took it.
+//! Each split of a pass goes to at most one worker, unless its caller left without taking the answer and
+//! it was taken back; where lost splits are handed out again, to at most one that is neither lost nor
+//! restarted since it took it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,6 +62,11 @@ impl Splits {
                 if let Some(address) = address {
                     self.gone.insert(address, self.count);
                 }
+            }
+            // Its caller left without taking the answer. A split's value is its place.
+            dispatcher::Record::TakeBackSplit { iteration, source, repetition, place, .. } => {
+                let value = place.cast_signed();
+                self.taken.remove(&(*iteration, i64::from(*source), *repetition, value));
             }
             _ => {}
         }
