@@ -148,8 +148,12 @@ named! {
         AgentAsks = "world.agent.asks",
         /// An agent told changes of a watched key that are later than all it had told.
         AgentChanged = "world.agent.changed",
+        /// A worker that is not lost has been heard of in time.
+        InTimeWorker = "world.in-time.worker",
         /// An answer is compared with the state that a crash would leave.
         Durable = "world.durable",
+        /// An answer of the coordination service is compared with the state that a crash would leave.
+        DurableService = "world.durable.service",
         /// Another process of a worker named tasks of the one before.
         BalanceFollowed = "world.balance.followed",
         /// A task of which splits were produced is over.

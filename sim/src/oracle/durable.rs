@@ -6,8 +6,12 @@
 //! An answer may wait while others change the same things again. So a claim counts as broken only when
 //! the live state still agrees with it and the durable one does not.
 
-use std::collections::BTreeMap;
+mod service;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, State};
 use rondo_core::ids::{CallId, ClientId, TaskId};
 use rondo_core::time::Time;
@@ -43,6 +47,8 @@ impl Claim {
 #[derive(Default)]
 pub(super) struct Durable {
     claims: BTreeMap<CallId, Claim>,
+    /// The same of calls to the coordination service, with their namespaces.
+    of_service: BTreeMap<CallId, (Arc<str>, service::Claim)>,
 }
 
 impl Durable {
@@ -60,6 +66,23 @@ impl Durable {
             _ => return,
         };
         self.claims.insert(call, claim);
+    }
+
+    /// The coordination service has answered.
+    fn told(&mut self, call: CallId, reply: &coordination::Reply, shadow: &Shadow) -> Verdict {
+        let Some((namespace, claim)) = self.of_service.remove(&call) else {
+            return Ok(());
+        };
+        let states = (shadow.coordination(), shadow.durable_coordination());
+        reached(Check::DurableService);
+        match claim.is_taken_back(&namespace, reply, states) {
+            false => Ok(()),
+            true => Err(format!(
+                "call {call} to {namespace} got {reply:?} ({claim:?}), and a crash after record {} \
+                 takes it back",
+                shadow.durable()
+            )),
+        }
     }
 
     fn answered(&mut self, call: CallId, reply: &Reply, shadow: &Shadow) -> Verdict {
@@ -136,8 +159,19 @@ impl Oracle for Durable {
             Seen::Answered { call, answer: Ok(reply), .. } => {
                 return self.answered(*call, reply, shadow);
             }
-            Seen::Answered { call, .. } | Seen::GivenUp { call } => drop(self.claims.remove(call)),
-            Seen::Died => self.claims.clear(),
+            Seen::Asked { call, asked, .. } => {
+                let claim = service::Claim::of(asked);
+                self.of_service.insert(*call, (asked.namespace.clone(), claim));
+            }
+            Seen::Told { call, answer: Ok(reply), .. } => return self.told(*call, reply, shadow),
+            Seen::Answered { call, .. } | Seen::Told { call, .. } | Seen::GivenUp { call } => {
+                self.claims.remove(call);
+                self.of_service.remove(call);
+            }
+            Seen::Died => {
+                self.claims.clear();
+                self.of_service.clear();
+            }
             _ => {}
         }
         Ok(())

@@ -1,6 +1,8 @@
 //! A client is given up no earlier than after its timeout of silence, as the dispatcher could hear it,
 //! and no later than after its timeout and all the time for which the dispatcher stood still since.
 
+mod workers;
+
 use std::collections::BTreeMap;
 
 use rondo_core::control::Record;
@@ -8,6 +10,7 @@ use rondo_core::dispatcher::{self, Config, Request};
 use rondo_core::ids::ClientId;
 use rondo_core::time::{Duration, Time};
 
+use self::workers::Workers;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
@@ -34,6 +37,7 @@ pub(super) struct InTime {
     config: Config,
     is_unsure: bool,
     heard: BTreeMap<ClientId, Heard>,
+    workers: Workers,
     began: Time,
     /// When the dispatcher went on after it stood still, and for how long it had.
     stood: Vec<(Time, Duration)>,
@@ -46,6 +50,7 @@ impl InTime {
             config,
             is_unsure: UNSURE.iter().any(|fault| faults.has(*fault)),
             heard: BTreeMap::new(),
+            workers: Workers::default(),
             began: Time::ZERO,
             stood: Vec::new(),
             calls: 0,
@@ -71,10 +76,22 @@ impl InTime {
             Request::HoldSplits(holds) => Some(holds.client),
             _ => None,
         };
+        if let Request::WorkerHeartbeat(heartbeat) = request {
+            let may_be_first = heartbeat.current_tasks.is_empty();
+            self.workers.heard(now, &heartbeat.address, may_be_first);
+        }
         self.heard.extend(client.map(|client| (client, Heard { at: now, beat: true })));
         self.calls = self.calls.saturating_add(1);
-        let ends = self.config.job_gc_timeout.is_some() && !self.is_unsure;
-        if !ends || !self.calls.is_multiple_of(LOOK_EVERY) {
+        if self.is_unsure || !self.calls.is_multiple_of(LOOK_EVERY) {
+            return Ok(());
+        }
+        // Clocks may be slow by an eighth.
+        let stood = |since| {
+            let stood = self.stood_since(since, Duration::ZERO);
+            Duration::from_nanos(stood.saturating_add(stood / 8))
+        };
+        self.workers.check(now, &self.config, shadow.state(), stood)?;
+        if self.config.job_gc_timeout.is_none() {
             return Ok(());
         }
         let clients = shadow.state().clients().values().filter(|client| client.splits.is_empty());
@@ -83,13 +100,11 @@ impl InTime {
                 continue;
             };
             let since = heard.at.max(self.began);
-            let stood = self.stood_since(since, Duration::ZERO);
             let rounds = self.config.job_gc_check_interval.as_nanos().saturating_mul(4);
             let longest =
                 self.config.client_timeout.max(self.config.client_first_heartbeat_timeout);
-            // Clocks may be slow by an eighth.
             let most = longest.as_nanos().saturating_add(rounds).saturating_add(SLACK.as_nanos());
-            let most = most.saturating_add(stood).saturating_add(stood / 8);
+            let most = most.saturating_add(stood(since).as_nanos());
             reached(Check::InTimeSilent);
             if now.since(since).as_nanos() > most {
                 return Err(format!(
@@ -132,6 +147,7 @@ impl InTime {
     fn recovered(&mut self, now: Time) {
         self.began = now;
         self.stood.clear();
+        self.workers.recovered(now);
         self.heard.values_mut().for_each(|heard| *heard = Heard { at: now, beat: true });
     }
 }

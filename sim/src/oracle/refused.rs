@@ -3,12 +3,12 @@
 //! not. A task that wants to leave takes no part any more, although it is told that not all could leave
 //! together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::control::Record;
-use rondo_core::coordination::{self, BarrierKey, Call, Method, Phase, Reply};
-use rondo_core::ids::{CallId, Incarnation, NamespaceId, TaskIndex};
+use rondo_core::coordination::{self, BarrierKey, Call, Caller, Method, Phase, Reply};
+use rondo_core::ids::{CallId, Incarnation, NamespaceId, RelayId, TaskIndex};
 use rondo_core::limits::COORDINATION_TASKS_MAX;
 use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
@@ -38,19 +38,28 @@ pub(super) struct Refused {
     /// The number of tasks that the service is told, by namespace.
     told: BTreeMap<Arc<str>, Option<u32>>,
     open: BTreeMap<CallId, Open>,
+    /// Calls to leave that came through relays, by the relay and its number for the call. One that comes
+    /// again is answered as the first time, whatever its task has done since.
+    asked_before: BTreeSet<(RelayId, u64)>,
 }
 
 impl Refused {
     fn asked(&mut self, call: CallId, asked: &Call) {
         let fits = self.fits(asked);
         let leaves = match (&asked.method, asked.caller.incarnation) {
-            (Method::ShutdownTask { task }, Some(run)) => {
+            (Method::ShutdownTask { task }, Some(run)) if !self.is_again(&asked.caller) => {
                 Some((asked.namespace.clone(), task.index, run))
             }
             _ => None,
         };
         let taken = self.repeats(asked);
         self.open.insert(call, Open { taken, fits, leaves, ..Open::default() });
+    }
+
+    /// Whether a call to leave has come before.
+    fn is_again(&mut self, caller: &Caller) -> bool {
+        let stamp = caller.stamp.map(|stamp| (stamp.relay, stamp.sequence));
+        stamp.is_some_and(|stamp| !self.asked_before.insert(stamp))
     }
 
     /// Whether a registration repeats one of the same process that waits for the others: no record says

@@ -37,6 +37,11 @@ impl Shadow {
         self.live.coordination()
     }
 
+    /// The coordination service's state that a crash leaves.
+    pub const fn durable_coordination(&self) -> &coordination::State {
+        self.kept.coordination()
+    }
+
     /// The newest record.
     pub const fn last(&self) -> Lsn {
         self.live.applied()

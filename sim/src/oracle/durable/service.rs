@@ -1,0 +1,101 @@
+//! What the coordination service's answers tell of its state.
+
+use rondo_core::coordination::{
+    BarrierKey, Call, KeyEntry, Method, Namespace, Reply, State, TaskInfo, TaskState,
+};
+use rondo_core::ids::{Incarnation, Revision, TaskIndex};
+
+/// What the answer to a call tells, if it is an OK.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// The process of this task has registered.
+    Registered(TaskIndex, Incarnation),
+    /// This process of the task has left, or another one has followed it.
+    Left(TaskIndex, Incarnation),
+    /// The task is in error, or has left since, or another process of it has followed this one.
+    InError(TaskIndex, Incarnation),
+    /// All have passed the barrier.
+    Passed(BarrierKey),
+    /// Nothing beside what stands in the answer.
+    Answer,
+}
+
+impl Claim {
+    pub(super) fn of(asked: &Call) -> Self {
+        match (&asked.method, asked.caller.incarnation) {
+            (Method::RegisterTask { task, incarnation, .. }, _) => {
+                Self::Registered(task.index, *incarnation)
+            }
+            (Method::ShutdownTask { task }, Some(run)) => Self::Left(task.index, run),
+            (Method::ReportErrorToService { task, .. }, Some(run)) => {
+                Self::InError(task.index, run)
+            }
+            (Method::Barrier { id, .. }, _) => Self::Passed(BarrierKey::Named(id.clone())),
+            _ => Self::Answer,
+        }
+    }
+
+    /// Whether the live state of the namespace agrees with an answer, and what a crash leaves of it does
+    /// not.
+    pub(super) fn is_taken_back(
+        &self,
+        namespace: &str,
+        reply: &Reply,
+        (live, kept): (&State, &State),
+    ) -> bool {
+        let Some(live) = live.named(namespace) else {
+            return false;
+        };
+        let kept = kept.named(namespace);
+        let only_live =
+            |holds: &dyn Fn(&Namespace) -> bool| holds(live) && !kept.is_some_and(holds);
+        match (self, reply) {
+            (Self::Registered(task, run), Reply::Registered(life)) => {
+                only_live(&|of| of.head().incarnation == *life)
+                    || only_live(&|of| of.info(*task).incarnation == *run)
+            }
+            (_, Reply::Registered(life) | Reply::Heartbeat(life) | Reply::LifeBegun(life)) => {
+                only_live(&|of| of.head().incarnation == *life)
+            }
+            // Where a life has begun since, the task's state is not what the answer was about.
+            (Self::Left(..) | Self::InError(..), _)
+                if kept.is_some_and(|kept| kept.head().life != live.head().life) =>
+            {
+                false
+            }
+            (Self::Left(task, run), Reply::ShutDown)
+            | (Self::InError(task, run), Reply::ErrorReported) => only_live(&|of| {
+                let info = of.info(*task);
+                info.state != TaskState::Connected || info.incarnation != *run
+            }),
+            (Self::Passed(key), Reply::BarrierPassed { counter }) => {
+                only_live(&|of| has_ended(of, key, *counter))
+            }
+            (_, Reply::Tasks { version, .. }) => only_live(&|of| of.head().version >= *version),
+            (_, Reply::TaskStates(tasks)) => {
+                let is_so = |told: &TaskInfo| only_live(&|of| of.info(told.index) == *told);
+                tasks.iter().any(is_so)
+            }
+            (_, reply) => revision(reply)
+                .is_some_and(|revision| only_live(&|of| of.head().revision >= revision)),
+        }
+    }
+}
+
+fn has_ended(of: &Namespace, key: &BarrierKey, counter: i64) -> bool {
+    let barrier = of.barriers().get(key);
+    barrier.is_some_and(|it| it.counter == counter && it.outcome.is_some() || it.counter > counter)
+}
+
+/// The newest change of keys of which an answer tells.
+fn revision(reply: &Reply) -> Option<Revision> {
+    let newest = |entries: &[KeyEntry]| entries.iter().map(|entry| entry.revision).max();
+    match reply {
+        Reply::Put { revision } | Reply::Value { revision, .. } | Reply::Deleted { revision } => {
+            Some(*revision)
+        }
+        Reply::Directory(entries) => newest(entries),
+        Reply::Changes { upto, .. } | Reply::Keys { upto, .. } => Some(*upto),
+        _ => None,
+    }
+}
