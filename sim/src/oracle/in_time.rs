@@ -167,6 +167,12 @@ impl Oracle for InTime {
                 dispatcher::Record::ReleaseClient { id, .. } => {
                     return self.released(now, *id, during.is_some(), shadow);
                 }
+                dispatcher::Record::LoseWorker { id, .. }
+                | dispatcher::Record::RestartTasks { worker: id, .. } => {
+                    if let Some(worker) = shadow.state().workers().get(id) {
+                        self.workers.began_anew(&worker.address);
+                    }
+                }
                 _ => {}
             },
             Seen::Resumed { stood } => self.stood.push((now, *stood)),

@@ -49,6 +49,13 @@ impl Workers {
         beats.heard = if may_be_first { 1 } else { beats.heard.saturating_add(1) };
     }
 
+    /// A worker is lost, or another process of it is there: its interval is unknown again.
+    pub(super) fn began_anew(&mut self, address: &str) {
+        if let Some(beats) = self.0.get_mut(address) {
+            beats.heard = 0;
+        }
+    }
+
     /// All whom another process finds count as just heard.
     pub(super) fn recovered(&mut self, now: Time) {
         for beats in self.0.values_mut() {
