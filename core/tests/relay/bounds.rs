@@ -4,7 +4,7 @@ use rondo_core::ids::CallId;
 use rondo_core::relay::{Config, Effect, Input, Kind, Link};
 use rondo_core::status::Code;
 
-use crate::story::{Story, forwarded, refusals, who};
+use crate::story::{BARRIER, ONCE, Story, forwarded, refusals, who};
 
 #[test]
 fn bounds_are_named_and_do_not_touch_others() {
@@ -49,6 +49,18 @@ fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
     }
     let (_, effects) = story.ask_on(2, Kind::Heartbeat(who(0, 5)), "");
     assert_eq!(refusals(&effects)[0].1.code, Code::ResourceExhausted, "within bounds too");
+}
+
+/// The server keeps each result until it is acknowledged, and one barrier may last for hours.
+#[test]
+fn a_call_that_waits_for_others_keeps_no_results_of_the_rest() {
+    let mut story = Story::reached(Config::of("up:1"));
+    story.ask(BARRIER);
+    let (insert, _) = story.ask(ONCE);
+    story.answer(insert, None);
+    let sent = forwarded(&story.ask(ONCE).1);
+    let stamp = sent[0].1.stamp.unwrap();
+    assert_eq!((stamp.sequence, stamp.acknowledged), (2, 1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Servers that come back and answer nothing, and processes of one task whose answers swap.
 
-use rondo_core::relay::{Event, Kind};
+use rondo_core::relay::{Config, Event, Input, Kind};
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -41,6 +41,30 @@ fn a_server_whose_connection_breaks_while_it_is_on_trial_was_not_back() {
     let waited = story.now.since(began);
     assert!(waited < Duration::from_secs(60), "the caller waited {waited:?} more");
     assert!(story.events.iter().any(|it| matches!(it, Event::GaveUp { .. })));
+}
+
+#[test]
+fn who_waits_for_a_server_on_trial_is_told_what_it_does_now() {
+    let mut story = Story::registered();
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    let told = refusals(&story.wait(600_000));
+    assert!(told[0].1.message.contains("connection reset"), "{told:?}");
+    story.reach();
+    let (call, _) = story.ask(ONCE);
+    let told = refusals(&story.wait(10_000));
+    assert_eq!(told[0].0, call);
+    assert!(told[0].1.message.contains("it takes calls and answers none"), "{told:?}");
+}
+
+/// The relay's process stood still while the first call on a new connection was under way.
+#[test]
+fn a_server_that_has_answered_nothing_yet_gets_the_time_of_a_hold_up_back() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let (call, _) = story.ask(ONCE);
+    story.stand_still(700_000);
+    assert_eq!(story.step(Input::Tick), []);
+    assert_eq!(story.answer(call, None), [passed(call)]);
 }
 
 /// Each connection lasts 15 s and brings no answer.
