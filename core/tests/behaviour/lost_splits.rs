@@ -1,10 +1,12 @@
 //! What becomes of the splits that a lost worker had: they are counted, and handed out again if
 //! that is wished.
 
+mod left_callers;
+
 use rondo_core::dispatcher::{
     Config, Event, IterationReport, Reply, Request, ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
-use rondo_core::ids::{ClientId, IterationId, TaskId};
+use rondo_core::ids::{CallId, ClientId, IterationId, TaskId};
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -302,6 +304,8 @@ fn a_split_that_was_lost_with_its_task_is_not_taken_back_too() {
     driver.cancel(call);
     driver.sync();
     assert_eq!((missing(&driver), driver.take(call)), ((1, 0, 0), None));
+    driver.journal = Journal::Prompt;
+    assert_eq!(take(&mut driver, "w:1", 99), [1, 2], "the dispatcher goes on");
 }
 
 /// All tasks are over: a straggler that nobody reads must not take the rest away.

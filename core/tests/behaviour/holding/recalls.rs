@@ -67,6 +67,7 @@ fn an_iteration_read_by_split_ends_without_what_workers_took_of_later_passes() {
     assert_eq!(held.splits.iter().map(|split| split.place).collect::<Vec<_>>(), [0, 1]);
     assert!(driver.held(hold(reader, 9, &finished(0..2))).finished);
     assert_eq!(driver.state().iterations()[&iteration].splits.lost, 1);
+    assert!(driver.events.contains(&Event::LaterPassesLost { iteration, lost: 1 }));
     driver.restart();
     assert!(driver.held(hold(reader, 9, &[])).finished);
 }
