@@ -133,7 +133,7 @@ impl Driver {
     #[track_caller]
     pub(crate) fn advance(&mut self, span: Duration) {
         let until = self.now.after(span);
-        for _ in 0..100_000 {
+        for _ in 0..10_000 {
             let Some((at, _)) = self.node.deadline().filter(|(at, _)| *at <= until) else {
                 self.now = until;
                 return;

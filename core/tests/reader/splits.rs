@@ -602,6 +602,22 @@ fn a_reader_that_was_given_up_says_so_when_it_closes() {
     assert_eq!(left.code, Code::NotFound);
 }
 
+/// Nobody is there to whom it could still say what was consumed.
+#[test]
+fn a_reader_that_is_given_up_does_not_wait_to_say_what_was_consumed() {
+    let mut story = Story::begun(1);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.actor.consume(story.now, 1);
+    story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
+    let (rpc, _) = story.actor.asks.remove(0);
+    story.answer(rpc, Err(Status::new(Code::NotFound, "Unknown iteration client id")));
+    assert!(story.actor.reader.is_over());
+    assert!(matches!(story.actor.flushed[..], [(8, Err(_))]), "{:?}", story.actor.flushed);
+    let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
+    assert_eq!(left.code, Code::NotFound);
+}
+
 /// The application consumes records while a request is under way, so that the request lacks them.
 #[test]
 fn a_flush_waits_for_what_was_consumed_before_it() {
@@ -680,6 +696,32 @@ fn a_reader_that_failed_says_that_the_last_deliveries_are_not_acknowledged() {
     assert_eq!(story.server.splits[0].records, 0, "others read them again");
 }
 
+/// The application never gets to what it was handed before the reader failed.
+#[test]
+fn a_reader_that_failed_says_that_deliveries_were_left_unconsumed() {
+    let mut story = Story::begun(2);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story.answer(story.stream(1), Err(Status::new(Code::DataLoss, "checksum")));
+    story.answer_all();
+    let left = story.actor.reader.left().cloned().unwrap().unwrap_err();
+    assert!(left.message.contains("before all that it delivered was consumed"), "{left}");
+}
+
+/// The dispatcher gives a reader up while its release is under way, or the answer to it got lost.
+#[test]
+fn a_reader_of_which_the_dispatcher_knows_nothing_has_left() {
+    let mut story = closing();
+    let (rpc, request) = story.actor.asks.remove(0);
+    let result = story.server.take(&request);
+    story.answer(rpc, result);
+    let (rpc, request) = story.actor.asks.remove(0);
+    assert!(matches!(request, Request::Release { .. }), "{request:?}");
+    story.answer(rpc, Err(Status::new(Code::NotFound, "Unknown iteration client id")));
+    assert!(story.actor.reader.is_over());
+    assert_eq!(story.actor.reader.left(), Some(&Ok(())));
+}
+
 /// All that was delivered is consumed and acknowledged; a batch that the application was never
 /// handed waits.
 #[test]
@@ -714,4 +756,18 @@ fn a_reader_closed_while_it_joins_does_not_say_that_it_left_when_the_answer_is_l
     assert!(!story.server.clients.is_empty(), "the dispatcher has a client");
     let left = story.actor.reader.left();
     assert!(left.is_some_and(|left| left.is_err()), "it says {left:?}");
+}
+
+#[test]
+fn a_reader_that_is_refused_while_it_is_being_closed_has_nothing_to_tell() {
+    let mut story = Story::of(1, |_| {});
+    let (rpc, request) = story.actor.asks.remove(0);
+    let result = story.server.take(&request);
+    story.answer(rpc, result);
+    let (rpc, request) = story.actor.asks.remove(0);
+    assert!(matches!(request, Request::CreateIteration { .. }), "{request:?}");
+    story.actor.step(story.now, Input::Close);
+    story.answer(rpc, Err(Status::new(Code::InvalidArgument, "no such job")));
+    assert!(story.actor.reader.is_over());
+    assert_eq!(story.actor.reader.left(), Some(&Ok(())), "there is no client");
 }

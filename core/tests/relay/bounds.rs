@@ -69,14 +69,14 @@ fn many_calls_are_sent_and_refused_in_slices() {
     let calls: Vec<CallId> = (0..1000).map(|_| story.ask(Kind::Again).0).collect();
     let mut sent = forwarded(&story.step(Input::Reached { link: Link(1) }));
     assert_eq!(sent.len(), 256);
-    while story.relay.deadline().is_some_and(|(at, _)| at <= story.now) {
+    for _ in 0..3 {
         sent.extend(forwarded(&story.wait(0)));
     }
     assert_eq!(sent.iter().map(|(call, _)| *call).collect::<Vec<_>>(), calls);
     story.lose(calls[0]);
     let mut told = refusals(&story.wait(600_000));
     assert_eq!(told.len(), 256);
-    while told.len() < calls.len() {
+    for _ in 0..3 {
         told.extend(refusals(&story.wait(0)));
     }
     assert_eq!(story.relay.calls_under_way(), 0);

@@ -153,9 +153,12 @@ impl Story {
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<Effect> {
         let end = self.now.after(Duration::from_millis(millis));
         let mut effects = Vec::new();
+        let mut woken = 0;
         while let Some((at, _)) = self.relay.deadline().filter(|(at, _)| *at < end) {
             self.now = self.now.max(at);
             effects.extend(self.step(Input::Tick));
+            woken += 1;
+            assert!(woken < 10_000, "it never rests: {:?}", self.relay.deadline());
         }
         self.now = end;
         effects.extend(self.step(Input::Tick));

@@ -67,6 +67,20 @@ fn a_server_that_has_answered_nothing_yet_gets_the_time_of_a_hold_up_back() {
     assert_eq!(story.answer(call, None), [passed(call)]);
 }
 
+/// It was away for too short a time to tell clients, came back, and answered nothing.
+#[test]
+fn an_outage_of_which_nobody_was_told_makes_no_trial_longer() {
+    let mut story = Story::registered();
+    let (call, _) = story.ask(ONCE);
+    story.lose(call);
+    story.reach();
+    assert_eq!(refusals(&story.wait(600_000))[0].0, call);
+    story.reach();
+    let (call, _) = story.ask(ONCE);
+    assert_eq!(story.wait(9_999), []);
+    assert_eq!(refusals(&story.wait(1))[0].0, call, "ten seconds, not twenty");
+}
+
 /// Each connection lasts 15 s and brings no answer.
 #[test]
 fn a_server_that_answers_nothing_on_short_connections_does_not_stay_hidden() {
@@ -101,4 +115,16 @@ fn an_answered_shutdown_of_a_former_process_forgets_no_successor() {
     story.lose_with(poll, Code::Unavailable);
     let (call, effects) = story.ask_on(2, Kind::Heartbeat(who(0, 6)), "");
     assert!(effects.contains(&heartbeat(call, LIFE)), "{effects:?}");
+}
+
+/// The service refuses to take its leave, as while it is in error; its process goes all the same.
+#[test]
+fn a_task_whose_shutdown_is_refused_is_not_said_to_live() {
+    let mut story = Story::registered();
+    let (leaves, _) = story.ask(Kind::Shutdown(task(0)));
+    story.refuse(leaves, Code::Aborted);
+    let (poll, _) = story.ask(Kind::Again);
+    story.lose(poll);
+    let (call, effects) = story.ask(Kind::Heartbeat(who(0, 5)));
+    assert!(!effects.contains(&heartbeat(call, LIFE)), "{effects:?}");
 }
