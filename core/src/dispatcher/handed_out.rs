@@ -333,6 +333,13 @@ mod tests {
         assert_eq!(splits.remembered.first_of(0, 0), Some(6));
     }
 
+    #[test]
+    fn a_task_has_splits_as_long_as_any_is_remembered_or_was_forgotten() {
+        assert!(!TaskSplits::default().has_any());
+        assert!(TaskSplits { forgotten: 1, ..TaskSplits::default() }.has_any());
+        assert!(TaskSplits { remembered: set(&[0]), ..TaskSplits::default() }.has_any());
+    }
+
     /// Against the union of the spans, counted one by one.
     #[test]
     fn doubt_is_exact_for_spans_that_touch_and_never_too_small() {

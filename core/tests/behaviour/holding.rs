@@ -82,6 +82,8 @@ fn splits_are_held_in_order_until_they_are_read() {
     assert_eq!(driver.places(hold(client, 9, &[(1, 8, true)])), [(2, 0), (3, 0)]);
     let all = driver.held(hold(client, 9, &[(2, 1, true), (3, 0, true)]));
     assert_eq!(all, SplitsHeld { finished: true, ..SplitsHeld::default() });
+    let is_loss = |event: &Event| matches!(event, Event::LaterPassesLost { .. });
+    assert!(!driver.events.iter().any(is_loss), "{:?}", driver.events);
     let seen = driver.client(client);
     assert!(seen.iteration_finished);
     let task = seen.tasks[0].task;

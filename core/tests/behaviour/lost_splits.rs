@@ -398,6 +398,19 @@ fn a_worker_without_a_uid_that_names_its_task_no_more_is_another_process() {
     }
 }
 
+/// The next process has taken a split, and sent a heartbeat before it knew the task.
+#[test]
+fn what_a_former_process_ran_is_not_asked_of_the_next_one() {
+    let mut driver = unnamed_with_splits(false);
+    driver.advance(SECOND);
+    driver.worker_says(unnamed(&[SECOND_TASK]));
+    driver.worker_says(unnamed(&[]));
+    assert_eq!(missing(&driver), (4, 0, 0));
+    assert_eq!(driver.split_for("w:2", IT), Some(4));
+    driver.worker_says(unnamed(&[]));
+    assert_eq!(missing(&driver), (4, 0, 0), "it is reborn once");
+}
+
 /// Its connections do not tell which worker of its host asks.
 #[test]
 fn unattributed_splits_of_a_worker_without_a_uid_are_in_doubt() {

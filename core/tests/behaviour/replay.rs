@@ -340,6 +340,15 @@ fn only_a_split_that_was_handed_out_is_taken_back() {
 }
 
 #[test]
+fn an_iteration_ends_once() {
+    let mut state = read_by_two_tasks();
+    let finish = Record::FinishIteration { id: IterationId::new(1) };
+    state.apply(Lsn::new(100), &finish).unwrap();
+    let again = state.apply(Lsn::new(101), &finish).unwrap_err();
+    assert_eq!(again.to_string(), "iteration 1 is over already, or not yet");
+}
+
+#[test]
 fn a_split_is_taken_back_once() {
     let mut state = read_by_two_tasks();
     state.apply(Lsn::new(100), &take_back(0, 1, 0, Some(1))).unwrap();

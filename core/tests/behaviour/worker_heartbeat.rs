@@ -6,6 +6,7 @@ use rondo_core::dispatcher::{
 };
 use rondo_core::ids::{JobId, TaskId};
 use rondo_core::status::Code;
+use rondo_core::time::Duration;
 
 use crate::driver::{Driver, Journal};
 use crate::world::{client, listed, removal, rounds, started, update, worker};
@@ -219,4 +220,13 @@ fn a_new_task_is_not_taken_for_one_of_a_former_life() {
     driver.join(job, 1);
     let reply = driver.worker("w:1", &[TaskId::new(4002), TaskId::new(4003)]);
     assert_eq!(started(&reply), [TaskId::new(4004)]);
+}
+
+#[test]
+fn a_report_says_how_long_a_worker_has_been_silent() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.advance(Duration::from_millis(1_500));
+    let report = driver.node.dispatcher().report(driver.now);
+    assert_eq!(report.workers[0].silent_ms, Some(1_500));
 }

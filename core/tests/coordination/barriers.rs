@@ -53,6 +53,20 @@ fn a_list_with_a_stranger_or_a_repetition_makes_no_barrier() {
     }
 }
 
+/// Numbers alone do not say which tasks are meant.
+#[test]
+fn a_list_of_another_jobs_tasks_is_not_the_settled_one() {
+    let mut driver = Driver::of(3);
+    driver.register_all(3);
+    let waits = driver.start_call(barrier("b", 0, 0, &[0, 1]));
+    let tasks = [0, 1].map(|index| task_of("another", index)).to_vec();
+    let of_another =
+        Method::Barrier { id: "b".into(), counter: 0, timeout_ms: 5_000, tasks, source: task(1) };
+    let status = driver.refused(of_another, Code::InvalidArgument);
+    assert!(status.message.contains("another"), "{status}");
+    assert_eq!(refusal_of(driver.take(waits)), status);
+}
+
 #[test]
 fn the_same_task_again_ends_its_older_call_alone() {
     let mut driver = Driver::of(2);

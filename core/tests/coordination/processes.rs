@@ -282,6 +282,24 @@ fn a_job_does_not_wait_for_ever_for_a_task_that_was_refused() {
     driver.take(next).unwrap().unwrap();
 }
 
+/// The one with the highest number need not be the last that was told so.
+#[test]
+fn a_job_waits_for_the_highest_task_that_was_refused() {
+    let mut driver = Driver::with(NamespaceConfig { tasks: None, ..settings(1) });
+    let first = driver.start_call(register(0, 700));
+    driver.advance(seconds(11));
+    driver.take(first).unwrap().unwrap();
+    for index in [2, 1] {
+        driver.refused(register(index, 900), Code::Aborted);
+    }
+    driver.tell(shutdown(0)).unwrap();
+    let next = [0, 1].map(|index| driver.start_call(register(index, 900)));
+    driver.advance(seconds(15));
+    assert!(next.iter().all(|call| driver.is_waiting(*call)), "task 2 has not come");
+    driver.advance(seconds(6));
+    next.iter().for_each(|call| drop(driver.take(*call).unwrap().unwrap()));
+}
+
 #[test]
 fn a_task_of_the_running_job_returns_after_a_restart_with_fewer_tasks() {
     let mut driver = Driver::recoverable(4);
