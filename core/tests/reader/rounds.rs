@@ -529,3 +529,46 @@ fn a_vote_that_cannot_be_taken_now_is_cast_again() {
         assert!(world.tasks.iter().all(|(listed, _)| *listed != task), "{code:?}");
     }
 }
+
+/// A consumer that has cast a vote on a task, which is the last of what it asks.
+fn voting() -> (World, TaskId, RpcId) {
+    let mut world = begun(1, 2);
+    let task = TaskId::new(4002);
+    world.workers.get_mut(&task).unwrap().is_down = true;
+    world.fetch(0, 1, false);
+    world.wait(5);
+    let which = world.consumers[0].fetches.iter().position(|(_, it)| it.task == task).unwrap();
+    world.fetch(0, which, false);
+    let (vote, request) = world.consumers[0].asks.pop().unwrap();
+    assert_eq!(request, Request::RemoveTask { task, consumer: 0, round: 0 });
+    (world, task, vote)
+}
+
+/// Else a dispatcher that is full, or away, is asked without a pause.
+#[test]
+fn a_task_is_asked_again_a_moment_after_a_failed_vote() {
+    for waited in [0, 10_000] {
+        let (mut world, task, vote) = voting();
+        world.wait(waited);
+        world.consumers[0].asks.clear();
+        let status = Status::new(Code::ResourceExhausted, "not now");
+        world.consumers[0].answer(world.now, vote, Err(status));
+        let asks = |world: &World| {
+            let consumer = &world.consumers[0];
+            let votes = consumer.asks.len();
+            votes + consumer.fetches.iter().filter(|(_, fetch)| fetch.task == task).count()
+        };
+        assert_eq!(asks(&world), 0, "not at once, after {waited} ms");
+        world.wait(5);
+        assert_eq!(asks(&world), 1, "after {waited} ms");
+    }
+}
+
+#[test]
+fn a_vote_that_is_refused_for_good_ends_the_reader() {
+    let (mut world, _, vote) = voting();
+    let status = Status::new(Code::InvalidArgument, "no round robin here");
+    world.consumers[0].answer(world.now, vote, Err(status));
+    let ended = world.consumers[0].ended.clone().expect("it ended");
+    assert_eq!(ended.unwrap_err().code, Code::InvalidArgument);
+}
