@@ -70,7 +70,7 @@ fn finished_unknown_and_foreign_tasks_are_to_be_deleted() {
 fn tasks_of_a_collected_iteration_are_to_be_deleted() {
     let (mut driver, _) = one_task();
     driver.release(rondo_core::ids::ClientId::new(3000));
-    driver.advance(rondo_core::time::Duration::from_secs(1200));
+    driver.advance(Duration::from_secs(1200));
     assert_eq!(driver.worker("w:1", &[FIRST]).tasks_to_delete, [FIRST]);
 }
 

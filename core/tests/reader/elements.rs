@@ -379,8 +379,9 @@ fn a_call_to_a_worker_that_is_gone_does_not_keep_the_end_away() {
     }
     assert_eq!(world.readers[0].ended, Some(Ok(())));
     assert_eq!(world.readers[0].elements.len(), 5);
-    let patience = Duration::from_secs(11);
-    assert!(ended_at.is_some_and(|took| took <= patience), "{ended_at:?}");
+    // The worker may be one that only the dispatcher cannot reach.
+    let patience = Duration::from_secs(9)..=Duration::from_secs(11);
+    assert!(ended_at.is_some_and(|took| patience.contains(&took)), "{ended_at:?}");
     assert!(world.readers[0].fetches.is_empty(), "the call is withdrawn");
 }
 
