@@ -240,6 +240,7 @@ fn a_server_that_is_reached_and_lost_again_and_again_was_not_back() {
     story.wait(11_000);
     story.lose(call);
     let refused = loop {
+        assert!(story.now.since(began) < Duration::from_secs(3_600), "nobody is told");
         let mut effects = story.reach();
         if refusals(&effects).is_empty() {
             effects = story.lose(call);
