@@ -232,13 +232,26 @@ impl Dispatcher {
         let new_tasks = missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?));
         let reply = WorkerHeartbeatReply {
             new_tasks: new_tasks.collect(),
-            tasks_to_delete: runs.difference(&worker.tasks).copied().collect(),
+            tasks_to_delete: runs
+                .difference(&worker.tasks)
+                .filter(|task| !self.serves_readers(id, **task))
+                .copied()
+                .collect(),
         };
         // With a repetition it could be longer than what the worker's tasks bound.
         if runs == worker.tasks && runs.len() == current.len() {
             self.agreed.insert(id, (version, current));
         }
         reply
+    }
+
+    /// Whether a worker is to keep a task that it has finished: clients that read by split have yet to read
+    /// splits, and that takes a task.
+    fn serves_readers(&self, worker: WorkerId, id: TaskId) -> bool {
+        let task = self.state.tasks().get(&id);
+        let task = task.filter(|task| task.finished && task.worker == worker);
+        let of = task.and_then(|task| self.state.iterations().get(&task.iteration));
+        of.is_some_and(|of| !of.finished && of.by_split.held > 0)
     }
 
     /// Passes over unknown tasks: a worker repeats everything unacknowledged, so refusing one task of

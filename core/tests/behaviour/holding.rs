@@ -345,6 +345,23 @@ fn whoever_holds_splits_has_a_task_to_ask() {
     assert!(driver.held(hold(client, 1, &finished(0..1))).finished);
 }
 
+/// Consumers by element may end a task while readers by split hold splits, which they read with it.
+#[test]
+fn a_worker_keeps_a_finished_task_while_readers_hold_splits() {
+    let (mut driver, job, client) = reading(4);
+    let iteration = driver.iteration(job, 0);
+    driver.held(hold(client, 2, &[]));
+    while driver.split_for(WORKER, iteration).is_some() {}
+    let task = driver.client(client).tasks[0].task;
+    driver.finish(WORKER, task);
+    assert!(driver.worker(WORKER, &[task]).tasks_to_delete.is_empty());
+    assert!(driver.worker(WORKER, &[task]).tasks_to_delete.is_empty(), "as long as they do");
+    driver.restart();
+    assert!(driver.worker(WORKER, &[task]).tasks_to_delete.is_empty());
+    assert!(driver.held(hold(client, 0, &finished(0..2))).finished);
+    assert_eq!(driver.worker(WORKER, &[task]).tasks_to_delete, [task]);
+}
+
 /// Each task of a worker is made in place of the one it has finished.
 #[test]
 fn a_worker_that_finishes_task_after_task_has_one_of_an_iteration() {

@@ -47,10 +47,21 @@ impl Model {
         let unfinished = self.unfinished_on(address);
         let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
         let new_tasks = unfinished.difference(&current).filter_map(|task| self.def(*task));
+        let over = current.difference(&unfinished);
+        let over = over.filter(|task| !self.is_kept_for_readers(address, **task));
         Ok(Reply::WorkerHeartbeat(WorkerHeartbeatReply {
             new_tasks: new_tasks.collect(),
-            tasks_to_delete: current.difference(&unfinished).copied().collect(),
+            tasks_to_delete: over.copied().collect(),
         }))
+    }
+
+    /// Readers by split hold splits of a finished task's iteration.
+    fn is_kept_for_readers(&self, address: &str, id: TaskId) -> bool {
+        let task = self.kept.tasks.get(&id).filter(|task| task.address == address);
+        task.is_some_and(|task| {
+            let is_over = self.kept.iteration(task.iteration).is_some_and(|of| of.finished);
+            !is_over && self.kept.held(task.iteration) > 0
+        })
     }
 
     pub(super) fn unfinished_on(&self, address: &str) -> BTreeSet<TaskId> {
