@@ -141,6 +141,11 @@ impl Shared {
         self.workers.get(name).is_some_and(|worker| worker.retry.waits(now))
     }
 
+    /// How often in a row a worker has failed.
+    pub(super) fn failures(&self, name: &str) -> u32 {
+        self.workers.get(name).map_or(0, |worker| worker.retry.failures())
+    }
+
     /// Streams or calls that a worker has.
     pub(super) fn load(&self, name: &str) -> usize {
         self.workers.get(name).map_or(0, |worker| worker.load)

@@ -484,6 +484,58 @@ fn a_task_that_fails_is_not_asked_twice_in_a_row() {
     assert!(asked.windows(2).all(|pair| pair[0] != pair[1]), "{asked:?}");
 }
 
+/// Tasks that were over before their workers were lost stay in the list.
+#[test]
+fn workers_that_are_gone_do_not_keep_a_reader_from_one_that_lives() {
+    let mut story = Story::of(1, |_| {});
+    let names = ["c", "d", "e", "f", "g", "h"].into_iter().zip(4002..);
+    story.server.tasks.extend(names.map(|(name, id)| (name.to_owned(), TaskId::new(id))));
+    story.answer_all();
+    let asks_h = |story: &Story| story.actor.streams.values().any(|it| &*it.address == "h/r");
+    for _ in 0..3000 {
+        if asks_h(&story) {
+            return;
+        }
+        if let Some(rpc) = story.actor.streams.keys().next().copied() {
+            story.answer(rpc, Err(unavailable()));
+        }
+        story.wait(100);
+        story.answer_all();
+    }
+    panic!("it never asks h: {:?}", story.actor.reader.report(story.now));
+}
+
+/// Consumers by element may have ended each task. The dispatcher makes another one for those who ask for
+/// splits, also if they hold as many as they want.
+#[test]
+fn a_reader_that_no_worker_serves_asks_the_dispatcher() {
+    let way = BySplit { hold: 1, ..BySplit::default() };
+    let mut story = Story::of(2, |config| config.way = Way::BySplit(way));
+    story.answer_all();
+    let asks = |story: &mut Story, is_served: bool| {
+        let mut asks = 0;
+        for _ in 0..50 {
+            if let Some(rpc) = story.actor.streams.keys().next().copied().filter(|_| !is_served) {
+                story.answer(rpc, Err(Status::new(Code::Unavailable, "Task not found")));
+            }
+            let is_hold =
+                |(_, asked): &&(RpcId, Request)| matches!(asked, Request::HoldSplits { .. });
+            asks += story.actor.asks.iter().filter(is_hold).count();
+            story.answer_all();
+            story.wait(100);
+        }
+        asks
+    };
+    let unserved = asks(&mut story, false);
+    assert!((2..=30).contains(&unserved), "{unserved} requests in 5 s");
+    while story.actor.streams.is_empty() {
+        story.wait(100);
+    }
+    story.bring(0, records(0, 1, false));
+    story.answer_all();
+    assert_eq!(asks(&mut story, true), 0, "it is served");
+}
+
 /// A proxy answers in the dispatcher's place, or the dispatcher has as many calls as it takes.
 #[test]
 fn a_reader_that_has_joined_outlives_errors_of_the_way() {

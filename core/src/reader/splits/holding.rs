@@ -106,6 +106,14 @@ impl Splits {
         unread < self.way.streams.min(hold) && has_place && !self.holding.is_finished
     }
 
+    /// Whether no worker reads a split that is held. Each of their tasks may be over; the dispatcher makes
+    /// another one when it is asked.
+    fn is_unserved(&self, shared: &Shared) -> bool {
+        let lacks_tasks = shared.is_told && self.lacks_tasks(shared);
+        let mut unread = self.held.values().filter(|held| !held.is_received());
+        unread.any(|held| lacks_tasks || held.retry.why().is_some())
+    }
+
     /// When the next request is due, while none is under way.
     pub(super) fn holding_due(&self, shared: &Shared) -> Option<Time> {
         if self.holding.call.is_some() {
@@ -122,7 +130,7 @@ impl Splits {
             return Some(Time::ZERO);
         };
         let news = has_news.then(|| sent.after(self.way.acknowledge_interval));
-        let polls = self.needs_splits() || shared.is_finished;
+        let polls = self.needs_splits() || shared.is_finished || self.is_unserved(shared);
         let poll = self.holding.poll.filter(|_| polls).map(|(at, _)| at);
         news.into_iter().chain(poll).min()
     }

@@ -267,6 +267,7 @@ fn fresh(
 /// The task to read a split with. In order of weight, it prefers:
 ///
 /// * a worker that has not failed just now, and not the one that failed with this split;
+/// * the worker that failed less often in a row: those that are gone may be many, and their tasks listed;
 /// * of several tasks of one worker, not the task that failed with this split, and then the newest:
 ///   a worker has one unfinished task of an iteration, and has forgotten those it finished before;
 /// * the worker with the fewest streams. Among equals, readers begin with different workers.
@@ -290,9 +291,8 @@ fn choose(
             let is_old = newest.get(name) != Some(&task.id);
             let turn = (index as u64).saturating_add(count).saturating_sub(start) % count;
             let task_rank = (task_failed, is_old);
-            let rank =
-                (shared.is_failing(name, now), has_failed, task_rank, shared.load(name), turn);
-            Some((rank, task, address))
+            let failed = (shared.is_failing(name, now), has_failed, shared.failures(name));
+            Some(((failed, task_rank, shared.load(name), turn), task, address))
         })
         .collect();
     ranked.sort_unstable_by_key(|(rank, ..)| *rank);
