@@ -60,6 +60,8 @@ named! {
         Votes = "world.votes",
         /// A finished task made room for another one of its worker.
         TaskReplaced = "world.votes.replaced",
+        /// A worker got another task of a read without rounds.
+        TaskMade = "world.votes.made",
         /// An id was told a second time.
         Identity = "world.identity",
         /// A client was released for its silence.
@@ -200,6 +202,10 @@ named! {
         ReadingDelivered = "world.reading.delivered",
         /// A reader was told that all was read.
         ReadingAll = "world.reading.all",
+        /// A worker was handed a split that readers could have taken.
+        ReadingBesideElements = "world.reading.beside-elements",
+        /// A reader of a group of another size was refused for good.
+        ReadingOtherGroup = "world.reading.other-group",
         /// A reader's application is told that what it had consumed is acknowledged.
         ConsumedFlushed = "world.consumed.flushed",
         /// A reader has left, and the dispatcher knows what was consumed last.
@@ -218,6 +224,8 @@ named! {
         ElementsStopped = "world.elements.stopped",
         /// A reader handed an element on.
         ElementsDelivered = "world.elements.delivered",
+        /// A reader handed an element on, of a split that others could have read.
+        ElementsBesideReaders = "world.elements.beside-readers",
         /// A reader was told that all elements were read.
         ElementsAll = "world.elements.all",
         /// A consumer received an element of a group.

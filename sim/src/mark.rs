@@ -131,6 +131,22 @@ named! {
         ReaderClosedWhileJoining = "reader-closed-while-joining",
         /// What a reader's application had consumed was acknowledged when it asked for that.
         ReaderFlushed = "reader-flushed",
+        /// A group that reads by split began anew with another size.
+        GroupResized = "group-resized",
+        /// Readers of a group of another size took splits of an iteration.
+        GroupOfAnotherSize = "group-of-another-size",
+        /// A reader was put off, since readers of a group of another size may hold splits.
+        FormerGroupRefused = "former-group-refused",
+        /// A reader by split and a reader by element have both received something of one iteration.
+        SplitAndElementReaders = "split-and-element-readers",
+        /// A worker got a task for the sake of a reader by split.
+        TaskMadeBySplit = "task-made-by-split",
+        /// A worker's task was removed for readers by split, and they get its splits.
+        SplitsRecalled = "splits-recalled",
+        /// A worker got a split that readers by split had given up.
+        SplitGivenUpToWorker = "split-given-up-to-worker",
+        /// A reader by split took a split that a worker had taken before.
+        SplitOfWorkerHeld = "split-of-worker-held",
         /// A reader has left, and the dispatcher did not say that it knows what was consumed last.
         ReaderLeftUnheard = "reader-left-unheard",
         // The coordination service.

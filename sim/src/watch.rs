@@ -3,13 +3,15 @@
 use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, IterationId};
 use rondo_core::relay;
+use rondo_core::status::Code;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mark::{Mark, Tally};
 use crate::oracle::{Relayed, Seen};
 use crate::swarm::{CROWD_MIN, UID_OF_ANY_PROCESS};
+use crate::workload::elements::OfElements;
 
 /// Tasks of a large job.
 const LARGE: usize = 64;
@@ -20,6 +22,7 @@ enum Asked {
     Split,
     Removal,
     Heartbeat,
+    Holding,
 }
 
 /// Follows a run and marks what it reaches.
@@ -33,6 +36,8 @@ pub struct Watch {
     /// Marks of relays that calls have borne.
     marks: BTreeSet<(u64, u64)>,
     relays: BTreeMap<u32, OfRelay>,
+    /// Iterations of which somebody has received something by split, and by element.
+    received: BTreeMap<IterationId, (bool, bool)>,
 }
 
 /// What is known of a relay.
@@ -81,9 +86,13 @@ impl Watch {
     pub fn see(&mut self, seen: &Seen<'_>, state: &State, tally: &mut Tally) {
         match seen {
             Seen::Taken { call, request, .. } => self.taken(*call, request, state, tally),
-            Seen::Recorded { record: Record::Dispatcher(record), .. } => {
+            Seen::Recorded { record: Record::Dispatcher(record), during, .. } => {
                 of_record(record, state, tally);
                 of_rare_record(record, state, tally);
+                let asked = during.and_then(|call| self.asked.get(&call));
+                if asked == Some(&Asked::Holding) {
+                    for_reader_by_split(record, state, tally);
+                }
             }
             Seen::Recorded { record: Record::Coordination(record), .. } => {
                 if matches!(record, coordination::Record::PutKey { .. }) {
@@ -100,8 +109,20 @@ impl Watch {
                     (Some(Asked::Heartbeat), Err(status)) if status.message.contains("ended") => {
                         tally.mark(Mark::IterationEndedUnder);
                     }
+                    (Some(Asked::Holding), Err(status)) if status.code == Code::Unavailable => {
+                        let is_groups = status.message.contains("group_size");
+                        mark_if(is_groups, Mark::FormerGroupRefused, tally);
+                    }
                     _ => {}
                 }
+            }
+            Seen::Delivered(what) => {
+                let of = state.clients().get(&what.client).map(|client| client.iteration);
+                self.received(of, (true, false), tally);
+            }
+            Seen::Elements(OfElements::Received(_, id, None)) => {
+                let of = state.tasks().get(&id.task).map(|task| task.iteration);
+                self.received(of, (false, true), tally);
             }
             Seen::Relay { relay, what: Relayed::Took(input), .. } => {
                 self.relays.entry(*relay).or_default().took(input, tally);
@@ -126,6 +147,17 @@ impl Watch {
             }
             _ => {}
         }
+    }
+
+    /// Somebody has received something of an iteration, by split or by element.
+    fn received(&mut self, of: Option<IterationId>, by: (bool, bool), tally: &mut Tally) {
+        let Some(of) = of else {
+            return;
+        };
+        let known = self.received.entry(of).or_default();
+        let before = *known;
+        *known = (before.0 || by.0, before.1 || by.1);
+        mark_if(*known == (true, true) && before != *known, Mark::SplitAndElementReaders, tally);
     }
 
     fn coordinated(&mut self, call: CallId, asked: &coordination::Call, tally: &mut Tally) {
@@ -159,6 +191,7 @@ impl Watch {
                     mark_if(ahead && position.index > 0, Mark::PassJumped, tally);
                 }
             }
+            Request::HoldSplits(_) => drop(self.asked.insert(call, Asked::Holding)),
             Request::MaybeRemoveTask { .. } => drop(self.asked.insert(call, Asked::Removal)),
             Request::ClientHeartbeat(_) => drop(self.asked.insert(call, Asked::Heartbeat)),
             Request::RegisterDataset(request) => {
@@ -218,9 +251,12 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         }
         R::FinishTask { .. } => Mark::IterationFinished,
         R::FinishIteration { .. } => Mark::ReadToTheEnd,
-        R::HoldSplits { client, taken, .. } => {
+        R::HoldSplits { client, taken, group_size, .. } => {
             let of = state.clients().get(client).map(|client| client.iteration);
             let of = of.and_then(|of| state.iterations().get(&of));
+            let size = of.and_then(|of| of.by_split.group_size);
+            let is_other = !taken.is_empty() && size.is_some_and(|size| size != *group_size);
+            mark_if(is_other, Mark::GroupOfAnotherSize, tally);
             let begun = |place: &u64| {
                 let waiting = of.and_then(|of| of.by_split.waiting.get(place));
                 waiting.is_some_and(|records| *records > 0)
@@ -247,6 +283,7 @@ fn of_rare_record(record: &dispatcher::Record, state: &State, tally: &mut Tally)
     use dispatcher::Record as R;
     match record {
         R::TakeBackSplit { .. } => tally.mark(Mark::SplitTakenBack),
+        R::HandOutWaiting { .. } => tally.mark(Mark::SplitGivenUpToWorker),
         R::RestartTasks { worker, .. } => {
             let uid = state.workers().get(worker).map(|worker| worker.profile.uid);
             mark_if(uid == Some(UID_OF_ANY_PROCESS), Mark::StockWorkerReborn, tally);
@@ -256,6 +293,27 @@ fn of_rare_record(record: &dispatcher::Record, state: &State, tally: &mut Tally)
             let consumers = of.and_then(|of| state.jobs().get(&of.job)?.consumers);
             let is_crowd = consumers.is_some_and(|count| count >= i64::from(CROWD_MIN));
             mark_if(is_crowd, Mark::CrowdGaveUpTask, tally);
+        }
+        _ => {}
+    }
+}
+
+/// Marks what happens to tasks and their splits while a reader by split is served.
+fn for_reader_by_split(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
+    use dispatcher::Record as R;
+    match record {
+        R::CreateTask { .. } => tally.mark(Mark::TaskMadeBySplit),
+        R::RemoveTask { again: true, .. } => tally.mark(Mark::SplitsRecalled),
+        R::HoldSplits { client, taken, .. } => {
+            let of = state.clients().get(client).map(|client| client.iteration);
+            let of = of.and_then(|of| state.iterations().get(&of));
+            let again = of.is_some_and(|of| !of.splits.again.is_empty());
+            let is_waiting =
+                |place: &u64| of.is_some_and(|of| of.by_split.waiting.contains_key(place));
+            let before = of.and_then(|of| of.sources.first()).map_or(0, |source| source.index);
+            let mut handed_out =
+                taken.iter().filter(|place| **place < before && !is_waiting(place));
+            mark_if(again && handed_out.next().is_some(), Mark::SplitOfWorkerHeld, tally);
         }
         _ => {}
     }

@@ -130,7 +130,7 @@ impl Batch {
                 return;
             }
             let seed = self.seed(number);
-            if self.only.is_some_and(|part| part != Part::of(&Source::seed(seed))) {
+            if self.only.is_some_and(|part| !part.has(&Source::seed(seed))) {
                 continue;
             }
             let outcome = self.options.tier.run(&Source::seed(seed), self.options);

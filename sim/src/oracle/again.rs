@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
-use rondo_core::dispatcher::{self, Reply, Request, State, TaskSplits};
-use rondo_core::ids::{CallId, IterationId, TaskId, WorkerId};
+use rondo_core::dispatcher::{self, Iteration, Reply, Request, State, Task, TaskSplits};
+use rondo_core::ids::{CallId, ClientId, IterationId, TaskId, WorkerId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
@@ -68,11 +68,27 @@ impl Again {
 
     fn lose_tasks(&mut self, worker: WorkerId, state: &State) {
         for task in state.tasks().values().filter(|task| task.worker == worker) {
-            for (pass, held) in self.held.remove(&task.id).unwrap_or_default() {
-                let lost = self.lost.entry(pass).or_default();
-                *lost = lost.saturating_add(held);
-                self.without_chance.insert(task.iteration);
-            }
+            self.lose_task(task);
+        }
+    }
+
+    fn lose_task(&mut self, task: &Task) {
+        for (pass, held) in self.held.remove(&task.id).unwrap_or_default() {
+            let lost = self.lost.entry(pass).or_default();
+            *lost = lost.saturating_add(held);
+            self.without_chance.insert(task.iteration);
+        }
+    }
+
+    /// Those who read by split take lost ones of the first pass, too.
+    fn take_by_split(&mut self, client: ClientId, taken: &[u64], state: &State) {
+        let of = state.clients().get(&client).map(|client| client.iteration);
+        let Some(of) = of.and_then(|of| state.iterations().get(&of)) else {
+            return;
+        };
+        let lost = taken.iter().filter(|place| is_lost(of, **place)).count() as u64;
+        if let Some(left) = self.lost.get_mut(&(of.id, 0, 0)) {
+            *left = left.saturating_sub(lost);
         }
     }
 
@@ -100,7 +116,18 @@ impl Again {
                 self.lose_tasks(*id, state);
             }
         }
+        if let dispatcher::Record::HoldSplits { client, taken, .. } = record {
+            self.take_by_split(*client, taken, state);
+        }
         match *record {
+            dispatcher::Record::RemoveTask { id, again: true } => {
+                if let Some(task) = state.tasks().get(&id) {
+                    self.lose_task(task);
+                }
+            }
+            dispatcher::Record::HandOutWaiting { iteration, task: Some(task), .. } => {
+                self.hold(task, (iteration, 0, 0));
+            }
             dispatcher::Record::ProduceSplit {
                 iteration,
                 source,
@@ -197,6 +224,12 @@ impl Again {
             }
         }
     }
+}
+
+/// Whether a split of the first pass over the first source waits to be handed out again.
+fn is_lost(of: &Iteration, place: u64) -> bool {
+    let mut runs = of.splits.again.runs().filter(|run| (run.source, run.repetition) == (0, 0));
+    runs.any(|run| place.checked_sub(run.first).is_some_and(|at| at < run.count))
 }
 
 fn passes_of(iteration: IterationId, splits: &TaskSplits) -> BTreeMap<Pass, u64> {

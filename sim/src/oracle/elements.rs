@@ -7,8 +7,10 @@
 //! then, each record is delivered once, unless something is at fault that the protocol of TensorFlow's
 //! workers cannot make good: who has a record and dies, or is given up, has it no more; an answer that
 //! is lost on its way is lost, be it the dispatcher's with a split or a worker's with an element. A
-//! reader that is told the end has been told the truth.
+//! reader that is told the end has been told the truth. Where others read the same by split, all of this
+//! holds of what both deliver.
 
+mod by_split;
 mod ending;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -74,6 +76,11 @@ pub(super) struct Elements {
     heard_the_end: BTreeSet<(WorkerLife, IterationId)>,
     /// Iterations of which a lost split was handed out again.
     repeated: BTreeSet<IterationId>,
+    /// Tasks whose splits were counted as lost or handed out again, since another process of their worker was
+    /// thought to have followed.
+    restarted: BTreeSet<TaskId>,
+    /// How many records of each split were delivered by those who read by split.
+    by_split: BTreeMap<(IterationId, u64), u64>,
     /// Processes with tasks of a disk that was replaced: ids are given out again, and who asks such a
     /// process for a task may get what it has of another one.
     of_former_disk: BTreeSet<WorkerLife>,
@@ -94,6 +101,8 @@ impl Elements {
             clients: BTreeMap::new(),
             heard_the_end: BTreeSet::new(),
             repeated: BTreeSet::new(),
+            restarted: BTreeSet::new(),
+            by_split: BTreeMap::new(),
             of_former_disk: BTreeSet::new(),
             dropped: BTreeSet::new(),
             is_disk_replaced: false,
@@ -292,6 +301,7 @@ impl Elements {
         if shape.rounds || shape.whole {
             return Ok(());
         }
+        self.not_by_split(iteration, id)?;
         let others = self.makers(iteration, id.split).filter(|(key, _)| *key != key_of(id));
         let mut rivals = others.filter(|((by, _), task)| {
             !self.ended.contains(by) && !task.is_dropped && !self.ended.contains(&id.made.by)
@@ -422,6 +432,8 @@ impl Elements {
             // Another disk: ids stand for something else from here on.
             self.is_disk_replaced = true;
             self.clients.clear();
+            self.by_split.clear();
+            self.restarted.clear();
             self.tasks.values_mut().for_each(|task| task.is_dropped = true);
             self.of_former_disk.extend(self.tasks.keys().map(|(by, _)| *by));
         }
@@ -447,7 +459,9 @@ impl Oracle for Elements {
         };
         match seen {
             Seen::Elements(what) => self.happened(&shape, what, shadow),
+            Seen::Delivered(what) => self.delivered_by_split(what, shadow),
             Seen::Recorded { record: Record::Dispatcher(record), .. } => {
+                self.of_readers_by_split(record, shadow);
                 match record {
                     dispatcher::Record::AcquireClient { id, iteration, .. } => {
                         self.clients.insert(*id, *iteration);

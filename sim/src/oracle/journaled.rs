@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rondo_core::dispatcher::SplitProgress;
-use rondo_core::ids::{ClientId, IterationId, Lsn};
+use rondo_core::ids::{ClientId, IterationId, Lsn, TaskId};
 
 /// Records of splits by place, and whether those are all.
 pub(super) type Places = BTreeMap<u64, (u64, bool)>;
@@ -17,6 +17,8 @@ pub(super) struct Journaled {
     /// What it was when the iteration began.
     pub(super) began: BTreeMap<IterationId, Places>,
     pub(super) holders: BTreeMap<(IterationId, u64), ClientId>,
+    /// Splits that workers were handed and that did not come back, with the tasks that have not ended.
+    pub(super) with_workers: BTreeMap<(IterationId, u64), Option<TaskId>>,
     /// Iterations of repetitions that were finished before.
     pub(super) known_finished: BTreeMap<IterationId, ()>,
     pub(super) saved: BTreeMap<Arc<str>, Places>,
@@ -33,6 +35,12 @@ pub(super) enum Change {
     Read(IterationId, SplitProgress),
     /// A client holds a split.
     Held(IterationId, u64, ClientId),
+    /// A worker was handed a split for a task, if one knows for which.
+    ToWorker(IterationId, u64, Option<TaskId>),
+    /// A split came back from a worker.
+    CameBack(IterationId, u64),
+    /// Tasks have ended, and what they were handed comes back if so.
+    TasksEnded(Vec<TaskId>, bool),
     /// There is nothing to read in an iteration.
     KnownFinished(IterationId),
     /// A position is where these splits are.
@@ -51,6 +59,15 @@ impl Journaled {
                 self.acknowledged.entry(id).or_default().insert(place, (records, finished));
             }
             Change::Held(id, place, client) => drop(self.holders.insert((id, place), client)),
+            Change::ToWorker(id, place, task) => {
+                self.with_workers.insert((id, place), task);
+                // It is read from its beginning.
+                if let Some(places) = self.acknowledged.get_mut(&id) {
+                    places.remove(&place);
+                }
+            }
+            Change::CameBack(id, place) => drop(self.with_workers.remove(&(id, place))),
+            Change::TasksEnded(tasks, again) => self.end_tasks(&tasks, again),
             Change::KnownFinished(id) => drop(self.known_finished.insert(id, ())),
             Change::Saved(name, places) => drop(self.saved.insert(name, places)),
             Change::Restored(job, name) => {
@@ -63,6 +80,14 @@ impl Journaled {
                 self.acknowledged.insert(id, began);
             }
         }
+    }
+
+    fn end_tasks(&mut self, tasks: &[TaskId], again: bool) {
+        let is_of = |task: &Option<TaskId>| task.is_some_and(|task| tasks.contains(&task));
+        if again {
+            self.with_workers.retain(|_, task| !is_of(task));
+        }
+        self.with_workers.values_mut().filter(|task| is_of(task)).for_each(|task| *task = None);
     }
 }
 

@@ -2,7 +2,13 @@
 //! acknowledged once, and what was acknowledged is nobody's to read again; a reader that is told that
 //! all was read has been told the truth; and a restored position is where it was saved, to the record.
 //!
+//! Beside readers by element a split is a worker's or a reader's, and who is told that all was read has
+//! been told that the workers have read theirs, too.
+//!
 //! What is acknowledged is what the records in the journal say, and no less than what was answered.
+
+mod beside;
+mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,12 +19,14 @@ use rondo_core::ids::{CallId, ClientId, IterationId, Lsn};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
+use self::groups::Groups;
 use super::journaled::{Change, Journal, Places};
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::PROXY_ANSWERS;
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
+use crate::workload::elements::OfElements;
 
 /// Stands among the places of an iteration for what strangers have got of it.
 const STRAYED: u64 = u64::MAX;
@@ -42,6 +50,7 @@ pub(super) struct Reading {
     asking: BTreeMap<CallId, HoldSplits>,
     /// Calls for a split, or that say that a task is over, by who is no worker of this disk's.
     strangers: BTreeSet<CallId>,
+    groups: Groups,
 }
 
 impl Reading {
@@ -53,6 +62,7 @@ impl Reading {
             lives: BTreeMap::new(),
             asking: BTreeMap::new(),
             strangers: BTreeSet::new(),
+            groups: Groups::default(),
         }
     }
 
@@ -66,9 +76,13 @@ impl Reading {
         let change = match record {
             R::AcquireClient { id, iteration, .. } => {
                 self.lives.remove(id);
+                self.groups.joined(*id);
                 Change::Joined(*id, *iteration)
             }
-            R::HoldSplits { client, progress, taken, .. } => {
+            R::HoldSplits { client, progress, taken, group_size } => {
+                if !taken.is_empty() {
+                    self.groups.takes(*client, *group_size, shadow)?;
+                }
                 return self.held(lsn, *client, (progress, taken), shadow);
             }
             R::CreateFinishedIteration { id, .. } => Change::KnownFinished(*id),
@@ -111,6 +125,7 @@ impl Reading {
             if self.known(id, *place).1 {
                 return Err(format!("client {client} is to read split {place} of {id} again"));
             }
+            self.not_with_workers(id, *place)?;
             let before = self.journal.now().holders.get(&(id, *place)).copied();
             let holds = |of: &ClientId| {
                 let of = shadow.state().clients().get(of);
@@ -225,8 +240,7 @@ impl Reading {
     /// Somebody was told that all of an iteration was read.
     fn all_read(&self, id: IterationId) -> Verdict {
         let places = self.journal.now().acknowledged.get(&id);
-        let has_strayed = places.is_some_and(|places| places.contains_key(&STRAYED));
-        if has_strayed || self.journal.now().known_finished.contains_key(&id) {
+        if self.has_strayed(id) || self.journal.now().known_finished.contains_key(&id) {
             return Ok(());
         }
         reached(Check::ReadingAll);
@@ -235,10 +249,12 @@ impl Reading {
             read.is_some_and(|(records, over)| *over && *records == self.records_of(*place))
         };
         let all = self.shape.map_or(0, |shape| shape.places());
-        match (0..all).find(|place| !is_read(place)) {
-            Some(place) => Err(format!("iteration {id} is over, and split {place} was not read")),
-            None => Ok(()),
+        for place in (0..all).filter(|place| !is_read(place)) {
+            if !self.is_workers(id, place)? {
+                return Err(format!("iteration {id} is over, and split {place} was not read"));
+            }
         }
+        Ok(())
     }
 
     fn delivered(&mut self, what: &Delivered, shadow: &Shadow) -> Verdict {
@@ -280,7 +296,8 @@ impl Reading {
                 if matches!(
                     status.code,
                     Code::DataLoss | Code::Internal | Code::InvalidArgument | Code::Unknown
-                ) && !status.message.contains(PROXY_ANSWERS) =>
+                ) && !status.message.contains(PROXY_ANSWERS)
+                    && !self.groups.may_end(client, status) =>
             {
                 Err(format!("client {client:?} was told {status}"))
             }
@@ -291,6 +308,7 @@ impl Reading {
     /// What was not kept was never so.
     fn recovered(&mut self, state: &Recovered, disk_lied: bool) {
         self.asking.clear();
+        self.groups.recovered();
         self.journal.recovered(state.applied);
         if disk_lied {
             // What was acknowledged may be gone, and nobody knows what.
@@ -307,6 +325,9 @@ impl Oracle for Reading {
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         if self.shape.is_none() {
             return Ok(());
+        }
+        if let Seen::Taken { request, .. } = seen {
+            self.groups.taken(request);
         }
         match seen {
             Seen::Taken { by, request: Request::HoldSplits(request), .. } if !by.honest => {
@@ -330,6 +351,7 @@ impl Oracle for Reading {
             }
             Seen::Recorded { lsn, record: Record::Dispatcher(record), during } => {
                 self.stray(*lsn, record, *during, shadow);
+                self.of_workers(*lsn, record, shadow)?;
                 self.record(*lsn, record, shadow)
             }
             Seen::Answered { call, .. } | Seen::GivenUp { call } if self.strangers.remove(call) => {
@@ -337,6 +359,7 @@ impl Oracle for Reading {
             }
             Seen::Answered { call, answer, .. } => match (self.asking.remove(call), answer) {
                 (Some(asked), Ok(Reply::SplitsHeld(held))) => self.answered(&asked, held),
+                (Some(asked), Err(why)) => self.groups.refused(&asked, why, shadow),
                 _ => Ok(()),
             },
             Seen::GivenUp { call } => {
@@ -348,6 +371,9 @@ impl Oracle for Reading {
                 Ok(())
             }
             Seen::Delivered(what) => self.delivered(what, shadow),
+            Seen::Elements(OfElements::ReadEnded(_, client, result @ Ok(()))) => {
+                self.ended(*client, result)
+            }
             Seen::ReadEnded { client, result } => self.ended(*client, result),
             Seen::Recovered { state, disk_lied } => {
                 self.recovered(state, *disk_lied);

@@ -1,6 +1,6 @@
 //! Each split of a pass goes to at most one worker, unless its caller left without taking the answer and
 //! it was taken back; where lost splits are handed out again, to at most one that is neither lost nor
-//! restarted since it took it.
+//! restarted since it took it, and whose task was not removed for others to read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Splits {
     asking: BTreeMap<CallId, (IterationId, i64, i64, Taker)>,
     taken: BTreeMap<Split, Taker>,
     addresses: BTreeMap<WorkerId, Arc<str>>,
-    /// When each address was last declared lost or restarted.
+    /// When each address was last declared lost or restarted, or lost a task to others.
     gone: BTreeMap<Arc<str>, u64>,
 }
 
@@ -67,6 +67,14 @@ impl Splits {
             dispatcher::Record::TakeBackSplit { iteration, source, repetition, place, .. } => {
                 let value = place.cast_signed();
                 self.taken.remove(&(*iteration, i64::from(*source), *repetition, value));
+            }
+            // Its splits are for others from here on.
+            dispatcher::Record::RemoveTask { id, again: true } => {
+                let task = shadow.state().tasks().get(id);
+                let worker = task.and_then(|task| shadow.state().workers().get(&task.worker));
+                if let Some(worker) = worker {
+                    self.gone.insert(worker.address.clone(), self.count);
+                }
             }
             _ => {}
         }

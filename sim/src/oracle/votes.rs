@@ -1,13 +1,14 @@
 //! A task of a coordinated read is given up only when all its consumers ask for that in one round, or
 //! in any round, and still wait for the answer. A task of another read goes only when it is finished
 //! and its worker has an unfinished one of the same iteration, or when nobody is there who would read
-//! from it: all clients of the iteration have asked for splits to hold.
+//! from it: all clients of the iteration have asked for splits to hold. A worker that gets such tasks one
+//! after the other has no more than one that is over, however many there were.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Request, State, Task};
-use rondo_core::ids::{CallId, ClientId, TaskId};
+use rondo_core::ids::{CallId, ClientId, IterationId, TaskId, WorkerId};
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::time::Time;
 
@@ -52,6 +53,23 @@ impl Votes {
             false => {
                 Err(format!("{removed:?} was removed, and it was neither replaced nor unread"))
             }
+        }
+    }
+
+    /// A worker gets a task of a read without rounds.
+    fn made(worker: WorkerId, iteration: IterationId, state: &State) -> Verdict {
+        let of = state.iterations().get(&iteration);
+        if of.and_then(|of| state.jobs().get(&of.job)).is_none_or(|job| job.consumers.is_some()) {
+            return Ok(());
+        }
+        let tasks = of.into_iter().flat_map(|of| &of.tasks).filter_map(|id| state.tasks().get(id));
+        let had = tasks.filter(|task| task.worker == worker && task.finished).count();
+        reached(Check::TaskMade);
+        match had > 1 {
+            false => Ok(()),
+            true => Err(format!(
+                "worker {worker} gets a task of {iteration}, and has {had} that are over"
+            )),
         }
     }
 
@@ -103,6 +121,10 @@ impl Oracle for Votes {
                 record: Record::Dispatcher(dispatcher::Record::RemoveTask { id, .. }),
                 ..
             } => return self.removed(*id, shadow),
+            Seen::Recorded {
+                record: Record::Dispatcher(dispatcher::Record::CreateTask { iteration, worker, .. }),
+                ..
+            } => return Self::made(*worker, *iteration, shadow.state()),
             Seen::Answered { call, .. } | Seen::GivenUp { call } => drop(self.open.remove(call)),
             Seen::Died => self.open.clear(),
             _ => {}

@@ -41,6 +41,7 @@ impl Swarm {
         let mut jobs = source.stream("jobs", 0);
         let mut apps = source.stream("apps", 0);
         let mut partings = source.stream("partings", 0);
+        let mut mix = source.stream("mix", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
@@ -69,10 +70,11 @@ impl Swarm {
                 if let Some(reading) = &mut swarm.reading {
                     reading.draw_closing(&mut partings);
                 }
+                swarm.mix(&mut mix);
                 swarm
             }
         };
-        (swarm, [stream, relays, elements, rendezvous, exchange, wider, jobs, apps, partings])
+        (swarm, [stream, relays, elements, rendezvous, exchange, wider, jobs, apps, partings, mix])
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {
@@ -155,13 +157,12 @@ impl Swarm {
     /// Where all of those who read together have to get on in the end, the node has room for them at
     /// once: whoever has come in waits for the others, and would wait for ever. Without maintenance
     /// those that have died take up room for ever, too.
-    fn with_room(&self, settings: Config) -> Config {
+    pub(super) fn with_room(&self, settings: Config) -> Config {
         if self.ending != Ending::Heal {
             return settings;
         }
-        let by_split = self.reading.filter(|shape| shape.grouped).map(|shape| shape.readers);
         let in_rounds = self.elements.filter(|shape| shape.rounds).map(|shape| shape.readers);
-        let together = by_split.into_iter().chain(in_rounds).sum::<u32>() as usize;
+        let together = self.of_those_together() as usize;
         let room = match (together, settings.job_gc_timeout) {
             (0, _) => 0,
             (_, Some(_)) => together,
@@ -178,6 +179,16 @@ impl Swarm {
         };
         let bounds = Bounds { clients, waiting_calls, ..settings.bounds };
         Config { bounds, removal_timeout, ..settings }
+    }
+
+    /// How many readers wait for each other.
+    fn of_those_together(&self) -> u32 {
+        // Readers by split wait for what workers were handed for the others.
+        let both = self.reads_both_ways();
+        let by_split = self.reading.filter(|shape| both || shape.grouped);
+        let by_element = self.elements.filter(|shape| both || shape.rounds);
+        let by_split = by_split.map_or(0, |shape| shape.readers);
+        by_split.saturating_add(by_element.map_or(0, |shape| shape.readers))
     }
 
     /// Where consumers read together, workers come and go more often: only then have they to agree on

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::draw::small;
 use crate::rng::Stream;
 
+/// Tells how many elements the splits have from how many records others have.
+pub(super) const SALT_OF_ELEMENTS: u64 = 3;
+
 /// Readers by element, and what workers make for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,7 +73,7 @@ impl ElementsShape {
 
     /// How many elements a split has: the same whoever makes them, and whenever.
     pub const fn elements_of(&self, split: u64) -> u64 {
-        let mixed = split.wrapping_add(3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = split.wrapping_add(SALT_OF_ELEMENTS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let spread = mixed ^ (mixed >> 29);
         match spread.checked_rem(self.elements_max.saturating_add(1)) {
             Some(count) => count,

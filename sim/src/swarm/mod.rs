@@ -6,6 +6,7 @@ mod draw;
 mod elements;
 mod exchange;
 mod jobs;
+mod mix;
 mod partings;
 mod print;
 mod reading;
@@ -92,7 +93,7 @@ pub struct Swarm {
 pub type Drawn = (Swarm, DrawnStreams);
 
 /// The streams that configurations are drawn from.
-pub type DrawnStreams = [Stream; 9];
+pub type DrawnStreams = [Stream; 10];
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

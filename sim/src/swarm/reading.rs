@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::elements::SALT_OF_ELEMENTS;
 use crate::rng::Stream;
 
 /// Readers of records, and what they read.
@@ -38,16 +39,23 @@ pub struct ReadingShape {
     /// thousandths.
     #[serde(default)]
     pub flushes: u32,
+    /// Whether they read what readers by element read, beside them.
+    #[serde(default)]
+    pub beside_elements: bool,
+    /// How likely the whole group begins anew with another size after a batch, in thousandths.
+    #[serde(default)]
+    pub resizes: u32,
 }
 
 impl ReadingShape {
     /// Mostly nobody reads so.
     pub(super) fn draw(s: &mut Stream) -> Option<Self> {
-        if !s.chance(300) {
-            return None;
-        }
+        s.chance(300).then(|| Self::drawn(s))
+    }
+
+    pub(super) fn drawn(s: &mut Stream) -> Self {
         let mut pick = |of: &[u64]| s.pick(of).copied().unwrap_or(1);
-        Some(Self {
+        Self {
             readers: super::draw::small(pick(&[2, 1, 3])),
             grouped: pick(&[0, 1]) > 0,
             splits: pick(&[6, 1, 3, 12, 40]),
@@ -61,7 +69,9 @@ impl ReadingShape {
             closes: 0,
             hasty: 0,
             flushes: 0,
-        })
+            beside_elements: false,
+            resizes: 0,
+        }
     }
 
     /// Applications that leave before the end, and those that ask for acknowledgements, come from a stream
@@ -79,8 +89,10 @@ impl ReadingShape {
     }
 
     /// How many records a split has: the same whoever reads it, and whenever.
+    /// Beside readers by element a split has as many records as elements.
     pub const fn records_of(&self, split: u64) -> u64 {
-        let mixed = split.wrapping_add(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let salt = if self.beside_elements { SALT_OF_ELEMENTS } else { 7 };
+        let mixed = split.wrapping_add(salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let spread = mixed ^ (mixed >> 29);
         match spread.checked_rem(self.records_max.saturating_add(1)) {
             Some(count) => count,

@@ -8,7 +8,7 @@ use rondo_core::rendezvous::{Config, Session};
 use rondo_core::time::Duration;
 use serde::{Deserialize, Serialize};
 
-use super::ExchangeShape;
+use super::{ExchangeShape, Swarm};
 use crate::rng::{Source, Stream};
 
 /// Which part of the house a run is of.
@@ -16,6 +16,8 @@ use crate::rng::{Source, Stream};
 pub enum Part {
     /// The node: the dispatcher, the coordination service, relays.
     Node,
+    /// Those of the node in which some read by split what others read by element.
+    Mixed,
     /// Workers with a rendezvous each.
     Rendezvous,
     /// An exchange of tensors.
@@ -27,12 +29,23 @@ impl Part {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
+            Self::Mixed => "mixed",
             Self::Rendezvous => "rendezvous",
             Self::Exchange => "exchange",
         }
     }
 
-    /// Which one the run of a source is of.
+    /// Whether the run of a source is of this one.
+    pub fn has(self, source: &Source) -> bool {
+        match self {
+            Self::Mixed => {
+                Self::of(source) == Self::Node && Swarm::draw(source).0.reads_both_ways()
+            }
+            _ => Self::of(source) == self,
+        }
+    }
+
+    /// Which of the three the run of a source is of.
     pub fn of(source: &Source) -> Self {
         let (rendezvous, exchange) = match source.swarm() {
             Some(swarm) => (swarm.rendezvous.is_some(), swarm.exchange.is_some()),

@@ -303,6 +303,10 @@ pub trait Actor {
     fn happen(&mut self, now: Time, what: Happening, with: &mut With<'_>);
     /// When it wants to be woken, by its own clock.
     fn wake_at(&self) -> Time;
+    /// Whether it reads elements that workers make.
+    fn reads_by_element(&self) -> bool {
+        false
+    }
     /// When it last got on: a heartbeat answered, an iteration read, a round finished. Nobody minds
     /// how those do who disturb or look after the others.
     fn got_on_at(&self) -> Time {

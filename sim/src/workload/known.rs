@@ -27,11 +27,19 @@ pub struct Known {
     pub read_by_split: u64,
     /// How many iterations have been read by element.
     pub read_by_element: u64,
+    /// The present size of the group that reads by split, and how many sizes it had before; none while it
+    /// is all of it.
+    pub group: Option<(u32, u64)>,
     /// How many tasks the present job of each namespace has, where that changes.
     pub sizes: BTreeMap<u32, u32>,
 }
 
 impl Known {
+    /// How many iterations have been read, where all read the same ones.
+    pub fn read_both_ways(&self) -> u64 {
+        self.read_by_split.max(self.read_by_element)
+    }
+
     /// Learns from an answer.
     pub fn learn(&mut self, reply: &Reply) {
         match reply {

@@ -88,11 +88,16 @@ impl World {
         self.break_relays();
         let others: Vec<u32> = (0..=self.machines_of_actors()).collect();
         let is_crowd = self.swarm.elements.is_some_and(|shape| shape.is_crowd());
+        let by_element = self.those_beside();
         for actor in 0..self.machines_of_actors() {
             let is_last_worker = actor == 0 && workers;
             // A crowd gets on together or not at all.
             let reads = self.actors.get(actor as usize).is_some_and(|it| it.role == Role::Reader);
-            if is_last_worker || is_crowd && reads || !self.ending_stream.chance(250) {
+            let stays = match by_element {
+                Some(stays) if self.reads_by_element(actor) => stays,
+                _ => is_last_worker || is_crowd && reads || !self.ending_stream.chance(250),
+            };
+            if stays {
                 continue;
             }
             self.tally.mark(Mark::HealedInPart);
@@ -111,6 +116,23 @@ impl World {
                     self.net.cut(&others, &[actor + 1], true, &mut self.tally);
                 }
             }
+        }
+    }
+
+    fn reads_by_element(&self, actor: u32) -> bool {
+        self.actors.get(actor as usize).is_some_and(|it| it.actor.reads_by_element())
+    }
+
+    /// Whether all who read by element beside others stay in the core, or none does; `None` if it is all
+    /// the same. What workers were handed for them nobody else gets, but where splits are handed out
+    /// again and the dispatcher gives up those that are gone.
+    fn those_beside(&mut self) -> Option<bool> {
+        let settings = &self.node.settings;
+        let comes_back = settings.reissue_lost_splits && settings.job_gc_timeout.is_some();
+        match self.swarm.reads_both_ways() {
+            false => None,
+            true if !comes_back => Some(true),
+            true => self.ending_stream.chance(700).then_some(false),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::swarm::Part;
 const SEEDS_AT_ONCE: u64 = 100;
 
 /// The parts that are looked at one after the other.
-const PARTS: [Part; 3] = [Part::Node, Part::Rendezvous, Part::Exchange];
+const PARTS: [Part; 4] = [Part::Node, Part::Mixed, Part::Rendezvous, Part::Exchange];
 
 /// Broken promises: in how many runs, and the first seed.
 type Fired = BTreeMap<String, (u64, u64)>;

@@ -66,6 +66,7 @@ impl Elements {
         let gone = |(by, id): &(WorkerLife, TaskId), task: &Task| {
             self.ended.contains(by)
                 || task.is_dropped
+                || self.restarted.contains(id)
                 || !shadow.state().tasks().contains_key(id)
                 || self.has_another_life(*by, *id)
         };

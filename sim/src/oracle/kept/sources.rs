@@ -112,7 +112,8 @@ fn apply(places: &mut BTreeMap<IterationId, Vec<Place>>, id: IterationId, change
         }
         Change::Held(upto) => {
             let place = places.get_mut(&id).and_then(|places| places.first_mut());
-            if let Some(place) = place {
+            // They hold splits of the first pass only, also when workers are in a later one.
+            if let Some(place) = place.filter(|place| place.0 == 0) {
                 place.1 = place.1.max(*upto);
             }
         }

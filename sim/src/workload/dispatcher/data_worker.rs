@@ -2,13 +2,14 @@
 //! request and answer as bytes. Its elements are numbers that tell who they are.
 
 mod promises;
+mod reading;
 mod serving;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rondo_core::dispatcher::{Reply, TransferServer};
+use rondo_core::dispatcher::Reply;
 use rondo_core::ids::{CallId, IterationId, TaskId};
 use rondo_core::invariant::check_worker;
 use rondo_core::status::{Code, Status};
@@ -17,6 +18,7 @@ use rondo_core::worker::{self, Ask, Config, Effect, Input, Part, Request, RpcId,
 use rondo_proto::convert::{PROTOCOL_VERSION, WorkerIdentity};
 
 use self::promises::Promises;
+use self::reading::Reads;
 use self::serving::{Asker, Leaving, serve};
 use super::busy::BusyLoop;
 use super::element_bytes::{cardinality, pushed, received, told};
@@ -45,6 +47,8 @@ pub struct DataWorker {
     calls: Outstanding<(RpcId, Request)>,
     runs: BTreeMap<RunId, Production>,
     asks: BTreeMap<CallId, Asker>,
+    /// Who waits for records of a split.
+    reads: BTreeMap<CallId, Reads>,
     next_call: u64,
     /// Elements that are about to leave, in order.
     leaving: VecDeque<Leaving>,
@@ -74,6 +78,7 @@ impl DataWorker {
             calls: Outstanding::new(1),
             runs: BTreeMap::new(),
             asks: BTreeMap::new(),
+            reads: BTreeMap::new(),
             next_call: 1,
             leaving: VecDeque::new(),
             drained_by: None,
@@ -113,6 +118,7 @@ impl DataWorker {
         self.calls.clear();
         self.runs.clear();
         self.leaving.clear();
+        self.reads.clear();
         self.iterations.clear();
         self.drained_by = None;
         self.promises = Promises::default();
@@ -122,22 +128,16 @@ impl DataWorker {
         }
     }
 
-    fn identity(&self, is_stock: bool) -> WorkerIdentity {
+    fn identity(&self, with: &With<'_>) -> WorkerIdentity {
         WorkerIdentity {
             address: self.address.to_string(),
             tags: Vec::new(),
             // Stock workers have none; it need not be the same in all.
-            uid: match is_stock || self.number.is_multiple_of(2) {
+            uid: match with.swarm.stock_workers || self.number.is_multiple_of(2) {
                 true => UID_OF_ANY_PROCESS,
                 false => i64::from(self.life).saturating_add(1),
             },
-            transfer_servers: vec![TransferServer {
-                protocol: "grpc".into(),
-                address: self.address.to_string(),
-                compatibility_info: Bytes::new(),
-                fall_back_to_grpc_at_client_creation_time: true,
-                fall_back_to_grpc_at_get_element_time: true,
-            }],
+            transfer_servers: self.servers(with),
         }
     }
 
@@ -295,7 +295,7 @@ impl DataWorker {
             }
             _ => patience(now, with),
         };
-        let asked = received(&self.identity(with.swarm.stock_workers), &request);
+        let asked = received(&self.identity(with), &request);
         let token = self.calls.add(until, (rpc, request));
         if let Some(request) = asked {
             with.acts.push(Act::Call { token, request });
@@ -434,8 +434,10 @@ impl Actor for DataWorker {
                 }
                 self.at = now;
             }
-            Happening::Asked { .. }
-            | Happening::Told { .. }
+            Happening::Asked { from, token, read } => {
+                self.asked_to_read(now, (from, token), &read, with)
+            }
+            Happening::Told { .. }
             | Happening::Element(Carried::Fetched { .. })
             | Happening::Coordinated { .. } => {}
         }

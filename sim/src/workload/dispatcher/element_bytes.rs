@@ -20,6 +20,8 @@ use crate::workload::elements::{ElementId, MadeBy, WorkerLife};
 
 /// The dataset that is read by element.
 pub(super) const READ_BY_ELEMENT: &str = "read-by-element";
+/// What the jobs are called in which others read the same by split.
+pub(super) const READ_BOTH_WAYS: &str = "read-both-ways";
 
 /// The registration of the dataset, planned from its bytes.
 pub(super) fn registration(shape: &ElementsShape) -> Option<RegisterDataset> {

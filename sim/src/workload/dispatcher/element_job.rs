@@ -4,7 +4,7 @@ use rondo_core::dispatcher::{GetOrCreateJob, ShardingPolicy, TargetWorkers};
 use rondo_core::ids::DatasetId;
 use rondo_core::reader::{ByElement, Config, Member, Way};
 
-use super::element_bytes::READ_BY_ELEMENT;
+use super::element_bytes::{READ_BOTH_WAYS, READ_BY_ELEMENT};
 use super::ms;
 use crate::swarm::ElementsShape;
 use crate::workload::actor::With;
@@ -27,14 +27,15 @@ pub(super) fn config(number: u32, shape: &ElementsShape, with: &With<'_>) -> Con
 }
 
 /// The job of this number, of those that are read one after the other.
-pub(super) fn job(generation: u64, shape: &ElementsShape) -> GetOrCreateJob {
+pub(super) fn job(generation: u64, shape: &ElementsShape, with: &With<'_>) -> GetOrCreateJob {
+    let prefix = if with.swarm.reads_both_ways() { READ_BOTH_WAYS } else { READ_BY_ELEMENT };
     GetOrCreateJob {
         dataset: DatasetId::new(READ_BY_ELEMENT),
         sharding: match shape.whole || shape.rounds {
             true => ShardingPolicy::Off,
             false => ShardingPolicy::Dynamic,
         },
-        name: Some(format!("read-by-element{generation}")),
+        name: Some(format!("{prefix}{generation}")),
         consumers: shape.rounds.then_some(i64::from(shape.readers)),
         use_cross_trainer_cache: false,
         target_workers: TargetWorkers::Auto,

@@ -20,7 +20,7 @@ use super::element_job;
 use super::held::Held;
 use super::record_bytes::{received, told};
 use super::retries::Retries;
-use super::{is_passing, ms, patience, pause};
+use super::{is_passing, ms, patience, rest_beside};
 use crate::mark::Mark;
 use crate::workload::actor::{Act, Actor, Carried, Happening, Role, With};
 use crate::workload::elements::{Counted, ElementId, OfElements, ReaderLife};
@@ -138,7 +138,7 @@ impl ElementReader {
                 with.acts.push(Act::Violated(text));
             }
             self.forget(with);
-            self.at = now.after(pause(with.stream, with.swarm.pace.pause_ms));
+            self.at = now.after(rest_beside(with));
         }
         if self.reader.is_none() && now >= self.at && self.calls.is_empty() {
             self.at = Time::NEVER;
@@ -188,7 +188,10 @@ impl ElementReader {
         let Some(shape) = with.swarm.elements else {
             return;
         };
-        self.generation = with.known.read_by_element;
+        self.generation = match with.swarm.reads_both_ways() {
+            true => with.known.read_both_ways(),
+            false => with.known.read_by_element,
+        };
         self.life = self.life.saturating_add(1);
         (self.is_closed, self.furthest) = (false, 0);
         let joined = OfElements::Joined(self.now_living(), self.generation);
@@ -263,8 +266,10 @@ impl ElementReader {
         let Some(shape) = with.swarm.elements else {
             return;
         };
-        let (path, message) =
-            convert::encode_reader_request(&element_job::job(self.generation, &shape), &request);
+        let (path, message) = convert::encode_reader_request(
+            &element_job::job(self.generation, &shape, with),
+            &request,
+        );
         // To agree takes all of them.
         let is_vote = matches!(request, reader::Request::RemoveTask { .. });
         if let reader::Request::RemoveTask { task, .. } = request {
@@ -459,6 +464,10 @@ impl Actor for ElementReader {
         };
         let consumes = self.consuming.front().copied().unwrap_or(Time::NEVER);
         reads.min(consumes).min(self.calls.deadline())
+    }
+
+    fn reads_by_element(&self) -> bool {
+        true
     }
 
     fn got_on_at(&self) -> Time {

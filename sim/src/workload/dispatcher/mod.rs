@@ -35,6 +35,9 @@ use super::actor::{Actor, With};
 use crate::rng::Stream;
 use crate::swarm::Swarm;
 
+/// Beside readers by split nobody may read by element for about so long, in ms.
+const LONG_REST_MS: u64 = 20_000;
+
 /// All actors of a run, workers first.
 pub fn cast(swarm: &Swarm) -> Vec<Box<dyn Actor + Send>> {
     let mut cast: Vec<Box<dyn Actor + Send>> = Vec::new();
@@ -93,6 +96,14 @@ const fn ms(millis: u64) -> Duration {
 /// A pause of about this length; the calm one is half of it.
 fn pause(stream: &mut Stream, mean_ms: u64) -> Duration {
     ms((mean_ms / 2).saturating_add(stream.exponential(mean_ms) / 2).saturating_add(1))
+}
+
+/// How long a reader by element rests before it reads again. Beside readers by split it may be long: meanwhile those
+/// have to get on by themselves.
+fn rest_beside(with: &mut With<'_>) -> Duration {
+    let is_long = with.swarm.reads_both_ways() && !with.calm && with.stream.chance(300);
+    let mean_ms = if is_long { LONG_REST_MS } else { with.swarm.pace.pause_ms };
+    pause(with.stream, mean_ms)
 }
 
 /// Until when an answer is waited for.

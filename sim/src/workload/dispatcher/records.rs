@@ -1,23 +1,22 @@
 //! A reader of records by split: the product's own machine, driven over the world's network, with
 //! every request and answer as bytes. Its application consumes what it is handed, in its own time.
 
+mod joining;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, TargetWorkers};
-use rondo_core::ids::{CallId, ClientId, DatasetId};
-use rondo_core::reader::{
-    self, BySplit, Config, Delivery, Effect, Input, Member, ReadSplit, Reader, RpcId, Way,
-};
+use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::ids::{CallId, ClientId};
+use rondo_core::reader::{self, Delivery, Effect, Input, ReadSplit, Reader, RpcId};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 use rondo_proto::convert;
 
 use super::busy::BusyLoop;
-use super::record_bytes::{READ_BY_SPLIT, message, received, registration, told};
+use super::record_bytes::{message, received, told};
 use super::{is_passing, ms, patience, pause};
 use crate::mark::Mark;
-use crate::swarm::ReadingShape;
 use crate::workload::actor::{
     Act, Actor, Delivered, Happening, OfReader, Read, ReadAnswer, Role, WantedRecords, With,
 };
@@ -39,6 +38,10 @@ pub struct RecordReader {
     reader: Option<Reader>,
     /// Which of the jobs that are read one after the other.
     generation: u64,
+    /// Whether others read the same by element.
+    is_beside_elements: bool,
+    /// Which of the sizes of its group it has joined with.
+    group: u64,
     calls: Outstanding<For>,
     streams: BTreeMap<RpcId, Open>,
     consuming: VecDeque<Batch>,
@@ -91,6 +94,8 @@ impl RecordReader {
             number,
             reader: None,
             generation: 0,
+            is_beside_elements: false,
+            group: 0,
             calls: Outstanding::new(1),
             streams: BTreeMap::new(),
             consuming: VecDeque::new(),
@@ -125,6 +130,7 @@ impl RecordReader {
         if now >= self.closes_at {
             self.close(now, with);
         }
+        self.follow_group(now, with);
         if self.reader.as_ref().is_some_and(Reader::is_over) {
             self.left(with);
             self.rest(now, with);
@@ -204,61 +210,6 @@ impl RecordReader {
     fn call(&mut self, now: Time, what: For, request: Request, with: &mut With<'_>) {
         let token = self.calls.add(patience(now, with), what);
         with.acts.push(Act::Call { token, request });
-    }
-
-    fn register(&mut self, now: Time, with: &mut With<'_>) {
-        self.at = Time::NEVER;
-        if let Some(request) = with.swarm.reading.as_ref().and_then(registration) {
-            self.call(now, For::Register, Request::RegisterDataset(request), with);
-        }
-    }
-
-    /// Begins to read the job that is read at present.
-    fn begin(&mut self, now: Time, with: &mut With<'_>) {
-        let Some(shape) = with.swarm.reading else {
-            return;
-        };
-        self.generation = with.known.read_by_split;
-        let entropy = with.stream.below(u64::MAX);
-        self.reader = Some(Reader::new(self.config(&shape, with), entropy));
-        if !with.calm && with.stream.chance(shape.hasty) {
-            self.closes_at = now.after(ms(with.stream.below(HASTY_MS)));
-        }
-        self.step(now, Input::Wanted { deliveries: AHEAD }, with);
-        self.step(now, Input::Tick, with);
-    }
-
-    fn config(&self, shape: &ReadingShape, with: &With<'_>) -> Config {
-        let member = Member { index: self.number, size: shape.readers };
-        let way = BySplit {
-            hold: shape.hold,
-            streams: 2,
-            batch_records: u32::try_from(shape.batch).unwrap_or(1),
-            group: shape.grouped.then_some(member),
-            ..BySplit::default()
-        };
-        let beat = with.swarm.pace.client_heartbeat_ms.min(shape.timeout_ms / 3);
-        Config {
-            heartbeat_interval: ms(beat),
-            heartbeat_interval_min: ms(beat.min(50)),
-            buffer_deliveries_max: 4,
-            ..Config::of(Way::BySplit(way))
-        }
-    }
-
-    fn job(&self) -> GetOrCreateJob {
-        GetOrCreateJob {
-            dataset: DatasetId::new(READ_BY_SPLIT),
-            sharding: ShardingPolicy::Dynamic,
-            name: Some(self.job_name()),
-            consumers: None,
-            use_cross_trainer_cache: false,
-            target_workers: TargetWorkers::Auto,
-        }
-    }
-
-    fn job_name(&self) -> String {
-        format!("read-by-split{}", self.generation)
     }
 
     fn step(&mut self, now: Time, input: Input, with: &mut With<'_>) {
@@ -344,17 +295,19 @@ impl RecordReader {
         }
         self.step(now, Input::Consumed { place: batch.place, records: batch.upto }, with);
         self.step(now, Input::Wanted { deliveries: 1 }, with);
-        let (positions, flushes, closes) = with
-            .swarm
-            .reading
-            .map_or((0, 0, 0), |reading| (reading.positions, reading.flushes, reading.closes));
-        if !with.calm && with.stream.chance(flushes) {
+        let Some(shape) = with.swarm.reading.filter(|_| !with.calm) else {
+            return;
+        };
+        if with.stream.chance(shape.flushes) {
             self.flush(now, false, with);
         }
-        if !with.calm && with.stream.chance(closes) {
+        if with.stream.chance(shape.closes) {
             return self.close(now, with);
         }
-        if with.calm || !with.stream.chance(positions) {
+        if with.stream.chance(shape.resizes) {
+            self.resize(&shape, with);
+        }
+        if !with.stream.chance(shape.positions) {
             return;
         }
         if self.saved && with.stream.chance(500) {

@@ -58,6 +58,9 @@ impl DataWorker {
         result: Result<Answer, Status>,
         with: &mut With<'_>,
     ) {
+        if let Some(reads) = self.reads.remove(&call) {
+            return reads.answer(&result, with);
+        }
         let is_end = matches!(result, Ok(Answer::End));
         if let Err(text) = self.promises.answers(call, result.as_ref().err()) {
             with.acts.push(Act::Violated(text));
