@@ -20,14 +20,14 @@ impl Reading {
         let change = match *record {
             R::ProduceSplit { iteration, source: 0, repetition: 0, finished: false, task } => {
                 let place = next_place(iteration, state);
-                return self.to_worker(lsn, (iteration, place, task), state);
+                return self.handed_to_worker(lsn, (iteration, place, task), state);
             }
             R::RepeatSplit { iteration, source: 0, repetition: 0, task } => {
                 let place = first_lost(iteration, state);
-                return self.to_worker(lsn, (iteration, place, task), state);
+                return self.handed_to_worker(lsn, (iteration, place, task), state);
             }
             R::HandOutWaiting { iteration, place, task } => {
-                return self.to_worker(lsn, (iteration, Some(place), task), state);
+                return self.handed_to_worker(lsn, (iteration, Some(place), task), state);
             }
             R::TakeBackSplit { iteration, source: 0, repetition: 0, place, .. } => {
                 // One of an iteration that is over counts as lost.
@@ -47,7 +47,7 @@ impl Reading {
         Ok(())
     }
 
-    fn to_worker(
+    fn handed_to_worker(
         &mut self,
         lsn: Lsn,
         (iteration, place, task): (IterationId, Option<u64>, Option<TaskId>),
