@@ -63,14 +63,11 @@ impl Progress {
         !self.is_removed && self.round.is_some() && self.doubt.wants_vote()
     }
 
-    /// When it is asked again, if one must wait.
-    pub(super) fn asks_at(&self) -> Option<Time> {
-        self.at().filter(|_| self.may_go_on())
-    }
-
-    /// When the consumer votes on it again, if one must wait.
-    pub(super) fn votes_at(&self) -> Option<Time> {
-        self.doubt.at().filter(|_| self.wants_vote())
+    /// When it is asked again, or voted on, if one must wait.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let asks = self.at().filter(|_| self.may_go_on());
+        let votes = self.doubt.at().filter(|_| self.wants_vote());
+        asks.into_iter().chain(votes).min()
     }
 
     /// Whether no call to it and no vote on it is under way, and no answer is held.
@@ -152,7 +149,7 @@ impl Elements {
         let progress = self.tasks.entry(call.task).or_default();
         progress.calls = progress.calls.saturating_sub(1);
         match result {
-            Ok(fetched) if progress.doubt.is_voting => {
+            Ok(fetched) if progress.doubt.is_unsure() => {
                 progress.doubt.held = Some((call, fetched));
                 Ok(())
             }
@@ -200,7 +197,7 @@ impl Elements {
     }
 
     /// Forgets a task without calls that the dispatcher no longer lists: nothing asks it again.
-    fn forget_if_unlisted(&mut self, task: TaskId, shared: &Shared) {
+    pub(super) fn forget_if_unlisted(&mut self, task: TaskId, shared: &Shared) {
         let is_idle = self.tasks.get(&task).is_some_and(Progress::is_idle);
         if is_idle && shared.tasks.iter().all(|it| it.id != task) {
             self.tasks.remove(&task);
@@ -316,7 +313,9 @@ impl Elements {
         let progress = self.tasks.entry(task).or_default();
         let pause_max = if round.is_some() { rounds::PAUSE_MAX } else { PAUSE_MAX };
         progress.retry.failed(now, status, entropy, pause_max);
-        progress.doubt.is_open = round.is_some() && progress.retry.failures() > 1;
+        if round.is_some() && progress.retry.failures() > 1 {
+            progress.doubt.failed(now);
+        }
     }
 
     /// An element cannot be made.

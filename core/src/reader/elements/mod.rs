@@ -97,6 +97,8 @@ impl Elements {
     pub(super) fn told(&mut self, now: Time, block_round: Option<i64>, shared: &Shared) -> bool {
         let is_listed = |id: &TaskId| shared.tasks.iter().any(|task| task.id == *id);
         self.tasks.retain(|id, progress| is_listed(id) || !progress.is_idle());
+        let listed = self.tasks.iter_mut().filter(|(id, _)| is_listed(id));
+        listed.for_each(|(_, progress)| progress.doubt.listed());
         for (id, progress) in &mut self.tasks {
             progress.unlisted_since = match is_listed(id) {
                 true => None,
@@ -151,6 +153,7 @@ impl Elements {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) -> Result<bool, Status> {
+        self.take_held(now, shared)?;
         self.withdraw_removed(shared, out);
         self.withdraw_unlisted(now, shared, out);
         self.deliver(shared, out);
@@ -198,15 +201,14 @@ impl Elements {
 
     /// When to go on.
     pub(super) fn deadline(&self, shared: &Shared) -> Option<Time> {
-        let votes = self.voted_on(shared).filter_map(|(_, progress)| progress.votes_at());
-        let due = votes.chain(self.withdrawal_due(shared)).min();
+        let withdraws = self.withdrawal_due(shared);
         let waits_for_room = self.rounds.is_none() && !self.has_room(shared);
         if shared.is_finished || waits_for_room {
-            return due;
+            return withdraws;
         }
-        // A task that is no longer listed is not asked again.
+        // A task that is no longer listed is neither asked again nor voted on.
         let listed = shared.tasks.iter().filter_map(|task| self.tasks.get(&task.id));
-        listed.filter_map(Progress::asks_at).chain(due).min()
+        listed.filter_map(Progress::deadline).chain(withdraws).min()
     }
 
     /// Adds how the elements stand.

@@ -2,6 +2,10 @@
 //!
 //! The worker is asked again while a vote waits. What it answers meanwhile is held until the vote has
 //! ended: if all agree that the task is gone, the others go on without it, and so does this consumer.
+//!
+//! If the dispatcher's word is lost, nobody knows how the vote has ended. Then the list of tasks says it: a
+//! task that is still there after two more heartbeats, of which the second was sent behind the vote, was
+//! not given up. The consumer does not vote again for that: those who hold an answer would agree.
 
 use alloc::vec::Vec;
 
@@ -22,16 +26,23 @@ const PAUSES_PER_VOTE: u64 = 256;
 /// Pauses between votes grow as if each were so many calls that failed: each vote may end those of all
 /// other consumers.
 const FAILURES_PER_VOTE: u32 = 2;
+/// A consumer stops to vote when no call has failed for so long: one under way may merely wait for other
+/// consumers. Calls to a host that is switched off fail sooner.
+const DOUBT_LASTS: Duration = Duration::from_secs(30);
+/// Lists that must have a task before a vote whose outcome is unknown is known not to have removed it.
+const LISTS: u8 = 2;
 /// The longest pause after a vote that another one ended.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What a consumer knows of a task that may be gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubt {
-    /// Whether consumers are to agree that it is gone.
-    pub(super) is_open: bool,
+    /// When a call failed last, while consumers are to agree that the task is gone.
+    failed: Option<Time>,
     /// Whether a vote is under way.
     pub(super) is_voting: bool,
+    /// Lists that must still have the task, since the outcome of a vote is unknown.
+    unsure: u8,
     ballot: Ballot,
     /// When to vote again.
     retry: Retry,
@@ -40,14 +51,31 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Whether the consumer is to vote, at the latest at [`Doubt::at`].
+    /// A call to the task has failed. From the second time on, consumers are to agree that it is gone.
+    pub(super) const fn failed(&mut self, now: Time) {
+        self.failed = Some(now);
+    }
+
+    /// Whether the consumer is to vote, at [`Doubt::at`] if that is set.
     pub(super) const fn wants_vote(&self) -> bool {
-        self.is_open && !self.is_voting
+        self.failed.is_some() && !self.is_voting && self.held.is_none()
     }
 
     /// When it votes, if it must wait.
     pub(super) const fn at(&self) -> Option<Time> {
         self.retry.at()
+    }
+
+    /// Whether the task may have been given up without the consumer's knowledge: an answer is to be held.
+    pub(super) const fn is_unsure(&self) -> bool {
+        self.is_voting || self.unsure > 0
+    }
+
+    /// The dispatcher has listed the task.
+    pub(super) const fn listed(&mut self) {
+        if !self.is_voting {
+            self.unsure = self.unsure.saturating_sub(1);
+        }
     }
 }
 
@@ -61,27 +89,51 @@ fn pause_after_vote(waited: Duration) -> Duration {
 }
 
 impl Elements {
-    /// Tasks on which the consumer votes where it is in doubt of them: those that are listed. One whose
-    /// answer is held may have left the list because all gave it up, or because it has ended: the
-    /// dispatcher says which, when it is asked once more.
-    pub(super) fn voted_on<'a>(
-        &'a self,
-        shared: &'a Shared,
-    ) -> impl Iterator<Item = (TaskId, &'a Progress)> {
-        let is_listed = |id: &TaskId| shared.tasks.iter().any(|task| task.id == *id);
-        let tasks = self.tasks.iter().map(|(id, progress)| (*id, progress));
-        tasks.filter(move |(id, progress)| progress.doubt.held.is_some() || is_listed(id))
-    }
-
     /// Votes on tasks that may be gone. A vote does not wait for the worker's answer, nor the other way
     /// round: the votes of all consumers are to wait at one time, and a call to a host that is switched
     /// off takes seconds to fail.
     pub(super) fn vote_again(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
-        let due = self.voted_on(shared).filter(|(_, progress)| progress.may_vote(now));
-        let due: Vec<(TaskId, i64)> = due.filter_map(|(id, it)| Some((id, it.round?))).collect();
-        for (task, round) in due {
-            self.vote(now, task, round, shared, out);
+        for place in 0..shared.tasks.len() {
+            let Some(task) = shared.tasks.get(place).map(|task| task.id) else {
+                return;
+            };
+            let due = self.tasks.get(&task).filter(|progress| progress.may_vote(now));
+            if let Some(round) = due.and_then(|progress| progress.round) {
+                self.vote(now, task, round, shared, out);
+            }
         }
+    }
+
+    /// Takes answers that were held until it was known that their tasks stay, and drops those of tasks
+    /// that are gone from the list.
+    ///
+    /// # Errors
+    /// What ends the reader.
+    pub(super) fn take_held(&mut self, now: Time, shared: &mut Shared) -> Result<(), Status> {
+        let waits =
+            |progress: &Progress| progress.doubt.held.is_some() && !progress.doubt.is_voting;
+        let held = self.tasks.iter().filter(|(_, progress)| waits(progress));
+        let held: Vec<TaskId> = held.map(|(task, _)| *task).collect();
+        for task in held {
+            let is_listed = shared.tasks.iter().any(|it| it.id == task);
+            let Some(progress) = self.tasks.get_mut(&task) else {
+                continue;
+            };
+            if is_listed && progress.doubt.is_unsure() {
+                continue;
+            }
+            let Some((call, fetched)) = progress.doubt.held.take() else {
+                continue;
+            };
+            match is_listed || !progress.doubt.is_unsure() {
+                true => self.take(now, call, Ok(fetched), 0, shared)?,
+                false => {
+                    self.pass(task, call.round);
+                    self.forget_if_unlisted(task, shared);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Votes to give up a task that was asked for an element of this round.
@@ -96,10 +148,7 @@ impl Elements {
         let consumer = self.rounds.as_ref().map(|rounds| rounds.consumer);
         let (index, size) = consumer.map_or((0, 1), |it| (it.index, it.size));
         let doubt = &mut self.tasks.entry(task).or_default().doubt;
-        let cast = doubt.ballot.cast(now, own, size);
-        // Who has an answer only has to know whether the others gave the task up. A vote that names
-        // its own round is told so.
-        let round = if doubt.held.is_some() { own } else { cast };
+        let round = doubt.ballot.cast(now, own, size);
         doubt.is_voting = true;
         doubt.retry.begin();
         let request = Request::RemoveTask { task, consumer: i64::from(index), round };
@@ -132,16 +181,22 @@ impl Elements {
                 return Ok(());
             }
             Ok(false) => {
+                doubt.unsure = 0;
                 if let Some((call, fetched)) = doubt.held.take() {
                     return self.take(now, call, Ok(fetched), entropy, shared);
                 }
                 doubt.ballot.fail(now);
                 Status::new(Code::Unavailable, "consumers have not agreed")
             }
-            Err(status) if status.code.may_pass() => status,
+            Err(status) if status.code.may_pass() => {
+                doubt.unsure = LISTS;
+                self.hurries = true;
+                status
+            }
             Err(status) => return Err(status),
         };
         shared.count_retry();
+        doubt.failed = doubt.failed.filter(|failed| now.since(*failed) <= DOUBT_LASTS);
         doubt.retry.failed_times(FAILURES_PER_VOTE, now, why, entropy, pause_max);
         Ok(())
     }

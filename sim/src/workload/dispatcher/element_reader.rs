@@ -274,6 +274,7 @@ impl ElementReader {
         let is_vote = matches!(request, reader::Request::RemoveTask { .. });
         if let reader::Request::RemoveTask { task, .. } = request {
             self.asks_again(now, task, with);
+            self.held.votes(task);
         }
         let until = match is_vote {
             true => now.after(deadline),
@@ -328,10 +329,7 @@ impl ElementReader {
         match (self.calls.take(token), answer) {
             (Some(For::Ask(rpc, request)), Ok(reply)) => {
                 let result = told(&request, reply);
-                self.retries.learn(now, &request, &result);
-                if let Some(task) = self.held.voted(self.now_living(), &request, &result, with) {
-                    self.retries.answered(task);
-                }
+                self.learn(now, &request, &result, with);
                 self.tell(now, rpc, result, with);
             }
             (Some(For::Register), Ok(_)) => self.begin(now, with),
@@ -350,9 +348,24 @@ impl ElementReader {
             }
             For::Ask(rpc, request) => {
                 let result = Err(status);
-                self.retries.learn(now, &request, &result);
+                self.learn(now, &request, &result, with);
                 self.tell(now, rpc, result, with);
             }
+        }
+    }
+
+    /// The dispatcher has answered, or cannot be reached.
+    fn learn(
+        &mut self,
+        now: Time,
+        request: &reader::Request,
+        result: &Result<Answer, Status>,
+        with: &mut With<'_>,
+    ) {
+        self.retries.learn(now, request, result);
+        // Who has an answer asks no more.
+        for task in self.held.learn(self.now_living(), request, result, with) {
+            self.retries.answered(task);
         }
     }
 
@@ -408,10 +421,7 @@ impl ElementReader {
             }
             with.acts.push(Act::Elements(OfElements::Received(by, id, round)));
         }
-        let votes = |request: &reader::Request| matches!(request, reader::Request::RemoveTask { task: of, .. } if *of == task);
-        if self.calls.all().any(|what| matches!(what, For::Ask(_, of) if votes(of))) {
-            self.held.hold(by, task, id, with);
-        }
+        self.held.holds(by, task, id, with);
     }
 
     /// The tasks that are asked at present, for people.
