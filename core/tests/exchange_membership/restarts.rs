@@ -307,7 +307,7 @@ fn a_newer_membership_shortens_nobodys_time_to_come_back() {
         out.into_iter().any(|effect| matches!(effect, Effect::Observe(Event::Lost(_))))
     };
     let (first, second) = (ConnectionId::new(1), ConnectionId::new(2));
-    let message = |role, version| ToScheduler::Register(coming(role, version).into());
+    let message = |role, version| ToScheduler::Register(coming(role, version));
     step(0, Input::Connected { connection: first });
     step(0, Input::Received { connection: first, message: message(Role::Worker, 1) });
     step(10, Input::Disconnected { connection: first });
