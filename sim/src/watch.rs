@@ -5,7 +5,7 @@ use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
 use rondo_core::ids::{CallId, IterationId};
 use rondo_core::relay;
-use rondo_core::status::Code;
+use rondo_core::status::{Code, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mark::{Mark, Tally};
@@ -81,6 +81,21 @@ impl OfRelay {
     }
 }
 
+/// The dispatcher has answered.
+fn answered(asked: Option<&Asked>, answer: &Result<Reply, Status>, tally: &mut Tally) {
+    match (asked, answer) {
+        (Some(Asked::Removal), Ok(Reply::TaskRemoved(false))) => tally.mark(Mark::RemovalFailed),
+        (Some(Asked::Heartbeat), Err(status)) if status.message.contains("ended") => {
+            tally.mark(Mark::IterationEndedUnder);
+        }
+        (Some(Asked::Holding), Err(status)) if status.code == Code::Unavailable => {
+            let is_groups = status.message.contains("group_size");
+            mark_if(is_groups, Mark::FormerGroupRefused, tally);
+        }
+        _ => {}
+    }
+}
+
 impl Watch {
     /// Sees something; `state` is that before it.
     pub fn see(&mut self, seen: &Seen<'_>, state: &State, tally: &mut Tally) {
@@ -102,19 +117,7 @@ impl Watch {
             }
             Seen::Answered { call, answer, .. } => {
                 let asked = self.asked.remove(call);
-                match (asked, answer) {
-                    (Some(Asked::Removal), Ok(Reply::TaskRemoved(false))) => {
-                        tally.mark(Mark::RemovalFailed);
-                    }
-                    (Some(Asked::Heartbeat), Err(status)) if status.message.contains("ended") => {
-                        tally.mark(Mark::IterationEndedUnder);
-                    }
-                    (Some(Asked::Holding), Err(status)) if status.code == Code::Unavailable => {
-                        let is_groups = status.message.contains("group_size");
-                        mark_if(is_groups, Mark::FormerGroupRefused, tally);
-                    }
-                    _ => {}
-                }
+                answered(asked.as_ref(), answer, tally);
             }
             Seen::Delivered(what) => {
                 let of = state.clients().get(&what.client).map(|client| client.iteration);

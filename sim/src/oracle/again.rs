@@ -106,19 +106,27 @@ impl Again {
         *lost = lost.saturating_add(1);
     }
 
+    /// A record that has a list, or another process of a worker.
+    fn record_of_lists(&mut self, record: &dispatcher::Record, state: &State) {
+        match record {
+            dispatcher::Record::UpdateWorker { id, profile } => {
+                let before = state.workers().get(id).map(|worker| worker.profile.uid);
+                if before.is_some_and(|before| before != profile.uid) {
+                    self.lose_tasks(*id, state);
+                }
+            }
+            dispatcher::Record::HoldSplits { client, taken, .. } => {
+                self.take_by_split(*client, taken, state);
+            }
+            _ => {}
+        }
+    }
+
     fn record(&mut self, record: &Record, during: Option<CallId>, state: &State) -> Verdict {
         let Record::Dispatcher(record) = record else {
             return Ok(());
         };
-        if let dispatcher::Record::UpdateWorker { id, profile } = record {
-            let before = state.workers().get(id).map(|worker| worker.profile.uid);
-            if before.is_some_and(|before| before != profile.uid) {
-                self.lose_tasks(*id, state);
-            }
-        }
-        if let dispatcher::Record::HoldSplits { client, taken, .. } = record {
-            self.take_by_split(*client, taken, state);
-        }
+        self.record_of_lists(record, state);
         match *record {
             dispatcher::Record::RemoveTask { id, again: true } => {
                 if let Some(task) = state.tasks().get(&id) {

@@ -1,9 +1,10 @@
 //! When a pass over a source ends by itself, each of its splits has been handed out: exactly once
 //! where no worker was declared lost or restarted and no caller left without taking its answer, at
-//! least once where lost splits are handed out again. Not counted are splits whose answer could not leave, and those that went to nobody known. A
-//! position that is saved passes over none of them. A lost worker that has no unfinished task of
-//! the iteration when it asks is told the end for its own sake, and never gets a split. No call is
-//! refused for which a split was chosen, as long as the node goes on.
+//! least once where lost splits are handed out again. Not counted are splits whose answer could not
+//! leave, and those that went to nobody known. A position that is saved passes over none of them. A
+//! lost worker that has no unfinished task of the iteration when it asks is told the end for its own
+//! sake, and never gets a split. No call is refused for which a split was chosen, as long as the node
+//! goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -155,6 +155,15 @@ impl Elements {
         shared.ask(Purpose::Remove(task), request, VOTE_DEADLINE, out);
     }
 
+    /// All have given a task up: the round goes on without it.
+    fn give_up(&mut self, task: TaskId) {
+        if let Some(progress) = self.tasks.get_mut(&task) {
+            (progress.is_removed, progress.doubt.held) = (true, None);
+            let round = progress.round;
+            self.pass(task, round);
+        }
+    }
+
     /// The consumers have agreed that a task is gone, or not.
     ///
     /// # Errors
@@ -175,9 +184,7 @@ impl Elements {
         let pause_max = pause_after_vote(doubt.ballot.waited(now));
         let why = match result {
             Ok(true) => {
-                (progress.is_removed, doubt.held) = (true, None);
-                let round = progress.round;
-                self.pass(task, round);
+                self.give_up(task);
                 return Ok(());
             }
             Ok(false) => {
