@@ -266,13 +266,19 @@ fn a_larger_job_waits_for_the_tasks_that_were_told_to_register_again() {
     assert!(calls.into_iter().all(|call| driver.take(call).unwrap().is_ok()));
 }
 
-/// One that was told to register again and never does holds the next job up for a while only.
-#[test]
-fn a_job_does_not_wait_for_ever_for_a_task_that_was_refused() {
+/// A job whose number of tasks nobody has said: task 0 came, and no other one in time.
+fn job_of_one() -> Driver {
     let mut driver = Driver::with(NamespaceConfig { tasks: None, ..settings(1) });
     let first = driver.start_call(register(0, 700));
     driver.advance(seconds(11));
     driver.take(first).unwrap().unwrap();
+    driver
+}
+
+/// One that was told to register again and never does holds the next job up for a while only.
+#[test]
+fn a_job_does_not_wait_for_ever_for_a_task_that_was_refused() {
+    let mut driver = job_of_one();
     driver.refused(register(1, 900), Code::Aborted);
     driver.tell(shutdown(0)).unwrap();
     let next = driver.start_call(register(0, 900));
@@ -285,10 +291,7 @@ fn a_job_does_not_wait_for_ever_for_a_task_that_was_refused() {
 /// The one with the highest number need not be the last that was told so.
 #[test]
 fn a_job_waits_for_the_highest_task_that_was_refused() {
-    let mut driver = Driver::with(NamespaceConfig { tasks: None, ..settings(1) });
-    let first = driver.start_call(register(0, 700));
-    driver.advance(seconds(11));
-    driver.take(first).unwrap().unwrap();
+    let mut driver = job_of_one();
     for index in [2, 1] {
         driver.refused(register(index, 900), Code::Aborted);
     }

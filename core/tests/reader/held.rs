@@ -1,5 +1,5 @@
-//! What a worker answers while consumers vote to give its task up: nobody hands it on before the vote
-//! has ended, since the others go on without it if all agree.
+//! A worker answers while consumers vote to give its task up. A consumer hands the answer on only when it
+//! knows that the task stays: if all agree, the others go on without the task.
 
 use rondo_core::ids::TaskId;
 use rondo_core::reader::{Answer, Fetched, HeartbeatAnswer, Request, RpcId, Task};

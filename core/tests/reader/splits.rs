@@ -102,6 +102,14 @@ impl Story {
     }
 }
 
+/// A reader that has handed on the first five records of the first of so many splits, and may hand on more.
+fn handed(splits: usize) -> Story {
+    let mut story = Story::begun(splits);
+    story.want(9);
+    story.bring(0, records(0, 5, false));
+    story
+}
+
 #[test]
 fn it_holds_splits_and_reads_them_of_all_workers() {
     let story = Story::begun(3);
@@ -140,9 +148,7 @@ fn a_broken_stream_goes_on_elsewhere_at_the_first_record_that_is_missing() {
 
 #[test]
 fn what_comes_twice_is_dropped() {
-    let mut story = Story::begun(1);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(1);
     story.bring(0, records(2, 3, false));
     story.bring(0, records(3, 4, true));
     assert_eq!(story.places(), [(0, 0, 5), (0, 5, 2)]);
@@ -184,9 +190,7 @@ fn an_error_in_the_data_ends_the_reader() {
 
 #[test]
 fn what_was_consumed_is_acknowledged_now_and_then() {
-    let mut story = Story::begun(8);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(8);
     story.wait(150);
     story.actor.consume(story.now, 1);
     assert_eq!(story.actor.asks, []);
@@ -202,9 +206,7 @@ fn what_was_consumed_is_acknowledged_now_and_then() {
 
 #[test]
 fn a_flush_waits_for_the_dispatcher() {
-    let mut story = Story::begun(1);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(1);
     story.actor.consume(story.now, 1);
     story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
     let (rpc, request) = story.actor.asks.remove(0);
@@ -301,9 +303,7 @@ fn a_dispatcher_that_is_away_does_not_keep_a_reader_from_leaving() {
 
 #[test]
 fn a_reader_that_is_given_up_says_what_it_had_acknowledged() {
-    let mut story = Story::begun(2);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(2);
     story.actor.consume(story.now, 1);
     story.wait(300);
     story.answer_all();
@@ -657,9 +657,7 @@ fn a_reader_that_was_given_up_says_so_when_it_closes() {
 /// Nobody is there to whom it could still say what was consumed.
 #[test]
 fn a_reader_that_is_given_up_does_not_wait_to_say_what_was_consumed() {
-    let mut story = Story::begun(1);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(1);
     story.actor.consume(story.now, 1);
     story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
     let (rpc, _) = story.actor.asks.remove(0);
@@ -673,9 +671,7 @@ fn a_reader_that_is_given_up_does_not_wait_to_say_what_was_consumed() {
 /// The application consumes records while a request is under way, so that the request lacks them.
 #[test]
 fn a_flush_waits_for_what_was_consumed_before_it() {
-    let mut story = Story::begun(1);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(1);
     story.actor.consume(story.now, 1);
     story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
     let (first, request) = story.actor.asks.remove(0);
@@ -693,9 +689,7 @@ fn a_flush_waits_for_what_was_consumed_before_it() {
 /// The dispatcher refuses the reader while its application is still busy with what it was handed.
 #[test]
 fn what_is_consumed_after_the_end_is_not_said_to_be_known() {
-    let mut story = Story::begun(1);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(1);
     story.actor.step(story.now, Input::Flush { call: CallId::new(8) });
     let (rpc, _) = story.actor.asks.remove(0);
     story.answer(rpc, Err(Status::new(Code::FailedPrecondition, "a position was restored")));
@@ -735,9 +729,7 @@ fn a_reader_that_is_closed_while_it_joins_leaves_no_client() {
 /// The application consumes, after a reader has failed, what was delivered before.
 #[test]
 fn a_reader_that_failed_says_that_the_last_deliveries_are_not_acknowledged() {
-    let mut story = Story::begun(2);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(2);
     story.answer(story.stream(1), Err(Status::new(Code::DataLoss, "checksum")));
     assert_eq!(story.ended().code, Code::DataLoss);
     story.actor.consume(story.now, 1);
@@ -751,9 +743,7 @@ fn a_reader_that_failed_says_that_the_last_deliveries_are_not_acknowledged() {
 /// The application never gets to what it was handed before the reader failed.
 #[test]
 fn a_reader_that_failed_says_that_deliveries_were_left_unconsumed() {
-    let mut story = Story::begun(2);
-    story.want(9);
-    story.bring(0, records(0, 5, false));
+    let mut story = handed(2);
     story.answer(story.stream(1), Err(Status::new(Code::DataLoss, "checksum")));
     story.answer_all();
     let left = story.actor.reader.left().cloned().unwrap().unwrap_err();

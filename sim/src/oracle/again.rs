@@ -235,7 +235,7 @@ impl Again {
 }
 
 /// Whether a split of the first pass over the first source waits to be handed out again.
-fn is_lost(of: &Iteration, place: u64) -> bool {
+pub(super) fn is_lost(of: &Iteration, place: u64) -> bool {
     let mut runs = of.splits.again.runs().filter(|run| (run.source, run.repetition) == (0, 0));
     runs.any(|run| place.checked_sub(run.first).is_some_and(|at| at < run.count))
 }

@@ -157,10 +157,10 @@ impl Elements {
         }
     }
 
-    /// Takes what a call to a worker has come to.
+    /// Takes the result of a call to a worker.
     ///
     /// # Errors
-    /// What ends the reader.
+    /// The status that ends the reader.
     pub(super) fn take(
         &mut self,
         now: Time,

@@ -153,8 +153,10 @@ impl Elements {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) -> Result<bool, Status> {
-        self.take_held(now, shared)?;
-        self.withdraw_removed(shared, out);
+        if self.rounds.is_some() {
+            self.take_held(now, shared)?;
+            self.withdraw_removed(shared, out);
+        }
         self.withdraw_unlisted(now, shared, out);
         self.deliver(shared, out);
         match self.rounds.is_some() {

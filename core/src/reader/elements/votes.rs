@@ -3,14 +3,15 @@
 //! The worker is asked again while a vote waits. What it answers meanwhile is held until the vote has
 //! ended: if all agree that the task is gone, the others go on without it, and so does this consumer.
 //!
-//! If the dispatcher's word is lost, nobody knows how the vote has ended. Then the list of tasks says it: a
-//! task that is still there after two more heartbeats, of which the second was sent behind the vote, was
-//! not given up. The consumer does not vote again for that: those who hold an answer would agree.
+//! If the dispatcher's answer to a vote is lost, the consumer does not know how the vote ended. It waits
+//! for two heartbeats. The first may have been sent before the vote ended, the second was not: if its
+//! answer lists the task, consumers have not given the task up. The consumer does not vote again to find
+//! out: all who hold an answer would agree.
 
 use alloc::vec::Vec;
 
 use super::ballot::Ballot;
-use super::fetching::Progress;
+use super::rounds::PAUSE_MAX;
 use super::{Call, Elements};
 use crate::ids::TaskId;
 use crate::reader::retry::Retry;
@@ -31,10 +32,8 @@ const FAILURES_PER_VOTE: u32 = 2;
 const DOUBT_LASTS: Duration = Duration::from_secs(30);
 /// Lists that must have a task before a vote whose outcome is unknown is known not to have removed it.
 const LISTS: u8 = 2;
-/// The longest pause after a vote that another one ended.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What a consumer knows of a task that may be gone.
+/// A consumer's doubt whether a task is gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubt {
     /// When a call failed last, while consumers are to agree that the task is gone.
@@ -46,12 +45,12 @@ pub(super) struct Doubt {
     ballot: Ballot,
     /// When to vote again.
     retry: Retry,
-    /// What the worker has answered since the vote was cast.
+    /// The worker's answer, if it came after the consumer had cast its vote.
     pub(super) held: Option<(Call, Fetched)>,
 }
 
 impl Doubt {
-    /// A call to the task has failed. From the second time on, consumers are to agree that it is gone.
+    /// A call to the task has failed, and consumers are to agree that the task is gone.
     pub(super) const fn failed(&mut self, now: Time) {
         self.failed = Some(now);
     }
@@ -93,14 +92,13 @@ impl Elements {
     /// round: the votes of all consumers are to wait at one time, and a call to a host that is switched
     /// off takes seconds to fail.
     pub(super) fn vote_again(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
-        for place in 0..shared.tasks.len() {
-            let Some(task) = shared.tasks.get(place).map(|task| task.id) else {
-                return;
-            };
-            let due = self.tasks.get(&task).filter(|progress| progress.may_vote(now));
-            if let Some(round) = due.and_then(|progress| progress.round) {
-                self.vote(now, task, round, shared, out);
-            }
+        let due = shared.tasks.iter().filter_map(|task| {
+            let progress = self.tasks.get(&task.id).filter(|progress| progress.may_vote(now))?;
+            Some((task.id, progress.round?))
+        });
+        let due: Vec<(TaskId, i64)> = due.collect();
+        for (task, round) in due {
+            self.vote(now, task, round, shared, out);
         }
     }
 
@@ -108,29 +106,23 @@ impl Elements {
     /// that are gone from the list.
     ///
     /// # Errors
-    /// What ends the reader.
+    /// The status that ends the reader.
     pub(super) fn take_held(&mut self, now: Time, shared: &mut Shared) -> Result<(), Status> {
-        let waits =
-            |progress: &Progress| progress.doubt.held.is_some() && !progress.doubt.is_voting;
-        let held = self.tasks.iter().filter(|(_, progress)| waits(progress));
-        let held: Vec<TaskId> = held.map(|(task, _)| *task).collect();
-        for task in held {
-            let is_listed = shared.tasks.iter().any(|it| it.id == task);
-            let Some(progress) = self.tasks.get_mut(&task) else {
-                continue;
-            };
-            if is_listed && progress.doubt.is_unsure() {
+        let mut settled = Vec::new();
+        for (task, progress) in &mut self.tasks {
+            let is_listed = shared.tasks.iter().any(|it| it.id == *task);
+            let is_unsure = progress.doubt.is_unsure();
+            if progress.doubt.is_voting || is_unsure && is_listed {
                 continue;
             }
-            let Some((call, fetched)) = progress.doubt.held.take() else {
-                continue;
-            };
-            match is_listed || !progress.doubt.is_unsure() {
-                true => self.take(now, call, Ok(fetched), 0, shared)?,
-                false => {
-                    self.pass(task, call.round);
-                    self.forget_if_unlisted(task, shared);
-                }
+            settled.extend(progress.doubt.held.take().map(|held| (held, !is_unsure)));
+        }
+        for ((call, fetched), stays) in settled {
+            if stays {
+                self.take(now, call, Ok(fetched), 0, shared)?;
+            } else {
+                self.pass(call.task, call.round);
+                self.forget_if_unlisted(call.task, shared);
             }
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! What the coordination service's answers tell of its state.
+//! The coordination service's answers claim something of its state. A crash must not take that back.
 
 use rondo_core::coordination::{
     BarrierKey, Call, KeyEntry, Method, Namespace, Reply, State, TaskInfo, TaskState,
 };
 use rondo_core::ids::{Incarnation, Revision, TaskIndex};
 
-/// What the answer to a call tells, if it is an OK.
+/// The claim of an OK.
 #[derive(Debug)]
 pub(super) enum Claim {
     /// The process of this task has registered.
@@ -87,7 +87,7 @@ fn has_ended(of: &Namespace, key: &BarrierKey, counter: i64) -> bool {
     barrier.is_some_and(|it| it.counter == counter && it.outcome.is_some() || it.counter > counter)
 }
 
-/// The newest change of keys of which an answer tells.
+/// The newest change of keys that an answer names.
 fn revision(reply: &Reply) -> Option<Revision> {
     let newest = |entries: &[KeyEntry]| entries.iter().map(|entry| entry.revision).max();
     match reply {

@@ -1,8 +1,9 @@
-//! What readers by split deliver of the iterations that others read by element.
+//! Readers by split deliver records of iterations that others read by element: each record comes one way.
 
-use rondo_core::dispatcher::{Iteration, Record};
+use rondo_core::dispatcher::Record;
 use rondo_core::ids::IterationId;
 
+use super::super::again::is_lost;
 use super::super::{Shadow, Verdict};
 use super::{Elements, key_of};
 use crate::checks::{Check, reached};
@@ -46,7 +47,7 @@ impl Elements {
         }
     }
 
-    /// What a record says of splits that go from readers by split to workers, or back.
+    /// Learns from a record which splits go from readers by split to workers, or back.
     pub(super) fn of_readers_by_split(&mut self, record: &Record, shadow: &Shadow) {
         let state = shadow.state();
         match record {
@@ -56,8 +57,7 @@ impl Elements {
             Record::HoldSplits { client, taken, .. } => {
                 let of = state.clients().get(client).map(|client| client.iteration);
                 let of = of.and_then(|of| state.iterations().get(&of));
-                if let Some(of) = of.filter(|of| taken.iter().any(|place| waits_again(of, *place)))
-                {
+                if let Some(of) = of.filter(|of| taken.iter().any(|place| is_lost(of, *place))) {
                     self.repeated.insert(of.id);
                 }
             }
@@ -71,10 +71,4 @@ impl Elements {
             _ => {}
         }
     }
-}
-
-/// Whether a split waits to be handed out again.
-fn waits_again(of: &Iteration, place: u64) -> bool {
-    let mut runs = of.splits.again.runs().filter(|run| (run.source, run.repetition) == (0, 0));
-    runs.any(|run| (run.first..run.first.saturating_add(run.count)).contains(&place))
 }

@@ -12,8 +12,9 @@ use crate::checks::{Check, reached};
 
 /// So many of its own intervals a worker may be silent for, where they are longer than the timeout.
 const INTERVALS: u64 = 3;
-/// The interval of a worker of which fewer than three heartbeats were heard, and the least that counts.
+/// The server takes this for the interval of a worker until it has heard three heartbeats.
 const UNKNOWN: Duration = Duration::from_secs(30);
+/// The server takes shorter intervals for this one.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// So much later than it should be a worker may be given up.
 const SLACK: Duration = Duration::from_secs(5);

@@ -128,6 +128,13 @@ impl DataWorker {
         }
     }
 
+    /// The number of the next call to the machine.
+    fn name_call(&mut self) -> CallId {
+        let call = CallId::new(self.next_call);
+        self.next_call = self.next_call.saturating_add(1);
+        call
+    }
+
     fn identity(&self, with: &With<'_>) -> WorkerIdentity {
         WorkerIdentity {
             address: self.address.to_string(),
@@ -415,8 +422,7 @@ impl Actor for DataWorker {
             Happening::Pushed(task) => {
                 if let Some(Ask::Process(mut task)) = pushed(&task) {
                     self.know(&mut task);
-                    let call = CallId::new(self.next_call);
-                    self.next_call = self.next_call.saturating_add(1);
+                    let call = self.name_call();
                     self.step(now, Input::Asked { call, ask: Ask::Process(task) }, with);
                 }
             }

@@ -34,21 +34,20 @@ impl Held {
         self.0.entry(task).or_default().is_voting = true;
     }
 
-    /// A task answers. True if the answer is held.
+    /// A task answers. The reader holds the answer while it does not know whether the task stays.
     pub(super) fn holds(
         &mut self,
         by: ReaderLife,
         task: TaskId,
         id: Option<ElementId>,
         with: &mut With<'_>,
-    ) -> bool {
+    ) {
         let Some(task) = self.0.get_mut(&task).filter(|task| task.is_voting || task.unsure > 0)
         else {
-            return false;
+            return;
         };
         task.held = Some(id);
         with.acts.extend(id.map(|id| Act::Elements(OfElements::Held(by, id))));
-        true
     }
 
     /// The dispatcher has answered the reader, or cannot be reached. Returns the tasks whose answers are

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use rondo_core::dispatcher::TransferServer;
-use rondo_core::ids::CallId;
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 use rondo_core::worker::{Answer, Ask, Input};
@@ -57,8 +56,7 @@ impl DataWorker {
             let answer = ReadAnswer::NoTask;
             return with.acts.push(Act::Tell { to: from, token, answer });
         };
-        let call = CallId::new(self.next_call);
-        self.next_call = self.next_call.saturating_add(1);
+        let call = self.name_call();
         self.reads.insert(call, Reads { from, token, wanted });
         let ask = Ask::Dataset { task: read.task };
         self.step(now, Input::Asked { call, ask }, with);

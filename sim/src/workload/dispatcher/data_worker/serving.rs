@@ -102,8 +102,7 @@ impl DataWorker {
                     Ask::Element(ask) => (Some(ask.task), ask.round),
                     _ => (None, None),
                 };
-                let call = CallId::new(self.next_call);
-                self.next_call = self.next_call.saturating_add(1);
+                let call = self.name_call();
                 self.asks.insert(call, Asker { from, token, task, round });
                 self.most_asks = self.most_asks.max(self.asks.len() as u64);
                 return self.step(now, Input::Asked { call, ask }, with);
