@@ -177,6 +177,11 @@ impl Effects {
         self.0.push(effect);
     }
 
+    /// The effects, in order.
+    pub fn as_slice(&self) -> &[Effect] {
+        &self.0
+    }
+
     /// Takes all effects out, in order.
     pub fn drain(&mut self) -> impl Iterator<Item = Effect> + '_ {
         self.0.drain(..)

@@ -201,14 +201,15 @@ impl Keys {
         came: &Came,
     ) -> Verdict {
         let same = |open: &Open| open.ops.iter().any(|(of, number)| (of, number) == (place, op));
-        let under_way = self.open.values().any(same);
-        let Some(history) = self.histories.get_mut(place) else {
+        let Self { open, histories, .. } = self;
+        let is_under_way = || open.values().any(same);
+        let Some(history) = histories.get_mut(place) else {
             return Ok(());
         };
         let op = match history.came(*op).cloned() {
             Some(before) if before == *came => return Ok(()),
             // What is refused is not kept: it did nothing that time, and may do it another time.
-            None if is_refusal(came) && under_way => history.repeat(*op),
+            None if is_refusal(came) && is_under_way() => history.repeat(*op),
             Some(_) if is_refusal(came) => history.repeat(*op),
             Some(before) => {
                 return Err(format!(

@@ -23,7 +23,7 @@ struct Open {
     /// Whether it waits: the service has taken it.
     taken: bool,
     /// The first record of it that a refusal does not explain.
-    changed: Option<String>,
+    changed: Option<Box<coordination::Record>>,
     /// A registration that must be taken, unless something else goes wrong.
     fits: bool,
     /// Who wants to leave: in which namespace, which task, and which run of it.
@@ -119,7 +119,7 @@ impl Refused {
                 | R::ForgetRelays { .. } => {}
                 // A namespace begins its first life when somebody asks for it.
                 R::BeginLife { namespace, .. } if self.jobs.get(*namespace).is_none() => {}
-                _ => drop(open.changed.get_or_insert_with(|| format!("{record:?}"))),
+                _ => drop(open.changed.get_or_insert_with(|| Box::new(record.clone()))),
             }
         }
         if let R::DisconnectTask { namespace, task, .. } = record {
@@ -161,7 +161,7 @@ impl Refused {
         // A registration that waited, and that another one of the same process took the place of, was taken.
         let was_taken = open.taken || status.code == Code::AlreadyExists;
         match open.changed.filter(|_| !was_taken) {
-            Some(record) => Err(format!("call {call} is refused, and has made {record}")),
+            Some(record) => Err(format!("call {call} is refused, and has made {record:?}")),
             None => Ok(()),
         }
     }

@@ -96,7 +96,7 @@ impl Swarm {
             pace: Pace::draw(s),
             datasets: datasets(s),
             job_names: small(s.between(1, 4)),
-            look_every: s.pick(&[256, 64, 1000]).copied().unwrap_or(256),
+            look_every: s.pick(&[512, 64, 1000]).copied().unwrap_or(512),
             coordination: None,
             reading: None,
             elements: None,

@@ -1,6 +1,8 @@
 //! Requests to the coordination service and its answers as numbers for the trace hash.
 
-use rondo_core::coordination::{Call, KeyEntry, Method, Reply, Request, TaskName, Value};
+use rondo_core::coordination::{
+    Call, Change, ChangeKind, KeyEntry, Method, Reply, Request, TaskInfo, TaskName, Value,
+};
 use rondo_core::status::Status;
 
 use super::TraceHash;
@@ -42,8 +44,19 @@ fn of_method(method: &Method, hash: &mut TraceHash) {
             hash.add_bytes(key.as_bytes());
             of_value(value, hash);
         }
-        Method::GetKeyValue { key } | Method::TryGetKeyValue { key } => {
+        Method::GetKeyValue { key }
+        | Method::TryGetKeyValue { key }
+        | Method::DeleteKeyValue { key }
+        | Method::GetKeyValueDir { directory: key } => hash.add_bytes(key.as_bytes()),
+        Method::IncrementKeyValue { key, increment } => {
             hash.add_bytes(key.as_bytes());
+            hash.add(increment.cast_unsigned());
+        }
+        Method::RegisterTask { task, incarnation, recoverable, tasks } => {
+            of_task(task, hash);
+            hash.add(incarnation.get());
+            hash.add(u64::from(*recoverable));
+            hash.add(tasks.map_or(u64::MAX, u64::from));
         }
         // The rare ones, whole.
         _ => whole(method, hash),
@@ -59,6 +72,25 @@ fn of_value(value: &Value, hash: &mut TraceHash) {
     match value {
         Value::Inline(bytes) => hash.add_bytes(bytes),
         Value::Blob { digest, .. } => hash.add_bytes(digest.as_bytes()),
+    }
+}
+
+fn of_change(change: &Change, hash: &mut TraceHash) {
+    hash.add_bytes(change.key.as_bytes());
+    match &change.kind {
+        ChangeKind::Put(value) => of_value(value, hash),
+        gone => whole(gone, hash),
+    }
+    hash.add(change.revision.get());
+}
+
+fn of_info(task: &TaskInfo, hash: &mut TraceHash) {
+    hash.add(u64::from(task.index.get().cast_unsigned()));
+    hash.add(task.state as u64);
+    hash.add(task.incarnation.get());
+    if let Some(fault) = &task.fault {
+        hash.add(u64::from(fault.code.number().unsigned_abs()));
+        hash.add_bytes(fault.message.as_bytes());
     }
 }
 
@@ -80,6 +112,22 @@ pub fn of_coordination(answer: &Result<Reply, Status>) -> u64 {
                 hash.add(revision.get());
             }
         }
+        Ok(Reply::Changes { changes, upto }) => {
+            changes.iter().for_each(|change| of_change(change, &mut hash));
+            hash.add(upto.get());
+        }
+        Ok(Reply::TaskStates(tasks)) => tasks.iter().for_each(|task| of_info(task, &mut hash)),
+        Ok(Reply::Tasks { tasks, version }) => {
+            tasks.iter().for_each(|task| of_info(task, &mut hash));
+            hash.add(version.cast_unsigned());
+        }
+        Ok(Reply::Alive(tasks)) => {
+            for (index, incarnation) in tasks.iter() {
+                hash.add(u64::from(index.get().cast_unsigned()));
+                hash.add(incarnation.get());
+            }
+        }
+        Ok(Reply::Devices(devices)) => devices.iter().for_each(|it| hash.add_bytes(it)),
         Ok(reply) => whole(reply, &mut hash),
         Err(status) => {
             hash.add(u64::from(status.code.number().unsigned_abs()));

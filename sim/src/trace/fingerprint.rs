@@ -133,14 +133,20 @@ impl Words<'_> {
 
 impl Write for Words<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        for byte in text.bytes() {
-            let place = self.bytes % 8;
-            self.word |= u64::from(byte) << (place * 8);
-            self.bytes = self.bytes.wrapping_add(1);
-            if place == 7 {
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let filled = self.bytes % 8;
+            let room = usize::try_from(8_u64.saturating_sub(filled)).unwrap_or(8);
+            let (piece, behind) = rest.split_at(rest.len().min(room));
+            let mut word = [0; 8];
+            word.iter_mut().zip(piece).for_each(|(place, byte)| *place = *byte);
+            self.word |= u64::from_le_bytes(word) << (filled * 8);
+            self.bytes = self.bytes.wrapping_add(piece.len() as u64);
+            if self.bytes.is_multiple_of(8) {
                 self.hash.add(self.word);
                 self.word = 0;
             }
+            rest = behind;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use rondo_core::status::Status;
 
 use super::event::Event;
 use super::letter::{CallOf, Letter, NODE};
-use super::untouched::{Refusal, fingerprint, idle_twin, leaves_no_trace_refused};
+use super::untouched::{changed, leaves_no_trace_refused, refused_for_nothing};
 use super::{Phase, World, see};
 use crate::fault::Fault;
 use crate::mark::Mark;
@@ -115,14 +115,13 @@ impl World {
         let mut effects = std::mem::take(&mut self.effects);
         let is_time = self.options.strict || self.steps.is_multiple_of(LOOK_EVERY);
         let is_looked_at = is_time && leaves_no_trace_refused(&input);
-        let idle = is_looked_at.then(|| idle_twin(node, now)).flatten();
+        let before = is_looked_at.then(|| node.clone());
         node.step(now, input, &mut effects);
-        let changed = idle.map(|idle| fingerprint(node.dispatcher()) != idle);
+        let refused = before.zip(refused_for_nothing(&effects, during));
+        let changed = refused.and_then(|(before, call)| Some((call, changed(before, node, now)?)));
         self.steps += 1;
         self.stepping = true;
-        let mut refusal = Refusal::default();
         for effect in effects.drain() {
-            refusal.see(&effect, during);
             // The process may die on the way.
             if self.node.node.is_some() {
                 self.perform(effect, during);
@@ -130,7 +129,7 @@ impl World {
         }
         self.stepping = false;
         self.effects = effects;
-        if let Some((call, changed)) = refusal.of_nothing().zip(changed) {
+        if let Some((call, changed)) = changed {
             self.see(&Seen::Refused { call, changed });
         }
         self.look();
