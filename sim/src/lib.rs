@@ -12,6 +12,7 @@
 pub mod checks;
 pub mod cli;
 pub mod clock;
+pub mod cost;
 pub mod disk;
 mod exchange;
 pub mod fault;

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::batch::Totals;
+use crate::cost;
 use crate::oracle::Broken;
 use crate::swarm::Swarm;
 use crate::tier::Tier;
@@ -25,16 +26,20 @@ pub(super) fn configuration_hash(swarm: &Swarm) -> u64 {
 
 /// The line to paste that brings a failure back.
 pub(super) fn failure_line(tier: Tier, seed: u64, broken: &Broken, configuration: u64) -> String {
-    let (promise, commit) = (&broken.promise, commit());
+    let promise = &broken.promise;
+    let behind = format!(
+        "--seed {seed}  # {promise}, commit {}, configuration {configuration:016x}",
+        commit()
+    );
+    if cost::is_measured() {
+        return format!("target/cost/x86_64-unknown-linux-gnu/sim/rondo-sim-cost run {behind}");
+    }
     let (before, after) = match tier {
         Tier::Core => ("", ""),
         Tier::Shell => ("RUSTFLAGS='--cfg madsim' ", " --tier shell"),
     };
     let target = if tier == Tier::Shell { " --target-dir target/madsim" } else { "" };
-    format!(
-        "{before}cargo run --release{target} -p rondo-sim -- run{after} --seed {seed}  # {promise}, \
-         commit {commit}, configuration {configuration:016x}"
-    )
+    format!("{before}cargo run --release{target} -p rondo-sim -- run{after} {behind}")
 }
 
 /// Rates of many seeds.

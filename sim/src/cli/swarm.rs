@@ -8,6 +8,7 @@ use super::batch::{Batch, Totals};
 use super::coverage::print_reached;
 use super::report::{configuration_hash, failure_line, rates};
 use super::{Done, again};
+use crate::cost;
 use crate::rng::Source;
 use crate::swarm::{Part, Swarm};
 use crate::tier::Tier;
@@ -56,7 +57,11 @@ pub(super) struct SwarmArguments {
 
 /// As many as there are cores.
 pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    match cost::is_measured() {
+        // The count of work is that of all threads.
+        true => 1,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    }
 }
 
 /// A seed nobody has chosen.
@@ -85,6 +90,9 @@ pub(super) fn run(arguments: &SwarmArguments) -> Done {
     };
     let totals = batch.run();
     println!("{}", rates(&totals));
+    if let Some((ran, allowed)) = cost::nearest() {
+        println!("the step nearest to its bound ran {ran} blocks of {allowed}");
+    }
     print_failures(tier, &totals);
     if arguments.hashes {
         print!("{}", again::print(&totals.traces));

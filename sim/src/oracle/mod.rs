@@ -14,6 +14,7 @@ mod barriers;
 mod collection;
 mod consumed;
 mod coordinated;
+mod cost;
 mod durable;
 mod elements;
 mod errors;
@@ -205,6 +206,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(silence::Silence::new(coordination)),
         Box::new(refusals::Refusals::default()),
         Box::new(size::Size::default()),
+        Box::new(cost::Cost),
     ]
 }
 

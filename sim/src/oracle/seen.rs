@@ -194,6 +194,15 @@ pub enum Seen<'a> {
         /// Whether stored bytes were really damaged or lost.
         damaged: bool,
     },
+    /// The node has done a step, and its work was counted.
+    Worked {
+        /// Blocks of instructions that ran.
+        blocks: u64,
+        /// The length of the descriptions of what it took and of its effects, in characters.
+        characters: u64,
+        /// The node behind the step.
+        node: &'a Node,
+    },
     /// The node, looked at between two steps.
     Looked(&'a Node),
     /// What the stored bytes give, with everything written and nothing damaged.

@@ -2,7 +2,6 @@
 //! stays within a multiple of the entities in the state and the calls under way.
 
 use std::collections::BTreeSet;
-use std::fmt::{Debug, Write};
 
 use rondo_core::control::Node;
 use rondo_core::ids::CallId;
@@ -10,6 +9,7 @@ use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
+use crate::cost::length;
 
 /// Looks at the node between two that count.
 const LOOKS: u64 = 60;
@@ -27,25 +27,8 @@ pub(super) struct Size {
     open: BTreeSet<CallId>,
 }
 
-/// Counts characters and keeps none.
-struct Length(u64);
-
-impl Write for Length {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0 = self.0.saturating_add(text.len() as u64);
-        Ok(())
-    }
-}
-
-fn length(of: &impl Debug) -> u64 {
-    let mut length = Length(0);
-    // Counting cannot fail.
-    let _ = write!(length, "{of:?}");
-    length.0
-}
-
 /// How many things there are that may have something kept for them.
-fn entities(node: &Node) -> u64 {
+pub(super) fn entities(node: &Node) -> u64 {
     let (state, other) = (node.dispatcher().state(), node.coordination().state());
     let dispatcher = [
         state.workers().len(),

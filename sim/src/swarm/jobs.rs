@@ -3,15 +3,22 @@
 
 use super::draw::small;
 use super::{CoordinationShape, NamespaceShape, StallShape};
+use crate::cost;
 use crate::rng::Stream;
 
 /// Tasks of a large job.
 const LARGE: u32 = 64;
+/// The same where the work of steps is counted.
+const LARGE_WHERE_COUNTED: u32 = 2048;
+
+fn large() -> u32 {
+    if cost::is_measured() { LARGE_WHERE_COUNTED } else { LARGE }
+}
 
 impl CoordinationShape {
     /// Whether one of the jobs is large.
     pub(super) fn has_large_job(&self) -> bool {
-        self.namespaces.iter().any(|namespace| namespace.tasks == LARGE)
+        self.namespaces.iter().any(|namespace| namespace.tasks == large())
     }
 
     pub(super) fn draw_jobs(&mut self, s: &mut Stream) {
@@ -19,7 +26,7 @@ impl CoordinationShape {
         self.stalls = s.chance(100).then(|| StallShape::draw(s));
         let is_large = s.chance(20);
         for namespace in self.namespaces.iter_mut().take(1).filter(|_| is_large) {
-            (namespace.tasks, namespace.keys_max) = (LARGE, 1 << 20);
+            (namespace.tasks, namespace.keys_max) = (large(), 1 << 20);
             self.act_ms = self.act_ms.max(1500);
         }
         for namespace in &mut self.namespaces {

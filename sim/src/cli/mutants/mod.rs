@@ -124,7 +124,8 @@ fn look_quickly(arguments: &MutantsArguments, tree: &Tree, plants: &[Plant]) -> 
 /// Plants one bug, builds, and hunts it.
 fn look_for(arguments: &MutantsArguments, tree: &Tree, plant: Plant) -> Row {
     let began = Instant::now();
-    let built = tree.plant(&plant.path).and_then(|()| tree.build(Build::Optimised(plant.tier)));
+    let kind = if plant.is_counted { Build::Counted } else { Build::Optimised(plant.tier) };
+    let built = tree.plant(&plant.path).and_then(|()| tree.build(kind));
     let build = began.elapsed();
     let bounds = Bounds {
         points: arguments.points,

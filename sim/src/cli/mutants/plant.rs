@@ -24,6 +24,8 @@ pub(super) struct Plant {
     pub(super) part: Option<Part>,
     /// Whether it is one of those that are planted together, for a quick look.
     pub(super) is_quick: bool,
+    /// Whether only a build that counts the work of steps shows it.
+    pub(super) is_counted: bool,
 }
 
 impl Plant {
@@ -64,7 +66,9 @@ fn read(path: PathBuf) -> Result<Plant, String> {
     let part = part.map(|name| Part::from_str(name, false)).transpose();
     let part = part.map_err(|error| format!("{}: Part: {error}", path.display()))?;
     let is_quick = text.lines().any(|line| line == "Quick: yes");
+    let is_counted = text.lines().any(|line| line == "Counted: yes");
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let path = path.canonicalize().map_err(failed)?;
-    Ok(Plant { name: name.unwrap_or_default(), path, what, expected, tier, part, is_quick })
+    let name = name.unwrap_or_default();
+    Ok(Plant { name, path, what, expected, tier, part, is_quick, is_counted })
 }

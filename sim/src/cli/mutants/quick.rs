@@ -153,6 +153,7 @@ mod tests {
             tier: Tier::Core,
             part: None,
             is_quick: true,
+            is_counted: false,
         }
     }
 

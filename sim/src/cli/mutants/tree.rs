@@ -10,11 +10,19 @@ use crate::tier::Tier;
 /// Lines of a compiler's complaint that are told.
 const COMPLAINT_LINES_MAX: usize = 12;
 
+/// What a build that counts is for. To name it keeps the flags from build scripts.
+const COUNTED_TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Have each block of instructions counted (`sim/cost`).
+const COUNTING_FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=2 \
+                              -Cllvm-args=-sanitizer-coverage-trace-pc-guard";
+
 /// How the simulator is built.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Build {
     /// For a world, in small units, each optimised for itself: a bug costs the build of the module it is in.
     Optimised(Tier),
+    /// The simulator that counts the work of steps.
+    Counted,
     /// Once, for few seeds: without optimisation of the workspace's own crates.
     Once,
 }
@@ -22,6 +30,7 @@ pub(super) enum Build {
 impl Build {
     const fn arguments(self) -> &'static [&'static str] {
         match self {
+            Self::Counted => &["--profile", "sim", "--target", COUNTED_TARGET],
             Self::Optimised(_) => &[
                 "--profile",
                 "sim",
@@ -47,15 +56,34 @@ impl Build {
     const fn folder(self) -> &'static str {
         match self {
             Self::Optimised(tier) => tier.name(),
+            Self::Counted => "counted",
             Self::Once => "quick",
         }
     }
 
-    /// The folder that cargo makes for the profile.
-    const fn profile_folder(self) -> &'static str {
+    /// Where cargo puts the program, below the target directory.
+    fn program(self) -> PathBuf {
         match self {
-            Self::Optimised(_) => "sim",
-            Self::Once => "debug",
+            Self::Optimised(_) => Path::new("sim").join(self.package()),
+            Self::Counted => Path::new(COUNTED_TARGET).join("sim").join(self.package()),
+            Self::Once => Path::new("debug").join(self.package()),
+        }
+    }
+
+    /// The package that holds the program, which has the same name.
+    const fn package(self) -> &'static str {
+        match self {
+            Self::Counted => "rondo-sim-cost",
+            Self::Optimised(_) | Self::Once => "rondo-sim",
+        }
+    }
+
+    /// What the compiler is told besides.
+    const fn flags(self) -> Option<&'static str> {
+        match self {
+            Self::Optimised(Tier::Shell) => Some("--cfg madsim"),
+            Self::Counted => Some(COUNTING_FLAGS),
+            Self::Optimised(Tier::Core) | Self::Once => None,
         }
     }
 }
@@ -121,11 +149,11 @@ impl Tree {
     pub(super) fn build(&self, kind: Build) -> Result<PathBuf, String> {
         let target = self.target.join(kind.folder());
         let mut cargo = Command::new("cargo");
-        if matches!(kind, Build::Optimised(Tier::Shell)) {
-            cargo.env("RUSTFLAGS", "--cfg madsim");
+        if let Some(flags) = kind.flags() {
+            cargo.env("RUSTFLAGS", flags);
         }
         let output = cargo
-            .args(["build", "--quiet", "-p", "rondo-sim"])
+            .args(["build", "--quiet", "-p", kind.package()])
             .args(kind.arguments())
             .arg("--target-dir")
             .arg(&target)
@@ -133,7 +161,7 @@ impl Tree {
             .output()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         match output.status.success() {
-            true => Ok(target.join(kind.profile_folder()).join("rondo-sim")),
+            true => Ok(target.join(kind.program())),
             false => Err(format!("does not compile: {}", complaint(&output.stderr))),
         }
     }
