@@ -155,6 +155,10 @@ named! {
         Cost = "cost.step",
         /// A worker that is not lost has been heard of in time.
         InTimeWorker = "world.in-time.worker",
+        /// A relay is forgotten no earlier than after its silence.
+        ForgottenRelay = "forgotten.relay",
+        /// A relay that is remembered has been heard of in time.
+        ForgottenInTime = "forgotten.in-time",
         /// An answer is compared with the state that a crash would leave.
         Durable = "world.durable",
         /// An answer of the coordination service is compared with the state that a crash would leave.

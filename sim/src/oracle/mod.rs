@@ -20,6 +20,7 @@ mod elements;
 mod errors;
 mod exactly_once;
 pub mod exchange;
+mod forgotten;
 mod identity;
 mod in_time;
 mod invariants;
@@ -120,6 +121,7 @@ impl Oracles {
     fn with(settings: &Config, (coordination, reading, elements): Shapes, faults: Faults) -> Self {
         let mut all = all(settings, coordination.as_ref());
         all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
+        all.push(Box::new(forgotten::Forgotten::new(&faults)));
         all.push(Box::new(in_time::InTime::new(settings.clone(), &faults)));
         all.push(Box::new(balance::Balance::new(elements.is_none())));
         all.push(Box::new(reading::Reading::new(reading)));
