@@ -59,6 +59,8 @@ pub const TENSOR_RANK_MAX: usize = 254;
 /// The round of no element. A consumer that names it in `MaybeRemoveTask` agrees with whatever round
 /// the others name, since it knows that they stand in different ones.
 pub const ANY_ROUND: i64 = i64::MAX;
+/// The protocol by which workers serve records by split, among their transfer servers.
+pub const RECORDS_PROTOCOL: &str = "rondo";
 /// Calls parked in one machine at once.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;
 /// Of the calls parked in the coordination service, as many may be parked when one comes that waits

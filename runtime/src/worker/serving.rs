@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rondo_core::dispatcher::TransferServer;
+use rondo_core::limits::RECORDS_PROTOCOL;
 use rondo_core::status::Status;
 use rondo_core::worker;
 use rondo_proto::convert::{PROTOCOL_VERSION, SERVICE_RECORDS, WorkerIdentity};
@@ -30,9 +31,7 @@ use crate::transport::{Client, ServerConfig, serve};
 const SERVICE: &str = "tensorflow.data.WorkerService";
 /// What stands for the port in an address.
 const PORT: &str = "%port%";
-/// How readers of Rondo's own find out that a worker serves them, and in which version.
-const RECORDS_PROTOCOL: &str = "rondo";
-/// See [`RECORDS_PROTOCOL`].
+/// The version of [`RECORDS_PROTOCOL`] that a worker serves.
 const RECORDS_VERSION: &[u8] = b"1";
 
 /// Everything `rondo worker` needs to know.

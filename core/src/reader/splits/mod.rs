@@ -16,11 +16,9 @@ use super::report::{Report, Stall};
 use super::shared::Shared;
 use super::types::{Answer, Effect, RpcId};
 use crate::ids::CallId;
+use crate::limits::RECORDS_PROTOCOL;
 use crate::status::{Code, Status};
 use crate::time::Time;
-
-/// The protocol by which workers serve records by split, among their transfer servers.
-const PROTOCOL: &str = "rondo";
 
 /// The splits a reader holds, and what it does with them.
 #[derive(Clone, Debug)]
@@ -106,7 +104,7 @@ impl Splits {
 
     /// Whether no worker can be asked.
     pub(super) fn lacks_tasks(&self, shared: &Shared) -> bool {
-        shared.tasks.iter().all(|task| task.address(PROTOCOL).is_none())
+        shared.tasks.iter().all(|task| task.address(RECORDS_PROTOCOL).is_none())
     }
 
     /// Adds how the splits stand.

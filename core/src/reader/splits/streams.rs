@@ -5,9 +5,10 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::Splits;
 use super::held::Held;
-use super::{PROTOCOL, Splits};
 use crate::ids::TaskId;
+use crate::limits::RECORDS_PROTOCOL;
 use crate::reader::shared::{Purpose, Shared};
 use crate::reader::types::{Batch, Effect, ReadSplit, Records, RpcId, Task};
 use crate::status::{Code, Status};
@@ -284,7 +285,7 @@ fn choose(
         .iter()
         .enumerate()
         .filter_map(|(index, task)| {
-            let address = task.address(PROTOCOL)?;
+            let address = task.address(RECORDS_PROTOCOL)?;
             let name = &*task.worker;
             let has_failed = avoided.is_some_and(|(worker, _)| **worker == *name);
             let task_failed = avoided.is_some_and(|(_, failed)| *failed == task.id);
@@ -302,7 +303,7 @@ fn choose(
 /// The newest task of each worker that serves records.
 fn newest_of_workers(tasks: &[Task]) -> BTreeMap<&str, TaskId> {
     let mut newest: BTreeMap<&str, TaskId> = BTreeMap::new();
-    for task in tasks.iter().filter(|task| task.address(PROTOCOL).is_some()) {
+    for task in tasks.iter().filter(|task| task.address(RECORDS_PROTOCOL).is_some()) {
         let id = newest.entry(&task.worker).or_insert(task.id);
         *id = task.id.max(*id);
     }
