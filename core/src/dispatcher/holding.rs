@@ -143,17 +143,29 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What is not read yet needs somebody who reads it, and workers drop finished tasks.
+    /// Makes a task where one is missing. Clients that hold splits need one to read them with; else splits
+    /// that are to be handed out again need one that asks for them.
     fn make_task_for_clients(
         &mut self,
         turn: &mut Turn<'_>,
         id: IterationId,
     ) -> Result<(), Refusal> {
         let iteration = self.iteration(id)?;
-        match iteration.awaits() && !self.state.has_reader(iteration) {
+        match iteration.by_split.held > 0 {
+            false => self.make_reader(turn, id),
+            true if self.serves_clients(iteration) => Ok(()),
             true => self.make_another_task(turn, id),
-            false => Ok(()),
         }
+    }
+
+    /// Whether a live worker that serves splits has a task of an iteration, or is to get it. A finished
+    /// task serves clients as well as another one, as long as its worker has it.
+    fn serves_clients(&self, of: &Iteration) -> bool {
+        let mut tasks = of.tasks.iter().filter_map(|id| self.state.tasks().get(id));
+        tasks.any(|task| {
+            let there = !task.finished || self.processes.has_kept(task);
+            there && self.state.is_live(task.worker, true)
+        })
     }
 
     /// What a client holds, with the newest record that the answer rests on.

@@ -115,8 +115,8 @@ impl Dispatcher {
         }
     }
 
-    /// Gives a live worker a task of an iteration without an unfinished one, in place of those it had:
-    /// else each would stay in every answer to a heartbeat, however many follow one another.
+    /// Gives a live worker a task of an iteration that nobody reads, in place of those it had: else each
+    /// would stay in every answer to a heartbeat, however many follow one another.
     pub(super) fn make_another_task(
         &mut self,
         turn: &mut Turn<'_>,
@@ -150,14 +150,15 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The worker to read what nobody else would: one that took part already, if it lives.
+    /// The worker to read what nobody else would: one that took part already, if it lives. Clients that
+    /// hold splits need one that serves splits.
     fn reader_for(&self, iteration: IterationId) -> Option<WorkerId> {
         let iteration = self.state.iterations().get(&iteration).filter(|of| !of.finished)?;
+        let by_split = iteration.by_split.held > 0;
         let tasks = iteration.tasks.iter();
         let took_part = tasks.filter_map(|id| Some(self.state.tasks().get(id)?.worker));
         let anybody = self.state.workers().keys().copied();
-        let lives = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
-        took_part.chain(anybody).find(lives)
+        took_part.chain(anybody).find(|id| self.state.is_live(*id, by_split))
     }
 
     /// The finished tasks that a worker has of an iteration. Consumers of a coordinated read give
@@ -204,6 +205,12 @@ pub(super) struct Missing {
 }
 
 impl State {
+    /// Whether a worker is not lost and, if that is asked for, serves splits.
+    pub(super) fn is_live(&self, id: WorkerId, by_split: bool) -> bool {
+        let worker = self.workers.get(&id);
+        worker.is_some_and(|it| !it.lost && (!by_split || it.profile.serves_splits()))
+    }
+
     pub(super) fn lose_worker(
         &mut self,
         lsn: Lsn,

@@ -5,12 +5,12 @@
 //! and a new process begins without any.
 //!
 //! Volatile: after a restart of the dispatcher a process counts as running the tasks that took
-//! splits, and no former process is known.
+//! splits and the finished tasks of open iterations, and no former process is known.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::request::WorkerHeartbeat;
-use super::state::{State, Worker};
+use super::state::{State, Task, Worker};
 use crate::ids::{TaskId, WorkerId};
 use crate::time::{Duration, Time};
 
@@ -36,6 +36,9 @@ pub(super) struct Process {
     /// Tasks that the process runs, if its uid does not name it, with the time from which each of
     /// its heartbeats names the task.
     runs: BTreeMap<TaskId, Time>,
+    /// Finished tasks that the process has, as far as is known. It has a task whose end it reports, until
+    /// a heartbeat does not name the task or the answer tells it to drop the task.
+    kept: BTreeSet<TaskId>,
     /// Uids of former processes, oldest first.
     former: VecDeque<i64>,
     /// The former process heard since the present one was, and its heartbeats in a row.
@@ -55,7 +58,8 @@ pub(super) enum Sender {
 }
 
 impl Processes {
-    /// What a recovered state shows: a process runs the tasks for which it took splits.
+    /// What a recovered state shows: a process runs the tasks for which it took splits. It may have any
+    /// finished task of an open iteration; its next heartbeat says which.
     pub(super) fn of_survivors(state: &State, now: Time) -> Self {
         let mut processes = Self::default();
         for worker in state.workers().values().filter(|it| is_unnamed(it.profile.uid)) {
@@ -65,6 +69,10 @@ impl Processes {
                 processes.of(worker.id).runs.insert(task.id, now);
             }
         }
+        let open = state.open_iterations().difference(state.open_coordinated());
+        let tasks = open.filter_map(|id| state.iterations().get(id)).flat_map(|of| &of.tasks);
+        let tasks = tasks.filter_map(|id| state.tasks().get(id));
+        tasks.filter(|task| task.finished).for_each(|task| processes.note_finished(task));
         processes
     }
 
@@ -163,10 +171,36 @@ impl Processes {
         }
     }
 
-    /// Forgets that a worker's process runs a task, which is freed.
+    /// Notes that a worker has a task that it has finished.
+    pub(super) fn note_finished(&mut self, task: &Task) {
+        self.of(task.worker).kept.insert(task.id);
+    }
+
+    /// Notes the finished tasks that a worker named in a heartbeat and is not told to drop: it has no
+    /// others.
+    pub(super) fn note_kept(&mut self, worker: WorkerId, kept: BTreeSet<TaskId>) {
+        if !kept.is_empty() {
+            self.of(worker).kept = kept;
+        } else if let Some(process) = self.0.get_mut(&worker) {
+            process.kept.clear();
+        }
+    }
+
+    /// Whether a worker has a task that it has finished, as far as is known.
+    pub(super) fn has_kept(&self, task: &Task) -> bool {
+        self.0.get(&task.worker).is_some_and(|process| process.kept.contains(&task.id))
+    }
+
+    /// The finished tasks that workers have.
+    pub(super) fn kept_tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.0.values().flat_map(|process| &process.kept).copied()
+    }
+
+    /// Forgets that a worker's process has a task, which is removed or freed.
     pub(super) fn forget_task(&mut self, worker: WorkerId, task: TaskId) {
         if let Some(process) = self.0.get_mut(&worker) {
             process.runs.remove(&task);
+            process.kept.remove(&task);
         }
     }
 

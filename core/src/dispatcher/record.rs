@@ -14,6 +14,7 @@ use super::types::{
     TransferServer,
 };
 use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId, WorkerId};
+use crate::limits::RECORDS_PROTOCOL;
 use crate::time::Time;
 
 /// One change of the dispatcher's durable state.
@@ -339,4 +340,11 @@ pub struct WorkerProfile {
     pub tags: Arc<[String]>,
     /// How else it serves elements.
     pub transfer_servers: Arc<[TransferServer]>,
+}
+
+impl WorkerProfile {
+    /// Whether readers by split can read from the worker.
+    pub(super) fn serves_splits(&self) -> bool {
+        self.transfer_servers.iter().any(|server| server.protocol == RECORDS_PROTOCOL)
+    }
 }

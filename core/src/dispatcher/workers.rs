@@ -216,8 +216,8 @@ impl Dispatcher {
         Record::CreatePendingTask { id, iteration, worker, target_round }
     }
 
-    /// What the worker should run and does not, and what it runs and should not. Nearly always it
-    /// says what it said before, and nothing has changed.
+    /// The tasks that a worker is to start and those that it is to drop. Nearly always the worker names
+    /// the tasks that it named before, and nothing has changed.
     fn tasks_to_change(&mut self, id: WorkerId, current: Vec<TaskId>) -> WorkerHeartbeatReply {
         let Some(worker) = self.state.workers().get(&id) else {
             return WorkerHeartbeatReply::default();
@@ -225,33 +225,42 @@ impl Dispatcher {
         let version = worker.changed;
         let agreed = self.agreed.get(&id);
         if agreed.is_some_and(|(of, tasks)| *of == version && *tasks == current) {
+            self.processes.note_kept(id, BTreeSet::new());
             return WorkerHeartbeatReply::default();
         }
         let runs: BTreeSet<TaskId> = current.iter().copied().collect();
         let missing = worker.tasks.difference(&runs);
-        let new_tasks = missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?));
-        let reply = WorkerHeartbeatReply {
-            new_tasks: new_tasks.collect(),
-            tasks_to_delete: runs
-                .difference(&worker.tasks)
-                .filter(|task| !self.serves_readers(id, **task))
-                .copied()
-                .collect(),
-        };
+        let new_tasks =
+            missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?)).collect();
+        let (kept, tasks_to_delete) = self.kept_and_dropped(worker, &runs);
         // With a repetition it could be longer than what the worker's tasks bound.
         if runs == worker.tasks && runs.len() == current.len() {
             self.agreed.insert(id, (version, current));
         }
-        reply
+        self.processes.note_kept(id, kept);
+        WorkerHeartbeatReply { new_tasks, tasks_to_delete }
     }
 
-    /// Whether a worker is to keep a task that it has finished: clients that read by split have yet to read
-    /// splits, and that takes a task.
-    fn serves_readers(&self, worker: WorkerId, id: TaskId) -> bool {
+    /// Of the tasks that a worker names and should not run, those that it keeps for readers by split, and
+    /// those that it is told to drop.
+    fn kept_and_dropped(
+        &self,
+        worker: &Worker,
+        named: &BTreeSet<TaskId>,
+    ) -> (BTreeSet<TaskId>, Vec<TaskId>) {
+        let ended = named.difference(&worker.tasks).copied();
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            ended.partition(|task| self.serves_readers(worker, *task));
+        (kept.into_iter().collect(), dropped)
+    }
+
+    /// Whether a worker is to keep a task that it has finished: clients hold splits of its iteration, and
+    /// can read them with the task.
+    fn serves_readers(&self, worker: &Worker, id: TaskId) -> bool {
         let task = self.state.tasks().get(&id);
-        let task = task.filter(|task| task.finished && task.worker == worker);
+        let task = task.filter(|task| task.finished && task.worker == worker.id);
         let of = task.and_then(|task| self.state.iterations().get(&task.iteration));
-        of.is_some_and(|of| !of.finished && of.by_split.held > 0)
+        worker.profile.serves_splits() && of.is_some_and(|of| !of.finished && of.by_split.held > 0)
     }
 
     /// Passes over unknown tasks: a worker repeats everything unacknowledged, so refusing one task of
@@ -278,11 +287,24 @@ impl Dispatcher {
             if *completed && !task.finished {
                 let iteration = task.iteration;
                 self.commit(turn, [Record::FinishTask { id: *id }])?;
+                self.note_finished(*id);
                 self.make_reader(turn, iteration)?;
                 after = turn.log.last();
             }
         }
         Ok((Reply::WorkerUpdated, after))
+    }
+
+    /// Notes that a worker still has the task whose end it has reported, as long as readers by split may
+    /// need the task.
+    fn note_finished(&mut self, id: TaskId) {
+        let open = self.state.open_iterations();
+        let coordinated = self.state.open_coordinated();
+        let is_read = |id: &IterationId| open.contains(id) && !coordinated.contains(id);
+        let task = self.state.tasks().get(&id);
+        if let Some(task) = task.filter(|task| is_read(&task.iteration)) {
+            self.processes.note_finished(task);
+        }
     }
 
     pub(super) fn workers(&self) -> (Reply, Lsn) {

@@ -39,7 +39,11 @@ impl Among<'_> {
             }
             Happening::Worker { address, tasks, uid } => {
                 let current_tasks = self.current_tasks(address, tasks);
-                let worker = world::worker(address, &current_tasks);
+                // Stock workers say no uid, and serve no records by split.
+                let worker = match *uid {
+                    -1 => world::worker(address, &current_tasks),
+                    _ => world::serving_worker(address, &current_tasks),
+                };
                 Request::WorkerHeartbeat(WorkerHeartbeat { uid: *uid, ..worker })
             }
             Happening::Update { tasks } => {

@@ -1,6 +1,7 @@
 //! Reading by split: clients hold splits, acknowledge what they read, and leave the rest to others.
 
 mod hold_ups;
+mod kept_tasks;
 mod recalls;
 
 use rondo_core::control::Timer;
@@ -60,7 +61,7 @@ fn reading(splits: i64) -> (Driver, JobId, ClientId) {
 
 fn reading_with(config: Config, splits: i64) -> (Driver, JobId, ClientId) {
     let mut driver = Driver::with(config);
-    driver.worker(WORKER, &[]);
+    driver.serving_worker(WORKER, &[]);
     let dataset = driver.register(dataset(&[SplitSource::counting(splits)]));
     let name = Some("train".into());
     let request = GetOrCreateJob { name, ..job(&dataset, ShardingPolicy::Dynamic) };
@@ -87,7 +88,7 @@ fn splits_are_held_in_order_until_they_are_read() {
     let seen = driver.client(client);
     assert!(seen.iteration_finished);
     let task = seen.tasks[0].task;
-    assert_eq!(driver.worker(WORKER, &[task]).tasks_to_delete, [task]);
+    assert_eq!(driver.serving_worker(WORKER, &[task]).tasks_to_delete, [task]);
     let iteration = driver.iteration(job, 0);
     assert_eq!(driver.state().iterations()[&iteration].by_split.acknowledged, 9 + 8 + 1);
     assert!(driver.held(hold(client, 1, &[])).finished);
@@ -277,7 +278,7 @@ fn what_a_worker_took_is_the_workers() {
     let (mut driver, job, client) = reading(4);
     let iteration = driver.iteration(job, 0);
     assert_eq!(driver.split_for(WORKER, iteration), Some(0));
-    driver.worker("w1:1", &[]);
+    driver.serving_worker("w1:1", &[]);
     assert_eq!(driver.places(hold(client, 2, &[])), [(1, 0), (2, 0)]);
     assert_eq!(driver.split_for(WORKER, iteration), Some(3));
     assert_eq!(driver.split_for(WORKER, iteration), None);
@@ -322,88 +323,6 @@ fn readers_go_on_with_what_lost_workers_had() {
     assert_eq!(driver.split_for(WORKER, iteration), None, "it reads for nobody");
 }
 
-#[test]
-fn whoever_holds_splits_has_a_task_to_ask() {
-    let (mut driver, job, client) = reading(4);
-    let iteration = driver.iteration(job, 0);
-    driver.places(hold(client, 1, &[]));
-    for _ in 0..3 {
-        driver.split_for(WORKER, iteration);
-    }
-    let first = driver.client(client).tasks[0].task;
-    driver.finish(WORKER, first);
-    assert!(!driver.client(client).iteration_finished);
-    driver.places(hold(client, 1, &[]));
-    let tasks = driver.client(client).tasks;
-    assert_eq!(tasks.len(), 1, "it is there in place of the first one");
-    assert_eq!(driver.pushes.last().unwrap().task, tasks[0].task);
-    assert_ne!(tasks[0].task, first);
-    driver.places(hold(client, 1, &[]));
-    assert_eq!(driver.client(client).tasks, tasks, "one is enough");
-    driver.finish(WORKER, tasks[0].task);
-    assert!(!driver.client(client).iteration_finished, "the reader still reads");
-    assert!(driver.held(hold(client, 1, &finished(0..1))).finished);
-}
-
-/// Consumers by element may end a task while readers by split hold splits, which they read with it.
-#[test]
-fn a_worker_keeps_a_finished_task_while_readers_hold_splits() {
-    let (mut driver, job, client) = reading(4);
-    let iteration = driver.iteration(job, 0);
-    driver.held(hold(client, 2, &[]));
-    while driver.split_for(WORKER, iteration).is_some() {}
-    let task = driver.client(client).tasks[0].task;
-    driver.finish(WORKER, task);
-    assert!(driver.worker(WORKER, &[task]).tasks_to_delete.is_empty());
-    assert!(driver.worker(WORKER, &[task]).tasks_to_delete.is_empty(), "as long as they do");
-    driver.restart();
-    assert!(driver.worker(WORKER, &[task]).tasks_to_delete.is_empty());
-    assert!(driver.held(hold(client, 0, &finished(0..2))).finished);
-    assert_eq!(driver.worker(WORKER, &[task]).tasks_to_delete, [task]);
-}
-
-/// Each task of a worker is made in place of the one it has finished.
-#[test]
-fn a_worker_that_finishes_task_after_task_has_one_of_an_iteration() {
-    let (mut driver, job, client) = reading(4);
-    let iteration = driver.iteration(job, 0);
-    driver.worker("w1:1", &[]);
-    driver.held(hold(client, 2, &[]));
-    while driver.split_for(WORKER, iteration).is_some() {}
-    for _ in 0..20 {
-        let tasks = driver.state().tasks().values();
-        let open: Vec<_> = tasks.filter(|task| !task.finished).map(|task| task.id).collect();
-        open.into_iter().for_each(|task| driver.finish(WORKER, task));
-        driver.held(hold(client, 2, &[]));
-        assert_eq!(driver.state().tasks().len(), 2, "one of each worker");
-        assert_eq!(driver.client(client).tasks.len(), 2);
-    }
-    driver.restart();
-    assert_eq!(driver.client(client).tasks.len(), 2);
-    assert!(driver.held(hold(client, 2, &finished(0..2))).finished);
-}
-
-/// A split on its way to a task that was finished and replaced meanwhile still comes back.
-#[test]
-fn a_split_that_does_not_reach_a_replaced_task_is_handed_out_again() {
-    let (mut driver, job, client) = reading(4);
-    let iteration = driver.iteration(job, 0);
-    driver.held(hold(client, 1, &[]));
-    let first = driver.client(client).tasks[0].task;
-    driver.journal = Journal::Slow;
-    let call = driver.send(split_for(WORKER, iteration, 0, 0));
-    driver.send(Request::WorkerUpdate {
-        worker_address: WORKER.into(),
-        progress: vec![(first, true)],
-    });
-    driver.send(hold(client, 1, &[]));
-    assert!(!driver.state().tasks().contains_key(&first));
-    driver.cancel(call);
-    driver.journal = Journal::Prompt;
-    driver.sync();
-    assert_eq!(driver.places(hold(client, 9, &[])), [(0, 0), (1, 0), (2, 0), (3, 0)]);
-}
-
 /// A consumer of elements has left, for whom the worker has taken splits 0 and 1; a reader by split
 /// has read the others, and waits.
 fn left_to_a_worker(config: Config) -> (Driver, JobId, ClientId) {
@@ -427,7 +346,7 @@ fn live_on(driver: &mut Driver, workers: &[&str], client: Option<ClientId>, secs
         for address in workers {
             let known = driver.state().worker_at(address).unwrap();
             let tasks: Vec<_> = known.tasks.iter().copied().collect();
-            driver.worker(address, &tasks);
+            driver.serving_worker(address, &tasks);
         }
         if let Some(client) = client {
             driver.client(client);
@@ -452,7 +371,7 @@ fn readers_get_what_a_worker_took_for_a_consumer_that_left() {
     assert_eq!((places.as_slice(), held.with_workers), ([(0, 0), (1, 0)].as_slice(), false));
     let tasks = driver.client(reader).tasks;
     assert!(tasks.len() == 1 && tasks[0].task != before, "the worker drops what it has");
-    assert_eq!(driver.worker(WORKER, &[before]).tasks_to_delete, [before]);
+    assert_eq!(driver.serving_worker(WORKER, &[before]).tasks_to_delete, [before]);
     driver.restart();
     assert!(driver.held(hold(reader, 9, &finished(0..2))).finished);
 }

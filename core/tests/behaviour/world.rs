@@ -4,9 +4,10 @@ use bytes::Bytes;
 use rondo_core::dispatcher::{
     ClientHeartbeat, ClientHeartbeatReply, Compression, DatasetMetadata, Definition,
     GetOrCreateJob, RegisterDataset, Reply, Request, ShardingPolicy, SplitPlan, SplitSource,
-    TargetWorkers, WorkerHeartbeat, WorkerHeartbeatReply,
+    TargetWorkers, TransferServer, WorkerHeartbeat, WorkerHeartbeatReply,
 };
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
+use rondo_core::limits::RECORDS_PROTOCOL;
 
 use crate::driver::Driver;
 
@@ -65,6 +66,22 @@ pub(crate) fn worker(address: &str, tasks: &[TaskId]) -> WorkerHeartbeat {
         tags: Vec::new(),
         uid: 1,
         transfer_servers: Vec::new(),
+    }
+}
+
+/// The same of a worker that serves records by split.
+pub(crate) fn serving_worker(address: &str, tasks: &[TaskId]) -> WorkerHeartbeat {
+    WorkerHeartbeat { transfer_servers: vec![records_server(address)], ..worker(address, tasks) }
+}
+
+/// Where a worker serves records by split.
+pub(crate) fn records_server(address: &str) -> TransferServer {
+    TransferServer {
+        protocol: RECORDS_PROTOCOL.into(),
+        address: format!("{address}/records"),
+        compatibility_info: Bytes::new(),
+        fall_back_to_grpc_at_client_creation_time: false,
+        fall_back_to_grpc_at_get_element_time: false,
     }
 }
 
@@ -164,6 +181,15 @@ impl Driver {
     #[track_caller]
     pub(crate) fn worker(&mut self, address: &str, tasks: &[TaskId]) -> WorkerHeartbeatReply {
         self.worker_says(worker(address, tasks))
+    }
+
+    #[track_caller]
+    pub(crate) fn serving_worker(
+        &mut self,
+        address: &str,
+        tasks: &[TaskId],
+    ) -> WorkerHeartbeatReply {
+        self.worker_says(serving_worker(address, tasks))
     }
 
     #[track_caller]

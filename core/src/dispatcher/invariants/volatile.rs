@@ -55,6 +55,9 @@ fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String>
     if let Some(id) = processes.find(|id| !state.workers.contains_key(id)) {
         return Err(format!("a process of worker {id} is remembered"));
     }
+    if let Some(id) = dispatcher.processes.kept_tasks().find(|id| !state.tasks.contains_key(id)) {
+        return Err(format!("that a worker has task {id} is remembered"));
+    }
     let mut answered = dispatcher.deliveries.answered_tasks();
     if let Some(id) = answered.find(|id| !state.tasks.contains_key(id)) {
         return Err(format!("what task {id} was answered is remembered"));

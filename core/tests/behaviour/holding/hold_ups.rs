@@ -85,7 +85,7 @@ fn beat(driver: &mut Driver, workers: &[&str], client: ClientId, secs: u64) {
         for worker in workers {
             let tasks: Vec<_> =
                 driver.state().worker_at(worker).unwrap().tasks.iter().copied().collect();
-            driver.worker(worker, &tasks);
+            driver.serving_worker(worker, &tasks);
         }
         driver.client(client);
     }
@@ -97,7 +97,7 @@ fn a_reader_has_a_task_to_ask_while_a_worker_lives() {
     const OTHER: &str = "w1:1";
     let config = Config { reissue_lost_splits: true, ..Config::default() };
     let (mut driver, job, consumer) = reading_with(config, 4);
-    driver.worker(OTHER, &[]);
+    driver.serving_worker(OTHER, &[]);
     let iteration = driver.iteration(job, 0);
     driver.client(consumer);
     assert_eq!(driver.split_for(WORKER, iteration), Some(0));

@@ -128,7 +128,7 @@ fn who_comes_first_waits_for_consumers_however_long_nobody_was_there() {
 #[test]
 fn a_worker_gets_a_task_in_place_of_a_recalled_one() {
     let (mut driver, job, consumer) = reading_with(reissuing(), 2);
-    driver.worker(OTHER, &[]);
+    driver.serving_worker(OTHER, &[]);
     let iteration = driver.iteration(job, 0);
     driver.client(consumer);
     // Who read the first pass did not say its name: perhaps the worker at OTHER.

@@ -1,6 +1,6 @@
 //! Reading by split in the model: splits are looked for one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, Reply, ShardingPolicy, SplitsHeld};
 use rondo_core::ids::{ClientId, IterationId, TaskId};
@@ -27,6 +27,8 @@ pub(super) struct Circumstances {
     is_contradicted: bool,
     /// See [`Model::recalls`].
     recalls: Option<bool>,
+    /// Finished tasks that their workers have dropped.
+    dropped: BTreeSet<TaskId>,
 }
 
 impl Kept {
@@ -61,9 +63,10 @@ impl Kept {
         if self.is_read(id) && (self.again(id) == 0 || by.recalls.is_some()) {
             self.end(id);
         }
-        if self.awaits(id) && !self.has_reader(id) {
+        if self.held(id) > 0 && !self.can_be_read(id, &by.dropped) {
             self.make_another_task(id);
         }
+        self.make_reader(id);
         Ok(Reply::SplitsHeld(self.answer_to(request.client)))
     }
 
@@ -200,6 +203,21 @@ impl Kept {
         self.iteration(id).unwrap().active.iter().any(|task| !self.tasks[task].finished)
     }
 
+    /// Whether somebody who lives and serves splits has a task of the iteration, over or not.
+    fn can_be_read(&self, id: IterationId, dropped: &BTreeSet<TaskId>) -> bool {
+        let mut there =
+            self.iteration(id).unwrap().active.iter().filter(|id| !dropped.contains(*id));
+        there.any(|id| {
+            let address = &self.tasks[id].address;
+            !self.lost.contains(address) && self.serves_splits(address)
+        })
+    }
+
+    pub(super) fn serves_splits(&self, address: &str) -> bool {
+        let worker = self.workers.iter().find(|worker| worker.address == address);
+        worker.unwrap().transfer_servers.iter().any(|server| server.protocol == "rondo")
+    }
+
     /// What a worker may be handed of the splits that wait: while clients hold some, none that was
     /// begun.
     pub(super) fn waiting_for_workers(&self, id: IterationId) -> Option<u64> {
@@ -217,7 +235,9 @@ impl Model {
         self.by_split.insert(request.client);
         let is_contradicted = self.is_contradicted(request.client);
         let recalls = self.recalls(now, request.client);
-        self.kept.hold(request, &Circumstances { is_contradicted, recalls })
+        let dropped =
+            self.processes.values().flat_map(|process| &process.dropped).copied().collect();
+        self.kept.hold(request, &Circumstances { is_contradicted, recalls, dropped })
     }
 
     /// Whether splits go back that workers took for clients that read by element; then, whether

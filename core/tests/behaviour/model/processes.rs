@@ -1,6 +1,6 @@
 //! Processes at one address, one after another, in the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::dispatcher::{Reply, WorkerHeartbeat};
 use rondo_core::ids::{IterationId, TaskId};
@@ -14,6 +14,9 @@ use super::{Heard, Kept, Model};
 pub(super) struct Process {
     /// From when on it names each task that it runs.
     runs: BTreeMap<TaskId, Time>,
+    /// Finished tasks that it does not have: it did not name them when it was heard last, or was told
+    /// to drop them then.
+    pub(super) dropped: BTreeSet<TaskId>,
     /// Uids of those before it.
     former: Vec<i64>,
     /// Uids of former ones heard since the present one was.
@@ -82,6 +85,21 @@ impl Model {
             let named = heartbeat.current_tasks.iter().filter(|id| own.contains(id));
             process.runs.extend(named.map(|id| (*id, now)));
         }
+    }
+
+    /// Takes note of the finished tasks that a worker has after a heartbeat that named these, of which it
+    /// is told to drop some.
+    pub(super) fn note_dropped(
+        &mut self,
+        address: &str,
+        named: &BTreeSet<TaskId>,
+        told: &[TaskId],
+    ) {
+        let own =
+            self.kept.tasks.iter().filter(|(_, task)| task.finished && task.address == address);
+        let is_gone = |id: &TaskId| !named.contains(id) || told.contains(id);
+        let dropped = own.map(|(id, _)| *id).filter(is_gone).collect();
+        self.processes.entry(address.into()).or_default().dropped = dropped;
     }
 
     /// Takes note of a split that a worker got: it knows the task, and names it in all heartbeats

@@ -281,7 +281,9 @@ impl Kept {
         let iteration = self.iteration(id).unwrap();
         let took_part = iteration.active.iter().map(|task| &self.tasks[task].address);
         let anybody = self.workers.iter().map(|worker| &worker.address);
-        let living = took_part.chain(anybody).find(|address| !self.lost.contains(*address));
+        let fits = |address: &String| self.held(id) == 0 || self.serves_splits(address);
+        let mut living = took_part.chain(anybody).filter(|address| !self.lost.contains(*address));
+        let living = living.find(|address| fits(address));
         if let Some(address) = living.cloned() {
             self.make_task_on(id, &address);
         }

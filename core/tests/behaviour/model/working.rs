@@ -49,18 +49,20 @@ impl Model {
         let new_tasks = unfinished.difference(&current).filter_map(|task| self.def(*task));
         let over = current.difference(&unfinished);
         let over = over.filter(|task| !self.is_kept_for_readers(address, **task));
-        Ok(Reply::WorkerHeartbeat(WorkerHeartbeatReply {
+        let reply = WorkerHeartbeatReply {
             new_tasks: new_tasks.collect(),
             tasks_to_delete: over.copied().collect(),
-        }))
+        };
+        self.note_dropped(address, &current, &reply.tasks_to_delete);
+        Ok(Reply::WorkerHeartbeat(reply))
     }
 
-    /// Readers by split hold splits of a finished task's iteration.
+    /// Readers by split hold splits of a finished task's iteration, and can read them there.
     fn is_kept_for_readers(&self, address: &str, id: TaskId) -> bool {
         let task = self.kept.tasks.get(&id).filter(|task| task.address == address);
         task.is_some_and(|task| {
             let is_over = self.kept.iteration(task.iteration).is_some_and(|of| of.finished);
-            !is_over && self.kept.held(task.iteration) > 0
+            !is_over && self.kept.held(task.iteration) > 0 && self.kept.serves_splits(address)
         })
     }
 
