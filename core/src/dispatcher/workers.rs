@@ -25,7 +25,7 @@ impl Dispatcher {
         if let Some((worker, Sender::Former)) = known.zip(sender) {
             self.processes.note_former(worker.id, heartbeat.uid);
             self.leases.hear_worker(worker.id, false, turn.now);
-            return Ok(answer_to_former(worker, &heartbeat.current_tasks));
+            return Ok(self.answer_to_former(worker, heartbeat.current_tasks, turn.log.last()));
         }
         let reborn = sender == Some(Sender::Successor);
         let known_id = known.map(|worker| worker.id);
@@ -42,8 +42,8 @@ impl Dispatcher {
         let after = if recorded { lsn } else { worker.changed };
         self.leases.hear_worker(id, reborn, turn.now);
         self.note_tasks_named(id, &heartbeat.current_tasks, reborn, turn.now);
-        let reply = self.tasks_to_change(id, heartbeat.current_tasks);
-        Ok((Reply::WorkerHeartbeat(reply), after))
+        let (reply, rests_on) = self.tasks_to_change(id, heartbeat.current_tasks, turn.log.last());
+        Ok((Reply::WorkerHeartbeat(reply), after.max(rests_on)))
     }
 
     /// Records what a heartbeat changes, and tells of it.
@@ -216,29 +216,46 @@ impl Dispatcher {
         Record::CreatePendingTask { id, iteration, worker, target_round }
     }
 
-    /// The tasks that a worker is to start and those that it is to drop. Nearly always the worker names
-    /// the tasks that it named before, and nothing has changed.
-    fn tasks_to_change(&mut self, id: WorkerId, current: Vec<TaskId>) -> WorkerHeartbeatReply {
+    /// The tasks that a worker is to start and those that it is to drop, with the newest record that the
+    /// order to drop them rests on. Nearly always the worker names the tasks that it named before, and
+    /// nothing has changed.
+    fn tasks_to_change(
+        &mut self,
+        id: WorkerId,
+        current: Vec<TaskId>,
+        last: Lsn,
+    ) -> (WorkerHeartbeatReply, Lsn) {
         let Some(worker) = self.state.workers().get(&id) else {
-            return WorkerHeartbeatReply::default();
+            return (WorkerHeartbeatReply::default(), Lsn::NONE);
         };
         let version = worker.changed;
         let agreed = self.agreed.get(&id);
         if agreed.is_some_and(|(of, tasks)| *of == version && *tasks == current) {
             self.processes.note_kept(id, BTreeSet::new());
-            return WorkerHeartbeatReply::default();
+            return (WorkerHeartbeatReply::default(), Lsn::NONE);
         }
         let runs: BTreeSet<TaskId> = current.iter().copied().collect();
         let missing = worker.tasks.difference(&runs);
         let new_tasks =
             missing.filter_map(|id| self.task_def(self.state.tasks().get(id)?)).collect();
         let (kept, tasks_to_delete) = self.kept_and_dropped(worker, &runs);
+        let rests_on = self.order_rests_on(&tasks_to_delete, last);
         // With a repetition it could be longer than what the worker's tasks bound.
         if runs == worker.tasks && runs.len() == current.len() {
             self.agreed.insert(id, (version, current));
         }
         self.processes.note_kept(id, kept);
-        WorkerHeartbeatReply { new_tasks, tasks_to_delete }
+        (WorkerHeartbeatReply { new_tasks, tasks_to_delete }, rests_on)
+    }
+
+    /// The answer to a process that another one has followed at its address. It gets no task, and keeps
+    /// those that are the worker's: it may be the one that lives.
+    fn answer_to_former(&self, worker: &Worker, current: Vec<TaskId>, last: Lsn) -> (Reply, Lsn) {
+        let current: BTreeSet<TaskId> = current.into_iter().collect();
+        let tasks_to_delete: Vec<TaskId> = current.difference(&worker.tasks).copied().collect();
+        let after = worker.changed.max(self.order_rests_on(&tasks_to_delete, last));
+        let reply = WorkerHeartbeatReply { new_tasks: Vec::new(), tasks_to_delete };
+        (Reply::WorkerHeartbeat(reply), after)
     }
 
     /// Of the tasks that a worker names and should not run, those that it keeps for readers by split, and
@@ -252,6 +269,18 @@ impl Dispatcher {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             ended.partition(|task| self.serves_readers(worker, *task));
         (kept.into_iter().collect(), dropped)
+    }
+
+    /// The newest record that an order to drop these tasks rests on: a finished task is dropped because
+    /// of what became of its iteration and the splits, and any record so far may have removed a task
+    /// that is unknown.
+    fn order_rests_on(&self, dropped: &[TaskId], last: Lsn) -> Lsn {
+        let rests_on = dropped.iter().map(|id| {
+            let task = self.state.tasks().get(id);
+            let of = task.and_then(|task| self.state.iterations().get(&task.iteration));
+            of.map_or(last, |of| of.changed.max(of.splits_changed))
+        });
+        rests_on.max().unwrap_or(Lsn::NONE)
     }
 
     /// Whether a worker is to keep a task that it has finished: clients hold splits of its iteration, and
@@ -312,15 +341,6 @@ impl Dispatcher {
         let after = workers.clone().map(|worker| worker.changed).max().unwrap_or(Lsn::NONE);
         (Reply::Workers(workers.map(|worker| worker.address.clone()).collect()), after)
     }
-}
-
-/// The answer to a process that another one has followed at its address. It gets no task, and keeps
-/// those that are the worker's: it may be the one that lives.
-fn answer_to_former(worker: &Worker, current: &[TaskId]) -> (Reply, Lsn) {
-    let current: BTreeSet<TaskId> = current.iter().copied().collect();
-    let tasks_to_delete = current.difference(&worker.tasks).copied().collect();
-    let reply = WorkerHeartbeatReply { new_tasks: Vec::new(), tasks_to_delete };
-    (Reply::WorkerHeartbeat(reply), worker.changed)
 }
 
 fn says_the_same(profile: &WorkerProfile, heartbeat: &WorkerHeartbeat) -> bool {

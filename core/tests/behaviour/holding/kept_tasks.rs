@@ -172,6 +172,44 @@ fn a_split_that_does_not_reach_a_replaced_task_is_handed_out_again() {
     assert_eq!(driver.places(hold(reader, 9, &[])), [(0, 0), (1, 0), (2, 0), (3, 0)]);
 }
 
+/// The last reader is done. Its worker is told to drop the task when that is durable.
+#[test]
+fn an_order_to_drop_a_kept_task_waits_for_what_readers_did() {
+    let (mut driver, job, reader) = reading(6);
+    let iteration = driver.iteration(job, 0);
+    driver.serving_worker(OTHER, &[]);
+    driver.held(hold(reader, 2, &[]));
+    driver.split_for(OTHER, iteration);
+    while driver.split_for(WORKER, iteration).is_some() {}
+    let tasks = driver.client(reader).tasks;
+    let own = tasks.iter().find(|it| &*it.worker_address == WORKER).unwrap().task;
+    driver.finish(WORKER, own);
+    assert!(driver.serving_worker(WORKER, &[own]).tasks_to_delete.is_empty());
+    driver.journal = Journal::Slow;
+    driver.send(hold(reader, 0, &finished(0..2)));
+    let call = driver.send(Request::WorkerHeartbeat(serving_worker(WORKER, &[own])));
+    assert_eq!(driver.take(call), None, "a crash now would give the reader its splits back");
+    driver.sync();
+    match driver.take(call) {
+        Some(Ok(Reply::WorkerHeartbeat(told))) => assert_eq!(told.tasks_to_delete, [own]),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The task was removed when another one took its place. The order to drop it waits for that record.
+#[test]
+fn an_order_to_drop_an_unknown_task_waits_for_every_record() {
+    let (mut driver, _, reader, task) = ended_by_consumers();
+    driver.serving_worker(WORKER, &[]);
+    driver.journal = Journal::Slow;
+    driver.send(hold(reader, 2, &[]));
+    assert!(!driver.state().tasks().contains_key(&task));
+    let call = driver.send(Request::WorkerHeartbeat(serving_worker(WORKER, &[task])));
+    assert_eq!(driver.take(call), None);
+    driver.sync();
+    assert!(matches!(driver.take(call), Some(Ok(Reply::WorkerHeartbeat(_)))));
+}
+
 /// One of two workers serves records by split. It has lost its finished task with its process.
 #[test]
 fn a_task_for_readers_by_split_is_made_where_splits_are_served() {
