@@ -251,8 +251,7 @@ impl Dispatcher {
     /// The answer to a process that another one has followed at its address. It gets no task, and keeps
     /// those that are the worker's: it may be the one that lives.
     fn answer_to_former(&self, worker: &Worker, current: Vec<TaskId>, last: Lsn) -> (Reply, Lsn) {
-        let current: BTreeSet<TaskId> = current.into_iter().collect();
-        let tasks_to_delete: Vec<TaskId> = current.difference(&worker.tasks).copied().collect();
+        let (_, tasks_to_delete) = self.kept_and_dropped(worker, &current.into_iter().collect());
         let after = worker.changed.max(self.order_rests_on(&tasks_to_delete, last));
         let reply = WorkerHeartbeatReply { new_tasks: Vec::new(), tasks_to_delete };
         (Reply::WorkerHeartbeat(reply), after)

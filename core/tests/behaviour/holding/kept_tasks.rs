@@ -210,6 +210,21 @@ fn an_order_to_drop_an_unknown_task_waits_for_every_record() {
     assert!(matches!(driver.take(call), Some(Ok(Reply::WorkerHeartbeat(_)))));
 }
 
+/// A process that another one has followed at its address may be the one that lives. What it names says
+/// nothing of the other one.
+#[test]
+fn a_former_process_keeps_what_serves_readers() {
+    let (mut driver, _, reader, task) = ended_by_consumers();
+    let says = |uid, tasks: &[_]| WorkerHeartbeat { uid, ..serving_worker(WORKER, tasks) };
+    driver.worker_says(says(11, &[task]));
+    driver.worker_says(says(12, &[]));
+    assert!(driver.worker_says(says(11, &[task])).tasks_to_delete.is_empty());
+    driver.held(hold(reader, 2, &[]));
+    let tasks = driver.tasks_of(reader);
+    assert_ne!(tasks, [task], "the present process has none");
+    assert_eq!(driver.worker_says(says(11, &[task])).tasks_to_delete, [task]);
+}
+
 /// One of two workers serves records by split. It has lost its finished task with its process.
 #[test]
 fn a_task_for_readers_by_split_is_made_where_splits_are_served() {

@@ -31,7 +31,10 @@ impl Model {
             self.hear_worker(now, address, false);
             let mut reply = WorkerHeartbeatReply::default();
             let current: BTreeSet<TaskId> = heartbeat.current_tasks.iter().copied().collect();
-            reply.tasks_to_delete.extend(current.difference(&self.unfinished_on(address)));
+            let own = self.unfinished_on(address);
+            let over = current.difference(&own);
+            let over = over.filter(|task| !self.is_kept_for_readers(address, **task));
+            reply.tasks_to_delete.extend(over);
             return Ok(Reply::WorkerHeartbeat(reply));
         }
         let reborn = is_known && self.is_reborn(now, before, heartbeat);
