@@ -38,13 +38,8 @@ impl Among<'_> {
                 Request::ReleaseClient { client: self.a_client(*client) }
             }
             Happening::Worker { address, tasks, uid } => {
-                let current_tasks = self.current_tasks(address, tasks);
-                // Stock workers say no uid, and serve no records by split.
-                let worker = match *uid {
-                    -1 => world::worker(address, &current_tasks),
-                    _ => world::serving_worker(address, &current_tasks),
-                };
-                Request::WorkerHeartbeat(WorkerHeartbeat { uid: *uid, ..worker })
+                let tasks = self.current_tasks(address, tasks);
+                Request::WorkerHeartbeat(heartbeat(address, &tasks, *uid))
             }
             Happening::Update { tasks } => {
                 let progress = tasks.iter().map(|(task, done)| (self.a_task(*task), *done));
@@ -151,6 +146,15 @@ fn read(dataset: DatasetId, what: u8) -> Request {
         1 => Request::GetDefinition { dataset },
         other => Request::DisableCompression { dataset, disable: other == 2 },
     }
+}
+
+/// Stock workers say no uid, and serve no records by split.
+fn heartbeat(address: &str, tasks: &[TaskId], uid: i64) -> WorkerHeartbeat {
+    let worker = match uid {
+        -1 => world::worker(address, tasks),
+        _ => world::serving_worker(address, tasks),
+    };
+    WorkerHeartbeat { uid, ..worker }
 }
 
 fn registration(happening: &Happening) -> RegisterDataset {
