@@ -35,8 +35,8 @@ pub(super) const fn leaves_no_trace_refused(input: &Input) -> bool {
     }
 }
 
-/// Whether the dispatcher keeps something else after a refusal than when nothing but time comes to it; unknown
-/// where something was due.
+/// Whether the dispatcher keeps something else after a refusal than when nothing but time comes to it;
+/// unknown where something was due.
 pub(super) fn changed(before: Node, after: &Node, now: Time) -> Option<bool> {
     if before.deadline().is_some_and(|(at, _)| at <= now) {
         return None;

@@ -197,7 +197,8 @@ pub struct Oracles {
     steps: u64,
 }
 
-/// Steps between two whose machine's invariants are checked. What breaks one is seldom mended by the next step.
+/// Steps between two whose machine's invariants are checked. What breaks one is seldom mended by the
+/// next step.
 const LOOK_EVERY: u64 = 3;
 
 impl Oracles {

@@ -120,7 +120,8 @@ struct Made {
     value: Value<Tensor>,
 }
 
-/// Steps between two whose machine's invariants are checked. What breaks one is seldom mended by the next step.
+/// Steps between two whose machine's invariants are checked. What breaks one is seldom mended by the
+/// next step.
 const LOOK_EVERY: u64 = 3;
 
 fn holds(machine: &Rendezvous<Tensor>) -> Result<(), Broken> {

@@ -35,8 +35,8 @@ const DRAIN_MS: u64 = 3000;
 /// A split that is handed out in vain is lost: its call waits so many times longer.
 const SPLIT_PATIENCE: u64 = 5;
 
-/// Steps between two behind which the machine is looked at. What breaks an invariant is seldom mended by the next
-/// step.
+/// Steps between two behind which the machine is looked at. What breaks an invariant is seldom mended by
+/// the next step.
 const LOOK_EVERY: u64 = 3;
 
 /// A worker.
