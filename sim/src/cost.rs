@@ -19,9 +19,29 @@ pub(crate) fn is_measured() -> bool {
     METER.get().is_some()
 }
 
-/// Blocks that have run so far; `None` where nobody counts them.
-pub(crate) fn blocks() -> Option<u64> {
-    METER.get().map(|meter| meter())
+/// A step that is being measured.
+pub(crate) struct Measured {
+    meter: fn() -> u64,
+    /// The length of the description of what the step takes, in characters.
+    taken: u64,
+    /// Blocks that had run before.
+    began: u64,
+}
+
+/// A step begins that takes this; `None` where nobody counts.
+pub(crate) fn begin(takes: &impl Debug) -> Option<Measured> {
+    let meter = *METER.get()?;
+    let taken = length(takes);
+    Some(Measured { meter, taken, began: meter() })
+}
+
+impl Measured {
+    /// The step has ended and says this. The blocks that it ran, and the length of the descriptions of what
+    /// it took and says, in characters.
+    pub(crate) fn end(self, says: &impl Debug) -> (u64, u64) {
+        let blocks = (self.meter)().saturating_sub(self.began);
+        (blocks, self.taken.saturating_add(length(says)))
+    }
 }
 
 /// A step ran so many blocks and was allowed so many.

@@ -32,6 +32,7 @@ pub mod shrink;
 pub mod swarm;
 pub mod tier;
 pub mod trace;
+mod turns;
 pub mod watch;
 pub mod workload;
 pub mod world;

@@ -58,8 +58,8 @@ pub(super) enum Sender {
 }
 
 impl Processes {
-    /// What a recovered state shows: a process runs the tasks for which it took splits. It may have any
-    /// finished task of an open iteration; its next heartbeat says which.
+    /// What a recovered state shows: a process runs the tasks for which it took splits. A process may have
+    /// each finished task of an open iteration. Its next heartbeat says which ones it has.
     pub(super) fn of_survivors(state: &State, now: Time) -> Self {
         let mut processes = Self::default();
         for worker in state.workers().values().filter(|it| is_unnamed(it.profile.uid)) {
@@ -69,10 +69,9 @@ impl Processes {
                 processes.of(worker.id).runs.insert(task.id, now);
             }
         }
-        let open = state.open_iterations().difference(state.open_coordinated());
-        let tasks = open.filter_map(|id| state.iterations().get(id)).flat_map(|of| &of.tasks);
-        let tasks = tasks.filter_map(|id| state.tasks().get(id));
-        tasks.filter(|task| task.finished).for_each(|task| processes.note_finished(task));
+        let open = state.open_iterations().iter().filter_map(|id| state.iterations().get(id));
+        let tasks = open.flat_map(|of| &of.tasks).filter_map(|id| state.tasks().get(id));
+        tasks.filter(|task| task.finished).for_each(|task| processes.note_finished(state, task));
         processes
     }
 
@@ -171,9 +170,12 @@ impl Processes {
         }
     }
 
-    /// Notes that a worker has a task that it has finished.
-    pub(super) fn note_finished(&mut self, task: &Task) {
-        self.of(task.worker).kept.insert(task.id);
+    /// Notes that a worker still has a task that it has finished, if readers by split may need the task.
+    pub(super) fn note_finished(&mut self, state: &State, task: &Task) {
+        let of = &task.iteration;
+        if state.open_iterations().contains(of) && !state.open_coordinated().contains(of) {
+            self.of(task.worker).kept.insert(task.id);
+        }
     }
 
     /// Notes the finished tasks that a worker named in a heartbeat and is not told to drop: it has no

@@ -315,24 +315,14 @@ impl Dispatcher {
             if *completed && !task.finished {
                 let iteration = task.iteration;
                 self.commit(turn, [Record::FinishTask { id: *id }])?;
-                self.note_finished(*id);
+                if let Some(task) = self.state.tasks().get(id) {
+                    self.processes.note_finished(&self.state, task);
+                }
                 self.make_reader(turn, iteration)?;
                 after = turn.log.last();
             }
         }
         Ok((Reply::WorkerUpdated, after))
-    }
-
-    /// Notes that a worker still has the task whose end it has reported, as long as readers by split may
-    /// need the task.
-    fn note_finished(&mut self, id: TaskId) {
-        let open = self.state.open_iterations();
-        let coordinated = self.state.open_coordinated();
-        let is_read = |id: &IterationId| open.contains(id) && !coordinated.contains(id);
-        let task = self.state.tasks().get(&id);
-        if let Some(task) = task.filter(|task| is_read(&task.iteration)) {
-            self.processes.note_finished(task);
-        }
     }
 
     pub(super) fn workers(&self) -> (Reply, Lsn) {

@@ -32,7 +32,8 @@ pub(super) fn failure_line(tier: Tier, seed: u64, broken: &Broken, configuration
         commit()
     );
     if cost::is_measured() {
-        return format!("target/cost/x86_64-unknown-linux-gnu/sim/rondo-sim-cost run {behind}");
+        let program = std::env::args().next().unwrap_or_else(|| "rondo-sim-cost".into());
+        return format!("{program} run {behind}");
     }
     let (before, after) = match tier {
         Tier::Core => ("", ""),

@@ -10,11 +10,12 @@ use rondo_core::coordination::{self, Namespace};
 use rondo_core::ids::{CallId, NamespaceId, RelayId};
 use rondo_core::time::{Duration, Time};
 
+use super::stalls::Stalls;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 
-/// What moves the node's clock, or keeps it from recording that it forgets a relay.
+/// Faults that move the node's clock, or keep the node from recording that it forgets a relay.
 const UNSURE: [Fault; 4] = [Fault::ClockJump, Fault::ClockBack, Fault::DiskFull, Fault::WriteFails];
 /// So much later than it should be a relay may be forgotten.
 const SLACK: Duration = Duration::from_secs(5);
@@ -32,16 +33,13 @@ struct Signs {
 }
 
 pub(super) struct Forgotten {
-    /// Whether something of that may happen.
+    /// Whether one of these faults may strike.
     is_unsure: bool,
     /// How long a namespace remembers a silent relay.
     silence: BTreeMap<Arc<str>, Duration>,
     signs: BTreeMap<Place, Signs>,
     calls: BTreeMap<CallId, Place>,
-    /// When the node's process began.
-    begun: Time,
-    /// When the node went on after it stood still, and for how long it had.
-    stood: Vec<(Time, Duration)>,
+    stalls: Stalls,
 }
 
 impl Forgotten {
@@ -51,8 +49,7 @@ impl Forgotten {
             silence: BTreeMap::new(),
             signs: BTreeMap::new(),
             calls: BTreeMap::new(),
-            begun: Time::ZERO,
-            stood: Vec::new(),
+            stalls: Stalls::default(),
         }
     }
 
@@ -98,8 +95,8 @@ impl Forgotten {
         };
         let place = (of.head().name.clone(), relay);
         let least = self.silence.get(&place.0).copied().unwrap_or_default();
-        let asked = self.signs.get(&place).map_or(self.begun, |signs| signs.asked.max(self.begun));
-        let silent = now.since(asked);
+        let asked = self.signs.get(&place).map(|signs| signs.asked).unwrap_or_default();
+        let silent = now.since(self.stalls.heard_at(asked));
         reached(Check::ForgottenRelay);
         if waiting(of).any(|waits| waits == place) {
             return Err(format!("relay {relay} of {} is forgotten while it waits", place.0));
@@ -123,9 +120,11 @@ impl Forgotten {
             };
             for relay in of.relays().keys() {
                 let place = (of.head().name.clone(), *relay);
-                let last = self.signs.get(&place).map_or(self.begun, |it| it.last.max(self.begun));
+                let last = self.signs.get(&place).map(|signs| signs.last).unwrap_or_default();
+                let last = self.stalls.heard_at(last);
+                let stood = self.stalls.since(last, |_| Duration::ZERO);
                 let half = Duration::from_nanos(silence.as_nanos() / 2);
-                let most = silence.plus(half).plus(SLACK).plus(self.stood_since(last));
+                let most = silence.plus(half).plus(SLACK).plus(stood);
                 let silent = now.since(last);
                 reached(Check::ForgottenInTime);
                 if silent > most && !waiting(of).any(|waits| waits == place) {
@@ -140,11 +139,6 @@ impl Forgotten {
             }
         }
         Ok(())
-    }
-
-    fn stood_since(&self, since: Time) -> Duration {
-        let stood = self.stood.iter().filter(|(end, _)| *end > since);
-        stood.fold(Duration::ZERO, |all, (_, stood)| all.plus(*stood))
     }
 }
 
@@ -180,11 +174,11 @@ impl Oracle for Forgotten {
                     config.namespaces.iter().map(|it| (it.name.clone(), it.relay_silence));
                 self.silence = silence.collect();
             }
-            Seen::Resumed { stood } => self.stood.push((now, *stood)),
+            Seen::StandsStill => self.stalls.stop(now),
+            Seen::Resumed { .. } => self.stalls.resume(now),
             Seen::Recovered { .. } => {
-                self.begun = now;
+                self.stalls.begin(now);
                 self.calls.clear();
-                self.stood.clear();
             }
             _ => {}
         }

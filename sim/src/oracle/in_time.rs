@@ -14,6 +14,7 @@ use self::workers::Workers;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
+use crate::turns::Turns;
 
 /// A hold-up is seen when it is longer than this: the dispatcher looks every second, and clocks may be
 /// slow.
@@ -41,7 +42,7 @@ pub(super) struct InTime {
     began: Time,
     /// When the dispatcher went on after it stood still, and for how long it had.
     stood: Vec<(Time, Duration)>,
-    calls: u64,
+    turns: Turns<LOOK_EVERY>,
 }
 
 impl InTime {
@@ -53,7 +54,7 @@ impl InTime {
             workers: Workers::default(),
             began: Time::ZERO,
             stood: Vec::new(),
-            calls: 0,
+            turns: Turns::default(),
         }
     }
 
@@ -81,8 +82,7 @@ impl InTime {
             self.workers.heard(now, &heartbeat.address, may_be_first);
         }
         self.heard.extend(client.map(|client| (client, Heard { at: now, beat: true })));
-        self.calls = self.calls.saturating_add(1);
-        if self.is_unsure || !self.calls.is_multiple_of(LOOK_EVERY) {
+        if !self.turns.is_due() || self.is_unsure {
             return Ok(());
         }
         // Clocks may be slow by an eighth.

@@ -10,6 +10,7 @@ use rondo_core::time::Time;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::cost::length;
+use crate::turns::Turns;
 
 /// Looks at the node between two that count.
 const LOOKS: u64 = 60;
@@ -23,7 +24,7 @@ const PER_CALL: u64 = 400;
 
 #[derive(Default)]
 pub(super) struct Size {
-    looks: u64,
+    turns: Turns<LOOKS>,
     open: BTreeSet<CallId>,
 }
 
@@ -80,12 +81,7 @@ impl Oracle for Size {
                 self.open.remove(call);
             }
             Seen::Died => self.open.clear(),
-            Seen::Looked(node) => {
-                self.looks = self.looks.saturating_add(1);
-                if self.looks.is_multiple_of(LOOKS) {
-                    return self.check(node);
-                }
-            }
+            Seen::Looked(node) if self.turns.is_due() => return self.check(node),
             Seen::GoneLongAgo(node) => return self.check(node),
             _ => {}
         }

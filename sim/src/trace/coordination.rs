@@ -6,7 +6,7 @@ use rondo_core::coordination::{
 use rondo_core::status::Status;
 
 use super::TraceHash;
-use super::fingerprint::whole;
+use super::fingerprint::{of_error, whole};
 use crate::workload::kind::Kind;
 
 /// A request as a number: its kind and all that the state machine decides by.
@@ -89,8 +89,7 @@ fn of_info(task: &TaskInfo, hash: &mut TraceHash) {
     hash.add(task.state as u64);
     hash.add(task.incarnation.get());
     if let Some(fault) = &task.fault {
-        hash.add(u64::from(fault.code.number().unsigned_abs()));
-        hash.add_bytes(fault.message.as_bytes());
+        of_error(fault.code, &fault.message, hash);
     }
 }
 
@@ -129,10 +128,7 @@ pub fn of_coordination(answer: &Result<Reply, Status>) -> u64 {
         }
         Ok(Reply::Devices(devices)) => devices.iter().for_each(|it| hash.add_bytes(it)),
         Ok(reply) => whole(reply, &mut hash),
-        Err(status) => {
-            hash.add(u64::from(status.code.number().unsigned_abs()));
-            hash.add_bytes(status.message.as_bytes());
-        }
+        Err(status) => of_error(status.code, &status.message, &mut hash),
     }
     hash.value()
 }

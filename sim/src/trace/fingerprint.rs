@@ -3,9 +3,9 @@
 use std::fmt::{Debug, Write};
 
 use rondo_core::dispatcher::{Reply, Request, TaskDef, TaskInfo};
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 
-use super::TraceHash;
+use super::{TraceHash, word_of};
 use crate::workload::kind::Kind;
 
 /// A request as a number: its kind and all that the state machine decides by.
@@ -98,12 +98,15 @@ pub fn of_reply(answer: &Result<Reply, Status>) -> u64 {
             workers.iter().for_each(|worker| hash.add_bytes(worker.as_bytes()));
         }
         Ok(reply) => whole(reply, &mut hash),
-        Err(status) => {
-            hash.add(u64::from(status.code.number().unsigned_abs()));
-            hash.add_bytes(status.message.as_bytes());
-        }
+        Err(status) => of_error(status.code, &status.message, &mut hash),
     }
     hash.value()
+}
+
+/// Takes an error's code and text.
+pub(super) fn of_error(code: Code, message: &str, hash: &mut TraceHash) {
+    hash.add(u64::from(code.number().unsigned_abs()));
+    hash.add_bytes(message.as_bytes());
 }
 
 /// Takes the whole `Debug` text of a value.
@@ -138,9 +141,7 @@ impl Write for Words<'_> {
             let filled = self.bytes % 8;
             let room = usize::try_from(8_u64.saturating_sub(filled)).unwrap_or(8);
             let (piece, behind) = rest.split_at(rest.len().min(room));
-            let mut word = [0; 8];
-            word.iter_mut().zip(piece).for_each(|(place, byte)| *place = *byte);
-            self.word |= u64::from_le_bytes(word) << (filled * 8);
+            self.word |= word_of(piece) << (filled * 8);
             self.bytes = self.bytes.wrapping_add(piece.len() as u64);
             if self.bytes.is_multiple_of(8) {
                 self.hash.add(self.word);

@@ -41,9 +41,7 @@ impl TraceHash {
             self.add(u64::from_le_bytes(*word));
         }
         if !rest.is_empty() {
-            let mut word = [0; 8];
-            word.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
-            self.add(u64::from_le_bytes(word));
+            self.add(word_of(rest));
         }
     }
 
@@ -51,6 +49,13 @@ impl TraceHash {
     pub const fn value(self) -> u64 {
         self.0
     }
+}
+
+/// Up to eight bytes as a number, the first one lowest.
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    u64::from_le_bytes(word)
 }
 
 /// One line of a timeline.

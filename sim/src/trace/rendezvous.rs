@@ -5,7 +5,7 @@ use rondo_core::rendezvous::{Effect, Input, Value};
 use rondo_core::status::Status;
 
 use super::TraceHash;
-use super::fingerprint::whole;
+use super::fingerprint::{of_error, whole};
 
 /// An input as a number.
 pub fn of_rendezvous_input(input: &Input<Tensor>) -> u64 {
@@ -53,7 +53,7 @@ pub fn of_rendezvous_effect(effect: &Effect<Tensor>) -> u64 {
             hash.add(call.get());
             match result {
                 Ok(delivery) => of_value(&delivery.value, &mut hash),
-                Err(status) => of_status(status, &mut hash),
+                Err(status) => of_error(status.code, &status.message, &mut hash),
             }
         }
         Effect::Fetch { call, request, .. } => {
@@ -69,13 +69,8 @@ pub fn of_rendezvous_effect(effect: &Effect<Tensor>) -> u64 {
 fn of_result(result: &Result<(), Status>, hash: &mut TraceHash) {
     match result {
         Ok(()) => hash.add(1),
-        Err(status) => of_status(status, hash),
+        Err(status) => of_error(status.code, &status.message, hash),
     }
-}
-
-fn of_status(status: &Status, hash: &mut TraceHash) {
-    hash.add(u64::from(status.code.number().unsigned_abs()));
-    hash.add_bytes(status.message.as_bytes());
 }
 
 fn of_value(value: &Value<Tensor>, hash: &mut TraceHash) {

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::letter::{CallOf, Letter, NODE};
 use super::untouched::{changed, leaves_no_trace_refused, refused_for_nothing};
 use super::{Phase, World, see};
-use crate::cost::{self, length};
+use crate::cost;
 use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::{Caller, Seen};
@@ -117,14 +117,12 @@ impl World {
         let is_time = self.options.strict || self.steps.is_multiple_of(LOOK_EVERY);
         let is_looked_at = is_time && leaves_no_trace_refused(&input);
         let before = is_looked_at.then(|| node.clone());
-        let taken = cost::blocks().map_or(0, |_| length(&input));
-        let began = cost::blocks();
+        let measured = cost::begin(&input);
         node.step(now, input, &mut effects);
-        let worked = cost::blocks().zip(began).map(|(ended, began)| ended.saturating_sub(began));
+        let worked = measured.map(|step| step.end(&effects));
         let refused = before.zip(refused_for_nothing(&effects, during));
         let changed = refused.and_then(|(before, call)| Some((call, changed(before, node, now)?)));
-        if let Some(blocks) = worked {
-            let characters = taken.saturating_add(length(&effects));
+        if let Some((blocks, characters)) = worked {
             let world = (&mut self.oracles, &mut self.watch, &mut self.tally, &mut self.broken);
             see(now, self.now_ns, &Seen::Worked { blocks, characters, node }, world);
         }

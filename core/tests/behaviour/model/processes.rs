@@ -87,8 +87,8 @@ impl Model {
         }
     }
 
-    /// Takes note of the finished tasks that a worker has after a heartbeat that named these, of which it
-    /// is told to drop some.
+    /// A worker has named its tasks in a heartbeat, and the answer tells it to drop some. The model notes
+    /// which finished tasks the worker has no more.
     pub(super) fn note_dropped(
         &mut self,
         address: &str,

@@ -10,9 +10,10 @@ use crate::tier::Tier;
 /// Lines of a compiler's complaint that are told.
 const COMPLAINT_LINES_MAX: usize = 12;
 
-/// What a build that counts is for. To name it keeps the flags from build scripts.
+/// The target of a build that counts. Where cargo is given a target, it compiles build scripts without the
+/// flags.
 const COUNTED_TARGET: &str = "x86_64-unknown-linux-gnu";
-/// Have each block of instructions counted (`sim/cost`).
+/// With these flags the compiler counts each block of instructions that runs (`sim/cost`).
 const COUNTING_FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=2 \
                               -Cllvm-args=-sanitizer-coverage-trace-pc-guard";
 
@@ -78,7 +79,7 @@ impl Build {
         }
     }
 
-    /// What the compiler is told besides.
+    /// The flags that cargo passes to the compiler.
     const fn flags(self) -> Option<&'static str> {
         match self {
             Self::Optimised(Tier::Shell) => Some("--cfg madsim"),

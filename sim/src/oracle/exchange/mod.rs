@@ -29,6 +29,7 @@ use self::server::ServerLedger;
 use self::worker::WorkerLedger;
 use super::{Broken, Waiting, broken};
 use crate::checks::{Check, reached};
+use crate::turns::InvariantTurns;
 
 /// Names of these promises.
 pub const NAMES: [&str; 12] = [
@@ -193,13 +194,8 @@ pub struct Oracles {
     losses: Losses,
     barriers: Barriers,
     is_troubled: bool,
-    /// Steps of all processes so far.
-    steps: u64,
+    turns: InvariantTurns,
 }
-
-/// Steps between two whose machine's invariants are checked. What breaks one is seldom mended by the
-/// next step.
-const LOOK_EVERY: u64 = 3;
 
 impl Oracles {
     /// Lets them see something.
@@ -240,8 +236,7 @@ impl Oracles {
     }
 
     fn holds(&mut self, check: impl FnOnce() -> Result<(), Violation>) -> Seen {
-        self.steps = self.steps.wrapping_add(1);
-        if !self.steps.is_multiple_of(LOOK_EVERY) {
+        if !self.turns.is_due() {
             return Ok(());
         }
         reached(Check::ExchangeInvariant);

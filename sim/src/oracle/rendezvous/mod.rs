@@ -23,6 +23,7 @@ use self::book::serial_of;
 use self::ledger::Ledger;
 use super::{Broken, Waiting, broken};
 use crate::checks::{Check, reached};
+use crate::turns::InvariantTurns;
 
 /// Names of these promises.
 pub const NAMES: [&str; 11] = [
@@ -120,10 +121,6 @@ struct Made {
     value: Value<Tensor>,
 }
 
-/// Steps between two whose machine's invariants are checked. What breaks one is seldom mended by the
-/// next step.
-const LOOK_EVERY: u64 = 3;
-
 fn holds(machine: &Rendezvous<Tensor>) -> Result<(), Broken> {
     reached(Check::RendezvousInvariant);
     check(machine).map_err(|violation| broken("invariant", violation.to_string()))
@@ -132,8 +129,7 @@ fn holds(machine: &Rendezvous<Tensor>) -> Result<(), Broken> {
 /// All that watch the rendezvous of a run.
 #[derive(Debug, Default)]
 pub struct Oracles {
-    /// Steps of all workers so far.
-    steps: u64,
+    turns: InvariantTurns,
     ledgers: BTreeMap<u32, Ledger>,
     made: BTreeMap<u64, Made>,
     received: BTreeSet<u64>,
@@ -155,8 +151,7 @@ impl Oracles {
                 Ok(())
             }
             Met::Stepped { worker, now, input, effects, machine } => {
-                self.steps = self.steps.wrapping_add(1);
-                if self.steps.is_multiple_of(LOOK_EVERY) {
+                if self.turns.is_due() {
                     holds(machine)?;
                 }
                 let ledger = self.ledgers.get_mut(&worker);

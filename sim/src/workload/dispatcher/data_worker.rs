@@ -26,6 +26,7 @@ use super::production::{Production, Work};
 use super::{address, ms, patience, pause};
 use crate::mark::Mark;
 use crate::swarm::{ElementsShape, UID_OF_ANY_PROCESS};
+use crate::turns::InvariantTurns;
 use crate::workload::actor::{Act, Actor, Carried, Happening, Role, With};
 use crate::workload::elements::{ElementId, MadeBy, OfElements, WorkerLife};
 use crate::workload::outstanding::Outstanding;
@@ -34,10 +35,6 @@ use crate::workload::outstanding::Outstanding;
 const DRAIN_MS: u64 = 3000;
 /// A split that is handed out in vain is lost: its call waits so many times longer.
 const SPLIT_PATIENCE: u64 = 5;
-
-/// Steps between two behind which the machine is looked at. What breaks an invariant is seldom mended by
-/// the next step.
-const LOOK_EVERY: u64 = 3;
 
 /// A worker.
 pub struct DataWorker {
@@ -66,8 +63,7 @@ pub struct DataWorker {
     longest: u64,
     /// The most that ever waited at once.
     most_asks: u64,
-    /// Steps of its machines so far.
-    steps: u64,
+    turns: InvariantTurns,
     busy: BusyLoop,
     promises: Promises,
 }
@@ -93,7 +89,7 @@ impl DataWorker {
             iterations: BTreeMap::new(),
             longest: 0,
             most_asks: 0,
-            steps: 0,
+            turns: InvariantTurns::default(),
             busy: BusyLoop::default(),
             promises: Promises::default(),
         }
@@ -217,8 +213,7 @@ impl DataWorker {
         for effect in out {
             self.perform(now, effect, with);
         }
-        self.steps = self.steps.wrapping_add(1);
-        if self.steps.is_multiple_of(LOOK_EVERY)
+        if self.turns.is_due()
             && let Err(text) = self.look()
         {
             with.acts.push(Act::Violated(text));
