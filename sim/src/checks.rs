@@ -152,13 +152,13 @@ named! {
         /// An agent told changes of a watched key that are later than all it had told.
         AgentChanged = "world.agent.changed",
         /// The work of a step of the node is within its bound.
-        Cost = "cost.step",
+        Cost = "world.cost",
         /// A worker that is not lost has been heard of in time.
         InTimeWorker = "world.in-time.worker",
         /// A relay is forgotten no earlier than after its silence.
-        ForgottenRelay = "forgotten.relay",
+        ForgottenRelay = "world.forgotten.relay",
         /// A relay that is remembered has been heard of in time.
-        ForgottenInTime = "forgotten.in-time",
+        ForgottenInTime = "world.forgotten.in-time",
         /// An answer is compared with the state that a crash would leave.
         Durable = "world.durable",
         /// An answer of the coordination service is compared with the state that a crash would leave.

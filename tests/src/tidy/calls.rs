@@ -40,8 +40,9 @@ pub(super) fn check(source: &Source) -> Vec<Violation> {
 /// Whether a file may know nothing of the outside world. The simulator's command line must, to read
 /// and write files and to use all cores; no run of the simulation does.
 fn is_pure(source: &Source) -> bool {
+    let programs = ["sim/src/main.rs", COST_PROGRAM];
     let is_command_line =
-        source.path.starts_with("sim/src/cli/") || source.path == "sim/src/main.rs";
+        source.path.starts_with("sim/src/cli/") || programs.contains(&source.path.as_str());
     ["core", "proto", "sim"].contains(&source.room.as_str()) && !is_command_line
 }
 
@@ -51,9 +52,13 @@ fn is_shell_world(source: &Source) -> bool {
     source.path.starts_with("sim/src/shell/")
 }
 
-/// The counts of how often oracles judged. An oracle writes to them and nothing in a run reads them, so they
-/// decide nothing; each thread has its own.
-const COUNTS_OF_CHECKS: &str = "sim/src/checks.rs";
+/// The program that counts the work of steps.
+const COST_PROGRAM: &str = "sim/cost/src/main.rs";
+/// Files with counts that decide nothing of what a run simulates. Oracles count in `checks.rs` how often they
+/// judged; each thread has its own counts, and nothing in a run reads them. The other two hold the count of
+/// blocks that have run, the function that reads it, which is set before the first run, and the step nearest
+/// to its bound, which is printed at the end.
+const COUNTS: [&str; 3] = ["sim/src/checks.rs", "sim/src/cost.rs", COST_PROGRAM];
 
 /// A token in its file.
 struct Here<'a> {
@@ -181,7 +186,7 @@ impl Here<'_> {
     fn printing(&self) -> Option<Violation> {
         let word = self.word(0)?;
         let prints = ["print", "println", "eprint", "eprintln", "dbg"].contains(&word);
-        let command_lines = ["runtime/src/cli", "sim/src/cli"];
+        let command_lines = ["runtime/src/cli", "sim/src/cli", COST_PROGRAM];
         let talks = command_lines.iter().any(|path| self.source.path.starts_with(path));
         if !prints || !self.is_sign(1, '!') || talks {
             return None;
@@ -262,7 +267,7 @@ impl Here<'_> {
     }
 
     fn shared_static(&self) -> Option<Violation> {
-        if self.source.path == COUNTS_OF_CHECKS {
+        if COUNTS.contains(&self.source.path.as_str()) {
             return None;
         }
         if self.word(0)? == "thread_local" && self.is_sign(1, '!') {

@@ -4,7 +4,7 @@ use super::Violation;
 use super::tree::Manifest;
 
 /// A crate of the house and the crates of the house it may depend on.
-const DIRECTIONS: [(&str, &[&str]); 10] = [
+const DIRECTIONS: [(&str, &[&str]); 11] = [
     ("core", &[]),
     ("proto", &["rondo-core"]),
     ("runtime", &["rondo-core", "rondo-proto", "rondo-data", "rondo-tensor"]),
@@ -13,11 +13,12 @@ const DIRECTIONS: [(&str, &[&str]); 10] = [
     ("runtime/tensor", &["rondo-core"]),
     ("runtime/torch", &["rondo-core", "rondo-tensor"]),
     ("sim", &["rondo-core", "rondo-proto", "rondo"]),
+    ("sim/cost", &["rondo-sim"]),
     ("tests", &["rondo-core", "rondo-proto", "rondo-data", "rondo"]),
     ("fuzz", &["rondo-core", "rondo-data", "rondo-proto", "rondo"]),
 ];
 /// The house's crates by name.
-const HOUSE: [&str; 10] = [
+const HOUSE: [&str; 11] = [
     "rondo-core",
     "rondo-proto",
     "rondo-data",
@@ -26,6 +27,7 @@ const HOUSE: [&str; 10] = [
     "rondo-torch",
     "rondo",
     "rondo-sim",
+    "rondo-sim-cost",
     "rondo-tests",
     "rondo-fuzz",
 ];

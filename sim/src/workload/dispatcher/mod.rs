@@ -101,7 +101,7 @@ fn pause(stream: &mut Stream, mean_ms: u64) -> Duration {
 /// How long a reader by element rests before it reads again. Beside readers by split it may be long:
 /// meanwhile those have to get on by themselves.
 fn rest_beside(with: &mut With<'_>) -> Duration {
-    let is_long = with.swarm.reads_both_ways() && !with.calm && with.stream.chance(300);
+    let is_long = with.swarm.reads_both_ways() && !with.calm && with.stream.chance(600);
     let mean_ms = if is_long { LONG_REST_MS } else { with.swarm.pace.pause_ms };
     pause(with.stream, mean_ms)
 }
