@@ -66,6 +66,16 @@ impl Vote {
 }
 
 impl Removals {
+    /// The calls that would give this task up and have waited long enough. A server that was held up finds
+    /// them before it has looked at the clock.
+    fn overdue(&self, task: TaskId, now: Time) -> Vec<CallId> {
+        if self.deadline().is_none_or(|first| first > now) {
+            return Vec::new();
+        }
+        let waiting = self.tasks.get(&task).into_iter().flat_map(|vote| &vote.waiting);
+        waiting.filter(|(_, (_, until))| *until <= now).map(|(call, _)| *call).collect()
+    }
+
     /// When the first waiting call gives up.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
@@ -135,7 +145,13 @@ impl Dispatcher {
                 turn.out.push(Effect::Reply { call, result: Err(refusal.into()), after });
             }
             Ok(None) => answer(turn, [call], true),
-            Ok(Some(consumers)) => self.vote(turn, call, task, (consumer, round), consumers),
+            Ok(Some(consumers)) => {
+                // Their consumers no longer stand where they stood.
+                for overdue in self.removals.overdue(task, turn.now) {
+                    self.expire_removal(turn, overdue);
+                }
+                self.vote(turn, call, task, (consumer, round), consumers);
+            }
         }
     }
 
@@ -216,13 +232,17 @@ impl Dispatcher {
             if until > turn.now {
                 return;
             }
-            if self.removals.withdraw(call) {
-                answer(turn, [call], false);
-                continue;
-            }
-            let (result, after) = (Err(Refusal::ConsumersMissing.into()), turn.log.last());
-            turn.out.push(Effect::Reply { call, result, after });
+            self.expire_removal(turn, call);
         }
+    }
+
+    /// Answers a call that has waited long enough.
+    fn expire_removal(&mut self, turn: &mut Turn<'_>, call: CallId) {
+        if self.removals.withdraw(call) {
+            return answer(turn, [call], false);
+        }
+        let (result, after) = (Err(Refusal::ConsumersMissing.into()), turn.log.last());
+        turn.out.push(Effect::Reply { call, result, after });
     }
 }
 

@@ -122,6 +122,26 @@ fn a_call_waits_ten_seconds_and_no_longer() {
     assert_eq!(driver.take(late), KEPT);
 }
 
+/// A server that was held up may take a call before it looks at the clock. Those that have waited too long
+/// do not count: their consumers ask the worker again, and may have its answer.
+#[test]
+fn a_call_that_has_waited_too_long_does_not_count_after_a_hold_up() {
+    for (round, late, told) in [(7, 7, KEPT), (7, 8, KEPT), (ANY_ROUND, 8, None)] {
+        let mut driver = three_consumers();
+        let calls = [0, 1].map(|consumer| driver.send(removal(TASK, consumer, round)));
+        driver.now = driver.now.after(Duration::from_secs(10));
+        let late = driver.send(removal(TASK, 2, late));
+        for call in calls {
+            let answer = driver.take(call);
+            match &told {
+                Some(_) => assert_eq!(answer, told),
+                None => assert_eq!(answer.unwrap().unwrap_err().code, Code::Unavailable),
+            }
+        }
+        assert_eq!((driver.take(late), driver.state().tasks().len()), (None, 1));
+    }
+}
+
 #[test]
 fn a_consumer_that_gave_up_does_not_count_any_more() {
     let mut driver = three_consumers();

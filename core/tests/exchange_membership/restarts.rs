@@ -266,24 +266,35 @@ fn who_turns_out_to_be_lost_waits_nowhere() {
     assert_refused(&refused(&world, given_up, call), Code::Aborted, &["was given up"]);
 }
 
-/// The registration of one of a server and a worker that knows this version of who takes part.
-fn coming(role: Role, version: u64) -> Register {
-    let sizes = Sizes { workers: 1, servers: 1, group: 1 };
-    let incarnation = |role| Incarnation::new(if role == Role::Server { 7 } else { 8 });
-    let member = |role| Member {
+/// The run of the server, and those of the workers.
+const SERVER: u64 = 7;
+/// See [`SERVER`].
+const WORKERS: [u64; 2] = [8, 9];
+
+/// The registration of one of a server and two workers, who knows this version of who takes part: there,
+/// the workers have ranks in this order.
+fn coming(run: u64, version: u64, workers: [u64; 2]) -> Register {
+    let sizes = Sizes { workers: 2, servers: 1, group: 1 };
+    let member = |role, rank, run| Member {
         role,
-        rank: InstanceRank::new(0),
-        incarnation: incarnation(role),
+        rank: InstanceRank::new(rank),
+        incarnation: Incarnation::new(run),
         addresses: vec!["server".into()],
         host: "here".into(),
         state: State::Up,
     };
-    let members = vec![member(Role::Server), member(Role::Worker)];
+    let members = vec![
+        member(Role::Server, 0, SERVER),
+        member(Role::Worker, 0, workers[0]),
+        member(Role::Worker, 1, workers[1]),
+    ];
+    let own = members.iter().find(|it| it.incarnation == Incarnation::new(run)).unwrap();
+    let (role, rank) = (own.role, Some(own.rank));
     let known = Membership { version: MembershipVersion::new(version), sizes, members };
     Register {
         role,
-        rank: Some(InstanceRank::new(0)),
-        incarnation: incarnation(role),
+        rank,
+        incarnation: Incarnation::new(run),
         addresses: vec!["server".into()],
         host: "here".into(),
         sizes,
@@ -293,10 +304,9 @@ fn coming(role: Role, version: u64) -> Register {
     }
 }
 
-/// A process that comes back with a newer membership takes nothing from the time that one whose
-/// connection broke has to come back.
-#[test]
-fn a_newer_membership_shortens_nobodys_time_to_come_back() {
+/// After how many milliseconds a worker is lost whose connection broke at 10 ms and may come back for 3 s,
+/// if the scheduler learns 10 ms later of a newer membership in which the workers have ranks in this order.
+fn lost_after(workers: [u64; 2]) -> Option<u64> {
     let config = Config { reconnect_grace: Duration::from_millis(3000), ..config() };
     let settings = Settings { config, sizes: None, takes_part: false, goes_on_without_lost: false };
     let (mut scheduler, start) =
@@ -304,19 +314,36 @@ fn a_newer_membership_shortens_nobodys_time_to_come_back() {
     let mut step = |millis: u64, input: Input| {
         let mut out = Vec::new();
         scheduler.step(start.after(Duration::from_millis(millis)), input, &mut out);
-        out.into_iter().any(|effect| matches!(effect, Effect::Observe(Event::Lost(_))))
+        let lost = |effect: &Effect| match effect {
+            Effect::Observe(Event::Lost(lost)) => lost.incarnation == Incarnation::new(WORKERS[0]),
+            _ => false,
+        };
+        out.iter().any(lost)
     };
     let (first, second) = (ConnectionId::new(1), ConnectionId::new(2));
-    let message = |role, version| ToScheduler::Register(coming(role, version));
     step(0, Input::Connected { connection: first });
-    step(0, Input::Received { connection: first, message: message(Role::Worker, 1) });
+    let message = ToScheduler::Register(coming(WORKERS[0], 1, WORKERS));
+    step(0, Input::Received { connection: first, message });
     step(10, Input::Disconnected { connection: first });
     step(20, Input::Connected { connection: second });
-    step(20, Input::Received { connection: second, message: message(Role::Server, 2) });
-    for millis in (30..3010).step_by(100) {
-        let heartbeat = ToScheduler::Heartbeat { version: MembershipVersion::new(2) };
-        step(millis, Input::Received { connection: second, message: heartbeat });
-        assert!(!step(millis, Input::Tick), "lost after {millis} ms");
-    }
-    assert!(step(3010, Input::Tick));
+    let message = ToScheduler::Register(coming(SERVER, 2, workers));
+    step(20, Input::Received { connection: second, message });
+    (30..=4010).step_by(10).find(|millis| {
+        let message = ToScheduler::Heartbeat { version: MembershipVersion::new(2) };
+        step(*millis, Input::Received { connection: second, message });
+        step(*millis, Input::Tick)
+    })
+}
+
+/// A process that comes back with a newer membership takes nothing from the time that one whose
+/// connection broke has to come back.
+#[test]
+fn a_newer_membership_shortens_nobodys_time_to_come_back() {
+    assert_eq!(lost_after(WORKERS), Some(3010));
+}
+
+/// The time belongs to the run, whatever rank it has.
+#[test]
+fn a_newer_membership_with_other_ranks_shortens_nobodys_time_to_come_back() {
+    assert_eq!(lost_after([WORKERS[1], WORKERS[0]]), Some(3010));
 }

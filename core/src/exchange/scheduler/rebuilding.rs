@@ -12,6 +12,7 @@ use super::seat::{Contact, Gone, Peer, Seat};
 use super::types::{Effect, Event};
 use crate::exchange::membership::{Membership, State};
 use crate::exchange::message::Register;
+use crate::exchange::role::Role;
 use crate::ids::{ConnectionId, Incarnation};
 use crate::status::Status;
 use crate::time::Time;
@@ -37,7 +38,7 @@ impl Scheduler {
             let peer: Peer = (member.role, member.rank);
             self.seats.insert(peer, Seat::reported(member));
             if member.state == State::Up {
-                let had = before.get(&(peer, member.incarnation));
+                let had = before.get(&(member.role, member.incarnation));
                 let until = had.map_or(until, |had| until.max(*had));
                 self.set_contact(peer, Contact::Broken { until });
             }
@@ -49,10 +50,11 @@ impl Scheduler {
         }
     }
 
-    /// Until when processes whose connections broke may come back.
-    fn times_to_come_back(&self) -> BTreeMap<(Peer, Incarnation), Time> {
-        let broken = self.seats.iter().filter_map(|(peer, seat)| match seat.contact {
-            Contact::Broken { until } => Some(((*peer, seat.incarnation), until)),
+    /// Until when processes whose connections broke may come back. A newer membership may have given them
+    /// other ranks.
+    fn times_to_come_back(&self) -> BTreeMap<(Role, Incarnation), Time> {
+        let broken = self.seats.iter().filter_map(|((role, _), seat)| match seat.contact {
+            Contact::Broken { until } => Some(((*role, seat.incarnation), until)),
             Contact::Connected(_) | Contact::Over => None,
         });
         broken.collect()

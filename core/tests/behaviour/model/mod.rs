@@ -207,14 +207,8 @@ impl Model {
     }
 
     fn do_what_is_due(&mut self, now: Time, refuses: bool) -> Vec<(CallId, Heard)> {
-        let mut late = Vec::new();
-        for vote in self.votes.values_mut() {
-            let expired = vote.waiting.extract_if(.., |(_, _, until, _)| *until <= now);
-            late.extend(expired.map(|(call, .., round)| match round {
-                i64::MAX => (call, Err(Code::Unavailable)),
-                _ => (call, Ok(Reply::TaskRemoved(false))),
-            }));
-        }
+        let late: Vec<(CallId, Heard)> =
+            self.votes.values_mut().flat_map(|vote| vote.expire(now)).collect();
         self.votes.retain(|_, vote| !vote.waiting.is_empty());
         self.lose_silent(now, refuses);
         self.give_up_silent_readers(now, refuses);

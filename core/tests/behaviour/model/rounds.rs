@@ -60,20 +60,33 @@ impl Model {
         let until = now.after(self.config.removal_timeout);
         let vote = self.votes.entry(task);
         let vote = vote.or_insert_with(|| Vote { waiting: Vec::new() });
+        let mut told = vote.expire(now);
         vote.waiting.push((call, consumer, until, round));
         let named = vote.waiting.iter().map(|it| it.3).filter(|round| *round != i64::MAX);
         let named: BTreeSet<i64> = named.collect();
         let voters: BTreeSet<i64> = vote.waiting.iter().map(|it| it.1).collect();
         let (agreed, all) = (named.len() <= 1, voters.len() as i64 == consumers);
         if agreed && !all {
-            return Vec::new();
+            return told;
         }
         if agreed {
             self.kept.forsake(task, false);
             self.kept.erase(task);
         }
         let waited = self.votes.remove(&task).unwrap().waiting;
-        let heard = waited.iter().map(|(call, ..)| (*call, Ok(Reply::TaskRemoved(agreed))));
-        heard.collect()
+        told.extend(waited.iter().map(|(call, ..)| (*call, Ok(Reply::TaskRemoved(agreed)))));
+        told
+    }
+}
+
+impl Vote {
+    /// Takes out the calls that have waited long enough, and says what each is told.
+    pub(super) fn expire(&mut self, now: Time) -> Vec<(CallId, Heard)> {
+        let expired = self.waiting.extract_if(.., |(_, _, until, _)| *until <= now);
+        let told = expired.map(|(call, .., round)| match round {
+            i64::MAX => (call, Err(Code::Unavailable)),
+            _ => (call, Ok(Reply::TaskRemoved(false))),
+        });
+        told.collect()
     }
 }
