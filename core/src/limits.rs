@@ -56,6 +56,10 @@ pub const ELEMENT_BYTES_MAX: u64 = i32::MAX as u64;
 pub const ELEMENT_SPEC_BYTES_MAX: usize = 1 << 20;
 /// Dimensions of a tensor, as TensorFlow has it.
 pub const TENSOR_RANK_MAX: usize = 254;
+/// A consumer of a coordinated read stops to vote against a task when no call to its worker has failed for
+/// so long: the call under way may merely wait for other consumers. A call to a host that is switched off
+/// must fail sooner, however it notices.
+pub const VOTING_LASTS: Duration = Duration::from_secs(90);
 /// The round of no element. A consumer that names it in `MaybeRemoveTask` agrees with whatever round
 /// the others name, since it knows that they stand in different ones.
 pub const ANY_ROUND: i64 = i64::MAX;

@@ -130,7 +130,9 @@ impl Reader {
                 Room::Elements(_) => Ok(()),
             },
             Purpose::Fetch(_) | Purpose::Remove(_) => match &mut self.room {
-                Room::Elements(room) => room.answered(now, (rpc, purpose), result, entropy, shared),
+                Room::Elements(room) => {
+                    room.answered(now, (rpc, purpose), (result, entropy), shared, out)
+                }
                 Room::Splits(_) => Ok(()),
             },
         }
@@ -146,8 +148,7 @@ impl Reader {
         let shared = &mut self.shared;
         shared.is_told = true;
         shared.is_finished |= answer.is_finished;
-        shared.tasks = answer.tasks;
-        shared.forget_gone();
+        shared.told(answer.tasks);
         match &mut self.room {
             Room::Splits(room) => room.told(shared, out),
             Room::Elements(room) => {
@@ -158,7 +159,7 @@ impl Reader {
         }
         let soon = match &self.room {
             Room::Splits(room) => room.lacks_tasks(&self.shared),
-            Room::Elements(room) => room.is_near_end(&self.shared),
+            Room::Elements(room) => room.is_near_change(now, &self.shared),
         };
         match soon {
             true => self.membership.sooner(now, &self.shared.config),

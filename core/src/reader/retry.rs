@@ -16,6 +16,8 @@ pub(super) struct Retry {
     failures: u32,
     /// When the first of them happened, and the newest one's reason.
     why: Option<(Time, Status)>,
+    /// When the last one happened.
+    last: Option<Time>,
     at: Option<Time>,
 }
 
@@ -33,6 +35,7 @@ impl Retry {
         self.failures = self.failures.saturating_add(1);
         let since = self.why.as_ref().map_or(now, |(since, _)| *since);
         self.why = Some((since, status));
+        self.last = Some(now);
         self.at = Some(now.after(Duration::from_nanos(pause)));
     }
 
@@ -72,6 +75,11 @@ impl Retry {
     /// Failures in a row.
     pub(super) const fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// When it failed last, unless it went well since.
+    pub(super) const fn last_failed(&self) -> Option<Time> {
+        self.last
     }
 
     /// Since when and why it fails.

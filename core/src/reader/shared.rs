@@ -1,6 +1,6 @@
 //! What both ways to read have: calls under way, the tasks there are, what is counted.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -141,9 +141,19 @@ impl Shared {
         self.workers.get(name).is_some_and(|worker| worker.retry.waits(now))
     }
 
+    /// Whether a worker has failed and brought nothing since.
+    pub(super) fn is_doubtful(&self, name: &str) -> bool {
+        self.failures(name) > 0
+    }
+
     /// How often in a row a worker has failed.
     pub(super) fn failures(&self, name: &str) -> u32 {
         self.workers.get(name).map_or(0, |worker| worker.retry.failures())
+    }
+
+    /// When a worker failed last, if it has brought nothing since.
+    pub(super) fn last_failed(&self, name: &str) -> Option<Time> {
+        self.workers.get(name).and_then(|worker| worker.retry.last_failed())
     }
 
     /// Streams or calls that a worker has.
@@ -173,14 +183,20 @@ impl Shared {
         self.counts.retries = self.counts.retries.saturating_add(1);
     }
 
-    /// Forgets that workers failed which have no task any more; and workers altogether when there
-    /// have been too many.
-    pub(super) fn forget_gone(&mut self) {
+    /// The dispatcher has said which tasks there are. A worker that has none any more, or a new one, is not
+    /// taken for one that fails: it was started anew. Workers are forgotten altogether when there have been
+    /// too many.
+    pub(super) fn told(&mut self, tasks: Vec<Task>) {
+        let before: BTreeSet<TaskId> = self.tasks.iter().map(|task| task.id).collect();
+        self.tasks = tasks;
         let is_crowd = self.workers.len() > WORKERS_MAX;
         let (tasks, workers) = (&self.tasks, &mut self.workers);
+        let new = tasks.iter().filter(|task| !before.contains(&task.id));
+        let new: BTreeSet<&Arc<str>> = new.map(|task| &task.worker).collect();
+        let listed: BTreeSet<&Arc<str>> = tasks.iter().map(|task| &task.worker).collect();
         workers.retain(|name, worker| {
-            let is_gone = worker.load == 0 && tasks.iter().all(|task| task.worker != *name);
-            if is_gone {
+            let is_gone = worker.load == 0 && !listed.contains(name);
+            if is_gone || new.contains(name) {
                 worker.retry.succeeded();
             }
             !(is_gone && is_crowd)

@@ -15,6 +15,7 @@ pub(crate) struct Consumer {
     pub(crate) asks: Vec<(RpcId, Request)>,
     pub(crate) fetches: Vec<(RpcId, FetchElement)>,
     pub(crate) elements: Vec<i64>,
+    pub(crate) withdrawn: Vec<RpcId>,
     pub(crate) ended: Option<Result<(), Status>>,
 }
 
@@ -35,8 +36,14 @@ fn number(element: &Element) -> i64 {
 impl Consumer {
     pub(crate) fn new(config: Config) -> Self {
         let reader = Reader::new(config, 0);
-        let (asks, fetches, elements) = (Vec::new(), Vec::new(), Vec::new());
-        Self { reader, asks, fetches, elements, ended: None }
+        Self {
+            reader,
+            asks: Vec::new(),
+            fetches: Vec::new(),
+            elements: Vec::new(),
+            withdrawn: Vec::new(),
+            ended: None,
+        }
     }
 
     pub(crate) fn step(&mut self, now: Time, input: Input) {
@@ -48,6 +55,7 @@ impl Consumer {
                 Effect::Ask { rpc, request, .. } => self.asks.push((rpc, request)),
                 Effect::Fetch { rpc, fetch, .. } => self.fetches.push((rpc, fetch)),
                 Effect::Withdraw { rpc } => {
+                    self.withdrawn.push(rpc);
                     self.asks.retain(|(of, _)| *of != rpc);
                     self.fetches.retain(|(of, _)| *of != rpc);
                 }

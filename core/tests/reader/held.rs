@@ -1,5 +1,5 @@
-//! A worker answers while consumers vote to give its task up. A consumer hands the answer on only when it
-//! knows that the task stays: if all agree, the others go on without the task.
+//! A worker answers while consumers vote to give its task up. The consumer withdraws its vote, and hands the
+//! answer on only when it knows that the task stays: if all have agreed, the others go on without the task.
 
 use rondo_core::ids::TaskId;
 use rondo_core::reader::{Answer, Fetched, HeartbeatAnswer, Request, RpcId, Task};
@@ -11,7 +11,7 @@ use crate::rounds::begun;
 
 const TASK: TaskId = TaskId::new(4001);
 
-/// One of two consumers, whose only task could not be reached twice.
+/// One of two consumers, whose only task could not be reached twice: it votes, and asks the task again.
 fn doubting() -> (Consumer, Time) {
     let mut world = begun(2, 1);
     let mut now = world.now;
@@ -20,13 +20,24 @@ fn doubting() -> (Consumer, Time) {
     for _ in 0..2 {
         let (rpc, _) = consumer.fetches.remove(0);
         consumer.answer(now, rpc, Err(Status::new(Code::Unavailable, "gone")));
-        consumer.wait(now, 1000);
-        now = now.after(Duration::from_secs(1));
+        while consumer.fetches.is_empty() {
+            consumer.wait(now, 1);
+            now = now.after(Duration::from_millis(1));
+        }
     }
     (consumer, now)
 }
 
-/// One of two consumers, whose only task has answered while a vote on it waits, and the vote.
+/// When a vote surely has ended, after it was cast.
+const VOTE_ENDS: Duration = Duration::from_secs(12);
+
+/// A moment before.
+const fn before(time: Time) -> Time {
+    Time::from_millis(time.as_nanos() / 1_000_000 - 20)
+}
+
+/// One of two consumers, whose only task has answered while a vote on it waits, the present time, which is
+/// that of the vote, and the vote.
 fn holding() -> (Consumer, Time, RpcId) {
     let (mut consumer, now) = doubting();
     let vote = vote_of(&mut consumer, 0);
@@ -47,23 +58,38 @@ fn vote_of(consumer: &mut Consumer, round: i64) -> RpcId {
     rpc
 }
 
-/// The dispatcher answers so many heartbeats, with the task on the list or without.
-fn heartbeats(consumer: &mut Consumer, now: &mut Time, count: u32, is_listed: bool) {
-    for _ in 0..count {
-        consumer.wait(*now, 60_000);
-        *now = now.after(Duration::from_secs(60));
+/// Whether the consumer is about to send a heartbeat, and when.
+fn heartbeat(consumer: &mut Consumer, now: &mut Time, until: Time) -> Option<RpcId> {
+    loop {
         let beats = |request: &Request| matches!(request, Request::Heartbeat { .. });
-        let at = consumer.asks.iter().position(|(_, request)| beats(request)).expect("a heartbeat");
-        let (rpc, _) = consumer.asks.remove(at);
-        let task = Task {
-            id: TASK,
-            worker: "w4001".into(),
-            servers: vec![("grpc".into(), "g4001".into())],
-            starting_round: 0,
-        };
-        let tasks = is_listed.then_some(task).into_iter().collect();
-        let answer = HeartbeatAnswer { tasks, is_finished: false, block_round: None };
-        consumer.answer(*now, rpc, Ok(Answer::Heartbeat(answer)));
+        if let Some(at) = consumer.asks.iter().position(|(_, request)| beats(request)) {
+            return Some(consumer.asks.remove(at).0);
+        }
+        if *now >= until {
+            return None;
+        }
+        consumer.wait(*now, 10);
+        *now = now.after(Duration::from_millis(10));
+    }
+}
+
+/// The dispatcher answers a heartbeat, with the task on the list or without.
+fn list(consumer: &mut Consumer, now: Time, rpc: RpcId, is_listed: bool) {
+    let task = Task {
+        id: TASK,
+        worker: "w4001".into(),
+        servers: vec![("grpc".into(), "g4001".into())],
+        starting_round: 0,
+    };
+    let tasks = is_listed.then_some(task).into_iter().collect();
+    let answer = HeartbeatAnswer { tasks, is_finished: false, block_round: None };
+    consumer.answer(now, rpc, Ok(Answer::Heartbeat(answer)));
+}
+
+/// The dispatcher answers each heartbeat until then, with the task on the list or without.
+fn heartbeats(consumer: &mut Consumer, now: &mut Time, until: Time, is_listed: bool) {
+    while let Some(rpc) = heartbeat(consumer, now, until) {
+        list(consumer, *now, rpc, is_listed);
     }
 }
 
@@ -75,68 +101,84 @@ fn lost() -> Status {
     Status::new(Code::Unavailable, "the connection is broken")
 }
 
+/// A vote that still waits would agree to give up a worker that lives.
 #[test]
-fn it_is_handed_on_when_consumers_have_not_agreed() {
+fn the_vote_is_withdrawn() {
     let (mut consumer, now, vote) = holding();
+    assert_eq!(consumer.withdrawn, [vote]);
     consumer.answer(now, vote, Ok(Answer::Removed(false)));
-    assert_eq!(consumer.elements, [7]);
+    assert_eq!(consumer.elements, [0; 0], "nobody listens to its answer any more");
+}
+
+/// The withdrawal may come late, and the vote counts until it surely has ended, however often the
+/// dispatcher lists the task before. The second list after that says that consumers have not agreed: the first
+/// may have been on its way before.
+#[test]
+fn it_is_handed_on_when_the_task_is_listed_after_the_vote_has_ended() {
+    let (mut consumer, mut now, _) = holding();
+    let ends = now.after(VOTE_ENDS);
+    heartbeats(&mut consumer, &mut now, before(ends), true);
+    assert_eq!(consumer.elements, [0; 0], "too early");
+    let mut lists = 0;
+    while consumer.elements.is_empty() {
+        let soon = ends.after(Duration::from_secs(1));
+        let rpc = heartbeat(&mut consumer, &mut now, soon).expect("the list is asked for soon");
+        list(&mut consumer, now, rpc, true);
+        lists += usize::from(now >= ends);
+    }
+    assert_eq!((&consumer.elements[..], lists), (&[7][..], 2));
+    assert!(!is_voting(&consumer));
     assert_eq!(consumer.fetches.len(), 1, "the next round");
 }
 
-#[test]
-fn it_is_dropped_when_all_have_given_the_task_up() {
-    let (mut consumer, now, vote) = holding();
-    consumer.answer(now, vote, Ok(Answer::Removed(true)));
-    assert_eq!(consumer.elements, [0; 0]);
-    consumer.wait(now, 60_000);
-    assert_eq!(consumer.fetches, []);
-}
-
-/// Nobody knows whether a vote whose answer was lost has removed the task. Two lists that still have it
-/// say that it has not; the first may have been on its way before. The consumer votes no more, nor does it
-/// ask the worker again: if all who hold an answer voted, they would give a living worker up.
+/// Nobody knows whether a vote whose answer was lost has removed the task, and whether it still waits. The
+/// consumer votes no more, nor does it ask the worker again.
 #[test]
 fn it_is_held_until_the_list_says_how_a_lost_vote_has_ended() {
-    let (mut consumer, mut now, vote) = holding();
-    consumer.answer(now, vote, Err(lost()));
-    heartbeats(&mut consumer, &mut now, 1, true);
-    assert_eq!((&consumer.elements[..], consumer.fetches.len()), (&[][..], 0));
-    assert!(!is_voting(&consumer));
-    heartbeats(&mut consumer, &mut now, 1, true);
-    assert_eq!(consumer.elements, [7]);
-
-    let (mut consumer, mut now, vote) = holding();
-    consumer.answer(now, vote, Err(lost()));
-    heartbeats(&mut consumer, &mut now, 1, false);
-    heartbeats(&mut consumer, &mut now, 2, true);
-    assert_eq!(consumer.elements, [0; 0], "all have given the task up");
-}
-
-/// The same for an answer that comes when the vote has been lost already.
-#[test]
-fn it_is_held_behind_a_lost_vote() {
-    for is_listed in [true, false] {
+    for (lost_after, is_listed) in [(0, true), (0, false), (5, true), (5, false)] {
         let (mut consumer, mut now) = doubting();
-        let vote = vote_of(&mut consumer, 0);
+        let (vote, ends) = (vote_of(&mut consumer, 0), now.after(VOTE_ENDS));
         let (rpc, _) = consumer.fetches.remove(0);
+        now = now.after(Duration::from_secs(lost_after));
         consumer.answer(now, vote, Err(lost()));
         consumer.answer(now, rpc, Ok(Answer::Element(Fetched::Element(element(7)))));
         assert_eq!(consumer.elements, [0; 0]);
-        heartbeats(&mut consumer, &mut now, 2, is_listed);
+        assert_eq!(consumer.withdrawn, [], "there is none to withdraw");
+        heartbeats(&mut consumer, &mut now, before(ends), true);
+        assert_eq!((&consumer.elements[..], consumer.fetches.len()), (&[][..], 0));
+        assert!(!is_voting(&consumer));
+        heartbeats(&mut consumer, &mut now, ends.after(Duration::from_secs(2)), is_listed);
         assert_eq!(consumer.elements.len(), usize::from(is_listed));
     }
 }
 
-/// A task that leaves the list during a vote may have ended well: the vote says whether it was given up.
+/// All have given the task up: it leaves the list.
 #[test]
-fn it_is_held_when_the_task_leaves_the_list_during_the_vote() {
-    for removed in [true, false] {
-        let (mut consumer, mut now, vote) = holding();
-        heartbeats(&mut consumer, &mut now, 1, false);
-        assert_eq!(consumer.elements, [0; 0]);
-        consumer.answer(now, vote, Ok(Answer::Removed(removed)));
-        assert_eq!(consumer.elements.len(), usize::from(!removed));
+fn it_is_dropped_when_the_task_leaves_the_list() {
+    for after in [0, 11, 13] {
+        let (mut consumer, mut now, _) = holding();
+        let at = now.after(Duration::from_secs(after));
+        heartbeats(&mut consumer, &mut now, at, true);
+        let rpc = heartbeat(&mut consumer, &mut now, at.after(Duration::from_secs(60)));
+        list(&mut consumer, now, rpc.expect("a heartbeat"), false);
+        heartbeats(&mut consumer, &mut now, at.after(Duration::from_secs(60)), true);
+        let expected = if after == 13 { &[7][..] } else { &[] };
+        assert_eq!(consumer.elements, expected, "after {after} s");
     }
+}
+
+/// A vote that the dispatcher has answered leaves nothing in doubt.
+#[test]
+fn nothing_is_held_after_a_vote_that_was_answered() {
+    let (mut consumer, now) = doubting();
+    let first = vote_of(&mut consumer, 0);
+    consumer.answer(now, first, Err(lost()));
+    consumer.wait(now, 1000);
+    let second = vote_of(&mut consumer, 0);
+    consumer.answer(now, second, Ok(Answer::Removed(false)));
+    let (rpc, _) = consumer.fetches.remove(0);
+    consumer.answer(now, rpc, Ok(Answer::Element(Fetched::Element(element(7)))));
+    assert_eq!(consumer.elements, [7]);
 }
 
 /// A call that waits for other consumers fails no more: the doubt passes, so that troubles of two consumers
@@ -144,18 +186,20 @@ fn it_is_held_when_the_task_leaves_the_list_during_the_vote() {
 #[test]
 fn a_consumer_whose_call_waits_stops_to_vote() {
     let (mut consumer, mut now) = doubting();
-    for _ in 0..4 {
+    let began = now;
+    for _ in 0..9 {
         let vote = vote_of(&mut consumer, 0);
         now = now.after(Duration::from_secs(10));
         consumer.answer(now, vote, Ok(Answer::Removed(false)));
         consumer.wait(now, 1000);
         now = now.after(Duration::from_secs(1));
         if !is_voting(&consumer) {
+            assert!(now.since(began) > Duration::from_secs(60), "a silent host takes as long");
             assert_eq!(consumer.fetches.len(), 1, "the call still waits");
             return;
         }
     }
-    panic!("it still votes after 44 s");
+    panic!("it still votes after 99 s");
 }
 
 /// The worker may answer between two votes: that ends the doubt.

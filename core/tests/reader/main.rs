@@ -10,5 +10,6 @@ mod histories;
 mod rounds;
 mod server;
 mod splits;
+mod trials;
 mod votes;
 mod world;

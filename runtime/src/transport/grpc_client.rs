@@ -423,6 +423,15 @@ mod tests {
         sending.await.unwrap_err()
     }
 
+    /// A consumer whose call to a silent host fails later than it stops to vote would never agree with others.
+    #[test]
+    fn a_silent_host_is_found_while_a_consumer_votes() {
+        let Keepalive { interval, timeout } = Keepalive::default();
+        let found = interval + timeout + CONNECT_TIMEOUT;
+        let votes = Duration::from_nanos(rondo_core::limits::VOTING_LASTS.as_nanos());
+        assert!(found + found / 2 < votes, "{found:?} to find it, {votes:?} to vote");
+    }
+
     #[tokio::test]
     async fn a_request_that_never_left_its_dead_connection_is_unreached() {
         let error = unsent().await;

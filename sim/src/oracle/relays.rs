@@ -280,6 +280,7 @@ impl Process {
         self.held.values_mut().for_each(|held| held.is_with_server = false);
         let patience = self.config.patience;
         let trials = (0..self.trials).fold(TRIAL, |trial, _| trial.plus(trial));
+        let up = at.since(self.up_since);
         let patience = if self.told { patience.min(trials) } else { patience };
         let up_since = self.up_since;
         let asked = self.held.values().filter_map(|held| held.asked_since(up_since)).min();
@@ -287,7 +288,8 @@ impl Process {
         match silent_since.filter(|since| !self.broke && at.since(*since) >= patience) {
             Some(_) if self.told => self.trials = self.trials.saturating_add(1),
             Some(since) => self.down_since = since,
-            None if self.heard >= self.up_since || at.since(self.up_since) >= TRIAL => {
+            // A server that owes an answer has not shown that it is back.
+            None if self.heard >= self.up_since || asked.is_none() && up >= trials => {
                 (self.down_since, self.told, self.trials) = (at, false, 0);
             }
             None => {}

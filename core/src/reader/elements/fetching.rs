@@ -67,12 +67,12 @@ impl Progress {
     pub(super) fn deadline(&self) -> Option<Time> {
         let asks = self.at().filter(|_| self.may_go_on());
         let votes = self.doubt.at().filter(|_| self.wants_vote());
-        asks.into_iter().chain(votes).min()
+        asks.into_iter().chain(votes).chain(self.doubt.hurries_at()).min()
     }
 
     /// Whether no call to it and no vote on it is under way, and no answer is held.
     pub(super) const fn is_idle(&self) -> bool {
-        self.calls == 0 && !self.doubt.is_voting && self.doubt.held.is_none()
+        self.calls == 0 && !self.doubt.is_voting() && self.doubt.held.is_none()
     }
 
     /// When it may be asked again, if one must wait.
@@ -138,9 +138,9 @@ impl Elements {
         &mut self,
         now: Time,
         rpc: RpcId,
-        result: Result<Fetched, Status>,
-        entropy: u64,
+        (result, entropy): (Result<Fetched, Status>, u64),
         shared: &mut Shared,
+        out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         let Some(call) = self.calls.remove(&rpc) else {
             return Ok(());
@@ -150,6 +150,9 @@ impl Elements {
         progress.calls = progress.calls.saturating_sub(1);
         match result {
             Ok(fetched) if progress.doubt.is_unsure() => {
+                if let Some(vote) = progress.doubt.withdraw() {
+                    shared.withdraw(vote, out);
+                }
                 progress.doubt.held = Some((call, fetched));
                 Ok(())
             }

@@ -35,7 +35,7 @@ impl Elements {
         });
         let mut found: Vec<TaskId> = votes.collect();
         found.sort_unstable();
-        let voting = self.tasks.iter().filter(|(_, progress)| progress.doubt.is_voting);
+        let voting = self.tasks.iter().filter(|(_, progress)| progress.doubt.is_voting());
         let counted: Vec<TaskId> = voting.map(|(task, _)| *task).collect();
         match found == counted {
             true => Ok(()),
@@ -98,9 +98,12 @@ mod tests {
     use crate::ids::{ClientId, JobId};
     use crate::invariant::check_reader;
     use crate::reader::{
-        Answer, ByElement, Config, Effect, HeartbeatAnswer, Input, Member, Reader, Task, Way,
+        Answer, ByElement, Config, Effect, HeartbeatAnswer, Input, Member, Reader, RpcId, Task, Way,
     };
     use crate::time::Time;
+
+    /// A vote that nobody has cast.
+    const VOTE: Option<(RpcId, Time)> = Some((RpcId(99), Time::ZERO));
 
     /// A consumer of a coordinated read that has asked both tasks there are in its first round.
     fn reader() -> Reader {
@@ -140,7 +143,7 @@ mod tests {
         type Break = fn(&mut Elements, &mut Shared);
         let breaks: [(&str, Break); 6] = [
             ("E1", |room, _| room.tasks.values_mut().for_each(|task| task.calls = 0)),
-            ("E1", |room, _| room.tasks.values_mut().for_each(|it| it.doubt.is_voting = true)),
+            ("E1", |room, _| room.tasks.values_mut().for_each(|it| it.doubt.vote = VOTE)),
             ("E2", |room, _| room.buffered_bytes = 17),
             ("E3", |room, _| room.slots.clear()),
             ("E3", |room, _| room.tasks.values_mut().for_each(|task| task.round = None)),

@@ -98,7 +98,7 @@ impl Elements {
         let is_listed = |id: &TaskId| shared.tasks.iter().any(|task| task.id == *id);
         self.tasks.retain(|id, progress| is_listed(id) || !progress.is_idle());
         let listed = self.tasks.iter_mut().filter(|(id, _)| is_listed(id));
-        listed.for_each(|(_, progress)| progress.doubt.listed());
+        listed.for_each(|(_, progress)| progress.doubt.listed(now));
         for (id, progress) in &mut self.tasks {
             progress.unlisted_since = match is_listed(id) {
                 true => None,
@@ -109,8 +109,12 @@ impl Elements {
         self.rounds.as_mut().is_some_and(|rounds| rounds.block(block_round))
     }
 
-    /// Whether something is about to change: there is nothing to read, or all stop for a new task.
-    pub(super) fn is_near_end(&self, shared: &Shared) -> bool {
+    /// Whether something is about to change: there is nothing to read, all stop for a new task, or a list
+    /// says what becomes of a held answer.
+    pub(super) fn is_near_change(&self, now: Time, shared: &Shared) -> bool {
+        if self.tasks.values().any(|progress| progress.doubt.awaits_lists(now)) {
+            return true;
+        }
         let has_ended = |id: &TaskId| self.tasks.get(id).is_some_and(|it| it.has_ended);
         let none_is_left = shared.tasks.iter().all(|task| has_ended(&task.id));
         none_is_left || self.rounds.as_ref().is_some_and(Rounds::is_blocked)
@@ -124,9 +128,9 @@ impl Elements {
         &mut self,
         now: Time,
         (rpc, purpose): (RpcId, Purpose),
-        result: Result<Answer, Status>,
-        entropy: u64,
+        (result, entropy): (Result<Answer, Status>, u64),
         shared: &mut Shared,
+        out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         match (purpose, result) {
             (Purpose::Remove(task), Ok(Answer::Removed(is_removed))) => {
@@ -136,9 +140,9 @@ impl Elements {
                 self.voted(now, task, Err(status), entropy, shared)
             }
             (_, Ok(Answer::Element(fetched))) => {
-                self.fetched(now, rpc, Ok(fetched), entropy, shared)
+                self.fetched(now, rpc, (Ok(fetched), entropy), shared, out)
             }
-            (_, Err(status)) => self.fetched(now, rpc, Err(status), entropy, shared),
+            (_, Err(status)) => self.fetched(now, rpc, (Err(status), entropy), shared, out),
             (_, Ok(_)) => Err(Status::new(Code::Internal, "an answer to something else")),
         }
     }

@@ -1,12 +1,13 @@
 //! Votes of the consumers of a coordinated read on tasks whose workers cannot be reached.
 //!
-//! The worker is asked again while a vote waits. What it answers meanwhile is held until the vote has
-//! ended: if all agree that the task is gone, the others go on without it, and so does this consumer.
+//! A consumer asks the worker again while its vote waits. If the worker answers, the consumer withdraws the
+//! vote. All may have agreed at that moment, and the others then go on without the task. So the consumer
+//! holds the answer until it knows how the vote ended. The same holds if the dispatcher's answer is lost.
 //!
-//! If the dispatcher's answer to a vote is lost, the consumer does not know how the vote ended. It waits
-//! for two heartbeats. The first may have been sent before the vote ended, the second was not: if its
-//! answer lists the task, consumers have not given the task up. The consumer does not vote again to find
-//! out: all who hold an answer would agree.
+//! The consumer learns it from heartbeats. A vote surely has ended [`VOTE_ENDS`] after it was cast. The
+//! first heartbeat answered after that may have been sent before, the second was not: if its answer lists
+//! the task, consumers have not given the task up. If a list lacks the task, they have. The consumer does not
+//! vote while it holds an answer: all who hold one would give up a worker that lives.
 
 use alloc::vec::Vec;
 
@@ -14,38 +15,50 @@ use super::ballot::Ballot;
 use super::rounds::PAUSE_MAX;
 use super::{Call, Elements};
 use crate::ids::TaskId;
+use crate::limits::VOTING_LASTS;
 use crate::reader::retry::Retry;
 use crate::reader::shared::{Purpose, Shared};
-use crate::reader::types::{Effect, Fetched, Request};
+use crate::reader::types::{Effect, Fetched, Request, RpcId};
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
-/// How long all consumers together may take to agree that a task is gone.
-const VOTE_DEADLINE: Duration = Duration::from_secs(20);
+/// How long a vote may wait at the dispatcher, which ends the call then. TensorFlow's waits for 10 s.
+const VOTE_DEADLINE: Duration = Duration::from_secs(11);
+/// A vote surely counts no more so long after it was cast, unless it was under way for more than the
+/// difference to [`VOTE_DEADLINE`].
+const VOTE_ENDS: Duration = Duration::from_secs(12);
 /// A vote waits so many times longer than the consumer pauses after it.
 const PAUSES_PER_VOTE: u64 = 256;
 /// Pauses between votes grow as if each were so many calls that failed: each vote may end those of all
 /// other consumers.
 const FAILURES_PER_VOTE: u32 = 2;
-/// A consumer stops to vote when no call has failed for so long: one under way may merely wait for other
-/// consumers. Calls to a host that is switched off fail sooner.
-const DOUBT_LASTS: Duration = Duration::from_secs(30);
-/// Lists that must have a task before a vote whose outcome is unknown is known not to have removed it.
+/// Lists that must have a task, after a vote has ended, before it is known that the vote did not remove it.
 const LISTS: u8 = 2;
+
+/// A vote whose outcome is unknown.
+#[derive(Clone, Copy, Debug)]
+struct Unsure {
+    /// When it surely has ended.
+    ends: Time,
+    /// Lists after that which must still have the task.
+    lists: u8,
+    /// Whether the next heartbeat was hurried since.
+    is_hurried: bool,
+}
 
 /// A consumer's doubt whether a task is gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubt {
     /// When a call failed last, while consumers are to agree that the task is gone.
     failed: Option<Time>,
-    /// Whether a vote is under way.
-    pub(super) is_voting: bool,
-    /// Lists that must still have the task, since the outcome of a vote is unknown.
-    unsure: u8,
+    /// The vote under way, and when it was cast.
+    pub(super) vote: Option<(RpcId, Time)>,
+    /// The last vote whose outcome is unknown.
+    unsure: Option<Unsure>,
     ballot: Ballot,
     /// When to vote again.
     retry: Retry,
-    /// The worker's answer, if it came after the consumer had cast its vote.
+    /// The worker's answer, while the outcome of a vote is unknown.
     pub(super) held: Option<(Call, Fetched)>,
 }
 
@@ -57,7 +70,7 @@ impl Doubt {
 
     /// Whether the consumer is to vote, at [`Doubt::at`] if that is set.
     pub(super) const fn wants_vote(&self) -> bool {
-        self.failed.is_some() && !self.is_voting && self.held.is_none()
+        self.failed.is_some() && self.vote.is_none() && self.held.is_none()
     }
 
     /// When it votes, if it must wait.
@@ -65,15 +78,45 @@ impl Doubt {
         self.retry.at()
     }
 
+    /// Whether a vote is under way.
+    pub(super) const fn is_voting(&self) -> bool {
+        self.vote.is_some()
+    }
+
     /// Whether the task may have been given up without the consumer's knowledge: an answer is to be held.
     pub(super) const fn is_unsure(&self) -> bool {
-        self.is_voting || self.unsure > 0
+        self.vote.is_some() || self.unsure.is_some()
+    }
+
+    /// Whether an answer is held and only lists of the dispatcher are lacking.
+    pub(super) fn awaits_lists(&self, now: Time) -> bool {
+        self.held.is_some() && self.unsure.is_some_and(|unsure| unsure.ends <= now)
+    }
+
+    /// When to ask the dispatcher for its list, for the sake of the held answer.
+    pub(super) fn hurries_at(&self) -> Option<Time> {
+        let unsure = self.unsure.filter(|unsure| self.held.is_some() && !unsure.is_hurried)?;
+        Some(unsure.ends)
+    }
+
+    /// Takes the vote back that is under way: its outcome is unknown from now on.
+    pub(super) fn withdraw(&mut self) -> Option<RpcId> {
+        let (rpc, cast) = self.vote.take()?;
+        self.lose(cast);
+        Some(rpc)
+    }
+
+    /// The outcome of a vote that was cast then is unknown.
+    fn lose(&mut self, cast: Time) {
+        let ends = cast.after(VOTE_ENDS);
+        self.unsure = Some(Unsure { ends, lists: LISTS, is_hurried: false });
     }
 
     /// The dispatcher has listed the task.
-    pub(super) const fn listed(&mut self) {
-        if !self.is_voting {
-            self.unsure = self.unsure.saturating_sub(1);
+    pub(super) fn listed(&mut self, now: Time) {
+        if let Some(unsure) = self.unsure.as_mut().filter(|unsure| unsure.ends <= now) {
+            unsure.lists = unsure.lists.saturating_sub(1);
+            self.unsure = self.unsure.filter(|unsure| unsure.lists > 0);
         }
     }
 }
@@ -111,11 +154,16 @@ impl Elements {
         let mut settled = Vec::new();
         for (task, progress) in &mut self.tasks {
             let is_listed = shared.tasks.iter().any(|it| it.id == *task);
-            let is_unsure = progress.doubt.is_unsure();
-            if progress.doubt.is_voting || is_unsure && is_listed {
+            let doubt = &mut progress.doubt;
+            if is_listed && doubt.is_unsure() {
+                if let Some(unsure) = doubt.unsure.as_mut().filter(|it| it.ends <= now) {
+                    self.hurries |= !unsure.is_hurried;
+                    unsure.is_hurried = true;
+                }
                 continue;
             }
-            settled.extend(progress.doubt.held.take().map(|held| (held, !is_unsure)));
+            let stays = !doubt.is_unsure();
+            settled.extend(doubt.held.take().map(|held| (held, stays)));
         }
         for ((call, fetched), stays) in settled {
             if stays {
@@ -141,10 +189,10 @@ impl Elements {
         let (index, size) = consumer.map_or((0, 1), |it| (it.index, it.size));
         let doubt = &mut self.tasks.entry(task).or_default().doubt;
         let round = doubt.ballot.cast(now, own, size);
-        doubt.is_voting = true;
         doubt.retry.begin();
         let request = Request::RemoveTask { task, consumer: i64::from(index), round };
-        shared.ask(Purpose::Remove(task), request, VOTE_DEADLINE, out);
+        let rpc = shared.ask(Purpose::Remove(task), request, VOTE_DEADLINE, out);
+        doubt.vote = Some((rpc, now));
     }
 
     /// All have given a task up: the round goes on without it.
@@ -172,7 +220,9 @@ impl Elements {
             return Ok(());
         };
         let doubt = &mut progress.doubt;
-        doubt.is_voting = false;
+        let Some((_, cast)) = doubt.vote.take() else {
+            return Ok(());
+        };
         let pause_max = pause_after_vote(doubt.ballot.waited(now));
         let why = match result {
             Ok(true) => {
@@ -180,22 +230,18 @@ impl Elements {
                 return Ok(());
             }
             Ok(false) => {
-                doubt.unsure = 0;
-                if let Some((call, fetched)) = doubt.held.take() {
-                    return self.take(now, call, Ok(fetched), entropy, shared);
-                }
+                doubt.unsure = None;
                 doubt.ballot.fail(now);
                 Status::new(Code::Unavailable, "consumers have not agreed")
             }
             Err(status) if status.code.may_pass() => {
-                doubt.unsure = LISTS;
-                self.hurries = true;
+                doubt.lose(cast);
                 status
             }
             Err(status) => return Err(status),
         };
         shared.count_retry();
-        doubt.failed = doubt.failed.filter(|failed| now.since(*failed) <= DOUBT_LASTS);
+        doubt.failed = doubt.failed.filter(|failed| now.since(*failed) <= VOTING_LASTS);
         doubt.retry.failed_times(FAILURES_PER_VOTE, now, why, entropy, pause_max);
         Ok(())
     }

@@ -4,6 +4,7 @@ mod delivering;
 mod held;
 mod holding;
 mod streams;
+mod trial;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,6 +12,7 @@ use alloc::vec::Vec;
 use self::held::Held;
 use self::holding::Holding;
 use self::streams::Stream;
+use self::trial::Trial;
 use super::config::BySplit;
 use super::report::{Report, Stall};
 use super::shared::Shared;
@@ -29,6 +31,7 @@ pub(super) struct Splits {
     /// The split that is handed on, to its end.
     current: Option<u64>,
     streams: BTreeMap<RpcId, Stream>,
+    trial: Trial,
     holding: Holding,
     /// Calls that wait for acknowledgements, with the request that brings them, once it is under way.
     flushes: BTreeMap<CallId, Option<RpcId>>,
@@ -45,6 +48,7 @@ impl Splits {
             held: BTreeMap::new(),
             current: None,
             streams: BTreeMap::new(),
+            trial: Trial::default(),
             holding: Holding::default(),
             flushes: BTreeMap::new(),
             buffered: 0,

@@ -79,19 +79,19 @@ impl Splits {
             if held.retry.waits(now) || !self.may_open(place, held, shared) {
                 continue;
             }
-            let avoided = held.avoided.clone();
-            let Some((task, address)) = choose(now, avoided.as_ref(), shared) else {
+            let trial = self.trial.worker(now, shared);
+            let Some((task, address)) = choose(now, held.avoided.as_ref(), trial, shared) else {
                 return;
             };
-            self.open(place, &task, address, shared, out);
+            self.open(now, place, (&task, address), shared, out);
         }
     }
 
     fn open(
         &mut self,
+        now: Time,
         place: u64,
-        task: &Task,
-        address: Arc<str>,
+        (task, address): (&Task, Arc<str>),
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) {
@@ -99,6 +99,9 @@ impl Splits {
             return;
         };
         let rpc = shared.begin(Purpose::Stream);
+        if shared.is_doubtful(&task.worker) {
+            self.trial.begin(now, rpc);
+        }
         held.retry.begin();
         held.stream = Some(rpc);
         let (worker, asked) = (task.worker.clone(), true);
@@ -153,6 +156,7 @@ impl Splits {
 
     fn close(&mut self, rpc: RpcId, shared: &mut Shared) -> Option<Stream> {
         let stream = self.streams.remove(&rpc)?;
+        self.trial.ended(rpc);
         shared.unload(&stream.worker);
         if let Some(held) = self.held.get_mut(&stream.place) {
             held.stream = None;
@@ -168,6 +172,7 @@ impl Splits {
         entropy: u64,
         shared: &mut Shared,
     ) -> Result<(), Status> {
+        self.trial.failed(now, rpc);
         let Some(stream) = self.close(rpc, shared) else {
             return Ok(());
         };
@@ -201,6 +206,7 @@ impl Splits {
             return Ok(());
         };
         stream.asked = false;
+        self.trial.ended(rpc);
         let (place, worker) = (stream.place, stream.worker.clone());
         shared.worker(&worker).retry.succeeded();
         let is_last = records.is_last;
@@ -268,13 +274,15 @@ fn fresh(
 /// The task to read a split with. In order of weight, it prefers:
 ///
 /// * a worker that has not failed just now, and not the one that failed with this split;
-/// * the worker that failed less often in a row: those that are gone may be many, and their tasks listed;
+/// * the worker that failed less often in a row, since those that are gone may be many, and their tasks
+///   listed; the one that is to be tried again counts as if it had not failed;
 /// * of several tasks of one worker, not the task that failed with this split, and then the newest:
 ///   a worker has one unfinished task of an iteration, and has forgotten those it finished before;
 /// * the worker with the fewest streams. Among equals, readers begin with different workers.
 fn choose(
     now: Time,
     avoided: Option<&(Arc<str>, TaskId)>,
+    trial: Option<&str>,
     shared: &Shared,
 ) -> Option<(Task, Arc<str>)> {
     let count = shared.tasks.len().max(1) as u64;
@@ -292,7 +300,8 @@ fn choose(
             let is_old = newest.get(name) != Some(&task.id);
             let turn = (index as u64).saturating_add(count).saturating_sub(start) % count;
             let task_rank = (task_failed, is_old);
-            let failed = (shared.is_failing(name, now), has_failed, shared.failures(name));
+            let failures = if trial == Some(name) { 0 } else { shared.failures(name) };
+            let failed = (shared.is_failing(name, now), has_failed, failures);
             Some(((failed, task_rank, shared.load(name), turn), task, address))
         })
         .collect();

@@ -274,7 +274,7 @@ impl ElementReader {
         let is_vote = matches!(request, reader::Request::RemoveTask { .. });
         if let reader::Request::RemoveTask { task, .. } = request {
             self.asks_again(now, task, with);
-            self.held.votes(task);
+            self.held.votes(now, task);
         }
         let until = match is_vote {
             true => now.after(deadline),
@@ -364,7 +364,7 @@ impl ElementReader {
     ) {
         self.retries.learn(now, request, result);
         // Who has an answer asks no more.
-        for task in self.held.learn(self.now_living(), request, result, with) {
+        for task in self.held.learn(now, self.now_living(), (request, result), with) {
             self.retries.answered(task);
         }
     }

@@ -1,0 +1,145 @@
+//! Workers that failed a reader by split: those that are back serve again, and those that are gone cost
+//! little.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rondo_core::ids::TaskId;
+use rondo_core::reader::{Answer, BySplit, Config, Input, Records, RpcId, Way};
+use rondo_core::status::{Code, Status};
+use rondo_core::time::{Duration, Time};
+
+use crate::actor::Actor;
+use crate::server::Server;
+
+/// A reader, a dispatcher that answers at once, and workers that serve each split in so long. Calls to the
+/// workers in `gone` fail, after so long.
+struct World {
+    actor: Actor,
+    server: Server,
+    now: Time,
+    serve: Duration,
+    gone: BTreeMap<String, Duration>,
+    since: BTreeMap<RpcId, Time>,
+    /// When splits were read of workers, and when calls failed.
+    served: Vec<(String, Time)>,
+    failed: Vec<(String, Time)>,
+}
+
+const START: Time = Time::from_millis(5);
+
+impl World {
+    fn new(names: &[&str], streams: usize, serve: Duration) -> Self {
+        let way = BySplit { streams, ..BySplit::default() };
+        let mut server = Server::new(20_000);
+        let tasks = names.iter().zip(4000..);
+        server.tasks.extend(tasks.map(|(name, id)| ((*name).to_owned(), TaskId::new(id))));
+        Self {
+            actor: Actor::new(Config::of(Way::BySplit(way)), 0),
+            server,
+            now: START,
+            serve,
+            gone: BTreeMap::new(),
+            since: BTreeMap::new(),
+            served: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    fn answer(&mut self, rpc: RpcId, result: Result<Answer, Status>) {
+        self.actor.step(self.now, Input::Answered { rpc, result, entropy: 3 });
+    }
+
+    /// Lets time pass in steps of 10 ms.
+    fn pass(&mut self, span: Duration) {
+        let until = self.now.after(span);
+        while self.now < until {
+            self.actor.step(self.now, Input::Tick);
+            self.actor.want(self.now, 100);
+            self.actor.consume(self.now, 100);
+            while !self.actor.asks.is_empty() {
+                let (rpc, request) = self.actor.asks.remove(0);
+                let result = self.server.take(&request);
+                self.answer(rpc, result);
+            }
+            let streams = self.actor.streams.iter();
+            let streams: Vec<_> = streams
+                .map(|(rpc, it)| (*rpc, it.address.trim_end_matches("/r").to_owned()))
+                .collect();
+            for (rpc, name) in streams {
+                self.serve(rpc, name);
+            }
+            self.now = self.now.after(Duration::from_millis(10));
+        }
+    }
+
+    fn serve(&mut self, rpc: RpcId, name: String) {
+        let since = *self.since.entry(rpc).or_insert(self.now);
+        let (took, failure) = (self.now.since(since), self.gone.get(&name));
+        if failure.is_some_and(|after| took >= *after) {
+            self.failed.push((name, self.now));
+            self.actor.streams.remove(&rpc);
+            self.answer(rpc, Err(Status::new(Code::Unavailable, "connection refused")));
+        } else if failure.is_none() && took >= self.serve {
+            self.served.push((name, self.now));
+            let records = Bytes::from(vec![7; 10]);
+            let all = Records { first: 0, count: 1, records, is_last: true, skipped: Vec::new() };
+            self.answer(rpc, Ok(Answer::Records(all)));
+        }
+    }
+
+    fn served_since(&self, name: &str, since: Time) -> usize {
+        self.served.iter().filter(|(of, at)| of == name && *at >= since).count()
+    }
+}
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[test]
+fn a_worker_that_is_back_serves_again_within_seconds() {
+    let mut world = World::new(&["a", "b", "c"], 3, Duration::from_millis(20));
+    world.pass(seconds(1));
+    world.gone.insert("b".to_owned(), Duration::ZERO);
+    world.pass(seconds(20));
+    assert!(world.failed.len() < 40, "{} calls failed", world.failed.len());
+    world.gone.clear();
+    let back = world.now;
+    world.pass(seconds(15));
+    let (first, second) = (world.served_since("a", back), world.served_since("b", back));
+    assert!(second * 4 > first, "{first} of one that served all the while, {second}");
+    let report = world.actor.reader.report(world.now);
+    assert!(report.workers.iter().all(|it| it.failure.is_none()), "{report:?}");
+}
+
+/// The dispatcher has heard of a worker that has a new task.
+#[test]
+fn a_worker_that_has_a_new_task_is_asked_at_once() {
+    let mut world = World::new(&["a", "b", "c"], 3, Duration::from_millis(20));
+    world.gone.insert("b".to_owned(), seconds(6));
+    world.pass(seconds(60));
+    assert!(world.failed.len() > 1, "it is tried now and then");
+    world.gone.clear();
+    world.server.tasks.insert("b".to_owned(), TaskId::new(4009));
+    let back = world.now;
+    world.pass(seconds(3));
+    let (first, second) = (world.served_since("a", back), world.served_since("b", back));
+    assert!(second * 2 > first, "{first} of one that served all the while, {second}");
+}
+
+/// A trial of a host that is switched off takes seconds. With one stream, nothing is read meanwhile.
+#[test]
+fn workers_that_are_gone_cost_little() {
+    for (silence, names) in [(seconds(5), &["a", "b"][..]), (Duration::ZERO, &["a", "b", "c", "d"])]
+    {
+        for living in names {
+            let mut world = World::new(names, 1, Duration::from_millis(100));
+            let gone = names.iter().filter(|name| *name != living);
+            world.gone = gone.map(|name| ((*name).to_owned(), silence)).collect();
+            world.pass(seconds(300));
+            let served = world.served_since(living, START);
+            assert!(served > 2200, "{living} of {names:?}: {served} splits in 300 s");
+        }
+    }
+}
