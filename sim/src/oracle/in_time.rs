@@ -167,6 +167,12 @@ impl Oracle for InTime {
                 dispatcher::Record::ReleaseClient { id, .. } => {
                     return self.released(now, *id, during.is_some(), shadow);
                 }
+                dispatcher::Record::UpdateWorker { id, profile } => {
+                    let before = shadow.state().workers().get(id);
+                    if let Some(worker) = before.filter(|it| it.profile.uid != profile.uid) {
+                        self.workers.began_anew(&worker.address);
+                    }
+                }
                 dispatcher::Record::LoseWorker { id, .. }
                 | dispatcher::Record::RestartTasks { worker: id, .. } => {
                     if let Some(worker) = shadow.state().workers().get(id) {
