@@ -304,10 +304,11 @@ fn coming(run: u64, version: u64, workers: [u64; 2]) -> Register {
     }
 }
 
-/// After how many milliseconds a worker is lost whose connection broke at 10 ms and may come back for 3 s,
-/// if the scheduler learns 10 ms later of a newer membership in which the workers have ranks in this order.
-fn lost_after(workers: [u64; 2]) -> Option<u64> {
-    let config = Config { reconnect_grace: Duration::from_millis(3000), ..config() };
+/// After how many milliseconds a worker is lost whose connection broke at 10 ms and may come back for so
+/// many, if the scheduler learns 10 ms later of a newer membership in which the workers have ranks in this
+/// order.
+fn lost_after(grace: u64, workers: [u64; 2]) -> Option<u64> {
+    let config = Config { reconnect_grace: Duration::from_millis(grace), ..config() };
     let settings = Settings { config, sizes: None, takes_part: false, goes_on_without_lost: false };
     let (mut scheduler, start) =
         (Scheduler::start(settings).unwrap(), Time::from_millis(1_000_000));
@@ -339,11 +340,17 @@ fn lost_after(workers: [u64; 2]) -> Option<u64> {
 /// connection broke has to come back.
 #[test]
 fn a_newer_membership_shortens_nobodys_time_to_come_back() {
-    assert_eq!(lost_after(WORKERS), Some(3010));
+    assert_eq!(lost_after(3000, WORKERS), Some(3010));
 }
 
 /// The time belongs to the run, whatever rank it has.
 #[test]
 fn a_newer_membership_with_other_ranks_shortens_nobodys_time_to_come_back() {
-    assert_eq!(lost_after([WORKERS[1], WORKERS[0]]), Some(3010));
+    assert_eq!(lost_after(3000, [WORKERS[1], WORKERS[0]]), Some(3010));
+}
+
+/// It has at least as long as it may be silent.
+#[test]
+fn a_newer_membership_lengthens_a_short_time_to_come_back() {
+    assert_eq!(lost_after(100, WORKERS), Some(1020));
 }

@@ -127,6 +127,7 @@ fn it_is_handed_on_when_the_task_is_listed_after_the_vote_has_ended() {
         lists += usize::from(now >= ends);
     }
     assert_eq!((&consumer.elements[..], lists), (&[7][..], 2));
+    assert!(now <= ends.after(Duration::from_millis(200)), "all consumers wait for it");
     assert!(!is_voting(&consumer));
     assert_eq!(consumer.fetches.len(), 1, "the next round");
 }
@@ -165,6 +166,20 @@ fn it_is_dropped_when_the_task_leaves_the_list() {
         let expected = if after == 13 { &[7][..] } else { &[] };
         assert_eq!(consumer.elements, expected, "after {after} s");
     }
+}
+
+/// The first list after the vote has ended was sent before.
+#[test]
+fn it_is_dropped_when_the_second_list_lacks_the_task() {
+    let (mut consumer, mut now, _) = holding();
+    let ends = now.after(VOTE_ENDS);
+    heartbeats(&mut consumer, &mut now, before(ends), true);
+    for is_listed in [true, false] {
+        let rpc = heartbeat(&mut consumer, &mut now, ends.after(Duration::from_secs(2)));
+        assert!(now >= ends, "both count");
+        list(&mut consumer, now, rpc.expect("a heartbeat"), is_listed);
+    }
+    assert_eq!(consumer.elements, [0; 0]);
 }
 
 /// A vote that the dispatcher has answered leaves nothing in doubt.

@@ -143,3 +143,39 @@ fn workers_that_are_gone_cost_little() {
         }
     }
 }
+
+/// Each of those that have failed has its turn.
+#[test]
+fn a_worker_that_is_back_is_found_among_many_that_are_gone() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for back in &names[1..] {
+        let mut world = World::new(&names, 3, Duration::from_millis(50));
+        let gone = names[1..].iter().map(|name| ((*name).to_owned(), Duration::ZERO));
+        world.gone = gone.collect();
+        world.pass(seconds(60));
+        world.gone.remove(*back);
+        let since = world.now;
+        world.pass(seconds(20));
+        assert!(world.served_since(back, since) > 0, "{back}: {:?}", world.failed.last());
+    }
+}
+
+/// A trial that was never decided, since the task left the list meanwhile, holds up no other.
+#[test]
+fn a_worker_that_leaves_during_its_trial_holds_up_no_other() {
+    let mut world = World::new(&["a", "b", "c"], 3, Duration::from_millis(50));
+    world.gone.insert("b".to_owned(), Duration::ZERO);
+    world.pass(seconds(5));
+    // From now on a trial of it hangs.
+    world.gone.insert("b".to_owned(), seconds(1000));
+    world.pass(seconds(20));
+    assert!(world.actor.streams.values().any(|it| &*it.address == "b/r"), "a trial is under way");
+    world.server.tasks.remove("b");
+    world.pass(seconds(5));
+    world.gone.insert("c".to_owned(), Duration::ZERO);
+    world.pass(seconds(5));
+    world.gone.clear();
+    let since = world.now;
+    world.pass(seconds(20));
+    assert!(world.served_since("c", since) > 0);
+}

@@ -57,8 +57,8 @@ impl Claim {
             (_, Reply::Registered(life) | Reply::Heartbeat(life) | Reply::LifeBegun(life)) => {
                 only_live(&|of| of.head().incarnation == *life)
             }
-            // Where a life has begun since, the task's state is not what the answer was about.
-            (Self::Left(..) | Self::InError(..), _)
+            // Where a life has begun since, the tasks' states are not what the answer was about.
+            (Self::Left(..) | Self::InError(..), _) | (_, Reply::TaskStates(_))
                 if kept.is_some_and(|kept| kept.head().life != live.head().life) =>
             {
                 false
