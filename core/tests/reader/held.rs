@@ -117,8 +117,13 @@ fn the_vote_is_withdrawn() {
 fn it_is_handed_on_when_the_task_is_listed_after_the_vote_has_ended() {
     let (mut consumer, mut now, _) = holding();
     let ends = now.after(VOTE_ENDS);
+    // An answer that takes a while, so that no heartbeat is due when the vote ends.
+    let rpc = heartbeat(&mut consumer, &mut now, ends).expect("a heartbeat");
+    now = now.after(Duration::from_millis(500));
+    list(&mut consumer, now, rpc, true);
     heartbeats(&mut consumer, &mut now, before(ends), true);
     assert_eq!(consumer.elements, [0; 0], "too early");
+    assert!(consumer.reader.deadline().is_some_and(|at| at <= ends), "it wakes for the list");
     let mut lists = 0;
     while consumer.elements.is_empty() {
         let soon = ends.after(Duration::from_secs(1));
