@@ -15,13 +15,13 @@ const PAUSES_PER_TRIAL: u64 = 10;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trial {
     under_way: Option<(RpcId, Time)>,
-    next: Option<Time>,
+    next: Time,
 }
 
 impl Trial {
     /// The worker to try now, if there is one: the one that failed longest ago and may be asked again.
     pub(super) fn worker<'a>(&self, now: Time, shared: &'a Shared) -> Option<&'a str> {
-        if self.under_way.is_some() || self.next.is_some_and(|at| now < at) {
+        if self.under_way.is_some() || now < self.next {
             return None;
         }
         let is_due = |name: &str| shared.is_doubtful(name) && !shared.is_failing(name, now);
@@ -40,7 +40,7 @@ impl Trial {
     pub(super) fn failed(&mut self, now: Time, rpc: RpcId) {
         if let Some((_, began)) = self.under_way.filter(|(of, _)| *of == rpc) {
             let took = now.since(began).as_nanos().saturating_mul(PAUSES_PER_TRIAL);
-            self.next = Some(now.after(Duration::from_nanos(took).max(PAUSE_MIN)));
+            self.next = now.after(Duration::from_nanos(took).max(PAUSE_MIN));
             self.under_way = None;
         }
     }
