@@ -98,6 +98,11 @@ pub enum Stall {
         /// Why.
         status: Status,
     },
+    /// A worker has answered, and the dispatcher has yet to say whether all consumers have given its task up.
+    Undecided {
+        /// The worker.
+        worker: Arc<str>,
+    },
     /// The application takes nothing, while as much as may be waits for it.
     Application,
     /// The application was handed all there is, and has not said that it has consumed it.
@@ -134,6 +139,10 @@ impl Stall {
             Self::Workers { worker, since, status } => {
                 format!("worker {worker} does not answer for {} ms: {status}", since.as_millis())
             }
+            Self::Undecided { worker } => format!(
+                "worker {worker} has answered, and the dispatcher has yet to say whether all consumers \
+                 have given its task up"
+            ),
             Self::Application => "the application takes nothing; the buffer is full".into(),
             Self::Unconsumed { records } => {
                 format!("{records} records were delivered and are not acknowledged")

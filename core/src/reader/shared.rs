@@ -62,6 +62,8 @@ pub(super) struct Worker {
     /// Streams open, or calls under way.
     pub(super) load: usize,
     pub(super) retry: Retry,
+    /// Whether its last call that failed was slow to fail.
+    pub(super) was_slow: bool,
 }
 
 impl Shared {
@@ -136,14 +138,25 @@ impl Shared {
         worker.load = worker.load.saturating_sub(1);
     }
 
-    /// Whether a worker failed just now.
-    pub(super) fn is_failing(&self, name: &str, now: Time) -> bool {
-        self.workers.get(name).is_some_and(|worker| worker.retry.waits(now))
-    }
-
     /// Whether a worker has failed and brought nothing since.
     pub(super) fn is_doubtful(&self, name: &str) -> bool {
         self.failures(name) > 0
+    }
+
+    /// Whether a worker is doubtful, and its last call was slow to fail.
+    pub(super) fn is_slow(&self, name: &str) -> bool {
+        self.workers.get(name).is_some_and(|it| it.was_slow && it.retry.failures() > 0)
+    }
+
+    /// Whether a doubtful worker may be tried: its pause is over, and no call to it is under way.
+    pub(super) fn is_due(&self, name: &str, now: Time) -> bool {
+        self.workers.get(name).is_some_and(|it| it.load == 0 && !it.retry.waits(now))
+    }
+
+    /// How long a worker that has failed is to be left alone.
+    pub(super) fn pause_left(&self, name: &str, now: Time) -> Duration {
+        let at = self.workers.get(name).and_then(|worker| worker.retry.at());
+        at.map_or(Duration::ZERO, |at| at.since(now))
     }
 
     /// How often in a row a worker has failed.

@@ -2,7 +2,7 @@
 //! answer on only when it knows that the task stays: if all have agreed, the others go on without the task.
 
 use rondo_core::ids::TaskId;
-use rondo_core::reader::{Answer, Fetched, HeartbeatAnswer, Request, RpcId, Task};
+use rondo_core::reader::{Answer, Fetched, HeartbeatAnswer, Request, RpcId, Stall, Task};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::{Duration, Time};
 
@@ -233,4 +233,85 @@ fn nothing_is_held_between_two_votes() {
     assert_eq!(consumer.elements, [7]);
     consumer.wait(now, 1000);
     assert!(!is_voting(&consumer));
+}
+
+/// TensorFlow's worker says so of a task that it has deleted.
+fn deleted() -> Status {
+    let text = "Got request for local task 4001 of worker w4001, which has been deleted.";
+    Status::new(Code::FailedPrecondition, text)
+}
+
+/// One of two consumers, whose only task says that it was deleted while a vote on it waits, the present time,
+/// and the vote.
+fn refused() -> (Consumer, Time, RpcId) {
+    let (mut consumer, now) = doubting();
+    let vote = vote_of(&mut consumer, 0);
+    let (rpc, _) = consumer.fetches.remove(0);
+    consumer.answer(now, rpc, Err(deleted()));
+    assert_eq!(consumer.ended, None, "the worker may have deleted what all have given up");
+    (consumer, now, vote)
+}
+
+/// The worker heard first that all had agreed.
+#[test]
+fn an_error_of_a_task_that_all_give_up_ends_no_reader() {
+    let (mut consumer, now, vote) = refused();
+    assert_eq!(consumer.withdrawn, [], "the error says that the task is gone, as the vote does");
+    consumer.answer(now, vote, Ok(Answer::Removed(true)));
+    assert_eq!((consumer.ended, consumer.elements.len()), (None, 0));
+
+    let (mut consumer, mut now, vote) = refused();
+    consumer.answer(now, vote, Err(lost()));
+    let until = now.after(Duration::from_secs(60));
+    let rpc = heartbeat(&mut consumer, &mut now, until);
+    list(&mut consumer, now, rpc.expect("a heartbeat"), false);
+    assert_eq!((&consumer.ended, consumer.elements.len()), (&None, 0));
+}
+
+/// It is the worker's error then.
+#[test]
+fn an_error_of_a_task_that_stays_ends_the_reader() {
+    let (mut consumer, now, vote) = refused();
+    consumer.answer(now, vote, Ok(Answer::Removed(false)));
+    let ended = consumer.ended.expect("it ends").expect_err("an error");
+    assert_eq!(ended.code, Code::FailedPrecondition);
+    assert!(ended.message.contains("which has been deleted"), "{ended:?}");
+
+    let (mut consumer, mut now, vote) = refused();
+    let ends = now.after(VOTE_ENDS);
+    consumer.answer(now, vote, Err(lost()));
+    heartbeats(&mut consumer, &mut now, before(ends), true);
+    assert_eq!(consumer.ended, None);
+    heartbeats(&mut consumer, &mut now, ends.after(Duration::from_secs(2)), true);
+    assert!(
+        matches!(&consumer.ended, Some(Err(status)) if status.code == Code::FailedPrecondition)
+    );
+}
+
+/// The list lacks the task, and then its worker says so.
+#[test]
+fn an_error_of_a_task_that_left_the_list_ends_no_reader() {
+    let (mut consumer, mut now) = doubting();
+    let vote = vote_of(&mut consumer, 0);
+    consumer.answer(now, vote, Ok(Answer::Removed(false)));
+    let (rpc, _) = consumer.fetches.remove(0);
+    let until = now.after(Duration::from_secs(60));
+    let beat = heartbeat(&mut consumer, &mut now, until);
+    list(&mut consumer, now, beat.expect("a heartbeat"), false);
+    consumer.answer(now, rpc, Err(deleted()));
+    assert_eq!((&consumer.ended, consumer.elements.len()), (&None, 0));
+    heartbeats(&mut consumer, &mut now, until, true);
+    assert_eq!(consumer.ended, None);
+}
+
+/// It has answered. The report says for what it waits.
+#[test]
+fn no_worker_is_blamed_while_its_answer_is_held() {
+    let (mut consumer, mut now, _) = holding();
+    let ends = now.after(VOTE_ENDS);
+    heartbeats(&mut consumer, &mut now, before(ends), true);
+    let stall = consumer.reader.report(now).stall;
+    assert_eq!(stall, Some(Stall::Undecided { worker: "w4001".into() }));
+    let sentence = stall.map(|stall| stall.sentence());
+    assert!(sentence.is_some_and(|it| it.contains("w4001") && it.contains("given its task up")));
 }

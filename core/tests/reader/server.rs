@@ -25,6 +25,8 @@ pub(crate) struct Server {
     last_client: i64,
     /// Workers that have a task, by name.
     pub(crate) tasks: BTreeMap<String, TaskId>,
+    /// Those of them that serve elements only.
+    pub(crate) by_element: BTreeSet<String>,
     /// Whether workers have all that is left.
     pub(crate) is_with_workers: bool,
 }
@@ -36,6 +38,7 @@ impl Server {
             clients: BTreeSet::new(),
             last_client: 3000,
             tasks: BTreeMap::new(),
+            by_element: BTreeSet::new(),
             is_with_workers: false,
         }
     }
@@ -51,7 +54,7 @@ impl Server {
             }
             Request::Heartbeat { client, .. } => {
                 self.known(*client)?;
-                let tasks = self.tasks.iter().map(|(name, id)| task(name, *id)).collect();
+                let tasks = self.tasks.iter().map(|(name, id)| self.task(name, *id)).collect();
                 let is_finished = self.is_finished();
                 Answer::Heartbeat(HeartbeatAnswer { tasks, is_finished, block_round: None })
             }
@@ -85,6 +88,14 @@ impl Server {
 
     pub(crate) fn is_finished(&self) -> bool {
         self.splits.iter().all(|split| split.is_finished)
+    }
+
+    fn task(&self, name: &str, id: TaskId) -> Task {
+        let mut servers = vec![("grpc".into(), name.into())];
+        if !self.by_element.contains(name) {
+            servers.push(("rondo".into(), format!("{name}/r").into()));
+        }
+        Task { id, worker: name.into(), servers, starting_round: 0 }
     }
 
     fn hold(
@@ -136,9 +147,4 @@ impl Server {
 /// The value of the split at a place.
 pub(crate) const fn value_of(place: u64) -> i64 {
     place.cast_signed() * 7 - 3
-}
-
-fn task(name: &str, id: TaskId) -> Task {
-    let servers = vec![("grpc".into(), name.into()), ("rondo".into(), format!("{name}/r").into())];
-    Task { id, worker: name.into(), servers, starting_round: 0 }
 }

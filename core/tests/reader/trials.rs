@@ -88,6 +88,33 @@ impl World {
         }
     }
 
+    /// Lets time pass until a worker is read from.
+    fn await_stream_of(&mut self, name: &str) {
+        let address = format!("{name}/r");
+        let until = self.now.after(seconds(300));
+        while self.actor.streams.values().all(|it| *it.address != *address) {
+            assert!(self.now < until, "nothing is read of {name}");
+            self.pass(Duration::from_millis(10));
+        }
+    }
+
+    /// The connection to a worker breaks, and with it all its streams.
+    fn disconnect(&mut self, name: &str) {
+        let address = format!("{name}/r");
+        let streams = self.actor.streams.iter().filter(|(_, it)| *it.address == *address);
+        let streams: Vec<RpcId> = streams.map(|(rpc, _)| *rpc).collect();
+        assert!(!streams.is_empty(), "{name} is read from");
+        for rpc in streams {
+            self.actor.streams.remove(&rpc);
+            self.answer(rpc, Err(Status::new(Code::Unavailable, "the connection is broken")));
+        }
+    }
+
+    /// Hosts that are switched off: calls to them fail after 20 s.
+    fn switch_off(&mut self, names: &[&str]) {
+        self.gone.extend(names.iter().map(|name| ((*name).to_owned(), seconds(20))));
+    }
+
     fn served_since(&self, name: &str, since: Time) -> usize {
         self.served.iter().filter(|(of, at)| of == name && *at >= since).count()
     }
@@ -178,4 +205,86 @@ fn a_worker_that_leaves_during_its_trial_holds_up_no_other() {
     let since = world.now;
     world.pass(seconds(20));
     assert!(world.served_since("c", since) > 0);
+}
+
+/// One of two was restarted as a worker that serves elements only.
+#[test]
+fn a_worker_that_serves_no_records_is_not_tried() {
+    for (other, back) in [("b", "c"), ("c", "b")] {
+        let mut world = World::new(&["a", "b", "c"], 3, Duration::from_millis(50));
+        world.switch_off(&["b", "c"]);
+        world.pass(seconds(21));
+        world.server.by_element.insert(other.to_owned());
+        world.pass(seconds(150));
+        world.gone.clear();
+        let since = world.now;
+        world.pass(seconds(150));
+        assert!(world.served_since(back, since) > 0, "{back}: {:?}", world.failed);
+    }
+}
+
+/// Its calls fail at once or never, so that a trial of it costs nothing.
+#[test]
+fn a_worker_whose_connection_broke_serves_at_once_beside_silent_ones() {
+    let names = ["a", "b", "v", "w", "x", "y", "z"];
+    let mut world = World::new(&names, 8, Duration::from_millis(50));
+    world.switch_off(&names[2..]);
+    world.pass(seconds(200));
+    world.disconnect("b");
+    let since = world.now;
+    world.pass(seconds(5));
+    let (first, second) = (world.served_since("a", since), world.served_since("b", since));
+    assert!(second * 2 > first, "{first} of one that served all the while, {second}");
+}
+
+/// All its streams break at once. The reader has found out that all other workers are silent.
+#[test]
+fn the_only_living_worker_is_read_from_again_after_its_connection_broke() {
+    for streams in [1, 4, 32] {
+        let mut world = World::new(&["a", "y", "z"], streams, Duration::from_millis(100));
+        world.switch_off(&["y", "z"]);
+        for _ in 0..3 {
+            world.await_stream_of("a");
+            world.disconnect("a");
+            world.pass(seconds(90));
+        }
+        assert!(["y", "z"].iter().all(|name| world.failed.iter().any(|(of, _)| of == name)));
+        world.await_stream_of("a");
+        world.disconnect("a");
+        let since = world.now;
+        world.pass(seconds(5));
+        let served = world.served_since("a", since);
+        assert!(served > 40 * streams.min(4), "{served} splits in 5 s by {streams} streams");
+    }
+}
+
+/// The reader's process stands still for an hour while a trial is under way.
+#[test]
+fn a_reader_that_was_held_up_tries_workers_again_within_minutes() {
+    let mut world = World::new(&["a", "b"], 2, Duration::from_millis(50));
+    world.switch_off(&["b"]);
+    world.pass(seconds(21));
+    world.await_stream_of("b");
+    world.now = world.now.after(seconds(3600));
+    world.pass(seconds(1));
+    world.gone.clear();
+    let since = world.now;
+    world.pass(seconds(150));
+    assert!(world.served_since("b", since) > 0, "{:?}", world.failed);
+}
+
+/// A silent worker that leaves the list puts off no trial of another.
+#[test]
+fn a_silent_worker_that_is_gone_puts_off_no_trial() {
+    let mut world = World::new(&["a", "b", "z"], 3, Duration::from_millis(50));
+    world.switch_off(&["b", "z"]);
+    world.pass(seconds(30));
+    world.await_stream_of("z");
+    world.pass(seconds(25));
+    assert_eq!(world.failed.last().map(|(name, _)| &name[..]), Some("z"));
+    world.gone.clear();
+    world.server.tasks.remove("z");
+    let since = world.now;
+    world.pass(seconds(10));
+    assert!(world.served_since("b", since) > 0, "{:?}", world.failed);
 }

@@ -148,16 +148,17 @@ impl Elements {
         shared.unload(&call.worker);
         let progress = self.tasks.entry(call.task).or_default();
         progress.calls = progress.calls.saturating_sub(1);
-        match result {
-            Ok(fetched) if progress.doubt.is_unsure() => {
-                if let Some(vote) = progress.doubt.withdraw() {
-                    shared.withdraw(vote, out);
-                }
-                progress.doubt.held = Some((call, fetched));
-                Ok(())
-            }
-            result => self.take(now, call, result, entropy, shared),
+        let is_soft = result.as_ref().is_err_and(|status| status.code.is_soft());
+        if is_soft || !progress.doubt.is_unsure() {
+            return self.take(now, call, result, entropy, shared);
         }
+        if result.is_ok()
+            && let Some(vote) = progress.doubt.withdraw()
+        {
+            shared.withdraw(vote, out);
+        }
+        progress.doubt.held = Some((call, result));
+        Ok(())
     }
 
     /// Takes the result of a call to a worker.
@@ -193,6 +194,8 @@ impl Elements {
             Err(status) if status.code.is_soft() => {
                 self.out_of_reach(now, (task, round), &worker, status, entropy, shared);
             }
+            // All have given it up, and its worker has deleted it.
+            Err(_) if round.is_some() && !is_listed(task, shared) => self.pass(task, round),
             Err(status) => self.cannot_be_made((task, round), &worker, status, shared)?,
         }
         self.forget_if_unlisted(task, shared);
@@ -202,7 +205,7 @@ impl Elements {
     /// Forgets a task without calls that the dispatcher no longer lists: nothing asks it again.
     pub(super) fn forget_if_unlisted(&mut self, task: TaskId, shared: &Shared) {
         let is_idle = self.tasks.get(&task).is_some_and(Progress::is_idle);
-        if is_idle && shared.tasks.iter().all(|it| it.id != task) {
+        if is_idle && !is_listed(task, shared) {
             self.tasks.remove(&task);
         }
     }
@@ -308,7 +311,7 @@ impl Elements {
         shared: &mut Shared,
     ) {
         shared.count_retry();
-        if shared.tasks.iter().all(|it| it.id != task) {
+        if !is_listed(task, shared) {
             // Its elements are gone with it.
             return self.pass(task, round);
         }
@@ -339,4 +342,8 @@ impl Elements {
         }
         Err(Status::new(code, text).with(details))
     }
+}
+
+fn is_listed(task: TaskId, shared: &Shared) -> bool {
+    shared.tasks.iter().any(|it| it.id == task)
 }

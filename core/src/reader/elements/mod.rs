@@ -244,8 +244,15 @@ impl Elements {
     }
 
     fn worker_stall(&self, now: Time, shared: &Shared) -> Option<Stall> {
-        let failing = shared.tasks.iter().filter_map(|task| {
-            let (since, status) = self.tasks.get(&task.id)?.retry.why()?;
+        let listed = || {
+            let tasks = shared.tasks.iter();
+            tasks.filter_map(|task| Some((task, self.tasks.get(&task.id)?)))
+        };
+        if let Some((task, _)) = listed().find(|(_, progress)| progress.doubt.held.is_some()) {
+            return Some(Stall::Undecided { worker: task.worker.clone() });
+        }
+        let failing = listed().filter_map(|(task, progress)| {
+            let (since, status) = progress.retry.why()?;
             Some((now.since(*since), task.worker.clone(), status))
         });
         let (since, worker, status) = failing.max_by_key(|(since, ..)| *since)?;

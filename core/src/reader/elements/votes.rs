@@ -8,6 +8,9 @@
 //! first heartbeat answered after that may have been sent before, the second was not: if its answer lists
 //! the task, consumers have not given the task up. If a list lacks the task, they have. The consumer does not
 //! vote while it holds an answer: all who hold one would give up a worker that lives.
+//!
+//! The consumer also holds an error that would end it. A worker may learn before its consumers that they have
+//! given a task up, and say that the task is deleted. The vote under way goes on then.
 
 use alloc::vec::Vec;
 
@@ -58,8 +61,8 @@ pub(super) struct Doubt {
     ballot: Ballot,
     /// When to vote again.
     retry: Retry,
-    /// The worker's answer, while the outcome of a vote is unknown.
-    pub(super) held: Option<(Call, Fetched)>,
+    /// The worker's answer, or its hard error, while the outcome of a vote is unknown.
+    pub(super) held: Option<(Call, Result<Fetched, Status>)>,
 }
 
 impl Doubt {
@@ -165,9 +168,9 @@ impl Elements {
             let stays = !doubt.is_unsure();
             settled.extend(doubt.held.take().map(|held| (held, stays)));
         }
-        for ((call, fetched), stays) in settled {
+        for ((call, result), stays) in settled {
             if stays {
-                self.take(now, call, Ok(fetched), 0, shared)?;
+                self.take(now, call, result, 0, shared)?;
             } else {
                 self.pass(call.task, call.round);
                 self.forget_if_unlisted(call.task, shared);

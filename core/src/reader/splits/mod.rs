@@ -94,7 +94,7 @@ impl Splits {
         self.deliver(shared, out);
         self.hold_if_due(now, shared, out);
         self.open_streams(now, shared, out);
-        self.take_more(shared, out);
+        self.take_more(now, shared, out);
         self.tell_if_drained(out);
         Ok(self.holding.is_finished && self.held.is_empty())
     }

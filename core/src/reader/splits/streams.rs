@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::Splits;
 use super::held::Held;
+use super::trial::{SLOW, Trial};
 use crate::ids::TaskId;
 use crate::limits::RECORDS_PROTOCOL;
 use crate::reader::shared::{Purpose, Shared};
@@ -23,8 +24,9 @@ pub(super) struct Stream {
     place: u64,
     task: TaskId,
     worker: Arc<str>,
-    /// Whether a message was asked for and has not come.
-    asked: bool,
+    opened: Time,
+    /// Since when a message is asked for that has not come.
+    asked: Option<Time>,
 }
 
 impl Splits {
@@ -38,7 +40,7 @@ impl Splits {
 
     /// Whether one more message may come that nobody waits for.
     pub(super) fn has_room(&self, shared: &Shared) -> bool {
-        let asked = self.streams.values().filter(|stream| stream.asked).count();
+        let asked = self.streams.values().filter(|stream| stream.asked.is_some()).count();
         let coming = (asked as u64).saturating_add(1).saturating_mul(self.largest);
         let config = &shared.config;
         self.buffered.saturating_add(asked) < config.buffer_deliveries_max
@@ -79,8 +81,7 @@ impl Splits {
             if held.retry.waits(now) || !self.may_open(place, held, shared) {
                 continue;
             }
-            let trial = self.trial.worker(now, shared);
-            let Some((task, address)) = choose(now, held.avoided.as_ref(), trial, shared) else {
+            let Some((task, address)) = choose(now, held, &self.trial, shared) else {
                 return;
             };
             self.open(now, place, (&task, address), shared, out);
@@ -99,26 +100,27 @@ impl Splits {
             return;
         };
         let rpc = shared.begin(Purpose::Stream);
-        if shared.is_doubtful(&task.worker) {
+        if shared.is_slow(&task.worker) {
             self.trial.begin(now, rpc);
         }
         held.retry.begin();
         held.stream = Some(rpc);
-        let (worker, asked) = (task.worker.clone(), true);
+        let worker = task.worker.clone();
         let worker_load = &mut shared.worker(&worker).load;
         *worker_load = worker_load.saturating_add(1);
-        self.streams.insert(rpc, Stream { place, task: task.id, worker, asked });
+        let stream = Stream { place, task: task.id, worker, opened: now, asked: Some(now) };
+        self.streams.insert(rpc, stream);
         let (split, skip) = (held.split, held.received);
         let read = ReadSplit { task: task.id, split, skip, batch_records: self.way.batch_records };
         out.push(Effect::Open { rpc, address, read });
     }
 
     /// Asks streams for more: first the one that the application waits for.
-    pub(super) fn take_more(&mut self, shared: &Shared, out: &mut Vec<Effect>) {
+    pub(super) fn take_more(&mut self, now: Time, shared: &Shared, out: &mut Vec<Effect>) {
         let mut idle: Vec<(u64, RpcId)> = self
             .streams
             .iter()
-            .filter(|(_, stream)| !stream.asked)
+            .filter(|(_, stream)| stream.asked.is_none())
             .map(|(rpc, stream)| (stream.place, *rpc))
             .collect();
         idle.sort_unstable();
@@ -127,7 +129,7 @@ impl Splits {
                 continue;
             }
             if let Some(stream) = self.streams.get_mut(&rpc) {
-                stream.asked = true;
+                stream.asked = Some(now);
                 out.push(Effect::Take { rpc });
             }
         }
@@ -172,21 +174,23 @@ impl Splits {
         entropy: u64,
         shared: &mut Shared,
     ) -> Result<(), Status> {
-        self.trial.failed(now, rpc);
+        if let Some(stream) = self.streams.get(&rpc) {
+            self.trial.failed(now, rpc, &stream.worker);
+        }
         let Some(stream) = self.close(rpc, shared) else {
             return Ok(());
         };
-        let Stream { place, task, worker, .. } = stream;
+        let Stream { place, task, ref worker, .. } = stream;
         if !status.code.is_soft() {
             let Status { code, message, details } = status;
             let text = format!("worker {worker} cannot read the split at place {place}: {message}");
             return Err(Status::new(code, text).with(details));
         }
         shared.count_retry();
-        shared.worker(&worker).retry.failed(now, status.clone(), entropy, PAUSE_MAX);
+        count_failure(now, &stream, status.clone(), entropy, shared);
         if let Some(held) = self.held.get_mut(&place) {
             held.retry.failed(now, status, entropy, PAUSE_MAX);
-            held.avoided = Some((worker, task));
+            held.avoided = Some((stream.worker, task));
         }
         Ok(())
     }
@@ -205,7 +209,7 @@ impl Splits {
         let Some(stream) = self.streams.get_mut(&rpc) else {
             return Ok(());
         };
-        stream.asked = false;
+        stream.asked = None;
         self.trial.ended(rpc);
         let (place, worker) = (stream.place, stream.worker.clone());
         shared.worker(&worker).retry.succeeded();
@@ -271,20 +275,26 @@ fn fresh(
     Ok(Some(Batch { place, split, first: expected, count: new, passed, records }))
 }
 
+/// Counts a failed stream against its worker. The streams of a connection that breaks are one failure.
+fn count_failure(now: Time, stream: &Stream, status: Status, entropy: u64, shared: &mut Shared) {
+    let worker = shared.worker(&stream.worker);
+    if worker.retry.last_failed().is_some_and(|last| stream.opened <= last) {
+        return;
+    }
+    worker.retry.failed(now, status, entropy, PAUSE_MAX);
+    worker.was_slow = stream.asked.is_some_and(|asked| now.since(asked) >= SLOW);
+}
+
 /// The task to read a split with. In order of weight, it prefers:
 ///
-/// * a worker that has not failed just now, and not the one that failed with this split;
-/// * the worker that failed less often in a row, since those that are gone may be many, and their tasks
-///   listed; the one that is to be tried again counts as if it had not failed;
+/// * a worker that has not failed, or is to be tried again; then one whose calls fail soon;
+/// * not the worker that failed with this split;
 /// * of several tasks of one worker, not the task that failed with this split, and then the newest:
 ///   a worker has one unfinished task of an iteration, and has forgotten those it finished before;
 /// * the worker with the fewest streams. Among equals, readers begin with different workers.
-fn choose(
-    now: Time,
-    avoided: Option<&(Arc<str>, TaskId)>,
-    trial: Option<&str>,
-    shared: &Shared,
-) -> Option<(Task, Arc<str>)> {
+fn choose(now: Time, held: &Held, trial: &Trial, shared: &Shared) -> Option<(Task, Arc<str>)> {
+    let avoided = held.avoided.as_ref();
+    let tried = trial.worker_for(now, held.retry.failures(), shared);
     let count = shared.tasks.len().max(1) as u64;
     let start = shared.rotation % count;
     let newest = newest_of_workers(&shared.tasks);
@@ -300,8 +310,7 @@ fn choose(
             let is_old = newest.get(name) != Some(&task.id);
             let turn = (index as u64).saturating_add(count).saturating_sub(start) % count;
             let task_rank = (task_failed, is_old);
-            let failures = if trial == Some(name) { 0 } else { shared.failures(name) };
-            let failed = (shared.is_failing(name, now), has_failed, failures);
+            let failed = (tried.doubt_of(name, now, shared), has_failed);
             Some(((failed, task_rank, shared.load(name), turn), task, address))
         })
         .collect();

@@ -1,46 +1,114 @@
-//! Workers that have failed are tried again, one after the other. One that is back would serve nothing
-//! otherwise while others do; and of those that are gone, each trial costs a split some time.
+//! Workers that have failed are tried again. One that is back would serve nothing otherwise while others do.
+//!
+//! A worker whose calls fail soon costs a split next to nothing. A reader tries it as soon as its own pause is
+//! over. A host that is switched off costs a split many seconds. A reader, which may have one stream, tries
+//! such workers one after the other, and pauses after each.
+//!
+//! A split that has failed is not tried on another doubtful worker while there is one that has not failed.
+//! Without one, it is read of those whose calls fail soon: among them may be one that lives and whose
+//! connection broke. After [`FAILURES_MIN`] it may take its turn with a slow one.
 
+use alloc::sync::Arc;
+
+use crate::limits::RECORDS_PROTOCOL;
 use crate::reader::shared::Shared;
 use crate::reader::types::RpcId;
 use crate::time::{Duration, Time};
 
-/// The shortest pause after a trial that failed.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// The pause is so many times as long as the trial was: a trial of a host that is switched off takes seconds,
-/// and a reader may have one stream.
+/// A call that failed after a longer time was slow to fail.
+pub(super) const SLOW: Duration = Duration::from_secs(1);
+/// The pause is so many times as long as the trial was.
 const PAUSES_PER_TRIAL: u64 = 10;
+/// So often in a row a split has failed before it is tried on a slow worker while none is in good standing.
+const FAILURES_MIN: u32 = 3;
+/// The longest pause. A reader that was held up takes the trial under way for a long one.
+const PAUSE_MAX: Duration = Duration::from_secs(120);
 
-/// The trial under way, and when the next may begin.
+/// The trial of a slow worker that is under way, and when the next may begin.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trial {
     under_way: Option<(RpcId, Time)>,
-    next: Time,
+    pause: Option<Pause>,
+}
+
+/// What a failed trial puts off.
+#[derive(Clone, Debug)]
+struct Pause {
+    /// The worker that was tried. The pause is for its sake, and ends when it is no longer in doubt.
+    worker: Arc<str>,
+    ends: Time,
+}
+
+/// How little speaks for a worker. The least is preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doubt {
+    /// It has not failed, or is to be tried.
+    None,
+    /// Its calls fail soon. It is to be left alone for so long.
+    Soon(Duration),
+    /// Its calls are slow to fail. The last one failed at this time.
+    Slow(Option<Time>),
+}
+
+/// The doubtful workers that a split may be tried on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tried<'a> {
+    /// Whether those may whose calls fail soon.
+    soon: bool,
+    /// The slow one that may.
+    slow: Option<&'a str>,
+}
+
+impl Tried<'_> {
+    /// What speaks against a worker, for the split.
+    pub(super) fn doubt_of(&self, name: &str, now: Time, shared: &Shared) -> Doubt {
+        if !shared.is_doubtful(name) {
+            return Doubt::None;
+        }
+        match shared.is_slow(name) {
+            true if self.slow == Some(name) => Doubt::None,
+            true => Doubt::Slow(shared.last_failed(name)),
+            false if self.soon && shared.is_due(name, now) => Doubt::None,
+            false => Doubt::Soon(shared.pause_left(name, now)),
+        }
+    }
 }
 
 impl Trial {
-    /// The worker to try now, if there is one: the one that failed longest ago and may be asked again.
-    pub(super) fn worker<'a>(&self, now: Time, shared: &'a Shared) -> Option<&'a str> {
-        if self.under_way.is_some() || now < self.next {
-            return None;
-        }
-        let is_due = |name: &str| shared.is_doubtful(name) && !shared.is_failing(name, now);
-        let names = shared.tasks.iter().map(|task| &*task.worker).filter(|name| is_due(name));
-        names.min_by_key(|name| shared.last_failed(name))
+    /// The doubtful workers that a split may be tried on, which has failed so often in a row.
+    pub(super) fn worker_for<'a>(&self, now: Time, failures: u32, shared: &'a Shared) -> Tried<'a> {
+        let mut names = servers(shared);
+        let (soon, slow) = match names.any(|name| !shared.is_doubtful(name)) {
+            true => (failures == 0, failures == 0),
+            false => (false, failures >= FAILURES_MIN),
+        };
+        Tried { soon, slow: self.slow_worker(now, shared).filter(|_| slow) }
     }
 
-    /// A worker that has failed is asked.
+    /// The slow worker to try now, if there is one. It is the one that failed least often in a row, and of
+    /// several the one that failed longest ago.
+    fn slow_worker<'a>(&self, now: Time, shared: &'a Shared) -> Option<&'a str> {
+        let pauses = |it: &Pause| now < it.ends && shared.is_slow(&it.worker);
+        if self.under_way.is_some() || self.pause.as_ref().is_some_and(pauses) {
+            return None;
+        }
+        let due = servers(shared).filter(|name| shared.is_slow(name) && shared.is_due(name, now));
+        due.min_by_key(|name| (shared.failures(name), shared.last_failed(name)))
+    }
+
+    /// A slow worker is asked.
     pub(super) const fn begin(&mut self, now: Time, rpc: RpcId) {
         if self.under_way.is_none() {
             self.under_way = Some((rpc, now));
         }
     }
 
-    /// A stream has failed.
-    pub(super) fn failed(&mut self, now: Time, rpc: RpcId) {
+    /// A stream of this worker has failed.
+    pub(super) fn failed(&mut self, now: Time, rpc: RpcId, worker: &Arc<str>) {
         if let Some((_, began)) = self.under_way.filter(|(of, _)| *of == rpc) {
             let took = now.since(began).as_nanos().saturating_mul(PAUSES_PER_TRIAL);
-            self.next = now.after(Duration::from_nanos(took).max(PAUSE_MIN));
+            let ends = now.after(Duration::from_nanos(took).min(PAUSE_MAX));
+            self.pause = Some(Pause { worker: worker.clone(), ends });
             self.under_way = None;
         }
     }
@@ -49,4 +117,10 @@ impl Trial {
     pub(super) fn ended(&mut self, rpc: RpcId) {
         self.under_way = self.under_way.filter(|(of, _)| *of != rpc);
     }
+}
+
+/// The listed workers that serve records.
+fn servers(shared: &Shared) -> impl Iterator<Item = &str> {
+    let tasks = shared.tasks.iter().filter(|task| task.address(RECORDS_PROTOCOL).is_some());
+    tasks.map(|task| &*task.worker)
 }
