@@ -19,8 +19,12 @@ impl Dispatcher {
     ) -> Answer {
         let client = self.client(heartbeat.client)?;
         let (known_since, id) = (client.changed, client.iteration);
+        let reads_by_element = self.leases.reads_by_element(heartbeat.client);
         self.leases.hear_client(heartbeat.client, turn.now);
         self.check_not_collected(id)?;
+        if reads_by_element {
+            self.make_task_for_consumer(turn, id)?;
+        }
         self.report_round(turn, id, heartbeat)?;
         let (tasks, listed_since) = self.tasks_seen(id)?;
         let iteration = self.iteration(id)?;

@@ -18,7 +18,9 @@ pub(super) struct Leases {
     pub(super) clients: BTreeMap<ClientId, ClientLease>,
     /// When the last client left that may have read by element, or a client came where there was none,
     /// as far as this process saw it.
-    consumers_left: BTreeMap<IterationId, Time>,
+    pub(super) consumers_left: BTreeMap<IterationId, Time>,
+    /// How many splits were to be handed out again when a task was last made for consumers by element.
+    pub(super) consumers_tried: BTreeMap<IterationId, u64>,
     /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
     /// Clients that hold splits.
@@ -50,6 +52,7 @@ impl Leases {
             begun: now,
             clients: state.clients().keys().map(|id| (*id, lease)).collect(),
             consumers_left: BTreeMap::new(),
+            consumers_tried: BTreeMap::new(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
             readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
             held_up: HeldUp::beginning(now),
@@ -132,6 +135,12 @@ impl Leases {
         self.clients.get(&id).is_some_and(|lease| lease.by_split)
     }
 
+    /// Whether this process has heard a client, and never that it reads by split. Of a client that has just
+    /// come that is not known.
+    pub(super) fn reads_by_element(&self, id: ClientId) -> bool {
+        self.clients.get(&id).is_some_and(|lease| lease.spoke.is_some() && !lease.by_split)
+    }
+
     /// Whether this process heard a client after a time.
     pub(super) fn has_spoken_since(&self, id: ClientId, time: Time) -> bool {
         let spoke = self.clients.get(&id).and_then(|lease| lease.spoke);
@@ -160,6 +169,7 @@ impl Leases {
 
     pub(super) fn forget_iteration(&mut self, id: IterationId) {
         self.consumers_left.remove(&id);
+        self.consumers_tried.remove(&id);
     }
 
     /// When a client was last heard, later by the hold-ups since then.

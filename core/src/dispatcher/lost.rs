@@ -11,7 +11,7 @@ use super::machine::{Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::Event;
-use super::state::{State, Worker};
+use super::state::{Iteration, State, Worker};
 use crate::ids::{IterationId, Lsn, TaskId, WorkerId};
 use crate::log::{ApplyError, missing};
 use crate::time::Time;
@@ -126,6 +126,38 @@ impl Dispatcher {
             Some(worker) => self.make_task_on(turn, iteration, worker),
             None => Ok(()),
         }
+    }
+
+    /// Gives a live worker a task of an iteration in which readers by split hold splits, and others are to be
+    /// handed out again: a consumer by element may wait for those, and the readers for the consumer. It is
+    /// done once for so many splits, since not every task asks for them.
+    pub(super) fn make_task_for_consumer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: IterationId,
+    ) -> Result<(), Refusal> {
+        let iteration = self.iteration(id)?;
+        let waiting = iteration.to_be_handed_out_again();
+        if !self.state.lacks_reader_beside_readers_by_split(iteration)
+            || self.leases.consumers_tried.get(&id) == Some(&waiting)
+        {
+            return Ok(());
+        }
+        if let Some(worker) = self.worker_for_consumers(iteration) {
+            self.make_task_on(turn, id, worker)?;
+            self.leases.consumers_tried.insert(id, waiting);
+        }
+        Ok(())
+    }
+
+    /// A live worker, of which readers by split need no finished task if there is one.
+    fn worker_for_consumers(&self, of: &Iteration) -> Option<WorkerId> {
+        let tasks = of.tasks.iter().filter_map(|id| self.state.tasks().get(id));
+        let kept = tasks.filter(|task| self.processes.has_kept(task));
+        let kept: BTreeSet<WorkerId> = kept.map(|task| task.worker).collect();
+        let workers = self.state.workers().keys().copied();
+        let live = workers.filter(|id| self.state.is_live(*id, false));
+        live.min_by_key(|id| (kept.contains(id), !self.has_had_task(*id, of.id)))
     }
 
     /// Gives a worker a task of an iteration in place of those that it has finished.

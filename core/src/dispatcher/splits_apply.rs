@@ -110,6 +110,17 @@ impl State {
             && !self.has_reader(iteration)
     }
 
+    /// True when a worker could be handed splits again and there is no unfinished task, though readers by
+    /// split hold others.
+    pub(super) fn lacks_reader_beside_readers_by_split(&self, iteration: &Iteration) -> bool {
+        let has_some =
+            !iteration.splits.again.is_empty() || iteration.by_split.first_for_workers().is_some();
+        has_some
+            && iteration.by_split.held > 0
+            && !iteration.finished
+            && !self.has_reader(iteration)
+    }
+
     /// Remembers how much there is to do for a task that is about to join the list.
     pub(super) fn note_reader_tried(&mut self, id: IterationId) -> Result<(), ApplyError> {
         let iteration = self.iterations.get(&id);

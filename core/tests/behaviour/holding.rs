@@ -1,5 +1,6 @@
 //! Reading by split: clients hold splits, acknowledge what they read, and leave the rest to others.
 
+mod consumers;
 mod hold_ups;
 mod kept_tasks;
 mod recalls;

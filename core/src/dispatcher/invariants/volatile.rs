@@ -62,6 +62,10 @@ fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String>
     if let Some(id) = answered.find(|id| !state.tasks.contains_key(id)) {
         return Err(format!("what task {id} was answered is remembered"));
     }
+    let mut awaited = leases.consumers_left.keys().chain(leases.consumers_tried.keys());
+    if let Some(id) = awaited.find(|id| !state.iterations.contains_key(id)) {
+        return Err(format!("consumers of iteration {id} are remembered"));
+    }
     let iterations = dispatcher.rounds.keys().chain(dispatcher.views.keys());
     match iterations.clone().find(|id| state.iterations.get(id).is_none_or(|i| i.collected)) {
         Some(id) => Err(format!("iteration {id} is remembered")),

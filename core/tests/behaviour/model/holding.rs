@@ -258,6 +258,36 @@ impl Model {
         (is_long && clients.iter().all(asks)).then_some(again)
     }
 
+    /// A client that reads by element is there, others hold splits, and nobody asks for what is to be given
+    /// again. Somebody who lives gets a task, for so many splits once: best one who keeps no task that is
+    /// over, and took part before.
+    pub(super) fn make_task_for_elements(&mut self, id: IterationId) {
+        let count = self.kept.to_be_given(id);
+        let iteration = self.kept.iteration(id).unwrap();
+        let mut untouched = iteration.shared.waiting.values().filter(|records| **records == 0);
+        let nothing = self.kept.again(id) == 0 && untouched.next().is_none();
+        let is_read = self.kept.held(id) == 0 || self.kept.has_reader(id);
+        if nothing || is_read || iteration.finished || self.elements_tried.get(&id) == Some(&count)
+        {
+            return;
+        }
+        let is_dropped = |task| self.processes.values().any(|it| it.dropped.contains(task));
+        let own = |address: &str| {
+            let tasks = iteration.active.iter();
+            tasks.filter(|task| self.kept.tasks[*task].address == address).collect::<Vec<_>>()
+        };
+        let addresses = self.kept.workers.iter().map(|worker| worker.address.clone());
+        let living = addresses.filter(|address| !self.kept.lost.contains(address));
+        let rank = |address: &String| {
+            let tasks = own(address);
+            (tasks.iter().any(|task| !is_dropped(task)), tasks.is_empty())
+        };
+        if let Some(address) = living.min_by_key(rank) {
+            self.kept.make_task_on(id, &address);
+            self.elements_tried.insert(id, count);
+        }
+    }
+
     pub(super) fn part_with(&mut self, now: Time, id: ClientId) -> bool {
         let iteration = self.kept.clients.get(&id).map(|client| client.iteration);
         let released = self.kept.release(now, id);

@@ -37,6 +37,8 @@ pub(crate) struct Model {
     by_split: BTreeSet<ClientId>,
     /// When a client came to an iteration that had none, or one left that never asked for splits.
     elements_until: BTreeMap<IterationId, Time>,
+    /// How many splits were to be given again when a task was last made for consumers by element.
+    elements_tried: BTreeMap<IterationId, usize>,
     /// When clients spoke to this process.
     spoke: BTreeMap<ClientId, Time>,
     /// Clients that have joined and sent nothing yet, with when that was, less the hold-ups.
@@ -71,6 +73,7 @@ impl Model {
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
             by_split: BTreeSet::new(),
             elements_until: BTreeMap::new(),
+            elements_tried: BTreeMap::new(),
             spoke: BTreeMap::new(),
             joined: BTreeMap::new(),
             held_up: held_up::HeldUp::beginning(&config, &kept, now),
@@ -109,7 +112,8 @@ impl Model {
         request: &Request,
         refuses: bool,
     ) -> Vec<(CallId, Heard)> {
-        let before = (self.kept.clone(), self.signs.clone(), self.processes.clone());
+        let tried = self.elements_tried.clone();
+        let before = (self.kept.clone(), self.signs.clone(), self.processes.clone(), tried);
         let mut answers = match request {
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.remove(now, call, *task, (*consumer_index, *round))
@@ -118,6 +122,7 @@ impl Model {
         };
         if refuses && self.kept != before.0 {
             (self.kept, self.processes) = (before.0, before.2);
+            self.elements_tried = before.3;
             if !self.is_sign_of_life(request) {
                 self.signs = before.1;
             }

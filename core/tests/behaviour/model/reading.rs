@@ -88,9 +88,13 @@ impl Model {
     pub(super) fn client_heartbeat(&mut self, now: Time, heartbeat: &ClientHeartbeat) -> Heard {
         let client = self.kept.clients.get(&heartbeat.client).ok_or(Code::NotFound)?;
         let id = client.iteration;
+        let is_known = self.spoke.contains_key(&heartbeat.client);
         self.hear_client(now, heartbeat.client);
         if self.kept.iteration(id).unwrap().collected {
             return Err(Code::FailedPrecondition);
+        }
+        if is_known && !self.by_split.contains(&heartbeat.client) {
+            self.make_task_for_elements(id);
         }
         self.negotiate(id, heartbeat);
         let iteration = self.kept.iteration(id).unwrap();
