@@ -32,14 +32,26 @@ impl World {
             }
             Ending::Drain => {
                 self.heal();
-                // What was used is kept by the clock that was set back since.
-                let behind = Duration::from_millis(std::mem::take(&mut self.node.behind_ms));
-                self.node.clock.jump(self.now_ns, behind);
+                self.set_the_clock_right();
                 self.phase = Phase::Gone(self.now_ns);
                 self.part_with_relays();
             }
         }
         self.queue.plan(self.now_ns.saturating_add(CHECK_NS), Event::Check);
+    }
+
+    /// The clock shows what it would show if it had never been set back: what was used is kept by it. For the
+    /// node that is a hold-up.
+    fn set_the_clock_right(&mut self) {
+        let stood = Duration::from_millis(std::mem::take(&mut self.node.behind_ms));
+        let is_seen = self.node.being == Being::Up && stood > Duration::ZERO;
+        if is_seen {
+            self.see(&Seen::StandsStill);
+        }
+        self.node.clock.jump(self.now_ns, stood);
+        if is_seen {
+            self.see(&Seen::Resumed { stood });
+        }
     }
 
     /// The network, the disk and the node are as they should be from here on.
