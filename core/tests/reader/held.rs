@@ -111,8 +111,8 @@ fn the_vote_is_withdrawn() {
 }
 
 /// The withdrawal may come late, and the vote counts until it surely has ended, however often the
-/// dispatcher lists the task before. The second list after that says that consumers have not agreed: the first
-/// may have been on its way before.
+/// dispatcher lists the task before. The second list after that says that consumers have not agreed: the
+/// first may have been on its way before.
 #[test]
 fn it_is_handed_on_when_the_task_is_listed_after_the_vote_has_ended() {
     let (mut consumer, mut now, _) = holding();

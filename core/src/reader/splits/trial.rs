@@ -1,8 +1,8 @@
 //! Workers that have failed are tried again. One that is back would serve nothing otherwise while others do.
 //!
-//! A worker whose calls fail soon costs a split next to nothing. A reader tries it as soon as its own pause is
-//! over. A host that is switched off costs a split many seconds. A reader, which may have one stream, tries
-//! such workers one after the other, and pauses after each.
+//! A worker whose calls fail soon costs a split next to nothing. A reader tries it as soon as its own pause
+//! is over. A host that is switched off costs a split many seconds. A reader, which may have one stream,
+//! tries such workers one after the other, and pauses after each.
 //!
 //! A split that has failed is not tried on another doubtful worker while there is one that has not failed.
 //! Without one, it is read of those whose calls fail soon: among them may be one that lives and whose

@@ -5,8 +5,8 @@ use super::*;
 
 const OTHER: &str = "w1:1";
 
-/// A reader holds the first of three splits, and a consumer by element reads beside it. A worker has the other
-/// two for the consumer. Another one has found none.
+/// A reader holds the first of three splits, and a consumer by element reads beside it. A worker has the
+/// other two for the consumer. Another one has found none.
 fn beside_a_reader(config: Config) -> (Driver, IterationId, ClientId, ClientId) {
     let (mut driver, job, reader) = reading_with(config, 3);
     driver.worker(OTHER, &[]);

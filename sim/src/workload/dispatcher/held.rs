@@ -48,8 +48,8 @@ impl Held {
         self.0.entry(task).or_default().cast = Some(now);
     }
 
-    /// A task answers. The reader takes its vote back, and holds the answer while it does not know whether the
-    /// task stays.
+    /// A task answers. The reader takes its vote back, and holds the answer while it does not know whether
+    /// the task stays.
     pub(super) fn holds(
         &mut self,
         by: ReaderLife,
