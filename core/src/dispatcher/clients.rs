@@ -19,7 +19,8 @@ impl Dispatcher {
     ) -> Answer {
         let client = self.client(heartbeat.client)?;
         let (known_since, id) = (client.changed, client.iteration);
-        let reads_by_element = self.leases.reads_by_element(heartbeat.client);
+        let reads_by_element =
+            client.splits.is_empty() && self.leases.reads_by_element(heartbeat.client);
         self.leases.hear_client(heartbeat.client, turn.now);
         self.check_not_collected(id)?;
         if reads_by_element {

@@ -7,7 +7,7 @@ use super::held_up::{HeldUp, Watched};
 use super::readers::ReaderAlarms;
 use super::rhythm::WorkerLeases;
 use super::state::State;
-use crate::ids::{ClientId, IterationId, WorkerId};
+use crate::ids::{ClientId, IterationId, TaskId, WorkerId};
 use crate::time::{Duration, Time};
 
 /// Signs of life.
@@ -19,8 +19,9 @@ pub(super) struct Leases {
     /// When the last client left that may have read by element, or a client came where there was none,
     /// as far as this process saw it.
     pub(super) consumers_left: BTreeMap<IterationId, Time>,
-    /// How many splits were to be handed out again when a task was last made for consumers by element.
-    pub(super) consumers_tried: BTreeMap<IterationId, u64>,
+    /// How many splits were to be handed out again when a task was last made for consumers by element, and
+    /// the task.
+    pub(super) consumers_tried: BTreeMap<IterationId, (u64, TaskId)>,
     /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
     /// Clients that hold splits.

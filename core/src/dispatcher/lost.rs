@@ -129,8 +129,8 @@ impl Dispatcher {
     }
 
     /// Gives a live worker a task of an iteration in which readers by split hold splits, and others are to be
-    /// handed out again: a consumer by element may wait for those, and the readers for the consumer. It is
-    /// done once for so many splits, since not every task asks for them.
+    /// handed out again: a consumer by element may wait for those, and the readers for the consumer. A task
+    /// that has left as many as there were is not followed by another: not every task asks for splits.
     pub(super) fn make_task_for_consumer(
         &mut self,
         turn: &mut Turn<'_>,
@@ -138,14 +138,16 @@ impl Dispatcher {
     ) -> Result<(), Refusal> {
         let iteration = self.iteration(id)?;
         let waiting = iteration.to_be_handed_out_again();
-        if !self.state.lacks_reader_beside_readers_by_split(iteration)
-            || self.leases.consumers_tried.get(&id) == Some(&waiting)
-        {
+        let tried = self.leases.consumers_tried.get(&id);
+        let in_vain = tried
+            .is_some_and(|(left, task)| *left == waiting && self.state.tasks().contains_key(task));
+        if in_vain || !self.state.lacks_reader_beside_readers_by_split(iteration) {
             return Ok(());
         }
-        if let Some(worker) = self.worker_for_consumers(iteration) {
+        let next = self.task_ids().next();
+        if let Some((worker, task)) = self.worker_for_consumers(iteration).zip(next) {
             self.make_task_on(turn, id, worker)?;
-            self.leases.consumers_tried.insert(id, waiting);
+            self.leases.consumers_tried.insert(id, (waiting, task));
         }
         Ok(())
     }

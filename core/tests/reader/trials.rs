@@ -1,6 +1,8 @@
 //! Workers that failed a reader by split: those that are back serve again, and those that are gone cost
 //! little.
 
+mod silent;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

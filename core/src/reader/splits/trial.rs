@@ -17,7 +17,7 @@ use crate::time::{Duration, Time};
 
 /// A call that failed after a longer time was slow to fail.
 pub(super) const SLOW: Duration = Duration::from_secs(1);
-/// The pause is so many times as long as the trial was.
+/// The pause is so many times as long as the trial was, while a worker is in good standing.
 const PAUSES_PER_TRIAL: u64 = 10;
 /// So often in a row a split has failed before it is tried on a slow worker while none is in good standing.
 const FAILURES_MIN: u32 = 3;
@@ -36,7 +36,19 @@ pub(super) struct Trial {
 struct Pause {
     /// The worker that was tried. The pause is for its sake, and ends when it is no longer in doubt.
     worker: Arc<str>,
-    ends: Time,
+    failed: Time,
+    /// How long the trial took.
+    took: Duration,
+}
+
+impl Pause {
+    /// When it ends. Without a worker in good standing a split waits anyway, and the pause is as long as the
+    /// trial.
+    fn ends(&self, is_served: bool) -> Time {
+        let times = if is_served { PAUSES_PER_TRIAL } else { 1 };
+        let pause = Duration::from_nanos(self.took.as_nanos().saturating_mul(times));
+        self.failed.after(pause.min(PAUSE_MAX))
+    }
 }
 
 /// How little speaks for a worker. The least is preferred.
@@ -46,8 +58,15 @@ pub(super) enum Doubt {
     None,
     /// Its calls fail soon. It is to be left alone for so long.
     Soon(Duration),
-    /// Its calls are slow to fail. The last one failed at this time.
-    Slow(Option<Time>),
+    /// Its calls are slow to fail.
+    Slow {
+        /// More than one in a row has failed: that was not a connection that broke.
+        again: bool,
+        /// Streams that it has: those of several splits find out about several workers.
+        load: usize,
+        /// When the last one failed.
+        last: Option<Time>,
+    },
 }
 
 /// The doubtful workers that a split may be tried on.
@@ -67,7 +86,11 @@ impl Tried<'_> {
         }
         match shared.is_slow(name) {
             true if self.slow == Some(name) => Doubt::None,
-            true => Doubt::Slow(shared.last_failed(name)),
+            true => Doubt::Slow {
+                again: shared.failures(name) > 1,
+                load: shared.load(name),
+                last: shared.last_failed(name),
+            },
             false if self.soon && shared.is_due(name, now) => Doubt::None,
             false => Doubt::Soon(shared.pause_left(name, now)),
         }
@@ -77,23 +100,24 @@ impl Tried<'_> {
 impl Trial {
     /// The doubtful workers that a split may be tried on, which has failed so often in a row.
     pub(super) fn worker_for<'a>(&self, now: Time, failures: u32, shared: &'a Shared) -> Tried<'a> {
-        let mut names = servers(shared);
-        let (soon, slow) = match names.any(|name| !shared.is_doubtful(name)) {
+        let is_served = servers(shared).any(|name| !shared.is_doubtful(name));
+        let (soon, slow) = match is_served {
             true => (failures == 0, failures == 0),
             false => (false, failures >= FAILURES_MIN),
         };
-        Tried { soon, slow: self.slow_worker(now, shared).filter(|_| slow) }
+        let slow = slow.then(|| self.slow_worker(now, is_served, shared)).flatten();
+        Tried { soon, slow }
     }
 
-    /// The slow worker to try now, if there is one. It is the one that failed least often in a row, and of
-    /// several the one that failed longest ago.
-    fn slow_worker<'a>(&self, now: Time, shared: &'a Shared) -> Option<&'a str> {
-        let pauses = |it: &Pause| now < it.ends && shared.is_slow(&it.worker);
+    /// The slow worker to try now, if there is one. One that has failed once comes first, then the one that
+    /// failed longest ago.
+    fn slow_worker<'a>(&self, now: Time, is_served: bool, shared: &'a Shared) -> Option<&'a str> {
+        let pauses = |it: &Pause| now < it.ends(is_served) && shared.is_slow(&it.worker);
         if self.under_way.is_some() || self.pause.as_ref().is_some_and(pauses) {
             return None;
         }
         let due = servers(shared).filter(|name| shared.is_slow(name) && shared.is_due(name, now));
-        due.min_by_key(|name| (shared.failures(name), shared.last_failed(name)))
+        due.min_by_key(|name| (shared.failures(name) > 1, shared.last_failed(name)))
     }
 
     /// A slow worker is asked.
@@ -106,9 +130,8 @@ impl Trial {
     /// A stream of this worker has failed.
     pub(super) fn failed(&mut self, now: Time, rpc: RpcId, worker: &Arc<str>) {
         if let Some((_, began)) = self.under_way.filter(|(of, _)| *of == rpc) {
-            let took = now.since(began).as_nanos().saturating_mul(PAUSES_PER_TRIAL);
-            let ends = now.after(Duration::from_nanos(took).min(PAUSE_MAX));
-            self.pause = Some(Pause { worker: worker.clone(), ends });
+            let (worker, took) = (worker.clone(), now.since(began));
+            self.pause = Some(Pause { worker, failed: now, took });
             self.under_way = None;
         }
     }

@@ -1,9 +1,14 @@
 //! Consumers by element beside readers by split that hold splits: what a lost worker had of an iteration is
 //! handed to another worker for the consumers.
 
+use std::collections::BTreeSet;
+
+use rondo_core::ids::TaskId;
+
 use super::*;
 
 const OTHER: &str = "w1:1";
+const THIRD: &str = "w2:1";
 
 /// A reader holds the first of three splits, and a consumer by element reads beside it. A worker has the
 /// other two for the consumer. Another one has found none.
@@ -16,36 +21,42 @@ fn beside_a_reader(config: Config) -> (Driver, IterationId, ClientId, ClientId) 
     driver.client(consumer);
     assert_eq!([(); 2].map(|()| driver.split_for(WORKER, iteration)), [Some(1), Some(2)]);
     assert_eq!(driver.split_for(OTHER, iteration), None);
-    let task = *driver.state().worker_at(OTHER).unwrap().tasks.first().unwrap();
-    driver.finish(OTHER, task);
+    finish_all(&mut driver, OTHER);
     (driver, iteration, reader, consumer)
 }
 
-/// One worker falls silent. Everybody else is heard all the while.
-fn lose_the_worker(driver: &mut Driver, readers: &[ClientId]) {
+/// One worker falls silent. The others and the clients are heard all the while.
+fn lose(driver: &mut Driver, gone: &str, others: &[&str], clients: &[ClientId]) {
     for _ in 0..200 {
         driver.advance(Duration::from_secs(1));
-        let known = driver.state().worker_at(OTHER).unwrap();
-        let tasks: Vec<_> = known.tasks.iter().copied().collect();
-        driver.worker(OTHER, &tasks);
-        for reader in readers {
-            driver.client(*reader);
+        for address in others {
+            let tasks: Vec<_> = tasks_on(driver, address).into_iter().collect();
+            driver.worker(address, &tasks);
         }
-        if driver.state().worker_at(WORKER).unwrap().lost {
+        clients.iter().for_each(|client| drop(driver.client(*client)));
+        if driver.state().worker_at(gone).unwrap().lost {
             return;
         }
     }
     panic!("the worker is never given up");
 }
 
+/// The unfinished tasks of a worker.
+fn tasks_on(driver: &Driver, address: &str) -> BTreeSet<TaskId> {
+    driver.state().worker_at(address).unwrap().tasks.clone()
+}
+
+fn finish_all(driver: &mut Driver, address: &str) {
+    tasks_on(driver, address).into_iter().for_each(|task| driver.finish(address, task));
+}
+
 /// The reader holds its split for as long as it likes, and the consumer may be what it waits for.
 #[test]
 fn a_consumer_gets_lost_splits_while_a_reader_holds_another() {
     let (mut driver, iteration, reader, consumer) = beside_a_reader(reissuing());
-    lose_the_worker(&mut driver, &[reader, consumer]);
+    lose(&mut driver, WORKER, &[OTHER], &[reader, consumer]);
     driver.client(consumer);
-    let unfinished = |driver: &Driver| driver.state().worker_at(OTHER).unwrap().tasks.len();
-    assert_eq!(unfinished(&driver), 1, "a worker that lives has a task");
+    assert_eq!(tasks_on(&driver, OTHER).len(), 1, "a worker that lives has a task");
     assert_eq!([(); 2].map(|()| driver.split_for(OTHER, iteration)), [Some(1), Some(2)]);
     assert_eq!(driver.places(hold(reader, 1, &[])), [(0, 0)]);
 }
@@ -54,12 +65,11 @@ fn a_consumer_gets_lost_splits_while_a_reader_holds_another() {
 #[test]
 fn a_task_that_asked_for_nothing_is_not_made_again_and_again() {
     let (mut driver, _, reader, consumer) = beside_a_reader(reissuing());
-    lose_the_worker(&mut driver, &[reader, consumer]);
+    lose(&mut driver, WORKER, &[OTHER], &[reader, consumer]);
     let written = driver.written_upto();
     for _ in 0..10 {
         driver.client(consumer);
-        let tasks = driver.state().worker_at(OTHER).unwrap().tasks.clone();
-        tasks.into_iter().for_each(|task| driver.finish(OTHER, task));
+        finish_all(&mut driver, OTHER);
     }
     assert!(driver.written_upto().get() <= written.get() + 3, "one task at most");
     assert_eq!(driver.places(hold(reader, 3, &[])), [(0, 0), (1, 0), (2, 0)]);
@@ -70,9 +80,9 @@ fn a_task_that_asked_for_nothing_is_not_made_again_and_again() {
 fn no_task_is_made_for_readers_by_split_alone() {
     let (mut driver, _, reader, consumer) = beside_a_reader(reissuing());
     driver.release(consumer);
-    lose_the_worker(&mut driver, &[reader]);
+    lose(&mut driver, WORKER, &[OTHER], &[reader]);
     driver.client(reader);
-    assert!(driver.state().worker_at(OTHER).unwrap().tasks.is_empty());
+    assert!(tasks_on(&driver, OTHER).is_empty());
     assert_eq!(driver.places(hold(reader, 3, &[])), [(0, 0), (1, 0), (2, 0)]);
 }
 
@@ -81,11 +91,11 @@ fn no_task_is_made_for_readers_by_split_alone() {
 fn the_first_heartbeat_of_a_client_makes_no_task() {
     let (mut driver, iteration, reader, consumer) = beside_a_reader(reissuing());
     driver.release(consumer);
-    lose_the_worker(&mut driver, &[reader]);
+    lose(&mut driver, WORKER, &[OTHER], &[reader]);
     let job = driver.state().iterations()[&iteration].job;
     let guest = driver.join(job, 0);
     driver.client(guest);
-    assert!(driver.state().worker_at(OTHER).unwrap().tasks.is_empty());
+    assert!(tasks_on(&driver, OTHER).is_empty());
     assert_eq!(driver.places(hold(guest, 9, &[])), [(1, 0), (2, 0)]);
 }
 
@@ -93,18 +103,61 @@ fn the_first_heartbeat_of_a_client_makes_no_task() {
 #[test]
 fn a_worker_that_keeps_a_task_for_readers_is_the_last_choice() {
     let (mut driver, _, reader, consumer) = beside_a_reader(reissuing());
-    let third = "w2:1";
-    driver.serving_worker(third, &[]);
-    let kept = *driver.state().worker_at(third).unwrap().tasks.first().unwrap();
-    driver.finish(third, kept);
+    driver.serving_worker(THIRD, &[]);
+    let kept = *tasks_on(&driver, THIRD).first().unwrap();
+    driver.finish(THIRD, kept);
     for _ in 0..200 {
-        driver.serving_worker(third, &[kept]);
+        driver.serving_worker(THIRD, &[kept]);
         driver.worker(OTHER, &[]);
         driver.client(reader);
         driver.advance(Duration::from_secs(1));
     }
     assert!(driver.state().worker_at(WORKER).unwrap().lost);
     driver.client(consumer);
-    assert_eq!(driver.state().worker_at(OTHER).unwrap().tasks.len(), 1);
-    assert!(driver.serving_worker(third, &[kept]).tasks_to_delete.is_empty());
+    assert_eq!(tasks_on(&driver, OTHER).len(), 1);
+    assert!(driver.serving_worker(THIRD, &[kept]).tasks_to_delete.is_empty());
+}
+
+/// The worker that got the task for the consumer is lost, too: with the splits, or before it asked for any.
+#[test]
+fn another_worker_gets_a_task_when_the_second_one_is_lost() {
+    for takes in [true, false] {
+        let (mut driver, iteration, reader, consumer) = beside_a_reader(reissuing());
+        driver.worker(THIRD, &[]);
+        finish_all(&mut driver, THIRD);
+        lose(&mut driver, WORKER, &[OTHER, THIRD], &[reader, consumer]);
+        driver.client(consumer);
+        let has_one = |driver: &Driver, address: &str| tasks_on(driver, address).len() == 1;
+        assert!(has_one(&driver, OTHER) != has_one(&driver, THIRD), "one of them has a task");
+        let (second, third) = if has_one(&driver, OTHER) { (OTHER, THIRD) } else { (THIRD, OTHER) };
+        if takes {
+            let splits = [(); 2].map(|()| driver.split_for(second, iteration));
+            assert_eq!(splits, [Some(1), Some(2)]);
+        }
+        lose(&mut driver, second, &[third], &[reader, consumer]);
+        driver.client(consumer);
+        assert!(has_one(&driver, third), "takes: {takes}");
+    }
+}
+
+/// A reader whose application is busy sends heartbeats only. The server restarts.
+#[test]
+fn a_reader_that_holds_splits_is_no_consumer_by_element_after_a_restart() {
+    for config in [Config::default(), reissuing()] {
+        let (mut driver, job, reader) = reading_with(config, 3);
+        let other = driver.join(job, 0);
+        let iteration = driver.iteration(job, 0);
+        assert_eq!(driver.places(hold(reader, 1, &[])), [(0, 0)]);
+        assert_eq!(driver.places(hold(other, 2, &[])), [(1, 0), (2, 0)]);
+        assert_eq!(driver.split_for(WORKER, iteration), None);
+        finish_all(&mut driver, WORKER);
+        driver.release(other);
+        driver.restart();
+        for _ in 0..3 {
+            driver.advance(Duration::from_secs(1));
+            driver.client(reader);
+        }
+        assert!(tasks_on(&driver, WORKER).is_empty());
+        assert_eq!(driver.places(hold(reader, 3, &[(0, 10, true)])), [(1, 0), (2, 0)]);
+    }
 }

@@ -259,16 +259,18 @@ impl Model {
     }
 
     /// A client that reads by element is there, others hold splits, and nobody asks for what is to be given
-    /// again. Somebody who lives gets a task, for so many splits once: best one who keeps no task that is
-    /// over, and took part before.
+    /// again. Somebody who lives gets a task, unless the last one is there and has left as many: best one
+    /// who keeps no task that is over, and took part before.
     pub(super) fn make_task_for_elements(&mut self, id: IterationId) {
         let count = self.kept.to_be_given(id);
         let iteration = self.kept.iteration(id).unwrap();
         let mut untouched = iteration.shared.waiting.values().filter(|records| **records == 0);
         let nothing = self.kept.again(id) == 0 && untouched.next().is_none();
         let is_read = self.kept.held(id) == 0 || self.kept.has_reader(id);
-        if nothing || is_read || iteration.finished || self.elements_tried.get(&id) == Some(&count)
-        {
+        let tried = self.elements_tried.get(&id);
+        let in_vain =
+            tried.is_some_and(|(left, by)| *left == count && iteration.active.contains(by));
+        if nothing || is_read || iteration.finished || in_vain {
             return;
         }
         let is_dropped = |task| self.processes.values().any(|it| it.dropped.contains(task));
@@ -284,7 +286,9 @@ impl Model {
         };
         if let Some(address) = living.min_by_key(rank) {
             self.kept.make_task_on(id, &address);
-            self.elements_tried.insert(id, count);
+            let newest = self.kept.iteration(id).unwrap().active.iter().max();
+            let newest = newest.copied();
+            self.elements_tried.extend(newest.map(|task| (id, (count, task))));
         }
     }
 

@@ -37,8 +37,8 @@ pub(crate) struct Model {
     by_split: BTreeSet<ClientId>,
     /// When a client came to an iteration that had none, or one left that never asked for splits.
     elements_until: BTreeMap<IterationId, Time>,
-    /// How many splits were to be given again when a task was last made for consumers by element.
-    elements_tried: BTreeMap<IterationId, usize>,
+    /// How many splits were to be given again when a task was last made for consumers by element, and that.
+    elements_tried: BTreeMap<IterationId, (usize, TaskId)>,
     /// When clients spoke to this process.
     spoke: BTreeMap<ClientId, Time>,
     /// Clients that have joined and sent nothing yet, with when that was, less the hold-ups.

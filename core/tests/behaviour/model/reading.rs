@@ -93,7 +93,9 @@ impl Model {
         if self.kept.iteration(id).unwrap().collected {
             return Err(Code::FailedPrecondition);
         }
-        if is_known && !self.by_split.contains(&heartbeat.client) {
+        let holds =
+            self.kept.clients.get(&heartbeat.client).is_some_and(|it| !it.splits.is_empty());
+        if is_known && !holds && !self.by_split.contains(&heartbeat.client) {
             self.make_task_for_elements(id);
         }
         self.negotiate(id, heartbeat);
