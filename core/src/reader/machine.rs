@@ -1,5 +1,6 @@
 //! The reader's machine: takes what happens, and says what to do.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -28,7 +29,7 @@ pub struct Reader {
 /// How it reads.
 #[derive(Clone, Debug)]
 enum Room {
-    Splits(Splits),
+    Splits(Box<Splits>),
     Elements(Elements),
 }
 
@@ -37,7 +38,7 @@ impl Reader {
     /// fresh random number.
     pub fn new(config: Config, entropy: u64) -> Self {
         let room = match &config.way {
-            Way::BySplit(way) => Room::Splits(Splits::new(way.clone())),
+            Way::BySplit(way) => Room::Splits(Box::new(Splits::new(way.clone()))),
             Way::ByElement(way) => Room::Elements(Elements::new(way.clone())),
         };
         let (shared, membership) = (Shared::new(config, entropy), Membership::default());
