@@ -423,7 +423,8 @@ mod tests {
         sending.await.unwrap_err()
     }
 
-    /// A consumer whose call to a silent host fails later than it stops to vote would never agree with others.
+    /// A consumer whose call to a silent host fails later than it stops to vote would never agree with
+    /// others.
     #[test]
     fn a_silent_host_is_found_while_a_consumer_votes() {
         let Keepalive { interval, timeout } = Keepalive::default();
