@@ -84,6 +84,11 @@ pub const SPLIT_RUNS_PER_TASK_MAX: usize = 4096;
 pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
 /// Splits that one client holds, and that it may say something of in one request.
 pub const SPLITS_PER_CLIENT_MAX: usize = 1024;
+/// Readers by split that left a job, or were given up, and whose progress the job keeps; of more, it
+/// forgets the first that joined.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
+pub const DEPARTED_READERS_MAX: usize = 1024;
 /// Readers among whom the splits of one iteration are dealt out by place.
 pub const GROUP_SIZE_MAX: u32 = 1024;
 /// A reader of such a group is handed places up to this far ahead of the slowest.
@@ -218,6 +223,7 @@ mod tests {
         assert_eq!(SPLIT_RUNS_PER_TASK_MAX, 4096);
         assert_eq!(SPLIT_RUNS_AGAIN_MAX, 1_048_576);
         assert_eq!(SPLITS_BY_CLIENTS_MAX, 32_768);
+        assert_eq!(DEPARTED_READERS_MAX, 1024);
         assert_eq!(BARRIERS_MAX, 65_536);
         assert_eq!(COORDINATION_TASKS_MAX, 65_536);
         assert_eq!(LISTED_PARTICIPANTS_MAX, 2_097_152);

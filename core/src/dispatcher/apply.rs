@@ -234,12 +234,14 @@ impl State {
             iteration.clients.insert(id);
         })?;
         let splits = BTreeMap::new();
-        self.clients.insert(id, Client { id, iteration, acquired: at, splits, changed: lsn });
+        let client = Client { id, iteration, acquired: at, splits, has_held: false, changed: lsn };
+        self.clients.insert(id, client);
         self.counters.client = self.counters.client.max(id.next());
         Ok(())
     }
 
     fn release_client(&mut self, lsn: Lsn, id: ClientId, at: Time) -> Result<(), ApplyError> {
+        self.keep_progress(lsn, id)?;
         self.give_back(lsn, id)?;
         let client = self.clients.get(&id).ok_or_else(|| missing("client", id))?;
         self.change_iteration(client.iteration, |iteration| {
@@ -361,7 +363,8 @@ impl State {
         for task in self.iteration_mut(id)?.tasks.clone() {
             self.end_task(lsn, task)?;
         }
-        Ok(())
+        let job = self.iteration_mut(id)?.job;
+        self.change_job(job, |job| job.departed.retain(|_, reader| reader.iteration != id))
     }
 
     pub(super) fn iteration_mut(&mut self, id: IterationId) -> Result<&mut Iteration, ApplyError> {

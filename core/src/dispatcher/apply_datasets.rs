@@ -1,5 +1,6 @@
 //! Records about datasets and jobs, applied.
 
+use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 
 use super::record::Record;
@@ -76,6 +77,7 @@ impl State {
             anonymous: *anonymous,
             asked: *at,
             idle_since: *at,
+            departed: BTreeMap::new(),
             finished: self.take_finished(name),
             changed: lsn,
         };

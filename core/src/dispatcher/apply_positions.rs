@@ -79,6 +79,7 @@ impl State {
             self.collect_iteration(lsn, iteration, at)?;
         }
         self.change_job(id, |job| {
+            job.departed.retain(|_, reader| finished.contains(reader.repetition));
             job.finished = finished;
             job.changed = lsn;
         })

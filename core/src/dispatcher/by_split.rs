@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::state::{Iteration, SourcePosition};
+use crate::ids::IterationId;
 use crate::limits::{SPLITS_AHEAD_MAX, SPLITS_BY_CLIENTS_MAX};
 
 /// How far a client has read a split.
@@ -27,6 +28,18 @@ pub struct SavedSplit {
     pub place: u64,
     /// Records of it that were acknowledged.
     pub records: u64,
+}
+
+/// The progress of a client that held splits, at the moment it left or was given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepartedReader {
+    /// Its iteration.
+    pub iteration: IterationId,
+    /// Which pass of the job that is.
+    pub repetition: i64,
+    /// The splits it held, with the records of them that it had acknowledged. It had acknowledged all
+    /// records of every other split that it ever held.
+    pub splits: Vec<SavedSplit>,
 }
 
 /// Which of the places a client is dealt: those that leave the remainder `index` when divided by

@@ -48,6 +48,21 @@ impl Dispatcher {
         Ok((Reply::ClientReleased, turn.log.last()))
     }
 
+    /// Releases a reader by split, unless it is gone already, and says how far it came.
+    pub(super) fn end_reader(&mut self, turn: &mut Turn<'_>, id: ClientId, job: &str) -> Answer {
+        let unknown = || Refusal::UnknownReader { client: id, job: job.into() };
+        let of = self.state.job_named(job).map(|job| job.id).ok_or_else(unknown)?;
+        if let Some(client) = self.state.clients().get(&id) {
+            if self.iteration(client.iteration)?.job != of {
+                return Err(unknown());
+            }
+            self.release_client(turn, id)?;
+        }
+        let job = self.state.jobs().get(&of).ok_or_else(unknown)?;
+        let reader = job.departed.get(&id).cloned().ok_or_else(unknown)?;
+        Ok((Reply::ReaderEnded(reader), job.changed))
+    }
+
     /// Releases a client. If it held splits, they are others' from then on: names its iteration.
     pub(super) fn part_with(
         &mut self,

@@ -4,11 +4,11 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::ToString;
 
-use super::by_split::{BySplit, SplitProgress};
+use super::by_split::{BySplit, DepartedReader, SplitProgress};
 use super::record::Record;
 use super::state::{Iteration, State};
 use crate::ids::{ClientId, IterationId, Lsn, TaskId};
-use crate::limits::SPLITS_BY_CLIENTS_MAX;
+use crate::limits::{DEPARTED_READERS_MAX, SPLITS_BY_CLIENTS_MAX};
 use crate::log::{ApplyError, missing};
 
 impl State {
@@ -43,6 +43,7 @@ impl State {
         for place in taken {
             let records = take(of, *place);
             client.splits.insert(*place, records);
+            client.has_held = true;
             of.by_split.held = of.by_split.held.saturating_add(1);
             of.by_split.group_size = Some(group_size);
         }
@@ -75,6 +76,26 @@ impl State {
             self.end_task(lsn, task)?;
         }
         self.close_iteration(lsn, id)
+    }
+
+    /// Keeps the progress of a client that leaves, if it ever held a split and its iteration was not
+    /// ended under it.
+    pub(super) fn keep_progress(&mut self, lsn: Lsn, id: ClientId) -> Result<(), ApplyError> {
+        let client = self.clients.get(&id).ok_or_else(|| missing("client", id))?;
+        let of = self.iterations.get(&client.iteration);
+        let of = of.ok_or_else(|| missing("iteration", client.iteration))?;
+        if of.collected || !client.has_held {
+            return Ok(());
+        }
+        let splits = client.held_splits().collect();
+        let reader = DepartedReader { iteration: of.id, repetition: of.repetition, splits };
+        self.change_job(of.job, |job| {
+            job.departed.insert(id, reader);
+            if job.departed.len() > DEPARTED_READERS_MAX {
+                job.departed.pop_first();
+            }
+            job.changed = lsn;
+        })
     }
 
     /// What a client held waits for another, which goes on behind what was acknowledged.

@@ -180,6 +180,7 @@ impl Dispatcher {
                 self.get_split(turn, call, asked, asker.as_deref())
             }
             Request::HoldSplits(request) => self.hold_splits(turn, &request),
+            Request::EndReader { client, job } => self.end_reader(turn, client, &job),
             Request::GetWorkers => Ok(self.workers()),
             Request::Report => Ok((Reply::Report(self.report(turn.now)), Lsn::NONE)),
             Request::SavePosition { name, job } => self.save_position(turn, &name, &job),

@@ -50,7 +50,7 @@ mod types;
 mod worker_list;
 mod workers;
 
-pub use by_split::{BySplit, Group, SavedSplit, SplitProgress};
+pub use by_split::{BySplit, DepartedReader, Group, SavedSplit, SplitProgress};
 pub use config::{Bounds, Config};
 pub use handed_out::{Doubt, IterationSplits, SplitRun, SplitSet, TaskSplits};
 pub(crate) use invariants::{DISPATCHER_INVARIANTS, STATE_INVARIANTS};

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::ids::{ClientId, DatasetId, IterationId, JobId};
+use crate::limits::DEPARTED_READERS_MAX;
 use crate::status::{Code, Status};
 
 /// Why a request is refused.
@@ -113,6 +114,17 @@ pub enum Refusal {
          so this could be caused by a dispatcher restart."
     )]
     ForgottenClient(ClientId),
+    /// No reader of this job is known by the number, nor that one held a split and left.
+    #[error(
+        "job {job:?} knows no reader {client} that held splits: the job is another one now, a \
+         position was restored for it, or more than {DEPARTED_READERS_MAX} readers have left it since"
+    )]
+    UnknownReader {
+        /// The reader.
+        client: ClientId,
+        /// The job's name.
+        job: Arc<str>,
+    },
     /// The client's iteration was ended under it.
     #[error(
         "The requested iteration {iteration} has ended, because a position was restored for its \
@@ -215,6 +227,7 @@ impl Refusal {
             | Self::UnknownJobName(_)
             | Self::UnknownPosition(_)
             | Self::ForgottenClient(_)
+            | Self::UnknownReader { .. }
             | Self::WorkerNotListed { .. } => Code::NotFound,
             Self::OtherStructure { .. }
             | Self::OtherParameters { .. }

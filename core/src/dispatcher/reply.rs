@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+use super::by_split::DepartedReader;
 use super::report::{PositionReport, Report};
 use super::types::{Definition, DeploymentMode, TaskDef, TaskInfo};
 use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
@@ -38,6 +39,8 @@ pub enum Reply {
     Split(Option<i64>),
     /// What the client holds.
     SplitsHeld(SplitsHeld),
+    /// The progress of the reader that has left.
+    ReaderEnded(DepartedReader),
     /// Whether the task is removed.
     TaskRemoved(bool),
     /// Addresses of the registered workers, in order of registration.

@@ -73,6 +73,13 @@ pub enum Request {
     },
     /// `rondo.v1.Splits/HoldSplits`.
     HoldSplits(HoldSplits),
+    /// `rondo.v1.Splits/EndReader`.
+    EndReader {
+        /// The reader, which holds or held splits.
+        client: ClientId,
+        /// The name of its job.
+        job: String,
+    },
     /// `MaybeRemoveTask`.
     MaybeRemoveTask {
         /// The unreachable task.

@@ -95,7 +95,9 @@ impl State {
         Ok(())
     }
 
-    fn restore_client(&mut self, client: Client) -> Result<(), ApplyError> {
+    fn restore_client(&mut self, mut client: Client) -> Result<(), ApplyError> {
+        // Snapshots of former releases do not say it.
+        client.has_held |= !client.splits.is_empty();
         self.change_iteration(client.iteration, |iteration| {
             iteration.clients.insert(client.id);
             let held = u64::try_from(client.splits.len()).unwrap_or(u64::MAX);

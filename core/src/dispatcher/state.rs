@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::by_split::{BySplit, SavedSplit};
+use super::by_split::{BySplit, DepartedReader, SavedSplit};
 use super::handed_out::{IterationSplits, TaskSplits};
 use super::idle::Idle;
 use super::position::{Position, Restoration};
@@ -123,6 +123,10 @@ pub struct Job {
     pub idle_since: Time,
     /// Repetitions that were finished when they were freed.
     pub finished: Repetitions,
+    /// Readers by split that left or were given up, at most [`DEPARTED_READERS_MAX`].
+    ///
+    /// [`DEPARTED_READERS_MAX`]: crate::limits::DEPARTED_READERS_MAX
+    pub departed: BTreeMap<ClientId, DepartedReader>,
     /// The newest record about it.
     pub changed: Lsn,
 }
@@ -195,6 +199,8 @@ pub struct Client {
     pub acquired: Time,
     /// Splits it holds, by place, with the records of them that it has acknowledged.
     pub splits: BTreeMap<u64, u64>,
+    /// Whether it ever held a split.
+    pub has_held: bool,
     /// The newest record about it.
     pub changed: Lsn,
 }

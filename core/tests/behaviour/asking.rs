@@ -62,6 +62,11 @@ impl Among<'_> {
                 let (hold, group) = (*hold, *group);
                 Request::HoldSplits(HoldSplits { client, hold, progress, group })
             }
+            Happening::EndReader { client, job } => {
+                let ever = (0..kept.clients_ever).map(|index| ClientId::new(3000 + index));
+                let client = one_of(ever, *client, ClientId::new(1));
+                Request::EndReader { client, job: (*job).into() }
+            }
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)
             }

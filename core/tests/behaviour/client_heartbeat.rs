@@ -101,6 +101,7 @@ fn a_client_of_a_collected_iteration_is_told_so() {
         acquired: driver.now,
         changed: rondo_core::ids::Lsn::NONE,
         splits: std::collections::BTreeMap::new(),
+        has_held: false,
     };
     let part = rondo_core::control::Part::Dispatcher(Part::Client(stray));
     recovery.restore(part).unwrap();

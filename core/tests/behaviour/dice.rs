@@ -8,6 +8,8 @@ use crate::happening::{At, Happening, Round, Tasks};
 
 /// Bytes from here on stand for clients that hold splits.
 const HOLDS_FROM: u8 = 230;
+/// One of those ends a reader.
+const END_READER: u8 = 255;
 /// More than that is only slow.
 const HAPPENINGS_MAX: usize = 200;
 /// Enough for all tasks of an epoch to end at once.
@@ -21,6 +23,9 @@ impl Dice<'_> {
 
     fn happening(&mut self) -> Happening {
         let kind = self.byte();
+        if kind == END_READER {
+            return self.end_reader();
+        }
         if kind >= HOLDS_FROM {
             return self.hold();
         }
@@ -49,6 +54,10 @@ impl Dice<'_> {
             },
             _ => Happening::Release { client: self.at() },
         }
+    }
+
+    fn end_reader(&mut self) -> Happening {
+        Happening::EndReader { client: self.at(), job: self.one(&["one", "one", "two"]) }
     }
 
     fn hold(&mut self) -> Happening {

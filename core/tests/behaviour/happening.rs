@@ -55,6 +55,11 @@ pub(crate) enum Happening {
         progress: Vec<(At, u64, bool)>,
         group: Group,
     },
+    EndReader {
+        /// Of all clients that ever were.
+        client: At,
+        job: &'static str,
+    },
     Remove {
         task: At,
         consumer: i64,

@@ -85,12 +85,15 @@ fn holding() -> impl Strategy<Value = Happening> {
         select(vec![Group::ALL, Group::ALL, Group::ALL, group(0, 2), group(1, 2), group(2, 3)]);
     let progress = prop::collection::vec((at(), 0_u64..4, any::<bool>()), 0..4);
     let held = (at(), select(vec![0_usize, 1, 1, 2, 3, 5]), progress, groups);
-    held.prop_map(|(client, hold, progress, group)| Happening::Hold {
+    let held = held.prop_map(|(client, hold, progress, group)| Happening::Hold {
         client,
         hold,
         progress,
         group,
-    })
+    });
+    let ended = (at(), select(vec!["one", "one", "two"]));
+    let ended = ended.prop_map(|(client, job)| Happening::EndReader { client, job });
+    prop_oneof![8 => held, 1 => ended]
 }
 
 fn positions() -> impl Strategy<Value = Happening> {

@@ -1,6 +1,7 @@
 //! Reading by split: clients hold splits, acknowledge what they read, and leave the rest to others.
 
 mod consumers;
+mod departed;
 mod hold_ups;
 mod kept_tasks;
 mod recalls;

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use prost::Message;
-use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, SplitProgress, SplitsHeld};
-use rondo_core::ids::ClientId;
+use rondo_core::dispatcher::{
+    DepartedReader, Group, HeldSplit, HoldSplits, SavedSplit, SplitProgress, SplitsHeld,
+};
+use rondo_core::ids::{ClientId, IterationId};
 use rondo_core::limits::{GROUP_SIZE_MAX, REQUEST_BYTES_MAX, SPLITS_PER_CLIENT_MAX};
 use rondo_core::status::{Code, Status};
 
@@ -12,8 +14,12 @@ use crate::admin as wire;
 
 /// The service in which readers hold splits.
 pub const SERVICE_SPLITS: &str = "rondo.v1.Splits";
-/// The path of its only method.
+/// The path of the method that takes and acknowledges splits.
 pub const HOLD_SPLITS_PATH: &str = "/rondo.v1.Splits/HoldSplits";
+/// The path of the method that releases a reader and says how far it came.
+pub const END_READER_PATH: &str = "/rondo.v1.Splits/EndReader";
+/// Bytes of a job's name in `EndReaderRequest`.
+const JOB_NAME_BYTES_MAX: usize = 4096;
 
 const NAME: &str = "HoldSplitsRequest";
 
@@ -92,6 +98,53 @@ pub fn encode_hold(request: &HoldSplits) -> Bytes {
         group_size: grouped.then_some(request.group.size),
     };
     request.encode_to_vec().into()
+}
+
+/// Decodes `EndReaderRequest`: the reader, and the name of its job.
+///
+/// # Errors
+/// INVALID_ARGUMENT with the field and its value.
+pub fn decode_end_reader(bytes: &Bytes) -> Result<(ClientId, String), Status> {
+    const NAME: &str = "EndReaderRequest";
+    let request: wire::EndReaderRequest = message(NAME, bytes)?;
+    let length = request.job.len();
+    if length == 0 || length > JOB_NAME_BYTES_MAX {
+        let found = format!("a name of {length} bytes");
+        let right = format!("it must have from 1 to {JOB_NAME_BYTES_MAX} bytes");
+        return Err(field(NAME, "job").refuse(found, right));
+    }
+    Ok((ClientId::new(request.client_id), request.job))
+}
+
+/// Encodes `EndReaderRequest`.
+pub fn encode_end_reader(client: ClientId, job: &str) -> Bytes {
+    let request = wire::EndReaderRequest { client_id: client.get(), job: job.to_owned() };
+    request.encode_to_vec().into()
+}
+
+/// Encodes `EndReaderResponse`.
+pub(super) fn encode_ended(reader: &DepartedReader) -> Bytes {
+    let split = |split: &SavedSplit| wire::SplitRead { place: split.place, records: split.records };
+    let response = wire::EndReaderResponse {
+        iteration_id: reader.iteration.get(),
+        repetition: reader.repetition,
+        splits: reader.splits.iter().map(split).collect(),
+    };
+    response.encode_to_vec().into()
+}
+
+/// Decodes `EndReaderResponse`.
+///
+/// # Errors
+/// INVALID_ARGUMENT for bytes that are no such message.
+pub fn decode_ended(bytes: &Bytes) -> Result<DepartedReader, Status> {
+    let response: wire::EndReaderResponse = message("EndReaderResponse", bytes)?;
+    let split = |split: wire::SplitRead| SavedSplit { place: split.place, records: split.records };
+    Ok(DepartedReader {
+        iteration: IterationId::new(response.iteration_id),
+        repetition: response.repetition,
+        splits: response.splits.into_iter().map(split).collect(),
+    })
 }
 
 /// Encodes `HoldSplitsResponse`.

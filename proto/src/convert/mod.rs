@@ -52,7 +52,10 @@ pub use coordination::{
     encode_reset_namespace,
 };
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
-pub use holding::{HOLD_SPLITS_PATH, SERVICE_SPLITS, decode_held, decode_hold, encode_hold};
+pub use holding::{
+    END_READER_PATH, HOLD_SPLITS_PATH, SERVICE_SPLITS, decode_end_reader, decode_ended,
+    decode_held, decode_hold, encode_end_reader, encode_hold,
+};
 pub use method::{Method, PROCESS_TASK_PATH};
 pub use positions::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
@@ -185,6 +188,7 @@ pub fn encode_reply(reply: Reply) -> Encoded {
         Reply::Workers(addresses) => workers::encode_workers(&addresses),
         Reply::Report(report) => return Encoded::Report(report),
         Reply::SplitsHeld(held) => holding::encode_held(&held),
+        Reply::ReaderEnded(reader) => holding::encode_ended(&reader),
         Reply::Position(_) | Reply::PositionDeleted | Reply::Positions(_) => {
             return Encoded::Administration;
         }

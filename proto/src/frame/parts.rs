@@ -16,7 +16,7 @@ message!(Dataset { id, compression_disabled, used, changed; definition, plan, me
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
     id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,
-    asked, idle_since, finished, changed;
+    asked, idle_since, finished, departed, changed;
     ;
 });
 message!(Iteration {
@@ -27,7 +27,7 @@ message!(Iteration {
 });
 message!(SourcePosition { repetition, index; source; });
 message!(PendingTask { task, target_round, failures, ready; ; });
-message!(Client { id, iteration, acquired, splits, changed; ; });
+message!(Client { id, iteration, acquired, splits, has_held, changed; ; });
 message!(Position { name, job, saved, finished, reading, changed; ; });
 message!(Restoration { job, position, finished, waiting, changed; ; });
 message!(SavedRepetition { repetition, sources, splits; ; });

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rondo_core::dispatcher::{BySplit, IterationSplits, SplitSet, TaskSplits};
-use rondo_core::ids::WorkerId;
+use rondo_core::dispatcher::{BySplit, DepartedReader, IterationSplits, SplitSet, TaskSplits};
+use rondo_core::ids::{ClientId, WorkerId};
 
 use super::error::FrameError;
 use super::wire::{Wire, message};
@@ -110,6 +110,33 @@ impl Wire for Places {
 
     fn read(message: Self::Message) -> Result<Self, FrameError> {
         Ok(message.into_iter().map(|split| (split.place, split.records)).collect())
+    }
+}
+
+/// Readers that left, by client.
+type Departed = BTreeMap<ClientId, DepartedReader>;
+
+impl Wire for Departed {
+    type Message = Vec<journal::DepartedReader>;
+
+    fn write(&self) -> Self::Message {
+        let reader = |(client, reader): (&ClientId, &DepartedReader)| journal::DepartedReader {
+            client: client.write(),
+            iteration: reader.iteration.write(),
+            repetition: reader.repetition,
+            splits: reader.splits.iter().map(Wire::write).collect(),
+        };
+        self.iter().map(reader).collect()
+    }
+
+    fn read(message: Self::Message) -> Result<Self, FrameError> {
+        let reader = |reader: journal::DepartedReader| {
+            let iteration = Wire::read(reader.iteration)?;
+            let splits = Wire::read(reader.splits)?;
+            let departed = DepartedReader { iteration, repetition: reader.repetition, splits };
+            Ok((Wire::read(reader.client)?, departed))
+        };
+        message.into_iter().map(reader).collect()
     }
 }
 

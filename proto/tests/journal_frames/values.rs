@@ -1,6 +1,6 @@
 //! Any record and any part of a snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -145,9 +145,16 @@ fn target() -> impl Strategy<Value = core::TargetWorkers> {
     prop::sample::select(vec![Unspecified, Auto, Any, Local])
 }
 
+fn departed() -> impl Strategy<Value = BTreeMap<ClientId, core::DepartedReader>> {
+    let reader = (iteration(), any::<i64>(), vec(saved_split(), 0..4)).prop_map(
+        |(iteration, repetition, splits)| core::DepartedReader { iteration, repetition, splits },
+    );
+    prop::collection::btree_map(client(), reader, 0..3)
+}
+
 fn job_value() -> impl Strategy<Value = core::Job> {
     let options = (option::of(any::<i64>()), any::<bool>(), target(), lsn());
-    let uses = (any::<bool>(), time(), time(), repetitions());
+    let uses = (any::<bool>(), time(), time(), repetitions(), departed());
     (job(), shared(), dataset_id(), sharding(), options, uses).prop_map(
         |(id, name, dataset, sharding, (consumers, cache, target_workers, changed), uses)| {
             core::Job {
@@ -155,6 +162,7 @@ fn job_value() -> impl Strategy<Value = core::Job> {
                 asked: uses.1,
                 idle_since: uses.2,
                 finished: uses.3,
+                departed: uses.4,
                 id,
                 name,
                 dataset,
@@ -411,12 +419,13 @@ fn iteration_value() -> impl Strategy<Value = core::Iteration> {
 }
 
 fn client_value() -> impl Strategy<Value = core::Client> {
-    (client(), iteration(), time(), lsn(), places()).prop_map(
-        |(id, iteration, acquired, changed, splits)| core::Client {
+    (client(), iteration(), time(), lsn(), places(), any::<bool>()).prop_map(
+        |(id, iteration, acquired, changed, splits, has_held)| core::Client {
             id,
             iteration,
             acquired,
             splits,
+            has_held,
             changed,
         },
     )

@@ -9,15 +9,22 @@ use rondo_core::coordination::{
     Part as CoordinationPart, Participants, Phase, Relay, Task as CoordinationTask,
 };
 use rondo_core::dispatcher::{
-    BySplit, Client, Compression, Counters, Dataset, Doubt, Iteration, IterationSplits, Job, Part,
-    PendingTask, Position, Repetitions, Restoration, ShardingPolicy, SplitRun, SplitSet,
-    TargetWorkers, Task, TaskSplits, Worker,
+    BySplit, Client, Compression, Counters, Dataset, DepartedReader, Doubt, Iteration,
+    IterationSplits, Job, Part, PendingTask, Position, Repetitions, Restoration, SavedSplit,
+    ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task, TaskSplits, Worker,
 };
 
 use super::values::*;
 
 pub(super) fn all() -> Vec<control::Part> {
-    let dispatcher = [datasets_and_workers(), jobs(), iterations(), clients_and_tasks(), saved()];
+    let dispatcher = [
+        datasets_and_workers(),
+        jobs(),
+        iterations(),
+        clients_and_tasks(),
+        saved(),
+        departed_readers(),
+    ];
     let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
     let coordination = [heads(), tasks(), barriers(), keys(), relays()];
     let coordination = coordination.into_iter().flatten().map(control::Part::Coordination);
@@ -77,6 +84,7 @@ fn jobs() -> Vec<Part> {
             asked: at(1103),
             idle_since: at(1104),
             finished: ranges(),
+            departed: BTreeMap::new(),
             changed: lsn(205),
         }),
         Part::Job(Job {
@@ -91,6 +99,7 @@ fn jobs() -> Vec<Part> {
             asked: at(1105),
             idle_since: at(1106),
             finished: Repetitions::default(),
+            departed: BTreeMap::new(),
             changed: lsn(206),
         }),
     ]
@@ -158,6 +167,7 @@ fn clients_and_tasks() -> Vec<Part> {
             iteration: iteration(2000),
             acquired: at(1108),
             splits: places(),
+            has_held: false,
             changed: lsn(213),
         }),
         Part::Task(Task {
@@ -195,6 +205,38 @@ fn saved() -> Vec<Part> {
             finished: ranges(),
             waiting: vec![saved_repetition()],
             changed: lsn(215),
+        }),
+    ]
+}
+
+fn departed_readers() -> Vec<Part> {
+    let splits = places().into_iter().map(|(place, records)| SavedSplit { place, records });
+    let first =
+        DepartedReader { iteration: iteration(2003), repetition: 9, splits: splits.collect() };
+    let second = DepartedReader { iteration: iteration(2004), repetition: 10, splits: Vec::new() };
+    vec![
+        Part::Job(Job {
+            id: job(5003),
+            name: "third".into(),
+            dataset: dataset("first"),
+            sharding: ShardingPolicy::Dynamic,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Unspecified,
+            anonymous: false,
+            asked: at(1110),
+            idle_since: at(1111),
+            finished: Repetitions::default(),
+            departed: BTreeMap::from([(client(3002), first), (client(3003), second)]),
+            changed: lsn(217),
+        }),
+        Part::Client(Client {
+            id: client(3004),
+            iteration: iteration(2002),
+            acquired: at(1112),
+            splits: BTreeMap::new(),
+            has_held: true,
+            changed: lsn(218),
         }),
     ]
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rondo_core::control::{Reply, Request};
 use rondo_core::dispatcher;
 use rondo_core::status::{Code, Status};
-use rondo_proto::convert::{self, Encoded, HOLD_SPLITS_PATH};
+use rondo_proto::convert::{self, END_READER_PATH, Encoded, HOLD_SPLITS_PATH};
 
 use super::node_port::NodeSlot;
 use crate::transport::{BoxFuture, Call, Service};
@@ -21,16 +21,22 @@ impl SplitsService {
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
-        if call.path != HOLD_SPLITS_PATH {
-            return Err(super::router::unknown(&call.path));
-        }
-        let request = convert::decode_hold(&call.message)?;
-        let request = Request::Dispatcher(dispatcher::Request::HoldSplits(request));
-        match self.node.node()?.call(request).await? {
-            Reply::Dispatcher(reply @ dispatcher::Reply::SplitsHeld(_)) => {
+        let request = match call.path.as_str() {
+            HOLD_SPLITS_PATH => {
+                dispatcher::Request::HoldSplits(convert::decode_hold(&call.message)?)
+            }
+            END_READER_PATH => {
+                let (client, job) = convert::decode_end_reader(&call.message)?;
+                dispatcher::Request::EndReader { client, job }
+            }
+            path => return Err(super::router::unknown(path)),
+        };
+        use dispatcher::Reply::{ReaderEnded, SplitsHeld};
+        match self.node.node()?.call(Request::Dispatcher(request)).await? {
+            Reply::Dispatcher(reply @ (SplitsHeld(_) | ReaderEnded(_))) => {
                 match convert::encode_reply(reply) {
                     Encoded::Message(message) => Ok(message),
-                    _ => Err(Status::new(Code::Internal, "held splits are no message")),
+                    _ => Err(Status::new(Code::Internal, "the answer is no message")),
                 }
             }
             _ => Err(Status::new(Code::Internal, "the node answered with no splits")),

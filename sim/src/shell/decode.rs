@@ -33,6 +33,7 @@ pub(super) fn decode(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         | Kind::ReleaseClient
         | Kind::MaybeRemoveTask
         | Kind::HoldSplits
+        | Kind::EndReader
         | Kind::GetWorkers => of_readers(kind, bytes),
         Kind::WorkerHeartbeat | Kind::WorkerUpdate | Kind::GetSplit => of_workers(kind, bytes),
         Kind::Report
@@ -96,6 +97,9 @@ fn of_readers(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         Kind::HoldSplits => {
             let held = convert::decode_held(bytes).map_err(|status| status.message)?;
             Reply::SplitsHeld(held)
+        }
+        Kind::EndReader => {
+            Reply::ReaderEnded(convert::decode_ended(bytes).map_err(|status| status.message)?)
         }
         _ => {
             let answer: wire::GetWorkersResponse = message(bytes)?;

@@ -88,6 +88,9 @@ fn of_readers(request: &Request) -> Option<Encoded> {
         Request::HoldSplits(request) => {
             (convert::HOLD_SPLITS_PATH, convert::encode_hold(request).to_vec())
         }
+        Request::EndReader { client, job } => {
+            (convert::END_READER_PATH, convert::encode_end_reader(*client, job).to_vec())
+        }
         Request::GetWorkers => (method!("GetWorkers"), Vec::new()),
         _ => return None,
     })

@@ -95,6 +95,8 @@ named! {
         ResetNamespace = "reset-namespace",
         /// `HoldSplits`, of the dispatcher. It stands here so that older seeds draw what they drew.
         HoldSplits = "hold-splits",
+        /// `EndReader`, of the dispatcher. It stands here for the same reason.
+        EndReader = "end-reader",
     }
 }
 
@@ -115,6 +117,7 @@ impl Kind {
             Request::GetDefinition { .. } => Self::GetDefinition,
             Request::GetSplit { .. } => Self::GetSplit,
             Request::HoldSplits(_) => Self::HoldSplits,
+            Request::EndReader { .. } => Self::EndReader,
             Request::MaybeRemoveTask { .. } => Self::MaybeRemoveTask,
             Request::GetWorkers => Self::GetWorkers,
             Request::Report => Self::Report,
@@ -155,7 +158,12 @@ impl Kind {
 
     /// Whether it is asked of the coordination service.
     pub const fn is_coordination(self) -> bool {
-        self as usize >= Self::RegisterTask as usize && !matches!(self, Self::HoldSplits)
+        self as usize >= Self::RegisterTask as usize && !self.is_of_readers()
+    }
+
+    /// Whether only readers by split ask it.
+    const fn is_of_readers(self) -> bool {
+        matches!(self, Self::HoldSplits | Self::EndReader)
     }
 
     /// Whether an answer is one to a request of this kind.
@@ -174,6 +182,7 @@ impl Kind {
             Reply::Definition(_) => Self::GetDefinition,
             Reply::Split(_) => Self::GetSplit,
             Reply::SplitsHeld(_) => Self::HoldSplits,
+            Reply::ReaderEnded(_) => Self::EndReader,
             Reply::TaskRemoved(_) => Self::MaybeRemoveTask,
             Reply::Workers(_) => Self::GetWorkers,
             Reply::Report(_) => Self::Report,
@@ -255,8 +264,8 @@ impl Weights {
 
     fn draw_some(&mut self, stream: &mut Stream, coordination: bool) {
         for (kind, weight) in Kind::ALL.iter().zip(&mut self.0) {
-            // Nobody has a choice whether to hold splits.
-            if *kind != Kind::HoldSplits && kind.is_coordination() == coordination {
+            // Readers by split do not choose among kinds of requests.
+            if !kind.is_of_readers() && kind.is_coordination() == coordination {
                 *weight = stream.pick(&[1, 0, 10, 100, 10, 1]).copied().unwrap_or(1);
             }
         }

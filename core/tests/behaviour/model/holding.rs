@@ -57,7 +57,9 @@ impl Kept {
         self.acknowledge(id, request);
         while self.clients[&request.client].splits.len() < request.hold {
             let Some((place, records)) = self.next_for(id, request.group) else { break };
-            self.clients.get_mut(&request.client).unwrap().splits.insert(place, records);
+            let client = self.clients.get_mut(&request.client).unwrap();
+            client.splits.insert(place, records);
+            client.held_any = true;
             self.iteration_mut(id).unwrap().shared.group = Some(request.group.size);
         }
         if self.is_read(id) && (self.again(id) == 0 || by.recalls.is_some()) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rondo_core::dispatcher::{
-    Compression, GetOrCreateJob, RegisterDataset, Reply, ShardingPolicy, SplitSource,
-    WorkerHeartbeat,
+    Compression, DepartedReader, GetOrCreateJob, RegisterDataset, Reply, SavedSplit,
+    ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
 use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
 use rondo_core::status::Code;
@@ -27,7 +27,7 @@ pub(crate) struct Kept {
     pub(crate) iterations: Vec<Iteration>,
     pub(super) iterations_ever: i64,
     pub(crate) clients: BTreeMap<ClientId, Client>,
-    pub(super) clients_ever: i64,
+    pub(crate) clients_ever: i64,
     pub(crate) tasks: BTreeMap<TaskId, Task>,
     pub(super) tasks_ever: i64,
     /// Finished tasks that made room for another one of their workers.
@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     /// Addresses of those that fell silent.
     pub(crate) lost: BTreeSet<String>,
     pub(super) positions: BTreeMap<String, Position>,
+    /// Readers that left jobs which are still there, in the order of leaving.
+    pub(super) departed: Vec<Departed>,
     /// By the job's name.
     pub(super) waits: BTreeMap<String, Waits>,
     /// Changes of positions, also those that change nothing else.
@@ -95,6 +97,16 @@ pub(crate) struct Client {
     pub(super) joined: Time,
     /// Places of the splits it holds, with the records acknowledged.
     pub(crate) splits: BTreeMap<u64, u64>,
+    /// It once held a split.
+    pub(crate) held_any: bool,
+}
+
+/// A reader that left, with what it held.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Departed {
+    pub(crate) client: ClientId,
+    pub(crate) job: JobId,
+    pub(crate) reader: DepartedReader,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -199,6 +211,15 @@ impl Kept {
         let Some(client) = self.clients.remove(&id) else {
             return false;
         };
+        let iteration = self.iteration(client.iteration).unwrap();
+        if client.held_any && !iteration.collected {
+            let splits = client.splits.iter();
+            let splits =
+                splits.map(|(place, records)| SavedSplit { place: *place, records: *records });
+            let (repetition, splits) = (iteration.repetition, splits.collect());
+            let reader = DepartedReader { iteration: iteration.id, repetition, splits };
+            self.departed.push(Departed { client: id, job: iteration.job, reader });
+        }
         let iteration = self.iteration_mut(client.iteration).unwrap();
         iteration.released = Some(now);
         iteration.pending.iter_mut().for_each(|pending| {
@@ -231,6 +252,7 @@ impl Kept {
         let iteration = self.iteration_mut(id).unwrap();
         iteration.collected = true;
         iteration.released = Some(now);
+        self.departed.retain(|departed| departed.reader.iteration != id);
     }
 
     /// Ends an iteration: all its tasks are over, those not yet agreed on too.

@@ -169,6 +169,7 @@ impl Model {
                 heard
             }
             Request::HoldSplits(request) => self.hold(now, request),
+            Request::EndReader { client, job } => self.end_reader(now, *client, job),
             Request::GetWorkers => {
                 let addresses = self.kept.workers.iter().map(|w| w.address.as_str().into());
                 Ok(Reply::Workers(addresses.collect()))

@@ -221,6 +221,9 @@ impl Model {
                 kept.collect(now, id);
                 self.rounds.remove(&id);
             }
+            kept.departed.retain(|departed| {
+                departed.job != id || finished.contains(&departed.reader.repetition)
+            });
             let known = kept.jobs.iter_mut().find(|known| known.id == id);
             known.unwrap().finished = finished;
         }

@@ -30,7 +30,9 @@ impl Model {
         };
         let id = ClientId::new(3000 + self.kept.clients_ever);
         self.kept.clients_ever += 1;
-        self.kept.clients.insert(id, Client { iteration, joined: now, splits: BTreeMap::new() });
+        let splits = BTreeMap::new();
+        let client = Client { iteration, joined: now, splits, held_any: false };
+        self.kept.clients.insert(id, client);
         self.joined.insert(id, self.held_up.less(now));
         if self.kept.clients_of(iteration).len() == 1 {
             self.elements_until.insert(iteration, now);
@@ -121,6 +123,20 @@ impl Model {
             worker_uid: worker.uid,
             transfer_servers: worker.transfer_servers.as_slice().into(),
         }
+    }
+
+    pub(super) fn end_reader(&mut self, now: Time, client: ClientId, name: &str) -> Heard {
+        let named = self.kept.jobs.iter().find(|job| job.request.name.as_deref() == Some(name));
+        let job = named.ok_or(Code::NotFound)?.id;
+        if let Some(present) = self.kept.clients.get(&client) {
+            if self.kept.iteration(present.iteration).unwrap().job != job {
+                return Err(Code::NotFound);
+            }
+            self.release(now, client)?;
+        }
+        let mut departed = self.kept.departed.iter();
+        let departed = departed.find(|departed| (departed.client, departed.job) == (client, job));
+        Ok(Reply::ReaderEnded(departed.ok_or(Code::NotFound)?.reader.clone()))
     }
 
     pub(super) fn release(&mut self, now: Time, client: ClientId) -> Heard {

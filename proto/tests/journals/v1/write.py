@@ -382,6 +382,19 @@ PARTS = [
         50, raw(1, "best"), raw(2, "job"), fixed(3, 1109), RANGES(4), REPETITION(5), num(6, 214)
     ),
     dispatcher_part(51, raw(1, "job"), raw(2, "best"), RANGES(3), REPETITION(4), num(5, 215)),
+    dispatcher_part(
+        4,
+        num(1, 5003),
+        raw(2, "third"),
+        raw(3, "first"),
+        num(4, 1),
+        num(8, 217),
+        fixed(10, 1110),
+        fixed(11, 1111),
+        msg(13, num(1, 3002), num(2, 2003), num(3, 9), SAVED(4)),
+        msg(13, num(1, 3003), num(2, 2004), num(3, 10)),
+    ),
+    dispatcher_part(6, num(1, 3004), num(2, 2002), fixed(3, 1112), num(4, 218), num(6, 1)),
     coordination_part(
         1,
         num(1, 1),

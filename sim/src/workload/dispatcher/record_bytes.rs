@@ -7,7 +7,7 @@ use rondo_core::dispatcher::{Compression, DatasetMetadata, RegisterDataset, Repl
 use rondo_core::ids::DatasetId;
 use rondo_core::reader::{self, Answer};
 use rondo_core::status::{Code, Status};
-use rondo_proto::convert::{self, Decoded, Encoded, HOLD_SPLITS_PATH, Method};
+use rondo_proto::convert::{self, Decoded, END_READER_PATH, Encoded, HOLD_SPLITS_PATH, Method};
 use rondo_proto::{admin, dataset, graph};
 
 use super::dataset::digest_of;
@@ -39,6 +39,10 @@ pub(super) fn message(first: u64, count: u64, last: bool) -> Result<Answer, Stat
 pub(super) fn received(path: &str, message: &Bytes) -> Option<Request> {
     if path == HOLD_SPLITS_PATH {
         return convert::decode_hold(message).ok().map(Request::HoldSplits);
+    }
+    if path == END_READER_PATH {
+        let (client, job) = convert::decode_end_reader(message).ok()?;
+        return Some(Request::EndReader { client, job });
     }
     match convert::decode_request(Method::from_path(path)?, message).ok()? {
         Decoded::Request(request) => Some(request),
