@@ -81,9 +81,9 @@ impl Reader {
             Input::Wanted { deliveries } => {
                 self.shared.wanted = self.shared.wanted.saturating_add(deliveries);
             }
-            Input::Consumed { place, records } => {
+            Input::Consumed { upto } => {
                 if let Room::Splits(room) = &mut self.room {
-                    room.consumed(place, records);
+                    upto.into_iter().for_each(|(place, records)| room.consumed(place, records));
                 }
             }
             Input::Flush { call } => match &mut self.room {
@@ -235,10 +235,10 @@ impl Reader {
             }
             Input::Flush { call } => leaving.flush(call, out),
             Input::Tick => leaving.tick(now, &mut self.shared, out),
-            Input::Consumed { place, records } => {
+            Input::Consumed { upto } => {
                 if let Room::Splits(room) = &mut self.room {
                     let before = room.last_words(&self.shared);
-                    room.consumed(place, records);
+                    upto.into_iter().for_each(|(place, records)| room.consumed(place, records));
                     if room.last_words(&self.shared) != before {
                         leaving.consumed_too_late();
                     }
@@ -291,6 +291,7 @@ impl Reader {
         });
         let report = Report {
             counts: self.shared.counts,
+            client: self.shared.client,
             workers: workers.collect(),
             skipped: self.shared.skipped.clone(),
             stall: self.stall(now),

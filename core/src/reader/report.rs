@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::ids::ClientId;
 use crate::status::Status;
 use crate::time::Duration;
 
@@ -16,6 +17,10 @@ pub struct Report {
     pub buffered: usize,
     /// Their bytes.
     pub buffered_bytes: u64,
+    /// The number by which the dispatcher knows it; absent before it has joined.
+    pub client: Option<ClientId>,
+    /// Splits it has held so far, those it holds now among them.
+    pub splits_taken: u64,
     /// Splits it holds.
     pub splits_held: usize,
     /// Those of them that were not handed to the application to their end.

@@ -22,12 +22,10 @@ pub enum Input {
         /// How many, beside those it was to take before.
         deliveries: u64,
     },
-    /// The application has consumed the records of a split before this one.
+    /// The application has consumed records. One acknowledgement tells the dispatcher of all of them.
     Consumed {
-        /// The split's place.
-        place: u64,
-        /// How many of its records, from the first on.
-        records: u64,
+        /// By the splits' places: how many of a split's records, from the first on.
+        upto: Vec<(u64, u64)>,
     },
     /// Everything consumed so far is to be acknowledged now.
     Flush {

@@ -129,7 +129,7 @@ impl Actor {
             };
             self.consumed += 1;
             let (place, records) = (batch.place, batch.first + batch.count);
-            self.step(now, Input::Consumed { place, records });
+            self.step(now, Input::Consumed { upto: vec![(place, records)] });
         }
     }
 }

@@ -573,7 +573,7 @@ fn closing() -> Story {
     let mut story = Story::begun(2);
     story.want(5);
     story.bring(0, records(0, 5, false));
-    story.actor.step(story.now, Input::Consumed { place: 0, records: 5 });
+    story.actor.step(story.now, Input::Consumed { upto: vec![(0, 5)] });
     story.actor.asks.clear();
     story.actor.step(story.now, Input::Close);
     story

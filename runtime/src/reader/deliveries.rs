@@ -73,10 +73,10 @@ impl Delivery {
 
 /// Says that these records, and all before them of their splits, are consumed.
 pub(super) fn acknowledge(origins: &[Origin], to: &mpsc::UnboundedSender<Happened>) {
-    for origin in origins {
-        let (place, records) = (origin.place, origin.first.saturating_add(origin.count));
+    let upto = |origin: &Origin| (origin.place, origin.first.saturating_add(origin.count));
+    if !origins.is_empty() {
         // A reader that has ended acknowledges nothing more.
-        let _ = to.send(Happened::Consumed { place, records });
+        let _ = to.send(Happened::Consumed(origins.iter().map(upto).collect()));
     }
 }
 
@@ -295,10 +295,10 @@ mod tests {
         /// Which records are consumed, and whether the reader is closed, in order.
         fn heard(&mut self) -> Vec<Option<(u64, u64)>> {
             let heard = std::iter::from_fn(|| self.hears.try_recv().ok());
-            let told = heard.filter_map(|happened| match happened {
-                Happened::Consumed { place, records } => Some(Some((place, records))),
-                Happened::Close => Some(None),
-                _ => None,
+            let told = heard.flat_map(|happened| match happened {
+                Happened::Consumed(upto) => upto.into_iter().map(Some).collect(),
+                Happened::Close => vec![None],
+                _ => Vec::new(),
             });
             told.collect()
         }

@@ -29,7 +29,8 @@ const FETCH_DEADLINE: Duration = Duration::from_secs(3600);
 /// What comes to the loop.
 pub(super) enum Happened {
     Wanted(u64),
-    Consumed { place: u64, records: u64 },
+    /// By the splits' places: how many of a split's records were consumed.
+    Consumed(Vec<(u64, u64)>),
     Flush(oneshot::Sender<Result<(), Status>>),
     Report(oneshot::Sender<Report>),
     Answered(RpcId, Result<Answer, Status>),
@@ -146,7 +147,7 @@ impl Driver {
     fn take(&mut self, happened: Happened) {
         match happened {
             Happened::Wanted(deliveries) => self.step(Input::Wanted { deliveries }),
-            Happened::Consumed { place, records } => self.step(Input::Consumed { place, records }),
+            Happened::Consumed(upto) => self.step(Input::Consumed { upto }),
             Happened::Flush(reply) => {
                 self.calls = self.calls.saturating_add(1);
                 let call = CallId::new(self.calls);

@@ -176,7 +176,9 @@ impl Splits {
         for split in answer.splits {
             self.held.entry(split.place).or_insert_with(|| Held::of(split));
         }
-        let has_new = self.held.len() > before;
+        let new = self.held.len().saturating_sub(before);
+        self.taken = self.taken.saturating_add(new as u64);
+        let has_new = new > 0;
         self.holding.has_told &= !has_new;
         self.poll_later(now, has_new);
         self.flushed(rpc, out);

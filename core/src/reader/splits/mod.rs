@@ -28,6 +28,8 @@ pub(super) struct Splits {
     way: BySplit,
     /// By place.
     held: BTreeMap<u64, Held>,
+    /// Splits it has held so far.
+    taken: u64,
     /// The split that is handed on, to its end.
     current: Option<u64>,
     streams: BTreeMap<RpcId, Stream>,
@@ -46,6 +48,7 @@ impl Splits {
         Self {
             way,
             held: BTreeMap::new(),
+            taken: 0,
             current: None,
             streams: BTreeMap::new(),
             trial: Trial::default(),
@@ -116,6 +119,7 @@ impl Splits {
         Report {
             buffered: self.buffered,
             buffered_bytes: self.buffered_bytes,
+            splits_taken: self.taken,
             splits_held: self.held.len(),
             splits_undelivered: self.held.values().filter(|held| !held.is_delivered()).count(),
             unconsumed: self.unconsumed(),

@@ -293,7 +293,7 @@ impl RecordReader {
             let (place, records) = (batch.place, batch.upto);
             with.acts.push(Act::Reads(client, OfReader::Consumed { place, records }));
         }
-        self.step(now, Input::Consumed { place: batch.place, records: batch.upto }, with);
+        self.step(now, Input::Consumed { upto: vec![(batch.place, batch.upto)] }, with);
         self.step(now, Input::Wanted { deliveries: 1 }, with);
         let Some(shape) = with.swarm.reading.filter(|_| !with.calm) else {
             return;
