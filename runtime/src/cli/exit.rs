@@ -79,6 +79,11 @@ impl Failure {
     pub(super) fn new(exit: Exit, text: impl ToString) -> Self {
         Self { exit, text: text.to_string() }
     }
+
+    /// The same failure, with what follows from it.
+    pub(super) fn with(self, consequence: &str) -> Self {
+        Self { text: format!("{}. {consequence}", self.text), ..self }
+    }
 }
 
 #[cfg(test)]

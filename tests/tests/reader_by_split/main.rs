@@ -9,6 +9,8 @@
     reason = "a failed unwrap is a failed test"
 )]
 
+mod output;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

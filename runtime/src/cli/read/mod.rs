@@ -2,16 +2,19 @@
 
 mod display;
 mod element_json;
+mod encoder;
+mod note;
 mod output;
+mod reading;
+mod record_file;
+mod resume;
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rondo_core::status::{Code, Status};
-use rondo_proto::admin::{GetStatusRequest, GetStatusResponse};
+use rondo_proto::admin::{DispatcherStatus, GetStatusRequest, GetStatusResponse, IterationStatus};
 use rondo_proto::convert::GET_STATUS_PATH;
-use tokio::time::Instant;
 
 use super::ask::ServerArgs;
 use super::dataset::{self, CompressionArg, How};
@@ -19,16 +22,10 @@ use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
 use super::journal::say;
 use super::layers::Settings;
-use crate::reader::{Builder, Delivery, Mode, OpenError, Origin, Reader, ShardingPolicy};
-use display::Display;
+use crate::reader::{Builder, Mode, OpenError, Reader, ShardingPolicy};
+use note::Contents;
 use output::Output;
-
-/// What was written is synced and acknowledged this often at least.
-const SYNC_INTERVAL: Duration = Duration::from_millis(200);
-/// How often to look how far the reader has come.
-const SHOW_INTERVAL: Duration = Duration::from_millis(200);
-/// Records written between two syncs at most.
-const UNSYNCED_MAX: u64 = 1 << 20;
+use reading::Reading;
 
 /// What to read, and where to put it.
 #[derive(Args, Clone, Debug)]
@@ -78,11 +75,13 @@ pub(super) struct ReadArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     repetition: i64,
 
-    /// What to make of it
-    #[arg(long, value_name = "FORM", default_value = "count")]
-    output: Form,
+    /// What to make of it: count, jsonl, csv or arrow. By default the file's ending decides; without a file,
+    /// records are counted
+    #[arg(long, value_name = "FORM")]
+    output: Option<Form>,
 
-    /// The file to write, instead of standard output. What is there is replaced
+    /// The file to write, instead of standard output. After a crash the same command goes on with it: it holds
+    /// each acknowledged record once. FILE.rondo beside it says how far it is
     #[arg(short = 'o', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
 
@@ -94,7 +93,7 @@ pub(super) struct ReadArgs {
     #[arg(long, value_name = "NAME")]
     save_position: Option<String>,
 
-    /// Stop after so many records or elements
+    /// Stop after so many records or elements, with those that the file holds from former runs
     #[arg(long, value_name = "N")]
     max_records: Option<u64>,
 
@@ -141,8 +140,69 @@ enum Form {
     Count,
     /// A line of JSON for each record
     Jsonl,
+    /// Comma-separated values with a line of column names (by split only)
+    Csv,
     /// An Arrow IPC stream (by split only)
     Arrow,
+}
+
+impl Form {
+    /// Its name on the command line.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Arrow => "arrow",
+        }
+    }
+
+    /// The form that a file's ending stands for.
+    fn of_ending(file: &Path) -> Option<Self> {
+        let ending = file.extension()?.to_str()?.to_ascii_lowercase();
+        match ending.as_str() {
+            "jsonl" | "ndjson" | "json" => Some(Self::Jsonl),
+            "csv" => Some(Self::Csv),
+            "arrow" | "arrows" => Some(Self::Arrow),
+            _ => None,
+        }
+    }
+}
+
+impl ReadArgs {
+    /// What to make of what is read.
+    fn form(&self) -> Result<Form, Failure> {
+        let Some(file) = &self.file else {
+            return Ok(self.output.unwrap_or(Form::Count));
+        };
+        match self.output.or_else(|| Form::of_ending(file)) {
+            Some(Form::Count) => {
+                let text =
+                    "--output count writes no records: leave out -o FILE, or name another form";
+                Err(Failure::new(Exit::Usage, text))
+            }
+            Some(form) => Ok(form),
+            None => {
+                let text = format!(
+                    "the ending of {} stands for no form: say --output jsonl, csv or arrow",
+                    file.display()
+                );
+                Err(Failure::new(Exit::Usage, text))
+            }
+        }
+    }
+
+    /// What the file is for.
+    fn contents(&self, form: Form) -> Contents {
+        let part = |what: &str, (index, size): (u32, u32)| format!("{what} {index}/{size}");
+        let group = self.group.map(|group| part("group", group));
+        Contents {
+            job: self.job.clone(),
+            repetition: self.repetition,
+            part: group.or_else(|| self.consumer.map(|consumer| part("consumer", consumer))),
+            output: form.name().to_owned(),
+        }
+    }
 }
 
 fn part(text: &str) -> Result<(u32, u32), String> {
@@ -169,30 +229,30 @@ pub(super) fn read(args: &ReadArgs, settings: &Settings) -> Result<(), Failure> 
 }
 
 async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
-    let builder = builder(args).await?;
-    let output = Output::open(args.output, args.file.as_deref())?;
-    let reader = builder.open().await.map_err(|error| not_opened(args, &error))?;
-    let display = Display::new(args.plain);
-    let mut reading = Reading { args, reader, output, display, records: 0, unacknowledged: vec![] };
-    let ended = reading.read_all().await;
-    // What was written is good whatever came behind it.
-    let kept = reading.finish();
-    let saved = match (&args.save_position, &ended) {
-        (Some(name), Ok(())) if kept.is_ok() => reading.save(name).await,
-        _ => Ok(()),
+    let Some(output) = Output::open(args).await? else {
+        return Ok(());
     };
-    let summary = reading.summary().await;
-    reading.display.end();
-    let left = reading.reader.close().await;
-    let left = left.map_err(|status| Failure::new(exit_of(&status), status.to_string()));
-    ended.and(kept).and(saved).and(left)?;
-    match args.output == Form::Count || args.file.is_some() {
+    let reader = match open(args, &output).await {
+        Ok(reader) => reader,
+        Err(failure) => {
+            output.discard()?;
+            return Err(failure);
+        }
+    };
+    output.check_mode(reader.is_by_split())?;
+    let summary = Reading::new(args, reader, output).run().await?;
+    match args.form()? == Form::Count || args.file.is_some() {
         true => say(&summary),
         false => {
             display::line(&summary);
             Ok(())
         }
     }
+}
+
+async fn open(args: &ReadArgs, output: &Output) -> Result<Reader, Failure> {
+    let builder = builder(args, output.goes_on()).await?;
+    builder.open().await.map_err(|error| not_opened(args, &error))
 }
 
 fn not_opened(args: &ReadArgs, error: &OpenError) -> Failure {
@@ -211,17 +271,35 @@ fn exit_of(status: &Status) -> Exit {
     }
 }
 
-async fn builder(args: &ReadArgs) -> Result<Builder, Failure> {
-    let (dataset, sharding) = match (&args.dataset, &args.pipeline) {
-        (Some(id), _) => (id.clone(), None),
+/// `goes_on` if a former run has begun to read: the job stands behind what that one acknowledged, and not
+/// at the position where it began.
+async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
+    let jobs = status_of(args).await?.jobs;
+    let job = jobs.iter().rev().find(|job| job.name == args.job);
+    let wished = match (&args.dataset, &args.pipeline) {
+        (Some(id), _) => Some(id.clone()),
         (None, Some(file)) => {
             let how = How { compression: CompressionArg::None, skip_corrupt: args.skip_corrupt };
-            let id = dataset::register(&args.dispatcher, None, file, how).await?;
-            (id, None)
+            Some(dataset::register(&args.dispatcher, None, file, how).await?)
         }
-        (None, None) => of_job(args).await?,
+        (None, None) => None,
     };
-    let chosen = args.sharding.map(policy).or(sharding);
+    let dataset = match (wished, job) {
+        (Some(wished), Some(job)) if wished != job.dataset => {
+            let text = format!(
+                "job {:?} reads dataset {:?}, not {wished:?}. Name another job",
+                args.job, job.dataset
+            );
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        (Some(wished), _) => wished,
+        (None, Some(job)) => job.dataset.clone(),
+        (None, None) => {
+            let text = format!("there is no job {:?} yet: give --dataset or --pipeline", args.job);
+            return Err(Failure::new(Exit::Usage, text));
+        }
+    };
+    let chosen = args.sharding.map(policy).or(job.and_then(|job| policy_named(&job.sharding)));
     let usual = if args.consumer.is_some() { ShardingPolicy::Off } else { ShardingPolicy::Dynamic };
     let mut builder = Reader::builder(&args.dispatcher)
         .job(&args.job)
@@ -241,7 +319,7 @@ async fn builder(args: &ReadArgs) -> Result<Builder, Failure> {
     if let Some((index, size)) = args.group {
         builder = builder.group(index, size);
     }
-    if let Some(position) = &args.position {
+    if let Some(position) = args.position.as_ref().filter(|_| !goes_on) {
         builder = builder.resume(position);
     }
     if args.continue_on_error {
@@ -261,15 +339,15 @@ const fn policy(sharding: ShardingArg) -> ShardingPolicy {
     }
 }
 
-/// The dataset of the job of this name, and how it is divided.
-async fn of_job(args: &ReadArgs) -> Result<(String, Option<ShardingPolicy>), Failure> {
+/// What the dispatcher has.
+async fn status_of(args: &ReadArgs) -> Result<DispatcherStatus, Failure> {
     let server = ServerArgs { server: args.dispatcher.clone(), timeout_ms: 10_000 };
     let status: GetStatusResponse = server.ask(GET_STATUS_PATH, &GetStatusRequest {}).await?;
-    let jobs = status.dispatcher.unwrap_or_default().jobs;
-    let Some(job) = jobs.into_iter().rev().find(|job| job.name == args.job) else {
-        let text = format!("there is no job {:?} yet: give --dataset or --pipeline", args.job);
-        return Err(Failure::new(Exit::Usage, text));
-    };
+    Ok(status.dispatcher.unwrap_or_default())
+}
+
+/// The policy of this name.
+fn policy_named(name: &str) -> Option<ShardingPolicy> {
     let all = [
         ShardingPolicy::Off,
         ShardingPolicy::Dynamic,
@@ -278,90 +356,34 @@ async fn of_job(args: &ReadArgs) -> Result<(String, Option<ShardingPolicy>), Fai
         ShardingPolicy::FileOrData,
         ShardingPolicy::Hint,
     ];
-    Ok((job.dataset, all.into_iter().find(|policy| policy.name() == job.sharding)))
+    all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// A reader, and what becomes of what it reads.
-struct Reading<'a> {
-    args: &'a ReadArgs,
-    reader: Reader,
-    output: Output,
-    display: Display,
-    records: u64,
-    /// Written and not synced.
-    unacknowledged: Vec<Origin>,
-}
-
-impl Reading<'_> {
-    async fn read_all(&mut self) -> Result<(), Failure> {
-        let spec = self.reader.element_spec();
-        self.output.expect(spec.map_err(|status| failure(&status))?);
-        let (mut synced, mut shown) = (Instant::now(), Instant::now());
-        let mut unsynced = 0_u64;
-        let stop = tokio::signal::ctrl_c();
-        tokio::pin!(stop);
-        loop {
-            let enough = self.args.max_records.is_some_and(|max| self.records >= max);
-            if enough || self.output.is_closed() {
-                return Ok(());
-            }
-            tokio::select! {
-                biased;
-                _ = &mut stop => return Ok(()),
-                next = self.reader.next() => match next {
-                    None => return Ok(()),
-                    Some(Err(status)) => return Err(failure(&status)),
-                    Some(Ok(delivery)) => {
-                        unsynced = unsynced.saturating_add(delivery.records());
-                        self.write(delivery)?;
-                    }
-                },
-                () = tokio::time::sleep_until(synced + SYNC_INTERVAL) => {}
-            }
-            if synced.elapsed() >= SYNC_INTERVAL || unsynced >= UNSYNCED_MAX {
-                self.sync_and_acknowledge()?;
-                (synced, unsynced) = (Instant::now(), 0);
-            }
-            if shown.elapsed() >= SHOW_INTERVAL {
-                shown = Instant::now();
-                let progress = self.reader.progress().await;
-                self.display.show(&progress, self.records);
-            }
+/// Ends a run that found nothing to read. The pass is empty, or others had read it before.
+async fn finished_before(args: &ReadArgs, mut output: Output) -> Result<(), Failure> {
+    let iterations = status_of(args).await?.iterations;
+    let mut of_pass = iterations
+        .iter()
+        .rev()
+        .filter(|iteration| iteration.job == args.job && iteration.repetition == args.repetition);
+    let is_empty = |pass: &IterationStatus| pass.sources.iter().all(|source| source.total == 0);
+    if of_pass.next().is_some_and(is_empty) {
+        return output.close(true);
+    }
+    let text = format!(
+        "pass {} of job {:?} has been read to its end before. To read the dataset again, name another \
+         job, or another pass with --repetition",
+        args.repetition, args.job
+    );
+    match &args.file {
+        None => {
+            display::line(&text);
+            Ok(())
         }
-    }
-
-    fn write(&mut self, delivery: Delivery) -> Result<(), Failure> {
-        let left = self.args.max_records.map(|max| max.saturating_sub(self.records));
-        let delivery = delivery.first(left.unwrap_or(u64::MAX));
-        self.records = self.records.saturating_add(delivery.records());
-        self.output.write(&delivery.content)?;
-        self.unacknowledged.extend(delivery.identity);
-        Ok(())
-    }
-
-    /// What is acknowledged is on the disk, or was taken by whoever reads standard output.
-    fn sync_and_acknowledge(&mut self) -> Result<(), Failure> {
-        self.output.sync()?;
-        if self.output.is_closed() {
-            self.unacknowledged.clear();
+        Some(file) => {
+            output.discard()?;
+            Err(Failure::new(Exit::Other, format!("{text}; {} is not written", file.display())))
         }
-        self.reader.acknowledge_records(&self.unacknowledged);
-        self.unacknowledged.clear();
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), Failure> {
-        self.output.finish()?;
-        self.sync_and_acknowledge()
-    }
-
-    async fn save(&mut self, name: &str) -> Result<(), Failure> {
-        self.reader.checkpoint(name).await.map_err(|status| failure(&status))
-    }
-
-    async fn summary(&mut self) -> String {
-        let progress = self.reader.progress().await;
-        display::summary(&progress, self.records, self.reader.is_by_split())
     }
 }
 

@@ -1,141 +1,258 @@
 //! Where `rondo read` puts what it reads.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use arrow::error::ArrowError;
-use arrow::ipc::writer::StreamWriter;
-use arrow::json::LineDelimitedWriter;
-use arrow::record_batch::RecordBatch;
-use rondo_core::element::{Element, Spec};
+use rondo_core::element::Spec;
+use rondo_data::Origin;
 
 use super::super::exit::{Exit, Failure};
-use super::Form;
-use super::element_json::line_of;
-use crate::reader::Content;
+use super::ReadArgs;
+use super::display;
+use super::encoder::Encoder;
+use super::note::Extent;
+use super::record_file::{Opened, RecordFile};
+use super::resume::end_reader;
+use crate::reader::{Content, Delivery};
 
 /// Somewhere to write, and in which form.
 pub(super) struct Output {
-    form: Form,
+    encoder: Encoder,
     to: To,
-    /// The structure of elements, if it is known.
-    spec: Option<Spec>,
-    /// Once the first records have told their columns.
-    arrow: Option<StreamWriter<Vec<u8>>>,
-    /// Whoever took standard output has gone.
-    closed: bool,
+    /// The program that took standard output has gone.
+    is_closed: bool,
 }
 
 /// Where it goes.
 enum To {
     Standard,
-    File(BufWriter<File>),
+    /// A pipe or a device that has a name.
+    Other(BufWriter<File>),
+    /// `is_new` if no former run wrote it.
+    Records {
+        file: Box<RecordFile>,
+        is_new: bool,
+    },
 }
 
 impl Output {
-    /// Opens the file, if one is named.
-    pub(super) fn open(form: Form, file: Option<&Path>) -> Result<Self, Failure> {
-        let to = match file {
+    /// Opens the file, if one is named. If a former run wrote it, it holds exactly the records that this run
+    /// acknowledged from then on. None if that one has written everything there is.
+    ///
+    /// # Errors
+    /// When the file holds something else, or the dispatcher does not say how far the former run came.
+    pub(super) async fn open(args: &ReadArgs) -> Result<Option<Self>, Failure> {
+        let form = args.form()?;
+        let to = match &args.file {
             None => To::Standard,
-            Some(path) => {
-                let file = File::create(path).map_err(|error| {
-                    Failure::new(Exit::Other, format!("cannot write {}: {error}", path.display()))
-                })?;
-                To::File(BufWriter::new(file))
+            Some(path) if path.metadata().is_ok_and(|found| !found.is_file()) => {
+                let file = OpenOptions::new().write(true).open(path);
+                To::Other(BufWriter::new(file.map_err(|error| failed(path, &error))?))
             }
+            Some(path) => match RecordFile::open(path, args.contents(form))? {
+                Opened::New(file) => To::Records { file: Box::new(file), is_new: true },
+                Opened::Begun(mut file) => {
+                    go_on(args, path, &mut file).await?;
+                    To::Records { file: Box::new(file), is_new: false }
+                }
+                Opened::Complete(Extent { records, .. }) => {
+                    let path = path.display();
+                    display::line(&format!(
+                        "{path} is complete: it holds the {records} records that job {:?} had for it",
+                        args.job
+                    ));
+                    return Ok(None);
+                }
+            },
         };
-        Ok(Self { form, to, spec: None, arrow: None, closed: false })
+        Ok(Some(Self { encoder: Encoder::new(form), to, is_closed: false }))
     }
 
-    /// The elements have this structure, as far as one knows.
+    /// The elements have this structure, as far as is known.
     pub(super) fn expect(&mut self, spec: Option<Spec>) {
-        self.spec = spec;
+        self.encoder.expect(spec);
     }
 
-    pub(super) fn write(&mut self, content: &Content) -> Result<(), Failure> {
-        let bytes = match (self.form, content) {
-            (Form::Count, _) => return Ok(()),
-            (Form::Jsonl, Content::Records(records)) => json(records).map_err(failed)?,
-            (Form::Jsonl, Content::Element(element)) => self.element(element),
-            (Form::Arrow, Content::Records(records)) => self.arrow(records).map_err(failed)?,
-            (Form::Arrow, Content::Element(_)) => {
-                let text = "elements are no records: --output arrow needs reading by split; \
-                            --output jsonl shows elements";
-                return Err(Failure::new(Exit::Usage, text));
-            }
+    /// Whether a former run wrote to the file.
+    pub(super) const fn goes_on(&self) -> bool {
+        matches!(self.to, To::Records { is_new: false, .. })
+    }
+
+    /// Records in the file, if there is one.
+    pub(super) fn records(&self) -> Option<u64> {
+        match &self.to {
+            To::Records { file, .. } => Some(file.records()),
+            _ => None,
+        }
+    }
+
+    /// A file is read by split or by element from its beginning to its end.
+    ///
+    /// # Errors
+    /// When a former run read in the other way.
+    pub(super) fn check_mode(&self, is_by_split: bool) -> Result<(), Failure> {
+        match &self.to {
+            To::Records { file, .. } => file.check_mode(is_by_split),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a delivery.
+    ///
+    /// # Errors
+    /// When its form cannot hold it, or it cannot be written.
+    pub(super) fn write(&mut self, delivery: &Delivery) -> Result<(), Failure> {
+        let encoded = self.encoder.encode(&delivery.content)?;
+        let records = match &delivery.content {
+            Content::Records(_) => delivery.records(),
+            Content::Element(_) => 1,
         };
-        self.put(&bytes)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = match &mut self.to {
-            To::Standard => std::io::stdout().write_all(bytes),
-            To::File(file) => file.write_all(bytes),
+            To::Records { file, .. } => return file.write(&encoded, records),
+            To::Standard => {
+                let mut out = std::io::stdout();
+                out.write_all(&encoded.head).and_then(|()| out.write_all(&encoded.body))
+            }
+            To::Other(file) => {
+                file.write_all(&encoded.head).and_then(|()| file.write_all(&encoded.body))
+            }
         };
         self.noted(written)
     }
 
-    /// Whether what takes standard output, such as `head`, wants no more. What was written and not
-    /// synced before may not have reached it.
+    /// Whether the program that takes the output, such as `head`, wants no more. What was written and
+    /// not synced before may not have reached it.
     pub(super) const fn is_closed(&self) -> bool {
-        self.closed
+        self.is_closed
     }
 
-    /// That nobody wants any more is an end, not a failure.
     fn noted(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.closed = true;
+                self.is_closed = true;
                 Ok(())
             }
-            written => written.map_err(failed),
+            written => {
+                written.map_err(|error| Failure::new(Exit::Other, format!("cannot write: {error}")))
+            }
         }
     }
 
-    fn element(&self, element: &Element) -> Vec<u8> {
-        let mut line = line_of(element, self.spec.as_ref()).into_bytes();
-        line.push(b'\n');
-        line
-    }
-
-    /// What the batch adds to the stream; its schema first.
-    fn arrow(&mut self, records: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-        let writer = match &mut self.arrow {
-            Some(writer) => writer,
-            none => none.insert(StreamWriter::try_new(Vec::new(), records.schema_ref())?),
-        };
-        writer.write(records)?;
-        Ok(std::mem::take(writer.get_mut()))
-    }
-
-    /// What was written is on the disk, if it is in a file.
-    pub(super) fn sync(&mut self) -> Result<(), Failure> {
-        let synced = match &mut self.to {
-            To::Standard => std::io::stdout().flush(),
-            To::File(file) => file.flush().and_then(|()| file.get_ref().sync_data()),
+    /// Makes everything written so far safe. `origins` are the records since the last commit, which the
+    /// reader with this number may acknowledge then.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub(super) fn commit(
+        &mut self,
+        reader: Option<i64>,
+        origins: &[Origin],
+    ) -> Result<(), Failure> {
+        let synced = match (&mut self.to, reader) {
+            (To::Records { file, .. }, Some(reader)) => return file.commit(reader, upto(origins)),
+            (To::Records { file, .. }, None) => return file.commit_elements(),
+            (To::Standard, _) => std::io::stdout().flush(),
+            (To::Other(file), _) => file.flush(),
         };
         self.noted(synced)
     }
 
-    /// Ends the stream.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        if let Some(mut writer) = self.arrow.take() {
-            writer.finish().map_err(failed)?;
-            let bytes = std::mem::take(writer.get_mut());
-            self.put(&bytes)?;
+    /// Commits of which the dispatcher has confirmed nothing.
+    pub(super) fn unconfirmed(&self) -> usize {
+        match &self.to {
+            To::Records { file, .. } => file.unconfirmed(),
+            _ => 0,
         }
-        self.sync()
+    }
+
+    /// The dispatcher has confirmed the first commits.
+    pub(super) fn confirm(&mut self, commits: usize) {
+        if let To::Records { file, .. } = &mut self.to {
+            file.confirm(commits);
+        }
+    }
+
+    /// Ends the stream. Everything must have been committed.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn end(&mut self) -> Result<(), Failure> {
+        let last = self.encoder.end()?;
+        let written = match &mut self.to {
+            To::Records { file, .. } => return file.end(&last),
+            To::Standard => {
+                let mut out = std::io::stdout();
+                out.write_all(&last).and_then(|()| out.flush())
+            }
+            To::Other(file) => file.write_all(&last).and_then(|()| file.flush()),
+        };
+        self.noted(written)
+    }
+
+    /// The dispatcher has confirmed everything; `complete` if nothing more comes.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub(super) fn close(&mut self, complete: bool) -> Result<(), Failure> {
+        match &mut self.to {
+            To::Records { file, .. } => file.close(complete),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the file if this run made it and nothing is in it. Says whether it did.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub(super) fn discard(self) -> Result<bool, Failure> {
+        match self.to {
+            To::Records { file, is_new: true } => file.remove(),
+            _ => Ok(false),
+        }
     }
 }
 
-fn json(records: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-    let mut writer = LineDelimitedWriter::new(Vec::new());
-    writer.write(records)?;
-    writer.finish()?;
-    Ok(writer.into_inner())
+/// Cuts off what a former run wrote and did not acknowledge.
+async fn go_on(args: &ReadArgs, path: &Path, file: &mut RecordFile) -> Result<(), Failure> {
+    let kept = match (file.note().by_element, file.note().reader) {
+        (true, _) => file.whole_lines()?,
+        (false, None) => file.note().acknowledged,
+        (false, Some(reader)) => {
+            let left = end_reader(&args.dispatcher, reader, &args.job).await;
+            let settled = left.and_then(|left| {
+                file.note().settled(&left).map_err(|text| Failure::new(Exit::Other, text))
+            });
+            settled.map_err(|failure| cannot_go_on(path, file, failure))?
+        }
+    };
+    let cut = file.go_on_behind(kept)?;
+    display::line(&format!(
+        "{} goes on behind the {} records it holds; {cut} bytes that were not acknowledged were cut off",
+        path.display(),
+        kept.records
+    ));
+    Ok(())
 }
 
-fn failed(error: impl std::error::Error) -> Failure {
-    Failure::new(Exit::Other, format!("cannot write: {error}"))
+fn cannot_go_on(path: &Path, file: &RecordFile, why: Failure) -> Failure {
+    let (path, Extent { bytes, records }) = (path.display(), file.note().acknowledged);
+    why.with(&format!(
+        "{path} stays as it is, because nobody knows which records behind its first {records} ({bytes} \
+         bytes) are acknowledged. To read anew, name another job and another file"
+    ))
+}
+
+/// By the splits' places: how many records of a split are read then.
+fn upto(origins: &[Origin]) -> Vec<(u64, u64)> {
+    let mut splits: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
+    for origin in origins {
+        let records = splits.entry(origin.place).or_default();
+        *records = origin.first.saturating_add(origin.count).max(*records);
+    }
+    splits.into_iter().collect()
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Other, format!("cannot write {}: {error}", path.display()))
 }

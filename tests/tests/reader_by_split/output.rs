@@ -1,0 +1,239 @@
+//! `rondo read -o FILE`: the file holds each acknowledged record once, whenever the command is killed.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use arrow::ipc::reader::StreamReader;
+use rondo_data::Pipeline;
+use rondo_tests::binary;
+use rondo_tests::process::{Ended, Process};
+use rondo_tests::server::{Options, run_command};
+use tokio::task::block_in_place;
+
+use super::{Bed, PATIENCE, bed, lines};
+
+/// More than are read between all kills.
+const MANY: i64 = 2_000_000;
+/// How often the command is killed in each form; there are three forms.
+const KILLS: usize = 20;
+/// Sets another number: `.ci/release` kills 201 times in all.
+const KILLS_VARIABLE: &str = "RONDO_OUTPUT_KILLS";
+
+fn read(bed: &Bed, arguments: &[&str], file: &Path) -> Command {
+    let mut command = Command::new(binary::rondo());
+    command.arg("read").arg(format!("--dispatcher={}", bed.server.address()));
+    command.arg("-o").arg(file).args(arguments);
+    command
+}
+
+fn ended(command: &mut Command) -> Ended {
+    block_in_place(|| run_command(command))
+}
+
+/// Random numbers that are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Kills the command again and again, at any moment of its life, and then lets it come to its end.
+async fn killed_and_started_again(file_name: &str, seed: u64) -> (Bed, PathBuf) {
+    let bed = bed(Pipeline::range(0, MANY), &Options::store("segment")).await;
+    let _slow = [bed.worker(20).await, bed.worker(20).await];
+    let file = bed.file(file_name);
+    let arguments = ["--job=train", "--dataset=numbers", "--max-records=30000"];
+    let (mut dice, mut sizes) = (Dice(seed), Vec::new());
+    let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap());
+    for kill in 0..kills {
+        let mut command = read(&bed, &arguments, &file);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let life = Duration::from_millis(dice.below(600));
+        tokio::time::sleep(life).await;
+        let has_ended = child.try_wait().unwrap();
+        assert!(has_ended.is_none(), "run {kill} ended by itself: give it more to read");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        sizes.push(file.metadata().map_or(0, |file| file.len()));
+    }
+    let grew = sizes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(grew > kills / 4, "hardly any run wrote something: {sizes:?}");
+    let _fast = bed.worker(0).await;
+    let last = ended(&mut read(&bed, &arguments, &file));
+    assert!(last.status.success(), "{}", last.log);
+    assert!(last.log.contains("goes on behind the "), "{}", last.log);
+    (bed, file)
+}
+
+#[track_caller]
+fn assert_each_once(mut values: Vec<i64>) {
+    assert_eq!(values.len(), 30_000);
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), 30_000, "some records stand there twice");
+}
+
+/// What the file lacks, another command reads.
+async fn assert_the_job_has_the_rest(bed: &Bed, held: &[i64]) {
+    let _worker = bed.worker(0).await;
+    let mut reader = bed.reader("train").open().await.unwrap();
+    let mut whole = held.to_vec();
+    let wanted = held.len() + 5_000;
+    while whole.len() < wanted {
+        let delivery = super::next(&mut reader).await.expect("there is more");
+        whole.extend(super::values(&delivery));
+    }
+    let count = whole.len();
+    whole.sort_unstable();
+    whole.dedup();
+    assert_eq!(whole.len(), count, "the job hands out a record that the file holds");
+    reader.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jsonl_holds_each_record_once_whenever_the_command_is_killed() {
+    let (bed, file) = killed_and_started_again("numbers.jsonl", 7).await;
+    let held = lines(&file);
+    assert_each_once(held.clone());
+    assert_the_job_has_the_rest(&bed, &held).await;
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn csv_holds_each_record_once_whenever_the_command_is_killed() {
+    let (bed, file) = killed_and_started_again("numbers.csv", 8).await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut rows = text.lines();
+    assert_eq!(rows.next(), Some("value"));
+    let held: Vec<i64> = rows.map(|row| row.parse().unwrap()).collect();
+    assert_each_once(held.clone());
+    assert_the_job_has_the_rest(&bed, &held).await;
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arrow_holds_each_record_once_whenever_the_command_is_killed() {
+    let (bed, file) = killed_and_started_again("numbers.arrows", 9).await;
+    let mut held = Vec::new();
+    for batch in StreamReader::try_new(File::open(&file).unwrap(), None).unwrap() {
+        let batch = batch.unwrap();
+        held.extend(batch.column(0).as_primitive::<Int64Type>().values());
+    }
+    assert_each_once(held.clone());
+    assert_the_job_has_the_rest(&bed, &held).await;
+    bed.end();
+}
+
+/// A run that was killed, given up by the dispatcher and followed by another reader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_goes_on_after_another_reader_has_read_what_the_killed_run_held() {
+    let options = Options::store("segment").flag("--reader-timeout-ms=500");
+    let bed = bed(Pipeline::range(0, 3000), &options).await;
+    let _worker = bed.worker(20).await;
+    let file = bed.file("out.jsonl");
+    let arguments = ["--job=train", "--dataset=numbers"];
+    let mut command = read(&bed, &arguments, &file);
+    let mut killed = block_in_place(|| Process::start("rondo read", &mut command));
+    let began = Instant::now();
+    while lines(&file).len() < 500 {
+        assert!(began.elapsed() < PATIENCE, "{}", killed.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    block_in_place(|| killed.kill());
+    // The other one gets what is left, once the killed one is given up.
+    let mut reader = bed.reader("train").open().await.unwrap();
+    let rest = super::read_rest(&mut reader).await;
+    let last = ended(&mut command);
+    assert!(last.status.success(), "{}", last.log);
+    let mut whole = [lines(&file), rest].concat();
+    whole.sort_unstable();
+    assert_eq!(whole, (0..3000).collect::<Vec<_>>());
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_complete_stays_as_it_is() {
+    let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let file = bed.file("out.csv");
+    let arguments = ["--job=train", "--dataset=numbers"];
+    let first = ended(&mut read(&bed, &arguments, &file));
+    assert!(first.status.success(), "{}", first.log);
+    let before = std::fs::read(&file).unwrap();
+    let again = ended(&mut read(&bed, &arguments, &file));
+    assert!(again.status.success(), "{}", again.log);
+    assert!(again.log.contains("is complete: it holds the 100 records"), "{}", again.log);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_left_alone_that_is_not_for_these_records() {
+    let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let refused = |arguments: &[&str], file: &Path, text: &str| {
+        let before = std::fs::read(file).ok();
+        let ended = ended(&mut read(&bed, arguments, file));
+        assert!(!ended.status.success() && ended.log.contains(text), "{}", ended.log);
+        assert_eq!(std::fs::read(file).ok(), before, "{}", ended.log);
+    };
+    let train = ["--job=train", "--dataset=numbers"];
+    let foreign = bed.file("foreign.jsonl");
+    std::fs::write(&foreign, "{\"mine\":1}\n").unwrap();
+    refused(&train, &foreign, "`rondo read` did not write it");
+    let file = bed.file("out.jsonl");
+    let part = [&train[..], &["--max-records=10"]].concat();
+    assert!(ended(&mut read(&bed, &part, &file)).status.success());
+    assert_eq!(lines(&file).len(), 10);
+    refused(&["--job=other", "--dataset=numbers"], &file, "holds records of job \"train\"");
+    let csv = [&train[..], &["--output=csv"]].concat();
+    refused(&csv, &file, "holds records of output jsonl, not of output csv");
+    refused(
+        &["--job=train", "--dataset=letters"],
+        &file,
+        "job \"train\" reads dataset \"numbers\"",
+    );
+    // Something else cuts a record off.
+    let cut = File::options().write(true).open(&file).unwrap();
+    cut.set_len(5).unwrap();
+    refused(&train, &file, "something else has cut it");
+    let fresh = bed.file("fresh");
+    refused(&train, &fresh, "stands for no form");
+    refused(&[&train[..], &["--output=count"]].concat(), &fresh, "writes no records");
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_was_read_before_leaves_no_empty_file() {
+    let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let train = ["--job=train", "--dataset=numbers"];
+    assert!(ended(&mut read(&bed, &train, &bed.file("first.jsonl"))).status.success());
+    let second = bed.file("second.jsonl");
+    let ended = ended(&mut read(&bed, &train, &second));
+    assert!(!ended.status.success(), "{}", ended.log);
+    let text = "pass 0 of job \"train\" has been read to its end before";
+    assert!(ended.log.contains(text), "{}", ended.log);
+    assert!(!second.exists() && !bed.file("second.jsonl.rondo").exists());
+    bed.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_dataset_makes_an_empty_file() {
+    let bed = bed(Pipeline::range(0, 0), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let file = bed.file("out.jsonl");
+    let ended = ended(&mut read(&bed, &["--job=train", "--dataset=numbers"], &file));
+    assert!(ended.status.success(), "{}", ended.log);
+    assert_eq!(std::fs::read(&file).unwrap().len(), 0);
+    bed.end();
+}
