@@ -449,3 +449,23 @@ fn calls_to_workers_that_were_given_up_leave_room_for_others() {
         assert!(seconds <= most, "{workers} workers, {requests} calls: {seconds} s");
     }
 }
+
+/// The dispatcher has given its worker up, which says nevertheless what is wrong.
+#[test]
+fn an_error_of_a_task_that_left_the_list_ends_the_reader() {
+    let mut reader = Consumer::new(config(1, 64));
+    let mut now = Time::from_millis(1);
+    reader.wait(now, 0);
+    list(&mut reader, now, &[4000]);
+    reader.want(now, 10);
+    let (rpc, _) = reader.fetches.remove(0);
+    for _ in 0..2 {
+        now = now.after(Duration::from_secs(1));
+        reader.wait(now, 0);
+        list(&mut reader, now, &[9000]);
+    }
+    reader.answer(now, rpc, Err(Status::new(Code::InvalidArgument, "a bad record")));
+    let ended = reader.ended.expect("it ends").expect_err("an error");
+    assert_eq!(ended.code, Code::InvalidArgument);
+    assert!(ended.message.contains("a bad record"), "{ended:?}");
+}

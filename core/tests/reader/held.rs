@@ -315,3 +315,32 @@ fn no_worker_is_blamed_while_its_answer_is_held() {
     let sentence = stall.map(|stall| stall.sentence());
     assert!(sentence.is_some_and(|it| it.contains("w4001") && it.contains("given its task up")));
 }
+
+/// It names no worker as silent.
+#[test]
+fn the_report_of_a_held_answer_says_that_the_worker_has_answered() {
+    let (consumer, now, _) = holding();
+    let stall = consumer.reader.report(now).stall.expect("it waits");
+    let sentence = stall.sentence();
+    assert!(sentence.starts_with("worker w4001 has answered"), "{sentence}");
+}
+
+/// The first one of the list begins in a later round.
+#[test]
+fn a_held_answer_is_reported_beside_a_task_that_nobody_has_asked() {
+    let (mut consumer, mut now, _) = holding();
+    let until = now.after(VOTE_ENDS);
+    let rpc = heartbeat(&mut consumer, &mut now, until).expect("a heartbeat");
+    let task = |id, starting_round| Task {
+        id: TaskId::new(id),
+        worker: format!("w{id}").into(),
+        servers: vec![("grpc".into(), format!("g{id}").into())],
+        starting_round,
+    };
+    let tasks = vec![task(4000, 9), task(4001, 0)];
+    let answer = HeartbeatAnswer { tasks, is_finished: false, block_round: None };
+    consumer.answer(now, rpc, Ok(Answer::Heartbeat(answer)));
+    assert_eq!(consumer.fetches.len(), 0, "neither is asked");
+    let stall = consumer.reader.report(now).stall;
+    assert_eq!(stall, Some(Stall::Undecided { worker: "w4001".into() }));
+}

@@ -2,6 +2,7 @@
 //! little.
 
 mod silent;
+mod turns;
 
 use std::collections::BTreeMap;
 
@@ -14,13 +15,14 @@ use rondo_core::time::{Duration, Time};
 use crate::actor::Actor;
 use crate::server::Server;
 
-/// A reader, a dispatcher that answers at once, and workers that serve each split in so long. Calls to the
-/// workers in `gone` fail, after so long.
+/// A reader, a dispatcher that answers at once, and workers that serve each message in so long, and so many
+/// messages of a split. Calls to the workers in `gone` fail, after so long.
 struct World {
     actor: Actor,
     server: Server,
     now: Time,
     serve: Duration,
+    messages: u64,
     gone: BTreeMap<String, Duration>,
     since: BTreeMap<RpcId, Time>,
     /// When splits were read of workers, and when calls failed.
@@ -41,6 +43,7 @@ impl World {
             server,
             now: START,
             serve,
+            messages: 1,
             gone: BTreeMap::new(),
             since: BTreeMap::new(),
             served: Vec::new(),
@@ -76,6 +79,9 @@ impl World {
     }
 
     fn serve(&mut self, rpc: RpcId, name: String) {
+        if !self.actor.streams[&rpc].asked {
+            return;
+        }
         let since = *self.since.entry(rpc).or_insert(self.now);
         let (took, failure) = (self.now.since(since), self.gone.get(&name));
         if failure.is_some_and(|after| took >= *after) {
@@ -85,8 +91,13 @@ impl World {
         } else if failure.is_none() && took >= self.serve {
             self.served.push((name, self.now));
             let records = Bytes::from(vec![7; 10]);
-            let all = Records { first: 0, count: 1, records, is_last: true, skipped: Vec::new() };
-            self.answer(rpc, Ok(Answer::Records(all)));
+            self.since.remove(&rpc);
+            let stream = self.actor.streams.get_mut(&rpc).unwrap();
+            let first = stream.next;
+            (stream.asked, stream.next) = (false, first + 1);
+            let is_last = stream.next == self.messages;
+            let next = Records { first, count: 1, records, is_last, skipped: Vec::new() };
+            self.answer(rpc, Ok(Answer::Records(next)));
         }
     }
 

@@ -161,3 +161,68 @@ fn a_reader_that_holds_splits_is_no_consumer_by_element_after_a_restart() {
         assert_eq!(driver.places(hold(reader, 3, &[(0, 10, true)])), [(1, 0), (2, 0)]);
     }
 }
+
+/// Another reader had them, and left before it read of them. Workers may read those from the beginning.
+#[test]
+fn a_consumer_gets_splits_that_a_reader_gave_up_while_another_holds_one() {
+    let (mut driver, job, reader) = reading_with(reissuing(), 3);
+    let iteration = driver.iteration(job, 0);
+    let other = driver.join(job, 0);
+    assert_eq!(driver.places(hold(reader, 1, &[])), [(0, 0)]);
+    assert_eq!(driver.places(hold(other, 2, &[])), [(1, 0), (2, 0)]);
+    assert_eq!(driver.split_for(WORKER, iteration), None);
+    finish_all(&mut driver, WORKER);
+    let consumer = driver.join(job, 0);
+    driver.client(consumer);
+    driver.release(other);
+    driver.client(consumer);
+    assert_eq!(tasks_on(&driver, WORKER).len(), 1, "a worker has a task");
+    assert_eq!([(); 2].map(|()| driver.split_for(WORKER, iteration)), [Some(1), Some(2)]);
+    assert_eq!(driver.places(hold(reader, 3, &[])), [(0, 0)]);
+}
+
+/// One task has asked for nothing. Then another reader leaves, and more is to be handed out.
+#[test]
+fn another_task_is_made_when_more_is_to_be_handed_out_again() {
+    let (mut driver, job, reader) = reading_with(reissuing(), 4);
+    driver.worker(OTHER, &[]);
+    let iteration = driver.iteration(job, 0);
+    let (guest, consumer) = (driver.join(job, 0), driver.join(job, 0));
+    assert_eq!(driver.places(hold(reader, 1, &[])), [(0, 0)]);
+    assert_eq!(driver.places(hold(guest, 1, &[])), [(1, 0)]);
+    driver.client(consumer);
+    assert_eq!([(); 2].map(|()| driver.split_for(WORKER, iteration)), [Some(2), Some(3)]);
+    finish_all(&mut driver, OTHER);
+    lose(&mut driver, WORKER, &[OTHER], &[reader, guest, consumer]);
+    driver.client(consumer);
+    finish_all(&mut driver, OTHER);
+    driver.client(consumer);
+    assert!(tasks_on(&driver, OTHER).is_empty(), "the first one asked for nothing");
+    driver.release(guest);
+    driver.client(consumer);
+    assert_eq!(tasks_on(&driver, OTHER).len(), 1, "there is more now");
+    let splits = [(); 3].map(|()| driver.split_for(OTHER, iteration));
+    assert_eq!(splits, [Some(2), Some(3), Some(1)]);
+}
+
+/// What the server remembers of tasks for consumers goes with the iteration.
+#[test]
+fn an_iteration_in_which_a_consumer_got_a_task_is_freed() {
+    let config = Config {
+        job_gc_check_interval: Duration::from_secs(1),
+        job_gc_timeout: Some(Duration::from_secs(30)),
+        ..reissuing()
+    };
+    let (mut driver, iteration, reader, consumer) = beside_a_reader(config);
+    lose(&mut driver, WORKER, &[OTHER], &[reader, consumer]);
+    driver.client(consumer);
+    assert_eq!([(); 2].map(|()| driver.split_for(OTHER, iteration)), [Some(1), Some(2)]);
+    assert_eq!(driver.split_for(OTHER, iteration), None);
+    driver.places(hold(reader, 1, &[(0, 10, true)]));
+    finish_all(&mut driver, OTHER);
+    assert!(driver.client(consumer).iteration_finished);
+    driver.release(reader);
+    driver.release(consumer);
+    driver.advance(Duration::from_secs(60));
+    assert!(driver.state().iterations().is_empty());
+}
