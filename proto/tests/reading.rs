@@ -8,7 +8,9 @@ use rondo_core::dispatcher::{Group, HeldSplit, HoldSplits, Reply, SplitProgress,
 use rondo_core::ids::ClientId;
 use rondo_core::status::Code;
 use rondo_proto::admin as wire;
-use rondo_proto::convert::{Encoded, decode_held, decode_hold, encode_hold, encode_reply};
+use rondo_proto::convert::{
+    Encoded, decode_end_reader, decode_ended, decode_held, decode_hold, encode_hold, encode_reply,
+};
 
 fn request() -> wire::HoldSplitsRequest {
     wire::HoldSplitsRequest {
@@ -88,5 +90,40 @@ fn an_answer_out_of_order_or_too_long_is_refused() {
     let text = refused(vec![split(1), split(1)]);
     assert!(text.contains("place 1 before place 1"), "{text}");
     let text = refused((0..1025).map(split).collect());
+    assert!(text.contains("1025 items"), "{text}");
+}
+
+#[test]
+fn a_request_to_end_a_reader_must_name_a_job() {
+    let decode = |job: &str| {
+        let request = wire::EndReaderRequest { client_id: 7, job: job.to_owned() };
+        decode_end_reader(&request.encode_to_vec().into()).map_err(|status| status.message)
+    };
+    for job in ["train", &"n".repeat(4096)] {
+        assert_eq!(decode(job), Ok((ClientId::new(7), job.to_owned())));
+    }
+    for job in ["", &"n".repeat(4097)] {
+        let text = decode(job).unwrap_err();
+        let problem = format!("EndReaderRequest.job is a name of {} bytes", job.len());
+        assert!(text.contains(&problem), "{text}");
+        assert!(text.contains("it must have from 1 to 4096 bytes"), "{text}");
+    }
+    assert!(decode_end_reader(&Bytes::from_static(b"\x12")).is_err());
+}
+
+#[test]
+fn how_far_a_reader_came_is_told_in_order() {
+    let split = |place| wire::SplitRead { place, records: 9 };
+    let answer = |splits| {
+        let response = wire::EndReaderResponse { iteration_id: 4, repetition: 2, splits };
+        decode_ended(&response.encode_to_vec().into()).map_err(|status| status.message)
+    };
+    let told = answer(vec![split(3), split(8)]).unwrap();
+    assert_eq!((told.iteration.get(), told.repetition), (4, 2));
+    let splits: Vec<_> = told.splits.iter().map(|split| (split.place, split.records)).collect();
+    assert_eq!(splits, [(3, 9), (8, 9)]);
+    let text = answer(vec![split(2), split(1)]).unwrap_err();
+    assert!(text.contains("EndReaderResponse.splits is place 2 before place 1"), "{text}");
+    let text = answer((0..1025).map(split).collect()).unwrap_err();
     assert!(text.contains("1025 items"), "{text}");
 }

@@ -6,7 +6,9 @@ use rondo_core::dispatcher::{
     DepartedReader, Group, HeldSplit, HoldSplits, SavedSplit, SplitProgress, SplitsHeld,
 };
 use rondo_core::ids::{ClientId, IterationId};
-use rondo_core::limits::{GROUP_SIZE_MAX, REQUEST_BYTES_MAX, SPLITS_PER_CLIENT_MAX};
+use rondo_core::limits::{
+    GROUP_SIZE_MAX, NAME_BYTES_MAX, REQUEST_BYTES_MAX, SPLITS_PER_CLIENT_MAX,
+};
 use rondo_core::status::{Code, Status};
 
 use super::check::{field, message};
@@ -18,8 +20,6 @@ pub const SERVICE_SPLITS: &str = "rondo.v1.Splits";
 pub const HOLD_SPLITS_PATH: &str = "/rondo.v1.Splits/HoldSplits";
 /// The path of the method that releases a reader and says how far it came.
 pub const END_READER_PATH: &str = "/rondo.v1.Splits/EndReader";
-/// Bytes of a job's name in `EndReaderRequest`.
-const JOB_NAME_BYTES_MAX: usize = 4096;
 
 const NAME: &str = "HoldSplitsRequest";
 
@@ -108,9 +108,9 @@ pub fn decode_end_reader(bytes: &Bytes) -> Result<(ClientId, String), Status> {
     const NAME: &str = "EndReaderRequest";
     let request: wire::EndReaderRequest = message(NAME, bytes)?;
     let length = request.job.len();
-    if length == 0 || length > JOB_NAME_BYTES_MAX {
+    if length == 0 || length > NAME_BYTES_MAX {
         let found = format!("a name of {length} bytes");
-        let right = format!("it must have from 1 to {JOB_NAME_BYTES_MAX} bytes");
+        let right = format!("it must have from 1 to {NAME_BYTES_MAX} bytes");
         return Err(field(NAME, "job").refuse(found, right));
     }
     Ok((ClientId::new(request.client_id), request.job))
@@ -136,9 +136,13 @@ pub(super) fn encode_ended(reader: &DepartedReader) -> Bytes {
 /// Decodes `EndReaderResponse`.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for bytes that are no such message.
+/// INVALID_ARGUMENT for bytes that are no such message, for more splits than a client can hold, and
+/// for splits that are not in order of place.
 pub fn decode_ended(bytes: &Bytes) -> Result<DepartedReader, Status> {
-    let response: wire::EndReaderResponse = message("EndReaderResponse", bytes)?;
+    const NAME: &str = "EndReaderResponse";
+    let response: wire::EndReaderResponse = message(NAME, bytes)?;
+    let places: Vec<u64> = response.splits.iter().map(|split| split.place).collect();
+    check_places(NAME, &places)?;
     let split = |split: wire::SplitRead| SavedSplit { place: split.place, records: split.records };
     Ok(DepartedReader {
         iteration: IterationId::new(response.iteration_id),
@@ -159,6 +163,25 @@ pub(super) fn encode_held(held: &SplitsHeld) -> Bytes {
     wire::HoldSplitsResponse { splits, finished, with_workers }.encode_to_vec().into()
 }
 
+/// Refuses splits of an answer that are more than a client can hold, or not in order of place.
+fn check_places(message: &'static str, places: &[u64]) -> Result<(), Status> {
+    let splits = field(message, "splits");
+    let count = places.len();
+    if count > SPLITS_PER_CLIENT_MAX {
+        let found = format!("a list of {count} items");
+        let right = format!("at most {SPLITS_PER_CLIENT_MAX} are allowed");
+        return Err(splits.refuse(found, right));
+    }
+    let mut pairs = places.iter().zip(places.iter().skip(1));
+    match pairs.find(|(place, next)| place >= next) {
+        Some((place, next)) => {
+            let found = format!("place {place} before place {next}");
+            Err(splits.refuse(found, "places must increase"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Decodes `HoldSplitsResponse`, as a reader does.
 ///
 /// # Errors
@@ -167,18 +190,8 @@ pub(super) fn encode_held(held: &SplitsHeld) -> Bytes {
 pub fn decode_held(bytes: &Bytes) -> Result<SplitsHeld, Status> {
     const NAME: &str = "HoldSplitsResponse";
     let response: wire::HoldSplitsResponse = message(NAME, bytes)?;
-    let splits = field(NAME, "splits");
-    let count = response.splits.len();
-    if count > SPLITS_PER_CLIENT_MAX {
-        let found = format!("a list of {count} items");
-        let right = format!("at most {SPLITS_PER_CLIENT_MAX} are allowed");
-        return Err(splits.refuse(found, right));
-    }
-    let mut pairs = response.splits.iter().zip(response.splits.iter().skip(1));
-    if let Some((split, next)) = pairs.find(|(split, next)| split.place >= next.place) {
-        let found = format!("place {} before place {}", split.place, next.place);
-        return Err(splits.refuse(found, "places must increase"));
-    }
+    let places: Vec<u64> = response.splits.iter().map(|split| split.place).collect();
+    check_places(NAME, &places)?;
     let split = |split: wire::HeldSplit| HeldSplit {
         place: split.place,
         split: split.split,

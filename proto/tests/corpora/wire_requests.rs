@@ -9,8 +9,9 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::admin;
 use rondo_proto::convert::{
     DELETE_POSITION_PATH, Decoded, Encoded, LIST_POSITIONS_PATH, Method, RESTORE_POSITION_PATH,
-    SAVE_POSITION_PATH, decode_held, decode_hold, decode_position_request, decode_request,
-    dispatcher_status, encode_hold, encode_position_reply, encode_reply, report,
+    SAVE_POSITION_PATH, decode_end_reader, decode_ended, decode_held, decode_hold,
+    decode_position_request, decode_request, dispatcher_status, encode_end_reader, encode_hold,
+    encode_position_reply, encode_reply, report,
 };
 
 use crate::wire_fields::{administered, received, taken};
@@ -21,6 +22,8 @@ const POSITION_PATHS: [&str; 4] =
     [SAVE_POSITION_PATH, RESTORE_POSITION_PATH, LIST_POSITIONS_PATH, DELETE_POSITION_PATH];
 /// The first byte of what is a message about splits that readers hold.
 const HOLD_SPLITS: usize = 255;
+/// The first byte of what is a message about readers that end.
+const END_READER: usize = 254;
 /// A field that no message has, as a later release may write it.
 const UNKNOWN_FIELD: [u8; 4] = [0xf8, 0xff, 0x07, 0x2a];
 
@@ -32,6 +35,9 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     let (to, rest) = (usize::from(*to), Bytes::copy_from_slice(rest));
     if to == HOLD_SPLITS {
         return check_hold(&rest) | check_held(&rest);
+    }
+    if to == END_READER {
+        return check_end(&rest) | check_ended(&rest);
     }
     let methods = Method::ALL.len();
     match to % (methods + POSITION_PATHS.len() + 2) {
@@ -166,6 +172,34 @@ fn check_held(bytes: &Bytes) -> bool {
         panic!("{held:?} is no message");
     };
     assert_eq!(decode_held(&again), Ok(held));
+    true
+}
+
+fn check_end(bytes: &Bytes) -> bool {
+    match decode_end_reader(bytes) {
+        Err(status) => {
+            check_refusal(&status, "EndReaderRequest");
+            assert_eq!(status.code, Code::InvalidArgument, "{status}");
+            false
+        }
+        Ok((client, job)) => {
+            assert!((1..=NAME_BYTES_MAX).contains(&job.len()));
+            assert_eq!(decode_end_reader(&encode_end_reader(client, &job)), Ok((client, job)));
+            true
+        }
+    }
+}
+
+fn check_ended(bytes: &Bytes) -> bool {
+    let Ok(reader) = decode_ended(bytes) else {
+        return false;
+    };
+    assert!(reader.splits.is_sorted_by_key(|split| split.place), "{reader:?}");
+    assert!(reader.splits.len() <= SPLITS_PER_CLIENT_MAX);
+    let Encoded::Message(again) = encode_reply(Reply::ReaderEnded(reader.clone())) else {
+        panic!("{reader:?} is no message");
+    };
+    assert_eq!(decode_ended(&again), Ok(reader));
     true
 }
 
