@@ -215,6 +215,8 @@ named! {
         ReadingOtherGroup = "world.reading.other-group",
         /// A reader's application is told that what it had consumed is acknowledged.
         ConsumedFlushed = "world.consumed.flushed",
+        /// A reader was ended, and its progress is that of the durable records.
+        ConsumedEnded = "world.consumed.ended",
         /// A reader has left, and the dispatcher knows what was consumed last.
         ConsumedLeft = "world.consumed.left",
         /// A consumer of a coordinated read asked a task again that had not answered.

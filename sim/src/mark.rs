@@ -149,6 +149,8 @@ named! {
         SplitOfWorkerHeld = "split-of-worker-held",
         /// A reader has left, and the dispatcher did not say that it knows what was consumed last.
         ReaderLeftUnheard = "reader-left-unheard",
+        /// A reader that began anew ended the one before it, and was told how far that one came.
+        ReaderEnded = "reader-ended",
         // The coordination service.
         /// All tasks of a job registered.
         AllRegistered = "all-registered",

@@ -53,7 +53,9 @@ impl Dispatcher {
         let unknown = || Refusal::UnknownReader { client: id, job: job.into() };
         let of = self.state.job_named(job).map(|job| job.id).ok_or_else(unknown)?;
         if let Some(client) = self.state.clients().get(&id) {
-            if self.iteration(client.iteration)?.job != of {
+            let iteration = self.iteration(client.iteration)?;
+            // Nothing would be kept of the others. They stay.
+            if iteration.job != of || iteration.collected || !client.has_held {
                 return Err(unknown());
             }
             self.release_client(turn, id)?;

@@ -88,6 +88,7 @@ fn a_reader_that_never_held_a_split_is_not_known() {
     let (mut driver, job, _) = reading(2);
     let idle = driver.join(job, 0);
     assert_eq!(driver.refused(end(idle)).code, Code::NotFound);
+    assert!(driver.state().clients().contains_key(&idle), "a refusal changes nothing");
     assert_eq!(driver.refused(end(ClientId::new(7))).code, Code::NotFound);
 }
 
@@ -113,6 +114,7 @@ fn a_restored_position_forgets_readers_whose_records_it_takes_back() {
     driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
     assert_eq!(driver.refused(end(client)).code, Code::NotFound);
     assert_eq!(driver.refused(end(present)).code, Code::NotFound);
+    assert!(driver.state().clients().contains_key(&present), "a refusal changes nothing");
 }
 
 #[test]

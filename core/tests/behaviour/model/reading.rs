@@ -129,7 +129,8 @@ impl Model {
         let named = self.kept.jobs.iter().find(|job| job.request.name.as_deref() == Some(name));
         let job = named.ok_or(Code::NotFound)?.id;
         if let Some(present) = self.kept.clients.get(&client) {
-            if self.kept.iteration(present.iteration).unwrap().job != job {
+            let iteration = self.kept.iteration(present.iteration).unwrap();
+            if iteration.job != job || iteration.collected || !present.held_any {
                 return Err(Code::NotFound);
             }
             self.release(now, client)?;

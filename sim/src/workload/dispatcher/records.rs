@@ -53,6 +53,8 @@ pub struct RecordReader {
     busy: BusyLoop,
     /// By which number the dispatcher knew the reader last.
     known_as: Option<ClientId>,
+    /// The number of a former process that died, with its job, until the dispatcher has said how far it came.
+    former: Option<(ClientId, String)>,
     /// Flushes under way, with whether a position is saved when they are done.
     flushes: BTreeMap<CallId, bool>,
     next_flush: u64,
@@ -64,6 +66,8 @@ pub struct RecordReader {
 #[derive(Clone, Debug, PartialEq)]
 enum For {
     Register,
+    /// A former process of this reader ends.
+    End(ClientId),
     Position,
     /// The reader's machine asks the dispatcher.
     Ask(RpcId, reader::Request),
@@ -104,6 +108,7 @@ impl RecordReader {
             got_on_at: Time::ZERO,
             busy: BusyLoop::default(),
             known_as: None,
+            former: None,
             flushes: BTreeMap::new(),
             next_flush: 1,
             closes_at: Time::NEVER,
@@ -136,7 +141,13 @@ impl RecordReader {
             self.rest(now, with);
         }
         if self.reader.is_none() && now >= self.at && self.calls.is_empty() {
-            self.register(now, with);
+            match self.former.clone() {
+                Some((client, job)) => {
+                    self.at = Time::NEVER;
+                    self.call(now, For::End(client), Request::EndReader { client, job }, with);
+                }
+                None => self.register(now, with),
+            }
         }
     }
 
@@ -344,6 +355,10 @@ impl RecordReader {
                 self.step(now, Input::Answered { rpc, result, entropy }, with);
             }
             (Some(For::Register), Ok(_)) => self.begin(now, with),
+            (Some(For::End(_)), Ok(_)) => {
+                with.tally.mark(Mark::ReaderEnded);
+                (self.former, self.at) = (None, now);
+            }
             (Some(what), Err(status)) => self.failed(now, what, status, with),
             _ => {}
         }
@@ -355,6 +370,13 @@ impl RecordReader {
             For::Register => {
                 if !is_passing(&status) && status.code != Code::DeadlineExceeded {
                     self.got_on_at = now;
+                }
+                self.at = now.after(ms(RETRY_MS));
+            }
+            For::End(_) => {
+                // The dispatcher may know nothing of it any more.
+                if !is_passing(&status) && status.code != Code::DeadlineExceeded {
+                    self.former = None;
                 }
                 self.at = now.after(ms(RETRY_MS));
             }
@@ -412,6 +434,8 @@ impl Actor for RecordReader {
             Happening::Answered { token, answer } => self.answered(now, token, answer, with),
             Happening::Told { token, answer } => self.told(now, token, answer, with),
             Happening::Reborn { .. } => {
+                let job = self.job_name();
+                self.former = self.known_as.map(|client| (client, job)).or(self.former.take());
                 self.forget();
                 self.at = now;
                 self.wake(now, with);
