@@ -5,7 +5,7 @@ use alloc::string::ToString;
 
 use super::record::Record;
 use super::state::{Dataset, Job, State};
-use crate::ids::{DatasetId, Lsn};
+use crate::ids::{DatasetId, JobId, Lsn};
 use crate::log::{ApplyError, exists, missing};
 
 impl State {
@@ -60,12 +60,7 @@ impl State {
         else {
             return Err(ApplyError("the record is of no kind that jobs have".to_string()));
         };
-        if self.jobs.contains_key(id) {
-            return Err(exists("job", id));
-        }
-        if self.index.job_by_name.contains_key(name) {
-            return Err(exists("job with name", name));
-        }
+        self.check_new_job(*id, name)?;
         let job = Job {
             id: *id,
             name: name.clone(),
@@ -84,6 +79,17 @@ impl State {
         self.use_dataset(dataset, *at);
         self.counters.job = self.counters.job.max(id.next());
         self.add_job(job);
+        Ok(())
+    }
+
+    /// Refuses a job whose number or name is taken.
+    fn check_new_job(&self, id: JobId, name: &str) -> Result<(), ApplyError> {
+        if self.jobs.contains_key(&id) {
+            return Err(exists("job", &id));
+        }
+        if self.index.job_by_name.contains_key(name) {
+            return Err(exists("job with name", name));
+        }
         Ok(())
     }
 

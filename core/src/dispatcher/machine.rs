@@ -171,13 +171,12 @@ impl Dispatcher {
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(turn, &heartbeat),
             Request::ReleaseClient { client } => self.release_client(turn, client),
             Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(turn, heartbeat),
-            Request::WorkerUpdate { worker_address, progress } => {
-                self.worker_update(turn, &worker_address, &progress)
+            Request::WorkerUpdate { worker_address: address, progress } => {
+                self.worker_update(turn, &address, &progress)
             }
             Request::GetDefinition { dataset } => self.definition(dataset),
             Request::GetSplit { iteration, repetition, source, asker } => {
-                let asked = (iteration, repetition, source);
-                self.get_split(turn, call, asked, asker.as_deref())
+                self.get_split(turn, call, (iteration, repetition, source), asker.as_deref())
             }
             Request::HoldSplits(request) => self.hold_splits(turn, &request),
             Request::EndReader { client, job } => self.end_reader(turn, client, &job),

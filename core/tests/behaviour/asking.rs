@@ -63,9 +63,7 @@ impl Among<'_> {
                 Request::HoldSplits(HoldSplits { client, hold, progress, group })
             }
             Happening::EndReader { client, job } => {
-                let ever = (0..kept.clients_ever).map(|index| ClientId::new(3000 + index));
-                let client = one_of(ever, *client, ClientId::new(1));
-                Request::EndReader { client, job: (*job).into() }
+                Request::EndReader { client: self.a_client_ever(*client), job: (*job).into() }
             }
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)
@@ -84,6 +82,12 @@ impl Among<'_> {
 
     fn a_dataset(&self, at: At) -> DatasetId {
         one_of(self.0.datasets.keys().cloned(), at, DatasetId::new("none"))
+    }
+
+    /// One of all clients there were.
+    fn a_client_ever(&self, at: At) -> ClientId {
+        let ever = (0..self.0.clients_ever).map(|index| ClientId::new(3000 + index));
+        one_of(ever, at, ClientId::new(1))
     }
 
     fn a_client(&self, at: At) -> ClientId {

@@ -75,13 +75,13 @@ pub(super) struct ReadArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     repetition: i64,
 
-    /// What to make of it: count, jsonl, csv or arrow. By default the file's ending decides; without a file,
-    /// records are counted
+    /// What to make of it: count, jsonl, csv or arrow. By default the file's ending decides; without a
+    /// file, records are counted
     #[arg(long, value_name = "FORM")]
     output: Option<Form>,
 
-    /// The file to write, instead of standard output. After a crash the same command goes on with it: it holds
-    /// each acknowledged record once. FILE.rondo beside it says how far it is
+    /// The file to write, instead of standard output. After a crash the same command goes on with it: it
+    /// holds each acknowledged record once. FILE.rondo beside it says how far it is
     #[arg(short = 'o', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
 
