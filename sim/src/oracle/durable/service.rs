@@ -3,7 +3,7 @@
 use rondo_core::coordination::{
     BarrierKey, Call, KeyEntry, Method, Namespace, Reply, State, TaskInfo, TaskState,
 };
-use rondo_core::ids::{Incarnation, Revision, TaskIndex};
+use rondo_core::ids::{Incarnation, Lsn, Revision, TaskIndex};
 
 /// The claim of an OK.
 #[derive(Debug)]
@@ -16,12 +16,15 @@ pub(super) enum Claim {
     InError(TaskIndex, Incarnation),
     /// All have passed the barrier.
     Passed(BarrierKey),
+    /// The tasks were in these states when the newest record was this one.
+    States(Lsn),
     /// Nothing beside what stands in the answer.
     Answer,
 }
 
 impl Claim {
-    pub(super) fn of(asked: &Call) -> Self {
+    /// What an OK to `asked` will claim. The newest record is `last` when the call comes.
+    pub(super) fn of(asked: &Call, last: Lsn) -> Self {
         match (&asked.method, asked.caller.incarnation) {
             (Method::RegisterTask { task, incarnation, .. }, _) => {
                 Self::Registered(task.index, *incarnation)
@@ -31,6 +34,7 @@ impl Claim {
                 Self::InError(task.index, run)
             }
             (Method::Barrier { id, .. }, _) => Self::Passed(BarrierKey::Named(id.clone())),
+            (Method::GetTaskState { .. } | Method::GetJobState { .. }, _) => Self::States(last),
             _ => Self::Answer,
         }
     }
@@ -72,9 +76,14 @@ impl Claim {
                 only_live(&|of| has_ended(of, key, *counter))
             }
             (_, Reply::Tasks { version, .. }) => only_live(&|of| of.head().version >= *version),
-            (_, Reply::TaskStates(tasks)) => {
+            // A task that has changed since the call came may have changed twice. Then the live state
+            // agrees with the answer by chance.
+            (Self::States(last), Reply::TaskStates(tasks)) => {
+                let is_unchanged = |told: &&TaskInfo| {
+                    live.tasks().get(&told.index).is_none_or(|task| task.changed <= *last)
+                };
                 let is_so = |told: &TaskInfo| only_live(&|of| of.info(told.index) == *told);
-                tasks.iter().any(is_so)
+                tasks.iter().filter(is_unchanged).any(is_so)
             }
             (_, reply) => revision(reply)
                 .is_some_and(|revision| only_live(&|of| of.head().revision >= revision)),
