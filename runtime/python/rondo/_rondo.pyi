@@ -229,6 +229,9 @@ class _Settings(TypedDict, total=False):
 class Reader(Iterator[Any]):
     """A consumer of a dataset: an iterator over Records when it reads by split, else over Element.
 
+    What came last counts as consumed when the next is asked for, by `checkpoint()` or by `acknowledge()`; an
+    exception, garbage collection and `close()` never count.
+
     - `dispatcher`: "host:port"; where it is not given, the server of `cluster`, as an Agent finds it.
     - `job`: readers of one name share what there is to read, and its position. Without one it has its own.
     - `sharding`: how the dataset is divided among workers; DYNAMIC.

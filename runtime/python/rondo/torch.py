@@ -74,6 +74,9 @@ class IterableDataset(torch.utils.data.IterableDataset):  # type: ignore
     def state_dict(self, name: str | None = None) -> dict[str, Any]:
         """Saves a position of the job: exactly what this dataset has yielded is behind it.
 
+        Call it before the iteration ends, or after all was read: what an iteration that is broken off has
+        yielded last does not count as consumed.
+
         The name is the job's with the number of records, unless one is given; it stays until
         `rondo.delete_position` or the same name again. Of a job with several readers all save under one name:
         the last has everything.
@@ -121,9 +124,10 @@ class _Reading:
         self._batches = dataset.batches
         self._transform = dataset.transform
         self._is_closed = False
-        # What was delivered last, and how many records of it were yielded.
+        # What was delivered last, how many records of it were yielded, and how many acknowledged.
         self._delivery: _rondo.Records | None = None
         self._yielded = 0
+        self._acknowledged = 0
 
     def all(self) -> Iterator[Any]:
         has_failed = False
@@ -134,8 +138,7 @@ class _Reading:
             has_failed = True
             raise
         finally:
-            # Who breaks off has consumed what was yielded.
-            self._acknowledge()
+            # An iteration that is broken off has not consumed what it yielded last.
             self._close(has_failed)
 
     def _close(self, has_failed: bool) -> None:
@@ -151,10 +154,19 @@ class _Reading:
     def checkpoint(self, dataset: IterableDataset, name: str, job: str) -> None:
         # The dispatcher knows all that was yielded.
         if self._is_closed:
+            self._check_that_all_is_acknowledged()
             _rondo.save_position(dataset.dispatcher, name, job)
             return
         self._acknowledge()
         self.reader.checkpoint(name)
+
+    def _check_that_all_is_acknowledged(self) -> None:
+        missing = self._yielded - self._acknowledged if self._delivery is not None else 0
+        if missing > 0:
+            raise FailedPrecondition(
+                f"the iteration was broken off and its reader is closed: {missing} records that it yielded "
+                "last are read again, so no position is exact; call state_dict before the iteration ends"
+            )
 
     def _whole(self, delivery: _rondo.Records | _rondo.Element) -> Iterator[Any]:
         count = 1 if isinstance(delivery, _rondo.Element) else len(delivery)
@@ -176,11 +188,13 @@ class _Reading:
     def _began(self, delivery: _rondo.Records | _rondo.Element, yielded: int) -> None:
         self._delivery = delivery if isinstance(delivery, _rondo.Records) else None
         self._yielded = yielded
+        self._acknowledged = 0
         self.consumed += yielded
 
     def _acknowledge(self) -> None:
         if self._delivery is not None:
             self.reader.acknowledge(self._delivery, self._yielded)
+            self._acknowledged = self._yielded
 
     def _transformed(self, value: Any) -> Any:
         return value if self._transform is None else self._transform(value)

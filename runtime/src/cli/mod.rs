@@ -133,8 +133,8 @@ enum Command {
     Dataset(DatasetCommand),
     /// Read a job: count, print or write its records
     ///
-    /// What is written is synced before it is acknowledged: with reading by split, a reader that is
-    /// killed and started again goes on behind what it wrote, or writes a little of it once more.
+    /// With `-o FILE` and reading by split, FILE holds each acknowledged record exactly once: after a
+    /// crash the same command goes on with it. FILE.rondo keeps how much of FILE is acknowledged.
     Read(Box<ReadArgs>),
     /// Remember how far jobs have been read, and go back there
     #[command(subcommand)]

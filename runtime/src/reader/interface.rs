@@ -127,7 +127,7 @@ impl Reader {
     }
 
     /// What comes next; `None` at the end. A call that is dropped loses nothing. Unless the reader
-    /// acknowledges by hand, what came before counts as consumed.
+    /// acknowledges by hand, this call says that what came before is consumed.
     ///
     /// # Errors
     /// Why nothing more comes: the error of a worker or the dispatcher that is not of the way.
@@ -147,7 +147,8 @@ impl Reader {
     }
 
     /// Remembers, under this name, how far the job has been read: what was consumed, and nothing
-    /// else, is behind the position.
+    /// else, is behind the position. Unless the reader acknowledges by hand, this call says that what
+    /// came last is consumed.
     ///
     /// # Errors
     /// As [`Handle::checkpoint`].
@@ -185,15 +186,15 @@ impl Reader {
         spec.filter(|spec| !spec.is_empty()).map(|spec| element::decode_spec(spec)).transpose()
     }
 
-    /// Acknowledges what was consumed, leaves the job, and waits until the dispatcher knows. One that
-    /// does not answer is told again, for 4 s at most.
+    /// Leaves the job, and waits until the dispatcher knows that and what was consumed. A dispatcher
+    /// that does not answer is told again, for 4 s at most. Closing consumes nothing: the delivery that
+    /// came last counts as consumed only if the application asked for the next one, or acknowledged it.
     ///
     /// # Errors
     /// When the dispatcher does not know what was consumed last, so that another reader gets it again,
     /// or that this reader leaves. After the end of the data there is nothing left to tell, and no
     /// error.
-    pub async fn close(mut self) -> Result<(), Status> {
-        self.deliveries.acknowledge_last();
+    pub async fn close(self) -> Result<(), Status> {
         let left = self.deliveries.close().await;
         match self.handle.has_read_all.load(Ordering::Relaxed) {
             true => Ok(()),

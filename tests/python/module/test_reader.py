@@ -1,4 +1,5 @@
 """The reader against a real server and worker, and the files themselves."""
+import os
 import threading
 import time
 
@@ -97,6 +98,49 @@ def test_a_part_of_a_batch_is_acknowledged(data, job):
     assert again["number"][0] == 37
 
 
+def raises(reader):
+    with reader:
+        for _ in reader:
+            raise RuntimeError("the trainer's own")
+
+
+def is_interrupted(reader):
+    with reader:
+        for _ in reader:
+            raise KeyboardInterrupt
+
+
+def closes(reader):
+    for _ in reader:
+        break
+    reader.close()
+
+
+def is_forgotten(reader):
+    for _ in reader:
+        break
+
+
+@pytest.mark.parametrize("fails", [raises, is_interrupted, closes, is_forgotten])
+def test_a_batch_is_read_again_unless_the_next_one_was_asked_for(data, job, fails):
+    """RONDO_RUNS=10000 for the figure in docs/reading.md."""
+    for _ in range(int(os.environ.get("RONDO_RUNS", "50"))):
+        reader = rondo.Reader(data.address, "batches", job=job)
+        try:
+            fails(reader)
+        except (RuntimeError, KeyboardInterrupt):
+            pass
+        del reader
+    numbers = [number for batch in rondo.Reader(data.address, "batches", job=job) for number in batch["number"]]
+    assert sorted(numbers) == list(range(RECORDS))
+
+
+def test_what_was_acknowledged_before_closing_is_not_read_again(data, job):
+    with rondo.Reader(data.address, "batches", job=job) as reader:
+        reader.acknowledge(next(reader))
+    assert next(rondo.Reader(data.address, "batches", job=job))["number"][0] == 32
+
+
 def test_two_readers_share_a_job(data, job):
     one, other = (rondo.Reader(data.address, "numbers", job=job, group=(index, 2)) for index in range(2))
     read = [[], []]
@@ -181,10 +225,11 @@ def test_close_says_whether_the_dispatcher_knows_what_was_consumed(servers, tmp_
     server.register("many", source + "\nsplit_records: 100\n")
     worker = server.worker()
     with rondo.Reader(server.address, "many", job="heard") as heard:
-        next(heard)
+        heard.acknowledge(next(heard))
     unheard = rondo.Reader(server.address, "many", job="unheard")
     failing = rondo.Reader(server.address, "many", job="failing")
-    next(unheard), next(failing)
+    unheard.acknowledge(next(unheard))
+    failing.acknowledge(next(failing))
     server.kill()
     with pytest.raises(rondo.Unavailable, match="was not told what was consumed last"):
         unheard.close()

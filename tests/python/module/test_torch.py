@@ -120,6 +120,18 @@ def test_batches_are_tensors(data, job):
     assert next(iter(dataset))["number"][0] == 32
 
 
+@pytest.mark.parametrize("batches", [False, True])
+def test_an_iteration_that_is_broken_off_consumes_nothing_of_what_it_yielded_last(data, job, batches):
+    dataset = IterableDataset(data.address, "batches", job=job, batches=batches)
+    rows = iter(dataset)
+    next(rows)
+    rows.close()
+    with pytest.raises(rondo.FailedPrecondition, match="broken off.*before the iteration ends"):
+        dataset.state_dict("late")
+    again = next(iter(dataset))["number"]
+    assert (again[0] if batches else again) == 0
+
+
 def test_who_breaks_off_hears_that_the_server_does_not_know_what_was_read(short_lived_data, job):
     rows = iter(IterableDataset(short_lived_data.address, "numbers", job=job, transform=chosen))
     next(rows)

@@ -193,6 +193,8 @@ async fn close_says_whether_the_dispatcher_knows_what_was_consumed() {
     read(&mut heard, 100).await;
     heard.close().await.unwrap();
     read(&mut unheard, 100).await;
+    // Asking for the next one consumes what came before.
+    next(&mut unheard).await.unwrap();
     block_in_place(|| bed.server.kill());
     let status = unheard.close().await.unwrap_err();
     assert_eq!(status.code, Code::Unavailable);
@@ -203,6 +205,27 @@ async fn close_says_whether_the_dispatcher_knows_what_was_consumed() {
     block_in_place(|| bed.server.kill());
     all_of_it.close().await.expect("all was read and acknowledged before");
     block_in_place(|| bed.server.start_again());
+    bed.end();
+}
+
+/// `RONDO_RUNS=10000` for the figure in docs/reading.md.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_is_read_again_unless_the_next_one_was_asked_for() {
+    let bed = bed(numbers(), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let runs = std::env::var("RONDO_RUNS").map_or(100, |runs| runs.parse().unwrap());
+    for run in 0..runs {
+        let mut reader = bed.reader("failing").open().await.unwrap();
+        next(&mut reader).await.unwrap();
+        match run % 2 {
+            0 => reader.close().await.unwrap(),
+            _ => drop(reader),
+        }
+    }
+    let mut reader = bed.reader("failing").open().await.unwrap();
+    let mut read = read_rest(&mut reader).await;
+    read.sort_unstable();
+    assert_eq!(read, all());
     bed.end();
 }
 

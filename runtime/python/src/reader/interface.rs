@@ -122,7 +122,7 @@ impl Reader {
     }
 
     /// Remembers, under this name, how far the job has been read: what was consumed, and nothing
-    /// else, is behind the position.
+    /// else, is behind the position. Unless acknowledge_by_hand is set, what came last is consumed.
     fn checkpoint(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.opened.check(py, "reader")?;
         wait_for(py, async {
@@ -148,8 +148,9 @@ impl Reader {
         self.closing.close();
     }
 
-    /// Acknowledges what was consumed, leaves the job, and waits until the dispatcher knows. Raises a
-    /// rondo.RondoError if it does not: other readers get again what it was not told of.
+    /// Leaves the job, and waits until the dispatcher knows that and what was consumed. Raises a
+    /// rondo.RondoError if it does not: other readers get again what it was not told of. Closing
+    /// consumes nothing: acknowledge() what came last before, if it is consumed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.opened.check(py, "reader")?;
         self.closing.close();
@@ -166,7 +167,7 @@ impl Reader {
         slf
     }
 
-    /// Closes it. An error of the block comes before one of the closing.
+    /// Closes it, and consumes nothing. An error of the block comes before one of the closing.
     #[pyo3(signature = (*raised))]
     fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
         let has_failed = raised.iter().next().is_some_and(|kind| !kind.is_none());
