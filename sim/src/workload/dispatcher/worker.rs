@@ -11,7 +11,7 @@ use rondo_core::status::Status;
 use rondo_core::time::Time;
 
 use super::running::{Running, Step};
-use super::{address, is_passing, ms, patience, record_bytes};
+use super::{address, ms, patience, record_bytes};
 use crate::swarm::UID_OF_ANY_PROCESS;
 use crate::workload::actor::{Act, Actor, Happening, Read, ReadAnswer, Role, With};
 use crate::workload::kind::Kind;
@@ -172,10 +172,6 @@ impl Worker {
                     task.next_at = now.after(ms(pause));
                 }
             }
-            (For::Split(id), Err(status)) if !is_passing(&status) => {
-                // Its iteration is gone.
-                self.tasks.remove(id);
-            }
             (For::Update(reported), Ok(_)) => {
                 self.ended.retain(|task| !reported.contains(task));
             }
@@ -213,6 +209,8 @@ impl Worker {
         }
     }
 
+    /// A call failed. Whatever the error is, the worker keeps the task until it is told to drop it, as
+    /// TensorFlow's does: the next read of the task asks for a split again.
     fn unanswered(&mut self, now: Time, what: &For) {
         let again = now.after(ms(RETRY_MS));
         match what {
