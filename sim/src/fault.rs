@@ -137,6 +137,10 @@ named! {
         ProxyAnswers = "proxy-answers",
         /// The server's process is held up for seconds to minutes; its timers may run out first then.
         HeldUp = "held-up",
+        /// An older image of the disk comes back: its note of acknowledged records is older than its journal.
+        OlderNote = "older-note",
+        /// The note of acknowledged records names some that the journal does not have.
+        NewerNote = "newer-note",
     }
 }
 

@@ -47,6 +47,19 @@ pub enum RecoverError {
         /// Where it stands.
         place: String,
     },
+    /// The note of acknowledged records is older than the journal, so it says nothing of it.
+    #[error(
+        "the note of acknowledged records says {noted}, and the group at {place} was written when the \
+         journal was durable up to record {durable_upto}: the note is older than the journal"
+    )]
+    StaleNote {
+        /// The record that the note names.
+        noted: Lsn,
+        /// How far the group says that the journal was durable.
+        durable_upto: Lsn,
+        /// Where the group stands.
+        place: String,
+    },
 }
 
 /// Follows the groups of a journal in order.
@@ -111,8 +124,9 @@ impl Scan {
         }
     }
 
-    /// Says that no reply that depends on a record after `upto` has left, and that everything
-    /// written is still there: the process died, and not the machine.
+    /// Says that, by a note, no reply that depends on a record after `upto` has left, and that everything
+    /// written is still there: the process died, and not the machine. A process writes the note before it
+    /// writes a group that says as much.
     ///
     /// Whoever waited for a later record was told nothing and asks again; cutting it gives them
     /// what they asked for, where keeping it would lose it to them (a split, say).
@@ -125,16 +139,18 @@ impl Scan {
     /// Takes the next readable group, found at `place`.
     ///
     /// # Errors
-    /// When the group's records were seen before, and when its segment is named after others.
+    /// When the group's records were seen before, when its segment is named after others, and when it
+    /// proves that the note of acknowledged records is older than the journal.
     pub fn group(&mut self, header: &GroupHeader, place: &str) -> Result<Verdict, RecoverError> {
         self.check_name(header, place)?;
+        self.check_note(header, place)?;
         self.durable_upto = self.durable_upto.max(header.durable_upto);
         let end = Lsn::new(header.first.get().saturating_add(header.count));
         // A segment may outlive the snapshot that it went into: the process died before its removal.
         if header.count == 0 || end <= self.start {
             return Ok(Verdict::Skip);
         }
-        if self.acknowledged.is_some_and(|upto| header.first > upto) {
+        if self.acknowledged_or_kept().is_some_and(|upto| header.first > upto) {
             self.unacknowledged = true;
             return Ok(Verdict::Skip);
         }
@@ -170,6 +186,24 @@ impl Scan {
         Err(RecoverError::OutOfOrder { found, expected, place })
     }
 
+    /// Refuses a note that is older than a group.
+    fn check_note(&self, header: &GroupHeader, place: &str) -> Result<(), RecoverError> {
+        match self.acknowledged {
+            Some(noted) if noted < header.durable_upto => Err(RecoverError::StaleNote {
+                noted,
+                durable_upto: header.durable_upto,
+                place: place.into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The last record whose reply may have left, if that is known. What is in the snapshot stays.
+    fn acknowledged_or_kept(&self) -> Option<Lsn> {
+        let kept = Lsn::new(self.start.get().saturating_sub(1));
+        self.acknowledged.map(|upto| upto.max(kept))
+    }
+
     /// Takes notice of bytes at `place` that are no group, for `reason`.
     pub fn damaged(&mut self, place: &str, reason: &str) {
         self.segment_begins = false;
@@ -201,7 +235,7 @@ impl Scan {
     /// # Errors
     /// When the chain of records breaks before one that was durable.
     pub fn finish(mut self) -> Result<End, RecoverError> {
-        if let Some(upto) = self.acknowledged {
+        if let Some(upto) = self.acknowledged_or_kept() {
             // Exact both ways: it was durable before anybody was told, and nobody was told of more.
             self.durable_upto = upto;
         }

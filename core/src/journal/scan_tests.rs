@@ -126,6 +126,33 @@ fn a_gap_is_a_loss_if_it_was_durable_and_a_tail_if_not() {
     }
 }
 
+/// An older image of the disk came back: the note was not synced, and the journal was.
+#[test]
+fn a_note_that_is_older_than_a_group_is_refused() {
+    for (proof, records) in [(group(4, 1, 3), 1), (group(4, 0, 3), 0)] {
+        let mut scan = from_the_start().acknowledged_upto(Lsn::new(2));
+        assert_eq!(read(&mut scan, group(1, 2, 0)), Verdict::Apply);
+        assert_eq!(read(&mut scan, group(3, 1, 2)), Verdict::Skip);
+        let error = scan.group(&proof, "journal/1 at 200").unwrap_err();
+        let (noted, durable_upto) = (Lsn::new(2), Lsn::new(3));
+        let place = "journal/1 at 200".to_string();
+        assert_eq!(error, RecoverError::StaleNote { noted, durable_upto, place }, "{records} records");
+    }
+}
+
+/// A snapshot is made of closed segments, of which the last records need not be acknowledged.
+#[test]
+fn what_is_in_the_snapshot_stays_whatever_the_note_says() {
+    let behind = || Scan::starting_at(Lsn::new(5)).acknowledged_upto(Lsn::new(3));
+    let mut scan = behind();
+    assert_eq!(read(&mut scan, group(5, 2, 3)), Verdict::Skip);
+    let end = scan.finish().unwrap();
+    assert_eq!(end.next, Lsn::new(5));
+    assert!(end.cut.is_some());
+    let mut scan = behind();
+    assert!(scan.group(&group(5, 1, 4), "here").is_err(), "the note is older than this group");
+}
+
 #[test]
 fn what_is_in_the_snapshot_already_is_passed_over() {
     let mut scan = Scan::starting_at(Lsn::new(3));

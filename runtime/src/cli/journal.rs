@@ -88,6 +88,11 @@ pub(super) fn unreadable(error: &ReplayError) -> Failure {
     }
 }
 
+/// Tells of a note of acknowledged records that does not count.
+pub(super) fn stale_note(error: &ReplayError) -> String {
+    format!("note: {error} and does not count; every record is kept")
+}
+
 /// Prints a line on stdout.
 pub(super) fn say(line: &str) -> Result<(), Failure> {
     let printed = writeln!(std::io::stdout(), "{line}");

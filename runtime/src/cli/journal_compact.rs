@@ -7,7 +7,7 @@ use clap::Args;
 use rondo_core::ids::Lsn;
 
 use super::exit::{Exit, Failure};
-use super::journal::{AtRest, open, say, unreadable, unusable};
+use super::journal::{AtRest, open, say, stale_note, unreadable, unusable};
 use super::progress::Progress;
 use crate::node::{Built, CompactionError, SegmentRead, Snapshots, replay, segments_after};
 
@@ -33,9 +33,15 @@ pub(super) async fn compact(args: &CompactArgs) -> Result<(), Failure> {
     let snapshots = Snapshots::of(&journal.directory, &journal.config);
     let snapshot = snapshots.load().await.map_err(|error| failed(&error))?;
     let base = snapshot.applied();
-    let replayed = replay(&mut *journal.store, snapshot, journal.acknowledged)
-        .await
-        .map_err(|e| unreadable(&e))?;
+    let replayed = match replay(&mut *journal.store, snapshot, journal.acknowledged).await {
+        Err(stale) if stale.is_of_stale_note() => {
+            say(&stale_note(&stale))?;
+            let snapshot = snapshots.load().await.map_err(|error| failed(&error))?;
+            replay(&mut *journal.store, snapshot, None).await
+        }
+        replayed => replayed,
+    };
+    let replayed = replayed.map_err(|error| unreadable(&error))?;
     let last = replayed.recovered.applied;
     if last == base {
         return say(&format!("nothing to do: the snapshot holds every record up to {last}"));

@@ -7,13 +7,13 @@ use clap::Args;
 use rondo_core::control::{Part, Recovery};
 use rondo_core::coordination::{self, Change, ChangeKind};
 use rondo_core::dispatcher;
-use rondo_core::ids::Digest;
+use rondo_core::ids::{Digest, Lsn};
 
 use super::exit::{Exit, Failure};
-use super::journal::{AtRest, open, say, unreadable, unusable};
+use super::journal::{AtRest, open, say, stale_note, unreadable, unusable};
 use super::journal_compact::failed;
 use super::progress::Progress;
-use crate::node::{Replay, Snapshots, segments_after};
+use crate::node::{Replay, ReplayError, Snapshots, segments_after};
 use crate::store::blobs::{Blobs, FileBlobs};
 
 /// Which journal to verify.
@@ -29,7 +29,15 @@ pub(super) async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let journal = open(&args.directory).await?;
     let snapshots = Snapshots::of(&journal.directory, &journal.config);
     let recovery = snapshots.load().await.map_err(|error| failed(&error))?;
-    let (recovery, cut) = replay(&journal, recovery).await?;
+    let (recovery, cut) = match replay(&journal, recovery, journal.acknowledged).await {
+        Err(stale) if stale.is_of_stale_note() => {
+            say(&stale_note(&stale))?;
+            let recovery = snapshots.load().await.map_err(|error| failed(&error))?;
+            replay(&journal, recovery, None).await
+        }
+        replayed => replayed,
+    }
+    .map_err(|error| unreadable(&error))?;
     let blobs = blobs(&journal, &recovery).await?;
     let applied = recovery.applied();
     if let Some(cut) = cut {
@@ -45,17 +53,17 @@ fn damaged(text: impl ToString) -> Failure {
 async fn replay(
     journal: &AtRest,
     snapshot: Recovery,
-) -> Result<(Recovery, Option<String>), Failure> {
+    acknowledged: Option<Lsn>,
+) -> Result<(Recovery, Option<String>), ReplayError> {
     let segments = segments_after(&journal.store.segments(), snapshot.applied());
     let mut progress = Progress::of("segments read", segments.len());
-    let mut replay = Replay::starting_from(snapshot, journal.acknowledged);
+    let mut replay = Replay::starting_from(snapshot, acknowledged);
     for segment in segments {
         replay.segment_follows(segment.first);
-        let found = journal.store.read(segment.first).await.map_err(|error| unusable(&error))?;
-        replay.segment(found).map_err(|error| unreadable(&error))?;
+        replay.segment(journal.store.read(segment.first).await?)?;
         progress.step();
     }
-    let (recovery, end) = replay.finish().map_err(|error| unreadable(&error))?;
+    let (recovery, end) = replay.finish()?;
     Ok((recovery, end.cut))
 }
 

@@ -402,6 +402,7 @@ impl Driver {
         }
         if let Some(journal) = &mut self.journal {
             journal.stop_compacting().await;
+            journal.sync_note().await;
         }
         self.show();
         match self.halted {

@@ -280,6 +280,11 @@ impl Journal {
         }
     }
 
+    /// Makes the note of acknowledged records safe from an older image of the disk.
+    pub(super) async fn sync_note(&mut self) {
+        self.acknowledged.sync().await;
+    }
+
     /// Whether nothing is under way and nothing can be: everything that somebody waits for is
     /// durable, or has no room.
     pub(super) fn is_at_rest(&self, durable: Lsn) -> bool {

@@ -59,6 +59,12 @@ impl ReplayError {
     pub const fn is_damage(&self) -> bool {
         !matches!(self, Self::Store(_))
     }
+
+    /// Whether the note of acknowledged records is older than the journal, which is then to be replayed
+    /// without the note.
+    pub const fn is_of_stale_note(&self) -> bool {
+        matches!(self, Self::Journal(RecoverError::StaleNote { .. }))
+    }
 }
 
 /// Follows a journal's segments in order and applies what they hold.
@@ -74,7 +80,7 @@ impl Replay {
     pub fn starting_from(recovery: Recovery, acknowledged: Option<Lsn>) -> Self {
         let scan = Scan::starting_at(recovery.applied().next());
         let scan = match acknowledged {
-            Some(upto) => scan.acknowledged_upto(upto.max(recovery.applied())),
+            Some(upto) => scan.acknowledged_upto(upto),
             None => scan,
         };
         Self { scan, recovery }

@@ -114,7 +114,14 @@ pub async fn start_over(
     let snapshot_built = Built { upto, size_bytes: snapshots.size_bytes(upto).await? };
     let mut store = directory.open_journal(config).await?;
     let (acknowledged, known) = directory.acknowledged().await?;
-    let recovered = replay(&mut *store, snapshot, known).await?.recovered;
+    let replayed = match replay(&mut *store, snapshot, known).await {
+        Err(stale) if stale.is_of_stale_note() => {
+            tracing::warn!(%stale, "the note does not count: every record is kept");
+            replay(&mut *store, snapshots.load().await?, None).await?
+        }
+        replayed => replayed?,
+    };
+    let recovered = replayed.recovered;
     // What a killed process wrote may not be on the disk yet, and is about to be answered from.
     store.sync().await?;
     acknowledged.note(recovered.applied).await?;

@@ -1,13 +1,22 @@
 //! How far the journal has been acknowledged, known exactly after the process was killed.
 //!
-//! A small file names the last record whose replies may leave, written before they do and never
-//! synced: after the process dies it is still there, as everything written is, and says that no
-//! later record was ever acknowledged. After the machine has died it may say less than the truth,
-//! so it counts only within the era it was written in ([`Disk::era`]).
+//! A small file notes the last record whose replies may leave. The node writes it before they leave, and
+//! syncs it within [`SYNC_AFTER`]. After the process dies the file is still there, as everything written
+//! is, and says that no later record was ever acknowledged.
+//!
+//! The note may be older than the journal: the machine died, the file was copied, or an older image of the
+//! disk came back. So it counts only within its era ([`Disk::era`]), which is this boot of the machine and
+//! this very file. A mount is no part of the era: a process that starts in another container sees the
+//! same file through another mount. An older image of the disk has the same file. There the journal
+//! itself proves that the note is older: a process writes the note before it writes a group that says as
+//! much, and the replay refuses a note that is older than a group. What the journal cannot prove is a last
+//! group that was acknowledged less than [`SYNC_AFTER`] before the image was taken.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use rondo_core::ids::Lsn;
@@ -19,6 +28,8 @@ use super::{BoxFuture, StoreError, small_file};
 pub(super) const NAME: &str = "ACKNOWLEDGED";
 /// Era, record, checksum.
 const FILE_BYTES: usize = 32 + 8 + 4;
+/// A note is on the disk this long after it was written, and the time that a sync takes.
+const SYNC_AFTER: Duration = Duration::from_secs(1);
 
 /// Notes how far the journal is acknowledged.
 #[derive(Clone)]
@@ -26,6 +37,8 @@ pub struct Acknowledged {
     file: Arc<dyn DiskFile>,
     path: Arc<Path>,
     era: Option<[u8; 32]>,
+    /// A sync is about to begin.
+    sync_is_due: Arc<AtomicBool>,
 }
 
 impl Acknowledged {
@@ -36,15 +49,20 @@ impl Acknowledged {
     /// When the file cannot be used.
     pub async fn open(disk: &dyn Disk, dir: &Path) -> Result<(Self, Option<Lsn>), StoreError> {
         let path = dir.join(NAME);
-        let era = disk.era(dir).await;
         let found = small_file::read(disk, &path).await?;
         let opened = match found {
             Some(_) => disk.open(&path).await,
             None => create(disk, &path).await,
         };
         let file = opened.map_err(|error| StoreError::new("cannot open", &path, &error))?;
+        let era = disk.era(&path).await;
+        if era.is_none() {
+            // Nothing is noted in this life. A later one must not rely on a note of a former one.
+            let cleared = file.write_at(0, Bytes::from_static(&[0; FILE_BYTES])).await;
+            cleared.map_err(|error| StoreError::new("cannot write", &path, &error))?;
+        }
         let known = found.and_then(|bytes| parse(&bytes, era?));
-        Ok((Self { file, path: path.into(), era }, known))
+        Ok((Self { file, path: path.into(), era, sync_is_due: Arc::default() }, known))
     }
 
     /// Notes that replies up to record `upto` may leave. Does nothing where nobody could rely on it.
@@ -55,10 +73,33 @@ impl Acknowledged {
         let Some(era) = self.era else {
             return Box::pin(async { Ok(()) });
         };
-        let (written, path) = (self.file.write_at(0, text(era, upto)), self.path.clone());
+        let (written, this) = (self.file.write_at(0, text(era, upto)), self.clone());
         Box::pin(async move {
-            written.await.map_err(|error| StoreError::new("cannot write", &path, &error))
+            written.await.map_err(|error| StoreError::new("cannot write", &this.path, &error))?;
+            this.sync_soon();
+            Ok(())
         })
+    }
+
+    /// Has the file synced soon, once for all notes until then. Nobody waits for it.
+    fn sync_soon(&self) {
+        if self.sync_is_due.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(SYNC_AFTER).await;
+            this.sync_is_due.store(false, Ordering::Relaxed);
+            this.sync().await;
+        });
+    }
+
+    /// Syncs the file. A failure does no harm while the machine is up.
+    pub async fn sync(&self) {
+        if let Err(error) = self.file.sync_data().await {
+            let path = self.path.display();
+            tracing::warn!(%error, %path, "the note of acknowledged records cannot be synced");
+        }
     }
 }
 

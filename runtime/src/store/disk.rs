@@ -77,9 +77,9 @@ pub trait Disk: Send + Sync + 'static {
     /// As the system says.
     fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>>;
 
-    /// Names the stretch of time within which what was written at `path` is still there whether it
-    /// was synced or not: the machine has been up, and the file system mounted, all along. `None`
-    /// when that cannot be told.
+    /// Names the file at `path` and this boot of the machine: what was written to that file within the boot
+    /// is still there, synced or not, unless the disk itself was put back to an older image. A copy of
+    /// the file has another era. `None` when that cannot be told.
     fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>>;
 
     /// Takes an exclusive lock on the file `path`, created if need be, and writes into it who

@@ -117,19 +117,23 @@ impl Disk for RealDisk {
     }
 }
 
-/// This boot of the machine and this mounting of the file system.
+/// This boot of the machine and this file: its inode, and when it was made. Where the file system does not
+/// keep that time, the device takes its place.
 fn era(path: &Path) -> Option<[u8; 32]> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
-    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-    if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
-        return None;
-    }
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let found = statx(CWD, path, AtFlags::empty(), wanted).ok()?;
     let mut era = blake3::Hasher::new();
     era.update(&boot);
-    era.update(&found.stx_mnt_id.to_le_bytes());
-    era.update(&found.stx_dev_major.to_le_bytes());
-    era.update(&found.stx_dev_minor.to_le_bytes());
+    era.update(&found.stx_ino.to_le_bytes());
+    if found.stx_mask & StatxFlags::BTIME.bits() != 0 {
+        era.update(&found.stx_btime.tv_sec.to_le_bytes());
+        era.update(&found.stx_btime.tv_nsec.to_le_bytes());
+    } else {
+        era.update(&found.stx_dev_major.to_le_bytes());
+        era.update(&found.stx_dev_minor.to_le_bytes());
+    }
     Some(*era.finalize().as_bytes())
 }
 

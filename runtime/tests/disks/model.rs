@@ -102,6 +102,14 @@ impl ModelDisk {
         self.stopped.subscribe().wait_for(|stopped| *stopped).await.unwrap();
     }
 
+    /// Whether a power cut would leave all of a file.
+    pub(crate) fn is_synced(&self, path: &Path) -> bool {
+        self.with(|state| match state.names.get(path) {
+            Some(Node::File(file)) => state.files[*file].changes.is_empty(),
+            _ => false,
+        })
+    }
+
     /// The disk as a restarted process finds it.
     pub(crate) fn after_the_cut(&self, left: Left) -> Self {
         let mut state = self.with(|state| state.clone());

@@ -13,6 +13,7 @@ mod faulty_disk;
 mod full_disk;
 #[path = "../disks/model.rs"]
 mod model_disk;
+mod note;
 mod power_cut;
 mod random;
 mod restart;

@@ -183,6 +183,9 @@ pub enum Seen<'a> {
         /// Whether the disk has broken its word, so that acknowledged records may be gone.
         disk_lied: bool,
     },
+    /// A process of the node has begun to serve although the note of acknowledged records names some that
+    /// the journal does not have.
+    NoteIgnored,
     /// Processes of the node have these settings from the next one on.
     Configured(&'a Config),
     /// The node's process serves with these settings of the coordination service.

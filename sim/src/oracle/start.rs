@@ -21,6 +21,9 @@ impl Oracle for Start {
             Seen::StartRefused { reason, damaged: false } => {
                 Err(format!("nothing was damaged, and the node refused to start: {reason}"))
             }
+            Seen::NoteIgnored => {
+                Err("acknowledged records are missing by the note, and the node serves".to_owned())
+            }
             Seen::Halted { reason, disk_failed: false } => {
                 Err(format!("no disk had failed, and the node halted: {reason}"))
             }

@@ -9,7 +9,7 @@ const PATH: &str = "acknowledged";
 const BYTES: usize = 20;
 
 /// Notes that answers up to a record may leave.
-pub(super) fn note(disk: &mut Disk, upto: Lsn) {
+pub fn note(disk: &mut Disk, upto: Lsn) {
     let file = disk.open(PATH).or_else(|_| {
         let created = disk.create(PATH);
         disk.sync_dir("");
@@ -23,7 +23,7 @@ pub(super) fn note(disk: &mut Disk, upto: Lsn) {
 }
 
 /// What was noted, if that can be relied on.
-pub(super) fn read(disk: &Disk) -> Option<Lsn> {
+pub fn read(disk: &Disk) -> Option<Lsn> {
     let bytes = disk.read(disk.open(PATH).ok()?);
     let (_, rest) = bytes.split_first_chunk::<8>()?;
     let (upto, _) = rest.split_first_chunk::<8>()?;

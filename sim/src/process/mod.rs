@@ -10,7 +10,8 @@ mod older;
 mod recover;
 mod segment;
 
+pub use self::acknowledged::{note, read as noted};
 pub use self::compact::{Compaction, CompactionStep};
 pub use self::journal::{Journal, Offered, Sync};
 pub use self::older::age;
-pub use self::recover::{Begun, NoStart, Recovering, reread};
+pub use self::recover::{Begun, NoStart, Recovering, proven_durable, reread};

@@ -78,7 +78,14 @@ impl Recovering {
                 let read = if stale { stale_copy(disk, &segments) } else { None };
                 let from = read.as_ref().unwrap_or(disk);
                 let upto = snapshot.applied();
-                let (recovery, end) = replay_segments(from, snapshot, &segments, known)?;
+                let replayed = match replay_segments(from, snapshot, &segments, known) {
+                    // The note is older than the journal: it does not count.
+                    Err(NoReplay::StaleNote(_)) => {
+                        replay_segments(from, read_snapshot(disk)?, &segments, None)
+                    }
+                    replayed => replayed,
+                };
+                let (recovery, end) = replayed?;
                 Step::Cut { found: Found { recovered: recovery.finish(), snapshot: upto }, end }
             }
             Step::Cut { found, end } => {
@@ -169,23 +176,56 @@ fn cut_behind(disk: &mut Disk, file: FileId, tail: u64) -> Result<(), NoStart> {
     Ok(())
 }
 
+/// Why segments cannot be replayed.
+#[derive(Debug)]
+pub(super) enum NoReplay {
+    /// The note of acknowledged records is older than they are.
+    StaleNote(String),
+    /// What they say.
+    Unreadable(String),
+}
+
+impl From<NoReplay> for NoStart {
+    fn from(why: NoReplay) -> Self {
+        let (NoReplay::StaleNote(text) | NoReplay::Unreadable(text)) = why;
+        text
+    }
+}
+
+impl From<RecoverError> for NoReplay {
+    fn from(error: RecoverError) -> Self {
+        match error {
+            RecoverError::StaleNote { .. } => Self::StaleNote(error.to_string()),
+            _ => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// How far the segments prove that the journal was durable.
+pub fn proven_durable(disk: &Disk) -> Lsn {
+    let of_segment = |(_, file): &(Lsn, FileId)| frame::scan(&Bytes::from(disk.read(*file)));
+    let groups = segments(disk);
+    let groups = groups.iter().flat_map(of_segment).filter_map(|stretch| stretch.frame.ok());
+    groups.map(|(header, _)| header.durable_upto).max().unwrap_or(Lsn::NONE)
+}
+
 /// Applies what segments hold behind a snapshot.
 pub(super) fn replay_segments(
     disk: &Disk,
     snapshot: Recovery,
     segments: &[(Lsn, FileId)],
     known: Option<Lsn>,
-) -> Result<(Recovery, End), NoStart> {
+) -> Result<(Recovery, End), NoReplay> {
     let mut recovery = snapshot;
     let mut scan = Scan::starting_at(recovery.applied().next());
     if let Some(upto) = known {
-        scan = scan.acknowledged_upto(upto.max(recovery.applied()));
+        scan = scan.acknowledged_upto(upto);
     }
     for (first, file) in segments {
         scan.durable(Lsn::new(first.get().saturating_sub(1)));
         read_segment(disk, *file, *first, &mut scan, &mut recovery)?;
     }
-    let end = scan.finish().map_err(|error| error.to_string())?;
+    let end = scan.finish()?;
     Ok((recovery, end))
 }
 
@@ -195,7 +235,7 @@ fn read_segment(
     first: Lsn,
     scan: &mut Scan,
     recovery: &mut Recovery,
-) -> Result<(), NoStart> {
+) -> Result<(), NoReplay> {
     let bytes = Bytes::from(disk.read(file));
     for stretch in frame::scan(&bytes) {
         let place = || format!("segment {first} offset {}", stretch.offset);
@@ -206,17 +246,18 @@ fn read_segment(
                 continue;
             }
         };
-        let verdict: Result<Verdict, RecoverError> = scan.group(header, &place());
-        if verdict.map_err(|error| error.to_string())? == Verdict::Skip {
+        if scan.group(header, &place())? == Verdict::Skip {
             continue;
         }
         let payload = frame.slice(frame::FRAME_HEADER_BYTES..);
         let records = frame::decode_records(&payload);
-        let records = records.map_err(|error| format!("{}: {error}", place()))?;
+        let unreadable = |text: String| NoReplay::Unreadable(text);
+        let records = records.map_err(|error| unreadable(format!("{}: {error}", place())))?;
         let mut lsn = header.first;
         for record in &records {
             let applied = recovery.apply(lsn, record);
-            applied.map_err(|error| format!("record {lsn} at {}: {error}", place()))?;
+            let unfit = |error| unreadable(format!("record {lsn} at {}: {error}", place()));
+            applied.map_err(unfit)?;
             lsn = lsn.next();
         }
     }

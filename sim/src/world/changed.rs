@@ -35,6 +35,7 @@ impl World {
         self.node.disk = Disk::new();
         self.node.disks += 1;
         (self.node.power_was_cut, self.node.broke_word) = (false, false);
+        self.node.note_before = None;
         self.oracles.begin_anew(&self.node.settings);
     }
 

@@ -14,7 +14,7 @@ use crate::disk::CutFaults;
 use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::Seen;
-use crate::process::{Begun, Recovering};
+use crate::process::{Begun, Recovering, note};
 use crate::trace::LineKind;
 
 /// One step of a recovery, in ns.
@@ -79,7 +79,8 @@ impl World {
     }
 
     fn refuse_start(&mut self, reason: &str, stale: bool) {
-        let damaged = self.node.disk.is_damaged() || stale;
+        let lost = self.node.note_before.take();
+        let damaged = self.node.disk.is_damaged() || stale || lost.is_some();
         let may = damaged || self.node.broke_word;
         let now_ns = self.now_ns;
         self.trace.line(now_ns, NODE, LineKind::Note, || format!("does not start: {reason}"));
@@ -95,6 +96,9 @@ impl World {
         }
         // Somebody restores the directory from a copy.
         self.node.disk.lift_damage();
+        if let Some(upto) = lost {
+            note(&mut self.node.disk, upto);
+        }
         if std::mem::take(&mut self.node.misread) {
             self.tally.mark(Mark::MisreadRefused);
         }
@@ -108,6 +112,7 @@ impl World {
         let damaged = self.node.disk.is_damaged();
         let disk_lied = self.node.broke_word;
         let applied = recovered.applied;
+        self.check_note();
         self.trace.hash(self.now_ns, 0x5e, applied.get());
         let now_ns = self.now_ns;
         self.trace.line(now_ns, NODE, LineKind::Note, || format!("serves from record {applied}"));
@@ -256,6 +261,8 @@ impl World {
             self.tally.fault(*fault);
         }
         self.node.power_was_cut = true;
+        // The machine has been down since: the note counts no more.
+        self.node.note_before = None;
         self.node.broke_word |= outcome.broke_word;
     }
 

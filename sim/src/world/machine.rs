@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rondo_core::control::Node;
 use rondo_core::dispatcher::Config;
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, Lsn};
 use rondo_core::time::{Duration, Time};
 
 use super::letter::CallOf;
@@ -75,6 +75,8 @@ pub(super) struct NodeMachine {
     pub(super) power_was_cut: bool,
     /// The disk has broken its word, so that acknowledged records may be gone.
     pub(super) broke_word: bool,
+    /// What the note of acknowledged records said before it came to name records that are not there.
+    pub(super) note_before: Option<Lsn>,
     /// When it began to stand still, as its clock shows it.
     pub(super) paused_at: Time,
     /// Whether its timers run out before it reads what came while it stood still.
@@ -119,6 +121,7 @@ impl NodeMachine {
             disk_failed: false,
             power_was_cut: false,
             broke_word: false,
+            note_before: None,
             paused_at: Time::ZERO,
             timers_first: false,
             retry: false,

@@ -10,6 +10,7 @@ mod letter;
 mod lives;
 mod machine;
 mod node;
+mod note;
 mod proxy;
 mod relay;
 mod shown;

@@ -38,7 +38,7 @@ const TIMED: [Fault; 20] = [
     Fault::DiskFull,
 ];
 /// The rest of them.
-const TIMED_TOO: [Fault; 8] = [
+const TIMED_TOO: [Fault; 10] = [
     Fault::DiskSlow,
     Fault::DiskStall,
     Fault::StaleRead,
@@ -47,6 +47,8 @@ const TIMED_TOO: [Fault; 8] = [
     Fault::OtherSettings,
     Fault::OlderJournal,
     Fault::HeldUp,
+    Fault::OlderNote,
+    Fault::NewerNote,
 ];
 /// No outage lasts longer, in ms.
 const OUTAGE_MS_MAX: u64 = 20_000;
@@ -162,6 +164,7 @@ impl World {
             Fault::EmptyDisk | Fault::OtherSettings | Fault::OlderJournal => {
                 self.change_node(fault, s);
             }
+            Fault::OlderNote | Fault::NewerNote => self.change_note(fault, s),
             Fault::StaleRead => self.misread(fault, Misread::Earlier, s),
             Fault::MisdirectedRead => self.misread(fault, Misread::Elsewhere, s),
             _ => self.strike_disk(fault, s),

@@ -1,0 +1,158 @@
+//! The note of acknowledged records: what nobody was told of is cut, and never anything else.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use rondo_core::control::Record;
+use rondo_core::dispatcher::{self, ShardingPolicy, TargetWorkers};
+use rondo_core::ids::{DatasetId, JobId, Lsn};
+use rondo_core::journal::GroupHeader;
+use rondo_core::time::Time;
+use rondo_proto::frame;
+
+use super::calls::{job, job_names};
+use super::model_disk::ModelDisk;
+use super::world::{Life, World, eventually, for_each_store};
+
+for_each_store!(
+    what_nobody_was_told_of_is_cut,
+    the_note_counts_through_another_mount,
+    a_copy_of_the_directory_keeps_every_record,
+    an_older_note_does_not_count,
+    a_newer_note_stops_a_start,
+);
+
+/// Leaves three jobs that were acknowledged and one that nobody was told of.
+fn leave_one_untold(world: &World) {
+    let life = Life::begin(world);
+    for name in ["a", "b", "c"] {
+        life.run(job(&life.node, name)).unwrap();
+    }
+    life.stop();
+    in_directory(world, async |directory| {
+        let mut store = directory.open_journal(&world.store).await.unwrap();
+        let header = GroupHeader { first: Lsn::new(4), count: 1, durable_upto: Lsn::new(3) };
+        let bytes = frame::encode(&header, &frame::encode_records(&[untold()])).unwrap();
+        store.append(header.first, bytes).await.unwrap();
+    });
+}
+
+fn untold() -> Record {
+    Record::Dispatcher(dispatcher::Record::CreateJob {
+        id: JobId::new(9000),
+        name: "untold".into(),
+        dataset: DatasetId::new("data"),
+        sharding: ShardingPolicy::Off,
+        consumers: None,
+        use_cross_trainer_cache: false,
+        target_workers: TargetWorkers::Auto,
+        anonymous: false,
+        at: Time::ZERO,
+    })
+}
+
+fn in_directory(world: &World, work: impl AsyncFnOnce(rondo::store::DataDirectory)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { work(world.open().await).await });
+}
+
+/// Notes that records up to this one are acknowledged.
+fn note(world: &World, upto: u64) {
+    in_directory(world, async |directory| {
+        let (acknowledged, _) = directory.acknowledged().await.unwrap();
+        acknowledged.note(Lsn::new(upto)).await.unwrap();
+    });
+}
+
+fn jobs(world: &World) -> Vec<String> {
+    let life = Life::begin(world);
+    life.run(job_names(&life.node))
+}
+
+/// What `rondo journal verify` prints of a directory.
+fn verified(directory: &Path) -> String {
+    let rondo = env!("CARGO_BIN_EXE_rondo");
+    said(&Command::new(rondo).args(["journal", "verify"]).arg(directory).output().unwrap())
+}
+
+fn said(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8(text).unwrap()
+}
+
+fn what_nobody_was_told_of_is_cut(world: World) {
+    leave_one_untold(&world);
+    let said = verified(&world.path);
+    assert!(said.contains("records from 4 on cut: nobody was ever told of them"), "{said}");
+    assert_eq!(jobs(&world), ["a", "b", "c"]);
+}
+
+/// A container that is started again sees the same directory through another mount.
+fn the_note_counts_through_another_mount(world: World) {
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-ec", script]);
+        command.arg(env!("CARGO_BIN_EXE_rondo")).arg(&world.path);
+        command.output()
+    };
+    match unshare("mount --bind \"$1\" \"$1\" 2>/dev/null || mount --bind /tmp /tmp") {
+        Ok(tried) if tried.status.success() => {}
+        tried => return println!("skipped: no mount namespace of our own: {tried:?}"),
+    }
+    leave_one_untold(&world);
+    let output = unshare("mount --bind \"$1\" \"$1\" && exec \"$0\" journal verify \"$1\"").unwrap();
+    let said = said(&output);
+    assert!(said.contains("records from 4 on cut: nobody was ever told of them"), "{said}");
+}
+
+/// Nobody knows what was acknowledged by the time of the copy.
+fn a_copy_of_the_directory_keeps_every_record(world: World) {
+    leave_one_untold(&world);
+    let copy = world.path.with_file_name("copy");
+    let copied = Command::new("cp").arg("-a").args([&world.path, &copy]).status().unwrap();
+    assert!(copied.success());
+    let said = verified(&copy);
+    assert!(said.contains("records up to 4"), "{said}");
+    let copy = World { path: copy, ..world };
+    assert_eq!(jobs(&copy), ["a", "b", "c", "untold"]);
+}
+
+/// An older image of the disk has synced records, and a note that was not synced by then.
+fn an_older_note_does_not_count(world: World) {
+    leave_one_untold(&world);
+    note(&world, 2);
+    let said = verified(&world.path);
+    assert!(said.contains("note: the note of acknowledged records says 2"), "{said}");
+    assert!(said.contains("durable up to record 3"), "{said}");
+    assert!(said.contains("does not count; every record is kept"), "{said}");
+    assert!(said.contains("all is well: records up to 4"), "{said}");
+    assert_eq!(jobs(&world), ["a", "b", "c", "untold"]);
+}
+
+/// Older segments came back, and the note of later ones stayed.
+fn a_newer_note_stops_a_start(world: World) {
+    leave_one_untold(&world);
+    note(&world, 7);
+    let said = verified(&world.path);
+    assert!(said.contains("record 5 is damaged"), "{said}");
+    let Err(error) = Life::try_begin(&world) else { panic!("it started") };
+    assert!(error.is_damage(), "{error}");
+    assert!(error.to_string().contains("durable up to record 7"), "{error}");
+}
+
+/// So that an older image has the note of all that was acknowledged more than a second before.
+#[test]
+fn the_note_is_on_the_disk_within_a_second() {
+    let disk = ModelDisk::new();
+    let world = World::model(&disk);
+    let life = Life::begin(&world);
+    life.run(job(&life.node, "a")).unwrap();
+    let is_synced = || disk.is_synced(&world.path.join("ACKNOWLEDGED"));
+    assert!(!is_synced(), "a call waits for the note to be synced");
+    life.run(eventually("a synced note", is_synced));
+    life.run(job(&life.node, "b")).unwrap();
+    assert!(!is_synced());
+    life.run(tokio::time::sleep(Duration::from_millis(1500)));
+    assert!(is_synced(), "the second note");
+}
