@@ -35,6 +35,7 @@ impl Dispatcher {
             block_round: iteration.pending.front().map(|front| front.target_round),
             deployment_mode: self.config.deployment_mode,
         };
+        self.note_let_go(id, heartbeat, reply.block_round);
         let after = known_since.max(listed_since);
         Ok((Reply::ClientHeartbeat(reply), after))
     }
@@ -74,6 +75,9 @@ impl Dispatcher {
         let (iteration, splits) = (self.client(id)?.iteration, self.splits_held_by(id));
         self.commit(turn, [Record::ReleaseClient { id, at: turn.now }])?;
         self.leases.forget_client(id, iteration, turn.now);
+        if let Some(rounds) = self.rounds.get_mut(&iteration) {
+            rounds.forget(id);
+        }
         if splits == 0 {
             return Ok(None);
         }

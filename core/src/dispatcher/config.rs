@@ -100,7 +100,7 @@ impl Default for Config {
             deployment_mode: DeploymentMode::Unspecified,
             job_gc_check_interval: Duration::from_secs(600),
             job_gc_timeout: Some(Duration::from_secs(300)),
-            client_timeout: Duration::from_secs(120),
+            client_timeout: Duration::from_secs(300),
             client_first_heartbeat_timeout: Duration::from_secs(600),
             reader_timeout: Duration::from_secs(30),
             worker_timeout: Some(Duration::from_secs(60)),

@@ -14,6 +14,7 @@ use super::refusal::Refusal;
 use super::removal::Removals;
 use super::reply::{Event, Reply};
 use super::request::Request;
+use super::rounds::Rounds;
 use super::state::State;
 use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
@@ -34,8 +35,8 @@ pub struct Dispatcher {
     pub(super) removals: Removals,
     /// Splits on their way to workers.
     pub(super) deliveries: Deliveries,
-    /// The highest round any consumer reported, per iteration of a coordinated read.
-    pub(super) rounds: BTreeMap<IterationId, i64>,
+    /// How far consumers are, per iteration of a coordinated read.
+    pub(super) rounds: BTreeMap<IterationId, Rounds>,
     /// Task lists as clients see them, each valid for one version of its iteration.
     pub(super) views: BTreeMap<IterationId, (Lsn, Arc<[TaskInfo]>)>,
     /// What workers said they run when it was what they should run, each valid for one version of

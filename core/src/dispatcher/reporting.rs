@@ -67,7 +67,7 @@ impl Dispatcher {
             tasks: count(iteration.tasks.len()),
             tasks_finished: count(finished),
             tasks_pending: count(iteration.pending.len()),
-            round: self.rounds.get(&iteration.id).copied(),
+            round: self.rounds.get(&iteration.id).and_then(|rounds| rounds.reported),
             block_round: iteration.pending.front().map(|front| front.target_round),
             sources: iteration.sources.iter().map(source_report).collect(),
             splits_lost: iteration.splits.lost,

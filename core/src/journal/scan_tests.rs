@@ -136,7 +136,11 @@ fn a_note_that_is_older_than_a_group_is_refused() {
         let error = scan.group(&proof, "journal/1 at 200").unwrap_err();
         let (noted, durable_upto) = (Lsn::new(2), Lsn::new(3));
         let place = "journal/1 at 200".to_string();
-        assert_eq!(error, RecoverError::StaleNote { noted, durable_upto, place }, "{records} records");
+        assert_eq!(
+            error,
+            RecoverError::StaleNote { noted, durable_upto, place },
+            "{records} records"
+        );
     }
 }
 

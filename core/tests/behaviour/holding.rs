@@ -53,7 +53,8 @@ impl Driver {
 
 /// Lost splits are handed out again.
 fn reissuing() -> Config {
-    Config { reissue_lost_splits: true, ..Config::default() }
+    let client_timeout = Duration::from_secs(120);
+    Config { reissue_lost_splits: true, client_timeout, ..Config::default() }
 }
 
 /// A job over so many splits, with a worker and a client.

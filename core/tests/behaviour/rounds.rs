@@ -49,6 +49,47 @@ fn the_example_of_the_protocol_with_two_consumers() {
     assert_eq!(driver.events.iter().filter(|event| **event == promoted).count(), 1);
 }
 
+/// Heartbeats that were long under way, while the server was held up, say that their consumers are blocked.
+#[test]
+fn a_consumer_that_was_let_go_is_not_blocked_whatever_an_old_heartbeat_says() {
+    let (mut driver, one, two) = two_consumers_and_a_newcomer(50);
+    let blocked = |client| rounds(client, Some(50), Some(51));
+    driver.heartbeat(blocked(one));
+    assert_eq!(driver.heartbeat(blocked(two)).block_round, None);
+    assert_eq!(driver.heartbeat(blocked(one)).block_round, None);
+    // Both may be in round 51 by now, and know nothing of a third worker.
+    let third = started(&driver.worker("w:3", &[]))[0];
+    for client in [one, two, one, two] {
+        let reply = driver.heartbeat(blocked(client));
+        assert_eq!((reply.block_round, listed(&reply)), (Some(52), vec![FIRST, SECOND]));
+    }
+    // One has not got the reply that let it go, and stands before 51 still. It goes on, and stops before 52.
+    driver.heartbeat(rounds(one, Some(51), Some(52)));
+    let reply = driver.heartbeat(rounds(two, Some(51), Some(52)));
+    assert_eq!((reply.block_round, listed(&reply)), (None, vec![FIRST, SECOND, third]));
+    assert_eq!(reply.tasks[2].starting_round, 52);
+}
+
+/// Only one of two consumers was let go. The other one vouches for the next proposal where it stands.
+#[test]
+fn a_consumer_that_was_not_let_go_is_blocked_still() {
+    let (mut driver, one, two) = two_consumers_and_a_newcomer(50);
+    let third = started(&driver.worker("w:3", &[]))[0];
+    let blocked = |client| rounds(client, Some(50), Some(51));
+    driver.heartbeat(blocked(one));
+    assert_eq!(driver.heartbeat(blocked(two)).block_round, Some(51), "the third worker's");
+    // Both still stand before 51: nobody has let them go.
+    assert_eq!(driver.heartbeat(blocked(one)).block_round, Some(51));
+    let reply = driver.heartbeat(blocked(two));
+    assert_eq!((reply.block_round, listed(&reply)), (None, vec![FIRST, SECOND, third]));
+    let fourth = started(&driver.worker("w:4", &[]))[0];
+    let reply = driver.heartbeat(rounds(two, Some(50), Some(51)));
+    assert_eq!((reply.block_round, listed(&reply)), (Some(52), vec![FIRST, SECOND, third]));
+    assert_eq!(driver.heartbeat(blocked(one)).block_round, Some(52));
+    let reply = driver.heartbeat(rounds(two, Some(51), Some(52)));
+    assert_eq!((reply.block_round, listed(&reply)), (None, vec![FIRST, SECOND, third, fourth]));
+}
+
 #[test]
 fn the_agreement_goes_on_after_a_restart() {
     let (mut driver, one, two) = two_consumers_and_a_newcomer(50);

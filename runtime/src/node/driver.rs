@@ -402,7 +402,6 @@ impl Driver {
         }
         if let Some(journal) = &mut self.journal {
             journal.stop_compacting().await;
-            journal.sync_note().await;
         }
         self.show();
         match self.halted {
@@ -426,6 +425,9 @@ impl Driver {
             let durable = self.node.durable();
             let journal = self.journal.as_ref();
             if journal.is_none_or(|journal| journal.is_at_rest(durable)) {
+                if let Some(journal) = &mut self.journal {
+                    journal.sync_note().await;
+                }
                 return;
             }
             let woke = journal_woke(&mut self.journal).await;

@@ -49,7 +49,9 @@ impl World {
         let upto = Lsn::new(last.get().saturating_add(s.between(1, BEYOND_MAX)));
         note(&mut self.node.disk, upto);
         self.node.note_before = Some(before);
-        self.struck(Fault::NewerNote, NODE, || format!("says {upto}, and {last} is the last record"));
+        self.struck(Fault::NewerNote, NODE, || {
+            format!("says {upto}, and {last} is the last record")
+        });
     }
 
     /// A process starts. It must not if the note names records that are not there.

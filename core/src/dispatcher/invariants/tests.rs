@@ -9,7 +9,9 @@ use crate::dispatcher::handed_out::SplitRun;
 use crate::dispatcher::position::SavedRepetition;
 use crate::dispatcher::record::{Record, WorkerProfile};
 use crate::dispatcher::repetitions::Repetitions;
+use crate::dispatcher::request::ClientHeartbeat;
 use crate::dispatcher::rhythm::WorkerLeases;
+use crate::dispatcher::rounds::Rounds;
 use crate::dispatcher::state::{PendingTask, State};
 use crate::dispatcher::types::{
     Compression, DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
@@ -353,7 +355,16 @@ fn d15_sees_a_sign_of_life_of_nobody() {
         dispatcher.leases.hear_client(ClientId::new(9), Time::ZERO);
     });
     assert_dispatcher_violates("D15", |dispatcher| {
-        dispatcher.rounds.insert(IterationId::new(9), 4);
+        dispatcher.rounds.insert(IterationId::new(9), Rounds::default());
+    });
+    assert_dispatcher_violates("D15", |dispatcher| {
+        let heartbeat = ClientHeartbeat {
+            client: ClientId::new(9),
+            current_round: None,
+            blocked_round: Some(1),
+            target_processing_time_ns: 0,
+        };
+        dispatcher.note_let_go(DYNAMIC, &heartbeat, None);
     });
     assert_dispatcher_violates("D15", |dispatcher| {
         let (call, task) = (CallId::new(1), Some(TaskId::new(99)));

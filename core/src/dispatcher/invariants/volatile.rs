@@ -7,6 +7,7 @@ use alloc::string::String;
 use super::by_split::silent_readers_are_noticed;
 use super::graph::same;
 use crate::dispatcher::machine::Dispatcher;
+use crate::dispatcher::rounds::Rounds;
 use crate::ids::CallId;
 use crate::invariant::Invariant;
 
@@ -65,6 +66,10 @@ fn only_the_living_are_remembered(dispatcher: &Dispatcher) -> Result<(), String>
     let mut awaited = leases.consumers_left.keys().chain(leases.consumers_tried.keys());
     if let Some(id) = awaited.find(|id| !state.iterations.contains_key(id)) {
         return Err(format!("consumers of iteration {id} are remembered"));
+    }
+    let mut consumers = dispatcher.rounds.values().flat_map(Rounds::consumers);
+    if let Some(id) = consumers.find(|id| !state.clients.contains_key(id)) {
+        return Err(format!("the round of client {id} is remembered"));
     }
     let iterations = dispatcher.rounds.keys().chain(dispatcher.views.keys());
     match iterations.clone().find(|id| state.iterations.get(id).is_none_or(|i| i.collected)) {

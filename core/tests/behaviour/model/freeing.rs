@@ -23,7 +23,7 @@ impl Model {
         let datasets = self.unused_datasets(now);
         for id in iterations {
             self.kept.free_iteration(id, now);
-            self.rounds.remove(&id);
+            self.forget_rounds(id);
         }
         for id in jobs {
             let at = self.kept.jobs.iter().position(|job| job.id == id).unwrap();

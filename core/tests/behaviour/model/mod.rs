@@ -53,6 +53,8 @@ pub(crate) struct Model {
     /// The process at each worker's address.
     processes: BTreeMap<String, processes::Process>,
     rounds: BTreeMap<IterationId, i64>,
+    /// Consumers that were let go from a round before which they were blocked, with the last such round.
+    let_go: BTreeMap<ClientId, (IterationId, i64)>,
     votes: BTreeMap<TaskId, Vote>,
     next_maintenance: Time,
     started: Time,
@@ -83,6 +85,7 @@ impl Model {
             kept,
             config,
             rounds: BTreeMap::new(),
+            let_go: BTreeMap::new(),
             votes: BTreeMap::new(),
             started: now,
         }
@@ -246,7 +249,7 @@ impl Model {
         let abandoned = self.kept.abandoned(over, dynamic_too);
         for id in abandoned {
             self.kept.collect(now, id);
-            self.rounds.remove(&id);
+            self.forget_rounds(id);
         }
         self.free(now);
     }

@@ -220,6 +220,7 @@ impl Model {
             for id in wrong.map(|i| i.id).collect::<Vec<_>>() {
                 kept.collect(now, id);
                 self.rounds.remove(&id);
+                self.let_go.retain(|_, (of, _)| *of != id);
             }
             kept.departed.retain(|departed| {
                 departed.job != id || finished.contains(&departed.reader.repetition)

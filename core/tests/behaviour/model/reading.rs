@@ -103,12 +103,14 @@ impl Model {
         self.negotiate(id, heartbeat);
         let iteration = self.kept.iteration(id).unwrap();
         let tasks = iteration.active.iter().map(|task| self.info(*task));
-        Ok(Reply::ClientHeartbeat(ClientHeartbeatReply {
+        let reply = ClientHeartbeatReply {
             tasks: tasks.collect(),
             iteration_finished: iteration.finished,
             block_round: iteration.pending.front().map(|front| front.target),
             deployment_mode: self.config.deployment_mode,
-        }))
+        };
+        self.let_go(id, heartbeat, reply.block_round);
+        Ok(Reply::ClientHeartbeat(reply))
     }
 
     fn info(&self, id: TaskId) -> TaskInfo {

@@ -13,10 +13,16 @@ impl Model {
     /// What a heartbeat means for the front pending task: first a proposal already passed is pushed
     /// away, then a consumer blocked in time agrees.
     pub(super) fn negotiate(&mut self, id: IterationId, heartbeat: &ClientHeartbeat) {
-        let latest = self.rounds.get(&id).copied().unwrap_or(0);
-        let latest = latest.max(heartbeat.current_round.unwrap_or(0));
-        if heartbeat.current_round.is_some() {
-            self.rounds.insert(id, latest);
+        if let Some(current) = heartbeat.current_round {
+            let reported = self.rounds.entry(id).or_default();
+            *reported = current.max(*reported);
+        }
+        let latest = self.latest_round(id);
+        let let_go = self.let_go.get(&heartbeat.client).map_or(i64::MIN, |(_, round)| *round);
+        let (mut current, mut blocked) =
+            (heartbeat.current_round.unwrap_or(0), heartbeat.blocked_round);
+        if let Some(round) = blocked.filter(|round| *round <= let_go) {
+            (current, blocked) = (current.max(round), None);
         }
         let iteration = self.kept.iteration(id).unwrap();
         let consumers = self.kept.job_of(iteration).consumers;
@@ -24,13 +30,13 @@ impl Model {
         let Some(front) = iteration.pending.front_mut() else {
             return;
         };
-        if heartbeat.current_round.unwrap_or(0) >= front.target {
+        if current >= front.target {
             let distance = 2_i64.saturating_mul(2_i64.saturating_pow(front.failures));
             front.target = latest.saturating_add(distance);
             front.failures += 1;
             front.ready.clear();
         }
-        if heartbeat.blocked_round.is_some_and(|round| round <= front.target) {
+        if blocked.is_some_and(|round| round <= front.target) {
             front.ready.insert(heartbeat.client);
         }
         if front.ready.len() as i64 == consumers.unwrap() {
@@ -38,6 +44,27 @@ impl Model {
             iteration.active.push(front.task);
             self.kept.tasks.get_mut(&front.task).unwrap().starting_round = front.target;
         }
+    }
+
+    /// The latest round that a consumer of an iteration may have begun, as far as is known.
+    pub(super) fn latest_round(&self, id: IterationId) -> i64 {
+        let let_go = self.let_go.values().filter(|(of, _)| *of == id).map(|(_, round)| *round);
+        let_go.chain(self.rounds.get(&id).copied()).max().unwrap_or(0).max(0)
+    }
+
+    /// Notes what the reply to a heartbeat lets a consumer do.
+    pub(super) fn let_go(&mut self, id: IterationId, heartbeat: &ClientHeartbeat, to: Option<i64>) {
+        if let Some(from) = heartbeat.blocked_round
+            && to.is_none_or(|to| from < to)
+        {
+            let known = self.let_go.entry(heartbeat.client).or_insert((id, from));
+            known.1 = known.1.max(from);
+        }
+    }
+
+    pub(super) fn forget_rounds(&mut self, id: IterationId) {
+        self.rounds.remove(&id);
+        self.let_go.retain(|_, (of, _)| *of != id);
     }
 
     pub(super) fn remove(

@@ -141,7 +141,7 @@ impl Model {
 
     fn new_pending(&mut self, id: IterationId, address: &str) {
         let task = self.kept.new_task(id, address);
-        let target = self.rounds.get(&id).copied().unwrap_or(0).saturating_add(1);
+        let target = self.latest_round(id).saturating_add(1);
         let pending = Pending { task, target, failures: 0, ready: BTreeSet::new() };
         self.kept.iteration_mut(id).unwrap().pending.push_back(pending);
     }
