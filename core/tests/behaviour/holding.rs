@@ -365,8 +365,7 @@ fn wait(driver: &mut Driver, client: ClientId, secs: u64) -> SplitsHeld {
 
 #[test]
 fn readers_get_what_a_worker_took_for_a_consumer_that_left() {
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, _, reader) = left_to_a_worker(config);
+    let (mut driver, _, reader) = left_to_a_worker(reissuing());
     let before = driver.client(reader).tasks[0].task;
     assert!(wait(&mut driver, reader, 118).with_workers, "a consumer may come");
     let held = wait(&mut driver, reader, 2);

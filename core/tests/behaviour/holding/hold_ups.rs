@@ -95,8 +95,7 @@ fn beat(driver: &mut Driver, workers: &[&str], client: ClientId, secs: u64) {
 #[test]
 fn a_reader_has_a_task_to_ask_while_a_worker_lives() {
     const OTHER: &str = "w1:1";
-    let config = Config { reissue_lost_splits: true, ..Config::default() };
-    let (mut driver, job, consumer) = reading_with(config, 4);
+    let (mut driver, job, consumer) = reading_with(reissuing(), 4);
     driver.serving_worker(OTHER, &[]);
     let iteration = driver.iteration(job, 0);
     driver.client(consumer);
