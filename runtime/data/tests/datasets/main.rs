@@ -16,4 +16,5 @@ mod properties;
 mod splits;
 mod stores;
 mod texts;
+mod values;
 mod world;

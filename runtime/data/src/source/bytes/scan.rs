@@ -266,8 +266,10 @@ fn wider(one: &Field, other: &Field) -> Result<Field, String> {
         _ if kind.equals_datatype(found) => kind.clone(),
         (DataType::Null, found) => found.clone(),
         (kind, DataType::Null) => kind.clone(),
-        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => {
-            DataType::Float64
+        (DataType::Int64 | DataType::UInt64, DataType::Float64)
+        | (DataType::Float64, DataType::Int64 | DataType::UInt64) => DataType::Float64,
+        (DataType::Int64, DataType::UInt64) | (DataType::UInt64, DataType::Int64) => {
+            DataType::UInt64
         }
         _ => return Err(format!("{:?} is of type {found}, there of type {kind}", one.name())),
     };

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::csv::ReaderBuilder;
-use arrow::csv::reader::Format;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
+use super::super::framing::fields;
+use super::{exact, guess};
 use crate::error::DataError;
 use crate::pipeline::{Column, CsvSource};
 
@@ -28,9 +29,37 @@ pub(super) fn read(
     let found = decoder.flush().map_err(|error| why(&error))?;
     let found = found.unwrap_or_else(|| RecordBatch::new_empty(schema.clone()));
     if found.num_rows() == records.len() {
-        return Ok(found);
+        return check_all(csv, records, schema).map(|()| found);
     }
     Err(format!("{} records were found where {} should be", found.num_rows(), records.len()))
+}
+
+/// Checks that the columns keep what the fields say.
+fn check_all(csv: &CsvSource, records: &[Bytes], schema: &SchemaRef) -> Result<(), String> {
+    let columns = schema.fields().iter().enumerate();
+    let checked: Vec<_> = columns.filter(|(_, it)| exact::is_checked(it.data_type())).collect();
+    if checked.is_empty() {
+        return Ok(());
+    }
+    for record in records {
+        let found = fields(csv, record);
+        for (place, column) in &checked {
+            let text = found.get(*place).map_or("", String::as_str);
+            check_field(csv, text, column)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_field(csv: &CsvSource, text: &str, column: &Field) -> Result<(), String> {
+    let (name, kind) = (column.name(), column.data_type());
+    let kept = match csv.columns.is_empty() && kind.is_numeric() && guess::has_leading_zeros(text) {
+        true => Err(format!("{text:?} does not fit the type {kind}: its zeros would be lost")),
+        false => exact::check(text, kind),
+    };
+    kept.map_err(|what| {
+        format!("column {name:?}: {what}; if its type is another one, give the source `columns`")
+    })
 }
 
 /// The error without the line, which is counted from where one begins to read.
@@ -64,27 +93,17 @@ pub(in super::super) fn guess(
     names: &[String],
     sample: &[Bytes],
 ) -> Result<SchemaRef, String> {
-    let format = Format::default().with_header(false).with_delimiter(delimiter(csv));
-    let (mut text, mut count) = (Vec::new(), 0);
-    for record in sample {
-        text.extend_from_slice(record);
-        text.push(b'\n');
-        count = count.max(super::super::framing::fields(csv, record).len());
-    }
-    let found = format.infer_schema(text.as_slice(), None);
-    let (schema, _) = found.map_err(|error| error.to_string())?;
+    let rows: Vec<Vec<String>> = sample.iter().map(|record| fields(csv, record)).collect();
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     if !names.is_empty() && count > names.len() {
         return Err(format!("a record has {count} fields, the header has {}", names.len()));
     }
-    // Without records nothing is known of their types.
-    let field = |(place, name): (usize, &String)| {
-        let found = schema.fields().get(place);
-        let kind = found.map_or(arrow::datatypes::DataType::Utf8, |it| it.data_type().clone());
-        let kind = if kind.is_null() { arrow::datatypes::DataType::Utf8 } else { kind };
-        Field::new(name, kind, true)
+    let kind = |place: usize| -> DataType {
+        guess::kind_of(rows.iter().map(move |row| row.get(place).map_or("", String::as_str)))
     };
     let own: Vec<String> = (1..=count).map(|place| format!("column_{place}")).collect();
     let names = if names.is_empty() { &own } else { names };
+    let field = |(place, name): (usize, &String)| Field::new(name, kind(place), true);
     let fields: Vec<Field> = names.iter().enumerate().map(field).collect();
     Ok(Arc::new(Schema::new(fields)))
 }

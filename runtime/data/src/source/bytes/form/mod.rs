@@ -1,8 +1,11 @@
 //! What the bytes of records say, as columns.
 
 mod csv;
+mod exact;
 mod example;
+mod guess;
 mod json;
+mod json_exact;
 mod tar;
 
 use std::sync::Arc;
