@@ -203,7 +203,7 @@ pub(super) struct ServeArgs {
         long,
         env = "RONDO_CLIENT_TIMEOUT_MS",
         value_name = "MS",
-        default_value_t = 120_000,
+        default_value_t = 300_000,
         help_heading = "Dispatcher"
     )]
     pub(super) client_timeout_ms: u64,
