@@ -226,7 +226,7 @@ def test_close_says_whether_the_dispatcher_knows_what_was_consumed(servers, tmp_
     worker = server.worker()
     with rondo.Reader(server.address, "many", job="heard") as heard:
         heard.acknowledge(next(heard))
-    unheard = rondo.Reader(server.address, "many", job="unheard")
+    unheard = rondo.Reader(server.address, "many", job="unheard", acknowledge_interval=60)
     failing = rondo.Reader(server.address, "many", job="failing")
     unheard.acknowledge(next(unheard))
     failing.acknowledge(next(failing))

@@ -71,6 +71,12 @@ impl Decimal {
         Some(Self { is_negative, digits, scale, is_plain })
     }
 
+    /// Whether two texts say the same number.
+    fn is_like(&self, other: &Self) -> bool {
+        (self.is_negative, &self.digits, self.scale)
+            == (other.is_negative, &other.digits, other.scale)
+    }
+
     /// Its amount, if it is an integer of 128 bits.
     fn integer(&self) -> Option<u128> {
         if self.digits.is_empty() {
@@ -114,13 +120,15 @@ fn greatest(kind: &DataType, is_negative: bool) -> u128 {
     }
 }
 
-/// A part behind the point is rounded to the nearest number of the type. An integer is not.
+/// A part behind the point is rounded to the nearest number of the type. An integer is not, but the shortest text
+/// of a number may be one: `129656140` stands for 129656144 where the type has 32 bits.
 fn loss_of_float(text: &str, bits: u32) -> Option<&'static str> {
     let number = Decimal::of(text)?;
     if number.is_plain {
-        let is_kept = number.integer().is_some_and(|amount| {
+        let is_exact = number.integer().is_some_and(|amount| {
             amount == 0 || u128::BITS - amount.leading_zeros() - amount.trailing_zeros() <= bits
         });
+        let is_kept = is_exact || number.is_like(&shortest(text, bits)?);
         return (!is_kept).then_some("the integer would be rounded");
     }
     let (is_finite, is_zero) = match bits {
@@ -132,6 +140,15 @@ fn loss_of_float(text: &str, bits: u32) -> Option<&'static str> {
         false => Some("it is too large"),
         true => (is_zero && !number.digits.is_empty()).then_some("it would be zero"),
     }
+}
+
+/// The shortest text of the number that is nearest to what a text says.
+fn shortest(text: &str, bits: u32) -> Option<Decimal> {
+    let text = match bits {
+        FLOAT32_BITS => format!("{:e}", text.parse::<f32>().ok()?),
+        _ => format!("{:e}", text.parse::<f64>().ok()?),
+    };
+    Decimal::of(&text)
 }
 
 fn loss_of_timestamp(text: &str, unit: TimeUnit) -> Option<&'static str> {
@@ -197,7 +214,17 @@ mod tests {
             &DataType::Float64,
             &["0.1", "9007199254740992", "9007199254740994", "1e308", "-0.0", "NaN", "inf"],
         );
-        kept(&DataType::Float32, &["0.1", "16777216", "16777218"]);
+        kept(
+            &DataType::Float32,
+            &[
+                "0.1",
+                "16777216",
+                "16777218",
+                "129656140",
+                "-9381499000",
+                "340282350000000000000000000000000000000",
+            ],
+        );
         lost(
             &DataType::Float64,
             &[
