@@ -85,7 +85,7 @@ impl State {
     /// Refuses a job whose number or name is taken.
     fn check_new_job(&self, id: JobId, name: &str) -> Result<(), ApplyError> {
         if self.jobs.contains_key(&id) {
-            return Err(exists("job", &id));
+            return Err(exists("job", id));
         }
         if self.index.job_by_name.contains_key(name) {
             return Err(exists("job with name", name));

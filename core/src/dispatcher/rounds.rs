@@ -25,8 +25,8 @@ const RETRY_DELTA: i64 = 2;
 pub(super) struct Rounds {
     /// The latest round that any of them has reported.
     pub(super) reported: Option<i64>,
-    /// The last round before which each consumer was blocked and has been let go since. It may have begun that
-    /// round, whatever a heartbeat says that was long under way.
+    /// The last round before which each consumer was blocked and has been let go since. It may have begun
+    /// that round, whatever a heartbeat says that was long under way.
     let_go: BTreeMap<ClientId, i64>,
     /// The greatest of those, of consumers that have left too.
     let_go_max: i64,

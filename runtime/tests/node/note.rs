@@ -1,5 +1,6 @@
 //! The note of acknowledged records: what nobody was told of is cut, and never anything else.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -98,7 +99,11 @@ fn the_note_counts_through_another_mount(world: World) {
     };
     match unshare("mount --bind \"$1\" \"$1\" 2>/dev/null || mount --bind /tmp /tmp") {
         Ok(tried) if tried.status.success() => {}
-        tried => return println!("skipped: no mount namespace of our own: {tried:?}"),
+        tried => {
+            let _ =
+                writeln!(std::io::stderr(), "skipped: no mount namespace of our own: {tried:?}");
+            return;
+        }
     }
     leave_one_untold(&world);
     let output =

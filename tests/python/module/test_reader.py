@@ -131,7 +131,8 @@ def test_a_batch_is_read_again_unless_the_next_one_was_asked_for(data, job, fail
         except (RuntimeError, KeyboardInterrupt):
             pass
         del reader
-    numbers = [number for batch in rondo.Reader(data.address, "batches", job=job) for number in batch["number"]]
+    rest = rondo.Reader(data.address, "batches", job=job)
+    numbers = [number for batch in rest for number in batch["number"].tolist()]
     assert sorted(numbers) == list(range(RECORDS))
 
 

@@ -21,7 +21,8 @@ _NUMBERS = itertools.count()
 
 INTEGERS = {"int8": (-(2**7), 2**7 - 1), "int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1),
             "uint16": (0, 2**16 - 1), "uint64": (0, 2**64 - 1)}
-WORDS = ["", "02134", "true", "2026-11-27", "1e5", "a,b", 'say "x"', "ü€𝄞", " blank ", "two\nlines", "NaN", "null"]
+WORDS = ["", "02134", "true", "2026-11-27", "1e5", "a,b", 'say "x"', "ü€𝄞", " blank ", "two\nlines", "NaN",
+         "null"]
 
 
 def integer(generator, low, high):
@@ -137,7 +138,8 @@ def test_a_guessed_column_keeps_its_values_or_the_read_ends_with_the_value(data,
     lines = texts if form == "csv" else [f'{{"a": {text}}}' for text in texts]
     path.write_text("\n".join((["a"] if form == "csv" else []) + lines) + "\n")
     try:
-        found = read(pyarrow.table({"a": texts}), data, json.dumps({"source": {form: {"files": [str(path)]}}}))
+        pipeline = json.dumps({"source": {form: {"files": [str(path)]}}})
+        found = read(pyarrow.table({"a": texts}), data, pipeline)
     except rondo.RondoError as error:
         assert any(text in str(error) for text in texts) and str(path) in str(error)
         return

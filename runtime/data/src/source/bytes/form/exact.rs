@@ -120,8 +120,8 @@ fn greatest(kind: &DataType, is_negative: bool) -> u128 {
     }
 }
 
-/// A part behind the point is rounded to the nearest number of the type. An integer is not, but the shortest text
-/// of a number may be one: `129656140` stands for 129656144 where the type has 32 bits.
+/// A part behind the point is rounded to the nearest number of the type. An integer is not, but the shortest
+/// text of a number may be one: `129656140` stands for 129656144 where the type has 32 bits.
 fn loss_of_float(text: &str, bits: u32) -> Option<&'static str> {
     let number = Decimal::of(text)?;
     if number.is_plain {

@@ -1,5 +1,5 @@
-//! The types of a CSV file's columns, by some of their texts. A type is taken only if it keeps them all as they
-//! are written: `02134` is a text.
+//! The types of a CSV file's columns, by some of their texts. A type is taken only if it keeps them all
+//! as they are written: `02134` is a text.
 
 use arrow::datatypes::{DataType, TimeUnit};
 
@@ -80,7 +80,8 @@ fn has_form(text: &str, form: &[u8]) -> bool {
     text.len() == form.len() && text.bytes().zip(form).all(is_alike)
 }
 
-/// How many digits of its second's part a timestamp has; none if the text is no timestamp. It may name a zone.
+/// How many digits of its second's part a timestamp has; none if the text is no timestamp. It may name a
+/// zone.
 fn digits_of_timestamp(text: &str) -> Option<usize> {
     let (date, rest) = text.split_at_checked(10)?;
     let (time, rest) = rest.strip_prefix([' ', 'T'])?.split_at_checked(8)?;
