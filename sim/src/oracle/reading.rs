@@ -327,7 +327,7 @@ impl Oracle for Reading {
             return Ok(());
         }
         if let Seen::Taken { request, .. } = seen {
-            self.groups.taken(request);
+            self.groups.taken(request, shadow);
         }
         match seen {
             Seen::Taken { by, request: Request::HoldSplits(request), .. } if !by.honest => {
@@ -359,7 +359,7 @@ impl Oracle for Reading {
             }
             Seen::Answered { call, answer, .. } => match (self.asking.remove(call), answer) {
                 (Some(asked), Ok(Reply::SplitsHeld(held))) => self.answered(&asked, held),
-                (Some(asked), Err(why)) => self.groups.refused(&asked, why, shadow),
+                (Some(asked), Err(why)) => self.groups.refused(&asked, why),
                 _ => Ok(()),
             },
             Seen::GivenUp { call } => {

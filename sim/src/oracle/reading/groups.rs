@@ -20,12 +20,15 @@ pub(super) struct Groups {
     heard: BTreeMap<ClientId, u64>,
     /// Among how many each client took splits last, as the records say.
     sizes: BTreeMap<ClientId, u32>,
+    /// Clients in whose iteration one that lives held splits when they asked for some. The answer may come
+    /// after that one has left.
+    met: BTreeSet<ClientId>,
     /// Who was refused for good, and rightly.
     refused: BTreeSet<ClientId>,
 }
 
 impl Groups {
-    pub(super) fn taken(&mut self, request: &Request) {
+    pub(super) fn taken(&mut self, request: &Request, shadow: &Shadow) {
         self.count = self.count.saturating_add(1);
         let client = match request {
             Request::HoldSplits(holds) => holds.client,
@@ -33,12 +36,25 @@ impl Groups {
             _ => return,
         };
         self.heard.insert(client, self.count);
+        if matches!(request, Request::HoldSplits(_)) && self.meets_a_holder(client, shadow) {
+            self.met.insert(client);
+        }
+    }
+
+    /// Whether somebody who lives holds splits of a client's iteration.
+    fn meets_a_holder(&self, client: ClientId, shadow: &Shadow) -> bool {
+        let joined = self.joined.get(&client).copied().unwrap_or(0);
+        let lives = |id: &ClientId| {
+            *id == client || self.heard.get(id).is_some_and(|heard| *heard > joined)
+        };
+        holders(client, shadow).any(|id| lives(&id))
     }
 
     pub(super) fn joined(&mut self, client: ClientId) {
         self.joined.insert(client, self.count);
         self.heard.remove(&client);
         self.sizes.remove(&client);
+        self.met.remove(&client);
         self.refused.remove(&client);
     }
 
@@ -58,17 +74,13 @@ impl Groups {
     }
 
     /// A client is refused.
-    pub(super) fn refused(&mut self, asked: &HoldSplits, why: &Status, shadow: &Shadow) -> Verdict {
+    pub(super) fn refused(&mut self, asked: &HoldSplits, why: &Status) -> Verdict {
         if why.code != Code::InvalidArgument || !why.message.contains("group_size") {
             return Ok(());
         }
         let client = asked.client;
         reached(Check::ReadingOtherGroup);
-        let joined = self.joined.get(&client).copied().unwrap_or(0);
-        let lives = |id: &ClientId| {
-            *id == client || self.heard.get(id).is_some_and(|heard| *heard > joined)
-        };
-        if !holders(client, shadow).any(|id| lives(&id)) {
+        if !self.met.contains(&client) {
             return Err(format!("client {client} was told {why}, and nobody holds any who lives"));
         }
         self.refused.insert(client);
@@ -84,6 +96,7 @@ impl Groups {
     /// Another process of the node has heard nobody.
     pub(super) fn recovered(&mut self) {
         self.heard.clear();
+        self.met.clear();
     }
 }
 
