@@ -272,12 +272,13 @@ fn lines(file: &Path) -> Vec<i64> {
 async fn a_killed_command_loses_nothing_and_writes_little_twice() {
     let options = Options::store("segment").flag("--reader-timeout-ms=1000");
     let bed = bed(numbers(), &options).await;
-    let _worker = bed.worker(10).await;
+    // So slow that the command is killed well before its end, on a busy machine too.
+    let _worker = bed.worker(50).await;
     let (first, second) = (bed.file("first"), bed.file("second"));
     let mut started = command(&bed, "files", &["--dataset=numbers"], &first);
     let mut killed = block_in_place(|| Process::start("rondo read", &mut started));
     let began = Instant::now();
-    while lines(&first).len() < 600 {
+    while lines(&first).len() < 300 {
         assert!(began.elapsed() < PATIENCE, "{}", killed.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
