@@ -229,9 +229,11 @@ def test_close_says_whether_the_dispatcher_knows_what_was_consumed(servers, tmp_
         heard.acknowledge(next(heard))
     unheard = rondo.Reader(server.address, "many", job="unheard", acknowledge_interval=60)
     failing = rondo.Reader(server.address, "many", job="failing")
-    unheard.acknowledge(next(unheard))
-    failing.acknowledge(next(failing))
+    consumed, lost = next(unheard), next(failing)
     server.kill()
+    # The server is gone, so that nobody can have been told of these.
+    unheard.acknowledge(consumed)
+    failing.acknowledge(lost)
     with pytest.raises(rondo.Unavailable, match="was not told what was consumed last"):
         unheard.close()
     with pytest.raises(KeyError, match="the block's own"), failing:
