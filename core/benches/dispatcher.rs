@@ -116,6 +116,7 @@ impl World {
             cardinality: -2,
         };
         let request = RegisterDataset {
+            own: false,
             wished: None,
             definition: Definition {
                 digest: Digest::new([7; 32]),

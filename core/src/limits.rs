@@ -47,6 +47,14 @@ pub const USE_NOTED_AFTER: Duration = Duration::from_secs(30);
 /// uses since then may not have been, and who asks for a job needs a moment to ask for its
 /// iteration.
 pub const USE_SLACK: Duration = Duration::from_secs(60);
+/// Jobs that were freed and whose read repetitions stay known by name; of more, the one that was freed
+/// first is forgotten.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
+pub const RETIRED_JOBS_MAX: usize = 1 << 16;
+/// What is kept for this long or longer is freed only by a process that is as old: a wall clock that was
+/// wrong at the start can be set right before anything is lost.
+pub const FREED_AFTER_START: Duration = Duration::from_secs(24 * 3600);
 /// Components of one element.
 pub const ELEMENT_COMPONENTS_MAX: usize = 1 << 14;
 /// One element's bytes, on the wire as well as in memory, unless a reader's settings say less: no

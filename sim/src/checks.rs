@@ -73,6 +73,12 @@ named! {
         CollectionIteration = "world.collection.iteration",
         /// An iteration, a job or a dataset was freed.
         CollectionFreed = "world.collection.freed",
+        /// An iteration was abandoned.
+        CollectionAbandoned = "world.collection.abandoned",
+        /// A lost worker was forgotten.
+        CollectionWorkerFreed = "world.collection.worker-freed",
+        /// An operator deleted a job.
+        CollectionDeleted = "world.collection.deleted",
         /// A worker was told to drop a task.
         CollectionTask = "world.collection.task",
         /// A restart kept the saved positions.

@@ -65,6 +65,16 @@ named! {
         IterationFreed = "iteration-freed",
         /// A job was freed.
         JobFreed = "job-freed",
+        /// A named job of which something was read was freed, and its name is remembered.
+        JobRetired = "job-retired",
+        /// A freed job was asked for again, and what was read of it is known.
+        JobBack = "job-back",
+        /// An iteration was abandoned.
+        IterationAbandoned = "iteration-abandoned",
+        /// A lost worker was forgotten.
+        WorkerFreed = "worker-freed",
+        /// A job was deleted.
+        JobDeleted = "job-deleted",
         /// A dataset was freed.
         DatasetFreed = "dataset-freed",
         /// A repetition was asked for that had been finished and freed.

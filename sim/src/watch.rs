@@ -270,6 +270,14 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         R::CollectIteration { .. } => Mark::IterationCollected,
         R::FreeIteration { .. } => Mark::IterationFreed,
         R::FreeJob { .. } => Mark::JobFreed,
+        R::RetireJob { .. } => Mark::JobRetired,
+        R::AbandonIteration { .. } => Mark::IterationAbandoned,
+        R::FreeWorker { .. } => Mark::WorkerFreed,
+        R::DeleteJob { .. } => Mark::JobDeleted,
+        R::CreateJob { name, .. } => {
+            mark_if(state.retired().get(name).is_some(), Mark::JobBack, tally);
+            return;
+        }
         R::FreeDataset { .. } => Mark::DatasetFreed,
         R::CreateFinishedIteration { .. } => Mark::FinishedAskedAgain,
         R::ResumeIteration { .. } => Mark::IterationResumed,

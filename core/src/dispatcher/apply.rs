@@ -46,8 +46,12 @@ impl State {
             | Record::HandOutWaiting { .. }
             | Record::FinishIteration { .. } => self.apply_holding(lsn, record),
             Record::CollectIteration { id, at } => self.collect_iteration(lsn, *id, *at),
+            Record::AbandonIteration { id, at } => self.abandon_iteration(lsn, *id, *at),
+            Record::FreeWorker { id } => self.free_worker(lsn, *id),
             Record::FreeIteration { .. }
             | Record::FreeJob { .. }
+            | Record::RetireJob { .. }
+            | Record::DeleteJob { .. }
             | Record::FreeDataset { .. }
             | Record::UseJob { .. }
             | Record::UseDataset { .. } => self.apply_freeing(lsn, record),
@@ -205,6 +209,7 @@ impl State {
         of_worker.changed = lsn;
         of_worker.tasks.insert(id);
         self.index.task_of.insert((worker, iteration), id);
+        self.index.count_task(worker);
         self.tasks.insert(
             id,
             Task {
@@ -346,6 +351,7 @@ impl State {
         iteration.changed = lsn;
         self.detach_task(lsn, id, of)?;
         self.tasks.remove(&id);
+        self.index.discount_task(of.0);
         Ok(())
     }
 
@@ -365,6 +371,16 @@ impl State {
         }
         let job = self.iteration_mut(id)?.job;
         self.change_job(job, |job| job.departed.retain(|_, reader| reader.iteration != id))
+    }
+
+    fn abandon_iteration(&mut self, lsn: Lsn, id: IterationId, at: Time) -> Result<(), ApplyError> {
+        let iteration = self.iterations.get(&id).ok_or_else(|| missing("iteration", id))?;
+        let (job, repetition) = (iteration.job, iteration.repetition);
+        self.collect_iteration(lsn, id, at)?;
+        self.change_job(job, |job| {
+            job.abandoned.insert(repetition);
+            job.changed = lsn;
+        })
     }
 
     pub(super) fn iteration_mut(&mut self, id: IterationId) -> Result<&mut Iteration, ApplyError> {

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 
 use super::record::Record;
+use super::repetitions::Repetitions;
 use super::state::{Dataset, Job, State};
 use crate::ids::{DatasetId, JobId, Lsn};
 use crate::log::{ApplyError, exists, missing};
@@ -61,6 +62,11 @@ impl State {
             return Err(ApplyError("the record is of no kind that jobs have".to_string()));
         };
         self.check_new_job(*id, name)?;
+        let retired = self.retired.remove(name);
+        let (finished, abandoned) = match retired {
+            Some(retired) => (retired.finished, retired.abandoned),
+            None => (self.take_finished(name), Repetitions::default()),
+        };
         let job = Job {
             id: *id,
             name: name.clone(),
@@ -73,7 +79,8 @@ impl State {
             asked: *at,
             idle_since: *at,
             departed: BTreeMap::new(),
-            finished: self.take_finished(name),
+            finished,
+            abandoned,
             changed: lsn,
         };
         self.use_dataset(dataset, *at);

@@ -1,10 +1,13 @@
 //! Records about what is used and what is freed, applied.
 
 use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::Display;
 
 use super::record::Record;
-use super::state::State;
+use super::retired::RetiredJob;
+use super::state::{Job, State};
 use crate::ids::{DatasetId, IterationId, JobId, Lsn};
 use crate::log::{ApplyError, missing};
 use crate::time::Time;
@@ -17,7 +20,9 @@ impl State {
     pub(super) fn apply_freeing(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
             Record::FreeIteration { id, at } => self.free_iteration(lsn, *id, *at),
-            Record::FreeJob { id, at } => self.free_job(*id, *at),
+            Record::FreeJob { id, at } => self.free_job(*id, *at).map(|_| ()),
+            Record::RetireJob { id, at } => self.retire_job(lsn, *id, *at),
+            Record::DeleteJob { name, at } => self.delete_job(lsn, name, *at),
             Record::FreeDataset { id } => self.free_dataset(id),
             Record::UseJob { id, at } => self.change_job(*id, |job| {
                 job.asked = job.asked.max(*at);
@@ -43,6 +48,7 @@ impl State {
         for task in iteration.tasks.clone() {
             if let Some(task) = self.tasks.remove(&task) {
                 self.detach_task(lsn, task.id, (task.worker, id))?;
+                self.index.discount_task(task.worker);
             }
         }
         let Some(iteration) = self.iterations.remove(&id) else {
@@ -62,20 +68,48 @@ impl State {
         })
     }
 
-    fn free_job(&mut self, id: JobId, at: Time) -> Result<(), ApplyError> {
+    fn free_job(&mut self, id: JobId, at: Time) -> Result<Job, ApplyError> {
         self.job_or_missing(id)?;
         if self.index.idle.has_iterations(id) {
             return Err(in_use("job", id));
         }
-        let Some(job) = self.jobs.remove(&id) else {
-            return Ok(());
-        };
+        let job = self.jobs.remove(&id).ok_or_else(|| missing("job", id))?;
         self.index.job_by_name.remove(&job.name);
         let dataset = self.datasets.get(&job.dataset);
         self.index.idle.job_removed(&job, dataset);
         if !self.index.idle.has_jobs(&job.dataset) {
             self.use_dataset(&job.dataset, at);
         }
+        Ok(job)
+    }
+
+    fn retire_job(&mut self, lsn: Lsn, id: JobId, at: Time) -> Result<(), ApplyError> {
+        let Job { name, finished, abandoned, .. } = self.free_job(id, at)?;
+        self.retired.insert(RetiredJob { name, finished, abandoned, changed: lsn });
+        Ok(())
+    }
+
+    fn delete_job(&mut self, lsn: Lsn, name: &Arc<str>, at: Time) -> Result<(), ApplyError> {
+        let job = self.job_named(name).map(|job| job.id);
+        if job.is_none() && self.retired.get(name).is_none() {
+            return Err(missing("job with name", name));
+        }
+        let iterations: Vec<IterationId> =
+            job.into_iter().flat_map(|job| self.iterations_of(job)).map(|it| it.id).collect();
+        if job.is_some_and(|job| self.clients_of(job) > 0) {
+            return Err(in_use("job with name", name));
+        }
+        for id in iterations {
+            if self.index.open_iterations.contains(&id) {
+                self.collect_iteration(lsn, id, at)?;
+            }
+            self.free_iteration(lsn, id, at)?;
+        }
+        if let Some(job) = job {
+            self.free_job(job, at)?;
+        }
+        self.retired.remove(name);
+        self.restorations.remove(name);
         Ok(())
     }
 

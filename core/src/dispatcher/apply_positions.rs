@@ -71,6 +71,7 @@ impl State {
             changed: lsn,
         };
         self.restorations.insert(job.clone(), restoration);
+        self.retired.remove(job);
         let Some(id) = self.job_named(job).map(|job| job.id) else {
             return Ok(());
         };
@@ -81,6 +82,7 @@ impl State {
         self.change_job(id, |job| {
             job.departed.retain(|_, reader| finished.contains(reader.repetition));
             job.finished = finished;
+            job.abandoned = Repetitions::default();
             job.changed = lsn;
         })
     }

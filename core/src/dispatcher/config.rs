@@ -41,8 +41,13 @@ pub struct Config {
     pub named_job_retention: Option<Duration>,
     /// How long a dataset without jobs is kept; `None` keeps it for ever.
     pub dataset_retention: Option<Duration>,
-    /// Whether iterations with dynamic sharding are collected too.
+    /// Whether iterations with dynamic sharding are collected too, after the GC timeout.
     pub gc_dynamic_sharding_jobs: bool,
+    /// How long an unfinished iteration with dynamic sharding is kept without clients if it is not
+    /// collected sooner; its repetition is abandoned then. `None` keeps it for ever.
+    pub abandoned_iteration_retention: Option<Duration>,
+    /// How long a lost worker without tasks is kept; `None` keeps it for ever.
+    pub lost_worker_retention: Option<Duration>,
     /// How long a consumer waits for the others to agree on removing a task.
     pub removal_timeout: Duration,
     /// How much is kept at once.
@@ -108,6 +113,8 @@ impl Default for Config {
             named_job_retention: Some(Duration::from_secs(24 * 3600)),
             dataset_retention: Some(Duration::from_secs(7 * 24 * 3600)),
             gc_dynamic_sharding_jobs: false,
+            abandoned_iteration_retention: Some(Duration::from_secs(7 * 24 * 3600)),
+            lost_worker_retention: Some(Duration::from_secs(24 * 3600)),
             removal_timeout: Duration::from_secs(10),
             bounds: Bounds::default(),
         }

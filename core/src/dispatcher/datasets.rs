@@ -22,6 +22,9 @@ impl Dispatcher {
         let taken = request.wished.as_ref().and_then(|id| self.state.datasets().get(id));
         if let Some(dataset) = taken {
             check_same_structure(dataset, &request.metadata)?;
+            if request.own && dataset.definition.digest != request.definition.digest {
+                return Err(Refusal::OtherDefinition(dataset.id.clone()));
+            }
             let (id, used, changed) = (dataset.id.clone(), dataset.used, dataset.changed);
             let after = match is_worth_noting(used, turn.now) {
                 true => {
@@ -36,7 +39,7 @@ impl Dispatcher {
         if self.state.datasets().len() >= bound {
             return Err(Refusal::TooMany { what: "datasets", bound });
         }
-        let RegisterDataset { wished, definition, plan, metadata } = request;
+        let RegisterDataset { wished, definition, plan, metadata, own: _ } = request;
         let next = || DatasetId::new(self.state.counters().dataset.to_string());
         let id = wished.unwrap_or_else(next);
         let record =

@@ -134,12 +134,23 @@ impl Dispatcher {
                 let worker = self.state.workers().get(id);
                 worker.map_or_else(Vec::new, |worker| worker.tasks.iter().copied().collect())
             }
-            Record::FreeIteration { id, .. } => {
-                let iteration = self.state.iterations().get(id);
-                iteration.map_or_else(Vec::new, |iteration| iteration.tasks.clone())
+            Record::FreeIteration { id, .. } => self.tasks_of_iteration(*id),
+            Record::DeleteJob { name, .. } => {
+                let job = self.state.job_named(name).map(|job| job.id);
+                let iterations = job.into_iter().flat_map(|job| self.state.iterations_of(job));
+                iterations.flat_map(|iteration| self.tasks_of_iteration(iteration.id)).collect()
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The tasks of an iteration, pending ones too.
+    pub(super) fn tasks_of_iteration(&self, id: IterationId) -> Vec<TaskId> {
+        let iteration = self.state.iterations().get(&id);
+        iteration.map_or_else(Vec::new, |iteration| {
+            let pending = iteration.pending.iter().map(|pending| pending.task);
+            iteration.tasks.iter().copied().chain(pending).collect()
+        })
     }
 
     /// The answer with a split leaves for its caller.

@@ -6,9 +6,12 @@ use alloc::vec::Vec;
 use super::machine::{Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
-use super::state::Iteration;
+use super::repetitions::Repetitions;
+use super::reply::Event;
+use super::state::{Iteration, Job};
+use super::worker_list::WorkerList;
 use crate::ids::{DatasetId, IterationId, JobId, Lsn, WorkerId};
-use crate::limits::{USE_NOTED_AFTER, USE_SLACK};
+use crate::limits::{FREED_AFTER_START, USE_NOTED_AFTER, USE_SLACK};
 use crate::time::{Duration, Time};
 
 impl Dispatcher {
@@ -17,7 +20,8 @@ impl Dispatcher {
         let iterations = self.unused_iterations(turn.now);
         let jobs = self.unused_jobs(turn.now);
         let datasets = self.unused_datasets(turn.now);
-        let most = iterations.len().max(jobs.len()).max(datasets.len());
+        let workers = self.unused_workers(turn.now);
+        let most = iterations.len().max(jobs.len()).max(datasets.len()).max(workers.len());
         let frees_tasks = !iterations.is_empty();
         for id in iterations {
             self.forget_tasks_of(id);
@@ -25,10 +29,7 @@ impl Dispatcher {
             self.forget_of_iteration(id);
         }
         if frees_tasks {
-            let workers = self.state.workers();
-            let is_current =
-                |id: &WorkerId, of: Lsn| workers.get(id).is_some_and(|it| it.changed == of);
-            self.agreed.retain(|id, (version, _)| is_current(id, *version));
+            self.forget_stale_agreements();
         }
         for id in jobs {
             self.free_job(turn, id)?;
@@ -36,7 +37,54 @@ impl Dispatcher {
         for id in datasets {
             self.free_dataset(turn, id)?;
         }
+        for id in workers {
+            self.free_worker(turn, id)?;
+        }
         Ok(most >= self.config.bounds.expiries_per_step)
+    }
+
+    /// Forgets what workers said they run that have other tasks now.
+    pub(super) fn forget_stale_agreements(&mut self) {
+        let workers = self.state.workers();
+        let is_current =
+            |id: &WorkerId, of: Lsn| workers.get(id).is_some_and(|it| it.changed == of);
+        self.agreed.retain(|id, (version, _)| is_current(id, *version));
+    }
+
+    /// Whether this process may free what is kept for so long. A client that was between two calls when
+    /// the process before it ended needs a moment, and a clock that was wrong at the start a day.
+    pub(super) fn may_free(&self, retention: Option<Duration>, now: Time) -> bool {
+        let long = retention.is_some_and(|retention| retention >= FREED_AFTER_START);
+        now >= self.started.after(if long { FREED_AFTER_START } else { USE_SLACK })
+    }
+
+    /// Lost workers without tasks that were lost long enough ago, as far as this process saw it.
+    fn unused_workers(&self, now: Time) -> Vec<WorkerId> {
+        let retention = self.config.lost_worker_retention;
+        let lost = self.leases.lost_since.iter();
+        let unused = lost.filter(|(id, since)| {
+            self.is_over(**since, **since, retention, now) && !self.state.has_tasks(**id)
+        });
+        let ids = unused.map(|(id, _)| *id);
+        ids.take(self.config.bounds.expiries_per_step).collect()
+    }
+
+    /// Forgets a lost worker without tasks. One that comes to its address later is a new one.
+    pub(super) fn free_worker(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: WorkerId,
+    ) -> Result<Lsn, Refusal> {
+        let address = self.state.workers().get(&id).map(|worker| worker.address.clone());
+        let lsn = self.commit(turn, [Record::FreeWorker { id }])?;
+        self.last_worker_freed = lsn;
+        self.leases.forget_worker(id);
+        self.processes.forget_worker(id);
+        self.agreed.remove(&id);
+        self.worker_list = WorkerList::with(&self.config.worker_addresses, &self.state);
+        let freed = address.map(|address| Effect::Observe(Event::WorkerFreed { address }));
+        turn.out.extend(freed);
+        Ok(lsn)
     }
 
     /// Forgets which processes run the tasks of an iteration that is freed. A worker that is not heard any
@@ -63,7 +111,7 @@ impl Dispatcher {
     }
 
     /// Whether consumers wait for each other over one of its tasks.
-    fn is_voted_on(&self, iteration: &Iteration) -> bool {
+    pub(super) fn is_voted_on(&self, iteration: &Iteration) -> bool {
         let votes = &self.removals.tasks;
         !votes.is_empty() && iteration.tasks.iter().any(|task| votes.contains_key(task))
     }
@@ -73,12 +121,12 @@ impl Dispatcher {
         let due = |anonymous, retention: Option<Duration>| {
             let of_kind = jobs.range((anonymous, Time::ZERO, JobId::new(i64::MIN))..);
             of_kind.take_while(move |(kind, since, _)| {
-                *kind == anonymous && self.is_over(*since, used(*since), retention, now)
+                let over = || self.is_over(*since, used(*since), retention, now);
+                *kind == anonymous && self.may_free(retention, now) && over()
             })
         };
         let due = due(true, self.config.job_gc_timeout)
-            .chain(due(false, self.config.named_job_retention))
-            .filter(|_| now >= self.free_from);
+            .chain(due(false, self.config.named_job_retention));
         due.map(|(.., id)| *id).take(self.config.bounds.expiries_per_step).collect()
     }
 
@@ -87,13 +135,13 @@ impl Dispatcher {
         let datasets = self.state.index.idle.datasets.iter();
         let due = |since: Time| self.is_over(since, used(since), retention, now);
         let due = datasets.take_while(|(since, _)| due(*since));
-        let due = due.filter(|(_, id)| now >= self.free_from && !self.may_be_chosen(id));
+        let due = due.filter(|(_, id)| self.may_free(retention, now) && !self.may_be_chosen(id));
         due.map(|(_, id)| id.clone()).take(self.config.bounds.expiries_per_step).collect()
     }
 
     /// Whether the next numbers would lead to this id, which some client wished: while it is taken
     /// it is passed over, and freed it would be given to other data.
-    fn may_be_chosen(&self, id: &DatasetId) -> bool {
+    pub(super) fn may_be_chosen(&self, id: &DatasetId) -> bool {
         let number = id.as_str().parse::<i64>();
         number.is_ok_and(|number| number >= self.state.counters().dataset)
     }
@@ -112,11 +160,15 @@ impl Dispatcher {
     }
 
     fn free_job(&mut self, turn: &mut Turn<'_>, id: JobId) -> Result<(), Refusal> {
-        let job = self.state.jobs().get(&id);
-        let record = match job.is_some_and(|job| job.asked == Time::ZERO) {
+        let Some(job) = self.state.jobs().get(&id) else {
+            return Ok(());
+        };
+        let at = turn.now;
+        let record = match job {
             // Written before times were: its retention begins now.
-            true => Record::UseJob { id, at: turn.now },
-            false => Record::FreeJob { id, at: turn.now },
+            job if job.asked == Time::ZERO => Record::UseJob { id, at },
+            job if job.is_worth_remembering() => Record::RetireJob { id, at },
+            _ => Record::FreeJob { id, at },
         };
         self.commit(turn, [record])?;
         Ok(())
@@ -132,12 +184,31 @@ impl Dispatcher {
             self.commit(turn, [Record::UseDataset { id, at }])?;
             return Ok(());
         }
-        let (digest, is_blob) = (dataset.definition.digest, dataset.definition.inline.is_none());
-        let lsn = self.commit(turn, [Record::FreeDataset { id }])?;
-        if is_blob && !self.state.defines(digest) {
-            turn.out.push(Effect::ForgetBlob { digest, after: lsn });
-        }
+        self.remove_dataset(turn, id)?;
         Ok(())
+    }
+
+    /// Removes a dataset that no job has, and its definition with the last dataset that has it.
+    pub(super) fn remove_dataset(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: DatasetId,
+    ) -> Result<Lsn, Refusal> {
+        let definition = self.state.datasets().get(&id).map(|dataset| &dataset.definition);
+        let blob = definition.filter(|it| it.inline.is_none()).map(|it| it.digest);
+        let after = self.commit(turn, [Record::FreeDataset { id }])?;
+        if let Some(digest) = blob.filter(|digest| !self.state.defines(*digest)) {
+            turn.out.push(Effect::ForgetBlob { digest, after });
+        }
+        Ok(after)
+    }
+}
+
+impl Job {
+    /// Whether a reader that comes back would miss what is known of the job.
+    fn is_worth_remembering(&self) -> bool {
+        let known = |of: &Repetitions| !of.ranges().is_empty();
+        !self.anonymous && (known(&self.finished) || known(&self.abandoned))
     }
 }
 

@@ -128,11 +128,15 @@ impl Dispatcher {
     /// Ends an iteration that clients have read to its end, but for what workers still read
     /// that took splits themselves. Splits of later passes are lost, if they wait to be handed out
     /// again and nobody who reads by element is waited for.
+    ///
+    /// So ends one whose tasks are all finished when the last split that clients held is read: workers
+    /// said that it is over, and nobody would read what they left.
     fn finish_if_read(&mut self, turn: &mut Turn<'_>, id: IterationId) -> Result<(), Refusal> {
         let iteration = self.iteration(id)?;
         let left = iteration.splits.again.count();
-        if !self.state.is_read(iteration) || left > 0 && !self.lacks_consumers(iteration, turn.now)
-        {
+        let is_over = self.state.has_only_finished_tasks(iteration) && !iteration.awaits();
+        let is_read = is_over || self.state.is_read(iteration);
+        if !is_read || left > 0 && !self.lacks_consumers(iteration, turn.now) {
             return Ok(());
         }
         self.commit(turn, [Record::FinishIteration { id }])?;

@@ -103,6 +103,12 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
         check: graph::positions_agree,
     },
     Invariant {
+        number: "D20",
+        sentence: "a job that was freed has another name than those that are there; the tasks of each \
+                   worker are counted",
+        check: graph::what_is_left_agrees,
+    },
+    Invariant {
         number: "D41",
         sentence: "a worker has at most one unfinished task of an iteration, found by both; a lost \
                    worker has unfinished tasks in coordinated reads only",

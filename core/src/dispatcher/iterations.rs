@@ -94,6 +94,9 @@ impl Dispatcher {
         job: &Job,
         repetition: i64,
     ) -> Result<Record, Refusal> {
+        if job.abandoned.contains(repetition) {
+            return Err(Refusal::Abandoned { job: job.name.clone(), repetition });
+        }
         let (finished, job, dataset) = (job.finished.contains(repetition), job.id, job);
         if finished {
             return Ok(Record::CreateFinishedIteration { id, job, repetition });
@@ -122,16 +125,16 @@ impl Dispatcher {
         }
     }
 
-    /// Under static sharding every worker needs an index; refusing here, before anything is
+    /// Under static sharding every worker that is not lost needs an index; refusing here, before anything is
     /// recorded, is what tells the reader.
     fn check_worker_indices(&self, job: &Job) -> Result<(), Refusal> {
         if !job.sharding.is_static() {
             return Ok(());
         }
-        if self.worker_list.len() == 0 && self.state.workers().is_empty() {
+        let mut workers = self.state.workers().values().filter(|worker| !worker.lost).peekable();
+        if self.worker_list.len() == 0 && workers.peek().is_none() {
             return self.worker_list.index_of("(any)").map(|_| ());
         }
-        let mut workers = self.state.workers().values();
         workers.try_for_each(|worker| self.worker_list.index_of(&worker.address).map(|_| ()))
     }
 

@@ -24,12 +24,16 @@ pub(super) struct Leases {
     pub(super) consumers_tried: BTreeMap<IterationId, (u64, TaskId)>,
     /// Less the hold-ups, but for what is reported.
     pub(super) workers: WorkerLeases,
+    /// Lost workers, and since when, as far as this process saw it.
+    pub(super) lost_since: BTreeMap<WorkerId, Time>,
     /// Clients that hold splits.
     pub(super) readers: ReaderAlarms,
     /// Time in which nobody could be heard.
     pub(super) held_up: HeldUp,
     /// Whether there is maintenance: silent clients are given up, and unused things freed.
     has_maintenance: bool,
+    /// Whether lost workers are freed.
+    frees_workers: bool,
 }
 
 /// A client's last sign of life.
@@ -55,9 +59,11 @@ impl Leases {
             consumers_left: BTreeMap::new(),
             consumers_tried: BTreeMap::new(),
             workers: WorkerLeases::of_survivors(state, config.worker_timeout, now),
+            lost_since: lost_workers(state).map(|id| (id, now)).collect(),
             readers: ReaderAlarms::of_survivors(state, config.reader_timeout, now),
             held_up: HeldUp::beginning(now),
             has_maintenance: config.job_gc_timeout.is_some(),
+            frees_workers: config.lost_worker_retention.is_some(),
         };
         leases.end_step(state);
         leases
@@ -72,7 +78,9 @@ impl Leases {
     pub(super) fn end_step(&mut self, state: &State) {
         let has_clients = self.has_maintenance && !self.clients.is_empty();
         let hears = has_clients || !self.workers.alarms.is_empty() || !self.readers.at.is_empty();
-        let has_things = self.has_maintenance && !state.datasets().is_empty();
+        let frees_workers = self.frees_workers && !self.lost_since.is_empty();
+        let kept = !state.datasets().is_empty() || frees_workers;
+        let has_things = self.has_maintenance && kept;
         self.held_up.end_step(match hears {
             true => Watched::Somebody,
             false if has_things => Watched::Things,
@@ -90,6 +98,13 @@ impl Leases {
     /// Takes a worker's heartbeat; `reborn` when it is another process's than the one before.
     pub(super) fn hear_worker(&mut self, id: WorkerId, reborn: bool, now: Time) {
         self.workers.hear(id, reborn, self.held_up.heard_upto(now), now);
+        self.lost_since.remove(&id);
+    }
+
+    /// A worker is forgotten.
+    pub(super) fn forget_worker(&mut self, id: WorkerId) {
+        self.lost_since.remove(&id);
+        self.workers.forget(id);
     }
 
     /// A worker whose patience has ended, named once; see [`WorkerLeases::take_silent`].
@@ -189,4 +204,8 @@ impl Leases {
         let lease = self.clients.get(&id);
         lease.map_or(Duration::ZERO, |it| self.held_up.heard_upto(now).since(it.since))
     }
+}
+
+fn lost_workers(state: &State) -> impl Iterator<Item = WorkerId> + '_ {
+    state.workers().values().filter(|worker| worker.lost).map(|worker| worker.id)
 }

@@ -50,6 +50,7 @@ impl Dispatcher {
         let again = self.config.reissue_lost_splits;
         let before = self.splits_with(id);
         self.commit(turn, [Record::LoseWorker { id, again }])?;
+        self.leases.lost_since.insert(id, turn.now);
         if let Some(worker) = self.state.workers().get(&id) {
             let address = worker.address.clone();
             turn.out.push(Effect::Observe(Event::WorkerLost { address }));
@@ -291,6 +292,24 @@ impl State {
         worker.changed = lsn;
         for task in worker.tasks.clone() {
             self.forsake_splits(lsn, task, again)?;
+        }
+        Ok(())
+    }
+
+    /// A worker that comes back to its address later is another one: what is in doubt since the loss
+    /// was counted with it.
+    pub(super) fn free_worker(&mut self, lsn: Lsn, id: WorkerId) -> Result<(), ApplyError> {
+        let worker = self.workers.get(&id).ok_or_else(|| missing("worker", id))?;
+        if !worker.lost || self.has_tasks(id) {
+            return Err(ApplyError(alloc::format!("worker {id} is in use")));
+        }
+        self.index.worker_by_address.remove(&worker.address);
+        self.workers.remove(&id);
+        for iteration in &self.index.open_iterations {
+            if let Some(iteration) = self.iterations.get_mut(iteration) {
+                iteration.splits.end_straying(id, false);
+                iteration.splits_changed = lsn;
+            }
         }
         Ok(())
     }

@@ -19,7 +19,6 @@ use super::state::State;
 use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
 use crate::ids::{CallId, Digest, IterationId, Lsn, TaskId, WorkerId};
-use crate::limits::USE_SLACK;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -45,9 +44,10 @@ pub struct Dispatcher {
     /// Tasks of a former life that workers still run.
     pub(super) former: FormerTasks,
     pub(super) next_maintenance: Time,
-    /// Jobs and datasets are freed from here on: whoever was between two calls when the process
-    /// died needs a moment.
-    pub(super) free_from: Time,
+    /// When this process began.
+    pub(super) started: Time,
+    /// The newest record that freed a worker.
+    pub(super) last_worker_freed: Lsn,
 }
 
 /// What the dispatcher asks of the node it lives in, in order.
@@ -101,10 +101,7 @@ pub(super) type Answer = Result<(Reply, Lsn), Refusal>;
 impl Dispatcher {
     /// Starts with a state from the journal (or none). Whoever is in it counts as just heard from.
     pub fn start(config: Config, state: State, now: Time) -> Self {
-        let mut worker_list = WorkerList::new(&config.worker_addresses);
-        for worker in state.workers().values() {
-            worker_list.admit(&worker.address);
-        }
+        let worker_list = WorkerList::with(&config.worker_addresses, &state);
         let next_maintenance = match config.job_gc_timeout {
             Some(_) => now.after(config.job_gc_check_interval),
             None => Time::NEVER,
@@ -120,7 +117,8 @@ impl Dispatcher {
             former: FormerTasks::default(),
             worker_list,
             next_maintenance,
-            free_from: now.after(USE_SLACK),
+            started: now,
+            last_worker_freed: Lsn::NONE,
             config,
             state,
         }
@@ -187,6 +185,9 @@ impl Dispatcher {
             Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),
             Request::DeletePosition { name } => self.delete_position(turn, &name),
             Request::ListPositions => Ok(self.list_positions(turn)),
+            Request::DeleteJob { name } => self.delete_job(turn, &name),
+            Request::DeleteDataset { dataset } => self.delete_dataset(turn, dataset),
+            Request::RemoveWorker { address } => self.remove_worker(turn, &address),
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.maybe_remove_task(turn, call, task, consumer_index, round);
                 return None;

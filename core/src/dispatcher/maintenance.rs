@@ -50,11 +50,10 @@ impl Dispatcher {
             self.part_with(turn, client)?;
             turn.out.push(Effect::Observe(Event::ClientExpired { client }));
         }
-        let abandoned = self.abandoned_iterations(turn.now);
-        let more = more || abandoned.len() >= self.config.bounds.expiries_per_step;
-        for id in abandoned {
-            self.commit(turn, [Record::CollectIteration { id, at: turn.now }])?;
-            self.forget_iteration(turn, id);
+        let due = self.iterations_to_end(turn.now);
+        let more = more || due.len() >= self.config.bounds.expiries_per_step;
+        for (id, ending) in due {
+            self.end_iteration(turn, id, ending)?;
         }
         let more = self.free_unused(turn)? || more;
         Ok(more)
@@ -83,22 +82,50 @@ impl Dispatcher {
         }
     }
 
-    fn abandoned_iterations(&self, now: Time) -> Vec<IterationId> {
+    /// Unfinished iterations without clients whose time is over.
+    fn iterations_to_end(&self, now: Time) -> Vec<(IterationId, Ending)> {
         let open = self.state.open_iterations().iter();
         let open = open.filter_map(|id| self.state.iterations().get(id));
-        let abandoned = open.filter(|iteration| self.is_abandoned(iteration, now));
-        abandoned.take(self.config.bounds.expiries_per_step).map(|iteration| iteration.id).collect()
+        let due =
+            open.filter_map(|iteration| Some((iteration.id, self.ending_of(iteration, now)?)));
+        due.take(self.config.bounds.expiries_per_step).collect()
     }
 
-    fn is_abandoned(&self, iteration: &Iteration, now: Time) -> bool {
-        let Some(released) = iteration.last_release else {
-            return false;
-        };
+    fn ending_of(&self, iteration: &Iteration, now: Time) -> Option<Ending> {
+        let released = iteration.last_release.filter(|_| iteration.clients.is_empty())?;
         let job = self.state.jobs().get(&iteration.job);
-        let dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
-        iteration.clients.is_empty()
-            && self.is_over(released, released, self.config.job_gc_timeout, now)
-            && (self.config.gc_dynamic_sharding_jobs || !dynamic)
+        let is_dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
+        let is_over = |retention| self.is_over(released, released, retention, now);
+        if self.config.gc_dynamic_sharding_jobs || !is_dynamic {
+            return is_over(self.config.job_gc_timeout).then_some(Ending::Collected);
+        }
+        let retention = self.config.abandoned_iteration_retention;
+        (is_over(retention) && self.may_free(retention, now)).then_some(Ending::Abandoned)
+    }
+
+    fn end_iteration(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: IterationId,
+        ending: Ending,
+    ) -> Result<(), Refusal> {
+        let at = turn.now;
+        let record = match ending {
+            Ending::Collected => Record::CollectIteration { id, at },
+            Ending::Abandoned => Record::AbandonIteration { id, at },
+        };
+        self.commit(turn, [record])?;
+        self.forget_of_iteration(id);
+        let iteration = self.state.iterations().get(&id);
+        let job = iteration.and_then(|of| Some((of.repetition, self.state.jobs().get(&of.job)?)));
+        turn.out.extend(job.map(|(repetition, job)| {
+            let job_name = job.name.clone();
+            Effect::Observe(match ending {
+                Ending::Collected => Event::IterationCollected { job_name, repetition },
+                Ending::Abandoned => Event::IterationAbandoned { job_name, repetition },
+            })
+        }));
+        Ok(())
     }
 
     /// Nobody reads an iteration any more: drops what only this process remembers of it.
@@ -107,16 +134,13 @@ impl Dispatcher {
         self.rounds.remove(&id);
         self.leases.forget_iteration(id);
     }
+}
 
-    fn forget_iteration(&mut self, turn: &mut Turn<'_>, id: IterationId) {
-        self.forget_of_iteration(id);
-        let Some(iteration) = self.state.iterations().get(&id) else {
-            return;
-        };
-        let Some(job) = self.state.jobs().get(&iteration.job) else {
-            return;
-        };
-        let (job_name, repetition) = (job.name.clone(), iteration.repetition);
-        turn.out.push(Effect::Observe(Event::IterationCollected { job_name, repetition }));
-    }
+/// How an iteration without clients ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// A client that comes gets a new iteration, as TensorFlow has it.
+    Collected,
+    /// A client that comes is told that the rest is given up.
+    Abandoned,
 }

@@ -13,6 +13,7 @@ mod by_split;
 mod clients;
 mod config;
 mod datasets;
+mod deletion;
 mod delivery;
 mod former;
 mod freeing;
@@ -40,6 +41,7 @@ mod reply;
 mod report;
 mod reporting;
 mod request;
+mod retired;
 mod rhythm;
 mod rounds;
 mod snapshot;
@@ -68,6 +70,7 @@ pub use report::{
 pub use request::{
     ClientHeartbeat, GetOrCreateJob, HoldSplits, RegisterDataset, Request, WorkerHeartbeat,
 };
+pub use retired::{RetiredJob, RetiredJobs};
 pub use snapshot::Part;
 pub use state::{
     Client, Counters, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,

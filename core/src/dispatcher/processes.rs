@@ -198,6 +198,11 @@ impl Processes {
         self.0.values().flat_map(|process| &process.kept).copied()
     }
 
+    /// Forgets the processes of a worker.
+    pub(super) fn forget_worker(&mut self, worker: WorkerId) {
+        self.0.remove(&worker);
+    }
+
     /// Forgets that a worker's process has a task, which is removed or freed.
     pub(super) fn forget_task(&mut self, worker: WorkerId, task: TaskId) {
         if let Some(process) = self.0.get_mut(&worker) {

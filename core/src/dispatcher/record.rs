@@ -188,6 +188,35 @@ pub enum Record {
         /// When.
         at: Time,
     },
+    /// A named job without iterations goes as with [`Record::FreeJob`], but the repetitions that were
+    /// read or given up stay known under its name.
+    RetireJob {
+        /// The job.
+        id: JobId,
+        /// When.
+        at: Time,
+    },
+    /// An iteration with DYNAMIC sharding had no clients for too long: its tasks end, and its
+    /// repetition counts as abandoned.
+    AbandonIteration {
+        /// The iteration.
+        id: IterationId,
+        /// When.
+        at: Time,
+    },
+    /// An operator deletes a job without clients, with its iterations and all that is known under its
+    /// name.
+    DeleteJob {
+        /// Its name.
+        name: Arc<str>,
+        /// When.
+        at: Time,
+    },
+    /// A lost worker without tasks goes.
+    FreeWorker {
+        /// The worker.
+        id: WorkerId,
+    },
     /// A dataset that nobody uses goes.
     FreeDataset {
         /// The dataset.

@@ -26,6 +26,13 @@ pub enum Refusal {
         /// What differs.
         difference: String,
     },
+    /// The id is taken by another pipeline, or by one over files that were others then.
+    #[error(
+        "dataset {0} is registered with another definition: its pipeline, or one of its files, was \
+         another one then. Register this one under another id, or delete the dataset first (`rondo \
+         dataset delete`)"
+    )]
+    OtherDefinition(DatasetId),
     /// No such job.
     #[error("Job with id {0} not found")]
     UnknownJob(JobId),
@@ -170,6 +177,64 @@ pub enum Refusal {
     /// No job of that name.
     #[error("there is no job named {0:?}")]
     UnknownJobName(String),
+    /// A repetition that was given up, since it had no reader for too long.
+    #[error(
+        "repetition {repetition} of job {job:?} was abandoned: nobody read it for too long, and the splits \
+         that were left are given up. To read everything anew, delete the job first (`rondo job delete`), \
+         or read under another name"
+    )]
+    Abandoned {
+        /// The job's name.
+        job: Arc<str>,
+        /// The repetition.
+        repetition: i64,
+    },
+    /// A job that is to be deleted has clients.
+    #[error(
+        "job {name:?} is in use: {clients} clients read it, and their calls may be under way. End them \
+         before the job is deleted"
+    )]
+    JobInUse {
+        /// The job's name.
+        name: Arc<str>,
+        /// How many clients it has.
+        clients: usize,
+    },
+    /// A dataset that is to be deleted has jobs.
+    #[error(
+        "dataset {id} is in use by job {job:?} and {others} others: delete its jobs before the dataset"
+    )]
+    DatasetInUse {
+        /// The dataset.
+        id: DatasetId,
+        /// One of its jobs.
+        job: Arc<str>,
+        /// How many jobs it has besides.
+        others: usize,
+    },
+    /// A dataset that is to be deleted has an id that the dispatcher would choose for other data.
+    #[error(
+        "dataset {0} cannot be deleted yet: its id is a number that is still to be given to a dataset \
+         without an id, and would then name other data"
+    )]
+    NumberToCome(DatasetId),
+    /// No worker at that address.
+    #[error("there is no worker at {0:?}")]
+    UnknownWorker(String),
+    /// A worker that is to be removed is heard.
+    #[error("worker {0} is alive: stop it and wait until it counts as lost before it is removed")]
+    WorkerLives(Arc<str>),
+    /// A worker that is to be removed has tasks.
+    #[error(
+        "worker {address} has tasks of job {job:?}: it is removed when the job's iterations have ended \
+         and are freed"
+    )]
+    WorkerInUse {
+        /// The worker's address.
+        address: Arc<str>,
+        /// A job that has tasks on it.
+        job: Arc<str>,
+    },
     /// No position of that name.
     #[error("there is no position named {0:?}")]
     UnknownPosition(String),
@@ -226,6 +291,7 @@ impl Refusal {
             | Self::UnknownClient(_)
             | Self::UnknownJobName(_)
             | Self::UnknownPosition(_)
+            | Self::UnknownWorker(_)
             | Self::ForgottenClient(_)
             | Self::UnknownReader { .. }
             | Self::WorkerNotListed { .. } => Code::NotFound,
@@ -237,6 +303,13 @@ impl Refusal {
             Self::NotDynamic { .. }
             | Self::NotBySplit { .. }
             | Self::Ended { .. }
+            | Self::Abandoned { .. }
+            | Self::OtherDefinition(_)
+            | Self::JobInUse { .. }
+            | Self::DatasetInUse { .. }
+            | Self::NumberToCome(_)
+            | Self::WorkerLives(_)
+            | Self::WorkerInUse { .. }
             | Self::NoPosition { .. }
             | Self::OtherSources { .. }
             | Self::NotCoordinated { .. }

@@ -53,6 +53,12 @@ pub enum Reply {
     PositionDeleted,
     /// All positions, by name.
     Positions(Vec<PositionReport>),
+    /// The job is deleted.
+    JobDeleted,
+    /// The dataset is deleted.
+    DatasetDeleted,
+    /// The worker is forgotten.
+    WorkerRemoved,
 }
 
 /// `ClientHeartbeatResponse`.
@@ -136,6 +142,23 @@ pub enum Event {
         job_name: Arc<str>,
         /// Its repetition.
         repetition: i64,
+    },
+    /// An iteration with DYNAMIC sharding had no clients for too long: the rest of it is given up.
+    IterationAbandoned {
+        /// Its job's name.
+        job_name: Arc<str>,
+        /// Its repetition.
+        repetition: i64,
+    },
+    /// A job was deleted by an operator.
+    JobDeleted {
+        /// Its name.
+        job_name: Arc<str>,
+    },
+    /// A worker that was lost long ago, or that an operator removed, is forgotten.
+    WorkerFreed {
+        /// Its address.
+        address: Arc<str>,
     },
     /// A worker reported progress of a task that does not exist.
     UnknownTaskReported {

@@ -115,6 +115,21 @@ pub enum Request {
     },
     /// All positions (`rondo position list`).
     ListPositions,
+    /// Delete a job that nobody reads (`rondo job delete`).
+    DeleteJob {
+        /// The job's name.
+        name: String,
+    },
+    /// Delete a dataset that no job has (`rondo dataset delete`).
+    DeleteDataset {
+        /// The dataset's id.
+        dataset: DatasetId,
+    },
+    /// Forget a lost worker that has no tasks (`rondo worker remove`).
+    RemoveWorker {
+        /// The worker's address.
+        address: String,
+    },
 }
 
 /// `GetOrRegisterDatasetRequest`, its graph cleaned, hashed and read.
@@ -124,6 +139,9 @@ pub struct RegisterDataset {
     pub wished: Option<DatasetId>,
     /// The definition. If it is a blob, the driver has made it durable already.
     pub definition: Definition,
+    /// Whether it is a pipeline of Rondo's own. Two of those under one id must be equal; of TensorFlow's
+    /// graphs, which differ from process to process, only what a reader can see.
+    pub own: bool,
     /// What can be split in it.
     pub plan: SplitPlan,
     /// What the client said of its elements.

@@ -184,6 +184,12 @@ impl WorkerLeases {
         self.alarms.insert((at, id));
     }
 
+    /// Forgets a worker.
+    pub(super) fn forget(&mut self, id: WorkerId) {
+        self.disarm(id);
+        self.leases.remove(&id);
+    }
+
     fn disarm(&mut self, id: WorkerId) {
         let alarm = self.leases.get_mut(&id).and_then(|lease| lease.alarm.take());
         if let Some(at) = alarm {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::by_split::BySplit;
 use super::position::{Position, Restoration};
+use super::retired::RetiredJob;
 use super::state::{Client, Counters, Dataset, Iteration, Job, State, Task, Worker};
 
 /// One piece of a snapshot. Parts come in an order in which whatever is derived from two of them
@@ -30,6 +31,8 @@ pub enum Part {
     Position(Position),
     /// A job that waits at a position.
     Restoration(Restoration),
+    /// A named job that was freed.
+    RetiredJob(RetiredJob),
 }
 
 impl State {
@@ -53,6 +56,7 @@ impl State {
         parts.extend(self.tasks.values().cloned().map(Part::Task));
         parts.extend(self.positions.values().cloned().map(Part::Position));
         parts.extend(self.restorations.values().cloned().map(Part::Restoration));
+        parts.extend(self.retired.iter().cloned().map(Part::RetiredJob));
         parts
     }
 
@@ -78,6 +82,7 @@ impl State {
             Part::Restoration(restoration) => {
                 self.restorations.insert(restoration.job.clone(), restoration);
             }
+            Part::RetiredJob(job) => self.retired.insert(job),
         }
         Ok(())
     }
@@ -114,6 +119,7 @@ impl State {
             worker.tasks.insert(task.id);
             self.index.task_of.insert((task.worker, task.iteration), task.id);
         }
+        self.index.count_task(task.worker);
         self.tasks.insert(task.id, task);
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::idle::Idle;
 use super::position::{Position, Restoration};
 use super::record::WorkerProfile;
 use super::repetitions::Repetitions;
+use super::retired::RetiredJobs;
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
 };
@@ -28,6 +29,7 @@ pub struct State {
     pub(super) tasks: BTreeMap<TaskId, Task>,
     pub(super) positions: BTreeMap<Arc<str>, Position>,
     pub(super) restorations: BTreeMap<Arc<str>, Restoration>,
+    pub(super) retired: RetiredJobs,
     pub(super) index: Index,
 }
 
@@ -123,6 +125,8 @@ pub struct Job {
     pub idle_since: Time,
     /// Repetitions that were finished when they were freed.
     pub finished: Repetitions,
+    /// Repetitions that were given up before they were read to their end.
+    pub abandoned: Repetitions,
     /// Readers by split that left or were given up, at most [`DEPARTED_READERS_MAX`].
     ///
     /// [`DEPARTED_READERS_MAX`]: crate::limits::DEPARTED_READERS_MAX
@@ -242,6 +246,8 @@ pub(super) struct Index {
     pub(super) open_coordinated: BTreeSet<IterationId>,
     /// The unfinished task that a worker has of an iteration.
     pub(super) task_of: BTreeMap<(WorkerId, IterationId), TaskId>,
+    /// How many tasks each worker has, finished ones too; workers without tasks are absent.
+    pub(super) tasks_on: BTreeMap<WorkerId, u64>,
     /// Definitions by content, so that equal ones share their bytes.
     pub(super) definitions: BTreeMap<Digest, SharedDefinition>,
     /// What nobody uses.
@@ -271,6 +277,21 @@ impl Index {
     pub(super) fn close_iteration(&mut self, id: IterationId) {
         self.open_iterations.remove(&id);
         self.open_coordinated.remove(&id);
+    }
+
+    /// A worker has one task more.
+    pub(super) fn count_task(&mut self, worker: WorkerId) {
+        let tasks = self.tasks_on.entry(worker).or_default();
+        *tasks = tasks.saturating_add(1);
+    }
+
+    /// A worker has one task less.
+    pub(super) fn discount_task(&mut self, worker: WorkerId) {
+        let left = self.tasks_on.get(&worker).map_or(0, |tasks| tasks.saturating_sub(1));
+        match left {
+            0 => self.tasks_on.remove(&worker),
+            _ => self.tasks_on.insert(worker, left),
+        };
     }
 
     /// The definition as one more dataset should keep it: with the bytes of an equal one, if there
@@ -342,6 +363,16 @@ impl State {
         &self.restorations
     }
 
+    /// Named jobs that were freed.
+    pub const fn retired(&self) -> &RetiredJobs {
+        &self.retired
+    }
+
+    /// Whether a worker has tasks, finished ones too.
+    pub fn has_tasks(&self, worker: WorkerId) -> bool {
+        self.index.tasks_on.contains_key(&worker)
+    }
+
     /// Whether some dataset has the definition with this hash.
     pub fn defines(&self, digest: Digest) -> bool {
         self.index.definitions.contains_key(&digest)
@@ -356,6 +387,19 @@ impl State {
             let newest = self.iteration_of(job, *repetition);
             newest.filter(|iteration| iteration.id == *id)
         })
+    }
+
+    /// All iterations of a job, collected ones too.
+    pub fn iterations_of(&self, job: JobId) -> impl Iterator<Item = &Iteration> {
+        let first = (job, i64::MIN, IterationId::new(i64::MIN));
+        let last = (job, i64::MAX, IterationId::new(i64::MAX));
+        let keys = self.index.iteration_by_key.range(first..=last);
+        keys.filter_map(|(.., id)| self.iterations.get(id))
+    }
+
+    /// How many clients read a job.
+    pub fn clients_of(&self, job: JobId) -> usize {
+        self.iterations_of(job).map(|iteration| iteration.clients.len()).sum()
     }
 
     /// Iterations that are not finished.

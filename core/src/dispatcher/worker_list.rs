@@ -9,6 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::refusal::Refusal;
+use super::state::State;
 
 /// The list, with the entries that workers have taken over so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,15 @@ impl WorkerList {
     /// The configured list before any worker has come.
     pub(super) fn new(configured: &[String]) -> Self {
         Self { entries: configured.to_vec() }
+    }
+
+    /// The configured list with the entries of the registered workers.
+    pub(super) fn with(configured: &[String], state: &State) -> Self {
+        let mut list = Self::new(configured);
+        for worker in state.workers().values() {
+            list.admit(&worker.address);
+        }
+        list
     }
 
     /// Whether a new worker may register.

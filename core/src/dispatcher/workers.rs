@@ -90,11 +90,13 @@ impl Dispatcher {
     }
 
     /// What a worker says is refused or cannot be recorded now, but it lives. One that is lost stays
-    /// lost until its return is recorded.
+    /// lost until its return is recorded, and is not forgotten meanwhile.
     fn hear_unrecorded(&mut self, id: Option<WorkerId>, reborn: bool, now: Time) {
-        let live = |id: &WorkerId| self.state.workers().get(id).is_some_and(|w| !w.lost);
-        if let Some(id) = id.filter(live) {
-            self.leases.hear_worker(id, reborn, now);
+        let worker = id.and_then(|id| self.state.workers().get(&id));
+        match worker.map(|worker| (worker.id, worker.lost)) {
+            Some((id, true)) => drop(self.leases.lost_since.insert(id, now)),
+            Some((id, false)) => self.leases.hear_worker(id, reborn, now),
+            None => {}
         }
     }
 
@@ -327,7 +329,8 @@ impl Dispatcher {
 
     pub(super) fn workers(&self) -> (Reply, Lsn) {
         let workers = self.state.workers().values();
-        let after = workers.clone().map(|worker| worker.changed).max().unwrap_or(Lsn::NONE);
+        let changed = workers.clone().map(|worker| worker.changed).max().unwrap_or(Lsn::NONE);
+        let after = changed.max(self.last_worker_freed);
         (Reply::Workers(workers.map(|worker| worker.address.clone()).collect()), after)
     }
 }

@@ -76,6 +76,13 @@ impl Among<'_> {
             }
             Happening::Delete { name } => Request::DeletePosition { name: (*name).into() },
             Happening::Positions => Request::ListPositions,
+            Happening::DeleteJob { name } => Request::DeleteJob { name: (*name).into() },
+            Happening::DeleteDataset { dataset } => {
+                Request::DeleteDataset { dataset: self.a_dataset(*dataset) }
+            }
+            Happening::RemoveWorker { address } => {
+                Request::RemoveWorker { address: (*address).into() }
+            }
             _ => Request::GetWorkers,
         }
     }
@@ -188,6 +195,7 @@ fn registration(happening: &Happening) -> RegisterDataset {
     if *content == 6 {
         request.definition.inline = None;
     }
+    request.own = matches!(content, 0 | 6);
     request.wished = wished.map(DatasetId::new);
     request.metadata.structure = Digest::new([*structure; 32]);
     if !compressed {

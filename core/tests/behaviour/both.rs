@@ -12,7 +12,7 @@ use crate::asking;
 use crate::driver::{Answer, Driver, Journal};
 use crate::happening::{At, Happening};
 use crate::model::splitting::Holder;
-use crate::model::{Heard, Kept, Model};
+use crate::model::{Heard, Job, Kept, Model};
 use crate::world;
 
 /// How often things happened over all histories, so that a test that reaches nothing is seen.
@@ -157,6 +157,7 @@ impl<'a> Both<'a> {
         for (mark, kept) in [
             ("resumed", self.model.kept.resumed > before.0.kept.resumed),
             ("recalled", self.model.kept.recalled > before.0.kept.recalled),
+            ("job came back", self.model.kept.came_back > before.0.kept.came_back),
             ("seen finished", self.model.kept.seen_finished > before.0.kept.seen_finished),
         ] {
             if kept {
@@ -250,6 +251,9 @@ impl<'a> Both<'a> {
                 }
             }
             Ok(Reply::PositionDeleted) => self.mark("position deleted"),
+            Ok(Reply::JobDeleted) => self.mark("job deleted"),
+            Ok(Reply::DatasetDeleted) => self.mark("dataset deleted"),
+            Ok(Reply::WorkerRemoved) => self.mark("worker removed"),
             Ok(_) => self.mark("other answer"),
             Err(Code::NotFound) => self.mark("not found"),
             Err(Code::InvalidArgument) => self.mark("invalid"),
@@ -391,7 +395,11 @@ impl<'a> Both<'a> {
 
     fn note_freed(&mut self, before: &Kept, blobs: usize) {
         let after = &self.model.kept;
+        let abandoned = |kept: &Kept| kept.jobs.iter().any(Job::is_abandoned);
         let freed = [
+            ("iteration abandoned", !abandoned(before) && abandoned(after)),
+            ("job retired", after.retired_jobs() > before.retired_jobs()),
+            ("worker freed", after.workers.len() < before.workers.len()),
             ("iteration freed", after.iterations.len() < before.iterations.len()),
             ("job freed", after.jobs.len() < before.jobs.len()),
             ("dataset freed", after.datasets.len() < before.datasets.len()),

@@ -10,6 +10,8 @@ use crate::happening::{At, Happening, Round, Tasks};
 const HOLDS_FROM: u8 = 230;
 /// One of those ends a reader.
 const END_READER: u8 = 255;
+/// And one deletes something.
+const DELETE: u8 = 254;
 /// More than that is only slow.
 const HAPPENINGS_MAX: usize = 200;
 /// Enough for all tasks of an epoch to end at once.
@@ -25,6 +27,9 @@ impl Dice<'_> {
         let kind = self.byte();
         if kind == END_READER {
             return self.end_reader();
+        }
+        if kind == DELETE {
+            return self.deletion();
         }
         if kind >= HOLDS_FROM {
             return self.hold();
@@ -58,6 +63,14 @@ impl Dice<'_> {
 
     fn end_reader(&mut self) -> Happening {
         Happening::EndReader { client: self.at(), job: self.one(&["one", "one", "two"]) }
+    }
+
+    fn deletion(&mut self) -> Happening {
+        match self.byte() % 3 {
+            0 => Happening::DeleteJob { name: self.one(&["one", "one", "two"]) },
+            1 => Happening::DeleteDataset { dataset: self.at() },
+            _ => Happening::RemoveWorker { address: self.one(&["w0:1", "w1:1", "w1:2", "w2:1"]) },
+        }
     }
 
     fn hold(&mut self) -> Happening {

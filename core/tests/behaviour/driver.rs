@@ -39,7 +39,7 @@ pub(crate) struct Driver {
     pub(crate) retries: u32,
     /// Blobs on the disk.
     pub(crate) blobs: BTreeSet<Digest>,
-    config: Config,
+    pub(crate) config: Config,
     durability: Durability,
     effects: Effects,
     /// Every record the journal holds, the one at position n at index n - 1.

@@ -162,7 +162,9 @@ fn jobs_go_when_nobody_uses_them_for_their_retention() {
     let again = driver.job(named(&dataset, "kept"));
     assert!(again > kept, "an id is used once");
     let client = driver.join(again, 0);
-    assert!(!driver.client(client).iteration_finished, "the name is free for another job");
+    assert!(driver.client(client).iteration_finished, "what was read stays read");
+    let client = driver.join(again, 1);
+    assert!(!driver.client(client).iteration_finished);
     let refused = driver.refused(Request::GetOrCreateIteration { job: kept, repetition: 0 });
     assert_eq!(refused.code, Code::NotFound);
 }

@@ -77,6 +77,15 @@ pub(crate) enum Happening {
         name: &'static str,
     },
     Positions,
+    DeleteJob {
+        name: &'static str,
+    },
+    DeleteDataset {
+        dataset: At,
+    },
+    RemoveWorker {
+        address: &'static str,
+    },
     Cancel {
         call: At,
     },

@@ -107,6 +107,15 @@ fn positions() -> impl Strategy<Value = Happening> {
     ]
 }
 
+fn deletions() -> impl Strategy<Value = Happening> {
+    let address = select(vec!["w0:1", "w1:1", "w1:2", "w2:1"]);
+    prop_oneof![
+        2 => select(vec!["one", "one", "two"]).prop_map(|name| Happening::DeleteJob { name }),
+        2 => at().prop_map(|dataset| Happening::DeleteDataset { dataset }),
+        3 => address.prop_map(|address| Happening::RemoveWorker { address }),
+    ]
+}
+
 /// What makes jobs come to an end and begin again.
 fn epochs() -> impl Strategy<Value = Happening> {
     let every_task = prop::collection::vec((at(), Just(true)), 12);
@@ -141,9 +150,10 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
         3 => weather(),
         1 => positions(),
         1 => epochs(),
+        1 => deletions(),
     ];
     let rest = prop::collection::vec(happening, 0..90);
-    let beginning = prop_oneof![3 => beginning(), 1 => bereavement()];
+    let beginning = prop_oneof![9 => beginning(), 3 => bereavement(), 1 => retirement()];
     (beginning, rest).prop_map(|(mut history, rest)| {
         history.extend(rest);
         history
@@ -185,6 +195,33 @@ fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
             wait(6_000),
             Happening::Update { tasks: vec![(at[4], true)] },
         ]);
+        history
+    })
+}
+
+/// A named job is read to its end or left, freed, and asked for again.
+fn retirement() -> impl Strategy<Value = Vec<Happening>> {
+    let job = |at| Happening::Job {
+        dataset: at,
+        sharding: 1,
+        name: Some("one"),
+        consumers: None,
+        cached: false,
+    };
+    let wait = |millis| Happening::Wait { millis };
+    (any::<bool>(), prop::collection::vec(at(), 3)).prop_map(move |(is_read, at)| {
+        let mut history = vec![
+            Happening::Register { wished: Some("a"), content: 0, structure: 0, compressed: true },
+            Happening::Worker { address: "w0:1", tasks: Tasks::None, uid: 1 },
+            job(at[0]),
+            Happening::Join { job: at[1], repetition: 0 },
+        ];
+        if is_read {
+            history.push(Happening::Update { tasks: vec![(at[2], true)] });
+        }
+        history.extend([Happening::Release { client: At(0) }, Happening::Sync { upto: At(0) }]);
+        history.extend([wait(61_000), wait(61_000), wait(61_000), job(At(0))]);
+        history.push(Happening::Join { job: At(0), repetition: 0 });
         history
     })
 }

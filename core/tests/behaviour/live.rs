@@ -35,6 +35,8 @@ fn config(settings: Settings) -> Config {
         client_first_heartbeat_timeout: Duration::from_secs(60),
         reader_timeout: Duration::from_secs(8),
         worker_timeout: Some(Duration::from_secs(10)),
+        abandoned_iteration_retention: Some(Duration::from_secs(50)),
+        lost_worker_retention: Some(Duration::from_secs(20)),
         ..Config::default()
     }
 }

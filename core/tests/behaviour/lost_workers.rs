@@ -15,7 +15,11 @@ const SECOND_TASK: TaskId = TaskId::new(4001);
 const THIRD: TaskId = TaskId::new(4002);
 
 fn quick() -> Config {
-    Config { worker_timeout: Some(Duration::from_secs(5)), ..Config::default() }
+    Config {
+        worker_timeout: Some(Duration::from_secs(5)),
+        lost_worker_retention: None,
+        ..Config::default()
+    }
 }
 
 /// A worker whose heartbeats come every second, as far as one knows.

@@ -22,6 +22,7 @@ mod compression;
 mod corpora;
 mod corpus;
 mod datasets;
+mod deletion;
 mod durability;
 mod freeing;
 mod hold_ups;

@@ -59,13 +59,18 @@ fn check_reached(reached: &Reached) {
         "client expired",
         "collected",
         "crash with a loss",
+        "dataset deleted",
         "dataset freed",
         "end of splits",
         "failed precondition",
         "finished",
         "invalid",
+        "iteration abandoned",
         "iteration freed",
+        "job came back",
+        "job deleted",
         "job freed",
+        "job retired",
         "joined",
         "not found",
         "not removed",
@@ -89,7 +94,9 @@ fn check_reached(reached: &Reached) {
         "unavailable",
         "unsplittable",
         "worker back",
+        "worker freed",
         "worker lost",
+        "worker removed",
     ] {
         assert!(reached.contains_key(mark), "no history reached {mark:?}: {reached:?}");
     }

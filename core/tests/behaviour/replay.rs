@@ -96,6 +96,11 @@ fn iterations() -> impl Strategy<Value = Record> {
             }
         ),
         id().prop_map(|id| Record::CollectIteration { id: IterationId::new(id), at: Time::ZERO }),
+        id().prop_map(|id| Record::AbandonIteration { id: IterationId::new(id), at: Time::ZERO }),
+        id().prop_map(|id| Record::RetireJob { id: JobId::new(id), at: Time::ZERO }),
+        id().prop_map(|id| Record::FreeWorker { id: WorkerId::new(id) }),
+        select(vec!["one", "two"])
+            .prop_map(|name| Record::DeleteJob { name: name.into(), at: Time::ZERO }),
         (id(), id()).prop_map(|(id, job)| Record::CreateFinishedIteration {
             id: IterationId::new(id),
             job: JobId::new(job),

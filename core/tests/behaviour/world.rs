@@ -21,6 +21,7 @@ pub(crate) fn dataset(sources: &[SplitSource]) -> RegisterDataset {
             size_bytes: content.len() as u64,
             inline: Some(Bytes::from(content)),
         },
+        own: false,
         plan: SplitPlan::Splittable(sources.to_vec()),
         metadata: DatasetMetadata {
             encoded: Bytes::from_static(b"metadata"),

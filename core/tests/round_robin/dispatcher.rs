@@ -188,6 +188,7 @@ fn registration(id: &DatasetId) -> RegisterDataset {
     RegisterDataset {
         wished: Some(id.clone()),
         definition: Definition { digest, size_bytes: 1, inline: Some(Bytes::from_static(b"d")) },
+        own: false,
         plan: SplitPlan::Splittable(Vec::new()),
         metadata: DatasetMetadata {
             encoded: Bytes::new(),

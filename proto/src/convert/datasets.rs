@@ -10,6 +10,7 @@ use rondo_core::limits::{DATASET_METADATA_BYTES_MAX, DEFINITION_INLINE_BYTES_MAX
 use rondo_core::status::Status;
 
 use super::check::{field, message};
+use crate::dataset::decode_definition;
 use crate::tf::data as wire;
 
 /// `GetOrRegisterDatasetRequest`, checked, before its graph is read.
@@ -27,7 +28,8 @@ impl Registration {
     /// The core's request, once the graph is cleaned and read. If the definition is a blob, it
     /// must be durable before the core sees the request.
     pub fn with_graph(self, definition: Definition, plan: SplitPlan) -> RegisterDataset {
-        RegisterDataset { wished: self.wished, definition, plan, metadata: self.metadata }
+        let own = decode_definition(&self.dataset_def).is_ok_and(|own| own.is_some());
+        RegisterDataset { wished: self.wished, definition, own, plan, metadata: self.metadata }
     }
 }
 

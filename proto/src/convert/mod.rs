@@ -13,6 +13,7 @@ mod check;
 mod cluster;
 mod coordination;
 mod datasets;
+mod deletion;
 pub mod exchange;
 mod holding;
 mod iterations;
@@ -52,6 +53,10 @@ pub use coordination::{
     encode_reset_namespace,
 };
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
+pub use deletion::{
+    DELETE_DATASET_PATH, DELETE_JOB_PATH, REMOVE_WORKER_PATH, decode_deletion_request,
+    encode_deletion_reply,
+};
 pub use holding::{
     END_READER_PATH, HOLD_SPLITS_PATH, SERVICE_SPLITS, decode_end_reader, decode_ended,
     decode_held, decode_hold, encode_end_reader, encode_hold,
@@ -189,9 +194,12 @@ pub fn encode_reply(reply: Reply) -> Encoded {
         Reply::Report(report) => return Encoded::Report(report),
         Reply::SplitsHeld(held) => holding::encode_held(&held),
         Reply::ReaderEnded(reader) => holding::encode_ended(&reader),
-        Reply::Position(_) | Reply::PositionDeleted | Reply::Positions(_) => {
-            return Encoded::Administration;
-        }
+        Reply::Position(_)
+        | Reply::PositionDeleted
+        | Reply::Positions(_)
+        | Reply::JobDeleted
+        | Reply::DatasetDeleted
+        | Reply::WorkerRemoved => return Encoded::Administration,
     })
 }
 

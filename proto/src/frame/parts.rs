@@ -16,7 +16,7 @@ message!(Dataset { id, compression_disabled, used, changed; definition, plan, me
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
     id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,
-    asked, idle_since, finished, departed, changed;
+    asked, idle_since, finished, departed, abandoned, changed;
     ;
 });
 message!(Iteration {
@@ -30,6 +30,7 @@ message!(PendingTask { task, target_round, failures, ready; ; });
 message!(Client { id, iteration, acquired, splits, has_held, changed; ; });
 message!(Position { name, job, saved, finished, reading, changed; ; });
 message!(Restoration { job, position, finished, waiting, changed; ; });
+message!(RetiredJob { name, finished, abandoned, changed; ; });
 message!(SavedRepetition { repetition, sources, splits; ; });
 message!(SavedSource { repetition, index; ; });
 message!(RepetitionRange { first, last; ; });
@@ -86,4 +87,4 @@ macro_rules! kinds {
     };
 }
 
-kinds!(Counters, Dataset, Worker, Job, Iteration, Client, Task, Position, Restoration);
+kinds!(Counters, Dataset, Worker, Job, Iteration, Client, Task, Position, Restoration, RetiredJob);

@@ -169,4 +169,8 @@ kinds! {
     HoldSplits { client, progress, taken, group_size; }
     HandOutWaiting { iteration, place, task; }
     FinishIteration { id; }
+    RetireJob { id, at; }
+    AbandonIteration { id, at; }
+    FreeWorker { id; }
+    DeleteJob { name, at; }
 }

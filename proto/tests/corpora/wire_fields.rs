@@ -199,6 +199,12 @@ pub(crate) fn administered(request: &Request) -> Vec<u8> {
         }
         Request::DeletePosition { name } => admin::DeletePositionRequest { name }.encode_to_vec(),
         Request::ListPositions => Vec::new(),
+        Request::DeleteJob { name } => admin::DeleteJobRequest { name }.encode_to_vec(),
+        Request::DeleteDataset { dataset } => {
+            let dataset_id = dataset.as_str().to_owned();
+            admin::DeleteDatasetRequest { dataset_id }.encode_to_vec()
+        }
+        Request::RemoveWorker { address } => admin::RemoveWorkerRequest { address }.encode_to_vec(),
         other => panic!("administration does not ask {other:?}"),
     }
 }

@@ -8,8 +8,9 @@ use rondo_core::limits::{HEARTBEAT_ITEMS_MAX, NAME_BYTES_MAX, SPLITS_PER_CLIENT_
 use rondo_core::status::{Code, Status};
 use rondo_proto::admin;
 use rondo_proto::convert::{
-    DELETE_POSITION_PATH, Decoded, Encoded, LIST_POSITIONS_PATH, Method, RESTORE_POSITION_PATH,
-    SAVE_POSITION_PATH, decode_end_reader, decode_ended, decode_held, decode_hold,
+    DELETE_DATASET_PATH, DELETE_JOB_PATH, DELETE_POSITION_PATH, Decoded, Encoded,
+    LIST_POSITIONS_PATH, Method, REMOVE_WORKER_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
+    decode_deletion_request, decode_end_reader, decode_ended, decode_held, decode_hold,
     decode_position_request, decode_request, dispatcher_status, encode_end_reader, encode_hold,
     encode_position_reply, encode_reply, report,
 };
@@ -24,6 +25,9 @@ const POSITION_PATHS: [&str; 4] =
 const HOLD_SPLITS: usize = 255;
 /// The first byte of what is a message about readers that end.
 const END_READER: usize = 254;
+/// The first byte of what is a message about something to delete; the second one says what.
+const DELETE: usize = 253;
+const DELETION_PATHS: [&str; 3] = [DELETE_JOB_PATH, DELETE_DATASET_PATH, REMOVE_WORKER_PATH];
 /// A field that no message has, as a later release may write it.
 const UNKNOWN_FIELD: [u8; 4] = [0xf8, 0xff, 0x07, 0x2a];
 
@@ -38,6 +42,9 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     }
     if to == END_READER {
         return check_end(&rest) | check_ended(&rest);
+    }
+    if to == DELETE {
+        return check_deletion(&rest);
     }
     let methods = Method::ALL.len();
     match to % (methods + POSITION_PATHS.len() + 2) {
@@ -115,6 +122,27 @@ fn check_bounds(decoded: &Decoded) {
     assert!(names.into_iter().all(|name| name.len() <= NAME_BYTES_MAX));
 }
 
+fn check_deletion(bytes: &Bytes) -> bool {
+    let Some(which) = bytes.first() else {
+        return false;
+    };
+    let path = DELETION_PATHS[usize::from(*which) % DELETION_PATHS.len()];
+    let bytes = bytes.slice(1..);
+    match decode_deletion_request(path, &bytes) {
+        Err(status) => {
+            let (_, method) = path.rsplit_once('/').unwrap();
+            check_refusal(&status, method);
+            assert_eq!(status.code, Code::InvalidArgument, "{status}");
+            false
+        }
+        Ok(None) => panic!("{path} is no path of a deletion"),
+        Ok(Some(request)) => {
+            assert_eq!(administered(&request), bytes_again(path, &bytes), "{request:?}");
+            true
+        }
+    }
+}
+
 fn check_position(path: &str, bytes: &Bytes) -> bool {
     let decoded = decode_position_request(path, bytes);
     assert_eq!(decode_position_request(path, bytes), decoded, "decoded in two ways");
@@ -142,6 +170,9 @@ fn bytes_again(path: &str, bytes: &Bytes) -> Vec<u8> {
         SAVE_POSITION_PATH => again::<admin::SavePositionRequest>(bytes),
         RESTORE_POSITION_PATH => again::<admin::RestorePositionRequest>(bytes),
         LIST_POSITIONS_PATH => again::<admin::ListPositionsRequest>(bytes),
+        DELETE_JOB_PATH => again::<admin::DeleteJobRequest>(bytes),
+        DELETE_DATASET_PATH => again::<admin::DeleteDatasetRequest>(bytes),
+        REMOVE_WORKER_PATH => again::<admin::RemoveWorkerRequest>(bytes),
         _ => again::<admin::DeletePositionRequest>(bytes),
     }
 }

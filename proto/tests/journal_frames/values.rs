@@ -154,14 +154,16 @@ fn departed() -> impl Strategy<Value = BTreeMap<ClientId, core::DepartedReader>>
 
 fn job_value() -> impl Strategy<Value = core::Job> {
     let options = (option::of(any::<i64>()), any::<bool>(), target(), lsn());
-    let uses = (any::<bool>(), time(), time(), repetitions(), departed());
+    let known = (repetitions(), repetitions());
+    let uses = (any::<bool>(), time(), time(), known, departed());
     (job(), shared(), dataset_id(), sharding(), options, uses).prop_map(
         |(id, name, dataset, sharding, (consumers, cache, target_workers, changed), uses)| {
             core::Job {
                 anonymous: uses.0,
                 asked: uses.1,
                 idle_since: uses.2,
-                finished: uses.3,
+                finished: uses.3.0,
+                abandoned: uses.3.1,
                 departed: uses.4,
                 id,
                 name,
@@ -274,6 +276,10 @@ fn freeing_record() -> impl Strategy<Value = DispatcherRecord> {
     prop_oneof![
         (iteration(), time()).prop_map(|(id, at)| R::FreeIteration { id, at }),
         (job(), time()).prop_map(|(id, at)| R::FreeJob { id, at }),
+        (job(), time()).prop_map(|(id, at)| R::RetireJob { id, at }),
+        (iteration(), time()).prop_map(|(id, at)| R::AbandonIteration { id, at }),
+        worker().prop_map(|id| R::FreeWorker { id }),
+        (shared(), time()).prop_map(|(name, at)| R::DeleteJob { name, at }),
         dataset_id().prop_map(|id| R::FreeDataset { id }),
         (job(), time()).prop_map(|(id, at)| R::UseJob { id, at }),
         (dataset_id(), time()).prop_map(|(id, at)| R::UseDataset { id, at }),
@@ -462,6 +468,14 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
                 position: position.name,
                 finished: position.finished,
                 waiting: position.reading,
+                changed: position.changed,
+            })
+        }),
+        (position_value(), repetitions()).prop_map(|(position, abandoned)| {
+            P::RetiredJob(core::RetiredJob {
+                name: position.name,
+                finished: position.finished,
+                abandoned,
                 changed: position.changed,
             })
         }),

@@ -10,8 +10,9 @@ use rondo_core::coordination::{
 };
 use rondo_core::dispatcher::{
     BySplit, Client, Compression, Counters, Dataset, DepartedReader, Doubt, Iteration,
-    IterationSplits, Job, Part, PendingTask, Position, Repetitions, Restoration, SavedSplit,
-    ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task, TaskSplits, Worker,
+    IterationSplits, Job, Part, PendingTask, Position, RepetitionRange, Repetitions, Restoration,
+    RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task, TaskSplits,
+    Worker,
 };
 
 use super::values::*;
@@ -24,6 +25,7 @@ pub(super) fn all() -> Vec<control::Part> {
         clients_and_tasks(),
         saved(),
         departed_readers(),
+        abandoned_and_retired(),
     ];
     let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
     let coordination = [heads(), tasks(), barriers(), keys(), relays()];
@@ -85,6 +87,7 @@ fn jobs() -> Vec<Part> {
             idle_since: at(1104),
             finished: ranges(),
             departed: BTreeMap::new(),
+            abandoned: Repetitions::default(),
             changed: lsn(205),
         }),
         Part::Job(Job {
@@ -100,6 +103,7 @@ fn jobs() -> Vec<Part> {
             idle_since: at(1106),
             finished: Repetitions::default(),
             departed: BTreeMap::new(),
+            abandoned: Repetitions::default(),
             changed: lsn(206),
         }),
     ]
@@ -209,6 +213,34 @@ fn saved() -> Vec<Part> {
     ]
 }
 
+fn abandoned_and_retired() -> Vec<Part> {
+    let alone = |number| vec![RepetitionRange { first: number, last: number }];
+    vec![
+        Part::Job(Job {
+            id: job(5004),
+            name: "fourth".into(),
+            dataset: dataset("first"),
+            sharding: ShardingPolicy::Off,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Unspecified,
+            anonymous: false,
+            asked: at(1113),
+            idle_since: rondo_core::time::Time::ZERO,
+            finished: Repetitions::default(),
+            departed: BTreeMap::new(),
+            abandoned: ranges(),
+            changed: lsn(219),
+        }),
+        Part::RetiredJob(RetiredJob {
+            name: "freed".into(),
+            finished: ranges(),
+            abandoned: Repetitions::of(alone(9)),
+            changed: lsn(220),
+        }),
+    ]
+}
+
 fn departed_readers() -> Vec<Part> {
     let splits = places().into_iter().map(|(place, records)| SavedSplit { place, records });
     let first =
@@ -227,6 +259,7 @@ fn departed_readers() -> Vec<Part> {
             asked: at(1110),
             idle_since: at(1111),
             finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
             departed: BTreeMap::from([(client(3002), first), (client(3003), second)]),
             changed: lsn(217),
         }),

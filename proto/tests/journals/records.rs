@@ -161,6 +161,10 @@ fn reading() -> Vec<Record> {
         take_back(28, Some(task(4000))),
         take_back(29, None),
         Record::RemoveTask { id: task(4001), again: true },
+        Record::RetireJob { id: job(5001), at: at(1013) },
+        Record::AbandonIteration { id: iteration(2003), at: at(1014) },
+        Record::FreeWorker { id: worker(13) },
+        Record::DeleteJob { name: "job".into(), at: at(1015) },
     ]
 }
 

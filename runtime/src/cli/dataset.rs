@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Subcommand, ValueEnum};
+use prost::Message;
 use rondo_core::dispatcher::Compression;
 use rondo_core::element::{Component, Spec};
 use rondo_core::status::{Code, Status};
 use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
-use rondo_proto::admin::{GetStatusRequest, GetStatusResponse};
+use rondo_proto::admin::{DeleteDatasetRequest, GetStatusRequest, GetStatusResponse};
 use rondo_proto::convert::{
-    GET_STATUS_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
-    decode_registered, encode_get_definition, encode_get_metadata, encode_metadata,
-    encode_register,
+    DELETE_DATASET_PATH, GET_STATUS_PATH, RegisteredMetadata, decode_definition_answer,
+    decode_metadata_answer, decode_registered, encode_get_definition, encode_get_metadata,
+    encode_metadata, encode_register,
 };
 use rondo_proto::element;
 
@@ -74,6 +75,23 @@ pub(super) enum DatasetCommand {
         )]
         dispatcher: String,
     },
+    /// Delete a dataset that no job has
+    ///
+    /// `rondo job delete` deletes its jobs first. Another pipeline may be registered under the id then.
+    Delete {
+        /// Its id
+        #[arg(value_name = "ID")]
+        id: String,
+
+        /// The dispatcher
+        #[arg(
+            long,
+            env = "RONDO_DISPATCHER",
+            value_name = "HOST:PORT",
+            default_value = "127.0.0.1:5050"
+        )]
+        dispatcher: String,
+    },
     /// Show all datasets
     List {
         /// The dispatcher
@@ -109,6 +127,12 @@ async fn carry_out(command: &DatasetCommand) -> Result<String, Failure> {
             Ok(format!("dataset {id:?} registered"))
         }
         DatasetCommand::Show { id, dispatcher } => show(dispatcher, id).await,
+        DatasetCommand::Delete { id, dispatcher } => {
+            let request = DeleteDatasetRequest { dataset_id: id.clone() };
+            let message = Bytes::from(request.encode_to_vec());
+            ask(dispatcher, (DELETE_DATASET_PATH, message)).await?;
+            Ok(format!("dataset {id:?} deleted"))
+        }
         DatasetCommand::List { dispatcher } => list(dispatcher).await,
     }
 }

@@ -9,10 +9,12 @@ mod demo;
 mod exchange;
 mod exit;
 mod from_cluster;
+mod job;
 mod journal;
 mod journal_compact;
 mod journal_inspect;
 mod journal_verify;
+mod known_workers;
 mod layers;
 mod local;
 mod log;
@@ -53,6 +55,7 @@ use dataset::DatasetCommand;
 use demo::DemoArgs;
 use exchange::ExchangeCommand;
 use exit::{Exit, Failure};
+use job::JobCommand;
 use journal::JournalCommand;
 use layers::Settings;
 use namespace::NamespaceCommand;
@@ -103,7 +106,8 @@ enum Command {
     ///
     /// Registers at a dispatcher, reads the files of the datasets it is given tasks of, and serves
     /// their elements. SIGTERM or SIGINT stops it once what it has taken is handed out; a second one
-    /// stops it at once. Settings are taken as `rondo serve` takes them.
+    /// stops it at once. Settings are taken as `rondo serve` takes them. `list` and `remove` are about
+    /// the workers that a server knows.
     Worker(Box<WorkerArgs>),
     /// Run a process of an exchange of tensors between workers and servers
     #[command(subcommand)]
@@ -131,6 +135,9 @@ enum Command {
     /// Register datasets of Rondo's own, and show what is registered
     #[command(subcommand)]
     Dataset(DatasetCommand),
+    /// Show and delete the jobs that read datasets
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Read a job: count, print or write its records
     ///
     /// With `-o FILE` and reading by split, FILE holds each acknowledged record exactly once: after a
@@ -166,6 +173,7 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Why(args) }, _)) => why::why(&args),
         Ok((Cli { command: Command::Namespace(command) }, _)) => namespace::namespace(&command),
         Ok((Cli { command: Command::Dataset(command) }, _)) => dataset::dataset(&command),
+        Ok((Cli { command: Command::Job(command) }, _)) => job::job(&command),
         Ok((Cli { command: Command::Read(args) }, settings)) => read::read(&args, &settings),
         Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
@@ -197,7 +205,8 @@ fn parse(mut arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
     let mut command = Cli::command();
     let mut matched = command.try_get_matches_from_mut(&arguments)?;
     let mut settings = Settings::new();
-    if let Some((name @ ("serve" | "relay" | "worker" | "read"), given)) = matched.subcommand() {
+    let layered = matched.subcommand().filter(|(_, given)| given.subcommand().is_none());
+    if let Some((name @ ("serve" | "relay" | "worker" | "read"), given)) = layered {
         let name = name.to_owned();
         settings = layers::settings(command.find_subcommand(&name).unwrap_or(&command), given);
         let path = given.try_get_one::<String>("config").ok().flatten().cloned();

@@ -124,6 +124,8 @@ fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
         job_gc_timeout: unless_negative(args.job_gc_timeout_ms, default.job_gc_timeout),
         named_job_retention: retention(args.named_job_retention_ms),
         dataset_retention: retention(args.dataset_retention_ms),
+        abandoned_iteration_retention: retention(args.abandoned_iteration_retention_ms),
+        lost_worker_retention: retention(args.lost_worker_retention_ms),
         client_timeout: span(args.client_timeout_ms, default.client_timeout),
         reader_timeout: span(args.reader_timeout_ms, default.reader_timeout),
         client_first_heartbeat_timeout: span(

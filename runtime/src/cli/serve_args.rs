@@ -192,7 +192,28 @@ pub(super) struct ServeArgs {
     )]
     pub(super) dataset_retention_ms: u64,
 
-    /// Whether iterations with dynamic sharding are collected too
+    /// How long an iteration with dynamic sharding that nobody reads any more, and that is not finished,
+    /// is kept, in ms; 0 keeps it for ever. Who comes back later is told that it was abandoned
+    #[arg(
+        long,
+        env = "RONDO_ABANDONED_ITERATION_RETENTION_MS",
+        value_name = "MS",
+        default_value_t = 604_800_000,
+        help_heading = "Dispatcher"
+    )]
+    pub(super) abandoned_iteration_retention_ms: u64,
+
+    /// How long a lost worker without tasks is kept, in ms; 0 keeps it for ever
+    #[arg(
+        long,
+        env = "RONDO_LOST_WORKER_RETENTION_MS",
+        value_name = "MS",
+        default_value_t = 86_400_000,
+        help_heading = "Dispatcher"
+    )]
+    pub(super) lost_worker_retention_ms: u64,
+
+    /// Whether iterations with dynamic sharding are collected after --job-gc-timeout-ms too
     #[arg(long, env = "RONDO_GC_DYNAMIC_SHARDING_JOBS", value_name = "BOOL",
           action = ArgAction::Set, num_args = 0..=1, default_value_t = false,
           default_missing_value = "true", help_heading = "Dispatcher")]

@@ -29,16 +29,8 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
             &["id", "size", "elements", "sources", "compression off", "digest", "not splittable"],
         )
         .fill(&report.datasets, limit, dataset),
-        Section::Workers => table(
-            "Workers",
-            &["address", "state", "tasks", "heard", "uid", "tags"],
-        )
-        .fill(&report.workers, limit, worker),
-        Section::Jobs => table(
-            "Jobs",
-            &["id", "name", "dataset", "sharding", "consumers", "target", "cross-trainer"],
-        )
-        .fill(&report.jobs, limit, job),
+        Section::Workers => return workers(&report.workers, limit, wide),
+        Section::Jobs => return jobs(&report.jobs, limit, wide),
         Section::Iterations => table(
             "Iterations",
             &[
@@ -64,6 +56,18 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
         ),
     };
     table.to_string()
+}
+
+/// Workers as a table.
+pub(super) fn workers(workers: &[WorkerReport], limit: usize, wide: bool) -> String {
+    let columns = ["address", "state", "tasks", "heard", "uid", "tags"];
+    Table::new("Workers", &columns, wide).fill(workers, limit, worker).to_string()
+}
+
+/// Jobs as a table.
+pub(super) fn jobs(jobs: &[JobReport], limit: usize, wide: bool) -> String {
+    let columns = ["id", "name", "dataset", "sharding", "consumers", "target", "cross-trainer"];
+    Table::new("Jobs", &columns, wide).fill(jobs, limit, job).to_string()
 }
 
 fn server(status: &Status) -> String {

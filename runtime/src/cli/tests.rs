@@ -181,9 +181,13 @@ fn defaults_are_those_of_the_store_and_the_node() {
 
 #[test]
 fn retentions_of_nothing_are_for_ever() {
-    let config = config(&["--named-job-retention-ms=0", "--dataset-retention-ms=5"]).unwrap();
-    assert_eq!(config.dispatcher.named_job_retention, None);
-    assert_eq!(config.dispatcher.dataset_retention, Some(Span::from_millis(5)));
+    let given = config(&["--named-job-retention-ms=0", "--dataset-retention-ms=5"]).unwrap();
+    assert_eq!(given.dispatcher.named_job_retention, None);
+    assert_eq!(given.dispatcher.dataset_retention, Some(Span::from_millis(5)));
+    let flags = ["--abandoned-iteration-retention-ms=0", "--lost-worker-retention-ms=7"];
+    let given = config(&flags).unwrap();
+    assert_eq!(given.dispatcher.abandoned_iteration_retention, None);
+    assert_eq!(given.dispatcher.lost_worker_retention, Some(Span::from_millis(7)));
 }
 
 #[test]

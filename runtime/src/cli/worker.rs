@@ -9,6 +9,7 @@ use rondo_core::worker as core_worker;
 
 use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
+use super::known_workers::{KnownWorkersCommand, known_workers};
 use super::layers::Settings;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
@@ -23,7 +24,11 @@ const THREADS_MAX: usize = 16;
 /// Settings of workers. Each can also stand in the environment (see `env`), or in a YAML file as
 /// `key: value`, the key being the flag's name with underscores.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct WorkerArgs {
+    #[command(subcommand)]
+    known: Option<KnownWorkersCommand>,
+
     /// Read settings from this YAML file; flags and environment come before it
     #[arg(long, env = "RONDO_WORKER_CONFIG", value_name = "FILE")]
     config: Option<String>,
@@ -184,8 +189,11 @@ impl WorkerArgs {
     }
 }
 
-/// Works until it is asked to stop.
+/// Works until it is asked to stop, or carries out a command about workers that a server knows.
 pub(super) fn worker(args: &WorkerArgs, settings: &Settings) -> Result<(), Failure> {
+    if let Some(command) = &args.known {
+        return known_workers(command);
+    }
     let config = args.resolve()?;
     log::start(&args.log)?;
     if let Some(told) = told(settings) {

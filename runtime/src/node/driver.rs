@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rondo_core::control::{self, Effect, Effects, Health, Input, Node, Reply};
-use rondo_core::coordination;
-use rondo_core::dispatcher::{self, Event};
+use rondo_core::dispatcher;
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
@@ -15,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::blob_keeper::BlobKeeper;
 use super::compaction::Built;
+use super::events::{observe, observe_coordination};
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
 use super::pushes::{Pushes, settled};
@@ -441,56 +441,5 @@ async fn journal_woke(journal: &mut Option<Journal>) -> JournalWoke {
     match journal {
         Some(journal) => journal.woke().await,
         None => std::future::pending().await,
-    }
-}
-
-fn observe_coordination(event: &coordination::Event) {
-    match event {
-        coordination::Event::NoProgress { namespace, tasks, reason } => {
-            tracing::warn!(%namespace, %tasks, %reason, "tasks make no progress");
-        }
-        event => tracing::info!(?event, "coordination"),
-    }
-}
-
-fn observe(event: &Event) {
-    match event {
-        Event::WorkerRegistered { address } => {
-            tracing::info!(worker = %address, "worker registered");
-        }
-        Event::WorkerChanged { address } => {
-            tracing::info!(worker = %address, "worker came back changed");
-        }
-        Event::WorkerLost { address } => tracing::warn!(worker = %address, "worker lost"),
-        Event::ClientExpired { client } => tracing::info!(%client, "silent client released"),
-        Event::SplitsGivenUp { client, splits } => {
-            tracing::info!(%client, splits, "splits of a client that is gone are others' to read");
-        }
-        Event::IterationCollected { job_name, repetition } => {
-            tracing::info!(job = %job_name, repetition, "abandoned iteration collected");
-        }
-        Event::UnknownTaskReported { worker_address, task } => {
-            tracing::debug!(worker = %worker_address, %task, "progress of an unknown task");
-        }
-        Event::TaskPromoted { task, starting_round } => {
-            tracing::info!(%task, starting_round, "all consumers read the task from this round on");
-        }
-        Event::TaskRemoved { task } => {
-            tracing::warn!(%task, "all consumers gave the task up");
-        }
-        Event::WorkerReturned { address } => {
-            tracing::info!(worker = %address, "lost worker came back");
-        }
-        Event::SplitsLost { address, iteration, lost, again, in_doubt } => {
-            tracing::warn!(
-                worker = %address, %iteration, splits = lost, again, in_doubt, "splits lost"
-            );
-        }
-        Event::LaterPassesLost { iteration, lost } => {
-            tracing::warn!(
-                %iteration, splits = lost,
-                "splits of later passes lost: the iteration's readers by split read the first pass only"
-            );
-        }
     }
 }

@@ -4,6 +4,7 @@
 mod blob_keeper;
 mod compaction;
 mod driver;
+mod events;
 mod handle;
 mod journal;
 mod port;

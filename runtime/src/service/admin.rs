@@ -26,7 +26,7 @@ pub struct ServerInfo {
     pub started: Instant,
 }
 
-/// Shows what the server does, and keeps positions.
+/// Shows what the server does, keeps positions, and deletes what operators no longer want.
 pub struct AdminService {
     node: NodeSlot,
     server: ServerInfo,
@@ -44,11 +44,17 @@ impl AdminService {
             RESET_NAMESPACE_PATH => return self.reset_namespace(call).await,
             _ => {}
         }
-        let request = convert::decode_position_request(&call.path, &call.message)?;
-        let request = request.ok_or_else(|| super::router::unknown(&call.path))?;
+        let position = convert::decode_position_request(&call.path, &call.message)?;
+        let request = match position {
+            Some(request) => request,
+            None => convert::decode_deletion_request(&call.path, &call.message)?
+                .ok_or_else(|| super::router::unknown(&call.path))?,
+        };
         let node = self.node.node()?;
         let reply = of_dispatcher(node.call(Request::Dispatcher(request)).await?)?;
-        convert::encode_position_reply(&call.path, reply).ok_or_else(|| {
+        let deletion = convert::encode_deletion_reply(&call.path, &reply);
+        let encoded = deletion.or_else(|| convert::encode_position_reply(&call.path, reply));
+        encoded.ok_or_else(|| {
             let text = format!("the node answered something else than {} asks", call.path);
             Status::new(Code::Internal, text)
         })

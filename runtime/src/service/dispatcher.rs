@@ -71,7 +71,7 @@ impl DispatcherService {
         match convert::encode_reply(reply) {
             Encoded::Message(message) => Ok(message),
             Encoded::Blob(digest) => Box::pin(self.definition(node, digest, size_bytes)).await,
-            Encoded::Administration => Err(internal("positions are no business of workers")),
+            Encoded::Administration => Err(internal("administration is no business of workers")),
             Encoded::Report(_) => Err(internal("a report answers no method of the dispatcher")),
         }
     }

@@ -58,6 +58,7 @@ pub(crate) async fn register(
     let request = RegisterDataset {
         wished: Some(DatasetId::new(id)),
         definition,
+        own: false,
         plan: SplitPlan::Splittable(vec![SplitSource::counting(splits)]),
         metadata,
     };

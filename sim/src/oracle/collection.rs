@@ -33,6 +33,8 @@ enum Uses {
     Job,
     Dataset,
     SavePosition(String),
+    /// An operator deletes something.
+    Deletion,
 }
 
 impl Collection {
@@ -55,6 +57,9 @@ impl Collection {
             Request::GetOrCreateJob(_) => Uses::Job,
             Request::RegisterDataset(_) => Uses::Dataset,
             Request::SavePosition { name, .. } => Uses::SavePosition(name.clone()),
+            Request::DeleteJob { .. }
+            | Request::DeleteDataset { .. }
+            | Request::RemoveWorker { .. } => Uses::Deletion,
             Request::WorkerHeartbeat(heartbeat) => {
                 self.workers_heard.insert(heartbeat.address.clone(), now);
                 Uses::Tasks(heartbeat.address.clone())
@@ -103,10 +108,19 @@ impl Collection {
         Ok(())
     }
 
-    fn record(&mut self, now: Time, record: &Record, asked_for: bool, shadow: &Shadow) -> Verdict {
+    fn record(
+        &mut self,
+        now: Time,
+        record: &Record,
+        during: Option<CallId>,
+        shadow: &Shadow,
+    ) -> Verdict {
         let Record::Dispatcher(record) = record else {
             return Ok(());
         };
+        let asked = during.and_then(|call| self.asked.get(&call));
+        let deleted = asked.is_some_and(|(uses, _)| matches!(uses, Uses::Deletion));
+        let asked_for = during.is_some();
         match record {
             dispatcher::Record::AcquireClient { id, .. } => drop(self.heard.insert(*id, now)),
             dispatcher::Record::ReleaseClient { id, .. } => {
@@ -118,14 +132,27 @@ impl Collection {
             dispatcher::Record::CollectIteration { id, .. } => {
                 return self.collected(now, *id, shadow);
             }
+            dispatcher::Record::AbandonIteration { id, .. } => {
+                return self.abandoned(now, *id, shadow);
+            }
+            dispatcher::Record::FreeWorker { id } => {
+                return self.worker_freed(now, *id, deleted, shadow);
+            }
+            dispatcher::Record::DeleteJob { name, .. } => {
+                return job_deleted(name, deleted, shadow);
+            }
             dispatcher::Record::FreeIteration { id, .. } => {
                 let open = shadow.state().clients().values().find(|client| client.iteration == *id);
                 self.last_release.remove(id);
                 reached(Check::CollectionFreed);
                 return refuse(open.is_some(), || format!("iteration {id} was freed with clients"));
             }
-            dispatcher::Record::FreeJob { id, .. } => return self.job_freed(now, *id, shadow),
-            dispatcher::Record::FreeDataset { id } => return self.dataset_freed(now, id, shadow),
+            dispatcher::Record::FreeJob { id, .. } | dispatcher::Record::RetireJob { id, .. } => {
+                return self.job_freed(now, *id, shadow);
+            }
+            dispatcher::Record::FreeDataset { id } => {
+                return self.dataset_freed(now, id, deleted, shadow);
+            }
             dispatcher::Record::DeletePosition { name } => {
                 self.positions.remove(&**name);
             }
@@ -192,12 +219,47 @@ impl Collection {
         refuse(too_early(used, retention, now), || format!("job {id} was freed too early"))
     }
 
-    fn dataset_freed(&mut self, now: Time, id: &DatasetId, shadow: &Shadow) -> Verdict {
+    /// An iteration that readers by split or by element had to share is given up only after its retention.
+    fn abandoned(&mut self, now: Time, id: IterationId, shadow: &Shadow) -> Verdict {
+        let state = shadow.state();
+        reached(Check::CollectionAbandoned);
+        let open = state.clients().values().any(|client| client.iteration == id);
+        refuse(open, || format!("iteration {id} was abandoned with clients"))?;
+        let left = self.last_release.get(&id).copied().unwrap_or(Time::ZERO);
+        let retention = self.config.abandoned_iteration_retention;
+        refuse(retention.is_none_or(|retention| now < left.after(retention)), || {
+            format!("iteration {id} was abandoned too early")
+        })
+    }
+
+    fn worker_freed(&mut self, now: Time, id: WorkerId, deleted: bool, shadow: &Shadow) -> Verdict {
+        let state = shadow.state();
+        reached(Check::CollectionWorkerFreed);
+        let busy = state.tasks().values().any(|task| task.worker == id);
+        refuse(busy, || format!("worker {id} was forgotten with tasks"))?;
+        let worker = state.workers().get(&id);
+        refuse(worker.is_some_and(|worker| !worker.lost), || {
+            format!("worker {id} was forgotten, and is not lost")
+        })?;
+        let heard = worker.and_then(|worker| self.workers_heard.get(&*worker.address)).copied();
+        let retention = self.config.lost_worker_retention;
+        refuse(!deleted && too_early(heard, retention, now), || {
+            format!("worker {id} was forgotten too early")
+        })
+    }
+
+    fn dataset_freed(
+        &mut self,
+        now: Time,
+        id: &DatasetId,
+        deleted: bool,
+        shadow: &Shadow,
+    ) -> Verdict {
         reached(Check::CollectionFreed);
         let in_use = shadow.state().jobs().values().any(|job| job.dataset == *id);
         refuse(in_use, || format!("dataset {id} was freed with jobs"))?;
         let used = self.datasets_used.remove(id);
-        refuse(too_early(used, self.config.dataset_retention, now), || {
+        refuse(!deleted && too_early(used, self.config.dataset_retention, now), || {
             format!("dataset {id} was freed too early")
         })
     }
@@ -225,6 +287,17 @@ impl Collection {
             self.positions.iter().find(|name| !state.positions().contains_key(name.as_str()));
         refuse(missing.is_some(), || format!("position {missing:?} is gone"))
     }
+}
+
+/// Only an operator deletes a job, and only one that nobody reads.
+fn job_deleted(name: &str, deleted: bool, shadow: &Shadow) -> Verdict {
+    let state = shadow.state();
+    reached(Check::CollectionDeleted);
+    refuse(!deleted, || format!("job {name:?} was deleted, and nobody asked for that"))?;
+    let job = state.jobs().values().find(|job| *job.name == *name).map(|job| job.id);
+    let of_job = |id: &IterationId| state.iterations().get(id).map(|of| of.job) == job;
+    let client = state.clients().values().find(|it| job.is_some() && of_job(&it.iteration));
+    refuse(client.is_some(), || format!("job {name:?} was deleted while {client:?} read it"))
 }
 
 /// Whether a task is one that the worker at an address is to run.
@@ -256,7 +329,7 @@ impl Oracle for Collection {
         match seen {
             Seen::Taken { call, request, .. } => self.taken(now, *call, request),
             Seen::Recorded { record, during, .. } => {
-                return self.record(now, record, during.is_some(), shadow);
+                return self.record(now, record, *during, shadow);
             }
             Seen::Answered { call, answer: Ok(reply), .. } => {
                 return self.answered(*call, reply, shadow);

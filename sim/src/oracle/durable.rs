@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Reply, Request, State};
-use rondo_core::ids::{CallId, ClientId, TaskId};
+use rondo_core::ids::{CallId, ClientId, DatasetId, TaskId};
 use rondo_core::time::Time;
 
 use super::{Oracle, Seen, Shadow, Verdict};
@@ -32,6 +32,12 @@ enum Claim {
     Saved(String),
     /// There is none.
     Deleted(String),
+    /// There is no such job, nor is anything known of it.
+    JobDeleted(String),
+    /// There is no such dataset.
+    DatasetDeleted(DatasetId),
+    /// There is no worker at this address.
+    WorkerRemoved(String),
     /// The worker at this address is not to run the tasks that it is told to delete.
     Runs(String),
 }
@@ -62,6 +68,9 @@ impl Durable {
             Request::MaybeRemoveTask { task, .. } => Claim::Removed(*task),
             Request::SavePosition { name, .. } => Claim::Saved(name.clone()),
             Request::DeletePosition { name } => Claim::Deleted(name.clone()),
+            Request::DeleteJob { name } => Claim::JobDeleted(name.clone()),
+            Request::DeleteDataset { dataset } => Claim::DatasetDeleted(dataset.clone()),
+            Request::RemoveWorker { address } => Claim::WorkerRemoved(address.clone()),
             Request::WorkerHeartbeat(heartbeat) => Claim::Runs(heartbeat.address.clone()),
             _ => return,
         };
@@ -94,6 +103,12 @@ impl Durable {
             Reply::Client(id) => is_new(live.clients(), kept.clients(), id),
             Reply::ClientHeartbeat(reply) => {
                 reply.tasks.iter().any(|task| is_new(live.tasks(), kept.tasks(), &task.task))
+            }
+            // A worker that is named no more is gone for good.
+            Reply::Workers(addresses) => {
+                let named = |address: &str| addresses.iter().any(|it| **it == *address);
+                let mut kept = kept.workers().values().map(|worker| &*worker.address);
+                kept.any(|address| !named(address) && !has_worker(live, address))
             }
             Reply::WorkerHeartbeat(reply) => {
                 let new = |task| is_new(live.tasks(), kept.tasks(), task);
@@ -134,8 +149,26 @@ fn is_broken(claim: &Claim, reply: &Reply, live: &State, kept: &State) -> bool {
         (Claim::Deleted(name), Reply::PositionDeleted) => {
             kept.positions().contains_key(&**name) && !live.positions().contains_key(&**name)
         }
+        (Claim::JobDeleted(name), Reply::JobDeleted) => {
+            knows_job(kept, name) && !knows_job(live, name)
+        }
+        (Claim::DatasetDeleted(id), Reply::DatasetDeleted) => {
+            is_new(kept.datasets(), live.datasets(), id)
+        }
+        (Claim::WorkerRemoved(address), Reply::WorkerRemoved) => {
+            has_worker(kept, address) && !has_worker(live, address)
+        }
         _ => false,
     }
+}
+
+fn knows_job(state: &State, name: &str) -> bool {
+    let mut jobs = state.jobs().values();
+    jobs.any(|job| *job.name == *name) || state.retired().get(name).is_some()
+}
+
+fn has_worker(state: &State, address: &str) -> bool {
+    state.workers().values().any(|worker| *worker.address == *address)
 }
 
 /// Whether a key is in one map and not in the other.

@@ -28,13 +28,27 @@ impl Leftover {
         for iteration in state.iterations().values() {
             let job = state.jobs().get(&iteration.job);
             let dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
-            let kept = dynamic && !iteration.finished && !self.config.gc_dynamic_sharding_jobs;
+            let is_given_up = self.config.gc_dynamic_sharding_jobs
+                || self.config.abandoned_iteration_retention.is_some();
+            let kept = dynamic && !iteration.finished && !is_given_up;
             if !kept {
                 return Err(format!("iteration {} is still there", iteration.id));
             }
         }
+        self.check_workers(state)?;
         self.check_jobs(state)?;
         self.check_datasets(state)
+    }
+
+    fn check_workers(&self, state: &State) -> Verdict {
+        if self.config.lost_worker_retention.is_none() {
+            return Ok(());
+        }
+        let busy = |id| state.tasks().values().any(|task| task.worker == id);
+        match state.workers().values().find(|worker| worker.lost && !busy(worker.id)) {
+            Some(worker) => Err(format!("lost worker {} is still there", worker.address)),
+            None => Ok(()),
+        }
     }
 
     fn check_jobs(&self, state: &State) -> Verdict {

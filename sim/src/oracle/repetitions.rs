@@ -1,7 +1,9 @@
-//! A repetition that ended by itself does not begin again, however long ago its iteration was freed;
-//! unless its job was set back to a position.
+//! A repetition that ended by itself does not begin again, however long ago its iteration and its job were
+//! freed; nor does one that was abandoned. Unless its job was set back to a position, or an operator deleted
+//! the job.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher;
@@ -11,37 +13,87 @@ use rondo_core::time::Time;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
-/// Repetitions whose iterations are freed, by the record that freed them.
+/// What became of repetitions, by the name of their job, oldest first.
 #[derive(Default)]
 pub(super) struct Repetitions {
-    freed: BTreeMap<(JobId, i64), Lsn>,
+    changes: Vec<(Lsn, Arc<str>, Change)>,
+    /// Repetitions that must not begin, after all changes.
+    over: BTreeMap<(Arc<str>, i64), ()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// It ended, and its iteration was freed; or it was given up.
+    Over(i64),
+    /// All of the job's may begin again.
+    Anew,
 }
 
 impl Repetitions {
+    fn change(&mut self, lsn: Lsn, job: Arc<str>, change: Change) {
+        self.apply(&job, change);
+        self.changes.push((lsn, job, change));
+    }
+
+    fn apply(&mut self, job: &Arc<str>, change: Change) {
+        match change {
+            Change::Over(repetition) => drop(self.over.insert((job.clone(), repetition), ())),
+            Change::Anew => self.over.retain(|(of, _), ()| of != job),
+        }
+    }
+
     fn record(&mut self, lsn: Lsn, record: &dispatcher::Record, shadow: &Shadow) -> Verdict {
         let state = shadow.state();
+        let name = |id: JobId| state.jobs().get(&id).map(|job| job.name.clone());
         match record {
             dispatcher::Record::FreeIteration { id, .. } => {
                 let of = state.iterations().get(id).filter(|of| of.finished && !of.collected);
-                self.freed.extend(of.map(|of| ((of.job, of.repetition), lsn)));
+                if let Some((of, job)) = of.and_then(|of| Some((of, name(of.job)?))) {
+                    self.change(lsn, job, Change::Over(of.repetition));
+                }
             }
-            dispatcher::Record::RestorePosition { job, .. } => {
-                let id = state.jobs().values().find(|of| of.name == *job).map(|of| of.id);
-                self.freed.retain(|(of, _), _| Some(*of) != id);
+            dispatcher::Record::AbandonIteration { id, .. } => {
+                let of = state.iterations().get(id);
+                if let Some((of, job)) = of.and_then(|of| Some((of, name(of.job)?))) {
+                    self.change(lsn, job, Change::Over(of.repetition));
+                }
+            }
+            dispatcher::Record::RestorePosition { job, .. }
+            | dispatcher::Record::DeleteJob { name: job, .. } => {
+                self.change(lsn, job.clone(), Change::Anew);
             }
             dispatcher::Record::CreateIteration { job, repetition, .. }
             | dispatcher::Record::ResumeIteration { job, repetition, .. } => {
-                let of_job = (*job, i64::MIN)..=(*job, i64::MAX);
-                if self.freed.range(of_job).next().is_some() {
-                    reached(Check::Repetitions);
-                }
-                if self.freed.contains_key(&(*job, *repetition)) {
-                    return Err(format!("repetition {repetition} of job {job} begins again"));
+                if let Some(job) = name(*job) {
+                    return self.begins(&job, *repetition);
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+
+    fn begins(&self, job: &Arc<str>, repetition: i64) -> Verdict {
+        let of_job = (job.clone(), i64::MIN)..=(job.clone(), i64::MAX);
+        if self.over.range(of_job).next().is_some() {
+            reached(Check::Repetitions);
+        }
+        match self.over.contains_key(&(job.clone(), repetition)) {
+            true => Err(format!("repetition {repetition} of job {job:?} begins again")),
+            false => Ok(()),
+        }
+    }
+
+    /// What was not durable may be gone, the end of an iteration with it.
+    fn recovered(&mut self, upto: Lsn) {
+        if self.changes.last().is_none_or(|(lsn, ..)| *lsn <= upto) {
+            return;
+        }
+        self.changes.retain(|(lsn, ..)| *lsn <= upto);
+        self.over.clear();
+        for (_, job, change) in std::mem::take(&mut self.changes) {
+            self.change(upto, job, change);
+        }
     }
 }
 
@@ -55,8 +107,7 @@ impl Oracle for Repetitions {
             Seen::Recorded { lsn, record: Record::Dispatcher(record), .. } => {
                 return self.record(*lsn, record, shadow);
             }
-            // What was not durable may be gone, the end of the iteration with it.
-            Seen::Recovered { state, .. } => self.freed.retain(|_, lsn| *lsn <= state.applied),
+            Seen::Recovered { state, .. } => self.recovered(state.applied),
             _ => {}
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::turns::Turns;
 /// Looks at the node between two that count.
 const LOOKS: u64 = 60;
 /// The length of a description of nothing, in characters.
-const BARE: u64 = 4_000;
+const BARE: u64 = 6_000;
 /// The characters that an entity may add to it. A task takes most: the list that clients get names it with
 /// its worker and its servers.
 const PER_ENTITY: u64 = 1_000;

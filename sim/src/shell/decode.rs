@@ -40,7 +40,10 @@ pub(super) fn decode(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         | Kind::SavePosition
         | Kind::RestorePosition
         | Kind::DeletePosition
-        | Kind::ListPositions => of_people(kind, bytes),
+        | Kind::ListPositions
+        | Kind::DeleteJob
+        | Kind::DeleteDataset
+        | Kind::RemoveWorker => of_people(kind, bytes),
         // Nobody in this world asks the coordination service.
         _ => Err(format!("{kind} is none of the dispatcher's requests")),
     }
@@ -141,6 +144,18 @@ fn of_people(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         Kind::DeletePosition => {
             message::<admin::DeletePositionResponse>(bytes)?;
             Reply::PositionDeleted
+        }
+        Kind::DeleteJob => {
+            message::<admin::DeleteJobResponse>(bytes)?;
+            Reply::JobDeleted
+        }
+        Kind::DeleteDataset => {
+            message::<admin::DeleteDatasetResponse>(bytes)?;
+            Reply::DatasetDeleted
+        }
+        Kind::RemoveWorker => {
+            message::<admin::RemoveWorkerResponse>(bytes)?;
+            Reply::WorkerRemoved
         }
         _ => {
             let answer: admin::ListPositionsResponse = message(bytes)?;

@@ -135,6 +135,18 @@ fn of_people(request: &Request) -> Encoded {
             (admin!("DeletePosition"), request.encode_to_vec())
         }
         Request::ListPositions => (admin!("ListPositions"), Vec::new()),
+        Request::DeleteJob { name } => {
+            let request = admin::DeleteJobRequest { name: name.clone() };
+            (admin!("DeleteJob"), request.encode_to_vec())
+        }
+        Request::DeleteDataset { dataset } => {
+            let request = admin::DeleteDatasetRequest { dataset_id: dataset.as_str().to_owned() };
+            (admin!("DeleteDataset"), request.encode_to_vec())
+        }
+        Request::RemoveWorker { address } => {
+            let request = admin::RemoveWorkerRequest { address: address.clone() };
+            (admin!("RemoveWorker"), request.encode_to_vec())
+        }
         _ => (admin!("GetStatus"), Vec::new()),
     }
 }

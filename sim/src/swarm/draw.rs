@@ -42,6 +42,7 @@ impl Swarm {
         let mut apps = source.stream("apps", 0);
         let mut partings = source.stream("partings", 0);
         let mut mix = source.stream("mix", 0);
+        let mut forgetting = source.stream("forgetting", 0);
         let swarm = match source.swarm() {
             Some(swarm) => swarm.clone(),
             None => {
@@ -71,10 +72,15 @@ impl Swarm {
                     reading.draw_closing(&mut partings);
                 }
                 swarm.mix(&mut mix);
+                swarm.forget(&mut forgetting);
                 swarm
             }
         };
-        (swarm, [stream, relays, elements, rendezvous, exchange, wider, jobs, apps, partings, mix])
+        let streams = [
+            stream, relays, elements, rendezvous, exchange, wider, jobs, apps, partings, mix,
+            forgetting,
+        ];
+        (swarm, streams)
     }
 
     fn drawn(s: &mut Stream, relays: &mut Stream) -> Self {

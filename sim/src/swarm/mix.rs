@@ -1,9 +1,10 @@
 //! Readers by split beside readers by element, and groups of readers that come back with another size.
 //! Both come from a stream of their own.
+//! What is left behind and freed, and what operators delete, come from another one.
 
 use rondo_core::time::Duration;
 
-use super::{ElementsShape, ReadingShape, Swarm};
+use super::{ElementsShape, Ending, ReadingShape, Swarm};
 use crate::rng::Stream;
 
 /// When jobs that nobody reads are freed, where nothing is drawn.
@@ -51,6 +52,28 @@ impl Swarm {
         }
         (self.elements, self.reading) = (Some(elements), Some(reading));
         self.settings = self.with_room(self.settings.clone());
+    }
+}
+
+impl Swarm {
+    /// In one of three runs what is left behind is freed by itself, and operators delete. A job that readers
+    /// must read to its end, or that must get on at last, is neither given up nor deleted.
+    pub(super) fn forget(&mut self, s: &mut Stream) {
+        if !s.chance(333) {
+            return;
+        }
+        let retention = |s: &mut Stream| {
+            let millis = s.pick(&[2000, 500, 10_000]).copied().unwrap_or(2000);
+            Some(Duration::from_millis(millis))
+        };
+        self.settings.lost_worker_retention = retention(s);
+        let must_read = self.reading.is_some() || self.elements.is_some();
+        if !must_read && self.ending != Ending::Heal {
+            self.settings.abandoned_iteration_retention = retention(s);
+        }
+        if s.chance(600) {
+            self.weights.draw_deletions(s, must_read);
+        }
     }
 }
 

@@ -93,7 +93,7 @@ pub struct Swarm {
 pub type Drawn = (Swarm, DrawnStreams);
 
 /// The streams that configurations are drawn from.
-pub type DrawnStreams = [Stream; 10];
+pub type DrawnStreams = [Stream; 11];
 
 /// What a run does when things have gone wrong long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

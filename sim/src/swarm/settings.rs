@@ -29,6 +29,8 @@ pub(super) fn draw(s: &mut Stream, workers: u32) -> Config {
         dataset_retention: span(s, &[5000, 1000, 20_000, 60_000, 0]),
         gc_dynamic_sharding_jobs: s.chance(500),
         removal_timeout: span(s, &[3000, 500, 10_000]).unwrap_or(Duration::from_secs(3)),
+        abandoned_iteration_retention: None,
+        lost_worker_retention: None,
         ..Config::default()
     }
 }

@@ -78,6 +78,10 @@ pub(super) struct StoredSettings {
     #[serde(with = "millis_if_any")]
     dataset_retention: Option<Duration>,
     gc_dynamic_sharding_jobs: bool,
+    #[serde(with = "millis_if_any", default)]
+    abandoned_iteration_retention: Option<Duration>,
+    #[serde(with = "millis_if_any", default)]
+    lost_worker_retention: Option<Duration>,
     #[serde(with = "millis")]
     removal_timeout: Duration,
     #[serde(with = "StoredBounds")]

@@ -97,6 +97,12 @@ named! {
         HoldSplits = "hold-splits",
         /// `EndReader`, of the dispatcher. It stands here for the same reason.
         EndReader = "end-reader",
+        /// `DeleteJob`, of the dispatcher, and so on.
+        DeleteJob = "delete-job",
+        /// `DeleteDataset`.
+        DeleteDataset = "delete-dataset",
+        /// `RemoveWorker`.
+        RemoveWorker = "remove-worker",
     }
 }
 
@@ -125,6 +131,9 @@ impl Kind {
             Request::RestorePosition { .. } => Self::RestorePosition,
             Request::DeletePosition { .. } => Self::DeletePosition,
             Request::ListPositions => Self::ListPositions,
+            Request::DeleteJob { .. } => Self::DeleteJob,
+            Request::DeleteDataset { .. } => Self::DeleteDataset,
+            Request::RemoveWorker { .. } => Self::RemoveWorker,
         }
     }
 
@@ -158,12 +167,18 @@ impl Kind {
 
     /// Whether it is asked of the coordination service.
     pub const fn is_coordination(self) -> bool {
-        self as usize >= Self::RegisterTask as usize && !self.is_of_readers()
+        self as usize >= Self::RegisterTask as usize && !self.is_drawn_elsewhere()
     }
 
-    /// Whether only readers by split ask it.
-    const fn is_of_readers(self) -> bool {
-        matches!(self, Self::HoldSplits | Self::EndReader)
+    /// Whether it is asked of the dispatcher and its weight is drawn elsewhere: readers by split do not
+    /// choose among kinds of requests, and deletions came later.
+    const fn is_drawn_elsewhere(self) -> bool {
+        matches!(self, Self::HoldSplits | Self::EndReader) || self.is_deletion()
+    }
+
+    /// Whether an operator deletes something with it.
+    const fn is_deletion(self) -> bool {
+        matches!(self, Self::DeleteJob | Self::DeleteDataset | Self::RemoveWorker)
     }
 
     /// Whether an answer is one to a request of this kind.
@@ -192,6 +207,9 @@ impl Kind {
             }
             Reply::PositionDeleted => Self::DeletePosition,
             Reply::Positions(_) => Self::ListPositions,
+            Reply::JobDeleted => Self::DeleteJob,
+            Reply::DatasetDeleted => Self::DeleteDataset,
+            Reply::WorkerRemoved => Self::RemoveWorker,
         };
         self as usize == of as usize
     }
@@ -262,10 +280,18 @@ impl Weights {
         self.draw_some(stream, true);
     }
 
+    /// Likewise for deletions; only of workers where others would miss the rest.
+    pub fn draw_deletions(&mut self, stream: &mut Stream, only_workers: bool) {
+        for (kind, weight) in Kind::ALL.iter().zip(&mut self.0) {
+            if kind.is_deletion() && (!only_workers || *kind == Kind::RemoveWorker) {
+                *weight = stream.pick(&[10, 1, 30, 100]).copied().unwrap_or(10);
+            }
+        }
+    }
+
     fn draw_some(&mut self, stream: &mut Stream, coordination: bool) {
         for (kind, weight) in Kind::ALL.iter().zip(&mut self.0) {
-            // Readers by split do not choose among kinds of requests.
-            if !kind.is_of_readers() && kind.is_coordination() == coordination {
+            if !kind.is_drawn_elsewhere() && kind.is_coordination() == coordination {
                 *weight = stream.pick(&[1, 0, 10, 100, 10, 1]).copied().unwrap_or(1);
             }
         }

@@ -19,6 +19,9 @@ const HEALED_NS: u64 = 300_000_000_000;
 /// So long after all timeouts have passed nothing must be left.
 const GONE: Duration = Duration::from_secs(60);
 
+/// The patience with a worker whose heartbeats are not known.
+const WORKER_PATIENCE: Duration = Duration::from_secs(90);
+
 impl World {
     /// Things have gone wrong long enough.
     pub(super) fn end(&mut self) {
@@ -233,6 +236,9 @@ impl World {
             settings.job_gc_timeout,
             settings.named_job_retention.max(settings.job_gc_timeout),
             settings.dataset_retention,
+            settings.abandoned_iteration_retention,
+            settings.lost_worker_retention,
+            settings.worker_timeout.map(|timeout| timeout.max(WORKER_PATIENCE)),
             Some(GONE),
         ];
         let spans = spans.iter().flatten().map(|span| span.as_nanos());

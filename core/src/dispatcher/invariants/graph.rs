@@ -157,6 +157,22 @@ pub(super) fn positions_agree(state: &State) -> Result<(), String> {
     }
 }
 
+/// D20.
+pub(super) fn what_is_left_agrees(state: &State) -> Result<(), String> {
+    if !state.retired.is_ordered() {
+        return Err("the order in which jobs were freed is another one".into());
+    }
+    let mut retired = state.retired.iter();
+    if let Some(job) = retired.find(|job| state.job_named(&job.name).is_some()) {
+        return Err(format!("job {:?} is there and was freed", job.name));
+    }
+    let mut tasks: BTreeMap<WorkerId, u64> = BTreeMap::new();
+    for task in state.tasks.values() {
+        *tasks.entry(task.worker).or_default() += 1;
+    }
+    same(&state.index.tasks_on, &tasks, "tasks by worker")
+}
+
 /// What is and what should be, compared.
 pub(super) fn same<T: PartialEq + Debug + ?Sized>(
     is: &T,

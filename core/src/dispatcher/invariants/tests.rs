@@ -10,6 +10,7 @@ use crate::dispatcher::position::SavedRepetition;
 use crate::dispatcher::record::{Record, WorkerProfile};
 use crate::dispatcher::repetitions::Repetitions;
 use crate::dispatcher::request::ClientHeartbeat;
+use crate::dispatcher::retired::RetiredJob;
 use crate::dispatcher::rhythm::WorkerLeases;
 use crate::dispatcher::rounds::Rounds;
 use crate::dispatcher::state::{PendingTask, State};
@@ -346,6 +347,25 @@ fn d19_sees_a_job_that_waits_at_no_position() {
         state.apply(Lsn::new(100), &restore).unwrap();
         assert_eq!(invariant::check_state(state), Ok(()));
         state.positions.clear();
+    });
+}
+
+#[test]
+fn d20_sees_a_task_that_is_not_counted() {
+    assert_violates("D20", |state| {
+        state.index.tasks_on.clear();
+    });
+}
+
+#[test]
+fn d20_sees_a_freed_job_that_is_there() {
+    assert_violates("D20", |state| {
+        state.retired.insert(RetiredJob {
+            name: "dynamic".into(),
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            changed: Lsn::new(99),
+        });
     });
 }
 

@@ -6,7 +6,7 @@ use rondo_core::ids::{DatasetId, IterationId, JobId};
 use rondo_core::time::{Duration, Time};
 
 use super::Model;
-use super::kept::Kept;
+use super::kept::{Job, Kept};
 
 const SLACK: Duration = Duration::from_secs(60);
 
@@ -20,24 +20,43 @@ pub(super) fn note_use(used: &mut Time, now: Time) {
 impl Model {
     pub(super) fn free(&mut self, now: Time) {
         let (iterations, jobs) = (self.unused_iterations(now), self.unused_jobs(now));
-        let datasets = self.unused_datasets(now);
+        let (datasets, workers) = (self.unused_datasets(now), self.unused_workers(now));
         for id in iterations {
             self.kept.free_iteration(id, now);
             self.forget_rounds(id);
         }
         for id in jobs {
-            let at = self.kept.jobs.iter().position(|job| job.id == id).unwrap();
-            let dataset = self.kept.jobs.remove(at).request.dataset;
-            let is_used = self.kept.jobs.iter().any(|j| j.request.dataset == dataset);
-            if let Some(dataset) = self.kept.datasets.get_mut(&dataset)
-                && !is_used
-            {
-                dataset.used = now;
+            let job = self.kept.free_job(now, id);
+            let is_known = !(job.finished.is_empty() && job.abandoned.is_empty());
+            if let (true, Some(name)) = (is_known, job.request.name) {
+                self.kept.retired.insert(name, (job.finished, job.abandoned));
             }
         }
         for id in datasets {
             self.kept.datasets.remove(&id);
         }
+        workers.iter().for_each(|address| self.free_worker(address));
+    }
+
+    /// Workers lost for long enough of which no task is left.
+    fn unused_workers(&self, now: Time) -> Vec<String> {
+        let Some(retention) = self.config.lost_worker_retention else {
+            return Vec::new();
+        };
+        let over = self.lost_since.iter().filter(|(address, since)| {
+            self.held_up.less_since(**since, now) >= since.after(retention)
+                && !self.kept.has_tasks(address)
+        });
+        over.map(|(address, _)| address.clone()).collect()
+    }
+
+    pub(super) fn free_worker(&mut self, address: &str) {
+        self.kept.end_straying(address, false);
+        self.kept.workers.retain(|worker| worker.address != address);
+        self.kept.lost.remove(address);
+        self.lost_since.remove(address);
+        self.signs.remove(address);
+        self.processes.remove(address);
     }
 
     fn unused_iterations(&self, now: Time) -> Vec<IterationId> {
@@ -97,7 +116,25 @@ impl Model {
 }
 
 impl Kept {
-    fn free_iteration(&mut self, id: IterationId, now: Time) {
+    /// Takes away a job without iterations.
+    pub(super) fn free_job(&mut self, now: Time, id: JobId) -> Job {
+        let at = self.jobs.iter().position(|job| job.id == id).unwrap();
+        let job = self.jobs.remove(at);
+        let is_used = self.jobs.iter().any(|j| j.request.dataset == job.request.dataset);
+        if let Some(dataset) = self.datasets.get_mut(&job.request.dataset)
+            && !is_used
+        {
+            dataset.used = now;
+        }
+        job
+    }
+
+    /// Whether some task is or was a worker's, and is there.
+    pub(super) fn has_tasks(&self, address: &str) -> bool {
+        self.tasks.values().any(|task| task.address == address)
+    }
+
+    pub(super) fn free_iteration(&mut self, id: IterationId, now: Time) {
         let at = self.iterations.iter().position(|i| i.id == id).unwrap();
         let freed = self.iterations.remove(at);
         self.tasks.retain(|_, task| task.iteration != id);

@@ -1,6 +1,6 @@
-//! Hold-ups in the model: a dispatcher that may give somebody up looks every second, and one that has
-//! datasets every half minute. One that looks more than a second later was held up since it looked
-//! last, and could hear nobody.
+//! Hold-ups in the model: a dispatcher that may give somebody up looks every second, and one that
+//! has datasets or lost workers every half minute. One that looks more than a second later was held up
+//! since it looked last, and could hear nobody.
 
 use rondo_core::dispatcher::{Config, WorkerHeartbeat};
 use rondo_core::ids::{CallId, ClientId};
@@ -25,7 +25,8 @@ fn looks_again(config: &Config, kept: &Kept, now: Time) -> Time {
     let maintains = config.job_gc_timeout.is_some();
     let mut clients = kept.clients.values();
     let clients = clients.any(|client| maintains || !client.splits.is_empty());
-    match maintains && !kept.datasets.is_empty() {
+    let frees_workers = config.lost_worker_retention.is_some() && !kept.lost.is_empty();
+    match maintains && (frees_workers || !kept.datasets.is_empty()) {
         _ if workers || clients => now.after(Duration::from_secs(1)),
         true => now.after(Duration::from_secs(30)),
         false => Time::NEVER,

@@ -65,6 +65,7 @@ impl Kept {
         if self.is_read(id) && (self.again(id) == 0 || by.recalls.is_some()) {
             self.end(id);
         }
+        self.end_if_over(id);
         if self.held(id) > 0 && !self.can_be_read(id, &by.dropped) {
             self.make_another_task(id);
         }

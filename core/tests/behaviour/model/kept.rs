@@ -37,6 +37,10 @@ pub(crate) struct Kept {
     /// Addresses of those that fell silent.
     pub(crate) lost: BTreeSet<String>,
     pub(super) positions: BTreeMap<String, Position>,
+    /// Repetitions read and given up of named jobs that were freed.
+    pub(super) retired: BTreeMap<String, (BTreeSet<i64>, BTreeSet<i64>)>,
+    /// Jobs that came back under the name of a freed one.
+    pub(crate) came_back: u64,
     /// Readers that left jobs which are still there, in the order of leaving.
     pub(super) departed: Vec<Departed>,
     /// By the job's name.
@@ -65,6 +69,7 @@ pub(crate) struct Job {
     pub(super) asked: Time,
     pub(super) idle_since: Time,
     pub(super) finished: BTreeSet<i64>,
+    pub(super) abandoned: BTreeSet<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +124,18 @@ pub(crate) struct Task {
     pub(super) unattributed_before: u64,
 }
 
+impl Job {
+    /// Some repetition of it was given up.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        !self.abandoned.is_empty()
+    }
+}
+
 impl Kept {
+    pub(crate) fn retired_jobs(&self) -> usize {
+        self.retired.len()
+    }
+
     pub(super) fn register(&mut self, now: Time, request: &RegisterDataset) -> Heard {
         if let Some(id) = &request.wished
             && let Some(known) = self.datasets.get_mut(id)
@@ -128,7 +144,10 @@ impl Kept {
             let same = own.structure == other.structure
                 && own.compression == other.compression
                 && own.cardinality == other.cardinality;
-            return if same {
+            let digest = known.registered.definition.digest;
+            return if same && request.own && digest != request.definition.digest {
+                Err(Code::FailedPrecondition)
+            } else if same {
                 note_use(&mut known.used, now);
                 Ok(Reply::Dataset(id.clone()))
             } else {
@@ -175,13 +194,20 @@ impl Kept {
         }
         let id = JobId::new(5000 + self.jobs_ever);
         self.jobs_ever += 1;
-        let finished = request.name.as_ref().map(|name| self.take_finished(name));
+        let retired = request.name.as_ref().and_then(|name| self.retired.remove(name));
+        self.came_back += u64::from(retired.is_some());
+        let (finished, abandoned) = match (retired, &request.name) {
+            (Some(retired), _) => retired,
+            (None, Some(name)) => (self.take_finished(name), BTreeSet::new()),
+            (None, None) => Default::default(),
+        };
         self.jobs.push(Job {
             id,
             request: request.clone(),
             asked: now,
             idle_since: now,
-            finished: finished.unwrap_or_default(),
+            finished,
+            abandoned,
         });
         if let Some(dataset) = self.datasets.get_mut(&request.dataset) {
             dataset.used = now;
@@ -232,19 +258,26 @@ impl Kept {
         true
     }
 
-    pub(super) fn abandoned(
-        &self,
-        over: impl Fn(Time) -> bool,
-        dynamic_too: bool,
-    ) -> Vec<IterationId> {
-        let abandoned = self.iterations.iter().filter(|iteration| {
+    /// Unfinished iterations that nobody reads, with whether their splits are divided among all readers,
+    /// and when the last reader left.
+    pub(super) fn unread(&self) -> Vec<(IterationId, bool, Time)> {
+        let unread = self
+            .iterations
+            .iter()
+            .filter(|iteration| !iteration.finished && self.clients_of(iteration.id).is_empty());
+        let unread = unread.filter_map(|iteration| {
             let dynamic = self.job_of(iteration).sharding == ShardingPolicy::Dynamic;
-            !iteration.finished
-                && self.clients_of(iteration.id).is_empty()
-                && iteration.released.is_some_and(&over)
-                && (dynamic_too || !dynamic)
+            Some((iteration.id, dynamic, iteration.released?))
         });
-        abandoned.map(|iteration| iteration.id).collect()
+        unread.collect()
+    }
+
+    pub(super) fn abandon(&mut self, now: Time, id: IterationId) {
+        self.collect(now, id);
+        let iteration = self.iteration(id).unwrap();
+        let (job, repetition) = (iteration.job, iteration.repetition);
+        let job = self.jobs.iter_mut().find(|known| known.id == job).unwrap();
+        job.abandoned.insert(repetition);
     }
 
     pub(super) fn collect(&mut self, now: Time, id: IterationId) {

@@ -54,13 +54,14 @@ impl Model {
             signs.gaps.push(now.since(signs.since).min(patience));
         }
         (signs.since, signs.heard) = (now, true);
+        self.lost_since.remove(address);
     }
 
     pub(super) fn lose_silent(&mut self, now: Time, refuses: bool) {
         let Some(timeout) = self.config.worker_timeout else {
             return;
         };
-        let now = self.held_up.less(now);
+        let (at, now) = (now, self.held_up.less(now));
         let mut lost = Vec::new();
         for (address, signs) in &mut self.signs {
             let ends = signs.since.after(signs.patience(timeout));
@@ -76,6 +77,7 @@ impl Model {
         let again = self.config.reissue_lost_splits;
         for address in lost {
             self.kept.lose(&address, again);
+            self.lost_since.insert(address, at);
         }
         let open: Vec<IterationId> = self.kept.iterations.iter().map(|i| i.id).collect();
         open.into_iter().for_each(|id| self.kept.make_reader(id));

@@ -1,6 +1,7 @@
 //! A second dispatcher, written from the specification alone: slow, plain, without a journal. Its
 //! answers must be those of the real one.
 
+mod deletion;
 mod freeing;
 mod held_up;
 pub(crate) mod holding;
@@ -13,7 +14,7 @@ mod rounds;
 pub(crate) mod splitting;
 mod working;
 
-pub(crate) use kept::Kept;
+pub(crate) use kept::{Job, Kept};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +51,8 @@ pub(crate) struct Model {
     undelivered: Vec<splitting::HandedOut>,
     /// Workers that can be lost, by address.
     signs: BTreeMap<String, losing::Signs>,
+    /// Since when workers are lost, as far as this process saw it.
+    lost_since: BTreeMap<String, Time>,
     /// The process at each worker's address.
     processes: BTreeMap<String, processes::Process>,
     rounds: BTreeMap<IterationId, i64>,
@@ -71,6 +74,7 @@ impl Model {
     pub(crate) fn start(config: Config, kept: Kept, now: Time) -> Self {
         Self {
             signs: losing::survivors(&kept, now),
+            lost_since: kept.lost.iter().map(|address| (address.clone(), now)).collect(),
             processes: processes::survivors(&kept, now),
             heard: kept.clients.keys().map(|id| (*id, now)).collect(),
             by_split: BTreeSet::new(),
@@ -117,6 +121,7 @@ impl Model {
     ) -> Vec<(CallId, Heard)> {
         let tried = self.elements_tried.clone();
         let before = (self.kept.clone(), self.signs.clone(), self.processes.clone(), tried);
+        let lost_since = self.lost_since.clone();
         let mut answers = match request {
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.remove(now, call, *task, (*consumer_index, *round))
@@ -126,12 +131,23 @@ impl Model {
         if refuses && self.kept != before.0 {
             (self.kept, self.processes) = (before.0, before.2);
             self.elements_tried = before.3;
+            self.lost_since = lost_since;
+            self.note_lost_worker_lives(now, request);
             if !self.is_sign_of_life(request) {
                 self.signs = before.1;
             }
             answers.iter_mut().for_each(|(_, heard)| *heard = Err(Code::Unavailable));
         }
         answers
+    }
+
+    /// A lost worker that cannot be recorded as back is not forgotten.
+    fn note_lost_worker_lives(&mut self, now: Time, request: &Request) {
+        if let Request::WorkerHeartbeat(heartbeat) = request
+            && let Some(since) = self.lost_since.get_mut(&heartbeat.address)
+        {
+            *since = now;
+        }
     }
 
     /// Whether it is a heartbeat of a worker that is there: it lives, recorded or not.
@@ -186,6 +202,9 @@ impl Model {
                 let names = self.kept.positions.keys();
                 Ok(Reply::Positions(names.map(|name| self.kept.position_report(name)).collect()))
             }
+            Request::DeleteJob { name } => self.delete_job(now, name),
+            Request::DeleteDataset { dataset } => self.kept.delete_dataset(dataset),
+            Request::RemoveWorker { address } => self.remove_worker(address),
             Request::Report | Request::MaybeRemoveTask { .. } => unreachable!("not asked here"),
         }
     }
@@ -244,12 +263,19 @@ impl Model {
         }
         let timeout = self.config.job_gc_timeout.unwrap_or(Duration::from_secs(u64::MAX));
         let dynamic_too = self.config.gc_dynamic_sharding_jobs;
-        let held_up = &self.held_up;
-        let over = |at: Time| held_up.less_since(at, now) >= at.after(timeout);
-        let abandoned = self.kept.abandoned(over, dynamic_too);
-        for id in abandoned {
-            self.kept.collect(now, id);
-            self.forget_rounds(id);
+        for (id, dynamic, at) in self.kept.unread() {
+            let hearing = self.held_up.less_since(at, now);
+            if dynamic && !dynamic_too {
+                let retention = self.config.abandoned_iteration_retention;
+                let over = retention.is_some_and(|retention| hearing >= at.after(retention));
+                if over && now >= self.started.after(Duration::from_secs(60)) {
+                    self.kept.abandon(now, id);
+                    self.forget_rounds(id);
+                }
+            } else if hearing >= at.after(timeout) {
+                self.kept.collect(now, id);
+                self.forget_rounds(id);
+            }
         }
         self.free(now);
     }

@@ -43,7 +43,7 @@ pub(crate) struct Waits {
 }
 
 impl Kept {
-    fn job_named(&self, name: &str) -> Option<&Job> {
+    pub(super) fn job_named(&self, name: &str) -> Option<&Job> {
         let mut jobs = self.jobs.iter();
         jobs.find(|job| job.request.name.as_deref() == Some(name))
     }
@@ -212,6 +212,7 @@ impl Model {
             waiting: position.reading,
         };
         kept.waits.insert(job.into(), waits);
+        kept.retired.remove(job);
         kept.positions_changed += 1;
         if let Some(id) = kept.job_named(job).map(|job| job.id) {
             let finished = kept.take_finished(job);
@@ -226,7 +227,9 @@ impl Model {
                 departed.job != id || finished.contains(&departed.reader.repetition)
             });
             let known = kept.jobs.iter_mut().find(|known| known.id == id);
-            known.unwrap().finished = finished;
+            let known = known.unwrap();
+            known.finished = finished;
+            known.abandoned.clear();
         }
         Ok(Reply::Position(self.kept.position_report(name)))
     }

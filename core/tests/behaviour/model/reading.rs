@@ -43,6 +43,9 @@ impl Model {
     fn new_iteration(&mut self, job: JobId, repetition: i64) -> Result<IterationId, Code> {
         let known = self.kept.jobs.iter().find(|known| known.id == job);
         let known = known.unwrap();
+        if known.abandoned.contains(&repetition) {
+            return Err(Code::FailedPrecondition);
+        }
         if known.finished.contains(&repetition) {
             return Ok(self.kept.finished_iteration(job, repetition));
         }
@@ -56,7 +59,9 @@ impl Model {
         if request.sharding.is_static() {
             let slots = self.slots();
             let listed = |address: &String| slots.contains(address);
-            if slots.is_empty() || !self.kept.workers.iter().all(|w| listed(&w.address)) {
+            let lost = |address: &String| self.kept.lost.contains(address);
+            let mut addresses = self.kept.workers.iter().map(|worker| &worker.address);
+            if slots.is_empty() || !addresses.all(|address| listed(address) || lost(address)) {
                 return Err(Code::NotFound);
             }
         }

@@ -201,6 +201,10 @@ DISPATCHER = [
     dispatcher(63, num(1, 2000), num(2, 3), num(3, 6), num(4, 28), num(5, 4000)),
     dispatcher(63, num(1, 2000), num(2, 3), num(3, 6), num(4, 29)),
     dispatcher(15, num(1, 4001), num(2, 1)),
+    dispatcher(64, num(1, 5001), fixed(2, 1013)),
+    dispatcher(65, num(1, 2003), fixed(2, 1014)),
+    dispatcher(66, num(1, 13)),
+    dispatcher(67, raw(1, "job"), fixed(2, 1015)),
 ]
 
 COORDINATION = [
@@ -395,6 +399,10 @@ PARTS = [
         msg(13, num(1, 3003), num(2, 2004), num(3, 10)),
     ),
     dispatcher_part(6, num(1, 3004), num(2, 2002), fixed(3, 1112), num(4, 218), num(6, 1)),
+    dispatcher_part(
+        4, num(1, 5004), raw(2, "fourth"), raw(3, "first"), num(8, 219), fixed(10, 1113), RANGES(14)
+    ),
+    dispatcher_part(52, raw(1, "freed"), RANGES(2), msg(3, num(1, 9), num(2, 9)), num(4, 220)),
     coordination_part(
         1,
         num(1, 1),

@@ -1,9 +1,10 @@
 //! How far the splits of each source were handed out, as the records say, by code of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rondo_core::dispatcher::{Record, State};
-use rondo_core::ids::{ClientId, IterationId, Lsn};
+use rondo_core::ids::{ClientId, IterationId, JobId, Lsn};
 
 use crate::oracle::Verdict;
 
@@ -27,6 +28,9 @@ pub(super) struct Sources {
     changes: Vec<(Lsn, IterationId, Change)>,
     /// The places of each iteration's sources after all changes.
     places: BTreeMap<IterationId, Vec<Place>>,
+    /// The newest job of each name, and the job of each iteration. Both numbers stand for one for ever.
+    jobs: BTreeMap<Arc<str>, JobId>,
+    of_job: BTreeMap<IterationId, JobId>,
     /// The iteration of each client. The number of a client stands for one for ever.
     clients: BTreeMap<ClientId, IterationId>,
 }
@@ -34,7 +38,9 @@ pub(super) struct Sources {
 impl Sources {
     /// A record was written.
     pub(super) fn record(&mut self, lsn: Lsn, record: &Record) {
+        self.note_job(record);
         let (iteration, change) = match record {
+            Record::DeleteJob { name, .. } => return self.delete_job(lsn, name),
             Record::CreateIteration { id, sources, .. } => {
                 (*id, Change::Begun(vec![(0, 0); sources.len()]))
             }
@@ -63,6 +69,27 @@ impl Sources {
         };
         apply(&mut self.places, iteration, &change);
         self.changes.push((lsn, iteration, change));
+    }
+
+    fn note_job(&mut self, record: &Record) {
+        match record {
+            Record::CreateJob { id, name, .. } => drop(self.jobs.insert(name.clone(), *id)),
+            Record::CreateIteration { id, job, .. }
+            | Record::CreateFinishedIteration { id, job, .. }
+            | Record::ResumeIteration { id, job, .. } => drop(self.of_job.insert(*id, *job)),
+            _ => {}
+        }
+    }
+
+    /// All iterations of the job go with it.
+    fn delete_job(&mut self, lsn: Lsn, name: &str) {
+        let job = self.jobs.get(name);
+        let is_of = |id: &&IterationId| job.is_some() && self.of_job.get(*id) == job;
+        let iterations: Vec<IterationId> = self.places.keys().filter(is_of).copied().collect();
+        for id in iterations {
+            apply(&mut self.places, id, &Change::Freed);
+            self.changes.push((lsn, id, Change::Freed));
+        }
     }
 
     /// Only the records up to this one are left.

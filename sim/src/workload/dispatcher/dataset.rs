@@ -22,6 +22,7 @@ pub fn registration(shape: &DatasetShape) -> RegisterDataset {
     RegisterDataset {
         wished: shape.wished.as_deref().map(DatasetId::new),
         definition: Definition { digest, size_bytes, inline },
+        own: false,
         plan: plan(shape),
         metadata: DatasetMetadata {
             encoded: content,

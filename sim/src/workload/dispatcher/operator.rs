@@ -1,7 +1,8 @@
-//! Somebody at the command line: looks, saves positions and goes back to them, and registers datasets
-//! that nobody may ever read.
+//! Somebody at the command line: looks, saves positions and goes back to them, registers datasets that
+//! nobody may ever read, and deletes jobs, datasets and workers.
 
-use rondo_core::dispatcher::Request;
+use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::ids::DatasetId;
 use rondo_core::time::Time;
 
 use super::plan::job_name;
@@ -11,7 +12,7 @@ use crate::workload::actor::{Act, Actor, Happening, Role, With};
 use crate::workload::kind::Kind;
 use crate::workload::outstanding::Outstanding;
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 11] = [
     Kind::Report,
     Kind::GetWorkers,
     Kind::GetConfig,
@@ -20,6 +21,9 @@ const KINDS: [Kind; 8] = [
     Kind::DeletePosition,
     Kind::ListPositions,
     Kind::RegisterDataset,
+    Kind::DeleteJob,
+    Kind::DeleteDataset,
+    Kind::RemoveWorker,
 ];
 
 /// An operator.
@@ -28,12 +32,66 @@ pub struct Operator {
     number: u32,
     at: Time,
     calls: Outstanding<()>,
+    /// Datasets that the operator registered, and workers that it saw lost.
+    own: Vec<DatasetId>,
+    lost: Vec<String>,
 }
 
 impl Operator {
     /// The operator of this number.
     pub const fn new(number: u32) -> Self {
-        Self { number, at: Time::ZERO, calls: Outstanding::new(1) }
+        Self {
+            number,
+            at: Time::ZERO,
+            calls: Outstanding::new(1),
+            own: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// What an answer shows to be deleted later.
+    fn note(&mut self, answer: &Reply, with: &With<'_>) {
+        match answer {
+            Reply::Dataset(id) if !self.own.contains(id) => self.own.push(id.clone()),
+            Reply::Report(report) if with.swarm.weights.of(Kind::RemoveWorker) > 0 => {
+                let lost = report.workers.iter().filter(|worker| worker.lost);
+                let (busy, idle): (Vec<_>, Vec<_>) = lost.partition(|worker| worker.tasks > 0);
+                let shown = if idle.is_empty() { busy } else { idle };
+                self.lost = shown.into_iter().map(|worker| worker.address.clone()).collect();
+            }
+            _ => {}
+        }
+    }
+
+    fn deletion(&mut self, kind: Kind, job: String, with: &mut With<'_>) -> Option<Request> {
+        match kind {
+            Kind::DeleteJob => Some(Request::DeleteJob { name: job }),
+            Kind::DeleteDataset => {
+                let dataset = with.stream.pick(&self.own)?.clone();
+                Some(Request::DeleteDataset { dataset })
+            }
+            _ => Some(self.removal(with)),
+        }
+    }
+
+    /// Removes a worker that was seen lost. Whoever saw none looks, or is wrong about one that lives.
+    fn removal(&mut self, with: &mut With<'_>) -> Request {
+        if let Some(address) = with.stream.pick(&self.lost).cloned() {
+            self.lost.clear();
+            return Request::RemoveWorker { address };
+        }
+        if with.stream.chance(950) {
+            return Request::Report;
+        }
+        let address = format!("w{}:1", with.stream.below(u64::from(with.swarm.workers)));
+        Request::RemoveWorker { address }
+    }
+
+    /// What the operator asks next: whoever has just seen a lost worker often removes it.
+    fn kind(&self, with: &mut With<'_>) -> Option<Kind> {
+        let removes = !self.lost.is_empty() && with.stream.chance(700);
+        let kinds = if removes { &[Kind::RemoveWorker] } else { KINDS.as_slice() };
+        with.swarm.weights.pick(kinds, with.stream)
     }
 
     /// One that consumers read, or one of the few that are its own; some under numbers that the
@@ -55,7 +113,7 @@ impl Operator {
     fn act(&mut self, now: Time, with: &mut With<'_>) {
         let job = job_name(with.stream.below(u64::from(with.swarm.job_names)));
         let name = format!("p{}", with.stream.below(2));
-        let request = match with.swarm.weights.pick(&KINDS, with.stream) {
+        let request = match self.kind(with) {
             None => return,
             Some(Kind::SavePosition) => Request::SavePosition { name, job },
             Some(Kind::RestorePosition) => Request::RestorePosition { name, job },
@@ -67,6 +125,12 @@ impl Operator {
                 Some(shape) => Request::RegisterDataset(dataset::registration(&shape)),
                 None => return,
             },
+            Some(kind @ (Kind::DeleteJob | Kind::DeleteDataset | Kind::RemoveWorker)) => {
+                match self.deletion(kind, job, with) {
+                    Some(request) => request,
+                    None => return,
+                }
+            }
             Some(_) => Request::Report,
         };
         let token = self.calls.add(patience(now, with), ());
@@ -91,7 +155,14 @@ impl Actor for Operator {
                     }
                 }
             }
-            Happening::Answered { token, .. } => drop(self.calls.take(token)),
+            Happening::Answered { token, answer } => {
+                if let (Some(()), Ok(reply)) = (self.calls.take(token), &answer) {
+                    self.note(reply, with);
+                    if !self.lost.is_empty() {
+                        self.at = now;
+                    }
+                }
+            }
             Happening::Coordinated { .. }
             | Happening::Pushed(_)
             | Happening::Asked { .. }

@@ -67,6 +67,7 @@ pub(super) fn registration(shape: &ReadingShape) -> Option<RegisterDataset> {
     Some(RegisterDataset {
         wished: Some(DatasetId::new(READ_BY_SPLIT)),
         definition: convert::definition_of(digest, &prepared.cleaned),
+        own: true,
         plan: prepared.plan,
         metadata: DatasetMetadata {
             encoded: Bytes::from_static(b"records"),

@@ -1,0 +1,88 @@
+//! What an operator deletes: jobs, datasets, lost workers. Never what somebody uses.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::machine::{Answer, Dispatcher, Effect, Turn};
+use super::record::Record;
+use super::refusal::Refusal;
+use super::reply::{Event, Reply};
+use super::state::Iteration;
+use crate::ids::{DatasetId, IterationId, TaskId, WorkerId};
+
+impl Dispatcher {
+    /// Deletes a job that nobody reads, and all that is known under its name.
+    pub(super) fn delete_job(&mut self, turn: &mut Turn<'_>, name: &str) -> Answer {
+        let job = self.state.job_named(name);
+        if job.is_none() && self.state.retired().get(name).is_none() {
+            return Err(Refusal::UnknownJobName(name.into()));
+        }
+        let iterations: Vec<&Iteration> =
+            job.into_iter().flat_map(|job| self.state.iterations_of(job.id)).collect();
+        let clients: usize = iterations.iter().map(|it| it.clients.len()).sum();
+        if clients > 0 || iterations.iter().any(|it| self.is_voted_on(it)) {
+            return Err(Refusal::JobInUse { name: name.into(), clients });
+        }
+        let iterations: Vec<IterationId> = iterations.into_iter().map(|it| it.id).collect();
+        let name: Arc<str> = name.into();
+        let tasks = self.tasks_by_worker(&iterations);
+        let lsn = self.commit(turn, [Record::DeleteJob { name: name.clone(), at: turn.now }])?;
+        for (worker, task) in tasks {
+            self.forget_task(worker, task);
+        }
+        iterations.into_iter().for_each(|id| self.forget_of_iteration(id));
+        self.forget_stale_agreements();
+        turn.out.push(Effect::Observe(Event::JobDeleted { job_name: name }));
+        Ok((Reply::JobDeleted, lsn))
+    }
+
+    /// Deletes a dataset that no job has.
+    pub(super) fn delete_dataset(&mut self, turn: &mut Turn<'_>, id: DatasetId) -> Answer {
+        if !self.state.datasets().contains_key(&id) {
+            return Err(Refusal::UnknownDataset(id));
+        }
+        let mut users = self.state.jobs().values().filter(|job| job.dataset == id);
+        if let Some(job) = users.next() {
+            let (job, others) = (job.name.clone(), users.count());
+            return Err(Refusal::DatasetInUse { id, job, others });
+        }
+        if self.may_be_chosen(&id) {
+            return Err(Refusal::NumberToCome(id));
+        }
+        let lsn = self.remove_dataset(turn, id)?;
+        Ok((Reply::DatasetDeleted, lsn))
+    }
+
+    /// Forgets a lost worker that has no tasks.
+    pub(super) fn remove_worker(&mut self, turn: &mut Turn<'_>, address: &str) -> Answer {
+        let worker = self.state.worker_at(address);
+        let worker = worker.ok_or_else(|| Refusal::UnknownWorker(address.into()))?;
+        if !worker.lost {
+            return Err(Refusal::WorkerLives(worker.address.clone()));
+        }
+        if self.state.has_tasks(worker.id) {
+            return Err(Refusal::WorkerInUse {
+                address: worker.address.clone(),
+                job: self.job_with_task_on(worker.id),
+            });
+        }
+        let id = worker.id;
+        let lsn = self.free_worker(turn, id)?;
+        Ok((Reply::WorkerRemoved, lsn))
+    }
+
+    /// The name of a job that has a task on a worker.
+    fn job_with_task_on(&self, worker: WorkerId) -> Arc<str> {
+        let mut tasks = self.state.tasks().values().filter(|task| task.worker == worker);
+        let iteration = tasks.next().and_then(|task| self.state.iterations().get(&task.iteration));
+        let job = iteration.and_then(|iteration| self.state.jobs().get(&iteration.job));
+        job.map_or_else(|| String::new().into(), |job| job.name.clone())
+    }
+
+    fn tasks_by_worker(&self, of: &[IterationId]) -> Vec<(WorkerId, TaskId)> {
+        let tasks = of.iter().flat_map(|id| self.tasks_of_iteration(*id));
+        let tasks = tasks.filter_map(|id| self.state.tasks().get(&id));
+        tasks.map(|task| (task.worker, task.id)).collect()
+    }
+}

@@ -1,0 +1,60 @@
+//! `rondo job`: the jobs that read datasets.
+
+use clap::Subcommand;
+use rondo_core::dispatcher::Report;
+use rondo_proto::admin as wire;
+use rondo_proto::convert::{self, DELETE_JOB_PATH, GET_STATUS_PATH};
+
+use super::ask::{ServerArgs, run};
+use super::exit::Failure;
+use super::journal::say;
+use super::status_tables::jobs;
+
+/// What to do about jobs.
+#[derive(Subcommand, Clone, Debug, PartialEq, Eq)]
+pub(super) enum JobCommand {
+    /// Show all jobs
+    List {
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Delete a job and all that is known of it: who reads its name next reads everything anew
+    ///
+    /// Refused while clients read the job. A job that nobody uses goes by itself after
+    /// --named-job-retention-ms, but the server remembers which of its repetitions were read or
+    /// abandoned; this command makes the server forget that too.
+    Delete {
+        /// The job's name (`--job` of `read`, `job_name` of `distribute`)
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+/// Carries out a command about jobs.
+pub(super) fn job(command: &JobCommand) -> Result<(), Failure> {
+    say(run(carry_out(command))?.trim_end())
+}
+
+async fn carry_out(command: &JobCommand) -> Result<String, Failure> {
+    match command {
+        JobCommand::List { server } => Ok(jobs(&report(server).await?.jobs, usize::MAX, true)),
+        JobCommand::Delete { name, server } => {
+            let request = wire::DeleteJobRequest { name: name.clone() };
+            let _: wire::DeleteJobResponse = server.ask(DELETE_JOB_PATH, &request).await?;
+            Ok(format!("job {name:?} deleted"))
+        }
+    }
+}
+
+/// What a server's dispatcher has.
+///
+/// # Errors
+/// As [`ServerArgs::ask`].
+pub(super) async fn report(server: &ServerArgs) -> Result<Report, Failure> {
+    let request = wire::GetStatusRequest {};
+    let response: wire::GetStatusResponse = server.ask(GET_STATUS_PATH, &request).await?;
+    Ok(convert::report(response.dispatcher.unwrap_or_default()))
+}
