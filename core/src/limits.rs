@@ -201,6 +201,8 @@ const _: () = assert!(USE_NOTED_AFTER.as_nanos() < USE_SLACK.as_nanos());
 pub const CLUSTER_DOCUMENT_BYTES_MAX: usize = 64 << 20;
 /// Deepest nesting of such a document.
 pub const CLUSTER_DOCUMENT_DEPTH_MAX: usize = 64;
+/// Values of such a document, those within others counted: each takes far more room than its text.
+pub const CLUSTER_DOCUMENT_VALUES_MAX: usize = 4 << 20;
 /// Jobs of a cluster spec.
 pub const CLUSTER_JOBS_MAX: usize = 4096;
 /// Tasks of a cluster spec, hosts of a host list, all jobs together.

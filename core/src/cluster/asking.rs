@@ -122,8 +122,8 @@ impl Seen {
     /// The JSON in the answer to a request.
     ///
     /// # Errors
-    /// UNREACHABLE where there is no answer, or one that tells to try again (410, 429) or of the server's
-    /// failure (5xx), FORBIDDEN for 401 and 403, NOT_PRESENT for 404 and other statuses but 200, MALFORMED
+    /// UNREACHABLE where there is no answer, or one that tells to try again (408, 409, 410, 425, 429) or of
+    /// the server's failure (5xx), NOT_PRESENT for 404, FORBIDDEN for every other status but 2xx, MALFORMED
     /// for what is no JSON; TOO_LARGE.
     pub fn document(&self, request: &Http) -> Outcome<&Json> {
         let answer = self.http(request)?;
@@ -239,10 +239,12 @@ impl Seen {
 /// The failure that a status tells of which is no success.
 pub(super) fn refused(request: &Http, answer: &HttpAnswer) -> Error {
     let fault = match answer.status {
-        401 | 403 => Fault::Forbidden,
+        404 => Fault::NotPresent,
         // Of a list in pages 410 says that it has to be begun again.
-        410 | 429 | 500.. => Fault::Unreachable,
-        _ => Fault::NotPresent,
+        408 | 409 | 410 | 425 | 429 | 500.. => Fault::Unreachable,
+        // Also of redirects, which are not followed, and of requests that the server cannot read: that
+        // something is absent was not said.
+        _ => Fault::Forbidden,
     };
     let text = format!("answers with status {}: {}", answer.status, said(answer.body.trim()));
     Error::new(fault, request.url.clone(), text)
@@ -326,12 +328,32 @@ impl Inquiry {
         Progress::Done(Err(Error::new(Fault::TooLarge, "one call of a resolver", text)))
     }
 
-    /// The answer to a question.
+    /// The answer to a question, read at once.
     pub fn tell(&mut self, question: Question, answer: Answer) {
-        if let Answer::Http(Ok(HttpAnswer { status: 200..=299, body })) = &answer {
-            self.seen.documents.insert(question.clone(), Json::parse(body));
+        let document = document_of(&answer);
+        self.tell_read(question, answer, document);
+    }
+
+    /// The answer to a question, and its [`document_of`], which a driver may have read where nobody waits
+    /// for it.
+    pub fn tell_read(
+        &mut self,
+        question: Question,
+        answer: Answer,
+        document: Option<Result<Json, JsonFault>>,
+    ) {
+        if let Some(document) = document {
+            self.seen.documents.insert(question.clone(), document);
         }
         self.seen.answers.insert(question, answer);
+    }
+}
+
+/// The JSON in an answer, or why it is none; `None` for an answer that has no such body.
+pub fn document_of(answer: &Answer) -> Option<Result<Json, JsonFault>> {
+    match answer {
+        Answer::Http(Ok(HttpAnswer { status: 200..=299, body })) => Some(Json::parse(body)),
+        _ => None,
     }
 }
 

@@ -1,21 +1,20 @@
 //! DNS: the hosts behind a name, or its SRV records.
 
-use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 
 use super::asking::{Outcome, Seen};
 use super::error::{Error, Fault};
 use super::json::Json;
 use super::options::{Options, address};
-use super::order::{natural, ordinal};
+use super::order::{natural, ordinals};
 use super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::spec::ClusterSpec;
 
 const JOB: &str = "worker";
 
 /// The hosts behind a name. Of SRV records each has its host and port; where all hosts' names end in numbers
-/// (`worker-3.svc`), those are the indices. Plain addresses are numbered in ascending order, which changes
-/// when hosts come and go.
+/// of one set (`worker-3.svc`), those are the indices. Plain addresses are numbered in ascending order, which
+/// changes when hosts come and go.
 #[derive(Clone, Debug, Default)]
 pub struct Dns {
     /// The name: a host's, or `_PORT._PROTOCOL.NAME` for SRV records.
@@ -59,19 +58,21 @@ impl Dns {
         for service in &mut found {
             service.target = service.target.trim_end_matches('.').to_string();
         }
+        // The root as a target says that there is no such service here (RFC 2782).
+        found.retain(|service| !service.target.is_empty());
         found.sort_by(|left, right| {
             natural(&left.target, &right.target).then_with(|| left.port.cmp(&right.port))
         });
         found.dedup_by(|left, right| left.target == right.target && left.port == right.port);
         if found.is_empty() {
-            let text = "the name has no SRV records, or no task is ready yet";
+            let text =
+                "the name has no SRV records, or none that names a host: no task is ready yet";
             return Err(Error::new(Fault::Unreachable, self.name.clone(), text).into());
         }
-        let ordinals: BTreeSet<u32> = found.iter().filter_map(|it| ordinal(&it.target)).collect();
-        let are_numbered = ordinals.len() == found.len();
+        let places = ordinals(found.iter().map(|service| service.target.as_str()))
+            .unwrap_or_else(|| (0..).take(found.len()).collect());
         let mut spec = ClusterSpec::new();
-        for (place, service) in (0_u32..).zip(&found) {
-            let index = ordinal(&service.target).filter(|_| are_numbered).unwrap_or(place);
+        for (index, service) in places.into_iter().zip(&found) {
             let port = self.port.unwrap_or(service.port);
             spec.add_task(self.job(), index, address(&service.target, port))?;
         }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::chain::Finding;
+use super::chain::{Finding, LocalDevices};
 use super::error::{Error, Fault};
 use super::json::Json;
 use super::options::split_address;
@@ -108,7 +108,15 @@ fn jax(found: &Finding) -> Result<Variables, Error> {
         ("JAX_NUM_PROCESSES", needed(found, "size", process.size)?.to_string()),
         ("JAX_PROCESS_ID", needed(found, "rank", process.rank)?.to_string()),
     ]);
-    variables.extend(process.local_rank.map(|rank| ("JAX_LOCAL_DEVICE_IDS", rank.to_string())));
+    let devices = match found.local_devices {
+        LocalDevices::OfLocalRank => process.local_rank.map(|rank| rank.to_string()),
+        LocalDevices::First(count) => {
+            let places: Vec<String> = (0..count).map(|place| place.to_string()).collect();
+            Some(places.join(","))
+        }
+        LocalDevices::All => None,
+    };
+    variables.extend(devices.map(|ids| ("JAX_LOCAL_DEVICE_IDS", ids)));
     Ok(variables)
 }
 

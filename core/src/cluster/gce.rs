@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::asking::{Outcome, Seen, parsed};
-use super::error::{Error, Fault};
+use super::asking::{Outcome, Seen, Stop, parsed};
+use super::error::{Error, Fault, quoted};
 use super::json::Json;
 use super::metadata;
 use super::options::{Options, address};
@@ -23,8 +23,10 @@ const JOB: &str = "worker";
 pub struct Gce {
     /// The project; unset: the machine's own, of the metadata server.
     pub project: Option<String>,
-    /// The zone; unset: the machine's own.
+    /// The zone of a zonal group; unset: the machine's own.
     pub zone: Option<String>,
+    /// The region of a regional group, whose instances are in several zones.
+    pub region: Option<String>,
     /// The group.
     pub instance_group: String,
     /// Where each task listens.
@@ -44,6 +46,7 @@ impl Gce {
         let known = [
             "project",
             "zone",
+            "region",
             "instance_group",
             "port",
             "task_type",
@@ -55,9 +58,19 @@ impl Gce {
         if options.get("port").is_none() {
             return Err(Error::missing("gce.port", "instances do not tell where tasks listen"));
         }
+        let (zone, region) = (options.text("zone")?, options.text("region")?);
+        if let (Some(zone), Some(region)) = (&zone, &region) {
+            let text = format!(
+                "a group is of a zone or of a region, not of {} and of {}",
+                quoted(zone),
+                quoted(region)
+            );
+            return Err(Error::new(Fault::Conflict, "gce.region", text));
+        }
         Ok(Self {
             project: options.text("project")?,
-            zone: options.text("zone")?,
+            zone,
+            region,
             instance_group: options.needed_text("instance_group")?,
             port: options.port_or("port", 0)?,
             task_type: options.text("task_type")?.unwrap_or_else(|| JOB.into()),
@@ -67,23 +80,30 @@ impl Gce {
         })
     }
 
-    fn zone_url(&self, seen: &Seen) -> Outcome<String> {
+    /// The project's URL.
+    fn project_url(&self, seen: &Seen) -> Outcome<String> {
         let project = match &self.project {
             Some(project) => project.clone(),
             None => metadata::project(seen)?,
         };
-        let zone = match &self.zone {
-            Some(zone) => zone.clone(),
-            None => metadata::zone(seen)?,
-        };
         let base = self.api_server.trim_end_matches('/');
-        Ok(format!("{base}/compute/v1/projects/{}/zones/{}", encoded(&project), encoded(&zone)))
+        Ok(format!("{base}/compute/v1/projects/{}", encoded(&project)))
+    }
+
+    /// Where the group is, below its project.
+    fn place(&self, seen: &Seen) -> Outcome<String> {
+        Ok(match (&self.region, &self.zone) {
+            (Some(region), _) => format!("regions/{}", encoded(region)),
+            (None, Some(zone)) => format!("zones/{}", encoded(zone)),
+            (None, None) => format!("zones/{}", encoded(&metadata::zone(seen)?)),
+        })
     }
 
     fn addresses(&self, seen: &Seen) -> Outcome<Vec<String>> {
-        let zone = self.zone_url(seen)?;
-        let group =
-            format!("{zone}/instanceGroups/{}/listInstances", encoded(&self.instance_group));
+        let project = self.project_url(seen)?;
+        let place = self.place(seen)?;
+        let name = encoded(&self.instance_group);
+        let group = format!("{project}/{place}/instanceGroups/{name}/listInstances");
         let mut found = Vec::new();
         let mut token = String::new();
         for _ in 0..CLUSTER_PAGES_MAX {
@@ -95,7 +115,7 @@ impl Gce {
                 body: Some("{\"instanceState\":\"RUNNING\"}".into()),
                 ..request(with_query(&group, &query))
             })?;
-            found.extend(self.page(seen, &zone, page)?);
+            found.extend(self.page(seen, &project, &place, page)?);
             match page.text_at(&["nextPageToken"]).filter(|token| !token.is_empty()) {
                 Some(next) => token = next.into(),
                 None => {
@@ -108,33 +128,52 @@ impl Gce {
         Err(Error::new(Fault::TooLarge, self.instance_group.clone(), text).into())
     }
 
-    fn page(&self, seen: &Seen, zone: &str, page: &Json) -> Outcome<Vec<String>> {
+    fn page(&self, seen: &Seen, project: &str, place: &str, page: &Json) -> Outcome<Vec<String>> {
         let items = page.get("items").and_then(Json::as_list).unwrap_or_default();
         let request_of = |item: &Json| {
             let url = item.text_at(&["instance"]).unwrap_or_default();
-            let name = url.rsplit('/').next().filter(|name| !name.is_empty());
-            let name = name.ok_or_else(|| {
-                Error::malformed("items[].instance", url, "names no instance: a URL is wanted")
-                    .answered_by(zone)
+            let instance = instance_at(url, place).ok_or_else(|| {
+                let wanted =
+                    "names no instance: a URL that ends in zones/ZONE/instances/NAME is wanted";
+                Error::malformed("items[].instance", url, wanted)
+                    .answered_by(&format!("{project}/{place}"))
             })?;
-            Ok::<_, Error>(request(format!("{zone}/instances/{}", encoded(name))))
+            Ok::<_, Error>(request(format!("{project}/{instance}")))
         };
         let requests = items.iter().map(request_of).collect::<Result<Vec<_>, _>>()?;
         seen.prepare(requests.iter().cloned().map(Question::Http))?;
-        let address_of = |request: &Http| {
-            let instance = seen.document(request)?;
-            let interfaces = instance.get("networkInterfaces").and_then(Json::as_list);
-            let first = interfaces.unwrap_or_default().first();
-            let ip = first.and_then(|first| first.text_at(&["networkIP"])).ok_or_else(|| {
-                let name = request.url.rsplit('/').next().unwrap_or_default();
-                let text =
-                    format!("the instance {name:?} has no networkInterfaces[0].networkIP yet");
-                Error::new(Fault::NotReady, self.instance_group.clone(), text)
-            })?;
-            Ok(address(ip, self.port))
-        };
-        requests.iter().map(address_of).collect()
+        requests.iter().map(|request| self.address_of(seen, request)).collect()
     }
+
+    fn address_of(&self, seen: &Seen, request: &Http) -> Outcome<String> {
+        let name = request.url.rsplit('/').next().unwrap_or_default();
+        let not_ready = |why: &str| {
+            let text = format!("the instance {name:?} {why}");
+            Stop::Fail(Error::new(Fault::NotReady, self.instance_group.clone(), text))
+        };
+        let instance = match seen.document(request) {
+            Err(Stop::Fail(error)) if error.fault == Fault::NotPresent => {
+                return Err(not_ready("is gone since the group was listed"));
+            }
+            other => other?,
+        };
+        let interfaces = instance.get("networkInterfaces").and_then(Json::as_list);
+        let first = interfaces.unwrap_or_default().first();
+        let ip = first.and_then(|first| first.text_at(&["networkIP"]));
+        let ip = ip.ok_or_else(|| not_ready("has no networkInterfaces[0].networkIP yet"))?;
+        Ok(address(ip, self.port))
+    }
+}
+
+/// Where an instance is below its project, by its URL; where that names no zone, in the group's.
+fn instance_at(url: &str, place: &str) -> Option<String> {
+    let mut parts = url.rsplit('/');
+    let name = parts.next().filter(|name| !name.is_empty())?;
+    let zone = match (parts.next(), parts.next(), parts.next()) {
+        (Some("instances"), Some(zone), Some("zones")) => format!("zones/{}", encoded(zone)),
+        _ => Some(place).filter(|place| place.starts_with("zones/"))?.into(),
+    };
+    Some(format!("{zone}/instances/{}", encoded(name)))
 }
 
 fn request(url: String) -> Http {

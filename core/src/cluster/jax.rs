@@ -136,13 +136,22 @@ impl Jax {
         let address = address.or_else(|| seen.filled(ADDRESS).map(ToString::to_string));
         let local =
             self.local_device_ids.clone().map_or_else(|| local_ids(seen), |ids| Ok(Some(ids)));
+        let local = match (local?, found.local_rank) {
+            (None, Some(rank)) => one_device(seen, rank)?,
+            (given, _) => given,
+        };
         Ok(JaxProcess {
             coordinator: address.or(found.coordinator),
             size: self.num_processes.or(found.size),
             rank: self.process_id.or(found.rank),
-            local_device_ids: local?.or_else(|| found.local_rank.map(|rank| Vec::from([rank]))),
+            local_device_ids: local,
         })
     }
+}
+
+/// One device for each process of a host; but a process on a TPU machine uses all that it sees.
+fn one_device(seen: &Seen, local_rank: u32) -> Outcome<Option<Vec<u32>>> {
+    Ok((!seen.is_tpu_machine()?).then(|| Vec::from([local_rank])))
 }
 
 fn local_ids(seen: &Seen) -> Result<Option<Vec<u32>>, Error> {

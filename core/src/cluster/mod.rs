@@ -39,8 +39,8 @@ mod union;
 mod url;
 
 pub use accelerators::host_accelerators;
-pub use asking::{Environment, Inquiry, Outcome, Progress, Seen, Stop, resolve};
-pub use chain::{Chain, Contradiction, Entry, Finding, Report, Verdict};
+pub use asking::{Environment, Inquiry, Outcome, Progress, Seen, Stop, document_of, resolve};
+pub use chain::{Chain, Contradiction, Entry, Finding, LocalDevices, Report, Verdict};
 pub use changes::{Change, Changes, Task};
 pub use describing::{RESOLVERS, described, named};
 pub use dns::Dns;

@@ -146,6 +146,18 @@ pub(super) fn address(host: &str, port: u16) -> String {
     if is_bare_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
+/// Checks a host that others are to reach: no blanks, and no zone, which means something on one machine only.
+pub(super) fn check_host(about: &str, host: &str) -> Result<(), Error> {
+    if host.is_empty() || host.contains(char::is_whitespace) {
+        return Err(Error::malformed(about, host, "is no host: a name or an address is wanted"));
+    }
+    if host.contains('%') {
+        let wanted = "has a zone, which other machines do not know: give an address without one";
+        return Err(Error::malformed(about, host, wanted));
+    }
+    Ok(())
+}
+
 /// Host and port of an address, the port `default` where there is none. IPv6 needs brackets before a port.
 pub(super) fn split_address(about: &str, text: &str, default: u16) -> Result<(String, u16), Error> {
     if let Some(rest) = text.strip_prefix('[') {

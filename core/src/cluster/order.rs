@@ -1,5 +1,7 @@
 //! The order of names as people count: `p-2` before `p-10`; and the number at a name's end.
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 /// Compares names, runs of digits as numbers.
@@ -23,10 +25,44 @@ pub(super) fn natural(left: &str, right: &str) -> Ordering {
 
 /// The number after the last `-` of a host's name, its domain left out: 3 of `job-3.svc`.
 pub(super) fn ordinal(name: &str) -> Option<u32> {
+    numbered(name).map(|(_, number)| number)
+}
+
+/// The numbers at the ends of these names, where those are the places of one set's members: the rest of the
+/// name is the same for all, no number comes twice, and none is the end of an address that stands for a name
+/// (`10-244-1-5`, `ip-10-0-3-1`, `fd00--5`).
+pub(super) fn ordinals<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<u32>> {
+    let mut found: Vec<u32> = Vec::new();
+    let mut set = None;
+    for name in names {
+        let (own, number) = numbered(name)?;
+        if is_address_like(name) || *set.get_or_insert(own) != own {
+            return None;
+        }
+        found.push(number);
+    }
+    let distinct: BTreeSet<&u32> = found.iter().collect();
+    (distinct.len() == found.len()).then_some(found)
+}
+
+/// What stands before the last `-` of a host's name, and the number behind it.
+fn numbered(name: &str) -> Option<(&str, u32)> {
     let host = name.split('.').next()?;
-    let digits = host.rsplit_once('-')?.1;
+    let (set, digits) = host.rsplit_once('-')?;
     let is_plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_plain)
+    digits.parse().ok().filter(|_| is_plain).map(|number| (set, number))
+}
+
+/// Whether a host is named by an address, `-` for each `.` or `:` of it.
+fn is_address_like(name: &str) -> bool {
+    let host = name.split('.').next().unwrap_or_default();
+    let groups: Vec<&str> = host.split('-').collect();
+    let is_byte = |group: &&str| group.parse::<u8>().is_ok();
+    let is_v4 = groups.len() >= 4 && groups.iter().rev().take(4).all(is_byte);
+    let is_hex =
+        |group: &&str| group.len() <= 4 && group.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let is_shortened = host.contains("--") || groups.len() == 8;
+    is_v4 || (is_shortened && groups.iter().all(is_hex))
 }
 
 /// Numbers of any length compare by length and then as texts.

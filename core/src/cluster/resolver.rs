@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::asking::{Outcome, Seen};
+use super::chain::LocalDevices;
 use super::error::{Error, Fault};
 use super::kubernetes::Watch;
 use super::spec::ClusterSpec;
@@ -112,6 +113,13 @@ pub trait ClusterResolver: core::fmt::Debug {
     fn own_gpus(&self, seen: &Seen) -> Outcome<Option<alloc::vec::Vec<String>>> {
         let _ = seen;
         Ok(None)
+    }
+
+    /// Which of the devices that the process sees it is to use, where the resolver knows more than its
+    /// local rank tells.
+    fn local_devices(&self, seen: &Seen) -> LocalDevices {
+        let _ = seen;
+        LocalDevices::OfLocalRank
     }
 }
 

@@ -5,9 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::asking::{Outcome, Seen, parsed};
-use super::error::Error;
+use super::error::{Error, Fault, quoted};
 use super::json::Json;
-use super::options::{Options, address};
+use super::options::{Options, address, check_host};
 use super::resolver::{Accelerators, ClusterResolver, DeviceCounts, MasterOf, with_layer};
 use super::spec::ClusterSpec;
 
@@ -87,6 +87,14 @@ impl Hosts {
         let names = hosts.map(|host| host.as_text().map(String::from));
         let mut names: Vec<String> = names.collect::<Option<_>>().ok_or_else(wrong)?;
         names.sort();
+        if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
+            let name = twice.first().map_or("", String::as_str);
+            let text = format!("the host {} is listed twice", quoted(name));
+            return Err(Error::new(Fault::Conflict, SM_HOSTS, text));
+        }
+        for name in &names {
+            check_host(SM_HOSTS, name)?;
+        }
         let own = names.iter().position(|host| host == current);
         Ok(Self { own: own.and_then(|place| u32::try_from(place).ok()), names })
     }

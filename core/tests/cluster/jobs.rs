@@ -195,7 +195,7 @@ fn jobs_of_a_set_are_counted_together() {
     let jobs =
         [job("set-w-1", "w", 2, 2), job("set-driver-0", "driver", 0, 1), job("set-w-0", "w", 1, 2)];
     let mut world = in_pod("set-w-1", "1")
-        .host("set-driver-0-0.set", &["10.1.0.4"])
+        .host("set-driver-0-0.svc", &["10.1.0.4"])
         .page("/apis/batch/v1/namespaces/ml/jobs/set-w-1", &jobs[0])
         .page(
             "/apis/batch/v1/namespaces/ml/jobs?labelSelector=\
@@ -205,9 +205,9 @@ fn jobs_of_a_set_are_counted_together() {
     let report = world.call(|seen| Chain::default().detect(seen)).unwrap();
     let found = report.settled().unwrap().unwrap();
     assert_eq!((found.process.rank, found.process.size), (Some(4), Some(5)));
-    assert_eq!(found.process.coordinator.as_deref(), Some("set-driver-0-0.set:55527"));
+    assert_eq!(found.process.coordinator.as_deref(), Some("set-driver-0-0.svc:55527"));
     assert_eq!((found.task_type.as_deref(), found.task_id), (Some("w"), Some(3)));
-    assert_eq!(found.spec.as_ref().unwrap().task_address("w", 2), Ok("set-w-1-0.set:8470"));
+    assert_eq!(found.spec.as_ref().unwrap().task_address("w", 2), Ok("set-w-1-0.svc:8470"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod jobs;
 mod merging;
 mod place;
 mod placement;
+mod places;
 mod reading;
 mod rondo;
 mod services;

@@ -25,7 +25,7 @@ fn endpoints_are_numbered_by_their_host_names() {
     let leaving = r#", "conditions": {"terminating": true}"#;
     let unready = r#", "conditions": {"ready": false}"#;
     let slices = [
-        slice(&[endpoint("10.0.0.1", "w-10", ""), endpoint("10.0.0.7", "w-3", leaving)]),
+        slice(&[endpoint("10.0.0.1", "w-10", ""), endpoint("10.0.0.7", "w-x2b", leaving)]),
         slice(&[endpoint("fd00::2", "w-2", ""), endpoint("10.0.0.1", "w-10", "")]),
         r#"{"ports": [], "endpoints": []}"#.to_owned(),
     ];

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rondo_core::cluster::{
-    Answer, Environment, Error, Fault, Inquiry, Outcome, Progress, Question, Seen, Service,
+    Answer, Environment, Error, Fault, Inquiry, Json, JsonFault, Outcome, Progress, Question, Seen,
+    Service, document_of,
 };
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -17,6 +18,8 @@ use super::{Settings, coordination, names, srv};
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// And no longer than this.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Bytes of a document that is read where other tasks may wait for it: less than a millisecond's work.
+const READ_AT_ONCE_MAX: usize = 64 << 10;
 
 /// Finds out what resolvers ask, in one environment.
 #[derive(Clone, Debug)]
@@ -119,9 +122,9 @@ impl Finder {
             running.spawn(ask(question));
         }
         while let Some(ended) = running.join_next().await {
-            let (question, answer) = ended
+            let (question, answer, document) = ended
                 .map_err(|error| Error::new(Fault::Unreachable, "resolver", error.to_string()))?;
-            inquiry.tell(question, answer);
+            inquiry.tell_read(question, answer, document);
             if let Some(next) = waiting.next() {
                 running.spawn(ask(next));
             }
@@ -131,7 +134,8 @@ impl Finder {
 }
 
 impl Call {
-    async fn answer(self: Arc<Self>, question: Question) -> (Question, Answer) {
+    /// An answer, and the document in it.
+    async fn answer(self: Arc<Self>, question: Question) -> (Question, Answer, Option<Document>) {
         let began = Instant::now();
         let by = self.deadline.min(began + self.question_timeout);
         let answer = match timeout_at(by, self.find_out(&question)).await {
@@ -141,7 +145,8 @@ impl Call {
                 failed(&question, format!("no answer within {waited} ms"))
             }
         };
-        (question, answer)
+        let (answer, document) = read(answer).await;
+        (question, answer, document)
     }
 
     async fn find_out(&self, question: &Question) -> Answer {
@@ -169,10 +174,8 @@ impl Call {
     }
 
     async fn services(&self, name: &str) -> Result<Vec<Service>, String> {
-        let configuration = self.blocking(|it| it.file(srv::CONFIGURATION)).await.and_then(|it| it);
-        let configuration =
-            configuration.map_err(|why| format!("{}: {why}", srv::CONFIGURATION))?;
-        srv::services(&configuration.unwrap_or_default(), name).await
+        let configuration = self.blocking(srv::Configuration::read).await.and_then(|it| it);
+        srv::services(configuration?, name).await
     }
 
     /// Something that may wait for a disk, on a thread of its own.
@@ -183,6 +186,23 @@ impl Call {
         let machine = self.machine.clone();
         spawn_blocking(move || ask(&machine)).await.map_err(|error| error.to_string())
     }
+}
+
+/// The JSON of an answer, or why it is none.
+type Document = Result<Json, JsonFault>;
+
+/// Reads the document in an answer: a long one on a thread of its own, since others wait on this one.
+async fn read(answer: Answer) -> (Answer, Option<Document>) {
+    let is_long = matches!(&answer, Answer::Http(Ok(it)) if it.body.len() > READ_AT_ONCE_MAX);
+    if !is_long {
+        let document = document_of(&answer);
+        return (answer, document);
+    }
+    let reading = spawn_blocking(move || {
+        let document = document_of(&answer);
+        (answer, document)
+    });
+    reading.await.unwrap_or_else(|error| (Answer::Http(Err(error.to_string())), None))
 }
 
 /// The answer to a question that was not found out.

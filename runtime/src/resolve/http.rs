@@ -20,6 +20,8 @@ const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 /// A token is not used for the last of its time: clocks differ.
 const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 
+/// The header by which a metadata server and those who ask it know each other.
+const METADATA_FLAVOR: &str = "Metadata-Flavor";
 /// How often a silent connection is probed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -100,7 +102,9 @@ impl Requests {
         if let Some(body) = &request.body {
             sending = sending.header(CONTENT_TYPE, "application/json").body(body.clone());
         }
-        sending.send().await.map_err(because)
+        let response = sending.send().await.map_err(because)?;
+        check_flavor(request, &response)?;
+        Ok(response)
     }
 
     /// Reads an answer to its end.
@@ -210,12 +214,28 @@ fn of_pod(machine: &Machine) -> Result<Client, String> {
     let about = |why: String| format!("{}: {why}", kubernetes::CA_PATH);
     let builder = builder().no_proxy();
     let Some(authority) = machine.file(kubernetes::CA_PATH).map_err(about)? else {
-        return built(builder);
+        let why = "there is no such file, so nothing tells the API server from another host: the token \
+                   of the service account is not sent";
+        return Err(about(why.into()));
     };
     let certificates = Certificate::from_pem_bundle(authority.as_bytes())
         .map_err(|error| about(because(error)))?;
     let builder = builder.tls_built_in_root_certs(false);
     built(certificates.into_iter().fold(builder, ClientBuilder::add_root_certificate))
+}
+
+/// Checks that a metadata server answers, and not a host that took its name or address.
+fn check_flavor(request: &Http, response: &Response) -> Result<(), String> {
+    let wanted = request.headers.iter().find(|(name, _)| name == METADATA_FLAVOR);
+    let Some((_, wanted)) = wanted else { return Ok(()) };
+    let told = response.headers().get(METADATA_FLAVOR).map(HeaderValue::as_bytes);
+    if told == Some(wanted.as_bytes()) {
+        return Ok(());
+    }
+    let status = response.status().as_u16();
+    Err(format!(
+        "answers with status {status} and without {METADATA_FLAVOR}: {wanted}: this is no metadata server"
+    ))
 }
 
 /// Whether a token may go there: by TLS, or to this machine.

@@ -116,13 +116,16 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,
     pub(crate) after: Duration,
+    /// Whether it comes from a metadata server, which says so in a header.
+    pub(crate) of_metadata: bool,
     /// Instead of the body: texts as they come, until nobody has any more; `None` breaks the connection.
     pub(crate) stream: Option<Arc<Mutex<Receiver<Option<String>>>>>,
 }
 
 impl Reply {
     pub(crate) fn ok(body: impl ToString) -> Self {
-        Self { status: 200, body: body.to_string(), after: Duration::ZERO, stream: None }
+        let (body, after) = (body.to_string(), Duration::ZERO);
+        Self { status: 200, body, after, of_metadata: false, stream: None }
     }
 
     pub(crate) fn status(status: u16) -> Self {
@@ -135,6 +138,10 @@ impl Reply {
 
     pub(crate) fn after(self, after: Duration) -> Self {
         Self { after, ..self }
+    }
+
+    pub(crate) fn of_metadata(self) -> Self {
+        Self { of_metadata: true, ..self }
     }
 }
 
@@ -215,8 +222,9 @@ fn serve<S: Read + Write>(
         return;
     }
     let text = format!(
-        "HTTP/1.1 {} as asked\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{}",
+        "HTTP/1.1 {} as asked\r\n{}content-length: {}\r\nconnection: close\r\n\r\n{}",
         reply.status,
+        if reply.of_metadata { "metadata-flavor: Google\r\n" } else { "" },
         reply.body.len(),
         reply.body
     );

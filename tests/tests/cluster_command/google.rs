@@ -15,7 +15,7 @@ fn google(_: usize, request: &Request) -> Reply {
         if request.headers.get("metadata-flavor").map(String::as_str) != Some("Google") {
             return Reply::status(403);
         }
-        return match key {
+        let reply = match key {
             "project/project-id" => Reply::ok("atlas"),
             "instance/zone" => Reply::ok("projects/17/zones/eu-1"),
             "instance/service-accounts/default/token" => {
@@ -27,6 +27,7 @@ fn google(_: usize, request: &Request) -> Reply {
             }
             _ => Reply::status(404),
         };
+        return reply.of_metadata();
     }
     let zone = "/compute/v1/projects/atlas/zones/eu-1";
     if request.headers.get("authorization") != Some(&format!("Bearer {TOKEN}")) {
@@ -98,6 +99,12 @@ fn a_machine_without_an_account_says_where_a_token_was_looked_for() {
     });
     let said = group(&api, &api.url(), &[], "300");
     said.assert(7, &["no access token", "service-accounts/default/token", "404"]);
+}
+
+#[test]
+fn a_host_that_only_has_the_metadata_servers_address_is_not_believed() {
+    let api = Api::start(|number, request| Reply { of_metadata: false, ..google(number, request) });
+    group(&api, &api.url(), &[], "300").assert(7, &["without Metadata-Flavor: Google"]);
 }
 
 fn tpu_machine() -> Machine {

@@ -30,7 +30,7 @@ fn run(machine: &Machine, api: &Api, timeout: &str) -> Said {
     let variables = [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)];
     let arguments = ["--resolver", "kubernetes", "-o", "json", "--timeout-ms", timeout];
     let said = machine.run(&variables, &arguments);
-    assert!(!said.err.contains("secret") && !said.out.contains("secret"), "a token is shown");
+    assert!(!said.err.contains("secret-") && !said.out.contains("secret-"), "a token is shown");
     said
 }
 
@@ -68,6 +68,15 @@ fn a_server_that_the_authority_does_not_vouch_for_gets_no_token() {
         assert_eq!(said.status, 7, "{}", said.err);
         assert!(api.requests().is_empty(), "it came to no request");
     }
+}
+
+#[test]
+fn without_an_authority_a_token_goes_nowhere() {
+    let machine = pod_of(&[("token", "secret-1"), ("namespace", "ml")]);
+    let api = Api::start_tls(|_, _| Reply::ok(pods()));
+    run(&machine, &api, "400")
+        .assert(7, &["ca.crt", "the token of the service account is not sent"]);
+    assert!(api.requests().is_empty(), "it came to no request");
 }
 
 #[test]

@@ -14,6 +14,18 @@ use super::super::spec::ClusterSpec;
 /// Jobs whose first task coordinates the others, in the order in which they are looked for.
 pub(in super::super) const COORDINATING: [&str; 4] = ["coordinator", "chief", "master", "worker"];
 
+/// Which of the devices that a process sees it uses, by their places among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LocalDevices {
+    /// The one at its local rank, which JAX takes where processes of a host see the same devices.
+    #[default]
+    OfLocalRank,
+    /// The first so many: the launcher shows each process its own devices only.
+    First(u32),
+    /// All of them, as on a TPU machine.
+    All,
+}
+
 /// What a source tells of the cluster and of the process's place in it. What it does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
@@ -33,6 +45,8 @@ pub struct Finding {
     pub process: Process,
     /// GPUs that are the process's own, as `CUDA_VISIBLE_DEVICES` names them.
     pub gpus: Option<Vec<String>>,
+    /// Which of the devices that it sees JAX is to use.
+    pub local_devices: LocalDevices,
     /// Settings of the resolver that answers further questions ([`super::super::described`]).
     pub resolver: Option<Json>,
     /// What is odd about the source.
@@ -64,13 +78,22 @@ impl Finding {
             }
             Err(other) => return Err(other),
         };
+        let gpus = match resolver.own_gpus(seen) {
+            Ok(gpus) => gpus,
+            Err(Stop::Fail(error)) => {
+                notes.push(format!("no GPUs of its own: {error}"));
+                None
+            }
+            Err(ask) => return Err(ask),
+        };
         Ok(Self {
             spec: Some(spec),
             task_type,
             task_id,
             rpc_layer: resolver.rpc_layer(seen)?,
             master,
-            gpus: resolver.own_gpus(seen).unwrap_or_default(),
+            local_devices: resolver.local_devices(seen),
+            gpus,
             resolver: Some(settings),
             notes,
             ..Self::default()

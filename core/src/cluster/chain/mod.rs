@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 pub(super) use finding::COORDINATING;
-pub use finding::Finding;
+pub use finding::{Finding, LocalDevices};
 pub use report::{Contradiction, Entry, Report, Verdict};
 
 use super::asking::{Outcome, Seen, Stop};
@@ -102,6 +102,9 @@ impl Chain {
         }
         let mut finding = (source.find)(self, seen)?;
         finding.complete(source.name);
+        if finding.process.local_rank.is_some() && seen.is_tpu_machine()? {
+            finding.local_devices = LocalDevices::All;
+        }
         Ok(finding)
     }
 }

@@ -191,16 +191,18 @@ fn no_slurm(_: &Chain, seen: &Seen) -> Option<Error> {
 fn slurm_step(_: &Chain, seen: &Seen) -> Outcome<Finding> {
     let process = slurm::process(seen);
     let settings = settings(&[("resolver", Json::text("slurm"))]);
-    match Finding::of_resolver(seen, &mut Slurm::default(), settings) {
-        Ok(finding) => Ok(Finding { process: process?, ..finding }),
+    let mut finding = match Finding::of_resolver(seen, &mut Slurm::default(), settings) {
+        Ok(finding) => Finding { process: process?, ..finding },
         Err(Stop::Fail(error)) if is_partial(&error) => {
             let notes = Vec::from([alloc::format!("no cluster spec: {error}")]);
             // Ranks are known even where hosts are not, and sometimes the first one is.
             let process = process.or_else(|_| slurm::process_without_hosts(seen))?;
-            Ok(Finding { notes, ..Finding::of_process(process) })
+            Finding { notes, ..Finding::of_process(process) }
         }
-        Err(other) => Err(other),
-    }
+        Err(other) => return Err(other),
+    };
+    finding.notes.extend(slurm::odd_size(seen));
+    Ok(finding)
 }
 
 fn is_partial(error: &Error) -> bool {
@@ -255,9 +257,16 @@ fn job(chain: &Chain, seen: &Seen) -> Outcome<Finding> {
     for (name, value) in given {
         members.extend(value.as_ref().map(|value| (name, Json::text(value))));
     }
-    let finding = Finding::of_resolver(seen, &mut resolver, settings(&members))?;
-    let process = kubernetes::process(seen, &chain.access)?;
-    Ok(Finding { process, ..finding })
+    let found = Finding::of_resolver(seen, &mut resolver, settings(&members)).and_then(|finding| {
+        Ok(Finding { process: kubernetes::process(seen, &chain.access)?, ..finding })
+    });
+    // The pod is of an indexed Job: what the API does not have is a failure, no reason to look elsewhere.
+    found.map_err(|stop| match stop {
+        Stop::Fail(error) if error.fault == Fault::NotPresent => {
+            Error { fault: Fault::NotReady, ..error }.into()
+        }
+        other => other,
+    })
 }
 
 fn no_tpu(_: &Chain, seen: &Seen) -> Option<Error> {
@@ -267,6 +276,9 @@ fn no_tpu(_: &Chain, seen: &Seen) -> Option<Error> {
 }
 
 fn tpu_node(_: &Chain, seen: &Seen) -> Outcome<Finding> {
+    if tpu::is_local(seen)? {
+        return Err(absent("TPU_NAME", "names the machine's own TPU, and so no cluster").into());
+    }
     let settings = settings(&[("resolver", Json::text("tpu"))]);
     let mut finding = Finding::of_resolver(seen, &mut Tpu::default(), settings)?;
     // Its task is the first worker, whoever asks.
@@ -302,19 +314,26 @@ const PRODUCT: &str = "/sys/class/dmi/id/product_name";
 const CREATED_BY: &str = "created-by";
 
 fn gce_group(chain: &Chain, seen: &Seen) -> Outcome<Finding> {
+    if kubernetes::is_there(seen) {
+        let text = "this is a pod: the group that its machine is of is a pool of Kubernetes' nodes";
+        return Err(absent(CREATED_BY, text).into());
+    }
     let product = seen.file(PRODUCT)?.unwrap_or_default().trim();
     if !product.contains("Google") {
         return Err(absent(PRODUCT, "this is no machine of Compute Engine").into());
     }
     let maker = metadata::attribute(seen, CREATED_BY)?.unwrap_or_default();
-    let Some((_, group)) = maker.rsplit_once("/instanceGroupManagers/") else {
+    let Some((place, group)) = maker.rsplit_once("/instanceGroupManagers/") else {
         return Err(absent(CREATED_BY, "the machine is of no managed instance group").into());
     };
-    let members = [
+    let mut members = Vec::from([
         ("resolver", Json::text("gce")),
         ("instance_group", Json::text(group)),
         ("port", Json::number(u32::from(chain.port))),
-    ];
+    ]);
+    // A regional group has instances in several zones.
+    let region = place.rsplit_once("/regions/").map(|(_, region)| region);
+    members.extend(region.map(|region| ("region", Json::text(region))));
     let settings = settings(&members);
     let mut finding = Finding::of_resolver(seen, &mut Gce::of(&settings)?, settings)?;
     let own = metadata::needed(seen, "instance/network-interfaces/0/ip")?;

@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Json;
-use crate::limits::{CLUSTER_DOCUMENT_BYTES_MAX, CLUSTER_DOCUMENT_DEPTH_MAX};
+use crate::limits::{
+    CLUSTER_DOCUMENT_BYTES_MAX, CLUSTER_DOCUMENT_DEPTH_MAX, CLUSTER_DOCUMENT_VALUES_MAX,
+};
 
 /// Why a text is no JSON that we take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ impl fmt::Display for JsonFault {
 }
 
 pub(super) fn parse(text: &str) -> Result<Json, JsonFault> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader { text, at: 0, values: 0 };
     if text.len() > CLUSTER_DOCUMENT_BYTES_MAX {
         return Err(reader.fault(format!(
             "{} bytes, more than the {CLUSTER_DOCUMENT_BYTES_MAX} that a document may have",
@@ -42,6 +44,8 @@ pub(super) fn parse(text: &str) -> Result<Json, JsonFault> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// Values that were begun.
+    values: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -73,6 +77,12 @@ impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Json, JsonFault> {
         if depth > CLUSTER_DOCUMENT_DEPTH_MAX {
             let text = format!("nested deeper than {CLUSTER_DOCUMENT_DEPTH_MAX} levels");
+            return Err(self.fault(text));
+        }
+        self.values += 1;
+        if self.values > CLUSTER_DOCUMENT_VALUES_MAX {
+            let text =
+                format!("more than the {CLUSTER_DOCUMENT_VALUES_MAX} values a document may have");
             return Err(self.fault(text));
         }
         self.blanks();

@@ -1,5 +1,6 @@
 //! The Job that a pod is of, and its siblings in a JobSet.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -10,15 +11,20 @@ use super::super::json::Json;
 use super::super::options::whole;
 use super::super::url::with_query;
 use super::access::Access;
+use super::pod::is_over;
 use crate::limits::CLUSTER_TASKS_MAX;
 
 const JOBSET: &str = "jobset.sigs.k8s.io/jobset-name";
 const GROUP: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 const GLOBAL_INDEX: &str = "jobset.sigs.k8s.io/job-global-index";
+const REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
 const GLOBAL_REPLICAS: &str = "jobset.sigs.k8s.io/global-replicas";
 const COORDINATOR: &str = "jobset.sigs.k8s.io/coordinator";
 /// The environment's word for a pod's place in its Job.
 pub(super) const COMPLETION_INDEX: &str = "JOB_COMPLETION_INDEX";
+
+/// Addresses of the process's host name under which its pod is looked for.
+const OWN_ADDRESSES_MAX: usize = 8;
 
 /// A Job of the process's cluster.
 #[derive(Clone, Debug)]
@@ -54,17 +60,13 @@ impl Family {
             Error::missing(COMPLETION_INDEX, wanted)
         })?;
         let index = whole(COMPLETION_INDEX, text)?;
-        let set = marked(job, JOBSET).map(ToString::to_string);
-        let domain = match &set {
-            Some(set) => set.clone(),
-            None => subdomain(seen, access, pod)?,
-        };
-        let replicas = marked(job, GLOBAL_REPLICAS).map(|text| whole(GLOBAL_REPLICAS, text));
+        let set = marked(job, JOBSET);
+        let domain = subdomain(seen, access, pod, set)?;
         let jobs = access.path(seen, "/apis/batch/v1", "jobs")?;
         let own = Child::of(job).map_err(|error| access.blame(seen, &jobs, error))?;
-        let children = match (set, replicas.transpose()?) {
-            (Some(set), Some(2..)) => siblings(seen, access, &set)?,
-            _ => alloc::vec![own.clone()],
+        let children = match set {
+            Some(set) => all_of_set(seen, access, set, &own, job)?,
+            None => alloc::vec![own.clone()],
         };
         let place = children.iter().position(|child| child.name == own.name);
         let missing = || {
@@ -124,23 +126,43 @@ fn marked<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
     found.filter(|text| !text.is_empty())
 }
 
+/// The pod that has one of the process's addresses. The API finds pods by their first address only, which
+/// may be of either family.
 fn own_pod<'a>(seen: &'a Seen, access: &Access) -> Outcome<&'a Json> {
     let name = seen
         .filled("HOSTNAME")
         .ok_or_else(|| Error::missing("HOSTNAME", "a pod's host name is that of the pod"))?;
-    let own = seen.host(name)?;
-    let ip = own.first().map(ToString::to_string).unwrap_or_default();
+    let addresses = seen.host(name)?;
     let path = access.path(seen, "/api/v1", "pods")?;
-    let field = format!("status.podIP={ip}");
-    let request = access.get(seen, &with_query(&path, &[("fieldSelector", &field)]))?;
-    let list = seen.document(&request)?;
-    match list.get("items").and_then(Json::as_list).unwrap_or_default() {
-        [pod] => Ok(pod),
-        pods => {
-            let text = format!("{} pods have the address {ip}, and not one", pods.len());
-            Err(Error::new(Fault::Conflict, path, text).into())
+    for ip in addresses.iter().take(OWN_ADDRESSES_MAX) {
+        let field = format!("status.podIP={ip}");
+        let request = access.get(seen, &with_query(&path, &[("fieldSelector", &field)]))?;
+        let list = seen.document(&request)?;
+        let listed = list.get("items").and_then(Json::as_list).unwrap_or_default();
+        // An ended pod keeps its address in the list, though another one may have it by now.
+        let alive: Vec<&Json> = listed.iter().filter(|pod| !is_over(pod)).collect();
+        let named: Vec<&Json> = alive.iter().copied().filter(|pod| is_called(pod, name)).collect();
+        match (alive.as_slice(), named.as_slice()) {
+            ([], _) => {}
+            ([pod], _) | (_, [pod]) => return Ok(pod),
+            (pods, _) => {
+                let text = format!(
+                    "{} running pods have the address {ip}, and none of them alone is called {}",
+                    pods.len(),
+                    quoted(name)
+                );
+                return Err(Error::new(Fault::Conflict, path, text).into());
+            }
         }
     }
+    let tried: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let text = format!("no running pod has the address {} yet", tried.join(" or "));
+    Err(Error::new(Fault::NotReady, path, text).into())
+}
+
+/// Whether a pod or its host has this name.
+fn is_called(pod: &Json, name: &str) -> bool {
+    [["metadata", "name"], ["spec", "hostname"]].iter().any(|at| pod.text_at(at) == Some(name))
 }
 
 fn own_job<'a>(seen: &'a Seen, access: &Access, pod: &Json) -> Outcome<&'a Json> {
@@ -172,9 +194,19 @@ fn check_owner(pod: &Json) -> Result<(), Error> {
     }
 }
 
-fn subdomain(seen: &Seen, access: &Access, pod: &Json) -> Outcome<String> {
+/// The domain of the pods' host names. A JobSet gives its pods one: its own name, or what its
+/// `network.subdomain` says.
+fn subdomain(seen: &Seen, access: &Access, pod: &Json, set: Option<&str>) -> Outcome<String> {
     if let Some(own) = pod.text_at(&["spec", "subdomain"]).filter(|own| !own.is_empty()) {
         return Ok(own.into());
+    }
+    if let Some(set) = set {
+        let text = format!(
+            "the process's pod has none, so pods cannot find each other by name: set \
+             network.enableDNSHostnames of the JobSet {} to true",
+            quoted(set)
+        );
+        return Err(Error::new(Fault::PlacementUnknown, "spec.subdomain", text).into());
     }
     let path = access.path(seen, "/api/v1", "services")?;
     let list = seen.document(&access.get(seen, &path)?)?;
@@ -189,6 +221,56 @@ fn subdomain(seen: &Seen, access: &Access, pod: &Json) -> Outcome<String> {
     let text =
         format!("the process's pod has none, so pods cannot find each other by name: {advice}");
     Err(Error::new(Fault::PlacementUnknown, "spec.subdomain", text).into())
+}
+
+/// All Jobs of the process's JobSet, once the controller has made them all.
+fn all_of_set(
+    seen: &Seen,
+    access: &Access,
+    set: &str,
+    own: &Child,
+    job: &Json,
+) -> Outcome<Vec<Child>> {
+    let Some(text) = marked(job, GLOBAL_REPLICAS) else {
+        check_alone(seen, access, set, own, job)?;
+        return Ok(alloc::vec![own.clone()]);
+    };
+    let replicas = whole(GLOBAL_REPLICAS, text)?;
+    if replicas <= 1 {
+        return Ok(alloc::vec![own.clone()]);
+    }
+    let children = siblings(seen, access, set)?;
+    let places: BTreeSet<u32> = children.iter().map(|child| child.global_index).collect();
+    let is_whole = places.iter().copied().eq(0..replicas) && children.len() == places.len();
+    if is_whole {
+        return Ok(children);
+    }
+    let text = format!(
+        "the JobSet {} has {} of its {replicas} Jobs, in {} places",
+        quoted(set),
+        children.len(),
+        places.len()
+    );
+    Err(Error::new(Fault::NotReady, JOBSET, text).into())
+}
+
+/// Refuses a Job that does not say how many its JobSet has, unless it can be no more than this one.
+fn check_alone(seen: &Seen, access: &Access, set: &str, own: &Child, job: &Json) -> Outcome<()> {
+    // No controller leaves out both: somebody else wrote the label of the JobSet.
+    let is_alone = match marked(job, REPLICAS) {
+        None => true,
+        Some(replicas) => replicas == "1" && siblings(seen, access, set)?.len() == 1,
+    };
+    if is_alone {
+        return Ok(());
+    }
+    let text = format!(
+        "the Job {:?} has no such label, so how many Jobs the JobSet {} has cannot be told: \
+         JobSet 0.7 and newer set it",
+        own.name,
+        quoted(set)
+    );
+    Err(Error::new(Fault::PlacementUnknown, GLOBAL_REPLICAS, text).into())
 }
 
 fn siblings(seen: &Seen, access: &Access, set: &str) -> Outcome<Vec<Child>> {

@@ -6,15 +6,30 @@ use alloc::string::String;
 
 use super::super::error::{Error, Fault, quoted};
 use super::super::json::Json;
+use super::super::order::ordinal;
 
-/// The label, and the annotation, that tells a pod's place in its Job.
-const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// Labels, and annotations, that tell a pod's place: in its Job, in its StatefulSet, among the replicas of
+/// Kubeflow's training jobs.
+const INDICES: [&str; 3] = [
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "training.kubeflow.org/replica-index",
+];
+/// The label that each pod of a StatefulSet has. Older controllers tell the place in the name only.
+const STATEFUL_SET: &str = "statefulset.kubernetes.io/pod-name";
+
+/// Phases of a pod that has ended.
+const ENDED: [&str; 2] = ["Succeeded", "Failed"];
 
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub(super) name: String,
-    /// Its place in its Job.
+    /// What no other pod has: its unique id, or its name where it has none.
+    pub(super) id: String,
+    /// Its place among the pods of its owner.
     pub(super) index: Option<u32>,
+    /// Who made it: the controller's unique id, or its name.
+    pub(super) owner: Option<String>,
     phase: String,
     is_ready: Option<bool>,
     pub(super) is_leaving: bool,
@@ -33,7 +48,9 @@ impl Pod {
             conditions.unwrap_or_default().iter().find(|it| it.text_at(&["type"]) == Some("Ready"));
         Ok(Self {
             name: name.to_owned(),
-            index: index_of(item)?,
+            id: text(&["metadata", "uid"]).unwrap_or(name).to_owned(),
+            index: index_of(item, name)?,
+            owner: owner_of(item),
             phase: text(&["status", "phase"]).unwrap_or("Unknown").to_owned(),
             is_ready: ready.map(|it| it.text_at(&["status"]) == Some("True")),
             is_leaving: item
@@ -46,10 +63,15 @@ impl Pod {
 
     /// Whether it has ended, well or badly.
     pub(super) fn is_over(&self) -> bool {
-        ["Succeeded", "Failed"].contains(&self.phase.as_str())
+        ENDED.contains(&self.phase.as_str())
     }
 
-    /// Why it cannot be talked to; `None` if it can.
+    /// How well it fills its place: one that runs before one that leaves before one that ended.
+    pub(super) fn standing(&self) -> (bool, bool, bool) {
+        (self.is_over(), self.is_leaving, self.unready().is_some())
+    }
+
+    /// Why it cannot be talked to; `None` if it can. One that leaves may still answer.
     pub(super) fn unready(&self) -> Option<String> {
         if self.phase != "Running" {
             return Some(format!("its phase is {}, not Running", quoted(&self.phase)));
@@ -58,9 +80,25 @@ impl Pod {
     }
 }
 
-fn index_of(item: &Json) -> Result<Option<u32>, Error> {
-    let places = ["labels", "annotations"];
-    let text = places.iter().find_map(|at| item.text_at(&["metadata", at, COMPLETION_INDEX]));
-    let Some(text) = text else { return Ok(None) };
-    super::super::options::whole(COMPLETION_INDEX, text).map(Some)
+fn index_of(item: &Json, name: &str) -> Result<Option<u32>, Error> {
+    let marked = |key: &str| {
+        let places = ["labels", "annotations"];
+        places.iter().find_map(|at| item.text_at(&["metadata", at, key]))
+    };
+    if let Some((key, text)) = INDICES.iter().find_map(|key| Some((*key, marked(key)?))) {
+        return super::super::options::whole(key, text).map(Some);
+    }
+    Ok(marked(STATEFUL_SET).and_then(|_| ordinal(name)))
+}
+
+fn owner_of(item: &Json) -> Option<String> {
+    let owners = item.at(&["metadata", "ownerReferences"]).and_then(Json::as_list)?;
+    let is_controller = |it: &&Json| it.get("controller").and_then(Json::as_bool) == Some(true);
+    let owner = owners.iter().find(is_controller)?;
+    owner.text_at(&["uid"]).or_else(|| owner.text_at(&["name"])).map(str::to_owned)
+}
+
+/// Whether a pod has ended, well or badly.
+pub(super) fn is_over(item: &Json) -> bool {
+    item.text_at(&["status", "phase"]).is_some_and(|phase| ENDED.contains(&phase))
 }

@@ -131,13 +131,25 @@ impl Kubernetes {
         let mut pods = pods.map_err(|error| self.access.blame(seen, &path, error))?;
         if self.order == PodOrder::Name {
             pods.sort_by(|left, right| left.name.cmp(&right.name));
+        }
+        Ok(pods)
+    }
+
+    /// The pods of a job, one for each place.
+    fn of_job(&self, seen: &Seen, job: &str, selectors: &[String]) -> Outcome<Vec<Pod>> {
+        let mut pods = Vec::new();
+        for selector in selectors {
+            pods.extend(self.found(seen, selector)?);
+        }
+        if self.order == PodOrder::Name {
             return Ok(pods);
         }
-        pods.retain(|pod| !pod.is_leaving);
-        let alive: BTreeSet<u32> =
-            pods.iter().filter(|pod| !pod.is_over()).filter_map(|pod| pod.index).collect();
-        // A Job starts another pod in the place of one that failed, which stays listed.
-        pods.retain(|pod| !pod.is_over() || pod.index.is_none_or(|index| !alive.contains(&index)));
+        let mut known = BTreeSet::new();
+        if let Some(twice) = pods.iter().find(|pod| !known.insert(&pod.id)) {
+            let text = format!("the pod {:?} is matched by two selectors", twice.name);
+            return Err(Error::new(Fault::Conflict, job, text).into());
+        }
+        let mut pods = one_a_place(pods);
         pods.sort_by(by_index);
         Ok(pods)
     }
@@ -150,10 +162,7 @@ impl Kubernetes {
         selectors: &[String],
     ) -> Outcome<()> {
         spec.add_job(job)?;
-        let mut pods = Vec::new();
-        for selector in selectors {
-            pods.extend(self.found(seen, selector)?);
-        }
+        let pods = self.of_job(seen, job, selectors)?;
         let indices: BTreeSet<u32> = pods.iter().filter_map(|pod| pod.index).collect();
         let is_indexed = self.order == PodOrder::Index && indices.len() == pods.len();
         for (place, pod) in (0_u32..).zip(&pods) {
@@ -179,6 +188,9 @@ impl Kubernetes {
         if let Some(why) = pod.unready() {
             return Err(unready(&why));
         }
+        if pod.is_leaving && self.order == PodOrder::Index {
+            return Err(unready("it is being deleted, and the pod in its place is not there yet"));
+        }
         let (ip, field) = match self.address {
             PodAddress::Pod => (&pod.pod_ip, "status.podIP"),
             PodAddress::Host => (&pod.host_ip, "status.hostIP"),
@@ -202,6 +214,32 @@ fn check_location(options: &Options<'_>) -> Result<(), Error> {
             Err(Error::malformed(about, &other.to_string(), wanted))
         }
     }
+}
+
+/// Leaves out pods whose place another one has, and those that leave without having had one. A pod that is
+/// replaced keeps its place until the new one is listed.
+fn one_a_place(pods: Vec<Pod>) -> Vec<Pod> {
+    let mut places: BTreeMap<(Option<String>, u32), Vec<Pod>> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for pod in pods {
+        match pod.index {
+            Some(index) => places.entry((pod.owner.clone(), index)).or_default().push(pod),
+            None if pod.is_leaving => {}
+            None => kept.push(pod),
+        }
+    }
+    for (_, mut pods) in places {
+        let stays = |pod: &Pod| !pod.is_over() && !pod.is_leaving;
+        if pods.iter().any(stays) {
+            kept.extend(pods.into_iter().filter(stays));
+        } else {
+            pods.sort_by(|left, right| {
+                left.standing().cmp(&right.standing()).then_with(|| left.name.cmp(&right.name))
+            });
+            kept.extend(pods.into_iter().next());
+        }
+    }
+    kept
 }
 
 fn by_index(left: &Pod, right: &Pod) -> Ordering {

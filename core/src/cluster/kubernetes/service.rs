@@ -9,7 +9,7 @@ use super::super::asking::{Outcome, Seen};
 use super::super::error::{Error, Fault};
 use super::super::json::Json;
 use super::super::options::{Options, address};
-use super::super::order::{natural, ordinal};
+use super::super::order::{natural, ordinal, ordinals};
 use super::super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::super::spec::ClusterSpec;
 use super::access::Access;
@@ -39,11 +39,20 @@ pub struct KubernetesService {
     pub rpc_layer: Option<String>,
 }
 
+/// The families of addresses, in the order in which they are taken where a pod has several.
+const FAMILIES: [&str; 3] = ["IPv4", "IPv6", "FQDN"];
+
 struct Endpoint {
+    /// Its host's name, or that of what it stands for; `None` where only its address is told.
+    named: Option<String>,
+    /// That name, or its address.
     name: String,
-    address: String,
+    /// `None` where it has none yet.
+    address: Option<String>,
     port: u16,
     is_ready: bool,
+    is_leaving: bool,
+    family: usize,
 }
 
 impl KubernetesService {
@@ -77,6 +86,8 @@ impl KubernetesService {
         Ok((path, format!("{LABEL}={}", self.service)))
     }
 
+    /// One endpoint for each pod. Pods of a service of two families stand in a slice of each, and one that
+    /// moves from slice to slice may stand in two.
     fn endpoints(&self, seen: &Seen) -> Outcome<Vec<Endpoint>> {
         let (path, selector) = self.listed(seen)?;
         let slices = self.access.list(seen, &path, &[("labelSelector", &selector)])?;
@@ -87,11 +98,27 @@ impl KubernetesService {
                 continue;
             }
             let port = self.port_of(slice)?;
-            found.extend(listed.iter().filter_map(|endpoint| Endpoint::of(endpoint, port)));
+            let family = family_of(slice);
+            let endpoints = listed.iter().map(|endpoint| Endpoint::of(endpoint, port, family));
+            found.extend(endpoints.filter(Endpoint::has_a_place));
         }
-        found.sort_by(|left, right| natural(&left.name, &right.name));
-        // While pods move from slice to slice one may stand in two.
-        found.dedup_by(|left, right| left.name == right.name && left.address == right.address);
+        let families: BTreeSet<usize> = found.iter().map(|endpoint| endpoint.family).collect();
+        if let (Some(nameless), 2..) =
+            (found.iter().find(|endpoint| endpoint.named.is_none()), families.len())
+        {
+            let text = format!(
+                "its slices have addresses of several families, and of the endpoint {:?} no name \
+                 tells which of them are of one task",
+                nameless.name
+            );
+            return Err(Error::new(Fault::Conflict, self.service.clone(), text).into());
+        }
+        let standing = |it: &Endpoint| (it.is_leaving, it.family, !it.is_ready);
+        found.sort_by(|left, right| {
+            let order = natural(&left.name, &right.name);
+            order.then_with(|| standing(left).cmp(&standing(right)))
+        });
+        found.dedup_by(|later, first| later.name == first.name);
         Ok(found)
     }
 
@@ -120,24 +147,46 @@ impl KubernetesService {
     }
 }
 
+/// A slice's family, as its place among [`FAMILIES`].
+fn family_of(slice: &Json) -> usize {
+    let told = slice.text_at(&["addressType"]).unwrap_or_default();
+    FAMILIES.iter().position(|family| *family == told).unwrap_or_default()
+}
+
 impl Endpoint {
-    /// `None` for one that leaves.
-    fn of(endpoint: &Json, port: u16) -> Option<Self> {
+    fn of(endpoint: &Json, port: u16, family: usize) -> Self {
         let condition = |name: &str| endpoint.at(&["conditions", name]).and_then(Json::as_bool);
         let addresses = endpoint.get("addresses").and_then(Json::as_list).unwrap_or_default();
-        let host = addresses.first().and_then(Json::as_text)?;
-        if condition("terminating") == Some(true) {
-            return None;
-        }
+        let host = addresses.first().and_then(Json::as_text).filter(|host| !host.is_empty());
         let target = endpoint.text_at(&["targetRef", "name"]);
-        let name = endpoint.text_at(&["hostname"]).or(target).unwrap_or(host);
-        Some(Self {
-            name: name.into(),
-            address: address(host, port),
+        let named = endpoint.text_at(&["hostname"]).or(target);
+        Self {
+            named: named.map(String::from),
+            name: named.or(host).unwrap_or_default().into(),
+            address: host.map(|host| address(host, port)),
             port,
             // Unset means ready.
             is_ready: condition("ready") != Some(false),
-        })
+            is_leaving: condition("terminating") == Some(true),
+            family,
+        }
+    }
+
+    /// Whether it counts among the tasks. One that leaves does if its name is a place that the next pod
+    /// takes, as in a StatefulSet; another one is replaced under another name.
+    fn has_a_place(&self) -> bool {
+        !self.is_leaving || self.named.as_deref().and_then(ordinal).is_some()
+    }
+
+    /// Why it cannot be talked to; `None` if it can.
+    fn unready(&self) -> Option<&'static str> {
+        if self.is_leaving {
+            return Some("its pod is being deleted, and the next one is not there yet");
+        }
+        if !self.is_ready {
+            return Some("its condition ready is false");
+        }
+        self.address.is_none().then_some("it has no address yet")
     }
 }
 
@@ -148,21 +197,22 @@ impl ClusterResolver for KubernetesService {
 
     fn cluster_spec(&mut self, seen: &Seen) -> Outcome<ClusterSpec> {
         let endpoints = self.endpoints(seen)?;
-        let ordinals: BTreeSet<u32> = endpoints.iter().filter_map(|it| ordinal(&it.name)).collect();
-        let are_numbered = ordinals.len() == endpoints.len();
+        let places = ordinals(endpoints.iter().map(|endpoint| endpoint.name.as_str()))
+            .unwrap_or_else(|| (0..).take(endpoints.len()).collect());
         let mut spec = ClusterSpec::new();
         spec.add_job(self.job())?;
-        for (place, endpoint) in (0_u32..).zip(&endpoints) {
-            let index = ordinal(&endpoint.name).filter(|_| are_numbered).unwrap_or(place);
-            if endpoint.is_ready {
-                spec.add_task(self.job(), index, endpoint.address.clone())?;
-            } else if self.unready == Unready::Refuse {
-                let about = format!("{}:{index}", self.job());
-                let text = format!(
-                    "the endpoint {:?} (port {}) is not ready: its condition ready is false",
-                    endpoint.name, endpoint.port
-                );
-                return Err(Error::new(Fault::NotReady, about, text).into());
+        for (index, endpoint) in places.into_iter().zip(&endpoints) {
+            match (endpoint.unready(), &endpoint.address) {
+                (None, Some(address)) => spec.add_task(self.job(), index, address.clone())?,
+                (Some(why), _) if self.unready == Unready::Refuse => {
+                    let about = format!("{}:{index}", self.job());
+                    let text = format!(
+                        "the endpoint {:?} (port {}) is not ready: {why}",
+                        endpoint.name, endpoint.port
+                    );
+                    return Err(Error::new(Fault::NotReady, about, text).into());
+                }
+                _ => {}
             }
         }
         Ok(spec)

@@ -13,7 +13,7 @@ use alloc::string::String;
 
 pub use host_list::host_list;
 pub use placement::{Layout, Place, places};
-pub(super) use process::{is_step, process, process_without_hosts};
+pub(super) use process::{is_step, odd_size, process, process_without_hosts};
 pub use resolver::Slurm;
 pub use step::Step;
 pub use task_counts::task_counts;

@@ -10,7 +10,7 @@ use super::super::process::{JAX_PORT_BASE, JAX_PORTS, Process, coordinator_at};
 use super::component;
 use super::host_list::host_list;
 use super::placement::Layout;
-use super::step::{GTIDS, NODELIST, PROCID, TASKS_PER_NODE, hosts_and_counts, needed};
+use super::step::{GTIDS, NODELIST, NUM_TASKS, PROCID, TASKS_PER_NODE, hosts_and_counts, needed};
 
 const NTASKS: &str = "SLURM_NTASKS";
 const LOCALID: &str = "SLURM_LOCALID";
@@ -21,7 +21,21 @@ const FIRST_JOB_ID: [&str; 2] = ["SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_
 
 /// Whether a process is a task of a step.
 pub(in super::super) fn is_step(seen: &Seen) -> bool {
-    [JOB_ID, NODELIST, NTASKS, PROCID, LOCALID].iter().all(|name| seen.variable(name).is_some())
+    let is_set = |name: &&str| seen.variable(name).is_some();
+    [JOB_ID, NODELIST, PROCID, LOCALID].iter().all(is_set) && [NUM_TASKS, NTASKS].iter().any(is_set)
+}
+
+/// That the allocation has another number of tasks than the step, as in an interactive step: JAX would wait
+/// for all of them.
+pub(in super::super) fn odd_size(seen: &Seen) -> Option<String> {
+    let (step, allocation) = (seen.filled(NUM_TASKS)?, seen.filled(NTASKS)?);
+    (step != allocation).then(|| {
+        format!(
+            "the step has {} tasks ({NUM_TASKS}), the allocation {} ({NTASKS}): the step's count",
+            quoted(step),
+            quoted(allocation)
+        )
+    })
 }
 
 /// A task's place: rank 0 is on the first host of the step, and its port is worked out of the job's id, the
@@ -34,10 +48,12 @@ pub(in super::super) fn process(seen: &Seen) -> Result<Process, Error> {
 
 /// A task's place without the coordinator's address, which every layout of ranks tells.
 pub(in super::super) fn process_without_hosts(seen: &Seen) -> Result<Process, Error> {
-    let size = whole(NTASKS, needed(seen, NTASKS)?)?;
+    // An interactive step has one task, in an allocation for many.
+    let sized = if seen.filled(NUM_TASKS).is_some() { NUM_TASKS } else { NTASKS };
+    let size = whole(sized, needed(seen, sized)?)?;
     let rank = whole(PROCID, needed(seen, PROCID)?)?;
     if rank >= size {
-        let wanted = format!("is no rank of {size} tasks ({NTASKS})");
+        let wanted = format!("is no rank of {size} tasks ({sized})");
         return Err(Error::malformed(PROCID, &format!("{rank}"), &wanted));
     }
     Ok(Process {

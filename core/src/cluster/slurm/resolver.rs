@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::super::accelerators::visible_gpus;
 use super::super::asking::{Outcome, Seen};
+use super::super::chain::LocalDevices;
 use super::super::error::{Error, Fault};
 use super::super::json::Json;
 use super::super::options::{Options, address, whole};
@@ -16,6 +17,8 @@ use super::TasksPerNode;
 use super::step::{NUM_TASKS, Step, needed};
 
 const PORT_BASE: u16 = 8888;
+/// What was asked for each task, as newer and as older releases tell it.
+const GPUS_PER_TASK: [&str; 2] = ["SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"];
 
 /// Tasks of a step where Slurm really runs them. The k-th task of a host listens on `port_base` + k. The
 /// process's own task is known once [`ClusterResolver::cluster_spec`] was asked, as in TensorFlow.
@@ -164,6 +167,12 @@ impl Slurm {
     }
 }
 
+/// GPUs in what was asked for each task: `2`, `a100:2`, or `cpu=4,gres/gpu:a100=2`.
+fn gpus_in(asked: &str) -> Option<u32> {
+    let asked = asked.split(',').find(|part| part.contains("gpu") || !part.contains('='))?;
+    asked.rsplit([':', '=']).next()?.trim().parse().ok()
+}
+
 impl ClusterResolver for Slurm {
     fn name(&self) -> &'static str {
         "slurm"
@@ -210,14 +219,25 @@ impl ClusterResolver for Slurm {
         Ok(self.rpc_layer.clone())
     }
 
+    fn local_devices(&self, seen: &Seen) -> LocalDevices {
+        let visible = visible_gpus(seen).map_or(0, |ids| u32::try_from(ids.len()).unwrap_or(0));
+        match self.step(seen) {
+            Ok(step) if self.is_bound(seen, &step) => LocalDevices::First(visible),
+            _ => LocalDevices::OfLocalRank,
+        }
+    }
+
     fn own_gpus(&self, seen: &Seen) -> Outcome<Option<Vec<String>>> {
         if !self.auto_set_gpu || self.task_id.is_none() {
             return Ok(None);
         }
         let step = self.step(seen)?;
+        let ids = visible_gpus(seen).unwrap_or_default();
+        if self.is_bound(seen, &step) {
+            return Ok(Some(ids.into_iter().map(String::from).collect()));
+        }
         let each = self.gpus_of_task(seen, &step)?;
         let local = step.place(step.rank).map_or(0, |(_, place)| place.local);
-        let ids = visible_gpus(seen).unwrap_or_default();
         let id = |number: u32| {
             let known = usize::try_from(number).ok().and_then(|number| ids.get(number));
             known.map_or_else(|| number.to_string(), |id| (*id).to_string())
@@ -229,6 +249,16 @@ impl ClusterResolver for Slurm {
 }
 
 impl Slurm {
+    /// Whether the task sees its own GPUs only: no more than each task was to have, or fewer than the host
+    /// has tasks, so that there is nothing to share out.
+    fn is_bound(&self, seen: &Seen, step: &Step) -> bool {
+        let visible = visible_gpus(seen).unwrap_or_default().len();
+        let each = GPUS_PER_TASK.iter().find_map(|name| gpus_in(seen.filled(name)?));
+        let most = each.unwrap_or_default().max(step.local_max().saturating_sub(1));
+        let is_few = u32::try_from(visible).is_ok_and(|visible| visible <= most);
+        self.gpus_per_node.is_none() && visible > 0 && is_few
+    }
+
     /// The step as far as GPUs are concerned: also a rank that it does not have is answered.
     fn step_or_counts(&self, seen: &Seen) -> Result<Step, Error> {
         match self.step(seen) {

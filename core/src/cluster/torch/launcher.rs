@@ -15,12 +15,16 @@ const SETTINGS_MAX: usize = 4096;
 /// The fewest and the most nodes: `N` or `MIN:MAX`.
 ///
 /// # Errors
-/// MALFORMED for anything else, and for a least number above the most.
+/// MALFORMED for anything else, for no node at all, and for a least number above the most. Blanks around a
+/// number do not count, as in the launcher.
 pub fn node_range(about: &str, text: &str) -> Result<(u32, u32), Error> {
     let wrong = || Error::malformed(about, text, "is neither N nor MIN:MAX");
     let (least, most) = text.split_once(':').unwrap_or((text, text));
-    let number = |digits: &str| whole(about, digits).map_err(|_| wrong());
+    let number = |digits: &str| whole(about, digits.trim()).map_err(|_| wrong());
     let (least, most) = (number(least)?, number(most)?);
+    if least == 0 {
+        return Err(Error::malformed(about, text, "has no node: at least one is wanted"));
+    }
     if least > most {
         return Err(Error::malformed(about, text, "has fewer nodes at most than at least"));
     }

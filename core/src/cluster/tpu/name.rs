@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::super::asking::{Outcome, Seen, parsed};
 use super::super::error::{Error, Fault};
 use super::super::metadata;
-use super::super::options::{address, split_address};
+use super::super::options::{address, check_host, split_address};
 use super::super::url::encoded;
 
 const ENDPOINTS: &str = "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS";
@@ -63,19 +63,25 @@ impl Target {
     }
 }
 
+/// Whether the process's variables name its own machine's TPU.
+pub(in super::super) fn is_local(seen: &Seen) -> Result<bool, Error> {
+    Ok(Target::of(seen, None)? == Target::Local)
+}
+
 /// Addresses with commas between, `grpc://` before each or not.
 fn addresses(about: &str, text: &str) -> Result<Vec<String>, Error> {
-    let parts: Vec<&str> =
-        text.split(',').map(|part| part.strip_prefix(GRPC).unwrap_or(part)).collect();
+    let parts: Vec<&str> = text
+        .split(',')
+        .map(str::trim)
+        .map(|part| part.strip_prefix(GRPC).unwrap_or(part))
+        .collect();
     if parts.len() > ADDRESSES_MAX {
         let text = format!("{} addresses, of at most {ADDRESSES_MAX}", parts.len());
         return Err(Error::new(Fault::TooLarge, about, text));
     }
     let address_of = |part: &&str| {
         let (host, port) = split_address(about, part, PORT)?;
-        if host.is_empty() {
-            return Err(Error::malformed(about, text, "has an address without a host"));
-        }
+        check_host(about, &host)?;
         Ok(address(&host, port))
     };
     parts.iter().map(address_of).collect()

@@ -48,16 +48,34 @@ pub(in super::super) fn gke_process(seen: &Seen) -> Outcome<Process> {
     let listed = listed.ok_or_else(|| Error::missing(HOSTS[1], "a list of hosts is wanted"))?;
     let wanted = "Kubernetes Engine sets it in each pod on a TPU machine";
     let number = seen.filled(WORKER_ID).ok_or_else(|| Error::missing(WORKER_ID, wanted))?;
-    let hosts: Vec<&str> = listed.split(',').map(str::trim).collect();
+    let hosts = hosts_of(listed)?;
     slices.process(seen, &hosts, whole(WORKER_ID, number)?)
 }
 
-/// A host, or the third part of `NAME:ID:HOST`.
+/// Hosts with commas between. One comma may follow the last.
+fn hosts_of(listed: &str) -> Result<Vec<&str>, Error> {
+    let hosts: Vec<&str> = listed.trim().trim_end_matches(',').split(',').map(str::trim).collect();
+    match hosts.iter().any(|host| host.is_empty()) {
+        true => Err(Error::malformed(HOSTS[1], listed, "has a comma without a host before it")),
+        false => Ok(hosts),
+    }
+}
+
+/// A host, or the third part of `NAME:ID:HOST`. An IPv6 address is a host, alone or as that part.
 fn gce_host(text: &str) -> Result<&str, Error> {
-    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
-    match parts.as_slice() {
-        [host] | [_, _, host] if !host.is_empty() => Ok(host),
-        _ => Err(Error::malformed(ENDPOINTS, text, "is neither HOST nor NAME:ID:HOST")),
+    let text = text.trim();
+    if text.parse::<core::net::Ipv6Addr>().is_ok() {
+        return Ok(text);
+    }
+    let host = match text.splitn(3, ':').collect::<Vec<_>>().as_slice() {
+        [host] => host.trim(),
+        [name, _, host] if !name.is_empty() => host.trim(),
+        _ => "",
+    };
+    let is_host = !host.contains(':') || host.parse::<core::net::Ipv6Addr>().is_ok();
+    match host.is_empty() || !is_host {
+        true => Err(Error::malformed(ENDPOINTS, text, "is neither HOST nor NAME:ID:HOST")),
+        false => Ok(host),
     }
 }
 
