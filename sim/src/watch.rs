@@ -254,19 +254,7 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         }
         R::FinishTask { .. } => Mark::IterationFinished,
         R::FinishIteration { .. } => Mark::ReadToTheEnd,
-        R::HoldSplits { client, taken, group_size, .. } => {
-            let of = state.clients().get(client).map(|client| client.iteration);
-            let of = of.and_then(|of| state.iterations().get(&of));
-            let size = of.and_then(|of| of.by_split.group_size);
-            let is_other = !taken.is_empty() && size.is_some_and(|size| size != *group_size);
-            mark_if(is_other, Mark::GroupOfAnotherSize, tally);
-            let begun = |place: &u64| {
-                let waiting = of.and_then(|of| of.by_split.waiting.get(place));
-                waiting.is_some_and(|records| *records > 0)
-            };
-            mark_if(taken.iter().any(begun), Mark::SplitGoneOnWith, tally);
-            return;
-        }
+        R::HoldSplits { .. } => return of_holding(record, state, tally),
         R::CollectIteration { .. } => Mark::IterationCollected,
         R::FreeIteration { .. } => Mark::IterationFreed,
         R::FreeJob { .. } => Mark::JobFreed,
@@ -287,6 +275,20 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         _ => return,
     };
     tally.mark(mark);
+}
+
+fn of_holding(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
+    let dispatcher::Record::HoldSplits { client, taken, group_size, .. } = record else { return };
+    let of = state.clients().get(client).map(|client| client.iteration);
+    let of = of.and_then(|of| state.iterations().get(&of));
+    let size = of.and_then(|of| of.by_split.group_size);
+    let is_other = !taken.is_empty() && size.is_some_and(|size| size != *group_size);
+    mark_if(is_other, Mark::GroupOfAnotherSize, tally);
+    let begun = |place: &u64| {
+        let waiting = of.and_then(|of| of.by_split.waiting.get(place));
+        waiting.is_some_and(|records| *records > 0)
+    };
+    mark_if(taken.iter().any(begun), Mark::SplitGoneOnWith, tally);
 }
 
 /// Marks what only wider worlds bring.

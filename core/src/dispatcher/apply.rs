@@ -48,6 +48,13 @@ impl State {
             Record::CollectIteration { id, at } => self.collect_iteration(lsn, *id, *at),
             Record::AbandonIteration { id, at } => self.abandon_iteration(lsn, *id, *at),
             Record::FreeWorker { id } => self.free_worker(lsn, *id),
+            _ => self.apply_of_family(lsn, record),
+        }
+    }
+
+    /// Applies a record of a family of kinds that is applied elsewhere.
+    fn apply_of_family(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
+        match record {
             Record::FreeIteration { .. }
             | Record::FreeJob { .. }
             | Record::RetireJob { .. }

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 
 use super::record::Record;
 use super::repetitions::Repetitions;
@@ -62,11 +63,7 @@ impl State {
             return Err(ApplyError("the record is of no kind that jobs have".to_string()));
         };
         self.check_new_job(*id, name)?;
-        let retired = self.retired.remove(name);
-        let (finished, abandoned) = match retired {
-            Some(retired) => (retired.finished, retired.abandoned),
-            None => (self.take_finished(name), Repetitions::default()),
-        };
+        let (finished, abandoned) = self.take_former(name);
         let job = Job {
             id: *id,
             name: name.clone(),
@@ -87,6 +84,14 @@ impl State {
         self.counters.job = self.counters.job.max(id.next());
         self.add_job(job);
         Ok(())
+    }
+
+    /// Takes what a former job of this name left: repetitions that were finished, and that were given up.
+    fn take_former(&mut self, name: &Arc<str>) -> (Repetitions, Repetitions) {
+        match self.retired.remove(name) {
+            Some(retired) => (retired.finished, retired.abandoned),
+            None => (self.take_finished(name), Repetitions::default()),
+        }
     }
 
     /// Refuses a job whose number or name is taken.

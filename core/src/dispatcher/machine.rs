@@ -181,6 +181,17 @@ impl Dispatcher {
             Request::EndReader { client, job } => self.end_reader(turn, client, &job),
             Request::GetWorkers => Ok(self.workers()),
             Request::Report => Ok((Reply::Report(self.report(turn.now)), Lsn::NONE)),
+            Request::MaybeRemoveTask { task, consumer_index, round } => {
+                self.maybe_remove_task(turn, call, task, consumer_index, round);
+                return None;
+            }
+            other => self.answer_operator(turn, other),
+        })
+    }
+
+    /// Answers what people ask: about positions, and to delete.
+    fn answer_operator(&mut self, turn: &mut Turn<'_>, request: Request) -> Answer {
+        match request {
             Request::SavePosition { name, job } => self.save_position(turn, &name, &job),
             Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),
             Request::DeletePosition { name } => self.delete_position(turn, &name),
@@ -188,11 +199,8 @@ impl Dispatcher {
             Request::DeleteJob { name } => self.delete_job(turn, &name),
             Request::DeleteDataset { dataset } => self.delete_dataset(turn, dataset),
             Request::RemoveWorker { address } => self.remove_worker(turn, &address),
-            Request::MaybeRemoveTask { task, consumer_index, round } => {
-                self.maybe_remove_task(turn, call, task, consumer_index, round);
-                return None;
-            }
-        })
+            _ => Err(Refusal::Defect("the request is of no kind that people ask".into())),
+        }
     }
 
     /// Records and applies what was decided, in order.

@@ -45,22 +45,16 @@ impl Among<'_> {
                 let progress = tasks.iter().map(|(task, done)| (self.a_task(*task), *done));
                 world::update("w0:1", &progress.collect::<Vec<_>>())
             }
-            Happening::Split { iteration, repetition, source, asker } => {
-                let splitting = kept.iterations.iter().filter(|i| !i.sources.is_empty());
-                let any = kept.iterations.iter().take(1);
-                let ids = splitting.chain(any).map(|iteration| iteration.id);
-                Request::GetSplit {
-                    iteration: one_of(ids, *iteration, IterationId::new(1)),
-                    repetition: *repetition,
-                    source: *source,
-                    asker: asker.map(Into::into),
-                }
-            }
+            Happening::Split { iteration, repetition, source, asker } => Request::GetSplit {
+                iteration: self.a_splitting_iteration(*iteration),
+                repetition: *repetition,
+                source: *source,
+                asker: asker.map(Into::into),
+            },
             Happening::Hold { client, hold, progress, group } => {
                 let client = self.a_client(*client);
                 let progress = progress.iter().map(|said| self.progress(client, *said)).collect();
-                let (hold, group) = (*hold, *group);
-                Request::HoldSplits(HoldSplits { client, hold, progress, group })
+                Request::HoldSplits(HoldSplits { client, hold: *hold, progress, group: *group })
             }
             Happening::EndReader { client, job } => {
                 Request::EndReader { client: self.a_client_ever(*client), job: (*job).into() }
@@ -85,6 +79,13 @@ impl Among<'_> {
             }
             _ => Request::GetWorkers,
         }
+    }
+
+    fn a_splitting_iteration(&self, at: At) -> IterationId {
+        let splitting = self.0.iterations.iter().filter(|i| !i.sources.is_empty());
+        let any = self.0.iterations.iter().take(1);
+        let ids = splitting.chain(any).map(|iteration| iteration.id);
+        one_of(ids, at, IterationId::new(1))
     }
 
     fn a_dataset(&self, at: At) -> DatasetId {
