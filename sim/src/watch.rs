@@ -3,7 +3,7 @@
 use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
-use rondo_core::ids::{CallId, IterationId};
+use rondo_core::ids::{CallId, ClientId, IterationId};
 use rondo_core::relay;
 use rondo_core::status::{Code, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +254,9 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         }
         R::FinishTask { .. } => Mark::IterationFinished,
         R::FinishIteration { .. } => Mark::ReadToTheEnd,
-        R::HoldSplits { .. } => return of_holding(record, state, tally),
+        R::HoldSplits { client, taken, group_size, .. } => {
+            return of_holding(*client, taken, *group_size, state, tally);
+        }
         R::CollectIteration { .. } => Mark::IterationCollected,
         R::FreeIteration { .. } => Mark::IterationFreed,
         R::FreeJob { .. } => Mark::JobFreed,
@@ -277,12 +279,11 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
     tally.mark(mark);
 }
 
-fn of_holding(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
-    let dispatcher::Record::HoldSplits { client, taken, group_size, .. } = record else { return };
-    let of = state.clients().get(client).map(|client| client.iteration);
+fn of_holding(client: ClientId, taken: &[u64], group_size: u32, state: &State, tally: &mut Tally) {
+    let of = state.clients().get(&client).map(|client| client.iteration);
     let of = of.and_then(|of| state.iterations().get(&of));
     let size = of.and_then(|of| of.by_split.group_size);
-    let is_other = !taken.is_empty() && size.is_some_and(|size| size != *group_size);
+    let is_other = !taken.is_empty() && size.is_some_and(|size| size != group_size);
     mark_if(is_other, Mark::GroupOfAnotherSize, tally);
     let begun = |place: &u64| {
         let waiting = of.and_then(|of| of.by_split.waiting.get(place));

@@ -6,7 +6,7 @@ use super::asking::{Outcome, Seen};
 use super::error::{Error, Fault};
 use super::json::Json;
 use super::options::{Options, address};
-use super::order::{natural, ordinals};
+use super::order::{indices, natural};
 use super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::spec::ClusterSpec;
 
@@ -69,10 +69,9 @@ impl Dns {
                 "the name has no SRV records, or none that names a host: no task is ready yet";
             return Err(Error::new(Fault::Unreachable, self.name.clone(), text).into());
         }
-        let places = ordinals(found.iter().map(|service| service.target.as_str()))
-            .unwrap_or_else(|| (0..).take(found.len()).collect());
+        let indices = indices(found.iter().map(|service| service.target.as_str()));
         let mut spec = ClusterSpec::new();
-        for (index, service) in places.into_iter().zip(&found) {
+        for (index, service) in indices.into_iter().zip(&found) {
             let port = self.port.unwrap_or(service.port);
             spec.add_task(self.job(), index, address(&service.target, port))?;
         }

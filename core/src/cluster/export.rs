@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::chain::{Finding, LocalDevices};
+use super::chain::Finding;
 use super::error::{Error, Fault};
 use super::json::Json;
 use super::options::split_address;
+use super::process::LocalDevices;
 
 /// A form of export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,8 @@ use super::question::{Credentials, Http};
 /// Variables that say where it is.
 const HOSTS: [&str; 2] = ["GCE_METADATA_HOST", "GCE_METADATA_IP"];
 const DEFAULT_HOST: &str = "metadata.google.internal";
+/// The header that a metadata server wants in each request, and sends in each answer.
+pub const METADATA_FLAVOR: &str = "Metadata-Flavor";
 
 /// A request for a value, such as `project/project-id`.
 pub(super) fn request(seen: &Seen, path: &str) -> Http {
@@ -18,7 +20,7 @@ pub(super) fn request(seen: &Seen, path: &str) -> Http {
     Http {
         body: None,
         url: format!("http://{host}/computeMetadata/v1/{path}"),
-        headers: Vec::from([("Metadata-Flavor".into(), "Google".into())]),
+        headers: Vec::from([(METADATA_FLAVOR.into(), "Google".into())]),
         credentials: Credentials::None,
     }
 }

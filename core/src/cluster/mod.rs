@@ -40,7 +40,7 @@ mod url;
 
 pub use accelerators::host_accelerators;
 pub use asking::{Environment, Inquiry, Outcome, Progress, Seen, Stop, document_of, resolve};
-pub use chain::{Chain, Contradiction, Entry, Finding, LocalDevices, Report, Verdict};
+pub use chain::{Chain, Contradiction, Entry, Finding, Report, Verdict};
 pub use changes::{Change, Changes, Task};
 pub use describing::{RESOLVERS, described, named};
 pub use dns::Dns;
@@ -52,8 +52,9 @@ pub use jax::{Jax, JaxProcess};
 pub use json::{Json, JsonFault};
 pub use kubernetes::{Kubernetes, KubernetesJob, KubernetesService};
 pub use merge::merge;
+pub use metadata::METADATA_FLAVOR;
 pub use place::{Place, SERVER_JOBS, SERVER_PORT, WORKER_JOB};
-pub use process::Process;
+pub use process::{LocalDevices, Process};
 pub use question::{
     Answer, Coordinated, Credentials, Http, HttpAnswer, MpiWorld, Question, Service, Standing,
 };

@@ -28,10 +28,16 @@ pub(super) fn ordinal(name: &str) -> Option<u32> {
     numbered(name).map(|(_, number)| number)
 }
 
-/// The numbers at the ends of these names, where those are the places of one set's members: the rest of the
-/// name is the same for all, no number comes twice, and none is the end of an address that stands for a name
-/// (`10-244-1-5`, `ip-10-0-3-1`, `fd00--5`).
-pub(super) fn ordinals<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<u32>> {
+/// The indices of tasks that have these names: the numbers at the names' ends where all names have one and
+/// belong to one set, else the names' order.
+pub(super) fn indices<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<u32> {
+    let in_order = (0..).take(names.len()).collect();
+    ordinals(names).unwrap_or(in_order)
+}
+
+/// The numbers at the ends of these names. `None` if the rest of the names differs, a number comes twice, or
+/// a name spells an address (`10-244-1-5`, `ip-10-0-3-1`, `fd00--5`).
+fn ordinals<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<u32>> {
     let mut found: Vec<u32> = Vec::new();
     let mut set = None;
     for name in names {
@@ -45,7 +51,7 @@ pub(super) fn ordinals<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<u
     (distinct.len() == found.len()).then_some(found)
 }
 
-/// What stands before the last `-` of a host's name, and the number behind it.
+/// Splits a host's name at its last `-`, the domain left out: the text before it, and the number after it.
 fn numbered(name: &str) -> Option<(&str, u32)> {
     let host = name.split('.').next()?;
     let (set, digits) = host.rsplit_once('-')?;

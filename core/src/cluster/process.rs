@@ -34,6 +34,18 @@ pub struct Process {
     pub per_node: Option<u32>,
 }
 
+/// Which of the devices that it sees a process uses. Devices are numbered in the order in which it sees them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LocalDevices {
+    /// The one at its local rank, which JAX takes where processes of a host see the same devices.
+    #[default]
+    OfLocalRank,
+    /// The first so many: the launcher shows each process its own devices only.
+    First(u32),
+    /// All of them, as on a TPU machine.
+    All,
+}
+
 /// The coordinator's address, its port replaced if [`COORDINATOR_PORT`] says so.
 pub(super) fn coordinator_at(seen: &Seen, host: &str, default: u16) -> Result<String, Error> {
     let replaced = seen.filled(COORDINATOR_PORT).map(|text| port(COORDINATOR_PORT, text));

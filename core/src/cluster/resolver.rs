@@ -7,9 +7,9 @@ use alloc::format;
 use alloc::string::String;
 
 use super::asking::{Outcome, Seen};
-use super::chain::LocalDevices;
 use super::error::{Error, Fault};
 use super::kubernetes::Watch;
+use super::process::LocalDevices;
 use super::spec::ClusterSpec;
 
 /// Accelerators by type, such as `GPU`.

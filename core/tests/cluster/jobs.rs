@@ -122,13 +122,19 @@ fn lists_are_read_page_by_page() {
 #[test]
 fn refusals_of_the_api_are_told_apart() {
     for (status, fault) in [
-        ("403", Fault::Forbidden),
-        ("401", Fault::Forbidden),
-        ("503", Fault::Unreachable),
+        // Only this status says that something is absent.
         ("404", Fault::NotPresent),
+        ("302", Fault::Forbidden),
+        ("400", Fault::Forbidden),
+        ("401", Fault::Forbidden),
+        ("403", Fault::Forbidden),
+        ("408", Fault::Unreachable),
+        ("409", Fault::Unreachable),
+        ("410", Fault::Unreachable),
+        ("503", Fault::Unreachable),
     ] {
         let refused = spec(&mut kubernetes(), status).unwrap_err();
-        assert_eq!(refused.fault, fault);
+        assert_eq!(refused.fault, fault, "{status}");
         assert!(
             refused.to_string().starts_with("http://api/api/v1/namespaces/default/pods?"),
             "{refused}"

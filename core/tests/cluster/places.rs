@@ -290,23 +290,6 @@ fn the_nodes_of_a_pod_are_not_its_cluster() {
     assert!(refused.text.contains("404") && refused.text.contains("kubernetes_job"), "{refused}");
 }
 
-#[test]
-fn statuses_that_do_not_say_that_something_is_absent_are_not_taken_for_it() {
-    for (status, fault) in [
-        ("404", Fault::NotPresent),
-        ("302", Fault::Forbidden),
-        ("400", Fault::Forbidden),
-        ("401", Fault::Forbidden),
-        ("408", Fault::Unreachable),
-        ("409", Fault::Unreachable),
-        ("410", Fault::Unreachable),
-        ("503", Fault::Unreachable),
-    ] {
-        let mut world = World::default().page(PODS_URL, status);
-        assert_eq!(spec_of(&mut world, PODS).unwrap_err().fault, fault, "{status}");
-    }
-}
-
 const GROUP: &str = r#"{"resolver": "gce", "instance_group": "g", "port": 8470, "project": "p"}"#;
 
 #[test]

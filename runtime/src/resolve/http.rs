@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Certificate, Client, ClientBuilder, Method, Response, Url, redirect};
-use rondo_core::cluster::{Credentials, Http, HttpAnswer, Seen, gce, kubernetes};
+use rondo_core::cluster::{Credentials, Http, HttpAnswer, METADATA_FLAVOR, Seen, gce, kubernetes};
 use rondo_core::limits::CLUSTER_DOCUMENT_BYTES_MAX;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -20,8 +20,6 @@ const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 /// A token is not used for the last of its time: clocks differ.
 const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 
-/// The header by which a metadata server and those who ask it know each other.
-const METADATA_FLAVOR: &str = "Metadata-Flavor";
 /// How often a silent connection is probed.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 

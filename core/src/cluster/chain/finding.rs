@@ -7,24 +7,12 @@ use alloc::vec::Vec;
 use super::super::asking::{Outcome, Seen, Stop};
 use super::super::error::Fault;
 use super::super::json::Json;
-use super::super::process::Process;
+use super::super::process::{LocalDevices, Process};
 use super::super::resolver::{ClusterResolver, MasterOf};
 use super::super::spec::ClusterSpec;
 
 /// Jobs whose first task coordinates the others, in the order in which they are looked for.
 pub(in super::super) const COORDINATING: [&str; 4] = ["coordinator", "chief", "master", "worker"];
-
-/// Which of the devices that a process sees it uses, by their places among them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum LocalDevices {
-    /// The one at its local rank, which JAX takes where processes of a host see the same devices.
-    #[default]
-    OfLocalRank,
-    /// The first so many: the launcher shows each process its own devices only.
-    First(u32),
-    /// All of them, as on a TPU machine.
-    All,
-}
 
 /// What a source tells of the cluster and of the process's place in it. What it does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 pub(super) use finding::COORDINATING;
-pub use finding::{Finding, LocalDevices};
+pub use finding::Finding;
 pub use report::{Contradiction, Entry, Report, Verdict};
 
 use super::asking::{Outcome, Seen, Stop};
@@ -17,6 +17,7 @@ use super::describing::described;
 use super::error::Fault;
 use super::json::Json;
 use super::kubernetes::{Access, Watch};
+use super::process::LocalDevices;
 use crate::limits::CLUSTER_WATCHES_MAX;
 use sources::{SOURCES, Source};
 

@@ -11,7 +11,7 @@ use super::super::json::Json;
 use super::super::options::whole;
 use super::super::url::with_query;
 use super::access::Access;
-use super::pod::is_over;
+use super::pod::{controller_of, is_over};
 use crate::limits::CLUSTER_TASKS_MAX;
 
 const JOBSET: &str = "jobset.sigs.k8s.io/jobset-name";
@@ -181,11 +181,7 @@ fn own_job<'a>(seen: &'a Seen, access: &Access, pod: &Json) -> Outcome<&'a Json>
 }
 
 fn check_owner(pod: &Json) -> Result<(), Error> {
-    let owners =
-        pod.at(&["metadata", "ownerReferences"]).and_then(Json::as_list).unwrap_or_default();
-    let controller =
-        owners.iter().find(|owner| owner.get("controller").and_then(Json::as_bool) == Some(true));
-    match controller.and_then(|owner| owner.text_at(&["kind"])) {
+    match controller_of(pod).and_then(|owner| owner.text_at(&["kind"])) {
         Some("Job") => Ok(()),
         other => {
             let wanted = "controls the process's pod: only pods of a Job have a place in it";

@@ -24,7 +24,7 @@ const ENDED: [&str; 2] = ["Succeeded", "Failed"];
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub(super) name: String,
-    /// What no other pod has: its unique id, or its name where it has none.
+    /// The pod's unique id; its name where the API gives no id.
     pub(super) id: String,
     /// Its place among the pods of its owner.
     pub(super) index: Option<u32>,
@@ -91,10 +91,14 @@ fn index_of(item: &Json, name: &str) -> Result<Option<u32>, Error> {
     Ok(marked(STATEFUL_SET).and_then(|_| ordinal(name)))
 }
 
-fn owner_of(item: &Json) -> Option<String> {
+/// The owner that controls a pod.
+pub(super) fn controller_of(item: &Json) -> Option<&Json> {
     let owners = item.at(&["metadata", "ownerReferences"]).and_then(Json::as_list)?;
-    let is_controller = |it: &&Json| it.get("controller").and_then(Json::as_bool) == Some(true);
-    let owner = owners.iter().find(is_controller)?;
+    owners.iter().find(|owner| owner.get("controller").and_then(Json::as_bool) == Some(true))
+}
+
+fn owner_of(item: &Json) -> Option<String> {
+    let owner = controller_of(item)?;
     owner.text_at(&["uid"]).or_else(|| owner.text_at(&["name"])).map(str::to_owned)
 }
 

@@ -9,7 +9,7 @@ use super::super::asking::{Outcome, Seen};
 use super::super::error::{Error, Fault};
 use super::super::json::Json;
 use super::super::options::{Options, address};
-use super::super::order::{natural, ordinal, ordinals};
+use super::super::order::{indices, natural, ordinal};
 use super::super::resolver::{ClusterResolver, MasterOf, with_layer};
 use super::super::spec::ClusterSpec;
 use super::access::Access;
@@ -197,11 +197,10 @@ impl ClusterResolver for KubernetesService {
 
     fn cluster_spec(&mut self, seen: &Seen) -> Outcome<ClusterSpec> {
         let endpoints = self.endpoints(seen)?;
-        let places = ordinals(endpoints.iter().map(|endpoint| endpoint.name.as_str()))
-            .unwrap_or_else(|| (0..).take(endpoints.len()).collect());
+        let indices = indices(endpoints.iter().map(|endpoint| endpoint.name.as_str()));
         let mut spec = ClusterSpec::new();
         spec.add_job(self.job())?;
-        for (index, endpoint) in places.into_iter().zip(&endpoints) {
+        for (index, endpoint) in indices.into_iter().zip(&endpoints) {
             match (endpoint.unready(), &endpoint.address) {
                 (None, Some(address)) => spec.add_task(self.job(), index, address.clone())?,
                 (Some(why), _) if self.unready == Unready::Refuse => {

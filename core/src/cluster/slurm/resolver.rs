@@ -7,17 +7,18 @@ use alloc::vec::Vec;
 
 use super::super::accelerators::visible_gpus;
 use super::super::asking::{Outcome, Seen};
-use super::super::chain::LocalDevices;
 use super::super::error::{Error, Fault};
 use super::super::json::Json;
 use super::super::options::{Options, address, whole};
+use super::super::process::LocalDevices;
 use super::super::resolver::{Accelerators, ClusterResolver, DeviceCounts, MasterOf, with_layer};
 use super::super::spec::ClusterSpec;
 use super::TasksPerNode;
 use super::step::{NUM_TASKS, Step, needed};
 
 const PORT_BASE: u16 = 8888;
-/// What was asked for each task, as newer and as older releases tell it.
+/// Variables in which Slurm tells what the user asked for each task: `--gpus-per-task`, and
+/// `--tres-per-task`, in which newer releases repeat it.
 const GPUS_PER_TASK: [&str; 2] = ["SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"];
 
 /// Tasks of a step where Slurm really runs them. The k-th task of a host listens on `port_base` + k. The

@@ -52,7 +52,7 @@ pub(in super::super) fn gke_process(seen: &Seen) -> Outcome<Process> {
     slices.process(seen, &hosts, whole(WORKER_ID, number)?)
 }
 
-/// Hosts with commas between. One comma may follow the last.
+/// Reads a list of hosts with commas between them. Commas after the last host do not count.
 fn hosts_of(listed: &str) -> Result<Vec<&str>, Error> {
     let hosts: Vec<&str> = listed.trim().trim_end_matches(',').split(',').map(str::trim).collect();
     match hosts.iter().any(|host| host.is_empty()) {

@@ -99,7 +99,7 @@ async fn ask(server: SocketAddr, name: &str) -> Result<Vec<Service>, Failure> {
     read(&query, &answer).map_err(Failure::Answered)
 }
 
-/// Asks again and again, since datagrams get lost, until whoever waits gives up.
+/// Sends the query again whenever the answer is late, since datagrams get lost. The caller limits the time.
 async fn by_udp(server: SocketAddr, query: &[u8]) -> std::io::Result<Vec<u8>> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -142,28 +142,44 @@ mod tests {
     use super::message::tests::{NAME, answer, named};
     use super::*;
 
-    #[tokio::test]
-    async fn what_does_not_fit_in_a_datagram_is_asked_for_by_tcp() {
+    /// A name server that sends these datagrams to the first query, and answers one more over TCP.
+    async fn name_server_with_tcp(
+        datagrams: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static,
+        flags: [u8; 2],
+    ) -> SocketAddr {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let udp = UdpSocket::bind(address).await.unwrap();
         tokio::spawn(async move {
             let mut query = vec![0; 512];
             let (length, from) = udp.recv_from(&mut query).await.unwrap();
-            // Rubbish first, an old answer with another number, and one to another question.
-            udp.send_to(&query[..2], from).await.unwrap();
-            udp.send_to(&[!query[0], query[1], 0x81, 0x80], from).await.unwrap();
-            let mut other = answer(&query[..length], [0x81, 0x80], &[(8, "d")]);
-            other[13] = b'x';
-            udp.send_to(&other, from).await.unwrap();
-            udp.send_to(&answer(&query[..length], [0x83, 0x80], &[]), from).await.unwrap();
+            for datagram in datagrams(&query[..length]) {
+                udp.send_to(&datagram, from).await.unwrap();
+            }
             let (mut stream, _) = tcp.accept().await.unwrap();
             let mut query = vec![0; stream.read_u16().await.unwrap().into()];
             stream.read_exact(&mut query).await.unwrap();
-            let answer = answer(&query, [0x81, 0x80], &[(9, "c")]);
+            let answer = answer(&query, flags, &[(9, "c")]);
             stream.write_u16(answer.len().try_into().unwrap()).await.unwrap();
             stream.write_all(&answer).await.unwrap();
         });
+        address
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_in_a_datagram_is_asked_for_by_tcp() {
+        let datagrams = |query: &[u8]| {
+            let mut other = answer(query, [0x81, 0x80], &[(8, "d")]);
+            other[13] = b'x';
+            vec![
+                // Rubbish first, an old answer with another number, and one to another question.
+                query[..2].to_vec(),
+                vec![!query[0], query[1], 0x81, 0x80],
+                other,
+                answer(query, [0x83, 0x80], &[]),
+            ]
+        };
+        let address = name_server_with_tcp(datagrams, [0x81, 0x80]).await;
         assert_eq!(asked(&mut vec![address], NAME).await.unwrap(), [named("c.train", 9)]);
         // Nobody is there any more.
         let unknown = asked(&mut vec![address], NAME).await.unwrap_err();
@@ -173,20 +189,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_is_cut_off_over_tcp_too_is_not_taken_for_the_whole() {
-        let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = tcp.local_addr().unwrap();
-        let udp = UdpSocket::bind(address).await.unwrap();
-        tokio::spawn(async move {
-            let mut query = vec![0; 512];
-            let (length, from) = udp.recv_from(&mut query).await.unwrap();
-            udp.send_to(&answer(&query[..length], [0x83, 0x80], &[]), from).await.unwrap();
-            let (mut stream, _) = tcp.accept().await.unwrap();
-            let mut query = vec![0; stream.read_u16().await.unwrap().into()];
-            stream.read_exact(&mut query).await.unwrap();
-            let answer = answer(&query, [0x83, 0x80], &[(9, "c")]);
-            stream.write_u16(answer.len().try_into().unwrap()).await.unwrap();
-            stream.write_all(&answer).await.unwrap();
-        });
+        let datagrams = |query: &[u8]| vec![answer(query, [0x83, 0x80], &[])];
+        let address = name_server_with_tcp(datagrams, [0x83, 0x80]).await;
         let unknown = asked(&mut vec![address], NAME).await.unwrap_err();
         assert!(unknown.why.contains("cut off over TCP too"), "{unknown:?}");
     }
