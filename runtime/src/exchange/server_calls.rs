@@ -104,7 +104,11 @@ impl Exchange {
     ///
     /// # Errors
     /// INVALID_ARGUMENT if it cannot be cut so or be written, FAILED_PRECONDITION for a slot in use.
-    pub fn register_recv_buffer(
+    ///
+    /// # Safety
+    /// As long as the exchange lives, a slot on the host is read only from a unit that landed in it, until
+    /// the unit is answered or released; and nobody writes it.
+    pub unsafe fn register_recv_buffer(
         &self,
         buffer: impl Into<TensorBuffer>,
         workers: Vec<WorkerRank>,

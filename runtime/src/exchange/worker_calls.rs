@@ -15,12 +15,20 @@ use super::{Error, Exchange, GoesOn, Tensor, span};
 
 impl Exchange {
     /// Pushes tensors to all servers, and pulls others from them: as many of each, those of server 0
-    /// first. Their memory is to be let alone until the request is complete. Returns at once, with the
-    /// first of the request's handlers.
+    /// first. Returns at once, with the first of the request's handlers.
     ///
     /// # Errors
     /// What is wrong with the tensors or keys, and RESOURCE_EXHAUSTED at a bound.
-    pub fn exchange(&self, pushes: Vec<Tensor>, pulls: Vec<Tensor>) -> Result<Handler, Error> {
+    ///
+    /// # Safety
+    /// Until the request is complete, nobody else reads or writes the host memory of `pulls`, and nobody
+    /// writes that of `pushes`. A request is complete when [`Exchange::wait`] or [`Exchange::abandon`] says
+    /// so, or when the exchange is gone.
+    pub unsafe fn exchange(
+        &self,
+        pushes: Vec<Tensor>,
+        pulls: Vec<Tensor>,
+    ) -> Result<Handler, Error> {
         self.begin(pushes, pulls, false)
     }
 
@@ -29,7 +37,14 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`Exchange::exchange`].
-    pub fn push_pull(&self, pushes: Vec<Tensor>, pulls: Vec<Tensor>) -> Result<Handler, Error> {
+    ///
+    /// # Safety
+    /// As [`Exchange::exchange`].
+    pub unsafe fn push_pull(
+        &self,
+        pushes: Vec<Tensor>,
+        pulls: Vec<Tensor>,
+    ) -> Result<Handler, Error> {
         self.begin(pushes, pulls, true)
     }
 

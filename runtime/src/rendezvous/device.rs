@@ -71,7 +71,10 @@ impl RemoteRendezvous {
     /// # Errors
     /// As [`RemoteRendezvous::recv`]; INVALID_ARGUMENT for texts, which are the host's; what `place` says;
     /// RESOURCE_EXHAUSTED without pinned memory to copy it from.
-    pub async fn recv_onto(
+    ///
+    /// # Safety
+    /// The device context of `args` is 0, or a stream of the GPU that lives until this has returned.
+    pub async unsafe fn recv_onto(
         &self,
         key: &Key,
         args: Args,
@@ -85,7 +88,8 @@ impl RemoteRendezvous {
         let on_gpu = CudaTensor::new(dtype, shape, place(&tensor)?)?;
         on_gpu.memory.fill(Region::from(values.clone()))?;
         if args.device_context != 0 {
-            on_gpu.memory.before(StreamHandle(args.device_context))?;
+            // SAFETY: the caller promises it.
+            on_gpu.memory.before(unsafe { StreamHandle::from_raw(args.device_context) })?;
         }
         Ok(Delivery { value: Value { tensor: on_gpu, bytes, is_dead }, sent, received })
     }
@@ -95,7 +99,10 @@ impl RemoteRendezvous {
     ///
     /// # Errors
     /// As [`RemoteRendezvous::send`]; RESOURCE_EXHAUSTED without pinned memory to copy it to.
-    pub fn send_from(
+    ///
+    /// # Safety
+    /// The device context of `args` is 0, or a stream of the GPU that lives until this has returned.
+    pub unsafe fn send_from(
         &self,
         key: &Key,
         args: Args,
@@ -104,7 +111,8 @@ impl RemoteRendezvous {
     ) -> Result<(), Status> {
         let memory = match args.device_context {
             0 => tensor.memory.anew(),
-            stream => tensor.memory.after(StreamHandle(stream))?,
+            // SAFETY: the caller promises it.
+            stream => tensor.memory.after(unsafe { StreamHandle::from_raw(stream) })?,
         };
         let staged = memory.to_host()?;
         // What waits for its receiver holds no pinned memory.

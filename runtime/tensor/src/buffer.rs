@@ -3,8 +3,8 @@
 use crate::Region;
 use crate::cuda::{CudaError, CudaMemory};
 
-/// Memory of a tensor: read and written where it lies. A clone is of the same memory, which stays as long as
-/// one of them does. Who hands it over leaves it alone until it is his again.
+/// Memory of a tensor, read and written where it lies. A clone refers to the same memory. The memory stays
+/// as long as one clone does.
 #[derive(Clone, Debug)]
 pub enum TensorBuffer {
     /// In the host's memory.
@@ -70,19 +70,23 @@ impl TensorBuffer {
         }
     }
 
-    /// Copies memory of the same length from the host: at once onto the host, under way when this returns
-    /// onto a GPU.
+    /// Copies memory of the same length from the host. A copy onto the host is done when this returns. A
+    /// copy onto a GPU has begun.
     ///
     /// # Errors
     /// As [`CudaMemory::fill`]; on the host, [`CudaError::Length`] if less was written.
-    pub fn fill(&self, from: Region) -> Result<(), CudaError> {
+    ///
+    /// # Safety
+    /// On the host, nobody else reads or writes this memory meanwhile, and `from` either begins where it
+    /// begins or has no byte in common with it.
+    pub unsafe fn fill(&self, from: Region) -> Result<(), CudaError> {
         match self {
             Self::Cuda(memory) => memory.fill(from),
             Self::Host(region) if region.as_ptr() == from.as_ptr() => Ok(()),
             Self::Host(region) => {
                 let wanted = from.len();
-                // SAFETY: it is only read, and who handed it over leaves it alone meanwhile.
-                let written = region.write(0, unsafe { from.bytes() });
+                // SAFETY: the caller promises it; `from` is only read.
+                let written = unsafe { region.write(0, from.bytes()) };
                 match written == wanted {
                     true => Ok(()),
                     false => Err(CudaError::Length { from: wanted, to: written }),

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use memmap2::MmapMut;
 
-/// The shortest tensor that has pages of its own, in bytes.
-pub(super) const PAGED_BYTES_MIN: usize = 512 << 10;
+/// The shortest tensor that has pages of its own, in bytes. Miri is too slow for the real one.
+pub(super) const PAGED_BYTES_MIN: usize = if cfg!(miri) { 4 << 10 } else { 512 << 10 };
 /// Memory that is kept though nobody uses it, in bytes; above it, what was kept longest goes.
 const KEPT_BYTES_MAX: usize = 128 << 20;
 

@@ -8,12 +8,11 @@ use bytes::Bytes;
 
 use super::BufferBuilder;
 
-/// Host memory of a tensor, read and written in place. A clone is of the same memory, which stays as long
-/// as one of them does.
+/// Host memory of a tensor, read and written in place. A clone refers to the same memory. The memory stays
+/// as long as one clone does.
 ///
-/// Nobody keeps its owner from writing while it is sent, or from reading while it is received: what is
-/// sent or received then is a mixture. Who hands memory over lets it alone until it is told that it is his
-/// again, as with StepMesh.
+/// No lock guards the memory. So every function that writes it is unsafe: its caller promises that nobody
+/// else reads or writes the same bytes meanwhile. Functions that only read are safe because of that promise.
 #[derive(Clone)]
 pub struct Region {
     start: *mut u8,
@@ -22,8 +21,8 @@ pub struct Region {
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: the memory stays as long as the owner that is kept, on whatever thread; it is only reached by
-// copying bytes, or by who promises in an unsafe block that nobody writes meanwhile.
+// SAFETY: the region keeps the owner, and so the memory, on whatever thread. Whoever writes the memory has
+// promised in an unsafe block that nobody else uses it meanwhile.
 unsafe impl Send for Region {}
 // SAFETY: as for Send.
 unsafe impl Sync for Region {}
@@ -33,7 +32,8 @@ impl Region {
     ///
     /// # Safety
     /// From `start` on, `length` bytes can be read as long as `owner` lives; if `is_writable`, they can be
-    /// written too. No reference to them is used while they are sent (a mutable one) or received (any).
+    /// written too. As long as the region or a clone lives, nobody writes them while they are read through
+    /// it, and nobody uses them while they are written through it.
     pub unsafe fn from_raw(
         start: *mut u8,
         length: usize,
@@ -43,12 +43,11 @@ impl Region {
         Self { start, length, is_writable, _owner: owner }
     }
 
-    /// Memory of its own, of zeros or whatever stood there before.
+    /// Memory of its own. It holds zeros, or the bytes of an earlier tensor of this process.
     pub fn allocate(length: usize) -> Self {
         let owned = Owned::new(length);
         let start = owned.start();
-        // SAFETY: the memory is the owner's, has this length, and no reference to it is ever made but by
-        // this region.
+        // SAFETY: the owner's memory has this length, and only this region and its clones use it.
         unsafe { Self::from_raw(start, length, true, Arc::new(owned)) }
     }
 
@@ -72,6 +71,12 @@ impl Region {
         self.start
     }
 
+    /// The same memory, which can only be read through what this returns.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { is_writable: false, ..self }
+    }
+
     /// A part of it; `None` if it has no such part.
     pub fn part(&self, offset: usize, length: usize) -> Option<Self> {
         let end = offset.checked_add(length)?;
@@ -85,17 +90,19 @@ impl Region {
 
     /// A copy of its bytes.
     pub fn to_vec(&self) -> Vec<u8> {
-        // SAFETY: the copy is made of what is there now, as the type says.
+        // SAFETY: whoever writes the memory has promised that nobody reads it meanwhile.
         unsafe { self.bytes() }.to_vec()
     }
 
-    /// Writes bytes from `offset` on, as many as there is room for; how many that are, 0 if it cannot be
-    /// written.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> usize {
+    /// Writes bytes from `offset` on, as many as there is room for. Returns their number: 0 if the memory
+    /// cannot be written.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes these bytes of the region meanwhile, and `bytes` is other memory.
+    pub unsafe fn write(&self, offset: usize, bytes: &[u8]) -> usize {
         let room = self.length.saturating_sub(offset);
         let length = if self.is_writable { bytes.len().min(room) } else { 0 };
-        // SAFETY: so many bytes from there on can be written, and `bytes`, which is borrowed, is other
-        // memory.
+        // SAFETY: so many bytes from there on can be written; the caller promises the rest.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.wrapping_add(offset), length);
         }
@@ -172,15 +179,17 @@ impl Owned {
 mod tests {
     use super::*;
     use crate::ALIGNMENT;
+    use crate::memory::PAGED_BYTES_MIN;
 
     #[test]
     fn memory_of_its_own_is_aligned_and_shared_by_its_clones() {
-        for length in [0, 1, 1000, 3 << 20] {
+        for length in [0, 1, 1000, 2 * PAGED_BYTES_MIN] {
             let region = Region::allocate(length);
             assert_eq!((region.len(), region.is_empty()), (length, length == 0));
             assert!(length == 0 || region.as_ptr().addr().is_multiple_of(ALIGNMENT), "{length}");
             let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
-            assert_eq!(region.clone().write(0, &bytes), length);
+            // SAFETY: only this test uses the memory.
+            assert_eq!(unsafe { region.clone().write(0, &bytes) }, length);
             assert!(region.to_vec() == bytes, "{length}");
         }
     }
@@ -188,27 +197,33 @@ mod tests {
     #[test]
     fn nothing_is_written_beyond_its_end_or_where_it_may_not() {
         let region = Region::allocate(10);
-        assert_eq!(region.write(8, &[1, 2, 3]), 2);
-        assert_eq!(region.write(10, &[1]), 0);
-        assert_eq!(region.write(usize::MAX, &[1]), 0);
+        // SAFETY: only this test uses the memory.
+        let write = |region: &Region, at, bytes: &[u8]| unsafe { region.write(at, bytes) };
+        assert_eq!(write(&region, 8, &[1, 2, 3]), 2);
+        assert_eq!(write(&region, 10, &[1]), 0);
+        assert_eq!(write(&region, usize::MAX, &[1]), 0);
         assert_eq!(region.to_vec()[8..], [1, 2]);
-        let fixed = Region::from(Bytes::from_static(b"fixed"));
-        assert_eq!(fixed.write(0, b"other"), 0);
-        assert_eq!(fixed.to_vec(), b"fixed");
-        assert!(!fixed.is_writable());
+        for fixed in [Region::from(Bytes::from_static(b"fixed")), region.read_only()] {
+            let before = fixed.to_vec();
+            assert_eq!(write(&fixed, 0, b"other"), 0);
+            assert_eq!(fixed.to_vec(), before);
+            assert!(!fixed.is_writable());
+        }
     }
 
     #[test]
     fn a_part_is_of_the_same_memory_and_keeps_it() {
         let part = {
             let region = Region::allocate(100);
-            region.write(0, &[7; 100]);
+            // SAFETY: only this test uses the memory.
+            unsafe { region.write(0, &[7; 100]) };
             assert!(region.part(90, 11).is_none());
             assert!(region.part(usize::MAX, 1).is_none());
             assert_eq!(region.part(100, 0).map(|part| part.len()), Some(0));
             region.part(40, 20).unwrap()
         };
         assert_eq!(part.to_vec(), [7; 20]);
-        assert_eq!(part.write(19, &[8, 8]), 1);
+        // SAFETY: as above.
+        assert_eq!(unsafe { part.write(19, &[8, 8]) }, 1);
     }
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use rondo::exchange::{Exchange, Scheduler, Settings, Tensor, Ways};
+use rondo::exchange::{Error, Exchange, Scheduler, Settings, Tensor, Ways};
 use rondo::tensor::cuda::{Cuda, CudaMemory, Ordinal, StreamHandle};
 use rondo::tensor::{Region, TensorBuffer};
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::worker::Since;
-use rondo_core::exchange::{Handler, InstanceRank, Key, Role, ScalarType, TensorInfo, scheduler};
+use rondo_core::exchange::{
+    Handler, InstanceRank, Key, Role, ScalarType, TensorInfo, WorkerRank, scheduler,
+};
 
 use super::double::Hardware;
 
@@ -77,7 +79,8 @@ pub(crate) fn tensor(key: u64, payload: impl Into<TensorBuffer>) -> Tensor {
 /// Host memory with these bytes.
 pub(crate) fn on_host(bytes: &[u8]) -> Region {
     let region = Region::allocate(bytes.len());
-    region.write(0, bytes);
+    // SAFETY: nobody else has it yet.
+    unsafe { region.write(0, bytes) };
     region
 }
 
@@ -96,4 +99,25 @@ pub(crate) fn room(hardware: &Hardware, cuda: &Cuda, length: usize) -> (CudaMemo
 /// Waits for a request.
 pub(crate) fn wait(worker: &Exchange, handler: Handler) {
     worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+}
+
+/// Begins a request. Tests leave its memory alone until it is complete.
+pub(crate) fn begin(
+    worker: &Exchange,
+    pushes: Vec<Tensor>,
+    pulls: Vec<Tensor>,
+) -> Result<Handler, Error> {
+    // SAFETY: as above.
+    unsafe { worker.exchange(pushes, pulls) }
+}
+
+/// Has pushes land in this memory, which tests leave alone.
+pub(crate) fn register(
+    server: &Exchange,
+    buffer: impl Into<TensorBuffer>,
+    workers: Vec<WorkerRank>,
+    keys: Vec<Key>,
+) -> Result<(), Error> {
+    // SAFETY: as above.
+    unsafe { server.register_recv_buffer(buffer, workers, keys) }
 }

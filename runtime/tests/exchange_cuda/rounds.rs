@@ -17,13 +17,13 @@ fn a_tensor_on_a_gpu_costs_one_copy_at_each_end() {
         let (worker, server) = start(ways, Some(&near), Some(&far));
         let (slot, their_stream) = room(&hardware, &far, LENGTH);
         let (rank, key) = (vec![WorkerRank::new(0)], vec![Key::new(9)]);
-        server.register_recv_buffer(slot.clone(), rank, key).unwrap();
+        register(&server, slot.clone(), rank, key).unwrap();
         for seed in 0..5 {
             let before = hardware.counts();
             let (push, _) = made(&hardware, &near, &counted(LENGTH, seed));
             let (pull, stream) = room(&hardware, &near, LENGTH);
             let pulls = vec![tensor(1, pull.clone())];
-            let handler = worker.exchange(vec![tensor(9, push)], pulls).unwrap();
+            let handler = begin(&worker, vec![tensor(9, push)], pulls).unwrap();
             let batch = server.get_batch(&mut always).unwrap();
             let landed = batch[0].tensors[0].payload.cuda().unwrap();
             assert_eq!(landed.pointer(), slot.pointer());
@@ -58,7 +58,7 @@ fn each_end_has_its_tensors_where_it_likes() {
         let pushes = vec![tensor(1, push), tensor(2, on_host(&counted(7, 2)))];
         let host = on_host(&[0; 10]);
         let pulls = vec![tensor(1, pull.clone()), tensor(2, host.clone())];
-        let handler = worker.exchange(pushes, pulls).unwrap();
+        let handler = begin(&worker, pushes, pulls).unwrap();
         let batch = server.get_batch(&mut always).unwrap();
         let found = [0, 1].map(|at| batch[0].tensors[at].payload.to_host().unwrap().to_vec());
         assert_eq!(found, [counted(LENGTH, 1), counted(7, 2)], "{ways:?}");
@@ -73,10 +73,10 @@ fn each_end_has_its_tensors_where_it_likes() {
         let (worker, server) = start(ways, None, Some(&cuda));
         let slots = cuda.allocate(GPU, 2 * LENGTH).unwrap();
         let (ranks, keys) = (vec![WorkerRank::new(0); 2], [1, 2].map(Key::new));
-        server.register_recv_buffer(slots.clone(), ranks, keys.to_vec()).unwrap();
+        register(&server, slots.clone(), ranks, keys.to_vec()).unwrap();
         let pushes = [1, 2].map(|key| tensor(key, on_host(&counted(LENGTH, key as usize))));
         let pull = on_host(&vec![0; LENGTH]);
-        let handler = worker.exchange(pushes.to_vec(), vec![tensor(3, pull.clone())]).unwrap();
+        let handler = begin(&worker, pushes.to_vec(), vec![tensor(3, pull.clone())]).unwrap();
         let batch = server.get_batch(&mut always).unwrap();
         batch[0].tensors.iter().for_each(|it| it.payload.cuda().unwrap().wait().unwrap());
         let (rows, unit) = (slots.part(0, 2 * LENGTH).unwrap(), batch[0].handler);
@@ -97,11 +97,11 @@ fn what_comes_next_waits_for_who_still_reads_what_came_before() {
         let (worker, server) = start(ways, Some(&near), Some(&far));
         let (slot, stream) = room(&hardware, &far, LENGTH);
         let (rank, key) = (vec![WorkerRank::new(0)], vec![Key::new(9)]);
-        server.register_recv_buffer(slot.clone(), rank, key).unwrap();
+        register(&server, slot.clone(), rank, key).unwrap();
         let mut all = Vec::new();
         for seed in 0..5 {
             let (push, _) = made(&hardware, &near, &counted(LENGTH, seed));
-            let handler = worker.exchange(vec![tensor(9, push)], vec![]).unwrap();
+            let handler = begin(&worker, vec![tensor(9, push)], vec![]).unwrap();
             let batch = server.get_batch(&mut always).unwrap();
             // The server's kernel has not run when it says that it is done.
             all.push(hardware.reads(stream, slot.pointer(), LENGTH));
@@ -126,7 +126,7 @@ fn nothing_is_copied_to_what_a_request_pulled_that_was_given_up() {
     for seed in 0..20 {
         let (pull, stream) = room(&hardware, &cuda, LENGTH);
         let pushes = vec![tensor(1, on_host(&[1]))];
-        let handler = worker.exchange(pushes, vec![tensor(1, pull.clone())]).unwrap();
+        let handler = begin(&worker, pushes, vec![tensor(1, pull.clone())]).unwrap();
         let batch = server.get_batch(&mut always).unwrap();
         let answer = on_host(&counted(LENGTH, seed)).into();
         server.respond(batch[0].handler, vec![(info(LENGTH), answer)]).unwrap();

@@ -11,7 +11,7 @@ const STAGING: usize = 1 << 20;
 
 /// Both ends know each other's devices once tensors have passed.
 fn meet(worker: &Exchange, server: &Exchange) {
-    let handler = worker.exchange(vec![tensor(0, on_host(&[1]))], vec![]).unwrap();
+    let handler = begin(&worker, vec![tensor(0, on_host(&[1]))], vec![]).unwrap();
     let batch = server.get_batch(&mut always).unwrap();
     server.respond(batch[0].handler, vec![]).unwrap();
     wait(worker, handler);
@@ -26,13 +26,13 @@ fn who_sees_the_device_copies_from_it_and_nothing_is_staged() {
     meet(&worker, &server);
     let (slot, their_stream) = room(&hardware, &far, LENGTH);
     let (rank, key) = (vec![WorkerRank::new(0)], vec![Key::new(9)]);
-    server.register_recv_buffer(slot.clone(), rank, key).unwrap();
+    register(&server, slot.clone(), rank, key).unwrap();
     for seed in 0..5 {
         let before = hardware.counts();
         let (push, _) = made(&hardware, &near, &counted(LENGTH, seed));
         let (pull, stream) = room(&hardware, &near, LENGTH);
         let pulls = vec![tensor(1, pull.clone())];
-        let handler = worker.exchange(vec![tensor(9, push)], pulls).unwrap();
+        let handler = begin(&worker, vec![tensor(9, push)], pulls).unwrap();
         let batch = server.get_batch(&mut always).unwrap();
         let seen = hardware.seen_by(their_stream, slot.pointer(), LENGTH);
         assert_eq!(seen, counted(LENGTH, seed));
@@ -60,7 +60,7 @@ fn what_nobody_has_a_place_for_comes_to_the_host() {
     let second = near.allocate(GPU, 0).unwrap();
     let pull = on_host(&[0; 50]);
     let pushes = vec![tensor(1, first), tensor(2, second)];
-    let handler = worker.exchange(pushes, vec![tensor(1, pull.clone())]).unwrap();
+    let handler = begin(&worker, pushes, vec![tensor(1, pull.clone())]).unwrap();
     let batch = server.get_batch(&mut always).unwrap();
     let found = batch[0].tensors[0].payload.host().unwrap().to_vec();
     assert_eq!(found, counted(LENGTH, 1));
@@ -87,7 +87,7 @@ fn memory_that_cannot_be_opened_is_staged_after_all() {
         let (push, _) = made(&hardware, &cuda, &counted(LENGTH, seed));
         let (pull, stream) = room(&hardware, &cuda, LENGTH);
         let pulls = vec![tensor(1, pull.clone())];
-        let handler = worker.exchange(vec![tensor(9, push)], pulls).unwrap();
+        let handler = begin(&worker, vec![tensor(9, push)], pulls).unwrap();
         let batch = server.get_batch(&mut always).unwrap();
         let found = batch[0].tensors[0].payload.to_host().unwrap().to_vec();
         assert_eq!(found, counted(LENGTH, seed));

@@ -95,7 +95,8 @@ async fn what_is_received_onto_a_gpu_costs_one_copy_onto_it() {
         };
         let before = hardware.counts();
         let step = to.find(STEP).unwrap();
-        let delivery = step.recv_onto(&edge, on(stream), SOON, allocate).await.unwrap();
+        // SAFETY: the hardware keeps the stream.
+        let delivery = unsafe { step.recv_onto(&edge, on(stream), SOON, allocate) }.await.unwrap();
         let tensor = delivery.value.tensor;
         let copies = hardware.counts().up - before.up;
         assert_eq!(copies, usize::from(length > 0), "{length}");
@@ -128,7 +129,8 @@ async fn what_is_sent_from_a_gpu_is_what_its_stream_leaves_there() {
         let edge = key(0, 1, "edge");
         hardware.kernel(stream, tensor.memory().pointer(), &[round; 4000]);
         let step = from.find(STEP).unwrap();
-        step.send_from(&edge, on(stream), &tensor, false).unwrap();
+        // SAFETY: as above.
+        unsafe { step.send_from(&edge, on(stream), &tensor, false) }.unwrap();
         let delivery = to.find(STEP).unwrap().recv(&edge, Args::default(), SOON).await.unwrap();
         let values = Bytes::from(vec![round; 4000]);
         let wanted = Tensor::fixed(Dtype::Float, shape.clone(), values).unwrap();
@@ -150,10 +152,13 @@ async fn what_no_gpu_can_hold_is_refused() {
     step.send(&key(0, 1, "long"), Args::default(), counted(1001), false).unwrap();
     let receiving = to.find(STEP).unwrap();
     let memory = |_: &Tensor| Ok(cuda.allocate(GPU, 1001)?);
-    let error = receiving.recv_onto(&key(0, 1, "texts"), Args::default(), SOON, memory).await;
+    let refused = async |name| {
+        // SAFETY: it is on the default stream.
+        unsafe { receiving.recv_onto(&key(0, 1, name), Args::default(), SOON, memory) }.await
+    };
+    let error = refused("texts").await;
     assert_eq!(error.unwrap_err().code, Code::InvalidArgument);
-    let error = receiving.recv_onto(&key(0, 1, "long"), Args::default(), SOON, memory).await;
-    let error = error.unwrap_err();
+    let error = refused("long").await.unwrap_err();
     assert!(error.code == Code::ResourceExhausted && error.message.contains("1000"), "{error}");
     let shape = Shape::list(3).unwrap();
     let error = CudaTensor::new(Dtype::Float, shape, cuda.allocate(GPU, 13).unwrap()).unwrap_err();

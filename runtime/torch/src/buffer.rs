@@ -15,17 +15,25 @@ use crate::TorchError;
 /// # Errors
 /// [`TorchError::Named`], which says that it is `name`: when its values do not stand one after the other,
 /// when it is on a GPU and `cuda` is `None`, or on a device that is neither a GPU nor the host.
-pub fn buffer_of(
+///
+/// # Safety
+/// libtorch writes its tensors through shared references. As long as the buffer lives, nobody writes the
+/// tensor, or another one that shares its memory, while the buffer is read; and nobody uses either while
+/// the buffer is written.
+pub unsafe fn buffer_of(
     name: &str,
     tensor: &tch::Tensor,
     cuda: Option<&Cuda>,
     stream: Option<StreamHandle>,
 ) -> Result<TensorBuffer, TorchError> {
     let named = |error| TorchError::Named { name: name.to_owned(), error: Box::new(error) };
-    buffer(tensor, cuda, stream).map_err(named)
+    // SAFETY: the caller promises what `buffer` asks for.
+    unsafe { buffer(tensor, cuda, stream) }.map_err(named)
 }
 
-fn buffer(
+/// # Safety
+/// As [`buffer_of`].
+unsafe fn buffer(
     tensor: &tch::Tensor,
     cuda: Option<&Cuda>,
     stream: Option<StreamHandle>,
@@ -41,8 +49,8 @@ fn buffer(
     let (start, owner) = (tensor.data_ptr(), Arc::new(Kept(tensor.shallow_clone())));
     let (number, cuda) = match (tensor.device(), cuda) {
         (Device::Cpu, _) => {
-            // SAFETY: a contiguous tensor has so many bytes there, which stay as long as it is kept. What is
-            // done with them meanwhile by others is theirs to order, as the type says.
+            // SAFETY: a contiguous tensor has so many bytes there, which stay as long as it is kept. The
+            // caller promises the rest.
             let region = unsafe { Region::from_raw(start.cast(), length, true, owner) };
             return Ok(TensorBuffer::Host(region));
         }

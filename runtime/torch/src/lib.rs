@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use rondo_core::element::{Dtype, Shape, Tensor, TensorError, Values};
+use rondo_tensor::HostBuffer;
 use rondo_tensor::cuda::CudaError;
 use tch::{Device, Kind, TchError};
 use thiserror::Error;
@@ -151,12 +152,34 @@ const KINDS: [(Dtype, Kind); 15] = [
     (Dtype::Float8E5m2fnuz, Kind::Float8e5m2fnuz),
 ];
 
-/// A tensor to send. In the host's memory it is not copied: what is written into it later may be
-/// received. On a GPU it is copied to the host, once, after all that was begun on the current stream.
+/// A tensor to send: a copy of this one. From a GPU it is copied after all that was begun on the current
+/// stream. [`share_torch`] does not copy.
 ///
 /// # Errors
 /// When its values do not stand one after the other, or their type has no name here.
 pub fn from_torch(tensor: &tch::Tensor) -> Result<Tensor, TorchError> {
+    // SAFETY: the values are copied before this returns, or have come from a GPU by a copy.
+    let shared = unsafe { share_torch(tensor)? };
+    let Values::Fixed(bytes) = shared.values() else { return Ok(shared) };
+    match tensor.device() {
+        Device::Cpu => {
+            let copy = HostBuffer::copy_of(bytes).bytes().clone();
+            Ok(Tensor::fixed(shared.dtype(), shared.shape().clone(), copy)?)
+        }
+        _ => Ok(shared),
+    }
+}
+
+/// A tensor to send. In the host's memory it is not copied: the memory is kept as long as the result is. On
+/// a GPU it is copied to the host, once, after all that was begun on the current stream.
+///
+/// # Errors
+/// As [`from_torch`].
+///
+/// # Safety
+/// libtorch writes its tensors through shared references. As long as the result lives, nobody writes the
+/// tensor, or another one that shares its memory.
+pub unsafe fn share_torch(tensor: &tch::Tensor) -> Result<Tensor, TorchError> {
     if tensor.is_sparse() {
         return Err(TorchError::Sparse);
     }

@@ -28,15 +28,19 @@ fn what_is_received_into_a_tensor_of_any_type_is_in_it() {
     for kind in KINDS {
         for sizes in [&[][..], &[0], &[3], &[2, 3, 4]] {
             let tensor = tch::Tensor::empty(sizes, (kind, Device::Cpu));
-            let buffer = buffer_of("landing", &tensor, None, None).unwrap();
+            // SAFETY: only this test uses the tensor, one use after the other.
+            let buffer = unsafe { buffer_of("landing", &tensor, None, None) }.unwrap();
             assert_eq!(buffer.len(), tensor.numel() * kind.elt_size_in_bytes());
             assert!(buffer.is_writable());
             let bytes: Vec<u8> =
                 (0..buffer.len()).map(|at| u8::try_from(at % 2).unwrap()).collect();
             let received = Region::allocate(bytes.len());
-            received.write(0, &bytes);
-            buffer.fill(received).unwrap();
-            let again = buffer_of("sent", &tensor, None, None).unwrap();
+            // SAFETY: as above.
+            let again = unsafe {
+                received.write(0, &bytes);
+                buffer.fill(received).unwrap();
+                buffer_of("sent", &tensor, None, None).unwrap()
+            };
             drop(tensor);
             assert_eq!(again.to_host().unwrap().to_vec(), bytes, "{kind:?} {sizes:?}");
         }
@@ -46,7 +50,9 @@ fn what_is_received_into_a_tensor_of_any_type_is_in_it() {
 #[test]
 fn memory_of_others_is_a_tensor_where_it_lies() {
     let region = Region::allocate(24);
-    region.write(0, &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(f32::to_le_bytes).concat());
+    let values = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(f32::to_le_bytes).concat();
+    // SAFETY: nobody else has it yet.
+    unsafe { region.write(0, &values) };
     let buffer = TensorBuffer::from(region.clone());
     // SAFETY: the memory is there until the end of this test, and nobody else writes it.
     let tensor = unsafe { tensor_in(&buffer, Kind::Float, &[2, 3]) }.unwrap();
@@ -62,12 +68,13 @@ fn memory_of_others_is_a_tensor_where_it_lies() {
 #[test]
 fn what_cannot_be_sent_is_refused_by_its_name() {
     let rows = tch::Tensor::zeros([4, 3], (Kind::Float, Device::Cpu));
-    let refused = buffer_of("push 3 of layer 7", &rows.transpose(0, 1), None, None).unwrap_err();
-    let text = refused.to_string();
+    // SAFETY: only this test uses the tensors, and nothing is written.
+    let refused = |name, tensor: &tch::Tensor| unsafe { buffer_of(name, tensor, None, None) };
+    let text = refused("push 3 of layer 7", &rows.transpose(0, 1)).unwrap_err().to_string();
     assert!(text.starts_with("push 3 of layer 7: ") && text.contains("[3, 4]"), "{text}");
     let sparse = rows.to_sparse(None, None::<&[i64]>, 0);
-    let refused = buffer_of("mask", &sparse, None, None).unwrap_err().to_string();
-    assert!(refused.contains("mask: ") && refused.contains("to_dense()"), "{refused}");
+    let text = refused("mask", &sparse).unwrap_err().to_string();
+    assert!(text.contains("mask: ") && text.contains("to_dense()"), "{text}");
 }
 
 #[test]
@@ -84,14 +91,17 @@ fn a_gpus_tensors_are_sent_from_and_received_into_where_there_is_one() {
         return;
     };
     // libtorch works on the default stream of its device unless it is told otherwise.
-    let stream = Some(StreamHandle(0));
+    let stream = Some(StreamHandle::DEFAULT);
     let tensor = tch::Tensor::arange(1000, (Kind::Int64, Device::Cuda(0)));
-    let sent = buffer_of("sent", &tensor, Some(&cuda), stream).unwrap().to_host().unwrap();
+    // SAFETY: only this test uses the tensors, in the order of that stream.
+    let buffer = |name, tensor: &tch::Tensor| unsafe { buffer_of(name, tensor, Some(&cuda), stream) };
+    let sent = buffer("sent", &tensor).unwrap().to_host().unwrap();
     let wanted: Vec<u8> = (0..1000_i64).flat_map(i64::to_le_bytes).collect();
     assert!(sent.to_vec() == wanted);
     let landing = tch::Tensor::zeros([1000], (Kind::Int64, Device::Cuda(0)));
-    let buffer = buffer_of("landing", &landing, Some(&cuda), stream).unwrap();
-    buffer.fill(sent).unwrap();
-    buffer.cuda().unwrap().hand_over().unwrap();
+    let landed = buffer("landing", &landing).unwrap();
+    let landed = landed.cuda().unwrap();
+    landed.fill(sent).unwrap();
+    landed.hand_over().unwrap();
     assert!(landing.equal(&tensor));
 }

@@ -9,6 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import rondo
+from rondo import tensors
 from conftest import PATIENCE_S, RECORDS, table
 
 
@@ -48,6 +49,32 @@ def test_columns_rows_and_arrow_are_the_files(data, job, whole):
         row["pair"], row["row"] = row["pair"].tolist(), row["row"].tolist()
     assert rows == wanted
     assert sum(count for batch in batches for _, _, count in batch.origins) == RECORDS
+
+
+def test_nobody_writes_through_torch_what_was_read(data, job):
+    pytest.importorskip("torch")
+    read = next(rondo.Reader(data.address, "numbers", job=job)).to_ipc()
+    before = tensors.tobytes(read)
+    assert not read.writable
+    read.torch().fill_(0)
+    # NumPy by the DLPack of old, which cannot say that memory is only to be read.
+    old = numpy.from_dlpack(Old(read))
+    old.flags.writeable = True
+    old.fill(0)
+    assert tensors.tobytes(read) == before
+
+
+class Old:
+    """A tensor that speaks DLPack as before its version 1."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, stream=None, **asked):
+        return self.tensor.__dlpack__()
 
 
 def test_arrays_lie_where_they_were_read(data, job):

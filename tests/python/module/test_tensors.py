@@ -1,5 +1,8 @@
 """Tensors of other libraries, by where they lie."""
+import ctypes
 import gc
+import mmap
+import struct
 import weakref
 
 import ml_dtypes
@@ -39,6 +42,32 @@ def array_of(name, shape=(3, 4)):
     dtype = getattr(ml_dtypes, name) if hasattr(ml_dtypes, name) else numpy.dtype(name)
     count = int(numpy.prod(shape))
     return numpy.arange(count).reshape(shape).astype(dtype)
+
+
+class Newer:
+    """A tensor by a DLPack that is not known yet: only its version can be relied on."""
+
+    def __init__(self):
+        # A page's end: whoever reads on behind the version faults.
+        self.pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
+        self.place = start + mmap.PAGESIZE - 8
+        self.pages[mmap.PAGESIZE - 8:mmap.PAGESIZE] = struct.pack("II", 2, 0)
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mprotect(ctypes.c_void_p(start + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **asked):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(self.place, b"dltensor_versioned", None)
+
+
+def test_a_newer_dlpack_is_refused_by_its_version():
+    with pytest.raises(rondo.InvalidArgument, match="DLPack 2 is spoken, 1 is known"):
+        tensors.describe(Newer())
 
 
 @pytest.mark.parametrize("name", NUMBERS)

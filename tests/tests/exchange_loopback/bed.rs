@@ -7,7 +7,9 @@ use bytes::Bytes;
 use rondo::exchange::{Error, Exchange, Scheduler, Settings, Tensor, Ways};
 use rondo::tensor::{Region, TensorBuffer};
 use rondo_core::exchange::membership::Sizes;
-use rondo_core::exchange::{Config, InstanceRank, Key, Role, ScalarType, TensorInfo, scheduler};
+use rondo_core::exchange::{
+    Config, Handler, InstanceRank, Key, Role, ScalarType, TensorInfo, WorkerRank, scheduler,
+};
 
 /// How long what shall happen may take.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -103,4 +105,35 @@ pub(crate) fn list(length: usize) -> TensorInfo {
 pub(crate) fn values(buffer: &TensorBuffer) -> Vec<f32> {
     let bytes = buffer.to_host().unwrap().to_vec();
     bytes.chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().unwrap())).collect()
+}
+
+/// Begins a request. Tests leave its memory alone until it is complete.
+pub(crate) fn begin(
+    worker: &Exchange,
+    pushes: Vec<Tensor>,
+    pulls: Vec<Tensor>,
+) -> Result<Handler, Error> {
+    // SAFETY: as above.
+    unsafe { worker.exchange(pushes, pulls) }
+}
+
+/// Begins a request of which too many pulls are ignored.
+pub(crate) fn begin_push_pull(
+    worker: &Exchange,
+    pushes: Vec<Tensor>,
+    pulls: Vec<Tensor>,
+) -> Result<Handler, Error> {
+    // SAFETY: as in `begin`.
+    unsafe { worker.push_pull(pushes, pulls) }
+}
+
+/// Has pushes land in this memory, which tests leave alone.
+pub(crate) fn register(
+    server: &Exchange,
+    buffer: impl Into<TensorBuffer>,
+    workers: Vec<WorkerRank>,
+    keys: Vec<Key>,
+) -> Result<(), Error> {
+    // SAFETY: as above.
+    unsafe { server.register_recv_buffer(buffer, workers, keys) }
 }

@@ -25,7 +25,7 @@ use rondo_proto::convert::exchange::{
     encode_to_server, encode_to_worker,
 };
 
-use crate::bed::{Bed, SOON, always, list, numbers, room};
+use crate::bed::{Bed, SOON, always, begin, list, numbers, room};
 use crate::losing::hasty;
 
 const RUN: Incarnation = Incarnation::new(77);
@@ -116,14 +116,14 @@ fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
     let life = frozen.lives_until(Arc::clone(&stops));
     let worker = Exchange::start(bed.settings(Role::Worker, 0), &mut always).unwrap();
     let pulls = vec![room(2, MANY)];
-    let handler = worker.exchange(vec![numbers(1, &[1.0])], pulls).unwrap();
+    let handler = begin(&worker, vec![numbers(1, &[1.0])], pulls).unwrap();
     let (mut link, _) = door.accept().unwrap();
     begins_an_answer(&mut link);
     // Nobody reads what is sent now.
     let payload = Region::allocate(4 * MANY);
     let large =
         rondo::exchange::Tensor { key: Key::new(3), info: list(MANY), payload: payload.into() };
-    worker.exchange(vec![large], vec![]).unwrap();
+    begin(&worker, vec![large], vec![]).unwrap();
     let late = worker.wait(handler, Some(Duration::from_millis(300)), Since::Call, &mut always);
     assert!(late.unwrap_err().lost.is_none(), "it may still come");
     stops.store(true, Ordering::Release);
@@ -137,7 +137,7 @@ fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
     let server = Exchange::start(bed.settings(Role::Server, 0), &mut always).unwrap();
     let handler = loop {
         assert!(began.elapsed() < SOON, "it does not find the other run");
-        match worker.exchange(vec![numbers(1, &[1.0])], vec![]) {
+        match begin(&worker, vec![numbers(1, &[1.0])], vec![]) {
             Ok(handler) => break handler,
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
@@ -198,7 +198,7 @@ fn a_worker_that_stands_still_keeps_nothing_of_a_server() {
     let began = Instant::now();
     // Another run takes its place, and is served.
     let worker = Exchange::start(bed.settings(Role::Worker, 0), &mut always).unwrap();
-    let handler = worker.exchange(vec![numbers(1, &[1.0])], vec![]).unwrap();
+    let handler = begin(&worker, vec![numbers(1, &[1.0])], vec![]).unwrap();
     let batch = server.get_batch_within(Some(SOON), Partial::UpMembersOnly, &mut always).unwrap();
     server.respond(batch[0].handler, vec![]).unwrap();
     worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();

@@ -10,7 +10,7 @@ use rondo_core::exchange::{Config, Mask, Policy, Role};
 use rondo_core::status::Code;
 use rondo_core::time;
 
-use crate::bed::{Bed, SOON, all_ways, always, numbers, room, values};
+use crate::bed::{Bed, SOON, all_ways, always, begin, begin_push_pull, numbers, room, values};
 
 pub(crate) fn hasty() -> Config {
     Config {
@@ -27,7 +27,7 @@ fn a_server_that_is_gone_is_named_to_who_waits_for_it() {
         let bed = Bed::with(1, 2, 1, ways, hasty());
         let (workers, mut servers) = bed.start();
         let pulls = vec![room(2, 1), room(3, 1)];
-        let handler = workers[0].exchange(vec![numbers(1, &[1.0])], pulls).unwrap();
+        let handler = begin(&workers[0], vec![numbers(1, &[1.0])], pulls).unwrap();
         drop(servers.pop());
         let began = Instant::now();
         let error = workers[0].wait(handler, None, Since::Call, &mut always).unwrap_err();
@@ -45,7 +45,7 @@ fn a_server_that_is_gone_is_named_to_who_waits_for_it() {
 fn a_worker_that_is_gone_is_named_and_done_without() {
     let bed = Bed::with(2, 1, 1, Ways::default(), hasty());
     let (mut workers, servers) = bed.start();
-    workers[0].push_pull(vec![numbers(1, &[5.0])], vec![]).unwrap();
+    begin_push_pull(&workers[0], vec![numbers(1, &[5.0])], vec![]).unwrap();
     drop(workers.pop());
     let error = servers[0].get_batch(&mut always).unwrap_err();
     assert_eq!(error.lost.map(|lost| (lost.role, lost.rank.get())), Some((Role::Worker, 1)));
@@ -60,7 +60,7 @@ fn a_worker_that_is_gone_is_named_and_done_without() {
 fn a_batch_that_does_not_come_in_time_says_whose_is_missing() {
     let bed = Bed::new(2, 1, 1, Ways::default());
     let (workers, servers) = bed.start();
-    workers[1].push_pull(vec![numbers(1, &[5.0])], vec![]).unwrap();
+    begin_push_pull(&workers[1], vec![numbers(1, &[5.0])], vec![]).unwrap();
     let wait = Some(Duration::from_millis(200));
     let error = servers[0].get_batch_within(wait, Partial::Never, &mut always).unwrap_err();
     assert_eq!(error.status.code, Code::DeadlineExceeded, "{error}");
@@ -75,7 +75,7 @@ fn a_server_that_returns_gets_what_waits_for_it() {
     let bed = Bed::with(1, 1, 1, Ways::default(), Config { policy, ..hasty() });
     let (workers, mut servers) = bed.start();
     let pull = room(2, 1);
-    let handler = workers[0].exchange(vec![numbers(1, &[3.0])], vec![pull.clone()]).unwrap();
+    let handler = begin(&workers[0], vec![numbers(1, &[3.0])], vec![pull.clone()]).unwrap();
     drop(servers.pop());
     let settings = bed.settings(Role::Server, 0);
     let returned = std::thread::spawn(move || {
@@ -98,7 +98,7 @@ fn who_is_interrupted_waits_no_more_and_may_wait_again() {
     let (workers, servers) = bed.start();
     let error = servers[0].get_batch(&mut || false).unwrap_err();
     assert_eq!(error.status.code, Code::Cancelled);
-    let handler = workers[0].push_pull(vec![numbers(1, &[1.0])], vec![]).unwrap();
+    let handler = begin_push_pull(&workers[0], vec![numbers(1, &[1.0])], vec![]).unwrap();
     let error = workers[0].wait(handler, None, Since::Call, &mut || false).unwrap_err();
     assert_eq!(error.status.code, Code::Cancelled);
     let batch = servers[0].get_batch(&mut always).unwrap();

@@ -10,7 +10,7 @@ use rondo::exchange::{Exchange, Names, Settings, SystemNames, Ways};
 use rondo_core::exchange::Role;
 use rondo_core::status::Code;
 
-use crate::bed::{Bed, SOON, always};
+use crate::bed::{Bed, SOON, always, begin};
 
 /// Hangs for a while whenever it is asked for a name, and knows what the system knows after that.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ fn a_scheduler_is_found_by_its_name() {
             let units = server.get_batch(&mut always).unwrap();
             server.respond(units[0].handler, Vec::new()).unwrap();
         });
-        let handler = worker.exchange(vec![crate::bed::numbers(1, &[1.0])], Vec::new()).unwrap();
+        let handler = begin(&worker, vec![crate::bed::numbers(1, &[1.0])], Vec::new()).unwrap();
         let since = rondo_core::exchange::worker::Since::Call;
         worker.wait(handler, Some(SOON), since, &mut always).unwrap();
     });
@@ -120,8 +120,7 @@ fn calls_go_on_while_the_scheduler_is_away_and_its_name_hangs() {
             }
         });
         for _ in 0..50 {
-            let handler =
-                worker.exchange(vec![crate::bed::numbers(1, &[1.0])], Vec::new()).unwrap();
+            let handler = begin(&worker, vec![crate::bed::numbers(1, &[1.0])], Vec::new()).unwrap();
             let since = rondo_core::exchange::worker::Since::Call;
             worker.wait(handler, Some(SOON), since, &mut always).unwrap();
         }

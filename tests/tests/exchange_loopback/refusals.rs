@@ -10,7 +10,7 @@ use rondo_core::exchange::worker::Since;
 use rondo_core::exchange::{Handler, Key, Role, UnitHandler, WorkerRank};
 use rondo_core::status::Code;
 
-use crate::bed::{Bed, SOON, always, list, numbers, room, values};
+use crate::bed::{Bed, SOON, always, begin, list, numbers, register, room, values};
 
 #[test]
 fn a_worker_is_told_what_is_wrong() {
@@ -24,10 +24,10 @@ fn a_worker_is_told_what_is_wrong() {
             assert!(error.to_string().contains(word), "{error}: {word}");
         }
     };
-    refused(worker.exchange(vec![], vec![]), &[]);
-    refused(worker.exchange(vec![numbers(1, &[1.0])], vec![room(5, 1)]), &["2"]);
+    refused(begin(worker, vec![], vec![]), &[]);
+    refused(begin(worker, vec![numbers(1, &[1.0])], vec![room(5, 1)]), &["2"]);
     let fixed = numbers(6, &[1.0]);
-    refused(worker.exchange(vec![], vec![fixed.clone(), fixed]), &["6"]);
+    refused(begin(worker, vec![], vec![fixed.clone(), fixed]), &["6"]);
     let wait = worker.wait(Handler::new(17), Some(SOON), Since::Call, &mut always);
     let error = wait.unwrap_err();
     assert_eq!(error.status.code, Code::NotFound, "{error}");
@@ -35,7 +35,7 @@ fn a_worker_is_told_what_is_wrong() {
     let error = worker.get_batch(&mut always).unwrap_err();
     assert_eq!(error.status.code, Code::FailedPrecondition, "{error}");
     assert!(error.to_string().contains("worker") && error.to_string().contains("server"));
-    let handler = worker.exchange(vec![numbers(1, &[1.0])], vec![]).unwrap();
+    let handler = begin(worker, vec![numbers(1, &[1.0])], vec![]).unwrap();
     let wait = worker.wait(handler, Some(Duration::from_millis(100)), Since::Call, &mut always);
     let error = wait.unwrap_err();
     assert_eq!(error.status.code, Code::DeadlineExceeded, "{error}");
@@ -56,7 +56,7 @@ fn a_server_is_told_what_is_wrong_and_may_do_it_right() {
     let error = server.respond(UnitHandler::new(3), vec![]).unwrap_err();
     assert_eq!(error.status.code, Code::NotFound, "{error}");
     let pull = room(2, 3);
-    let handler = workers[0].exchange(vec![numbers(1, &[1.0])], vec![pull.clone()]).unwrap();
+    let handler = begin(&workers[0], vec![numbers(1, &[1.0])], vec![pull.clone()]).unwrap();
     let unit = server.get_batch(&mut always).unwrap().remove(0).handler;
     let error = server.respond(unit, vec![]).unwrap_err();
     assert_eq!(error.status.code, Code::InvalidArgument, "{error}");
@@ -70,14 +70,14 @@ fn a_server_is_told_what_is_wrong_and_may_do_it_right() {
     workers[0].wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
     assert_eq!(values(&pull.payload), [1.0, 2.0, 3.0]);
     let fixed = Region::from(Bytes::from_static(&[0; 8]));
-    let register = |buffer, workers: &[u32]| {
+    let refusal = |buffer, workers: &[u32]| {
         let workers: Vec<WorkerRank> = workers.iter().copied().map(WorkerRank::new).collect();
         let keys = workers.iter().map(|_| Key::new(9)).collect();
-        server.register_recv_buffer(buffer, workers, keys).unwrap_err().status.code
+        register(server, buffer, workers, keys).unwrap_err().status.code
     };
-    assert_eq!(register(fixed, &[0]), Code::InvalidArgument);
-    assert_eq!(register(Region::allocate(7), &[0, 0]), Code::InvalidArgument);
-    assert_eq!(register(Region::allocate(8), &[5]), Code::InvalidArgument);
+    assert_eq!(refusal(fixed, &[0]), Code::InvalidArgument);
+    assert_eq!(refusal(Region::allocate(7), &[0, 0]), Code::InvalidArgument);
+    assert_eq!(refusal(Region::allocate(8), &[5]), Code::InvalidArgument);
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn a_push_that_is_larger_than_its_slot_is_refused_to_who_pushes_it() {
     let bed = Bed::new(1, 1, 1, Ways::default());
     let (workers, servers) = bed.start();
     let (ranks, keys) = (vec![WorkerRank::new(0)], vec![Key::new(9)]);
-    servers[0].register_recv_buffer(Region::allocate(8), ranks, keys).unwrap();
-    let handler = workers[0].exchange(vec![numbers(9, &[1.0; 3])], vec![]).unwrap();
+    register(&servers[0], Region::allocate(8), ranks, keys).unwrap();
+    let handler = begin(&workers[0], vec![numbers(9, &[1.0; 3])], vec![]).unwrap();
     let error = workers[0].wait(handler, Some(SOON), Since::Call, &mut always).unwrap_err();
     let text = error.to_string();
     assert!(text.contains('9') && text.contains("12") && text.contains('8'), "{text}");
-    let handler = workers[0].exchange(vec![numbers(9, &[1.0; 2])], vec![]).unwrap();
+    let handler = begin(&workers[0], vec![numbers(9, &[1.0; 2])], vec![]).unwrap();
     let batch = servers[0].get_batch(&mut always).unwrap();
     assert_eq!(batch[0].tensors[0].info, list(2));
     servers[0].respond(batch[0].handler, vec![]).unwrap();

@@ -11,7 +11,10 @@ use rondo_core::exchange::{
     Handler, Key, Mask, ScalarType, ServerRank, TensorInfo, UnitHandler, WorkerRank,
 };
 
-use crate::bed::{Bed, SOON, all_ways, always, at_once, list, numbers, room, values};
+use crate::bed::{
+    Bed, SOON, all_ways, always, at_once, begin, begin_push_pull, list, numbers, register, room,
+    values,
+};
 
 /// Workers push several tensors; each server answers with their sum, times its rank and one.
 #[test]
@@ -49,7 +52,7 @@ fn each_server_answers_each_worker_with_what_it_made_of_its_own_tensors() {
                     let pushed: Vec<f32> = (0..length).map(value).collect();
                     let pushes = vec![numbers(7, &pushed), numbers(8, &vec![1.0; length])];
                     let pulls: Vec<_> = (0..servers as u64).map(|key| room(key, length)).collect();
-                    let handler = exchange.push_pull(pushes, pulls.clone()).unwrap();
+                    let handler = begin_push_pull(exchange, pushes, pulls.clone()).unwrap();
                     exchange.wait(handler, Some(SOON), Since::Request, &mut always).unwrap();
                     for (server, pull) in pulls.iter().enumerate() {
                         let factor = (server + 1) as f32;
@@ -92,7 +95,7 @@ fn groups_exchange_index_by_index() {
     at_once(&workers, |rank, exchange| {
         let pull = room(1, 1);
         let pushes = vec![numbers(0, &[rank as f32])];
-        let handler = exchange.exchange(pushes, vec![pull.clone()]).unwrap();
+        let handler = begin(exchange, pushes, vec![pull.clone()]).unwrap();
         exchange.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
         assert_eq!(values(&pull.payload), [-(rank as f32)]);
         // One of each group: of all four the last one would be alone if the others came before it.
@@ -111,7 +114,7 @@ fn pushes_land_in_registered_buffers_and_rows_answer() {
         let server = &servers[0];
         let buffer = Region::allocate(2 * 4 * 50);
         let (ranks, keys) = ([0, 1].map(WorkerRank::new), [9, 9].map(Key::new));
-        server.register_recv_buffer(buffer.clone(), ranks.to_vec(), keys.to_vec()).unwrap();
+        register(server, buffer.clone(), ranks.to_vec(), keys.to_vec()).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let batch = server.get_batch(&mut always).unwrap();
@@ -129,7 +132,7 @@ fn pushes_land_in_registered_buffers_and_rows_answer() {
             at_once(&workers, |rank, exchange| {
                 let pull = room(1, 4);
                 let pushes = vec![numbers(9, &[rank as f32 + 1.0; 30])];
-                let handler = exchange.exchange(pushes, vec![pull.clone()]).unwrap();
+                let handler = begin(exchange, pushes, vec![pull.clone()]).unwrap();
                 exchange.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
                 let first = 4.0 * rank as f32;
                 let expected = [first, first + 1.0, first + 2.0, first + 3.0];
@@ -155,7 +158,7 @@ fn handlers_are_consecutive_and_a_trace_tells_where_time_went() {
         });
         for first in [0, 3] {
             let pushes = vec![numbers(1, &[1.0; 4]), numbers(2, &[2.0])];
-            let handler = worker.push_pull(pushes, vec![room(3, 1)]).unwrap();
+            let handler = begin_push_pull(worker, pushes, vec![room(3, 1)]).unwrap();
             assert_eq!(handler, Handler::new(first));
             let all = [first, first + 1, first + 2].map(Handler::new);
             assert_eq!(worker.get_all_handlers(handler).unwrap(), all);
@@ -179,7 +182,7 @@ fn a_server_that_waits_for_nobody_takes_what_is_there() {
     let bed = Bed::new(1, 1, 1, Ways::default());
     let (workers, servers) = bed.start();
     let handlers: Vec<Handler> = (0..5)
-        .map(|key| workers[0].push_pull(vec![numbers(key, &[1.0]); 1], vec![]).unwrap())
+        .map(|key| begin_push_pull(&workers[0], vec![numbers(key, &[1.0]); 1], vec![]).unwrap())
         .collect();
     for unit in 0..5 {
         let batch = servers[0].get_batch(&mut always).unwrap();

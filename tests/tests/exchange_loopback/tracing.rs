@@ -13,7 +13,7 @@ use rondo_core::status::Code;
 use rondo_core::time::{Duration as Span, Time};
 use serde_json::Value;
 
-use crate::bed::{Bed, SOON, always, numbers, room};
+use crate::bed::{Bed, SOON, always, begin, numbers, room};
 
 /// What a server of these tests takes for each request.
 const WORK: Duration = Duration::from_millis(20);
@@ -64,7 +64,7 @@ fn exchange(all: &[Exchange], rounds: u32) {
             scope.spawn(move || {
                 for _ in 0..rounds {
                     let (push, pull) = (numbers(1, &[3.0]), room(2, 1));
-                    let handler = worker.exchange(vec![push], vec![pull]).unwrap();
+                    let handler = begin(worker, vec![push], vec![pull]).unwrap();
                     worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
                 }
             });
@@ -169,7 +169,7 @@ fn pages_are_read_to_their_end_and_only_the_latest_are_if_that_is_wanted() {
         for worker in [worker, other] {
             scope.spawn(move || {
                 for _ in 0..rounds {
-                    let handler = worker.exchange(vec![numbers(1, &[3.0])], Vec::new()).unwrap();
+                    let handler = begin(worker, vec![numbers(1, &[3.0])], Vec::new()).unwrap();
                     worker.wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
                 }
             });

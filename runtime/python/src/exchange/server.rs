@@ -86,7 +86,8 @@ impl Exchange {
         at_once(py, || inner.release(UnitHandler::new(unit)))
     }
 
-    /// Has pushes land in this memory, cut into as many equal slots as workers and keys are named.
+    /// Has pushes land in this memory, cut into as many equal slots as workers and keys are named. Leave the
+    /// memory alone from now on: read a slot only from a unit that landed in it, before you answer it.
     fn register_recv_buffer(
         &self,
         py: Python<'_>,
@@ -98,7 +99,8 @@ impl Exchange {
         let (_, region) = one(tensor, "tensor", Use::Filled, inner.cuda())?;
         let workers = worker_ranks.into_iter().map(WorkerRank::new).collect();
         let keys = push_keys.into_iter().map(Key::new).collect();
-        at_once(py, || inner.register_recv_buffer(region, workers, keys))
+        // SAFETY: Python's caller leaves the slots alone, as the documentation asks.
+        at_once(py, || unsafe { inner.register_recv_buffer(region, workers, keys) })
     }
 }
 

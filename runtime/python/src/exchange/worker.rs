@@ -30,7 +30,8 @@ impl Exchange {
         let inner = self.inner(py)?;
         let pushes = tensors(push_tensors, "push", push_keys, Use::Sent { ordered }, inner.cuda())?;
         let pulls = tensors(pull_tensors, "pull", pull_keys, Use::Filled, inner.cuda())?;
-        at_once(py, || inner.exchange(pushes, pulls)).map(|handler| handler.get())
+        // SAFETY: Python's caller leaves the memory alone, as the documentation asks.
+        at_once(py, || unsafe { inner.exchange(pushes, pulls) }).map(|handler| handler.get())
     }
 
     /// As exchange(), but pull tensors beyond a whole number for each server are ignored, as StepMesh does.
@@ -47,7 +48,8 @@ impl Exchange {
         let inner = self.inner(py)?;
         let pushes = tensors(push_tensors, "push", push_keys, Use::Sent { ordered }, inner.cuda())?;
         let pulls = tensors(pull_tensors, "pull", pull_keys, Use::Filled, inner.cuda())?;
-        at_once(py, || inner.push_pull(pushes, pulls)).map(|handler| handler.get())
+        // SAFETY: as for `exchange`.
+        at_once(py, || unsafe { inner.push_pull(pushes, pulls) }).map(|handler| handler.get())
     }
 
     /// Waits until a request is complete, for so many seconds at most: from now on, or, with

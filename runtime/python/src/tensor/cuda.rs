@@ -34,7 +34,8 @@ impl CudaTensor {
 
     /// What was received is there for this stream.
     fn before(&self, py: Python<'_>, stream: u64) -> PyResult<()> {
-        let ordered = self.memory.before(StreamHandle(stream));
+        // SAFETY: the library that asks for the tensor names its stream.
+        let ordered = self.memory.before(unsafe { StreamHandle::from_raw(stream) });
         ordered.map_err(|error| raised(py, &Status::from(error)))
     }
 }

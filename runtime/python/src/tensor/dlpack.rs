@@ -99,12 +99,14 @@ pub(super) fn said(object: &Bound<'_, PyAny>, place: Place<'_>) -> PyResult<Opti
     let capsule = capsule_of(object, stream)?.cast_into::<PyCapsule>().map_err(PyErr::from)?;
     let (tensor, is_writable) = if capsule.is_valid_checked(Some(VERSIONED)) {
         let found = capsule.pointer_checked(Some(VERSIONED))?.cast::<ManagedVersioned>();
-        // SAFETY: a capsule of this name points to this layout, which begins with its version in every one.
-        let (major, managed) = unsafe { ((*found.as_ptr()).major, found.as_ref()) };
+        // SAFETY: every layout under this name begins with its version. Nothing else is looked at yet.
+        let major = unsafe { (&raw const (*found.as_ptr()).major).read() };
         if major != VERSION.0 {
             let what = format!("DLPack {major} is spoken, {} is known", VERSION.0);
             return Err(place.refused(py, what));
         }
+        // SAFETY: a capsule of this name and version points to this layout.
+        let managed = unsafe { found.as_ref() };
         (&managed.tensor, managed.flags & FLAG_READ_ONLY == 0)
     } else {
         // What does not say whether it may be written to may not: arrays of JAX, for one, never may.

@@ -153,7 +153,8 @@ impl HostTensor {
         array.call_method1("view", (kind,))
     }
 
-    /// A tensor of torch's in the same memory.
+    /// A tensor of torch's in the same memory. torch has no tensors that can only be read, so it gets a copy
+    /// of memory that cannot be written.
     fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let torch = py.import("torch")?;
         let dtype = self.info.dtype();
@@ -210,6 +211,17 @@ impl HostTensor {
         let known = formats::dlpack_of(dtype).ok_or_else(|| {
             pyo3::exceptions::PyBufferError::new_err(format!("DLPack has no values of {dtype}"))
         })?;
-        dlpack::capsule(py, &self.region.clone().into(), known, self.info.shape(), is_versioned)
+        // Before version 1, DLPack could not say that memory is only to be read.
+        let is_seen_in_place = is_versioned || self.region.is_writable();
+        let region = if is_seen_in_place { self.region.clone() } else { copy_of(&self.region) };
+        dlpack::capsule(py, &region.into(), known, self.info.shape(), is_versioned)
     }
+}
+
+/// Memory of its own with the same bytes, which can be written.
+fn copy_of(region: &Region) -> Region {
+    let copy = Region::allocate(region.len());
+    // SAFETY: nobody else has the copy yet, and `region` is only read.
+    unsafe { copy.write(0, region.bytes()) };
+    copy
 }

@@ -149,7 +149,11 @@ impl TensorView {
         };
         let memory = memory.map_err(refused)?;
         match self.stream.filter(|_| ordered) {
-            Some(stream) => Ok(memory.after(StreamHandle(stream)).map_err(refused)?.into()),
+            Some(stream) => {
+                // SAFETY: the tensor's library names the stream on which it makes the values.
+                let stream = unsafe { StreamHandle::from_raw(stream) };
+                Ok(memory.after(stream).map_err(refused)?.into())
+            }
             None => Ok(memory.into()),
         }
     }
@@ -162,7 +166,7 @@ impl TensorView {
         }
         let owner = Arc::new(self.owner.clone_ref(py));
         // SAFETY: the owner, which is kept, says that so many bytes lie there, and whether they may be
-        // written to. References to them are its own matter, as the type says.
+        // written to. Python's caller orders the uses of them, as the documentation asks.
         Some(unsafe { Region::from_raw(self.pointer as *mut u8, length, self.is_writable, owner) })
     }
 }

@@ -129,7 +129,8 @@ fn serve(exchange: &Exchange, args: &PeerArgs) -> Result<(), Failure> {
         for worker in (0..args.workers).map(WorkerRank::new) {
             let slot = memory(exchange, args.push_bytes)?;
             let keys = vec![Key::new(key)];
-            exchange.register_recv_buffer(slot, vec![worker], keys).map_err(other)?;
+            // SAFETY: nobody else uses the slot.
+            unsafe { exchange.register_recv_buffer(slot, vec![worker], keys) }.map_err(other)?;
         }
     }
     for _ in 0..args.count {
@@ -166,7 +167,9 @@ fn work(exchange: &Exchange, args: &PeerArgs) -> Result<Found, Failure> {
             began = Instant::now();
         }
         let at = Instant::now();
-        let handler = exchange.exchange(slot.pushes.clone(), slot.pulls.clone()).map_err(other)?;
+        let (pushes, pulls) = (slot.pushes.clone(), slot.pulls.clone());
+        // SAFETY: a slot is used again only when its request is complete.
+        let handler = unsafe { exchange.exchange(pushes, pulls) }.map_err(other)?;
         under_way.push_back((at, handler));
     }
     while !under_way.is_empty() {
@@ -212,7 +215,8 @@ impl Slot {
 fn memory(exchange: &Exchange, bytes: usize) -> Result<TensorBuffer, Failure> {
     let content = Region::allocate(bytes);
     // Pages that nobody has touched would be another memory.
-    content.write(0, &vec![7; bytes]);
+    // SAFETY: nobody else has it yet.
+    unsafe { content.write(0, &vec![7; bytes]) };
     let Some(cuda) = exchange.cuda() else { return Ok(content.into()) };
     let memory = cuda.allocate(Ordinal(0), bytes).map_err(other)?;
     memory.fill(content).map_err(other)?;

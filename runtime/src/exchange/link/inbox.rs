@@ -245,7 +245,9 @@ impl Filling {
         while let Some(region) = self.regions.get(self.at) {
             let rest = ahead.get(taken..).unwrap_or_default();
             let wanted = region.len().saturating_sub(self.filled);
-            let written = region.write(self.filled, rest.get(..wanted).unwrap_or(rest));
+            // SAFETY: nobody else uses memory that a tensor comes into: it is new, or it was handed over by
+            // an unsafe call whose caller promised that.
+            let written = unsafe { region.write(self.filled, rest.get(..wanted).unwrap_or(rest)) };
             taken = taken.saturating_add(written);
             self.advance(written);
             if written < wanted {
@@ -260,7 +262,7 @@ impl Filling {
         let regions = self.regions.iter().skip(self.at).take(REGIONS_MAX);
         let mut slices: Vec<IoSliceMut<'_>> = regions
             .map(|region| {
-                // SAFETY: it is only written by the system, and who handed it over lets it alone meanwhile.
+                // SAFETY: as in `take`: nobody else uses memory that a tensor comes into.
                 let bytes = unsafe { region.bytes_mut() };
                 let from = std::mem::take(&mut skipped);
                 IoSliceMut::new(bytes.get_mut(from..).unwrap_or_default())

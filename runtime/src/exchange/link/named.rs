@@ -127,7 +127,8 @@ impl Devices {
             Place::Anywhere(_) => cuda.fetch(&named).map(TensorBuffer::Host),
             Place::Into(region) => cuda.fetch(&named).and_then(|fetched| {
                 let buffer = TensorBuffer::Host(region);
-                buffer.fill(fetched).map(|()| buffer)
+                // SAFETY: whoever handed it over promised that nobody else uses it.
+                unsafe { buffer.fill(fetched) }.map(|()| buffer)
             }),
             Place::Onto(memory) => memory.fill_from(&named).map(|()| TensorBuffer::Cuda(memory)),
         };

@@ -242,8 +242,9 @@ impl SharedLink {
             tensors.push(match place {
                 Place::Anywhere(_) => TensorBuffer::Host(part),
                 Place::Into(region) => {
-                    // SAFETY: the other end does not write it before it is told that this one is done.
-                    region.write(0, unsafe { part.bytes() });
+                    // SAFETY: the other end does not write `part` before it is told that this end is done.
+                    // Whoever handed `region` over promised that nobody else uses it.
+                    unsafe { region.write(0, part.bytes()) };
                     TensorBuffer::Host(region)
                 }
                 Place::Onto(memory) => {
@@ -273,8 +274,8 @@ fn gather(tensors: &[TensorBuffer], to: &Region) -> io::Result<()> {
             TensorBuffer::Host(region) => region.clone(),
             TensorBuffer::Cuda(memory) => memory.staged().map_err(io::Error::other)?,
         };
-        // SAFETY: it is only read, and who handed it over lets it alone meanwhile.
-        offset += to.write(offset, unsafe { staged.bytes() });
+        // SAFETY: nobody else uses the memory until the other end is told of it, and `staged` is only read.
+        offset += unsafe { to.write(offset, staged.bytes()) };
     }
     Ok(())
 }

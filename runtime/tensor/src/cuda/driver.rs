@@ -27,10 +27,28 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// A stream of a device: a `CUstream` or `cudaStream_t`, such as torch's `Stream.cuda_stream`; 0 is the
-/// default stream.
+/// A stream of a device: a `CUstream` or `cudaStream_t`, such as torch's `Stream.cuda_stream`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamHandle(pub u64);
+pub struct StreamHandle(u64);
+
+impl StreamHandle {
+    /// The default stream, which every device has.
+    pub const DEFAULT: Self = Self(0);
+
+    /// A stream that somebody has made. The driver follows the handle as a pointer.
+    ///
+    /// # Safety
+    /// The handle is 0, or that of a stream that lives as long as this is used. The stream belongs to the
+    /// device whose memory it is used with.
+    pub const unsafe fn from_raw(handle: u64) -> Self {
+        Self(handle)
+    }
+
+    /// The handle as a number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
 
 /// An event of a device: a `CUevent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

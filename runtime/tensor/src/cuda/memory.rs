@@ -243,8 +243,8 @@ impl CudaMemory {
             return Ok(from);
         }
         let staged = self.cuda.stage(self.device, self.length)?;
-        // SAFETY: it is only read, and who handed it over leaves it alone meanwhile.
-        staged.write(0, unsafe { from.bytes() });
+        // SAFETY: nobody else has the staged memory yet, and `from` is only read.
+        unsafe { staged.write(0, from.bytes()) };
         Ok(staged)
     }
 

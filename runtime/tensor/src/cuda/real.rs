@@ -135,7 +135,7 @@ fn unsigned(byte: c_char) -> u8 {
 }
 
 fn stream_of(stream: StreamHandle) -> sys::CUstream {
-    std::ptr::with_exposed_provenance_mut(usize::try_from(stream.0).unwrap_or_default())
+    std::ptr::with_exposed_provenance_mut(usize::try_from(stream.get()).unwrap_or_default())
 }
 
 fn event_of(event: EventHandle) -> sys::CUevent {
@@ -195,7 +195,8 @@ impl Driver for NvidiaDriver {
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a context is current.
         done("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, flags) })?;
-        Ok(StreamHandle(stream.expose_provenance() as u64))
+        // SAFETY: the driver has just made it.
+        Ok(unsafe { StreamHandle::from_raw(stream.expose_provenance() as u64) })
     }
 
     fn end_stream(&self, device: Ordinal, stream: StreamHandle) -> Result<(), CallError> {

@@ -15,7 +15,8 @@ fn what_was_read_into_pinned_memory_costs_one_copy_onto_the_device() {
     let cuda = hardware.process(&[0], 1 << 20);
     let memory = cuda.allocate(GPU, LENGTH).unwrap();
     let staged = cuda.stage(GPU, LENGTH).unwrap();
-    staged.write(0, &counted(LENGTH, 1));
+    // SAFETY: nobody else has it yet.
+    unsafe { staged.write(0, &counted(LENGTH, 1)) };
     memory.fill(staged).unwrap();
     assert_eq!((hardware.counts().up, hardware.counts().down), (1, 0));
     // The caller's stream waits for it; this thread need not.
@@ -181,14 +182,17 @@ fn a_buffer_is_filled_and_read_wherever_it_lies() {
     for buffer in all {
         assert_eq!((buffer.len(), buffer.is_empty(), buffer.is_writable()), (LENGTH, false, true));
         assert!(buffer.host().is_some() != buffer.cuda().is_some());
-        buffer.fill(pageable(&counted(LENGTH, 9))).unwrap();
         let part = buffer.part(10, 20).unwrap();
+        // SAFETY: only this test uses the memory.
+        unsafe { buffer.fill(pageable(&counted(LENGTH, 9))) }.unwrap();
         assert_eq!(part.to_host().unwrap().to_vec(), counted(LENGTH, 9)[10..30]);
-        let refused = part.fill(pageable(&[0; 21])).unwrap_err();
+        // SAFETY: as above.
+        let refused = unsafe { part.fill(pageable(&[0; 21])) }.unwrap_err();
         assert_eq!(refused, CudaError::Length { from: 21, to: 20 });
     }
     let none = TensorBuffer::from(cuda.allocate(GPU, 0).unwrap());
-    none.fill(Region::allocate(0)).unwrap();
+    // SAFETY: there is nothing to write.
+    unsafe { none.fill(Region::allocate(0)) }.unwrap();
     assert!(none.to_host().unwrap().is_empty());
     hardware.assert_sound();
 }

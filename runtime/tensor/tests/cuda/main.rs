@@ -31,6 +31,7 @@ pub(crate) fn counted(length: usize, seed: usize) -> Vec<u8> {
 /// Host memory that is not pinned.
 pub(crate) fn pageable(bytes: &[u8]) -> Region {
     let region = Region::allocate(bytes.len());
-    region.write(0, bytes);
+    // SAFETY: nobody else has it yet.
+    unsafe { region.write(0, bytes) };
     region
 }

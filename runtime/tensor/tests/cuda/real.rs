@@ -30,8 +30,8 @@ fn bytes_come_back_from_the_device() {
         let memory = cuda.allocate(GPU, length).unwrap();
         memory.fill(pageable(&counted(length, length))).unwrap();
         assert!(memory.to_host().unwrap().to_vec() == counted(length, length), "{length}");
-        memory.before(StreamHandle(0)).unwrap();
-        let again = memory.after(StreamHandle(0)).unwrap();
+        memory.before(StreamHandle::DEFAULT).unwrap();
+        let again = memory.after(StreamHandle::DEFAULT).unwrap();
         assert!(again.staged().unwrap().to_vec() == counted(length, length), "{length}");
     }
 }

@@ -67,11 +67,13 @@ fn nobody_gets_what_a_copy_still_reads() {
     let memory = cuda.allocate(GPU, BLOCK).unwrap();
     let staged = cuda.stage(GPU, BLOCK).unwrap();
     let place = staged.as_ptr();
-    staged.write(0, &counted(BLOCK, 1));
+    // SAFETY: nobody else has it yet.
+    unsafe { staged.write(0, &counted(BLOCK, 1)) };
     memory.fill(staged).unwrap();
     let next = cuda.stage(GPU, BLOCK).unwrap();
     assert_ne!(next.as_ptr(), place);
-    next.write(0, &counted(BLOCK, 2));
+    // SAFETY: as above.
+    unsafe { next.write(0, &counted(BLOCK, 2)) };
     memory.wait().unwrap();
     assert_eq!(cuda.stage(GPU, BLOCK).unwrap().as_ptr(), place, "the copy is over");
     assert_eq!(memory.to_host().unwrap().to_vec(), counted(BLOCK, 1));

@@ -82,7 +82,7 @@ impl Machine {
             allocations: BTreeMap::new(),
             mappings: BTreeMap::new(),
             pinned: BTreeMap::new(),
-            streams: BTreeMap::from([(StreamHandle(0), Stream::default())]),
+            streams: BTreeMap::from([(StreamHandle::DEFAULT, Stream::default())]),
             events: BTreeMap::new(),
             next: 1,
             processes: 0,
@@ -183,7 +183,8 @@ impl Machine {
     }
 
     pub(super) fn new_stream(&mut self) -> StreamHandle {
-        let stream = StreamHandle(self.next());
+        // SAFETY: the double looks its streams up by number, and refuses those that are not there.
+        let stream = unsafe { StreamHandle::from_raw(self.next()) };
         self.streams.insert(stream, Stream::default());
         stream
     }
