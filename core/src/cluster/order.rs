@@ -51,20 +51,25 @@ fn ordinals<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<u32>> {
     (distinct.len() == found.len()).then_some(found)
 }
 
+/// Digits that an ordinal has at most. A longer number is part of a random name.
+const ORDINAL_DIGITS_MAX: usize = 4;
+
 /// Splits a host's name at its last `-`, the domain left out: the text before it, and the number after it.
 fn numbered(name: &str) -> Option<(&str, u32)> {
     let host = name.split('.').next()?;
     let (set, digits) = host.rsplit_once('-')?;
     let is_plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_plain).map(|number| (set, number))
+    let is_short = digits.trim_start_matches('0').len() <= ORDINAL_DIGITS_MAX;
+    digits.parse().ok().filter(|_| is_plain && is_short).map(|number| (set, number))
 }
 
-/// Whether a host is named by an address, `-` for each `.` or `:` of it.
+/// Whether a host is named by an address, `-` for each `.` or `:` of it, alone or after `ip-`.
 fn is_address_like(name: &str) -> bool {
     let host = name.split('.').next().unwrap_or_default();
     let groups: Vec<&str> = host.split('-').collect();
     let is_byte = |group: &&str| group.parse::<u8>().is_ok();
-    let is_v4 = groups.len() >= 4 && groups.iter().rev().take(4).all(is_byte);
+    let bytes = groups.strip_prefix(&["ip"]).unwrap_or(&groups);
+    let is_v4 = bytes.len() == 4 && bytes.iter().all(is_byte);
     let is_hex =
         |group: &&str| group.len() <= 4 && group.bytes().all(|digit| digit.is_ascii_hexdigit());
     let is_shortened = host.contains("--") || groups.len() == 8;

@@ -362,7 +362,19 @@ impl State {
         Ok(())
     }
 
+    /// Collects an iteration, and forgets how far its readers came: it will be read anew.
     pub(super) fn collect_iteration(
+        &mut self,
+        lsn: Lsn,
+        id: IterationId,
+        at: Time,
+    ) -> Result<(), ApplyError> {
+        self.collect_and_keep_readers(lsn, id, at)?;
+        let job = self.iteration_mut(id)?.job;
+        self.change_job(job, |job| job.departed.retain(|_, reader| reader.iteration != id))
+    }
+
+    fn collect_and_keep_readers(
         &mut self,
         lsn: Lsn,
         id: IterationId,
@@ -376,14 +388,13 @@ impl State {
         for task in self.iteration_mut(id)?.tasks.clone() {
             self.end_task(lsn, task)?;
         }
-        let job = self.iteration_mut(id)?.job;
-        self.change_job(job, |job| job.departed.retain(|_, reader| reader.iteration != id))
+        Ok(())
     }
 
     fn abandon_iteration(&mut self, lsn: Lsn, id: IterationId, at: Time) -> Result<(), ApplyError> {
         let iteration = self.iterations.get(&id).ok_or_else(|| missing("iteration", id))?;
         let (job, repetition) = (iteration.job, iteration.repetition);
-        self.collect_iteration(lsn, id, at)?;
+        self.collect_and_keep_readers(lsn, id, at)?;
         self.change_job(job, |job| {
             job.abandoned.insert(repetition);
             job.changed = lsn;

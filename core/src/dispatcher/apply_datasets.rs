@@ -90,7 +90,7 @@ impl State {
     fn take_former(&mut self, name: &Arc<str>) -> (Repetitions, Repetitions) {
         match self.retired.remove(name) {
             Some(retired) => (retired.finished, retired.abandoned),
-            None => (self.take_finished(name), Repetitions::default()),
+            None => self.take_beginning(name),
         }
     }
 

@@ -84,14 +84,21 @@ impl State {
     }
 
     fn retire_job(&mut self, lsn: Lsn, id: JobId, at: Time) -> Result<(), ApplyError> {
-        let Job { name, finished, abandoned, .. } = self.free_job(id, at)?;
-        self.retired.insert(RetiredJob { name, finished, abandoned, changed: lsn });
+        let job = self.free_job(id, at)?;
+        self.retired.insert(RetiredJob {
+            parameters: Some(job.parameters()),
+            name: job.name,
+            dataset: job.dataset,
+            finished: job.finished,
+            abandoned: job.abandoned,
+            changed: lsn,
+        });
         Ok(())
     }
 
     fn delete_job(&mut self, lsn: Lsn, name: &Arc<str>, at: Time) -> Result<(), ApplyError> {
         let job = self.job_named(name).map(|job| job.id);
-        if job.is_none() && self.retired.get(name).is_none() {
+        if !self.knows_job(name) {
             return Err(missing("job with name", name));
         }
         let iterations: Vec<IterationId> =

@@ -39,7 +39,7 @@ impl State {
     }
 
     fn save_position(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
-        let Record::SavePosition { name, job, at, finished, reading } = record else {
+        let Record::SavePosition { name, job, at, finished, abandoned, reading } = record else {
             return Err(ApplyError("the record saves no position".to_string()));
         };
         let position = Position {
@@ -47,6 +47,7 @@ impl State {
             job: job.clone(),
             saved: *at,
             finished: finished.clone(),
+            abandoned: abandoned.clone(),
             reading: reading.clone(),
             changed: lsn,
         };
@@ -67,22 +68,26 @@ impl State {
             job: job.clone(),
             position: name.clone(),
             finished: position.finished.clone(),
+            abandoned: position.abandoned.clone(),
             waiting: position.reading.clone(),
             changed: lsn,
         };
         self.restorations.insert(job.clone(), restoration);
-        self.retired.remove(job);
         let Some(id) = self.job_named(job).map(|job| job.id) else {
+            if self.retired.get(job).is_some() {
+                let begins = self.take_beginning(job);
+                self.retired.set_back(job, begins, lsn);
+            }
             return Ok(());
         };
-        let finished = self.take_finished(job);
+        let (finished, abandoned) = self.take_beginning(job);
         for iteration in self.iterations_to_end(id, &finished) {
             self.collect_iteration(lsn, iteration, at)?;
         }
         self.change_job(id, |job| {
             job.departed.retain(|_, reader| finished.contains(reader.repetition));
             job.finished = finished;
-            job.abandoned = Repetitions::default();
+            job.abandoned = abandoned;
             job.changed = lsn;
         })
     }
@@ -97,16 +102,16 @@ impl State {
         wrong.map(|iteration| iteration.id).collect()
     }
 
-    /// What counts as finished for a job of this name that is there from now on.
-    pub(super) fn take_finished(&mut self, job: &Arc<str>) -> Repetitions {
+    /// What counts as finished, and as given up, for a job of this name that is there from now on.
+    pub(super) fn take_beginning(&mut self, job: &Arc<str>) -> (Repetitions, Repetitions) {
         let Some(waits) = self.restorations.get(job) else {
-            return Repetitions::default();
+            return Default::default();
         };
-        let finished = waits.finished.clone();
+        let begins = (waits.finished.clone(), waits.abandoned.clone());
         if waits.waiting.is_empty() {
             self.restorations.remove(job);
         }
-        finished
+        begins
     }
 
     /// A repetition began at its position, and does so once.

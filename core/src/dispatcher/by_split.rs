@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::state::{Iteration, SourcePosition};
-use crate::ids::IterationId;
+use crate::ids::{IterationId, Lsn};
 use crate::limits::{SPLITS_AHEAD_MAX, SPLITS_BY_CLIENTS_MAX};
 
 /// How far a client has read a split.
@@ -40,6 +40,8 @@ pub struct DepartedReader {
     /// The splits it held, with the records of them that it had acknowledged. It had acknowledged all
     /// records of every other split that it ever held.
     pub splits: Vec<SavedSplit>,
+    /// The record by which it left.
+    pub left: Lsn,
 }
 
 /// Which of the places a client is dealt: those that leave the remainder `index` when divided by

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 
+use super::by_split::DepartedReader;
 use super::machine::{Answer, Dispatcher, Effect, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
@@ -63,6 +64,8 @@ impl Dispatcher {
         }
         let job = self.state.jobs().get(&of).ok_or_else(unknown)?;
         let reader = job.departed.get(&id).cloned().ok_or_else(unknown)?;
+        // The number of a record is the server's own.
+        let reader = DepartedReader { left: Lsn::NONE, ..reader };
         Ok((Reply::ReaderEnded(reader), job.changed))
     }
 

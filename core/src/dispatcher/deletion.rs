@@ -15,7 +15,7 @@ impl Dispatcher {
     /// Deletes a job that nobody reads, and all that is known under its name.
     pub(super) fn delete_job(&mut self, turn: &mut Turn<'_>, name: &str) -> Answer {
         let job = self.state.job_named(name);
-        if job.is_none() && self.state.retired().get(name).is_none() {
+        if !self.state.knows_job(name) {
             return Err(Refusal::UnknownJobName(name.into()));
         }
         let iterations: Vec<&Iteration> =
@@ -59,7 +59,11 @@ impl Dispatcher {
         let worker = self.state.worker_at(address);
         let worker = worker.ok_or_else(|| Refusal::UnknownWorker(address.into()))?;
         if !worker.lost {
-            return Err(Refusal::WorkerLives(worker.address.clone()));
+            let address = worker.address.clone();
+            return Err(match self.config.worker_timeout {
+                Some(_) => Refusal::WorkerLives(address),
+                None => Refusal::WorkerNeverLost(address),
+            });
         }
         if self.state.has_tasks(worker.id) {
             return Err(Refusal::WorkerInUse {
@@ -68,6 +72,12 @@ impl Dispatcher {
             });
         }
         let id = worker.id;
+        if let Some(follower) = self.follower_of(id) {
+            return Err(Refusal::WorkerHasFollower {
+                address: worker.address.clone(),
+                follower: follower.address.clone(),
+            });
+        }
         let lsn = self.free_worker(turn, id)?;
         Ok((Reply::WorkerRemoved, lsn))
     }

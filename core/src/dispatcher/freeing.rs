@@ -1,6 +1,7 @@
 //! What nobody uses any more is freed: finished iterations, jobs, datasets, and with a dataset its
 //! definition. Never what somebody uses, and no sooner than the retentions say.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::machine::{Dispatcher, Effect, Turn};
@@ -8,7 +9,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::repetitions::Repetitions;
 use super::reply::Event;
-use super::state::{Iteration, Job};
+use super::state::{Iteration, Job, Worker};
 use super::worker_list::WorkerList;
 use crate::ids::{DatasetId, IterationId, JobId, Lsn, WorkerId};
 use crate::limits::{FREED_AFTER_START, USE_NOTED_AFTER, USE_SLACK};
@@ -63,10 +64,27 @@ impl Dispatcher {
         let retention = self.config.lost_worker_retention;
         let lost = self.leases.lost_since.iter();
         let unused = lost.filter(|(id, since)| {
-            self.is_over(**since, **since, retention, now) && !self.state.has_tasks(**id)
+            self.is_over(**since, **since, retention, now)
+                && !self.state.has_tasks(**id)
+                && self.follower_of(**id).is_none()
         });
         let ids = unused.map(|(id, _)| *id);
         ids.take(self.config.bounds.expiries_per_step).collect()
+    }
+
+    /// A worker that would get another index if this one were forgotten: entries of one host go to its
+    /// workers in the order in which they registered.
+    pub(super) fn follower_of(&self, id: WorkerId) -> Option<&Worker> {
+        let configured = &self.config.worker_addresses;
+        let worker = self.state.workers().get(&id)?;
+        if !WorkerList::has_several_for(configured, &worker.address) {
+            return None;
+        }
+        let mut others = self.state.workers().values().filter(|other| other.id != id);
+        let without = WorkerList::of(configured, others.clone());
+        others.find(|other| {
+            self.worker_list.place_of(&other.address) != without.place_of(&other.address)
+        })
     }
 
     /// Forgets a lost worker without tasks. One that comes to its address later is a new one.
@@ -142,8 +160,10 @@ impl Dispatcher {
     /// Whether the next numbers would lead to this id, which some client wished: while it is taken
     /// it is passed over, and freed it would be given to other data.
     pub(super) fn may_be_chosen(&self, id: &DatasetId) -> bool {
-        let number = id.as_str().parse::<i64>();
-        number.is_ok_and(|number| number >= self.state.counters().dataset)
+        let number = id.as_str().parse::<i64>().ok();
+        // `+7` and `007` are no numbers that are given.
+        let number = number.filter(|number| number.to_string() == id.as_str());
+        number.is_some_and(|number| number >= self.state.counters().dataset)
     }
 
     /// Whether something idle since then has been kept long enough; without a retention it never has.

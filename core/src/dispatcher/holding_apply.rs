@@ -88,11 +88,14 @@ impl State {
             return Ok(());
         }
         let splits = client.held_splits().collect();
-        let reader = DepartedReader { iteration: of.id, repetition: of.repetition, splits };
+        let (iteration, repetition) = (of.id, of.repetition);
+        let reader = DepartedReader { iteration, repetition, splits, left: lsn };
         self.change_job(of.job, |job| {
             job.departed.insert(id, reader);
             if job.departed.len() > DEPARTED_READERS_MAX {
-                job.departed.pop_first();
+                let first = job.departed.iter().min_by_key(|(_, reader)| reader.left);
+                let first = first.map(|(id, _)| *id);
+                first.and_then(|id| job.departed.remove(&id));
             }
             job.changed = lsn;
         })

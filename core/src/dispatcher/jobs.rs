@@ -10,7 +10,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::GetOrCreateJob;
-use super::state::Job;
+use super::retired::JobParameters;
 use crate::limits::CONSUMERS_MAX;
 
 impl Dispatcher {
@@ -21,13 +21,17 @@ impl Dispatcher {
         entropy: u64,
     ) -> Answer {
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
-            check_same_parameters(job, &request)?;
+            check_same_parameters(&job.name, &job.parameters(), &request)?;
             let (id, asked, changed) = (job.id, job.asked, job.changed);
             let after = match is_worth_noting(asked, turn.now) {
                 true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
                 false => changed,
             };
             return Ok((Reply::Job(id), after));
+        }
+        let retired = request.name.as_ref().and_then(|name| self.state.retired().get(name));
+        if let Some((job, known)) = retired.and_then(|job| Some((job, job.parameters?))) {
+            check_same_parameters(&job.name, &known, &request)?;
         }
         check_consumers(request.consumers)?;
         let bound = self.config.bounds.jobs;
@@ -79,24 +83,28 @@ fn check_consumers(consumers: Option<i64>) -> Result<(), Refusal> {
 
 /// The dataset and the number of consumers are not compared: each consumer of a shared job
 /// registers the dataset by itself and gets an id of its own.
-fn check_same_parameters(job: &Job, request: &GetOrCreateJob) -> Result<(), Refusal> {
+fn check_same_parameters(
+    name: &Arc<str>,
+    known: &JobParameters,
+    request: &GetOrCreateJob,
+) -> Result<(), Refusal> {
     let mut difference = String::new();
     let mut differ = |what: &str, existing: &str, got: &str| {
         if existing != got {
             difference.push_str(&format!("Existing {what}: <{existing}>; got <{got}>. "));
         }
     };
-    differ("processing mode", job.sharding.name(), request.sharding.name());
+    differ("processing mode", known.sharding.name(), request.sharding.name());
     differ(
         "cross-trainer cache",
-        enabled(job.use_cross_trainer_cache),
+        enabled(known.use_cross_trainer_cache),
         enabled(request.use_cross_trainer_cache),
     );
-    differ("target workers", job.target_workers.name(), request.target_workers.name());
+    differ("target workers", known.target_workers.name(), request.target_workers.name());
     if difference.is_empty() {
         return Ok(());
     }
-    Err(Refusal::OtherParameters { name: job.name.clone(), difference })
+    Err(Refusal::OtherParameters { name: name.clone(), difference })
 }
 
 const fn enabled(flag: bool) -> &'static str {

@@ -70,7 +70,7 @@ pub use report::{
 pub use request::{
     ClientHeartbeat, GetOrCreateJob, HoldSplits, RegisterDataset, Request, WorkerHeartbeat,
 };
-pub use retired::{RetiredJob, RetiredJobs};
+pub use retired::{JobParameters, RetiredJob, RetiredJobs};
 pub use snapshot::Part;
 pub use state::{
     Client, Counters, Dataset, Iteration, Job, PendingTask, SourcePosition, State, Task, Worker,

@@ -19,7 +19,9 @@ pub struct Position {
     pub saved: Time,
     /// Repetitions that were finished.
     pub finished: Repetitions,
-    /// Those that were not, in order.
+    /// Repetitions that had been given up before their end.
+    pub abandoned: Repetitions,
+    /// Those that were neither, in order.
     pub reading: Vec<SavedRepetition>,
     /// The record that saved it.
     pub changed: Lsn,
@@ -54,6 +56,8 @@ pub struct Restoration {
     pub position: Arc<str>,
     /// Repetitions that count as finished.
     pub finished: Repetitions,
+    /// Repetitions that count as given up before their end.
+    pub abandoned: Repetitions,
     /// Where those not created yet begin, in order.
     pub waiting: Vec<SavedRepetition>,
     /// The newest record about it.

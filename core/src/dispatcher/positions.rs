@@ -32,11 +32,13 @@ impl Dispatcher {
         let positions = self.state.positions();
         check_room("positions", positions, name, self.config.bounds.positions)?;
         let (finished, reading) = self.progress_of(job)?;
+        let abandoned = job.abandoned.clone();
         let record = Record::SavePosition {
             name: name.into(),
             job: job.name.clone(),
             at: turn.now,
             finished,
+            abandoned,
             reading,
         };
         let lsn = self.commit(turn, [record])?;

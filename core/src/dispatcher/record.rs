@@ -268,7 +268,9 @@ pub enum Record {
         at: Time,
         /// Repetitions that are finished.
         finished: Repetitions,
-        /// Those that are not.
+        /// Repetitions that were given up before their end.
+        abandoned: Repetitions,
+        /// Those that are neither.
         reading: Vec<SavedRepetition>,
     },
     /// The iterations of a job end, and its next ones begin at a position.

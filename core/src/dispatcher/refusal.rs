@@ -123,7 +123,7 @@ pub enum Refusal {
     ForgottenClient(ClientId),
     /// No reader of this job is known by the number, nor that one held a split and left.
     #[error(
-        "job {job:?} knows no reader {client} that held splits: the job is another one now, a \
+        "job {job:?} knows no reader {client} that held splits: the job was freed or deleted since, a \
          position was restored for it, or more than {DEPARTED_READERS_MAX} readers have left it since"
     )]
     UnknownReader {
@@ -224,6 +224,23 @@ pub enum Refusal {
     /// A worker that is to be removed is heard.
     #[error("worker {0} is alive: stop it and wait until it counts as lost before it is removed")]
     WorkerLives(Arc<str>),
+    /// A worker that is to be removed never counts as lost.
+    #[error(
+        "worker {0} cannot be removed: with --worker-timeout-ms -1 no worker counts as lost. Start the \
+         server with a time-out"
+    )]
+    WorkerNeverLost(Arc<str>),
+    /// Without a worker that is to be removed, another one would get another index.
+    #[error(
+        "worker {address} keeps its place in --worker-addresses: without it, worker {follower} of the same \
+         host would get another index under static sharding. Remove that one first, when it is lost"
+    )]
+    WorkerHasFollower {
+        /// The worker's address.
+        address: Arc<str>,
+        /// The other one's.
+        follower: Arc<str>,
+    },
     /// A worker that is to be removed has tasks.
     #[error(
         "worker {address} has tasks of job {job:?}: it is removed when the job's iterations have ended \
@@ -309,6 +326,8 @@ impl Refusal {
             | Self::DatasetInUse { .. }
             | Self::NumberToCome(_)
             | Self::WorkerLives(_)
+            | Self::WorkerNeverLost(_)
+            | Self::WorkerHasFollower { .. }
             | Self::WorkerInUse { .. }
             | Self::NoPosition { .. }
             | Self::OtherSources { .. }

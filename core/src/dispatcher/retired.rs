@@ -5,14 +5,30 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
 use super::repetitions::Repetitions;
-use crate::ids::Lsn;
+use super::types::{ShardingPolicy, TargetWorkers};
+use crate::ids::{DatasetId, Lsn};
 use crate::limits::RETIRED_JOBS_MAX;
+
+/// What whoever asks for a job again must say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobParameters {
+    /// How the dataset is divided.
+    pub sharding: ShardingPolicy,
+    /// Whether workers keep elements for other trainers.
+    pub use_cross_trainer_cache: bool,
+    /// Which workers clients read from.
+    pub target_workers: TargetWorkers,
+}
 
 /// A named job that was freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetiredJob {
     /// Its name.
     pub name: Arc<str>,
+    /// The dataset that it read; empty if a release before 0.2 freed it.
+    pub dataset: DatasetId,
+    /// What it was created with; `None` if a release before 0.2 freed it.
+    pub parameters: Option<JobParameters>,
     /// Repetitions that were read to their end.
     pub finished: Repetitions,
     /// Repetitions that were given up before their end.
@@ -68,6 +84,18 @@ impl RetiredJobs {
         Some(job)
     }
 
+    /// A job that is set back to a position counts these repetitions as read and as given up from now on.
+    pub(super) fn set_back(
+        &mut self,
+        name: &str,
+        (finished, abandoned): (Repetitions, Repetitions),
+        lsn: Lsn,
+    ) {
+        if let Some(job) = self.remove(name) {
+            self.insert(RetiredJob { finished, abandoned, changed: lsn, ..job });
+        }
+    }
+
     /// Whether the order of age agrees with the jobs.
     pub(super) fn is_ordered(&self) -> bool {
         let by_age: BTreeSet<(Lsn, Arc<str>)> =
@@ -84,6 +112,8 @@ mod tests {
     fn job(number: u64) -> RetiredJob {
         RetiredJob {
             name: format!("job {number}").into(),
+            dataset: DatasetId::new("data"),
+            parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),
             changed: Lsn::new(number),

@@ -20,10 +20,10 @@ impl Dispatcher {
     /// zip) starts that pass for all. Splits of lost tasks that are to be handed out again, and those
     /// that wait for a client, come before all others of their pass, also after its end.
     ///
-    /// A lost worker without a task of the iteration is told the end of any pass: its task was
-    /// removed, and no consumer reads what it would take. TensorFlow's worker ends the task then. Of
-    /// workers that are there the asker may be a guess by host: of two on one host the other one
-    /// may ask, and the end would be wrong for it.
+    /// A lost worker without a task of the iteration is told the end of any pass, and so is one that is
+    /// not registered, or not any more: no consumer reads what it would take. TensorFlow's worker ends
+    /// the task then. Of workers that are there the asker may be a guess by host: of two on one host the
+    /// other one may ask, and the end would be wrong for it.
     pub(super) fn get_split(
         &mut self,
         turn: &mut Turn<'_>,
@@ -38,8 +38,14 @@ impl Dispatcher {
         let worker = asker.and_then(|asker| self.state.worker_at(asker));
         let task = worker.and_then(|worker| self.state.task_of(worker.id, id));
         let after = iteration.splits_changed.max(iteration.changed);
-        if let (Some(worker), None) = (worker.filter(|worker| worker.lost), task) {
-            return Ok((Reply::Split(None), after.max(worker.changed)));
+        match worker {
+            Some(worker) if worker.lost && task.is_none() => {
+                return Ok((Reply::Split(None), after.max(worker.changed)));
+            }
+            None if asker.is_some() => {
+                return Ok((Reply::Split(None), after.max(self.last_worker_freed)));
+            }
+            _ => {}
         }
         let is_named = asker.is_some();
         let decided = self.decide_split(iteration, position, (repetition, source), task, is_named);
@@ -69,8 +75,8 @@ impl Dispatcher {
     ) -> Option<(Option<u64>, Record)> {
         let iteration = of.id;
         let again = of.splits.again.first_of(source, repetition);
-        // A named worker that is not registered gets no split again; an unnamed caller gets none
-        // once all tasks are finished.
+        // A named worker without a task gets no split again; an unnamed caller gets none once all tasks
+        // are finished.
         let reads = || task.is_some() || !is_named && self.state.has_reader(of);
         if let Some(place) = again.filter(|_| reads()) {
             let record = Record::RepeatSplit { iteration, source, repetition, task };

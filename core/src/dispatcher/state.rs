@@ -10,7 +10,7 @@ use super::idle::Idle;
 use super::position::{Position, Restoration};
 use super::record::WorkerProfile;
 use super::repetitions::Repetitions;
-use super::retired::RetiredJobs;
+use super::retired::{JobParameters, RetiredJobs};
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
 };
@@ -133,6 +133,17 @@ pub struct Job {
     pub departed: BTreeMap<ClientId, DepartedReader>,
     /// The newest record about it.
     pub changed: Lsn,
+}
+
+impl Job {
+    /// What whoever asks for the job again must say the same.
+    pub const fn parameters(&self) -> JobParameters {
+        JobParameters {
+            sharding: self.sharding,
+            use_cross_trainer_cache: self.use_cross_trainer_cache,
+            target_workers: self.target_workers,
+        }
+    }
 }
 
 /// One pass of a job.
@@ -361,6 +372,13 @@ impl State {
     /// Jobs whose next iterations begin at a position, by the jobs' names.
     pub const fn restorations(&self) -> &BTreeMap<Arc<str>, Restoration> {
         &self.restorations
+    }
+
+    /// Whether anything is known of a job of this name: it is there, it was freed, or it waits at a position.
+    pub fn knows_job(&self, name: &str) -> bool {
+        self.index.job_by_name.contains_key(name)
+            || self.retired.get(name).is_some()
+            || self.restorations.contains_key(name)
     }
 
     /// Named jobs that were freed.

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::refusal::Refusal;
-use super::state::State;
+use super::state::{State, Worker};
 
 /// The list, with the entries that workers have taken over so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,10 +25,13 @@ impl WorkerList {
 
     /// The configured list with the entries of the registered workers.
     pub(super) fn with(configured: &[String], state: &State) -> Self {
+        Self::of(configured, state.workers().values())
+    }
+
+    /// The configured list with the entries of these workers.
+    pub(super) fn of<'a>(configured: &[String], workers: impl Iterator<Item = &'a Worker>) -> Self {
         let mut list = Self::new(configured);
-        for worker in state.workers().values() {
-            list.admit(&worker.address);
-        }
+        workers.for_each(|worker| list.admit(&worker.address));
         list
     }
 
@@ -54,9 +57,21 @@ impl WorkerList {
         self.entries.len()
     }
 
+    /// Whether the list has another entry that the worker at an address could have taken: without the
+    /// worker, such entries would go to others.
+    pub(super) fn has_several_for(configured: &[String], address: &str) -> bool {
+        let host = split_port(address).0;
+        configured.iter().filter(|entry| free_host(entry) == Some(host)).nth(1).is_some()
+    }
+
+    /// A worker's index, if it has one.
+    pub(super) fn place_of(&self, address: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry == address)
+    }
+
     /// A worker's index.
     pub(super) fn index_of(&self, address: &str) -> Result<usize, Refusal> {
-        let index = self.entries.iter().position(|entry| entry == address);
+        let index = self.place_of(address);
         index.ok_or_else(|| Refusal::WorkerNotListed {
             address: address.into(),
             configured: self.configured(),

@@ -148,7 +148,16 @@ impl Dispatcher {
             true => self.state.task_of(worker.id, **id).is_none(),
             false => !self.has_had_task(worker.id, **id) || self.waits_for_reader(**id),
         });
+        let without = without.filter(|id| self.can_take_part(worker, **id));
         without.copied().collect()
+    }
+
+    /// Whether a worker could be told of a task of an iteration: under static sharding it needs an index.
+    fn can_take_part(&self, worker: &Worker, iteration: IterationId) -> bool {
+        let iteration = self.state.iterations().get(&iteration);
+        let job = iteration.and_then(|iteration| self.state.jobs().get(&iteration.job));
+        let is_static = job.is_some_and(|job| job.sharding.is_static());
+        !is_static || self.worker_list.place_of(&worker.address).is_some()
     }
 
     fn may_hold_splits(&self, worker: &Worker) -> bool {

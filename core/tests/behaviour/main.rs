@@ -38,6 +38,7 @@ mod refusals;
 mod release;
 mod removal;
 mod replay;
+mod retention;
 mod rounds;
 mod splits;
 mod worker_heartbeat;

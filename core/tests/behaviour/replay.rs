@@ -175,6 +175,7 @@ fn positions() -> impl Strategy<Value = Record> {
             job: job.into(),
             at: Time::ZERO,
             finished: Repetitions::of(vec![RepetitionRange { first: 2, last: 4 }]),
+            abandoned: Repetitions::of(vec![RepetitionRange { first: 7, last: 7 }]),
             reading: reading
                 .into_iter()
                 .map(|repetition| SavedRepetition {

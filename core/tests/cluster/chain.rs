@@ -87,6 +87,22 @@ fn an_arbitrary_layout_tells_ranks_only() {
 }
 
 #[test]
+fn an_arbitrary_layout_of_the_first_component_hides_rank_0() {
+    let components = [
+        ("SLURM_HET_SIZE", "2"),
+        ("SLURM_JOB_NODELIST_HET_GROUP_0", "n[8-9]"),
+        ("SLURM_JOB_NODELIST_HET_GROUP_1", "g1"),
+    ];
+    let coordinator = |layout: &str| {
+        let layout = [("SLURM_DISTRIBUTION", layout)];
+        let (report, _) = detect(&[&STEP, &components, &layout]);
+        report.settled().unwrap().unwrap().process.coordinator.clone()
+    };
+    assert_eq!(coordinator("arbitrary"), None);
+    assert_eq!(coordinator("block").as_deref(), Some("n8:61540"));
+}
+
+#[test]
 fn an_allocation_is_no_step() {
     let (report, _) =
         detect(&[&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n1"), ("SLURM_PROCID", "0")]]);

@@ -71,9 +71,7 @@ fn two_ended_pods_of_one_place_do_not_take_the_others_numbers() {
     );
     assert_eq!(spec_of(&mut world, PODS).unwrap_err().about, "worker:0");
     // Two Jobs behind one selector are numbered by place, with the ended pod of each for itself.
-    let owner = |uid: &str| {
-        format!(r#", "ownerReferences": [{{"kind": "Job", "uid": "{uid}", "controller": true}}]"#)
-    };
+    let owner = |name: &str| owner("Job", name, "1");
     let both = [
         pod("x", "10.0.0.1", &index(0), &owner("1")),
         pod("y", "10.0.0.2", &index(0), &owner("2")),
@@ -84,6 +82,55 @@ fn two_ended_pods_of_one_place_do_not_take_the_others_numbers() {
         spec_of(&mut world, PODS).unwrap(),
         r#"{"worker": ["10.0.0.1:8470", "10.0.0.2:8470"]}"#
     );
+}
+
+fn owner(kind: &str, name: &str, uid: &str) -> String {
+    format!(
+        r#", "ownerReferences": [{{"kind": "{kind}", "name": "{name}", "uid": "{uid}", "controller": true}}]"#
+    )
+}
+
+#[test]
+fn a_master_does_not_take_the_place_of_a_worker() {
+    let index = |role: &str, number| {
+        let key = "training.kubeflow.org/replica";
+        format!(r#""{key}-type": "{role}", "{key}-index": "{number}""#)
+    };
+    let owner = owner("PyTorchJob", "t", "1");
+    let all = |phase: &str, more: &str| {
+        let more = format!("{owner}{more}");
+        list(&[
+            pod("t-master-0", "10.0.0.1", &index("master", 0), &owner),
+            pod("t-worker-0", "10.0.0.2", &index("worker", 0), &more).replace("Running", phase),
+            pod("t-worker-1", "10.0.0.3", &index("worker", 1), &owner),
+        ])
+    };
+    let spec = |pods: &str| spec_of(&mut World::default().page(PODS_URL, pods), PODS);
+    let three = r#"{"worker": ["10.0.0.1:8470", "10.0.0.2:8470", "10.0.0.3:8470"]}"#;
+    assert_eq!(spec(&all("Running", "")).unwrap(), three);
+    for pods in [all("Pending", ""), all("Failed", ""), all("Running", LEAVING)] {
+        let refused = spec(&pods).unwrap_err();
+        assert_eq!(refused.fault, Fault::NotReady, "{refused}");
+        assert!(refused.text.contains("t-worker-0"), "{refused}");
+    }
+}
+
+#[test]
+fn a_job_that_is_made_again_takes_the_places_of_the_old_one() {
+    let index = |number| format!(r#""batch.kubernetes.io/job-completion-index": "{number}""#);
+    let old = format!("{}{LEAVING}", owner("Job", "t", "1"));
+    let new = owner("Job", "t", "2");
+    let pods = list(&[
+        pod("t-0-aaaaa", "10.0.0.1", &index(0), &old),
+        pod("t-1-aaaaa", "10.0.0.2", &index(1), &old),
+        pod("t-0-bbbbb", "10.0.0.3", &index(0), &new),
+        pod("t-1-bbbbb", "10.0.0.4", &index(1), &new),
+    ]);
+    let two = r#"{"worker": ["10.0.0.3:8470", "10.0.0.4:8470"]}"#;
+    for settings in [PODS, &left_out(PODS)] {
+        let mut world = World::default().page(PODS_URL, &pods);
+        assert_eq!(spec_of(&mut world, settings).unwrap(), two);
+    }
 }
 
 #[test]
@@ -168,6 +215,13 @@ fn an_address_in_a_hosts_name_is_no_index() {
         // Members of two sets have no numbers in common.
         (["a-3.s", "b-7.s"], r#"{"worker": ["a-3.s:1", "b-7.s:1"]}"#),
         (["w-7.s", "w-3.s"], r#"{"worker": {"3": "w-3.s:1", "7": "w-7.s:1"}}"#),
+        // A version is no address.
+        (
+            ["v-3-1-8-0.s", "v-3-1-8-2.s"],
+            r#"{"worker": {"0": "v-3-1-8-0.s:1", "2": "v-3-1-8-2.s:1"}}"#,
+        ),
+        // A pod's random name may be of digits alone.
+        (["web-7d9f8c6b5-48927.s", "."], r#"{"worker": ["web-7d9f8c6b5-48927.s:1"]}"#),
         // The root is no host.
         (["w-7.s", "."], r#"{"worker": {"7": "w-7.s:1"}}"#),
     ] {
@@ -393,6 +447,10 @@ fn gpus_of_a_task_are_those_that_it_sees_or_its_share_of_the_hosts() {
     assert_eq!(visible("0", &[]), answer("0", "0"));
     let per_task = [("SLURM_GPUS_PER_TASK", "2")];
     assert_eq!(visible("4,5", &per_task), answer("4,5", "0,1"));
+    let of_two_types = [("SLURM_GPUS_PER_TASK", "a100:2,v100:1")];
+    assert_eq!(visible("4,5,6", &of_two_types), answer("4,5,6", "0,1,2"));
+    let with_sum = [("SLURM_TRES_PER_TASK", "cpu=4,gres/gpu=3,gres/gpu:a100=2,gres/gpu:v100=1")];
+    assert_eq!(visible("4,5,6", &with_sum), answer("4,5,6", "0,1,2"));
     let tres = [("SLURM_TRES_PER_TASK", "cpu=4,gres/gpu:a100=4")];
     assert_eq!(visible("0,1,2,3", &tres), answer("0,1,2,3", "0,1,2,3"));
     // Asked for each task, yet visible to all: they are shared out.

@@ -5,7 +5,7 @@ use prost::Message;
 use rondo_core::dispatcher::{
     DepartedReader, Group, HeldSplit, HoldSplits, SavedSplit, SplitProgress, SplitsHeld,
 };
-use rondo_core::ids::{ClientId, IterationId};
+use rondo_core::ids::{ClientId, IterationId, Lsn};
 use rondo_core::limits::{
     GROUP_SIZE_MAX, NAME_BYTES_MAX, REQUEST_BYTES_MAX, SPLITS_PER_CLIENT_MAX,
 };
@@ -148,6 +148,7 @@ pub fn decode_ended(bytes: &Bytes) -> Result<DepartedReader, Status> {
         iteration: IterationId::new(response.iteration_id),
         repetition: response.repetition,
         splits: response.splits.into_iter().map(split).collect(),
+        left: Lsn::NONE,
     })
 }
 

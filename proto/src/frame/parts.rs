@@ -28,9 +28,10 @@ message!(Iteration {
 message!(SourcePosition { repetition, index; source; });
 message!(PendingTask { task, target_round, failures, ready; ; });
 message!(Client { id, iteration, acquired, splits, has_held, changed; ; });
-message!(Position { name, job, saved, finished, reading, changed; ; });
-message!(Restoration { job, position, finished, waiting, changed; ; });
-message!(RetiredJob { name, finished, abandoned, changed; ; });
+message!(Position { name, job, saved, finished, abandoned, reading, changed; ; });
+message!(Restoration { job, position, finished, abandoned, waiting, changed; ; });
+message!(RetiredJob { name, dataset, parameters, finished, abandoned, changed; ; });
+message!(JobParameters { sharding, use_cross_trainer_cache, target_workers; ; });
 message!(SavedRepetition { repetition, sources, splits; ; });
 message!(SavedSource { repetition, index; ; });
 message!(RepetitionRange { first, last; ; });

@@ -163,7 +163,7 @@ kinds! {
     UseDataset { id, at; }
     CreateFinishedIteration { id, job, repetition; }
     ResumeIteration { id, job, repetition, sources, waiting; }
-    SavePosition { name, job, at, finished, reading; }
+    SavePosition { name, job, at, finished, abandoned, reading; }
     RestorePosition { name, job, at; }
     DeletePosition { name; }
     HoldSplits { client, progress, taken, group_size; }

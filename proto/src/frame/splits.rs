@@ -125,6 +125,7 @@ impl Wire for Departed {
             iteration: reader.iteration.write(),
             repetition: reader.repetition,
             splits: reader.splits.iter().map(Wire::write).collect(),
+            left: reader.left.write(),
         };
         self.iter().map(reader).collect()
     }
@@ -133,7 +134,9 @@ impl Wire for Departed {
         let reader = |reader: journal::DepartedReader| {
             let iteration = Wire::read(reader.iteration)?;
             let splits = Wire::read(reader.splits)?;
-            let departed = DepartedReader { iteration, repetition: reader.repetition, splits };
+            let left = Wire::read(reader.left)?;
+            let repetition = reader.repetition;
+            let departed = DepartedReader { iteration, repetition, splits, left };
             Ok((Wire::read(reader.client)?, departed))
         };
         message.into_iter().map(reader).collect()

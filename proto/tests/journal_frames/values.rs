@@ -146,10 +146,25 @@ fn target() -> impl Strategy<Value = core::TargetWorkers> {
 }
 
 fn departed() -> impl Strategy<Value = BTreeMap<ClientId, core::DepartedReader>> {
-    let reader = (iteration(), any::<i64>(), vec(saved_split(), 0..4)).prop_map(
-        |(iteration, repetition, splits)| core::DepartedReader { iteration, repetition, splits },
+    let reader = (iteration(), any::<i64>(), vec(saved_split(), 0..4), lsn()).prop_map(
+        |(iteration, repetition, splits, left)| core::DepartedReader {
+            iteration,
+            repetition,
+            splits,
+            left,
+        },
     );
     prop::collection::btree_map(client(), reader, 0..3)
+}
+
+fn parameters() -> impl Strategy<Value = core::JobParameters> {
+    (sharding(), any::<bool>(), target()).prop_map(
+        |(sharding, use_cross_trainer_cache, target_workers)| core::JobParameters {
+            sharding,
+            use_cross_trainer_cache,
+            target_workers,
+        },
+    )
 }
 
 fn job_value() -> impl Strategy<Value = core::Job> {
@@ -305,6 +320,7 @@ fn position_record() -> impl Strategy<Value = DispatcherRecord> {
             job: position.job,
             at: position.saved,
             finished: position.finished,
+            abandoned: position.abandoned,
             reading: position.reading,
         }),
         (shared(), shared(), time()).prop_map(|(name, job, at)| R::RestorePosition {
@@ -335,12 +351,14 @@ fn saved_repetition() -> impl Strategy<Value = core::SavedRepetition> {
 fn position_value() -> impl Strategy<Value = core::Position> {
     let reading = vec(saved_repetition(), 0..3);
     let named = (shared(), shared());
-    (named, time(), repetitions(), reading, lsn()).prop_map(
-        |((name, job), saved, finished, reading, changed)| core::Position {
+    let ended = (repetitions(), repetitions());
+    (named, time(), ended, reading, lsn()).prop_map(
+        |((name, job), saved, (finished, abandoned), reading, changed)| core::Position {
             name,
             job,
             saved,
             finished,
+            abandoned,
             reading,
             changed,
         },
@@ -467,18 +485,23 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
                 job: position.job,
                 position: position.name,
                 finished: position.finished,
+                abandoned: position.abandoned,
                 waiting: position.reading,
                 changed: position.changed,
             })
         }),
-        (position_value(), repetitions()).prop_map(|(position, abandoned)| {
-            P::RetiredJob(core::RetiredJob {
-                name: position.name,
-                finished: position.finished,
-                abandoned,
-                changed: position.changed,
-            })
-        }),
+        (position_value(), dataset_id(), option::of(parameters())).prop_map(
+            |(position, dataset, parameters)| {
+                P::RetiredJob(core::RetiredJob {
+                    name: position.name,
+                    dataset,
+                    parameters,
+                    finished: position.finished,
+                    abandoned: position.abandoned,
+                    changed: position.changed,
+                })
+            }
+        ),
     ]
     .prop_map(Part::Dispatcher)
 }

@@ -10,10 +10,11 @@ use rondo_core::coordination::{
 };
 use rondo_core::dispatcher::{
     BySplit, Client, Compression, Counters, Dataset, DepartedReader, Doubt, Iteration,
-    IterationSplits, Job, Part, PendingTask, Position, RepetitionRange, Repetitions, Restoration,
-    RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task, TaskSplits,
-    Worker,
+    IterationSplits, Job, JobParameters, Part, PendingTask, Position, RepetitionRange, Repetitions,
+    Restoration, RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task,
+    TaskSplits, Worker,
 };
+use rondo_core::ids::Lsn;
 
 use super::values::*;
 
@@ -26,6 +27,7 @@ pub(super) fn all() -> Vec<control::Part> {
         saved(),
         departed_readers(),
         abandoned_and_retired(),
+        known_of_what_is_gone(),
     ];
     let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
     let coordination = [heads(), tasks(), barriers(), keys(), relays()];
@@ -200,6 +202,7 @@ fn saved() -> Vec<Part> {
             job: "job".into(),
             saved: at(1109),
             finished: ranges(),
+            abandoned: Repetitions::default(),
             reading: vec![saved_repetition()],
             changed: lsn(214),
         }),
@@ -207,6 +210,7 @@ fn saved() -> Vec<Part> {
             job: "job".into(),
             position: "best".into(),
             finished: ranges(),
+            abandoned: Repetitions::default(),
             waiting: vec![saved_repetition()],
             changed: lsn(215),
         }),
@@ -234,6 +238,8 @@ fn abandoned_and_retired() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed".into(),
+            dataset: dataset(""),
+            parameters: None,
             finished: ranges(),
             abandoned: Repetitions::of(alone(9)),
             changed: lsn(220),
@@ -241,11 +247,66 @@ fn abandoned_and_retired() -> Vec<Part> {
     ]
 }
 
+/// What later releases added to the parts above.
+fn known_of_what_is_gone() -> Vec<Part> {
+    let left = DepartedReader { left: lsn(228), ..departed(2005, 11, Vec::new()) };
+    vec![
+        Part::Position(Position {
+            name: "given up".into(),
+            job: "job".into(),
+            saved: at(1114),
+            finished: Repetitions::default(),
+            abandoned: ranges(),
+            reading: Vec::new(),
+            changed: lsn(224),
+        }),
+        Part::Restoration(Restoration {
+            job: "job".into(),
+            position: "given up".into(),
+            finished: Repetitions::default(),
+            abandoned: ranges(),
+            waiting: Vec::new(),
+            changed: lsn(225),
+        }),
+        Part::RetiredJob(RetiredJob {
+            name: "freed again".into(),
+            dataset: dataset("first"),
+            parameters: Some(JobParameters {
+                sharding: ShardingPolicy::File,
+                use_cross_trainer_cache: true,
+                target_workers: TargetWorkers::Local,
+            }),
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            changed: lsn(226),
+        }),
+        Part::Job(Job {
+            id: job(5005),
+            name: "fifth".into(),
+            dataset: dataset("first"),
+            sharding: ShardingPolicy::Dynamic,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Unspecified,
+            anonymous: false,
+            asked: at(1115),
+            idle_since: rondo_core::time::Time::ZERO,
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            departed: BTreeMap::from([(client(3005), left)]),
+            changed: lsn(227),
+        }),
+    ]
+}
+
+fn departed(of: i64, repetition: i64, splits: Vec<SavedSplit>) -> DepartedReader {
+    DepartedReader { iteration: iteration(of), repetition, splits, left: Lsn::NONE }
+}
+
 fn departed_readers() -> Vec<Part> {
     let splits = places().into_iter().map(|(place, records)| SavedSplit { place, records });
-    let first =
-        DepartedReader { iteration: iteration(2003), repetition: 9, splits: splits.collect() };
-    let second = DepartedReader { iteration: iteration(2004), repetition: 10, splits: Vec::new() };
+    let first = departed(2003, 9, splits.collect());
+    let second = departed(2004, 10, Vec::new());
     vec![
         Part::Job(Job {
             id: job(5003),

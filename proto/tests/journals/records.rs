@@ -5,7 +5,9 @@ use rondo_core::control;
 use rondo_core::coordination::{
     BarrierKey, Dialect, Fault, Kept, Opening, Participants, Record as CoordinationRecord,
 };
-use rondo_core::dispatcher::{Compression, Record, ShardingPolicy, SplitProgress, TargetWorkers};
+use rondo_core::dispatcher::{
+    Compression, Record, Repetitions, ShardingPolicy, SplitProgress, TargetWorkers,
+};
 use rondo_core::status::Code;
 
 use super::values::*;
@@ -145,6 +147,7 @@ fn reading() -> Vec<Record> {
             job: "job".into(),
             at: at(1011),
             finished: ranges(),
+            abandoned: Repetitions::default(),
             reading: vec![saved_repetition()],
         },
         Record::RestorePosition { name: "best".into(), job: "job".into(), at: at(1012) },
@@ -165,6 +168,14 @@ fn reading() -> Vec<Record> {
         Record::AbandonIteration { id: iteration(2003), at: at(1014) },
         Record::FreeWorker { id: worker(13) },
         Record::DeleteJob { name: "job".into(), at: at(1015) },
+        Record::SavePosition {
+            name: "given up".into(),
+            job: "job".into(),
+            at: at(1016),
+            finished: Repetitions::default(),
+            abandoned: ranges(),
+            reading: Vec::new(),
+        },
     ]
 }
 

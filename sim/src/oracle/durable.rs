@@ -164,7 +164,9 @@ fn is_broken(claim: &Claim, reply: &Reply, live: &State, kept: &State) -> bool {
 
 fn knows_job(state: &State, name: &str) -> bool {
     let mut jobs = state.jobs().values();
-    jobs.any(|job| *job.name == *name) || state.retired().get(name).is_some()
+    jobs.any(|job| *job.name == *name)
+        || state.retired().get(name).is_some()
+        || state.restorations().contains_key(name)
 }
 
 fn has_worker(state: &State, address: &str) -> bool {

@@ -190,13 +190,16 @@ impl ExactlyOnce {
     }
 }
 
-/// Whether the worker at an address is lost and has no unfinished task of an iteration.
+/// Whether the worker at an address is lost, or not registered, and has no unfinished task of an iteration.
 fn lacks_task(address: &str, iteration: IterationId, shadow: &Shadow) -> bool {
     let state = shadow.state();
     let mut workers = state.workers().values();
-    let Some(worker) = workers.find(|worker| *worker.address == *address && worker.lost) else {
-        return false;
+    let Some(worker) = workers.find(|worker| *worker.address == *address) else {
+        return true;
     };
+    if !worker.lost {
+        return false;
+    }
     let mut tasks = state.tasks().values();
     !tasks.any(|it| it.iteration == iteration && it.worker == worker.id && !it.finished)
 }

@@ -1,8 +1,8 @@
 //! A repetition that ended by itself does not begin again, however long ago its iteration and its job were
-//! freed; nor does one that was abandoned. Unless its job was set back to a position, or an operator deleted
-//! the job.
+//! freed; nor does one that was abandoned. Unless an operator deleted the job, or its job was set back to a
+//! position that was saved before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rondo_core::control::Record;
@@ -17,28 +17,44 @@ use crate::checks::{Check, reached};
 #[derive(Default)]
 pub(super) struct Repetitions {
     changes: Vec<(Lsn, Arc<str>, Change)>,
-    /// Repetitions that must not begin, after all changes.
-    over: BTreeMap<(Arc<str>, i64), ()>,
+    /// Repetitions that must not begin, after all changes, by job.
+    over: BTreeMap<Arc<str>, BTreeSet<i64>>,
+    /// Those that must not begin in a job that is set back to a position, by position.
+    saved: BTreeMap<Arc<str>, BTreeSet<i64>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Change {
     /// It ended, and its iteration was freed; or it was given up.
     Over(i64),
+    /// A position of the job was saved.
+    Saved(Arc<str>),
+    /// The job was set back to a position.
+    SetBack(Arc<str>),
     /// All of the job's may begin again.
     Anew,
 }
 
 impl Repetitions {
     fn change(&mut self, lsn: Lsn, job: Arc<str>, change: Change) {
-        self.apply(&job, change);
+        self.apply(&job, &change);
         self.changes.push((lsn, job, change));
     }
 
-    fn apply(&mut self, job: &Arc<str>, change: Change) {
+    fn apply(&mut self, job: &Arc<str>, change: &Change) {
         match change {
-            Change::Over(repetition) => drop(self.over.insert((job.clone(), repetition), ())),
-            Change::Anew => self.over.retain(|(of, _), ()| of != job),
+            Change::Over(repetition) => {
+                self.over.entry(job.clone()).or_default().insert(*repetition);
+            }
+            Change::Saved(position) => {
+                let over = self.over.get(job).cloned().unwrap_or_default();
+                self.saved.insert(position.clone(), over);
+            }
+            Change::SetBack(position) => {
+                let over = self.saved.get(position).cloned().unwrap_or_default();
+                self.over.insert(job.clone(), over);
+            }
+            Change::Anew => drop(self.over.remove(job)),
         }
     }
 
@@ -58,8 +74,13 @@ impl Repetitions {
                     self.change(lsn, job, Change::Over(of.repetition));
                 }
             }
-            dispatcher::Record::RestorePosition { job, .. }
-            | dispatcher::Record::DeleteJob { name: job, .. } => {
+            dispatcher::Record::SavePosition { name, job, .. } => {
+                self.change(lsn, job.clone(), Change::Saved(name.clone()));
+            }
+            dispatcher::Record::RestorePosition { name, job, .. } => {
+                self.change(lsn, job.clone(), Change::SetBack(name.clone()));
+            }
+            dispatcher::Record::DeleteJob { name: job, .. } => {
                 self.change(lsn, job.clone(), Change::Anew);
             }
             dispatcher::Record::CreateIteration { job, repetition, .. }
@@ -74,11 +95,11 @@ impl Repetitions {
     }
 
     fn begins(&self, job: &Arc<str>, repetition: i64) -> Verdict {
-        let of_job = (job.clone(), i64::MIN)..=(job.clone(), i64::MAX);
-        if self.over.range(of_job).next().is_some() {
-            reached(Check::Repetitions);
-        }
-        match self.over.contains_key(&(job.clone(), repetition)) {
+        let Some(over) = self.over.get(job).filter(|over| !over.is_empty()) else {
+            return Ok(());
+        };
+        reached(Check::Repetitions);
+        match over.contains(&repetition) {
             true => Err(format!("repetition {repetition} of job {job:?} begins again")),
             false => Ok(()),
         }
@@ -91,6 +112,7 @@ impl Repetitions {
         }
         self.changes.retain(|(lsn, ..)| *lsn <= upto);
         self.over.clear();
+        self.saved.clear();
         for (_, job, change) in std::mem::take(&mut self.changes) {
             self.change(upto, job, change);
         }

@@ -15,6 +15,8 @@ const INDICES: [&str; 3] = [
     "apps.kubernetes.io/pod-index",
     "training.kubeflow.org/replica-index",
 ];
+/// Among which of the replicas of a Kubeflow's training job a pod has its place: `master`, `worker`.
+const REPLICA_TYPE: &str = "training.kubeflow.org/replica-type";
 /// The label that each pod of a StatefulSet has. Older controllers tell the place in the name only.
 const STATEFUL_SET: &str = "statefulset.kubernetes.io/pod-name";
 
@@ -26,9 +28,12 @@ pub(super) struct Pod {
     pub(super) name: String,
     /// The pod's unique id; its name where the API gives no id.
     pub(super) id: String,
-    /// Its place among the pods of its owner.
+    /// Its place among the pods of its owner that have its role.
     pub(super) index: Option<u32>,
-    /// Who made it: the controller's unique id, or its name.
+    /// Its role among the pods of its owner, where the owner has several.
+    pub(super) role: Option<String>,
+    /// Who made it: the controller's namespace, kind and name. A Job that is deleted and made again has new ids but the
+    /// same name.
     pub(super) owner: Option<String>,
     phase: String,
     is_ready: Option<bool>,
@@ -50,6 +55,7 @@ impl Pod {
             name: name.to_owned(),
             id: text(&["metadata", "uid"]).unwrap_or(name).to_owned(),
             index: index_of(item, name)?,
+            role: item.text_at(&["metadata", "labels", REPLICA_TYPE]).map(str::to_owned),
             owner: owner_of(item),
             phase: text(&["status", "phase"]).unwrap_or("Unknown").to_owned(),
             is_ready: ready.map(|it| it.text_at(&["status"]) == Some("True")),
@@ -99,7 +105,10 @@ pub(super) fn controller_of(item: &Json) -> Option<&Json> {
 
 fn owner_of(item: &Json) -> Option<String> {
     let owner = controller_of(item)?;
-    owner.text_at(&["uid"]).or_else(|| owner.text_at(&["name"])).map(str::to_owned)
+    let kind = owner.text_at(&["kind"]).unwrap_or_default();
+    let name = owner.text_at(&["name"]).or_else(|| owner.text_at(&["uid"]))?;
+    let namespace = item.text_at(&["metadata", "namespace"]).unwrap_or_default();
+    Some(format!("{namespace}/{kind}/{name}"))
 }
 
 /// Whether a pod has ended, well or badly.

@@ -219,11 +219,14 @@ fn check_location(options: &Options<'_>) -> Result<(), Error> {
 /// Leaves out pods whose place another one has, and those that leave without having had one. A pod that is
 /// replaced keeps its place until the new one is listed.
 fn one_a_place(pods: Vec<Pod>) -> Vec<Pod> {
-    let mut places: BTreeMap<(Option<String>, u32), Vec<Pod>> = BTreeMap::new();
+    let mut places: BTreeMap<_, Vec<Pod>> = BTreeMap::new();
     let mut kept = Vec::new();
     for pod in pods {
         match pod.index {
-            Some(index) => places.entry((pod.owner.clone(), index)).or_default().push(pod),
+            Some(index) => {
+                let place = (pod.owner.clone(), pod.role.clone(), index);
+                places.entry(place).or_default().push(pod);
+            }
             None if pod.is_leaving => {}
             None => kept.push(pod),
         }

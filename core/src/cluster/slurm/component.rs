@@ -55,14 +55,17 @@ pub(super) fn places_of(
     Err(Error::new(Fault::PlacementUnknown, SIZE, text))
 }
 
-/// The host of rank 0, which every layout but an arbitrary one puts on the first host of the first component.
-pub(super) fn first_host(
+/// The hosts of the first component of the step that has tasks. Every layout but an arbitrary one puts rank 0
+/// on the first of them.
+pub(super) fn first_hosts(
     seen: &Seen,
     hosts: &[String],
     counts: &[u32],
-) -> Result<Option<usize>, Error> {
+) -> Result<Vec<usize>, Error> {
     let has_tasks = |host: &usize| counts.get(*host).is_some_and(|count| *count > 0);
-    Ok(listed(seen, hosts, components(seen)?)?.into_iter().flatten().find(has_tasks))
+    let components = listed(seen, hosts, components(seen)?)?.into_iter();
+    let mut with_tasks = components.map(|hosts| hosts.into_iter().filter(has_tasks).collect());
+    Ok(with_tasks.find(|hosts: &Vec<usize>| !hosts.is_empty()).unwrap_or_default())
 }
 
 /// The hosts of each component, as places in the step's list.

@@ -93,21 +93,28 @@ fn first_host(seen: &Seen) -> Result<String, Error> {
     if component::components(seen)? > 1 {
         // The list's first host need not be one of the first component's.
         let (hosts, counts) = hosts_and_counts(seen, None)?;
-        let first = component::first_host(seen, &hosts, &counts)?;
-        let host = first.and_then(|first| hosts.into_iter().nth(first));
+        let first = component::first_hosts(seen, &hosts, &counts)?;
+        check_layout(seen, first.len())?;
+        let host = first.first().and_then(|first| hosts.into_iter().nth(*first));
         return host.ok_or_else(|| no_host(seen.filled(NODELIST).unwrap_or_default()));
     }
     let list = needed(seen, NODELIST)?;
     let hosts = host_list(NODELIST, list)?;
-    let is_listed = Layout::of(seen)? == Layout::Arbitrary;
-    if is_listed && hosts.len() > 1 {
-        let text = "is arbitrary: the host of rank 0 need not be the first one, and tasks do not see which";
-        return Err(Error::new(Fault::PlacementUnknown, super::placement::DISTRIBUTION, text));
-    }
+    check_layout(seen, hosts.len())?;
     let counts = seen.filled(TASKS_PER_NODE).map(|text| super::task_counts(TASKS_PER_NODE, text));
     let counts = counts.transpose()?.unwrap_or_default();
     let first = counts.iter().position(|count| *count > 0).unwrap_or_default();
     hosts.into_iter().nth(first).ok_or_else(|| no_host(list))
+}
+
+/// Refuses an arbitrary layout over several hosts.
+fn check_layout(seen: &Seen, hosts: usize) -> Result<(), Error> {
+    if Layout::of(seen)? != Layout::Arbitrary || hosts <= 1 {
+        return Ok(());
+    }
+    let text =
+        "is arbitrary: the host of rank 0 need not be the first one, and tasks do not see which";
+    Err(Error::new(Fault::PlacementUnknown, super::placement::DISTRIBUTION, text))
 }
 
 fn no_host(list: &str) -> Error {

@@ -168,10 +168,16 @@ impl Slurm {
     }
 }
 
-/// GPUs in what was asked for each task: `2`, `a100:2`, or `cpu=4,gres/gpu:a100=2`.
+/// GPUs in what was asked for each task: `2`, `a100:2,v100:1`, or `cpu=4,gres/gpu:a100=2`. A list of
+/// resources may name the sum beside the GPUs of each type: `gres/gpu=3,gres/gpu:a100=2,gres/gpu:v100=1`.
 fn gpus_in(asked: &str) -> Option<u32> {
-    let asked = asked.split(',').find(|part| part.contains("gpu") || !part.contains('='))?;
-    asked.rsplit([':', '=']).next()?.trim().parse().ok()
+    let count = |part: &str| part.rsplit([':', '=']).next()?.trim().parse::<u32>().ok();
+    let parts = || asked.split(',').map(str::trim);
+    if let Some(sum) = parts().find_map(|part| part.strip_prefix("gres/gpu=")) {
+        return sum.trim().parse().ok();
+    }
+    let of_gpus = parts().filter(|part| part.contains("gpu") || !part.contains('='));
+    of_gpus.map(count).reduce(|sum, more| sum?.checked_add(more?))?
 }
 
 impl ClusterResolver for Slurm {

@@ -336,6 +336,7 @@ fn d19_sees_a_job_that_waits_at_no_position() {
             job: "dynamic".into(),
             at: AT,
             finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
             reading: vec![SavedRepetition {
                 repetition: 0,
                 sources: Vec::new(),
@@ -362,6 +363,8 @@ fn d20_sees_a_freed_job_that_is_there() {
     assert_violates("D20", |state| {
         state.retired.insert(RetiredJob {
             name: "dynamic".into(),
+            dataset: DatasetId::new("d"),
+            parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),
             changed: Lsn::new(99),

@@ -118,7 +118,7 @@ fn a_restored_position_forgets_readers_whose_records_it_takes_back() {
 }
 
 #[test]
-fn a_job_forgets_the_readers_that_joined_first_when_too_many_have_left() {
+fn a_job_forgets_the_readers_that_left_first_when_too_many_have_left() {
     let (mut driver, job, first) = reading(2);
     driver.places(hold(first, 1, &[]));
     driver.release(first);
@@ -131,4 +131,18 @@ fn a_job_forgets_the_readers_that_joined_first_when_too_many_have_left() {
     assert_eq!(driver.state().jobs()[&job].departed.len(), DEPARTED_READERS_MAX);
     assert_eq!(driver.refused(end(first)).code, Code::NotFound);
     assert_eq!(ended(&mut driver, ClientId::new(next.get() + 1)), [(0, 0)]);
+}
+
+#[test]
+fn a_reader_that_joined_first_and_leaves_last_is_known() {
+    let (mut driver, job, first) = reading(2);
+    driver.places(hold(first, 1, &[]));
+    for _ in 0..DEPARTED_READERS_MAX {
+        let client = driver.join(job, 0);
+        driver.places(hold(client, 1, &[]));
+        driver.release(client);
+    }
+    assert_eq!(ended(&mut driver, first), [(0, 0)]);
+    assert_eq!(ended(&mut driver, first), [(0, 0)]);
+    assert_eq!(driver.state().jobs()[&job].departed.len(), DEPARTED_READERS_MAX);
 }

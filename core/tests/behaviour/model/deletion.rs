@@ -10,7 +10,8 @@ use super::{Heard, Kept, Model};
 impl Model {
     pub(super) fn delete_job(&mut self, now: Time, name: &str) -> Heard {
         let job = self.kept.job_named(name).map(|job| job.id);
-        if job.is_none() && !self.kept.retired.contains_key(name) {
+        let is_known = self.kept.retired.contains_key(name) || self.kept.waits.contains_key(name);
+        if job.is_none() && !is_known {
             return Err(Code::NotFound);
         }
         let iterations = self.kept.iterations.iter().filter(|of| Some(of.job) == job);
@@ -43,6 +44,9 @@ impl Model {
             return Err(Code::NotFound);
         }
         if !self.kept.lost.contains(address) || self.kept.has_tasks(address) {
+            return Err(Code::FailedPrecondition);
+        }
+        if self.moves_others(address) {
             return Err(Code::FailedPrecondition);
         }
         self.free_worker(address);

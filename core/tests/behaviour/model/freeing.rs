@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use rondo_core::dispatcher::GetOrCreateJob;
 use rondo_core::ids::{DatasetId, IterationId, JobId};
 use rondo_core::time::{Duration, Time};
 
 use super::Model;
-use super::kept::{Job, Kept};
+use super::kept::{Job, Kept, Retired};
 
 const SLACK: Duration = Duration::from_secs(60);
 
@@ -28,8 +29,10 @@ impl Model {
         for id in jobs {
             let job = self.kept.free_job(now, id);
             let is_known = !(job.finished.is_empty() && job.abandoned.is_empty());
-            if let (true, Some(name)) = (is_known, job.request.name) {
-                self.kept.retired.insert(name, (job.finished, job.abandoned));
+            if let (true, Some(name)) = (is_known, job.request.name.clone()) {
+                let request = GetOrCreateJob { name: Some(name.clone()), ..job.request };
+                let (finished, abandoned) = (job.finished, job.abandoned);
+                self.kept.retired.insert(name, Retired { request, finished, abandoned });
             }
         }
         for id in datasets {
@@ -46,6 +49,7 @@ impl Model {
         let over = self.lost_since.iter().filter(|(address, since)| {
             self.held_up.less_since(**since, now) >= since.after(retention)
                 && !self.kept.has_tasks(address)
+                && !self.moves_others(address)
         });
         over.map(|(address, _)| address.clone()).collect()
     }
@@ -95,7 +99,9 @@ impl Model {
         let busy: BTreeSet<&DatasetId> = jobs.map(|job| &job.request.dataset).collect();
         let next = 1000 + self.kept.chosen;
         let unused = self.kept.datasets.iter().filter(|(id, dataset)| {
-            let ahead = id.as_str().parse::<i64>().is_ok_and(|number| number >= next);
+            let is_given = |number: &i64| number.to_string() == id.as_str();
+            let number = id.as_str().parse::<i64>().ok().filter(is_given);
+            let ahead = number.is_some_and(|number| number >= next);
             !busy.contains(id)
                 && !ahead
                 && now >= self.started.after(SLACK)

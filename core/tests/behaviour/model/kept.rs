@@ -6,7 +6,7 @@ use rondo_core::dispatcher::{
     Compression, DepartedReader, GetOrCreateJob, RegisterDataset, Reply, SavedSplit,
     ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
-use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
+use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
@@ -37,8 +37,8 @@ pub(crate) struct Kept {
     /// Addresses of those that fell silent.
     pub(crate) lost: BTreeSet<String>,
     pub(super) positions: BTreeMap<String, Position>,
-    /// Repetitions read and given up of named jobs that were freed.
-    pub(super) retired: BTreeMap<String, (BTreeSet<i64>, BTreeSet<i64>)>,
+    /// Named jobs that were freed.
+    pub(super) retired: BTreeMap<String, Retired>,
     /// Jobs that came back under the name of a freed one.
     pub(crate) came_back: u64,
     /// Readers that left jobs which are still there, in the order of leaving.
@@ -68,6 +68,14 @@ pub(crate) struct Job {
     pub(crate) request: GetOrCreateJob,
     pub(super) asked: Time,
     pub(super) idle_since: Time,
+    pub(super) finished: BTreeSet<i64>,
+    pub(super) abandoned: BTreeSet<i64>,
+}
+
+/// What is left of a named job that was freed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Retired {
+    pub(super) request: GetOrCreateJob,
     pub(super) finished: BTreeSet<i64>,
     pub(super) abandoned: BTreeSet<i64>,
 }
@@ -177,17 +185,22 @@ impl Kept {
 
     pub(super) fn job(&mut self, now: Time, request: &GetOrCreateJob) -> Heard {
         let named = |job: &&mut Job| request.name.is_some() && job.request.name == request.name;
-        if let Some(job) = self.jobs.iter_mut().find(named) {
-            let known = &job.request;
-            let same = known.sharding == request.sharding
+        let is_same = |known: &GetOrCreateJob| {
+            known.sharding == request.sharding
                 && known.use_cross_trainer_cache == request.use_cross_trainer_cache
-                && known.target_workers == request.target_workers;
-            return if same {
+                && known.target_workers == request.target_workers
+        };
+        if let Some(job) = self.jobs.iter_mut().find(named) {
+            return if is_same(&job.request) {
                 note_use(&mut job.asked, now);
                 Ok(Reply::Job(job.id))
             } else {
                 Err(Code::InvalidArgument)
             };
+        }
+        let former = request.name.as_ref().and_then(|name| self.retired.get(name));
+        if former.is_some_and(|former| !is_same(&former.request)) {
+            return Err(Code::InvalidArgument);
         }
         if request.consumers.is_some_and(|consumers| consumers < 1) {
             return Err(Code::InvalidArgument);
@@ -197,8 +210,8 @@ impl Kept {
         let retired = request.name.as_ref().and_then(|name| self.retired.remove(name));
         self.came_back += u64::from(retired.is_some());
         let (finished, abandoned) = match (retired, &request.name) {
-            (Some(retired), _) => retired,
-            (None, Some(name)) => (self.take_finished(name), BTreeSet::new()),
+            (Some(retired), _) => (retired.finished, retired.abandoned),
+            (None, Some(name)) => self.take_beginning(name),
             (None, None) => Default::default(),
         };
         self.jobs.push(Job {
@@ -243,8 +256,9 @@ impl Kept {
             let splits =
                 splits.map(|(place, records)| SavedSplit { place: *place, records: *records });
             let (repetition, splits) = (iteration.repetition, splits.collect());
-            let reader = DepartedReader { iteration: iteration.id, repetition, splits };
-            self.departed.push(Departed { client: id, job: iteration.job, reader });
+            let (job, iteration, left) = (iteration.job, iteration.id, Lsn::NONE);
+            let reader = DepartedReader { iteration, repetition, splits, left };
+            self.departed.push(Departed { client: id, job, reader });
         }
         let iteration = self.iteration_mut(client.iteration).unwrap();
         iteration.released = Some(now);
@@ -273,7 +287,9 @@ impl Kept {
     }
 
     pub(super) fn abandon(&mut self, now: Time, id: IterationId) {
+        let departed = self.departed.clone();
         self.collect(now, id);
+        self.departed = departed;
         let iteration = self.iteration(id).unwrap();
         let (job, repetition) = (iteration.job, iteration.repetition);
         let job = self.jobs.iter_mut().find(|known| known.id == job).unwrap();

@@ -32,6 +32,7 @@ pub(crate) struct Position {
     job: String,
     saved: Time,
     finished: BTreeSet<i64>,
+    abandoned: BTreeSet<i64>,
     reading: BTreeMap<i64, Stand>,
 }
 
@@ -39,6 +40,7 @@ pub(crate) struct Position {
 pub(crate) struct Waits {
     position: String,
     finished: BTreeSet<i64>,
+    abandoned: BTreeSet<i64>,
     waiting: BTreeMap<i64, Stand>,
 }
 
@@ -86,7 +88,8 @@ impl Kept {
                 reading.insert(iteration.repetition, Stand { sources, splits });
             }
         }
-        let position = Position { job: job.into(), saved: now, finished, reading };
+        let abandoned = known.abandoned.clone();
+        let position = Position { job: job.into(), saved: now, finished, abandoned, reading };
         self.positions.insert(name.into(), position);
         self.positions_changed += 1;
         Ok(Reply::Position(self.position_report(name)))
@@ -123,16 +126,16 @@ impl Kept {
         Ok(Reply::PositionDeleted)
     }
 
-    /// What is finished for a job that begins to exist.
-    pub(super) fn take_finished(&mut self, name: &str) -> BTreeSet<i64> {
+    /// What is finished and what was given up for a job that begins to exist.
+    pub(super) fn take_beginning(&mut self, name: &str) -> (BTreeSet<i64>, BTreeSet<i64>) {
         let Some(waits) = self.waits.get(name) else {
-            return BTreeSet::new();
+            return Default::default();
         };
-        let finished = waits.finished.clone();
+        let begins = (waits.finished.clone(), waits.abandoned.clone());
         if waits.waiting.is_empty() {
             self.waits.remove(name);
         }
-        finished
+        begins
     }
 
     /// Where the sources of a new iteration begin.
@@ -209,13 +212,13 @@ impl Model {
         let waits = Waits {
             position: name.into(),
             finished: position.finished.clone(),
+            abandoned: position.abandoned.clone(),
             waiting: position.reading,
         };
         kept.waits.insert(job.into(), waits);
-        kept.retired.remove(job);
         kept.positions_changed += 1;
         if let Some(id) = kept.job_named(job).map(|job| job.id) {
-            let finished = kept.take_finished(job);
+            let (finished, abandoned) = kept.take_beginning(job);
             let wrong = kept.live(id).into_iter();
             let wrong = wrong.filter(|i| !(i.finished && finished.contains(&i.repetition)));
             for id in wrong.map(|i| i.id).collect::<Vec<_>>() {
@@ -228,8 +231,11 @@ impl Model {
             });
             let known = kept.jobs.iter_mut().find(|known| known.id == id);
             let known = known.unwrap();
-            known.finished = finished;
-            known.abandoned.clear();
+            (known.finished, known.abandoned) = (finished, abandoned);
+        } else if kept.retired.contains_key(job) {
+            let (finished, abandoned) = kept.take_beginning(job);
+            let retired = kept.retired.get_mut(job).unwrap();
+            (retired.finished, retired.abandoned) = (finished, abandoned);
         }
         Ok(Reply::Position(self.kept.position_report(name)))
     }

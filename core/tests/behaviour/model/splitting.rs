@@ -110,7 +110,11 @@ impl Kept {
             return Err(Code::InvalidArgument);
         }
         let reader = asker.map(|address| self.task_on(address, id));
-        if asker.is_some_and(|asker| self.lost.contains(asker)) && reader == Some(None) {
+        let takes_part = |asker: &str| {
+            let is_registered = self.workers.iter().any(|worker| worker.address == asker);
+            is_registered && !self.lost.contains(asker)
+        };
+        if reader == Some(None) && !asker.is_some_and(takes_part) {
             return Ok(Reply::Split(None));
         }
         let mut active = iteration.active.iter();

@@ -22,6 +22,21 @@ impl Model {
         slots
     }
 
+    /// Without this worker the slot of another one would be another one.
+    pub(super) fn moves_others(&self, address: &str) -> bool {
+        let mut without = self.config.worker_addresses.clone();
+        let others = self.kept.workers.iter().filter(|worker| worker.address != address);
+        for worker in others.clone() {
+            if let Some(at) = slot_for(&without, &worker.address) {
+                without[at].clone_from(&worker.address);
+            }
+        }
+        let with = self.slots();
+        let slot = |slots: &[String], own: &str| slots.iter().position(|slot| slot == own);
+        let mut others = others.map(|worker| worker.address.as_str());
+        others.any(|other| slot(&with, other) != slot(&without, other))
+    }
+
     pub(super) fn worker_heartbeat(&mut self, now: Time, heartbeat: &WorkerHeartbeat) -> Heard {
         let address = &heartbeat.address;
         let profile = WorkerHeartbeat { current_tasks: Vec::new(), ..heartbeat.clone() };
@@ -124,8 +139,12 @@ impl Model {
                 was_lost && (!takes_part || self.kept.lacks_reader(iteration.id))
             }
         });
+        let has_slot = self.slots().iter().any(|slot| slot == address);
         for id in left {
-            self.new_task(id, address);
+            let of = self.kept.iteration(id).unwrap();
+            if has_slot || !self.kept.job_of(of).sharding.is_static() {
+                self.new_task(id, address);
+            }
         }
     }
 

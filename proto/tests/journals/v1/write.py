@@ -205,6 +205,7 @@ DISPATCHER = [
     dispatcher(65, num(1, 2003), fixed(2, 1014)),
     dispatcher(66, num(1, 13)),
     dispatcher(67, raw(1, "job"), fixed(2, 1015)),
+    dispatcher(57, raw(1, "given up"), raw(2, "job"), fixed(3, 1016), RANGES(6)),
 ]
 
 COORDINATION = [
@@ -403,6 +404,21 @@ PARTS = [
         4, num(1, 5004), raw(2, "fourth"), raw(3, "first"), num(8, 219), fixed(10, 1113), RANGES(14)
     ),
     dispatcher_part(52, raw(1, "freed"), RANGES(2), msg(3, num(1, 9), num(2, 9)), num(4, 220)),
+    dispatcher_part(50, raw(1, "given up"), raw(2, "job"), fixed(3, 1114), num(6, 224), RANGES(7)),
+    dispatcher_part(51, raw(1, "job"), raw(2, "given up"), num(5, 225), RANGES(6)),
+    dispatcher_part(
+        52, raw(1, "freed again"), num(4, 226), raw(5, "first"), msg(6, num(1, 2), num(2, 1), num(3, 3))
+    ),
+    dispatcher_part(
+        4,
+        num(1, 5005),
+        raw(2, "fifth"),
+        raw(3, "first"),
+        num(4, 1),
+        num(8, 227),
+        fixed(10, 1115),
+        msg(13, num(1, 3005), num(2, 2005), num(3, 11), num(5, 228)),
+    ),
     coordination_part(
         1,
         num(1, 1),

@@ -153,7 +153,7 @@ impl Note {
 #[cfg(test)]
 mod tests {
     use rondo_core::dispatcher::SavedSplit;
-    use rondo_core::ids::IterationId;
+    use rondo_core::ids::{IterationId, Lsn};
 
     use super::*;
 
@@ -172,7 +172,8 @@ mod tests {
     fn left(held: &[(u64, u64)]) -> DepartedReader {
         let split = |(place, records): &(u64, u64)| SavedSplit { place: *place, records: *records };
         let (iteration, repetition) = (IterationId::new(2000), 0);
-        DepartedReader { iteration, repetition, splits: held.iter().map(split).collect() }
+        let splits = held.iter().map(split).collect();
+        DepartedReader { iteration, repetition, splits, left: Lsn::NONE }
     }
 
     #[test]
