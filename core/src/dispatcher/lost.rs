@@ -131,7 +131,8 @@ impl Dispatcher {
 
     /// Gives a live worker a task of an iteration in which readers by split hold splits, and others are to be
     /// handed out again: a consumer by element may wait for those, and the readers for the consumer. A task
-    /// that has left as many as there were is not followed by another: not every task asks for splits.
+    /// that has left as many as there were, and took none, is not followed by another: not every task asks
+    /// for splits.
     pub(super) fn make_task_for_consumer(
         &mut self,
         turn: &mut Turn<'_>,

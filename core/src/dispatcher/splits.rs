@@ -59,6 +59,8 @@ impl Dispatcher {
             let handed_out = HandedOut { iteration, source, repetition, place, task };
             self.deliveries.begin(call, after, handed_out);
             self.note_taker(task, turn.now);
+            // Whoever takes a split was not made in vain.
+            self.leases.consumers_tried.remove(&id);
         }
         Ok((Reply::Split(split), after))
     }

@@ -226,3 +226,26 @@ fn an_iteration_in_which_a_consumer_got_a_task_is_freed() {
     driver.advance(Duration::from_secs(60));
     assert!(driver.state().iterations().is_empty());
 }
+
+/// As many splits wait as before it, but others.
+#[test]
+fn a_task_that_took_a_split_is_followed_by_another() {
+    let (mut driver, job, reader) = reading_with(reissuing(), 3);
+    let iteration = driver.iteration(job, 0);
+    let (one, two) = (driver.join(job, 0), driver.join(job, 0));
+    for (client, place) in [(reader, 0), (one, 1), (two, 2)] {
+        assert_eq!(driver.places(hold(client, 1, &[])), [(place, 0)]);
+    }
+    assert_eq!(driver.split_for(WORKER, iteration), None);
+    finish_all(&mut driver, WORKER);
+    let consumer = driver.join(job, 0);
+    driver.client(consumer);
+    for (left, split) in [(one, 1), (two, 2)] {
+        driver.release(left);
+        driver.client(consumer);
+        assert_eq!(tasks_on(&driver, WORKER).len(), 1, "a task for the consumer");
+        assert_eq!(driver.split_for(WORKER, iteration), Some(split));
+        assert_eq!(driver.split_for(WORKER, iteration), None);
+        finish_all(&mut driver, WORKER);
+    }
+}

@@ -183,6 +183,9 @@ impl Model {
             Request::GetSplit { iteration, repetition, source, asker } => {
                 let asked = (*iteration, *repetition, *source);
                 let (heard, handed) = self.kept.split(asked, asker.as_deref());
+                if handed.is_some() {
+                    self.elements_tried.remove(iteration);
+                }
                 self.handed.extend(handed.map(|handed| (call, handed)));
                 self.note_split(now, *iteration, asker.as_deref(), &heard);
                 heard
