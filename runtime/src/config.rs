@@ -105,7 +105,11 @@ impl std::str::FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || format!("{text:?} is not of the form host:port, such as 127.0.0.1:5050");
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
-        let port = port.parse().map_err(|_| bad())?;
+        let is_number = !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+        let port = port.parse().map_err(|_| match is_number {
+            true => format!("the port of {text:?} is larger than {}, the largest one", u16::MAX),
+            false => bad(),
+        })?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = bare.unwrap_or(host);
         if host.is_empty() || (bare.is_none() && host.contains(':')) {

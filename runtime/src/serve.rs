@@ -36,6 +36,9 @@ pub enum StartError {
     /// An acknowledged record of the journal is lost.
     #[error("{0}")]
     JournalDamaged(String),
+    /// A later release wrote the data directory.
+    #[error("{0}")]
+    LaterRelease(String),
     /// Anything else.
     #[error("{0}")]
     Other(String),
@@ -45,6 +48,7 @@ impl From<NodeStartError> for StartError {
     fn from(error: NodeStartError) -> Self {
         match error.is_damage() {
             true => Self::JournalDamaged(error.to_string()),
+            false if error.is_of_later_release() => Self::LaterRelease(error.to_string()),
             false => Self::Other(error.to_string()),
         }
     }

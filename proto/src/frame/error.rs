@@ -44,6 +44,13 @@ pub enum FrameError {
     },
 }
 
+impl FrameError {
+    /// Whether a later release wrote the bytes: they are whole.
+    pub const fn is_of_later_release(&self) -> bool {
+        matches!(self, Self::UnknownKind { .. })
+    }
+}
+
 /// Bytes that are not the message expected.
 pub(super) fn malformed(message: &'static str, error: &prost::DecodeError) -> FrameError {
     FrameError::Malformed { message, reason: error.to_string() }

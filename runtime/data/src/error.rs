@@ -52,6 +52,16 @@ pub enum DataError {
         /// What is wrong there.
         what: String,
     },
+    /// A file of another form than its source is for.
+    #[error("{file} is no {wanted} file: {found}")]
+    OtherForm {
+        /// The file.
+        file: String,
+        /// The form that its source is for.
+        wanted: &'static str,
+        /// What it looks like.
+        found: String,
+    },
     /// A file that is another one than when the dataset was registered.
     #[error(
         "{file} has changed since the dataset was registered: it was {planned}, now it is {found}; \
@@ -186,6 +196,7 @@ impl DataError {
         match self {
             Self::Pipeline { .. }
             | Self::NoColumn { .. }
+            | Self::OtherForm { .. }
             | Self::Type { .. }
             | Self::Value { .. }
             | Self::NoSplit { .. } => Code::InvalidArgument,

@@ -44,6 +44,7 @@ mod source;
 mod steps;
 mod stores;
 mod tensor;
+mod yaml;
 
 pub use dataset::Dataset;
 pub use error::DataError;
@@ -69,3 +70,4 @@ pub use tensor::elements;
 /// it is from, and in which other forms it is there, stands beside it in `demo/README.md`.
 pub const DEMO_TABLE: (&str, &[u8]) =
     ("weather.parquet", include_bytes!("../demo/weather.parquet"));
+pub use yaml::from_yaml;

@@ -48,7 +48,12 @@ fn failure(server: &str, status: &Status) -> Failure {
         Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
         _ => Exit::Other,
     };
-    Failure::new(exit, format!("{server}: {}", status.message))
+    Failure::new(exit, said_by(server, &status.message))
+}
+
+/// What a server said, with its name unless that is in it.
+pub(super) fn said_by(server: &str, text: &str) -> String {
+    if text.contains(server) { text.to_owned() } else { format!("{server}: {text}") }
 }
 
 /// Runs something that asks, on this thread.

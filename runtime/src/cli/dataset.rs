@@ -18,7 +18,7 @@ use rondo_proto::convert::{
 };
 use rondo_proto::element;
 
-use super::ask::{ServerArgs, run};
+use super::ask::{ServerArgs, run, said_by};
 use super::exit::{Exit, Failure};
 use super::journal::say;
 use super::table::Table;
@@ -211,7 +211,7 @@ fn refused(dispatcher: &str, status: &Status) -> Failure {
         Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
         _ => Exit::Other,
     };
-    Failure::new(exit, format!("{dispatcher}: {}", status.message))
+    Failure::new(exit, said_by(dispatcher, &status.message))
 }
 
 async fn show(dispatcher: &str, id: &str) -> Result<String, Failure> {

@@ -28,11 +28,13 @@ pub(super) enum Exit {
     Unhealthy = 8,
     /// The server stopped itself to keep its promises (a sync failed, say).
     Halted = 9,
+    /// The user interrupted it (Ctrl-C), as shells count it.
+    Interrupted = 130,
 }
 
 impl Exit {
     /// All of them with what they mean, for the documentation in `--help`.
-    pub(super) const ALL: [(Self, &'static str); 10] = [
+    pub(super) const ALL: [(Self, &'static str); 11] = [
         (Self::Ok, "done, or stopped in an orderly way"),
         (Self::Other, "any other failure"),
         (Self::Usage, "wrong flag, environment variable or configuration file"),
@@ -43,6 +45,7 @@ impl Exit {
         (Self::Unreachable, "the server cannot be reached"),
         (Self::Unhealthy, "the server is not ready or not healthy"),
         (Self::Halted, "the server stopped itself to keep its promises"),
+        (Self::Interrupted, "interrupted by Ctrl-C; what was read until then is acknowledged"),
     ];
 
     /// The exit status.
@@ -93,9 +96,8 @@ mod tests {
 
     #[test]
     fn numbers_are_distinct_and_in_order() {
-        for (index, (exit, _)) in Exit::ALL.iter().enumerate() {
-            assert_eq!(usize::from(exit.number()), index);
-        }
+        let numbers = Exit::ALL.map(|(exit, _)| exit.number());
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130]);
     }
 
     #[test]

@@ -101,20 +101,19 @@ pub(super) fn add_file(settings: &mut Settings, path: &str) -> Result<Vec<OsStri
 fn read(path: &str, keys: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| usage(format!("cannot read the configuration file {path}: {error}")))?;
-    parse(&text, keys).map_err(|reason| usage(format!("configuration file {path}: {reason}")))
+    parse(&text, keys, path).map_err(|reason| usage(format!("configuration file {path}: {reason}")))
 }
 
 fn usage(text: String) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// Reads the entries of a YAML document.
-fn parse(text: &str, keys: &[String]) -> Result<Vec<(String, String)>, String> {
+/// Reads the entries of the YAML document that a file holds.
+fn parse(text: &str, keys: &[String], path: &str) -> Result<Vec<(String, String)>, String> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Vec::new());
     }
-    let entries: BTreeMap<String, Value> =
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let entries: BTreeMap<String, Value> = rondo_data::from_yaml(text, path)?;
     let entry = |(key, value): (String, Value)| {
         if !keys.contains(&key) {
             return Err(unknown(&key, keys));
@@ -157,7 +156,7 @@ mod tests {
     fn every_kind_of_value_becomes_a_flag() {
         let text = "# a comment\nlisten: 127.0.0.1:7\nclient_timeout_ms: 20\n\
                     worker_addresses: [a:1, 'b']\ndata: ''\n";
-        let entries = parse(text, &known()).unwrap();
+        let entries = parse(text, &known(), "rondo.yaml").unwrap();
         let expected = [
             ("client_timeout_ms", "20"),
             ("data", ""),
@@ -169,13 +168,13 @@ mod tests {
 
     #[test]
     fn an_empty_file_says_nothing() {
-        assert_eq!(parse("", &known()), Ok(vec![]));
-        assert_eq!(parse("# only\n\n  # comments\n", &known()), Ok(vec![]));
+        assert_eq!(parse("", &known(), "rondo.yaml"), Ok(vec![]));
+        assert_eq!(parse("# only\n\n  # comments\n", &known(), "rondo.yaml"), Ok(vec![]));
     }
 
     #[test]
     fn an_unknown_key_is_named_with_its_nearest() {
-        let error = parse("client-timeout-ms: 1", &known()).unwrap_err();
+        let error = parse("client-timeout-ms: 1", &known(), "rondo.yaml").unwrap_err();
         assert!(error.contains("client-timeout-ms"), "{error}");
         assert!(error.contains("\"client_timeout_ms\""), "{error}");
     }
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn what_is_no_setting_is_refused() {
         for text in ["data:", "data: {a: 1}", "- a", "just text", "data: 'x", "data: a\ndata: b"] {
-            assert!(parse(text, &known()).is_err(), "{text}");
+            assert!(parse(text, &known(), "rondo.yaml").is_err(), "{text}");
         }
     }
 }

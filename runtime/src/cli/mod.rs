@@ -37,7 +37,9 @@ mod status_tables;
 mod table;
 mod threads;
 mod trace;
+mod usage;
 mod why;
+mod why_data;
 mod worker;
 
 #[cfg(test)]
@@ -65,6 +67,7 @@ use relay::RelayArgs;
 use serve_args::ServeArgs;
 use status::StatusArgs;
 use trace::TraceArgs;
+use usage::Refusal;
 use why::WhyArgs;
 use worker::WorkerArgs;
 
@@ -155,7 +158,8 @@ enum Command {
 }
 
 fn exit_statuses() -> String {
-    let lines = Exit::ALL.iter().map(|(exit, meaning)| format!("\n  {}  {meaning}", exit.number()));
+    let lines =
+        Exit::ALL.iter().map(|(exit, meaning)| format!("\n  {:<3}  {meaning}", exit.number()));
     std::iter::once("Exit status:".to_owned()).chain(lines).collect()
 }
 
@@ -178,32 +182,18 @@ pub fn main() -> ExitCode {
         Ok((Cli { command: Command::Position(command) }, _)) => position::position(&command),
         Ok((Cli { command: Command::Journal(command) }, _)) => journal::journal(&command),
         Ok((Cli { command: Command::Bench(command) }, _)) => bench::bench(&command),
-        Err(Refusal::Clap(error)) => return print_clap(&error),
+        Err(Refusal::Clap(error)) => return usage::print(&error),
         Err(Refusal::Failure(failure)) => Err(failure),
     };
     ended.map_or_else(|failure| print_failure(&failure), |()| Exit::Ok.into())
-}
-
-/// Why a command line is not carried out.
-#[derive(Debug)]
-enum Refusal {
-    /// Clap says why; `--help` and `--version` come this way too.
-    Clap(clap::Error),
-    /// The configuration file is at fault.
-    Failure(Failure),
-}
-
-impl From<clap::Error> for Refusal {
-    fn from(error: clap::Error) -> Self {
-        Self::Clap(error)
-    }
 }
 
 /// Reads the command line, the environment, the configuration file and what the cluster tells; for what
 /// takes these, with where each setting comes from.
 fn parse(mut arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
     let mut command = Cli::command();
-    let mut matched = command.try_get_matches_from_mut(&arguments)?;
+    let matched = command.try_get_matches_from_mut(&arguments);
+    let mut matched = matched.map_err(|error| usage::refusal(error, &command, &arguments))?;
     let mut settings = Settings::new();
     let layered = matched.subcommand().filter(|(_, given)| given.subcommand().is_none());
     if let Some((name @ ("serve" | "relay" | "worker" | "read"), given)) = layered {
@@ -231,20 +221,13 @@ fn reread(
     source: &str,
 ) -> Result<ArgMatches, Refusal> {
     command.clone().try_get_matches_from(arguments).map_err(|error| {
-        let text = error.to_string();
-        let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let reason = usage::first_line(&error);
         Refusal::Failure(Failure::new(Exit::Usage, format!("{source}: {reason}")))
     })
 }
 
-fn print_clap(error: &clap::Error) -> ExitCode {
-    // A terminal that is gone cannot be told so.
-    let _ = error.print();
-    if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
-}
-
 fn print_failure(failure: &Failure) -> ExitCode {
-    // As above.
+    // A terminal that is gone cannot be told so.
     let _ = writeln!(std::io::stderr(), "error: {}", failure.text);
     failure.exit.into()
 }

@@ -15,7 +15,11 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
     let usage = |text| Failure::new(Exit::Usage, text);
     let config = resolve(args, settings, &Home::from_environment()).map_err(usage)?;
     if args.print_config {
-        let text = print_config::render(settings);
+        let data = match &config.storage {
+            Storage::Directory { path, .. } => Some(path.as_path()),
+            Storage::Memory => None,
+        };
+        let text = print_config::render(settings, data);
         let printed = std::io::stdout().write_all(text.as_bytes());
         return printed.map_err(|error| Failure::new(Exit::Other, error));
     }
@@ -41,6 +45,7 @@ pub(super) fn exit_of(error: &ServeError) -> Exit {
             Exit::Usage
         }
         ServeError::Start(StartError::Directory(error)) => exit::of_directory(error),
+        ServeError::Start(StartError::LaterRelease(_)) => Exit::DataDirectory,
         ServeError::Start(StartError::JournalDamaged(_)) => Exit::JournalDamaged,
         ServeError::Halted(_) | ServeError::Shutdown(_) => Exit::Halted,
         ServeError::Start(StartError::Other(_)) | ServeError::Signals(_) => Exit::Other,

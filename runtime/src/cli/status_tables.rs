@@ -26,7 +26,15 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
         Section::Waits => return coordination::waits(namespaces, limit, wide),
         Section::Datasets => table(
             "Datasets",
-            &["id", "size", "elements", "sources", "compression off", "digest", "not splittable"],
+            &[
+                "id",
+                "definition",
+                "elements",
+                "sources",
+                "compression off",
+                "digest",
+                "not splittable",
+            ],
         )
         .fill(&report.datasets, limit, dataset),
         Section::Workers => return workers(&report.workers, limit, wide),
@@ -46,14 +54,11 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
                 "missing",
             ],
         )
-        .fill(&report.iterations, limit, iteration),
+        .fill_newest(&report.iterations, limit, iteration),
         Section::Tasks => table("Tasks", &["id", "iteration", "worker", "state", "from round"])
-            .fill(&report.tasks, limit, task),
-        Section::Clients => table("Clients", &["id", "iteration", "heard", "splits held"]).fill(
-            &report.clients,
-            limit,
-            client,
-        ),
+            .fill_newest(&report.tasks, limit, task),
+        Section::Clients => table("Clients", &["id", "iteration", "heard", "splits held"])
+            .fill_newest(&report.clients, limit, client),
     };
     table.to_string()
 }
@@ -61,13 +66,13 @@ fn one(status: &Status, section: Section, limit: usize, wide: bool) -> String {
 /// Workers as a table.
 pub(super) fn workers(workers: &[WorkerReport], limit: usize, wide: bool) -> String {
     let columns = ["address", "state", "tasks", "heard", "uid", "tags"];
-    Table::new("Workers", &columns, wide).fill(workers, limit, worker).to_string()
+    Table::new("Workers", &columns, wide).fill_newest(workers, limit, worker).to_string()
 }
 
 /// Jobs as a table.
 pub(super) fn jobs(jobs: &[JobReport], limit: usize, wide: bool) -> String {
     let columns = ["id", "name", "dataset", "sharding", "consumers", "target", "cross-trainer"];
-    Table::new("Jobs", &columns, wide).fill(jobs, limit, job).to_string()
+    Table::new("Jobs", &columns, wide).fill_newest(jobs, limit, job).to_string()
 }
 
 fn server(status: &Status) -> String {

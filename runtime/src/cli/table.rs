@@ -18,18 +18,39 @@ pub(super) struct Table {
     /// How many rows there would be without a limit.
     total: usize,
     wide: bool,
+    is_of_newest: bool,
 }
 
 impl Table {
     /// A table of these columns. A wide one cuts nothing off.
     pub(super) fn new(title: &'static str, columns: &[&'static str], wide: bool) -> Self {
-        Self { title, columns: columns.to_vec(), rows: Vec::new(), total: 0, wide }
+        Self {
+            title,
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            total: 0,
+            wide,
+            is_of_newest: false,
+        }
     }
 
     /// Fills the table with the first `limit` rows.
     pub(super) fn fill<T>(mut self, items: &[T], limit: usize, row: fn(&T) -> Vec<String>) -> Self {
         self.total = items.len();
         self.rows = items.iter().take(limit).map(row).collect();
+        self
+    }
+
+    /// Fills the table with the newest `limit` of items that are in the order in which they came.
+    pub(super) fn fill_newest<T>(
+        mut self,
+        items: &[T],
+        limit: usize,
+        row: fn(&T) -> Vec<String>,
+    ) -> Self {
+        self.total = items.len();
+        self.rows = items.iter().skip(items.len().saturating_sub(limit)).map(row).collect();
+        self.is_of_newest = true;
         self
     }
 
@@ -76,7 +97,8 @@ impl fmt::Display for Table {
         }
         let hidden = self.total.saturating_sub(self.rows.len());
         if hidden > 0 {
-            writeln!(out, "{GAP}… and {hidden} more (--limit 0 shows all)")?;
+            let which = if self.is_of_newest { "older ones" } else { "more" };
+            writeln!(out, "{GAP}… and {hidden} {which} (--limit 0 shows all)")?;
         }
         Ok(())
     }

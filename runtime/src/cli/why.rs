@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use rondo_core::coordination::{CoordinationTaskReport, NamespaceReport, Report, WaitReport};
+use rondo_core::dispatcher;
 
 use super::ask::{ServerArgs, run};
 use super::exit::{Exit, Failure};
@@ -12,20 +13,28 @@ use super::namespace::report;
 use super::plain::plain;
 use super::status_coordination::expected;
 use super::status_tables::span;
+use super::why_data;
 
 /// Waits shown of one namespace; the longest come first.
 const WAITS_MAX: usize = 6;
 /// Failed tasks shown of one namespace.
 const FAILED_MAX: usize = 4;
+/// Silent tasks shown of one namespace.
+const SILENT_MAX: usize = 4;
 /// Stuck tasks shown of one namespace.
 const STUCK_MAX: usize = 4;
+
+/// A connected task that was not heard for so long is named, in ms. JAX's tasks send heartbeats each 10 s.
+const SILENT_MS: u64 = 25_000;
+/// Keys that every task of a healthy job waits for as long as it runs: JAX's preemption notice.
+const WAITED_FOR_ALWAYS: &str = "RECEIVED_PREEMPTION_NOTICE";
 
 /// Which job of which server.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(super) struct WhyArgs {
-    /// The namespace of the job [default: all]
-    #[arg(value_name = "NAMESPACE")]
-    namespace: Option<String>,
+    /// The namespace of a job's processes, or the name of a job that reads a dataset [default: all]
+    #[arg(value_name = "JOB")]
+    job: Option<String>,
 
     #[command(flatten)]
     server: ServerArgs,
@@ -33,37 +42,56 @@ pub(super) struct WhyArgs {
 
 /// Says why jobs are not moving.
 pub(super) fn why(args: &WhyArgs) -> Result<(), Failure> {
-    let mut report = run(report(&args.server))?;
-    if let Some(wanted) = &args.namespace {
+    let (mut report, mut data) =
+        run(async { Ok((report(&args.server).await?, super::job::report(&args.server).await?)) })?;
+    if let Some(wanted) = &args.job {
         report.namespaces.retain(|namespace| namespace.name == *wanted);
-        if report.namespaces.is_empty() {
-            let text = format!("no namespace {wanted:?} has had a task yet");
+        data.jobs.retain(|job| job.name == *wanted);
+        if report.namespaces.is_empty() && data.jobs.is_empty() {
+            let text = format!("no namespace {wanted:?} has had a task, and no job has this name");
             return Err(Failure::new(Exit::Other, text));
         }
     }
-    say(render(&report).trim_end())
+    say(render(&report, &data).trim_end())
 }
 
-fn render(report: &Report) -> String {
-    if report.namespaces.is_empty() {
-        return "no task has ever called\n".into();
+fn render(report: &Report, data: &dispatcher::Report) -> String {
+    let mut parts: Vec<String> = report.namespaces.iter().map(one).collect();
+    parts.extend(why_data::jobs(data));
+    if parts.is_empty() {
+        return "no task has called, and no job reads a dataset\n".into();
     }
-    report.namespaces.iter().map(one).collect::<Vec<_>>().join("\n")
+    parts.join("\n")
 }
 
 fn one(namespace: &NamespaceReport) -> String {
-    let mut text = format!(
-        "{}: {} of {} tasks connected, life {}\n",
-        namespace.name,
-        namespace.tasks_connected,
-        expected(namespace),
-        namespace.life
-    );
+    let mut text = head(namespace);
     for line in reasons(namespace) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {}", plain(&line));
     }
     text
+}
+
+fn head(namespace: &NamespaceReport) -> String {
+    let name = &namespace.name;
+    if namespace.tasks.is_empty() && namespace.tasks_expected.is_none() {
+        let (keys, calls) = (namespace.keys, namespace.waiting_calls);
+        return format!("{name}: {keys} keys, {calls} calls wait; no tasks register here\n");
+    }
+    let silent = namespace.tasks.iter().filter(|task| is_silent(task)).count();
+    let silent = if silent > 0 { format!(" ({silent} of them silent)") } else { String::new() };
+    format!(
+        "{name}: {} of {} tasks connected{silent}, life {}\n",
+        namespace.tasks_connected,
+        expected(namespace),
+        namespace.life
+    )
+}
+
+/// Whether a task counts as connected and has not been heard for long.
+fn is_silent(task: &CoordinationTaskReport) -> bool {
+    task.state == "connected" && task.silent_ms.is_some_and(|silent| silent >= SILENT_MS)
 }
 
 fn reasons(namespace: &NamespaceReport) -> Vec<String> {
@@ -77,11 +105,16 @@ fn reasons(namespace: &NamespaceReport) -> Vec<String> {
     let failed: Vec<_> = namespace.tasks.iter().filter(|task| task.error.is_some()).collect();
     lines.extend(failed.iter().take(FAILED_MAX).map(|task| in_error(task)));
     lines.extend(more(failed.len(), FAILED_MAX, "tasks in error"));
+    let silent: Vec<_> = namespace.tasks.iter().filter(|task| is_silent(task)).collect();
+    lines.extend(silent.iter().take(SILENT_MAX).map(|task| has_been_silent(task)));
+    lines.extend(more(silent.len(), SILENT_MAX, "silent tasks"));
     let stuck: Vec<_> = namespace.tasks.iter().filter(|task| task.stuck.is_some()).collect();
     lines.extend(stuck.iter().take(STUCK_MAX).map(|task| is_stuck(task)));
     lines.extend(more(stuck.len(), STUCK_MAX, "stuck tasks"));
-    lines.extend(namespace.waits.iter().take(WAITS_MAX).flat_map(wait));
-    lines.extend(more(namespace.waits.len(), WAITS_MAX, "waits"));
+    let waits: Vec<_> =
+        namespace.waits.iter().filter(|it| !it.what.contains(WAITED_FOR_ALWAYS)).collect();
+    lines.extend(waits.iter().take(WAITS_MAX).flat_map(|it| wait(it)));
+    lines.extend(more(waits.len(), WAITS_MAX, "waits"));
     if lines.is_empty() {
         lines.push("nobody waits for anything here".into());
     }
@@ -97,6 +130,16 @@ fn in_error(task: &CoordinationTaskReport) -> String {
     let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
     let error = task.error.as_deref().unwrap_or_default();
     format!("task {}{peer} in error for {}: {error}", task.task, span(task.since_ms))
+}
+
+fn has_been_silent(task: &CoordinationTaskReport) -> String {
+    let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
+    let silent = span(task.silent_ms.unwrap_or_default());
+    format!(
+        "task {}{peer} has not been heard for {silent}: its process or the way to it may be gone. It counts \
+         as connected until its time-out",
+        task.task
+    )
 }
 
 fn is_stuck(task: &CoordinationTaskReport) -> String {
@@ -131,6 +174,55 @@ mod tests {
     use super::*;
     use rondo_core::coordination::TaskWait;
 
+    fn nothing() -> dispatcher::Report {
+        dispatcher::Report::default()
+    }
+
+    fn task(number: i32, silent_ms: u64) -> CoordinationTaskReport {
+        CoordinationTaskReport {
+            task: number,
+            state: "connected".into(),
+            since_ms: 0,
+            incarnation: "9".into(),
+            recoverable: false,
+            peer: Some("10.0.0.4:9".into()),
+            silent_ms: Some(silent_ms),
+            last_did: None,
+            last_did_ms: None,
+            error: None,
+            progress: None,
+            progress_ms: None,
+            stuck: None,
+        }
+    }
+
+    #[test]
+    fn a_silent_task_is_named_though_it_counts_as_connected() {
+        let mut namespace = stuck();
+        namespace.tasks = vec![task(0, 9_000), task(1, 42_000)];
+        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        assert!(text.contains("2 of 3 tasks connected (1 of them silent)"), "{text}");
+        assert!(text.contains("task 1 at 10.0.0.4:9 has not been heard for 42 s"), "{text}");
+        assert!(!text.contains("task 0 at"), "{text}");
+    }
+
+    #[test]
+    fn what_a_healthy_job_waits_for_is_no_reason() {
+        let mut namespace = stuck();
+        namespace.never_registered = String::new();
+        namespace.waits[0].kind = "key".into();
+        namespace.waits[0].what = "RECEIVED_PREEMPTION_NOTICE".into();
+        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        assert!(text.contains("nobody waits for anything here"), "{text}");
+    }
+
+    #[test]
+    fn a_namespace_of_keys_alone_has_no_tasks_to_count() {
+        let namespace = NamespaceReport { tasks_expected: None, keys: 7, ..stuck() };
+        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        assert!(text.contains("default: 7 keys, 2 calls wait; no tasks register here"), "{text}");
+    }
+
     fn stuck() -> NamespaceReport {
         NamespaceReport {
             name: "default".into(),
@@ -161,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_missing_task_is_named_with_its_host_and_since_when() {
-        let text = render(&Report { namespaces: vec![stuck()] });
+        let text = render(&Report { namespaces: vec![stuck()] }, &nothing());
         for part in [
             "2 of 3 tasks connected",
             "never registered: tasks 2",
@@ -178,25 +270,16 @@ mod tests {
     fn a_stuck_task_is_named_with_its_host_and_where_it_is() {
         let mut namespace = stuck();
         namespace.tasks = vec![CoordinationTaskReport {
-            task: 1,
-            state: "connected".into(),
-            since_ms: 0,
-            incarnation: "9".into(),
-            recoverable: false,
-            peer: Some("10.0.0.4:9".into()),
-            silent_ms: Some(10),
-            last_did: None,
-            last_did_ms: None,
-            error: None,
             progress: Some("1041".into()),
             progress_ms: Some(312_000),
             stuck: Some("its key step/1 has been 1041 for 312.0 s".into()),
+            ..task(1, 10)
         }];
-        let text = render(&Report { namespaces: vec![namespace.clone()] });
+        let text = render(&Report { namespaces: vec![namespace.clone()] }, &nothing());
         let line = "task 1 at 10.0.0.4:9 is STUCK: its key step/1 has been 1041 for 312.0 s";
         assert!(text.contains(line), "{text}");
         namespace.tasks = vec![namespace.tasks[0].clone(); 100];
-        let text = render(&Report { namespaces: vec![namespace] });
+        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
         assert!(text.contains("96 more stuck tasks") && text.lines().count() < 24, "{text}");
     }
 
@@ -204,7 +287,7 @@ mod tests {
     fn it_stays_on_one_screen() {
         let mut namespace = stuck();
         namespace.waits = vec![namespace.waits[0].clone(); 100];
-        let text = render(&Report { namespaces: vec![namespace] });
+        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
         assert!(text.lines().count() < 24, "{text}");
         assert!(text.contains("94 more waits"), "{text}");
     }

@@ -9,7 +9,39 @@ pub(super) fn observe_coordination(event: &coordination::Event) {
         coordination::Event::NoProgress { namespace, tasks, reason } => {
             tracing::warn!(%namespace, %tasks, %reason, "tasks make no progress");
         }
-        event => tracing::info!(?event, "coordination"),
+        coordination::Event::LifeBegun { namespace, life, incarnation } => {
+            tracing::info!(%namespace, life, %incarnation, "a job begins");
+        }
+        coordination::Event::SizeLearnt { namespace, tasks } => {
+            tracing::info!(%namespace, tasks, "the job's size is known");
+        }
+        coordination::Event::RelaysForgotten { namespace, count } => {
+            tracing::info!(%namespace, count, "silent relays forgotten");
+        }
+        coordination::Event::AllRegistered { namespace } => {
+            tracing::info!(%namespace, "all tasks have registered");
+        }
+        coordination::Event::TaskReturned { namespace, task } => {
+            tracing::info!(%namespace, %task, "task came back as a new process");
+        }
+        coordination::Event::TaskFailed { namespace, task, reason } => {
+            tracing::warn!(%namespace, %task, %reason, "task is in error");
+        }
+        coordination::Event::TaskLeft { namespace, task } => {
+            tracing::info!(%namespace, %task, "task has left");
+        }
+        coordination::Event::ErrorSpread { namespace, reason } => {
+            tracing::warn!(%namespace, %reason, "an error is told to all tasks");
+        }
+        coordination::Event::BarrierFailed { namespace, reason } => {
+            tracing::warn!(%namespace, %reason, "barrier failed");
+        }
+        coordination::Event::ProgressAgain { namespace, task } => {
+            tracing::info!(%namespace, %task, "task makes progress again");
+        }
+        coordination::Event::HeldUp { late } => {
+            tracing::warn!(late_ms = late.as_millis(), "the coordination service was held up");
+        }
     }
 }
 

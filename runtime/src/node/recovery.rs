@@ -15,7 +15,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Journal(#[from] RecoverError),
     /// A record was read but cannot be understood.
-    #[error("record {lsn} at {place} cannot be decoded: {source}")]
+    #[error("record {lsn} at {place} cannot be read: {source}")]
     Undecodable {
         /// The first record of the group.
         lsn: Lsn,
@@ -57,7 +57,12 @@ pub enum ReplayError {
 impl ReplayError {
     /// Whether something that was acknowledged cannot be read any more.
     pub const fn is_damage(&self) -> bool {
-        !matches!(self, Self::Store(_))
+        !self.is_of_later_release() && !matches!(self, Self::Store(_))
+    }
+
+    /// Whether a later release wrote the journal: it is whole.
+    pub const fn is_of_later_release(&self) -> bool {
+        matches!(self, Self::Undecodable { source, .. } if source.is_of_later_release())
     }
 
     /// Whether the note of acknowledged records is older than the journal, which is then to be replayed

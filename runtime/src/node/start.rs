@@ -71,6 +71,15 @@ impl NodeStartError {
             Self::Store(_) | Self::Entropy(_) => false,
         }
     }
+
+    /// Whether a later release wrote the data directory: it is whole.
+    pub const fn is_of_later_release(&self) -> bool {
+        match self {
+            Self::Snapshot(error) => error.is_of_later_release(),
+            Self::Replay(error) => error.is_of_later_release(),
+            _ => false,
+        }
+    }
 }
 
 /// What every node needs, whatever it keeps its state in.

@@ -11,7 +11,7 @@ const STAGING: usize = 1 << 20;
 
 /// Both ends know each other's devices once tensors have passed.
 fn meet(worker: &Exchange, server: &Exchange) {
-    let handler = begin(&worker, vec![tensor(0, on_host(&[1]))], vec![]).unwrap();
+    let handler = begin(worker, vec![tensor(0, on_host(&[1]))], vec![]).unwrap();
     let batch = server.get_batch(&mut always).unwrap();
     server.respond(batch[0].handler, vec![]).unwrap();
     wait(worker, handler);

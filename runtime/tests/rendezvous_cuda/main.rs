@@ -78,7 +78,7 @@ fn counted(length: usize) -> Tensor {
 }
 
 fn on(stream: StreamHandle) -> Args {
-    Args { device_context: stream.0, ..Args::default() }
+    Args { device_context: stream.get(), ..Args::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,8 +153,9 @@ async fn what_no_gpu_can_hold_is_refused() {
     let receiving = to.find(STEP).unwrap();
     let memory = |_: &Tensor| Ok(cuda.allocate(GPU, 1001)?);
     let refused = async |name| {
+        let key = key(0, 1, name);
         // SAFETY: it is on the default stream.
-        unsafe { receiving.recv_onto(&key(0, 1, name), Args::default(), SOON, memory) }.await
+        unsafe { receiving.recv_onto(&key, Args::default(), SOON, memory) }.await
     };
     let error = refused("texts").await;
     assert_eq!(error.unwrap_err().code, Code::InvalidArgument);

@@ -1,5 +1,6 @@
-//! Tensors of libtorch, by `tch`: those in the host's memory are sent without a copy, and those that are
-//! received cost one copy, be it into the host's memory or onto a GPU.
+//! Tensors of libtorch, by `tch`. One in the host's memory is sent by one copy, or without one if its owner
+//! promises to leave it alone ([`share_torch`]). One that is received costs one copy, be it into the host's
+//! memory or onto a GPU.
 //!
 //! A crate of its own, outside the workspace, which needs no libtorch then
 //! (`docs/decisions/0010-libtorch-in-a-crate-of-its-own.md`). libtorch itself is found at build time

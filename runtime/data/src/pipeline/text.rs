@@ -19,7 +19,7 @@ impl Pipeline {
     pub fn from_yaml(text: &str) -> Result<Self, DataError> {
         let versioned = serde_saphyr::from_str::<Versioned>(text);
         known_version(versioned.ok().and_then(|it| it.version))?;
-        serde_saphyr::from_str(text).map_err(|error| DataError::pipeline(error.to_string()))
+        crate::from_yaml(text, "pipeline").map_err(DataError::pipeline)
     }
 
     /// Reads a pipeline from JSON.

@@ -10,6 +10,7 @@ use arrow::ipc::{Block, root_as_footer, root_as_message};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
+use super::form::check_beginning;
 use super::{Chunk, Reading, Scanned, cut, fitted};
 use crate::error::DataError;
 use crate::guard::guarded;
@@ -18,6 +19,8 @@ use crate::pipeline::Pipeline;
 use crate::schema::plain;
 use crate::stores::StoredFile;
 
+/// The first and the last bytes of every Arrow IPC file.
+const MAGIC: &[u8] = b"ARROW1";
 /// What stands at the very end of a file: the footer's length, and a word.
 const TRAILER_BYTES: u64 = 10;
 
@@ -78,6 +81,9 @@ fn rows_of(head: &Bytes) -> Result<u64, String> {
 async fn footer(file: &StoredFile) -> Result<Footer, DataError> {
     let end = file.size.saturating_sub(TRAILER_BYTES);
     let trailer = file.range(end..file.size).await?;
+    if !trailer.ends_with(MAGIC) {
+        check_beginning(file, "Arrow IPC", MAGIC).await?;
+    }
     let trailer: Option<[u8; 10]> = trailer.as_ref().try_into().ok();
     let short = || file.corrupt(0, "it is too short for an Arrow IPC file");
     let length = read_footer_length(trailer.ok_or_else(short)?);

@@ -2,6 +2,7 @@
 
 mod arrow_file;
 mod bytes;
+mod form;
 mod parquet;
 mod range;
 

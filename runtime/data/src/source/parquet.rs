@@ -14,6 +14,7 @@ use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 
+use super::form::check_beginning;
 use super::{Chunk, Reading, Scanned, cut, fitted};
 use crate::error::DataError;
 use crate::guard::guarded;
@@ -22,6 +23,8 @@ use crate::pipeline::Pipeline;
 use crate::schema::plain;
 use crate::stores::StoredFile;
 
+/// The first and the last bytes of every Parquet file.
+const MAGIC: &[u8] = b"PAR1";
 /// Bytes of the end of a file, where its footer is, that are fetched at once.
 const FOOTER_BYTES: u64 = 64 << 10;
 
@@ -83,10 +86,13 @@ async fn footer(
 ) -> Result<ArrowReaderMetadata, DataError> {
     let size = file.size;
     let wrong = |what: String| file.corrupt(size.saturating_sub(8), what);
-    let decoder = guarded(|| ParquetMetaDataPushDecoder::try_new(size)).map_err(wrong)?;
-    let mut decoder = decoder.with_page_index_policy(page_index);
     let tail = size.saturating_sub(FOOTER_BYTES)..size;
     let bytes = file.range(tail.clone()).await?;
+    if !bytes.ends_with(MAGIC) {
+        check_beginning(file, "Parquet", MAGIC).await?;
+    }
+    let decoder = guarded(|| ParquetMetaDataPushDecoder::try_new(size)).map_err(wrong)?;
+    let mut decoder = decoder.with_page_index_policy(page_index);
     guarded(|| decoder.push_range(tail, bytes)).map_err(wrong)?;
     loop {
         match guarded(|| decoder.try_decode()).map_err(wrong)? {

@@ -65,8 +65,6 @@ async fn a_corrupt_parquet_footer() {
     for (what, bytes) in [
         ("no magic", [&good[..good.len() - 4], b"NOPE"].concat()),
         ("cut", good[..good.len() - 20].to_vec()),
-        ("empty", Vec::new()),
-        ("text", b"this is no Parquet file, but a text".to_vec()),
     ] {
         std::fs::write(&path, bytes).unwrap();
         let error = world.refusal(&pipeline).await;
@@ -278,6 +276,26 @@ async fn a_store_that_nobody_serves() {
     tokio::time::sleep(std::time::Duration::from_millis(1600)).await;
     let error = plan(&Pipeline::parquet([&url]), &stores).await.unwrap_err();
     says(&error, Code::Internal, &[&url, "cannot be read"]);
+}
+
+#[tokio::test]
+async fn files_of_another_form_are_called_so() {
+    let world = World::new();
+    std::fs::write(world.path("a.csv"), b"number,name\n1,one\n").unwrap();
+    std::fs::write(world.path("b.gz"), [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3]).unwrap();
+    std::fs::write(world.path("empty"), b"").unwrap();
+    for (name, words) in [
+        ("a.csv", &["is no Parquet file", "it begins as text: \"number,name"][..]),
+        ("b.gz", &["is no Parquet file", "it begins as a gzip file"]),
+    ] {
+        let error = plan(&Pipeline::parquet(world.files(name)), &world.stores).await.unwrap_err();
+        says(&error, Code::InvalidArgument, words);
+    }
+    let arrow = Pipeline::arrow(world.files("a.csv"));
+    let error = plan(&arrow, &world.stores).await.unwrap_err();
+    says(&error, Code::InvalidArgument, &["is no Arrow IPC file", "it begins as text"]);
+    let empty = plan(&Pipeline::parquet(world.files("empty")), &world.stores).await.unwrap_err();
+    says(&empty, Code::InvalidArgument, &["is no Parquet file", "it is empty"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::admin::{DispatcherStatus, GetStatusRequest, GetStatusResponse, IterationStatus};
 use rondo_proto::convert::GET_STATUS_PATH;
 
-use super::ask::ServerArgs;
+use super::ask::{ServerArgs, said_by};
 use super::dataset::{self, CompressionArg, How};
 use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
@@ -25,7 +25,7 @@ use super::layers::Settings;
 use crate::reader::{Builder, Mode, OpenError, Reader, ShardingPolicy};
 use note::Contents;
 use output::Output;
-use reading::Reading;
+use reading::{End, Reading};
 
 /// What to read, and where to put it.
 #[derive(Args, Clone, Debug)]
@@ -240,13 +240,14 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
         }
     };
     output.check_mode(reader.is_by_split())?;
-    let summary = Reading::new(args, reader, output).run().await?;
+    let (summary, end) = Reading::new(args, reader, output).run().await?;
     match args.form()? == Form::Count || args.file.is_some() {
-        true => say(&summary),
-        false => {
-            display::line(&summary);
-            Ok(())
-        }
+        true => say(&summary)?,
+        false => display::line(&summary),
+    }
+    match end {
+        End::Interrupted => Err(Failure::new(Exit::Interrupted, "interrupted before the end")),
+        End::All | End::Stopped => Ok(()),
     }
 }
 
@@ -259,7 +260,7 @@ fn not_opened(args: &ReadArgs, error: &OpenError) -> Failure {
     match error {
         OpenError::Settings(text) => Failure::new(Exit::Usage, text),
         OpenError::Dispatcher { status, .. } => {
-            Failure::new(exit_of(status), format!("{}: {error}", args.dispatcher))
+            Failure::new(exit_of(status), said_by(&args.dispatcher, &error.to_string()))
         }
     }
 }

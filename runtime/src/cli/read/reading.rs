@@ -41,11 +41,13 @@ struct Confirmation {
 
 /// Why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// Everything of the pass was read.
     All,
-    /// `--max-records` was reached, the user interrupted, or nobody takes the output.
+    /// `--max-records` was reached, or nobody takes the output.
     Stopped,
+    /// The user interrupted.
+    Interrupted,
 }
 
 impl<'a> Reading<'a> {
@@ -59,7 +61,7 @@ impl<'a> Reading<'a> {
     ///
     /// # Errors
     /// When not everything could be read, written or acknowledged.
-    pub(super) async fn run(mut self) -> Result<String, Failure> {
+    pub(super) async fn run(mut self) -> Result<(String, End), Failure> {
         let ended = self.read_all().await;
         // What was written is good whatever came behind it.
         let mut kept = self.commit().await;
@@ -90,10 +92,12 @@ impl<'a> Reading<'a> {
             }
         };
         if came_too_late {
-            return super::finished_before(self.args, self.output).await.map(|()| summary);
+            return super::finished_before(self.args, self.output)
+                .await
+                .map(|()| (summary, End::All));
         }
         self.output.close(ended == End::All)?;
-        Ok(summary)
+        Ok((summary, ended))
     }
 
     async fn read_all(&mut self) -> Result<End, Failure> {
@@ -106,7 +110,7 @@ impl<'a> Reading<'a> {
         while !self.has_enough() {
             tokio::select! {
                 biased;
-                _ = &mut stop => return Ok(End::Stopped),
+                _ = &mut stop => return Ok(End::Interrupted),
                 confirmed = confirmed(&mut self.confirmation) => self.confirm(confirmed),
                 next = self.reader.next() => match next {
                     None => return Ok(End::All),

@@ -7,6 +7,7 @@ use rondo_core::ids::ClientId;
 use rondo_core::status::Code;
 use rondo_proto::convert::{END_READER_PATH, decode_ended, encode_end_reader};
 
+use super::super::ask::said_by;
 use super::super::exit::Failure;
 use super::exit_of;
 use crate::transport::{Client, Transport};
@@ -36,7 +37,7 @@ pub(super) async fn end_reader(
                 tokio::time::sleep(PAUSE).await;
             }
             Err(status) => {
-                let text = format!("{dispatcher}: {}", status.message);
+                let text = said_by(dispatcher, &status.message);
                 return Err(Failure::new(exit_of(&status), text));
             }
         }
