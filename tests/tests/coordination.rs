@@ -151,7 +151,7 @@ fn why_names_who_is_missing_and_where() {
     let server = Server::start(&Options::store("segment").flag("--tasks=2"));
     let address = server.address();
     let why = || run(&["why", "--server", &address]).log;
-    assert!(why().contains("no task has ever called"), "{}", why());
+    assert!(why().contains("no task has called, and no job reads a dataset"), "{}", why());
     let [first, second] = pair(&address);
     let waiting = thread::spawn(move || first.barrier("checkpoint"));
     let began = Instant::now();

@@ -29,10 +29,7 @@ impl Dispatcher {
             };
             return Ok((Reply::Job(id), after));
         }
-        let retired = request.name.as_ref().and_then(|name| self.state.retired().get(name));
-        if let Some((job, known)) = retired.and_then(|job| Some((job, job.parameters?))) {
-            check_same_parameters(&job.name, &known, &request)?;
-        }
+        self.check_retired(&request)?;
         check_consumers(request.consumers)?;
         let bound = self.config.bounds.jobs;
         if self.state.jobs().len() >= bound {
@@ -54,6 +51,15 @@ impl Dispatcher {
         };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Job(id), lsn))
+    }
+
+    /// A freed job comes back with its own parameters only.
+    fn check_retired(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
+        let retired = request.name.as_ref().and_then(|name| self.state.retired().get(name));
+        match retired.and_then(|job| Some((job, job.parameters?))) {
+            Some((job, known)) => check_same_parameters(&job.name, &known, request),
+            None => Ok(()),
+        }
     }
 
     /// A name nobody else uses, not even on purpose.

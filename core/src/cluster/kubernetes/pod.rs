@@ -32,8 +32,8 @@ pub(super) struct Pod {
     pub(super) index: Option<u32>,
     /// Its role among the pods of its owner, where the owner has several.
     pub(super) role: Option<String>,
-    /// Who made it: the controller's namespace, kind and name. A Job that is deleted and made again has new ids but the
-    /// same name.
+    /// Who made it: the controller's namespace, kind and name. A Job that is deleted and made again has
+    /// another id and the same name.
     pub(super) owner: Option<String>,
     phase: String,
     is_ready: Option<bool>,

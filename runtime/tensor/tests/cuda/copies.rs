@@ -182,9 +182,9 @@ fn a_buffer_is_filled_and_read_wherever_it_lies() {
     for buffer in all {
         assert_eq!((buffer.len(), buffer.is_empty(), buffer.is_writable()), (LENGTH, false, true));
         assert!(buffer.host().is_some() != buffer.cuda().is_some());
-        let part = buffer.part(10, 20).unwrap();
         // SAFETY: only this test uses the memory.
         unsafe { buffer.fill(pageable(&counted(LENGTH, 9))) }.unwrap();
+        let part = buffer.part(10, 20).unwrap();
         assert_eq!(part.to_host().unwrap().to_vec(), counted(LENGTH, 9)[10..30]);
         // SAFETY: as above.
         let refused = unsafe { part.fill(pageable(&[0; 21])) }.unwrap_err();
