@@ -88,7 +88,6 @@ impl State {
         self.retired.insert(RetiredJob {
             parameters: Some(job.parameters()),
             name: job.name,
-            dataset: job.dataset,
             finished: job.finished,
             abandoned: job.abandoned,
             changed: lsn,

@@ -102,7 +102,7 @@ impl State {
         wrong.map(|iteration| iteration.id).collect()
     }
 
-    /// What counts as finished, and as given up, for a job of this name that is there from now on.
+    /// The repetitions that a new job of this name counts as finished, and those that it counts as given up.
     pub(super) fn take_beginning(&mut self, job: &Arc<str>) -> (Repetitions, Repetitions) {
         let Some(waits) = self.restorations.get(job) else {
             return Default::default();

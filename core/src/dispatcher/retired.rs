@@ -6,10 +6,10 @@ use alloc::sync::Arc;
 
 use super::repetitions::Repetitions;
 use super::types::{ShardingPolicy, TargetWorkers};
-use crate::ids::{DatasetId, Lsn};
+use crate::ids::Lsn;
 use crate::limits::RETIRED_JOBS_MAX;
 
-/// What whoever asks for a job again must say the same.
+/// The parameters of a job. A later request for the job must have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobParameters {
     /// How the dataset is divided.
@@ -25,9 +25,7 @@ pub struct JobParameters {
 pub struct RetiredJob {
     /// Its name.
     pub name: Arc<str>,
-    /// The dataset that it read; empty if a release before 0.2 freed it.
-    pub dataset: DatasetId,
-    /// What it was created with; `None` if a release before 0.2 freed it.
+    /// Its parameters; `None` in journals from before they were kept.
     pub parameters: Option<JobParameters>,
     /// Repetitions that were read to their end.
     pub finished: Repetitions,
@@ -112,7 +110,6 @@ mod tests {
     fn job(number: u64) -> RetiredJob {
         RetiredJob {
             name: format!("job {number}").into(),
-            dataset: DatasetId::new("data"),
             parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),

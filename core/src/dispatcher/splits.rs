@@ -59,7 +59,7 @@ impl Dispatcher {
             let handed_out = HandedOut { iteration, source, repetition, place, task };
             self.deliveries.begin(call, after, handed_out);
             self.note_taker(task, turn.now);
-            // Whoever takes a split was not made in vain.
+            // The task for consumers that the dispatcher made last is of use: one that asks for splits.
             self.leases.consumers_tried.remove(&id);
         }
         Ok((Reply::Split(split), after))

@@ -136,7 +136,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What whoever asks for the job again must say the same.
+    /// Its parameters. A later request for the job must have the same.
     pub const fn parameters(&self) -> JobParameters {
         JobParameters {
             sharding: self.sharding,

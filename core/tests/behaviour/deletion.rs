@@ -2,8 +2,7 @@
 //! workers, and the names of freed jobs.
 
 use rondo_core::dispatcher::{
-    Config, GetOrCreateJob, RegisterDataset, Reply, Request, ShardingPolicy, SplitSource,
-    WorkerHeartbeat,
+    Config, RegisterDataset, Reply, Request, ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
 use rondo_core::ids::{ClientId, DatasetId, JobId, TaskId};
 use rondo_core::limits::FREED_AFTER_START;
@@ -11,9 +10,8 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
 use crate::driver::{Driver, Journal};
-use crate::world::{client, dataset, dataset_named, job, split, worker};
+use crate::world::{client, dataset, dataset_named, job, named, short, split, worker};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const WORKER: &str = "w:1";
@@ -21,22 +19,6 @@ const WORKER: &str = "w:1";
 /// Maintenance each minute; the rest as by default.
 fn config() -> Config {
     Config { job_gc_check_interval: MINUTE, ..Config::default() }
-}
-
-/// Retentions short enough for a test that looks each second.
-fn short() -> Config {
-    Config {
-        job_gc_check_interval: SECOND,
-        named_job_retention: Some(MINUTE),
-        abandoned_iteration_retention: Some(Duration::from_secs(300)),
-        lost_worker_retention: Some(Duration::from_secs(200)),
-        worker_timeout: Some(Duration::from_secs(20)),
-        ..Config::default()
-    }
-}
-
-fn named(dataset: &DatasetId, name: &str) -> GetOrCreateJob {
-    GetOrCreateJob { name: Some(name.into()), ..job(dataset, ShardingPolicy::Dynamic) }
 }
 
 /// A named job over three splits with one client, and a worker.

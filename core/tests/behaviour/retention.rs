@@ -1,4 +1,5 @@
-//! What is freed, forgotten or given up harms nobody who is still there, and nobody who comes back.
+//! The dispatcher frees, forgets and gives up: that harms nobody who is still there, and nobody who comes
+//! back.
 
 use rondo_core::dispatcher::{
     Config, GetOrCreateJob, Group, HoldSplits, Reply, Request, ShardingPolicy, SplitProgress,
@@ -9,30 +10,14 @@ use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
 use crate::driver::Driver;
-use crate::world::{dataset, dataset_named, job, split, started};
+use crate::world::{dataset, dataset_named, job, named, short, split, started};
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 /// Longer than every retention.
 const LONG: Duration = Duration::from_secs(600);
 
-fn config() -> Config {
-    Config {
-        job_gc_check_interval: SECOND,
-        named_job_retention: Some(MINUTE),
-        abandoned_iteration_retention: Some(Duration::from_secs(300)),
-        lost_worker_retention: Some(Duration::from_secs(200)),
-        worker_timeout: Some(Duration::from_secs(20)),
-        ..Config::default()
-    }
-}
-
 fn listing(addresses: &[&str]) -> Config {
-    Config { worker_addresses: addresses.iter().map(|it| (*it).into()).collect(), ..config() }
-}
-
-fn named(dataset: &DatasetId, name: &str) -> GetOrCreateJob {
-    GetOrCreateJob { name: Some(name.into()), ..job(dataset, ShardingPolicy::Dynamic) }
+    Config { worker_addresses: addresses.iter().map(|it| (*it).into()).collect(), ..short() }
 }
 
 /// Lets time pass, in which only one worker and one client are heard.
@@ -72,7 +57,7 @@ fn all_is_read(driver: &mut Driver, dataset: &DatasetId) -> bool {
 #[test]
 fn a_worker_that_was_forgotten_takes_no_splits() {
     for by_operator in [true, false] {
-        let mut driver = Driver::with(config());
+        let mut driver = Driver::with(short());
         driver.worker("w:1", &[]);
         driver.worker("v:1", &[]);
         let dataset = driver.register(dataset_named("data"));
@@ -151,7 +136,7 @@ fn a_worker_that_left_the_list_gets_no_task_that_it_cannot_be_told_of() {
 
 #[test]
 fn a_position_of_an_abandoned_job_knows_that_it_was_abandoned() {
-    let mut driver = Driver::with(config());
+    let mut driver = Driver::with(short());
     driver.worker("w:1", &[]);
     let dataset = driver.register(dataset_named("data"));
     let job = driver.job(named(&dataset, "train"));
@@ -176,7 +161,7 @@ fn a_position_of_an_abandoned_job_knows_that_it_was_abandoned() {
 
 #[test]
 fn a_retired_job_that_was_set_back_stays_known_without_the_position() {
-    let mut driver = Driver::with(config());
+    let mut driver = Driver::with(short());
     let dataset = retired(&mut driver, Some("end"));
     driver.ask(Request::RestorePosition { name: "end".into(), job: "train".into() }).unwrap();
     driver.ask(Request::DeletePosition { name: "end".into() }).unwrap();
@@ -185,7 +170,7 @@ fn a_retired_job_that_was_set_back_stays_known_without_the_position() {
 
 #[test]
 fn a_job_of_which_only_a_position_is_known_can_be_deleted() {
-    let mut driver = Driver::with(config());
+    let mut driver = Driver::with(short());
     let dataset = retired(&mut driver, Some("end"));
     // Another name, that of no job, begins at the position; and the job's own.
     for job in ["other", "train"] {
@@ -199,7 +184,7 @@ fn a_job_of_which_only_a_position_is_known_can_be_deleted() {
 
 #[test]
 fn a_reader_of_an_abandoned_iteration_is_told_how_far_it_came() {
-    let mut driver = Driver::with(config());
+    let mut driver = Driver::with(short());
     driver.worker("w:1", &[]);
     let dataset = driver.register(dataset_named("data"));
     let job = driver.job(named(&dataset, "train"));
@@ -221,7 +206,7 @@ fn a_reader_of_an_abandoned_iteration_is_told_how_far_it_came() {
 
 #[test]
 fn a_retired_job_comes_back_with_its_own_parameters_only() {
-    let mut driver = Driver::with(config());
+    let mut driver = Driver::with(short());
     let dataset = retired(&mut driver, None);
     let other = GetOrCreateJob { sharding: ShardingPolicy::Off, ..named(&dataset, "train") };
     let refused = driver.refused(Request::GetOrCreateJob(other));
@@ -235,7 +220,7 @@ fn a_retired_job_comes_back_with_its_own_parameters_only() {
 
 #[test]
 fn a_worker_that_is_never_lost_is_not_said_to_be_alive() {
-    let mut driver = Driver::with(Config { worker_timeout: None, ..config() });
+    let mut driver = Driver::with(Config { worker_timeout: None, ..short() });
     driver.worker("w:1", &[]);
     pass(&mut driver, LONG, None);
     let refused = driver.refused(Request::RemoveWorker { address: "w:1".into() });
@@ -245,7 +230,7 @@ fn a_worker_that_is_never_lost_is_not_said_to_be_alive() {
 
 #[test]
 fn an_id_that_only_looks_like_a_number_to_come_is_deleted() {
-    let mut driver = Driver::with(config());
+    let mut driver = Driver::with(short());
     for id in ["+1005", "001005"] {
         let id = driver.register(dataset_named(id));
         assert_eq!(driver.ask(Request::DeleteDataset { dataset: id }), Ok(Reply::DatasetDeleted));

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use rondo_core::dispatcher::{
-    ClientHeartbeat, ClientHeartbeatReply, Compression, DatasetMetadata, Definition,
+    ClientHeartbeat, ClientHeartbeatReply, Compression, Config, DatasetMetadata, Definition,
     GetOrCreateJob, RegisterDataset, Reply, Request, ShardingPolicy, SplitPlan, SplitSource,
     TargetWorkers, TransferServer, WorkerHeartbeat, WorkerHeartbeatReply,
 };
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::limits::RECORDS_PROTOCOL;
+use rondo_core::time::Duration;
 
 use crate::driver::Driver;
 
@@ -131,6 +132,23 @@ pub(crate) fn listed(reply: &ClientHeartbeatReply) -> Vec<TaskId> {
 /// Task ids a worker is told to start, in order.
 pub(crate) fn started(reply: &WorkerHeartbeatReply) -> Vec<TaskId> {
     reply.new_tasks.iter().map(|task| task.task).collect()
+}
+
+/// Retentions short enough for a test that looks each second.
+pub(crate) fn short() -> Config {
+    Config {
+        job_gc_check_interval: Duration::from_secs(1),
+        named_job_retention: Some(Duration::from_secs(60)),
+        abandoned_iteration_retention: Some(Duration::from_secs(300)),
+        lost_worker_retention: Some(Duration::from_secs(200)),
+        worker_timeout: Some(Duration::from_secs(20)),
+        ..Config::default()
+    }
+}
+
+/// A named job with dynamic sharding.
+pub(crate) fn named(dataset: &DatasetId, name: &str) -> GetOrCreateJob {
+    GetOrCreateJob { name: Some(name.into()), ..job(dataset, ShardingPolicy::Dynamic) }
 }
 
 impl Driver {

@@ -490,18 +490,15 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
                 changed: position.changed,
             })
         }),
-        (position_value(), dataset_id(), option::of(parameters())).prop_map(
-            |(position, dataset, parameters)| {
-                P::RetiredJob(core::RetiredJob {
-                    name: position.name,
-                    dataset,
-                    parameters,
-                    finished: position.finished,
-                    abandoned: position.abandoned,
-                    changed: position.changed,
-                })
-            }
-        ),
+        (position_value(), option::of(parameters())).prop_map(|(position, parameters)| {
+            P::RetiredJob(core::RetiredJob {
+                name: position.name,
+                parameters,
+                finished: position.finished,
+                abandoned: position.abandoned,
+                changed: position.changed,
+            })
+        }),
     ]
     .prop_map(Part::Dispatcher)
 }

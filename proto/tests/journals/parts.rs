@@ -238,7 +238,6 @@ fn abandoned_and_retired() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed".into(),
-            dataset: dataset(""),
             parameters: None,
             finished: ranges(),
             abandoned: Repetitions::of(alone(9)),
@@ -247,7 +246,7 @@ fn abandoned_and_retired() -> Vec<Part> {
     ]
 }
 
-/// What later releases added to the parts above.
+/// Parts with the fields that later releases added.
 fn known_of_what_is_gone() -> Vec<Part> {
     let left = DepartedReader { left: lsn(228), ..departed(2005, 11, Vec::new()) };
     vec![
@@ -270,7 +269,6 @@ fn known_of_what_is_gone() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed again".into(),
-            dataset: dataset("first"),
             parameters: Some(JobParameters {
                 sharding: ShardingPolicy::File,
                 use_cross_trainer_cache: true,

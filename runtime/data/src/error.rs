@@ -59,7 +59,7 @@ pub enum DataError {
         file: String,
         /// The form that its source is for.
         wanted: &'static str,
-        /// What it looks like.
+        /// The form that its first bytes show.
         found: String,
     },
     /// A file that is another one than when the dataset was registered.

@@ -65,9 +65,9 @@ pub use rebatch::{Origin, Rebatched, Rebatcher};
 pub use size::in_parts;
 pub use stores::{Patience, Stores};
 pub use tensor::elements;
+pub use yaml::from_yaml;
 
 /// A genuine table in the public domain, for demonstrations: a Parquet file's name and bytes. Where
 /// it is from, and in which other forms it is there, stands beside it in `demo/README.md`.
 pub const DEMO_TABLE: (&str, &[u8]) =
     ("weather.parquet", include_bytes!("../demo/weather.parquet"));
-pub use yaml::from_yaml;

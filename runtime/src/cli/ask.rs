@@ -6,6 +6,8 @@ use bytes::Bytes;
 use clap::Args;
 use prost::Message;
 use rondo_core::status::{Code, Status};
+use rondo_proto::admin::{GetStatusRequest, GetStatusResponse};
+use rondo_proto::convert::GET_STATUS_PATH;
 
 use super::exit::{Exit, Failure};
 use crate::transport::{Client, Transport};
@@ -41,6 +43,14 @@ impl ServerArgs {
             Failure::new(Exit::Other, text)
         })
     }
+
+    /// The server's status.
+    ///
+    /// # Errors
+    /// As [`ServerArgs::ask`].
+    pub(super) async fn status(&self) -> Result<GetStatusResponse, Failure> {
+        self.ask(GET_STATUS_PATH, &GetStatusRequest {}).await
+    }
 }
 
 fn failure(server: &str, status: &Status) -> Failure {
@@ -51,7 +61,7 @@ fn failure(server: &str, status: &Status) -> Failure {
     Failure::new(exit, said_by(server, &status.message))
 }
 
-/// What a server said, with its name unless that is in it.
+/// A server's message, with the server's name in front unless the message names it.
 pub(super) fn said_by(server: &str, text: &str) -> String {
     if text.contains(server) { text.to_owned() } else { format!("{server}: {text}") }
 }

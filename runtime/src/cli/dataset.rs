@@ -10,11 +10,11 @@ use rondo_core::dispatcher::Compression;
 use rondo_core::element::{Component, Spec};
 use rondo_core::status::{Code, Status};
 use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
-use rondo_proto::admin::{DeleteDatasetRequest, GetStatusRequest, GetStatusResponse};
+use rondo_proto::admin::DeleteDatasetRequest;
 use rondo_proto::convert::{
-    DELETE_DATASET_PATH, GET_STATUS_PATH, RegisteredMetadata, decode_definition_answer,
-    decode_metadata_answer, decode_registered, encode_get_definition, encode_get_metadata,
-    encode_metadata, encode_register,
+    DELETE_DATASET_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
+    decode_registered, encode_get_definition, encode_get_metadata, encode_metadata,
+    encode_register,
 };
 use rondo_proto::element;
 
@@ -289,8 +289,7 @@ fn spec_lines(spec: &Spec) -> Vec<String> {
 
 async fn list(dispatcher: &str) -> Result<String, Failure> {
     let server = ServerArgs { server: dispatcher.to_owned(), timeout_ms: 10_000 };
-    let status: GetStatusResponse = server.ask(GET_STATUS_PATH, &GetStatusRequest {}).await?;
-    let datasets = status.dispatcher.unwrap_or_default().datasets;
+    let datasets = server.status().await?.dispatcher.unwrap_or_default().datasets;
     let row = |dataset: &rondo_proto::admin::DatasetStatus| {
         vec![
             dataset.id.clone(),

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use rondo_core::dispatcher::Report;
 use rondo_proto::admin as wire;
-use rondo_proto::convert::{self, DELETE_JOB_PATH, GET_STATUS_PATH};
+use rondo_proto::convert::{self, DELETE_JOB_PATH};
 
 use super::ask::{ServerArgs, run};
 use super::exit::Failure;
@@ -54,7 +54,6 @@ async fn carry_out(command: &JobCommand) -> Result<String, Failure> {
 /// # Errors
 /// As [`ServerArgs::ask`].
 pub(super) async fn report(server: &ServerArgs) -> Result<Report, Failure> {
-    let request = wire::GetStatusRequest {};
-    let response: wire::GetStatusResponse = server.ask(GET_STATUS_PATH, &request).await?;
+    let response = server.status().await?;
     Ok(convert::report(response.dispatcher.unwrap_or_default()))
 }

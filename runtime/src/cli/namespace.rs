@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use rondo_core::coordination::{NamespaceReport, Report};
 use rondo_proto::admin as wire;
-use rondo_proto::convert::{self, GET_STATUS_PATH, RESET_NAMESPACE_PATH};
+use rondo_proto::convert::{self, RESET_NAMESPACE_PATH};
 
 use super::ask::{ServerArgs, run};
 use super::exit::Failure;
@@ -59,7 +59,6 @@ async fn carry_out(command: &NamespaceCommand) -> Result<String, Failure> {
 /// # Errors
 /// As [`ServerArgs::ask`].
 pub(super) async fn report(server: &ServerArgs) -> Result<Report, Failure> {
-    let request = wire::GetStatusRequest {};
-    let response: wire::GetStatusResponse = server.ask(GET_STATUS_PATH, &request).await?;
+    let response = server.status().await?;
     Ok(convert::coordination_report(response.coordination.unwrap_or_default()))
 }

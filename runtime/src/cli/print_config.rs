@@ -1,21 +1,11 @@
 //! `rondo serve --print-config`: every setting with where it comes from, as a file that `--config`
 //! reads.
 
-use std::path::Path;
-
 use super::layers::{Setting, Settings};
 
-/// The settings as YAML, one a line. Those that have no value are comments. `data` is the directory that is
-/// used if nobody names one.
-pub(super) fn render(settings: &Settings, data: Option<&Path>) -> String {
-    let shown = |(key, setting): (&String, &Setting)| match (key.as_str(), &setting.value, data) {
-        ("data", None, Some(path)) => {
-            let value = Some(path.to_string_lossy().into_owned());
-            line(key, &Setting { source: setting.source, value })
-        }
-        _ => line(key, setting),
-    };
-    settings.iter().map(shown).collect()
+/// The settings as YAML, one a line. Those that have no value are comments.
+pub(super) fn render(settings: &Settings) -> String {
+    settings.iter().map(|(key, setting)| line(key, setting)).collect()
 }
 
 fn line(key: &str, setting: &Setting) -> String {

@@ -15,11 +15,13 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
     let usage = |text| Failure::new(Exit::Usage, text);
     let config = resolve(args, settings, &Home::from_environment()).map_err(usage)?;
     if args.print_config {
-        let data = match &config.storage {
-            Storage::Directory { path, .. } => Some(path.as_path()),
-            Storage::Memory => None,
-        };
-        let text = print_config::render(settings, data);
+        let mut shown = settings.clone();
+        if let (Some(data), Storage::Directory { path, .. }) =
+            (shown.get_mut("data"), &config.storage)
+        {
+            data.value.get_or_insert_with(|| path.to_string_lossy().into_owned());
+        }
+        let text = print_config::render(&shown);
         let printed = std::io::stdout().write_all(text.as_bytes());
         return printed.map_err(|error| Failure::new(Exit::Other, error));
     }

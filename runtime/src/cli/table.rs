@@ -48,10 +48,9 @@ impl Table {
         limit: usize,
         row: fn(&T) -> Vec<String>,
     ) -> Self {
-        self.total = items.len();
-        self.rows = items.iter().skip(items.len().saturating_sub(limit)).map(row).collect();
+        let newest = items.get(items.len().saturating_sub(limit)..).unwrap_or_default();
         self.is_of_newest = true;
-        self
+        self.fill(newest, limit, row).out_of(items.len())
     }
 
     /// Says that the rows are the first of so many.

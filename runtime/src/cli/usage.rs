@@ -23,7 +23,7 @@ impl From<clap::Error> for Refusal {
     }
 }
 
-/// What clap says of these arguments; a value that cannot be read is named with where it came from.
+/// Clap's refusal of these arguments. Of a value that clap cannot read, it names the flag or the variable.
 pub(super) fn refusal(error: clap::Error, command: &Command, arguments: &[OsString]) -> Refusal {
     match wrong_value(&error, command, arguments) {
         Some(text) => Refusal::Failure(Failure::new(Exit::Usage, text)),
@@ -31,14 +31,14 @@ pub(super) fn refusal(error: clap::Error, command: &Command, arguments: &[OsStri
     }
 }
 
-/// Shows what clap says.
+/// Prints clap's message.
 pub(super) fn print(error: &clap::Error) -> ExitCode {
     // A terminal that is gone cannot be told so.
     let _ = error.print();
     if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() }
 }
 
-/// What clap says in its first line, without the words of Rust's library.
+/// The first line of clap's message, without the words of Rust's library.
 pub(super) fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let reason = text.lines().next().unwrap_or_default();
@@ -58,8 +58,10 @@ fn wrong_value(error: &clap::Error, command: &Command, arguments: &[OsString]) -
     let variable = variable_of(command, arguments, flag, value);
     let place =
         variable.map_or_else(|| flag.to_owned(), |name| format!("the environment's {name}"));
-    let line = first_line(error);
-    let reason = line.split_once("': ").map_or("it is none of the possible values", |(_, it)| it);
+    let reason = std::error::Error::source(error).map_or_else(
+        || "it is none of the possible values".to_owned(),
+        |reason| plain_reason(&reason.to_string()),
+    );
     let choices = match error.get(ContextKind::ValidValue) {
         Some(ContextValue::Strings(all)) => format!(": {}", all.join(", ")),
         _ => String::new(),

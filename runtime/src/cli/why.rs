@@ -5,11 +5,11 @@ use std::fmt::Write;
 use clap::Args;
 use rondo_core::coordination::{CoordinationTaskReport, NamespaceReport, Report, WaitReport};
 use rondo_core::dispatcher;
+use rondo_proto::convert;
 
 use super::ask::{ServerArgs, run};
 use super::exit::{Exit, Failure};
 use super::journal::say;
-use super::namespace::report;
 use super::plain::plain;
 use super::status_coordination::expected;
 use super::status_tables::span;
@@ -42,8 +42,9 @@ pub(super) struct WhyArgs {
 
 /// Says why jobs are not moving.
 pub(super) fn why(args: &WhyArgs) -> Result<(), Failure> {
-    let (mut report, mut data) =
-        run(async { Ok((report(&args.server).await?, super::job::report(&args.server).await?)) })?;
+    let status = run(args.server.status())?;
+    let mut report = convert::coordination_report(status.coordination.unwrap_or_default());
+    let mut data = convert::report(status.dispatcher.unwrap_or_default());
     if let Some(wanted) = &args.job {
         report.namespaces.retain(|namespace| namespace.name == *wanted);
         data.jobs.retain(|job| job.name == *wanted);
@@ -126,26 +127,29 @@ fn more(all: usize, shown: usize, what: &str) -> Option<String> {
     Some(format!("… and {left} more {what}: rondo status shows them"))
 }
 
-fn in_error(task: &CoordinationTaskReport) -> String {
+/// A task with the address it last spoke from.
+fn named(task: &CoordinationTaskReport) -> String {
     let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
+    format!("task {}{peer}", task.task)
+}
+
+fn in_error(task: &CoordinationTaskReport) -> String {
     let error = task.error.as_deref().unwrap_or_default();
-    format!("task {}{peer} in error for {}: {error}", task.task, span(task.since_ms))
+    format!("{} in error for {}: {error}", named(task), span(task.since_ms))
 }
 
 fn has_been_silent(task: &CoordinationTaskReport) -> String {
-    let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
     let silent = span(task.silent_ms.unwrap_or_default());
     format!(
-        "task {}{peer} has not been heard for {silent}: its process or the way to it may be gone. It counts \
-         as connected until its time-out",
-        task.task
+        "{} has not been heard for {silent}: its process or the way to it may be gone. It counts as \
+         connected until its time-out",
+        named(task)
     )
 }
 
 fn is_stuck(task: &CoordinationTaskReport) -> String {
-    let peer = task.peer.as_ref().map_or_else(String::new, |peer| format!(" at {peer}"));
     let how = task.stuck.as_deref().unwrap_or_default();
-    format!("task {}{peer} is STUCK: {how}", task.task)
+    format!("{} is STUCK: {how}", named(task))
 }
 
 fn wait(wait: &WaitReport) -> Vec<String> {

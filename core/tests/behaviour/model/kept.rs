@@ -72,7 +72,7 @@ pub(crate) struct Job {
     pub(super) abandoned: BTreeSet<i64>,
 }
 
-/// What is left of a named job that was freed.
+/// A named job that the dispatcher has freed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Retired {
     pub(super) request: GetOrCreateJob,
@@ -287,9 +287,7 @@ impl Kept {
     }
 
     pub(super) fn abandon(&mut self, now: Time, id: IterationId) {
-        let departed = self.departed.clone();
-        self.collect(now, id);
-        self.departed = departed;
+        self.collect_and_keep_readers(now, id);
         let iteration = self.iteration(id).unwrap();
         let (job, repetition) = (iteration.job, iteration.repetition);
         let job = self.jobs.iter_mut().find(|known| known.id == job).unwrap();
@@ -297,11 +295,15 @@ impl Kept {
     }
 
     pub(super) fn collect(&mut self, now: Time, id: IterationId) {
+        self.collect_and_keep_readers(now, id);
+        self.departed.retain(|departed| departed.reader.iteration != id);
+    }
+
+    fn collect_and_keep_readers(&mut self, now: Time, id: IterationId) {
         self.end(id);
         let iteration = self.iteration_mut(id).unwrap();
         iteration.collected = true;
         iteration.released = Some(now);
-        self.departed.retain(|departed| departed.reader.iteration != id);
     }
 
     /// Ends an iteration: all its tasks are over, those not yet agreed on too.

@@ -126,7 +126,7 @@ impl Kept {
         Ok(Reply::PositionDeleted)
     }
 
-    /// What is finished and what was given up for a job that begins to exist.
+    /// The repetitions that a new job counts as finished, and those that it counts as given up.
     pub(super) fn take_beginning(&mut self, name: &str) -> (BTreeSet<i64>, BTreeSet<i64>) {
         let Some(waits) = self.waits.get(name) else {
             return Default::default();

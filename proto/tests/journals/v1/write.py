@@ -407,7 +407,7 @@ PARTS = [
     dispatcher_part(50, raw(1, "given up"), raw(2, "job"), fixed(3, 1114), num(6, 224), RANGES(7)),
     dispatcher_part(51, raw(1, "job"), raw(2, "given up"), num(5, 225), RANGES(6)),
     dispatcher_part(
-        52, raw(1, "freed again"), num(4, 226), raw(5, "first"), msg(6, num(1, 2), num(2, 1), num(3, 3))
+        52, raw(1, "freed again"), num(4, 226), msg(5, num(1, 2), num(2, 1), num(3, 3))
     ),
     dispatcher_part(
         4,

@@ -1,4 +1,4 @@
-//! What a file looks like by its first bytes, where it is not what its source is for.
+//! Refuses a file of another form than its source reads, and names the form that its first bytes show.
 
 use bytes::Bytes;
 

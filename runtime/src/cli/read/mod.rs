@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rondo_core::status::{Code, Status};
-use rondo_proto::admin::{DispatcherStatus, GetStatusRequest, GetStatusResponse, IterationStatus};
-use rondo_proto::convert::GET_STATUS_PATH;
+use rondo_proto::admin::{DispatcherStatus, IterationStatus};
 
 use super::ask::{ServerArgs, said_by};
 use super::dataset::{self, CompressionArg, How};
@@ -343,8 +342,7 @@ const fn policy(sharding: ShardingArg) -> ShardingPolicy {
 /// What the dispatcher has.
 async fn status_of(args: &ReadArgs) -> Result<DispatcherStatus, Failure> {
     let server = ServerArgs { server: args.dispatcher.clone(), timeout_ms: 10_000 };
-    let status: GetStatusResponse = server.ask(GET_STATUS_PATH, &GetStatusRequest {}).await?;
-    Ok(status.dispatcher.unwrap_or_default())
+    Ok(server.status().await?.dispatcher.unwrap_or_default())
 }
 
 /// The policy of this name.
