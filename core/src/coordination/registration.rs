@@ -83,8 +83,9 @@ impl Coordination {
     }
 
     /// Whether a registration begins a new life. It does when all who registered before have left or
-    /// died, unless it is a late call of one of them. It also does when nobody has registered and the
-    /// server was started with another number of tasks since.
+    /// died, unless it is a late call of one of them. It also does when the server was started with
+    /// another number of tasks since, and the life is not complete: those who registered in it would wait
+    /// for a job of the former size.
     fn begins_anew(
         &self,
         id: NamespaceId,
@@ -94,8 +95,10 @@ impl Coordination {
         let namespace = self.namespace(id)?;
         let same = namespace.tasks.get(&task).is_some_and(|task| task.incarnation == incarnation);
         let is_over = namespace.is_over() && !(same && namespace.has_begun());
-        let is_unused = namespace.tasks.is_empty();
-        Ok(is_over || (is_unused && namespace.head.size != self.live(id)?.settings.tasks))
+        let told = self.live(id)?.settings.tasks;
+        // A server that is told no size takes it from whoever registers first.
+        let is_open = namespace.tasks.is_empty() || (told.is_some() && !namespace.has_begun());
+        Ok(is_over || (is_open && namespace.head.size != told))
     }
 
     /// Checks all that may refuse a registration, in the terms of the life that it begins or joins,

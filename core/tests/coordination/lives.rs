@@ -160,6 +160,32 @@ fn a_life_that_nobody_joined_ends_when_the_server_serves_another_number_of_tasks
     assert!(driver.take(first).is_some_and(|end| end.is_ok()));
 }
 
+/// The tasks that registered wait in vain for a job of the former size.
+#[test]
+fn a_life_that_is_not_complete_ends_when_the_server_serves_another_number_of_tasks() {
+    for (before, after) in [(2, 4), (4, 2)] {
+        let mut driver = Driver::of(before);
+        let waiting = driver.start_call(register(0, 1));
+        assert!(driver.is_waiting(waiting));
+        driver.restart_with(settings(after));
+        let tasks: Vec<_> = (0..i32::try_from(after).unwrap()).collect();
+        let calls: Vec<_> =
+            tasks.iter().map(|task| driver.start_call(register(*task, 2))).collect();
+        for call in calls {
+            assert!(driver.take(call).is_some_and(|end| end.is_ok()), "{before}, then {after}");
+        }
+    }
+}
+
+#[test]
+fn a_complete_life_keeps_its_size_when_the_server_serves_another_number_of_tasks() {
+    let mut driver = Driver::of(1);
+    driver.tell(register(0, 1)).unwrap();
+    driver.restart_with(settings(2));
+    assert!(driver.tell(register(0, 1)).is_ok());
+    assert_eq!(driver.tell(register(1, 1)).unwrap_err().code, Code::Aborted);
+}
+
 /// A task registers and says how many tasks its job has.
 fn says(index: i32, incarnation: u64, tasks: Option<u32>) -> Method {
     let incarnation = Incarnation::new(incarnation);
