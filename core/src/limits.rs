@@ -21,6 +21,10 @@ pub const HEARTBEAT_ITEMS_MAX: usize = 65_536;
 pub const DATASETS_MAX: usize = 1 << 20;
 /// Jobs kept at once.
 pub const JOBS_MAX: usize = 1 << 20;
+/// The highest number above which a new journal's ids may begin.
+///
+/// Part of the journal's format: replay depends on it, so it never changes.
+pub const IDS_ABOVE_MAX: i64 = 1_000_000_000_000_000;
 /// Iterations kept at once.
 pub const ITERATIONS_MAX: usize = 1 << 20;
 /// Clients of iterations kept at once.
@@ -233,6 +237,7 @@ mod tests {
         assert_eq!(SPLIT_RUNS_PER_TASK_MAX, 4096);
         assert_eq!(SPLIT_RUNS_AGAIN_MAX, 1_048_576);
         assert_eq!(SPLITS_BY_CLIENTS_MAX, 32_768);
+        assert_eq!(IDS_ABOVE_MAX, 1_000_000_000_000_000);
         assert_eq!(DEPARTED_READERS_MAX, 1024);
         assert_eq!(BARRIERS_MAX, 65_536);
         assert_eq!(COORDINATION_TASKS_MAX, 65_536);

@@ -75,6 +75,8 @@ named! {
         WorkerFreed = "worker-freed",
         /// A job was deleted.
         JobDeleted = "job-deleted",
+        /// The ids of a new journal began above a number.
+        IdsRaised = "ids-raised",
         /// A dataset was freed.
         DatasetFreed = "dataset-freed",
         /// A repetition was asked for that had been finished and freed.

@@ -264,6 +264,7 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         R::AbandonIteration { .. } => Mark::IterationAbandoned,
         R::FreeWorker { .. } => Mark::WorkerFreed,
         R::DeleteJob { .. } => Mark::JobDeleted,
+        R::RaiseIds { .. } => Mark::IdsRaised,
         R::CreateJob { name, .. } => {
             mark_if(state.retired().get(name).is_some(), Mark::JobBack, tally);
             return;

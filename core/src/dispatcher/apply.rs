@@ -24,6 +24,7 @@ impl State {
     /// When the record names what does not exist, or creates what does.
     pub fn apply(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
+            Record::RaiseIds { above } => self.raise_ids(*above),
             Record::RegisterDataset { .. } | Record::DecideCompression { .. } => {
                 self.apply_dataset(lsn, record)
             }

@@ -41,7 +41,7 @@ impl State {
         }
     }
 
-    fn skip_taken_dataset_ids(&mut self) {
+    pub(super) fn skip_taken_dataset_ids(&mut self) {
         while self.datasets.contains_key(&DatasetId::new(self.counters.dataset.to_string())) {
             self.counters.dataset = self.counters.dataset.saturating_add(1);
         }

@@ -50,6 +50,10 @@ pub struct Config {
     pub lost_worker_retention: Option<Duration>,
     /// How long a consumer waits for the others to agree on removing a task.
     pub removal_timeout: Duration,
+    /// The number above which a new journal's ids begin, from 0 to
+    /// [`IDS_ABOVE_MAX`](crate::limits::IDS_ABOVE_MAX); `None` draws one.
+    /// A client of a journal that is lost is then not taken for one of the journal that follows it.
+    pub ids_above: Option<i64>,
     /// How much is kept at once.
     pub bounds: Bounds,
 }
@@ -116,6 +120,7 @@ impl Default for Config {
             abandoned_iteration_retention: Some(Duration::from_secs(7 * 24 * 3600)),
             lost_worker_retention: Some(Duration::from_secs(24 * 3600)),
             removal_timeout: Duration::from_secs(10),
+            ids_above: Some(0),
             bounds: Bounds::default(),
         }
     }

@@ -18,6 +18,7 @@ impl Dispatcher {
         &mut self,
         turn: &mut Turn<'_>,
         request: RegisterDataset,
+        entropy: u64,
     ) -> Answer {
         let taken = request.wished.as_ref().and_then(|id| self.state.datasets().get(id));
         if let Some(dataset) = taken {
@@ -40,6 +41,7 @@ impl Dispatcher {
             return Err(Refusal::TooMany { what: "datasets", bound });
         }
         let RegisterDataset { wished, definition, plan, metadata, own: _ } = request;
+        self.begin_ids(turn, entropy)?;
         let next = || DatasetId::new(self.state.counters().dataset.to_string());
         let id = wished.unwrap_or_else(next);
         let record =

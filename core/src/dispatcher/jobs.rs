@@ -35,6 +35,7 @@ impl Dispatcher {
         if self.state.jobs().len() >= bound {
             return Err(Refusal::TooMany { what: "jobs", bound });
         }
+        self.begin_ids(turn, entropy)?;
         let id = self.state.counters().job;
         let anonymous = request.name.is_none();
         let name = request.name.map_or_else(|| self.anonymous_name(entropy), Arc::from);

@@ -159,7 +159,7 @@ impl Dispatcher {
         entropy: u64,
     ) -> Option<Answer> {
         Some(match request {
-            Request::RegisterDataset(request) => self.register_dataset(turn, request),
+            Request::RegisterDataset(request) => self.register_dataset(turn, request, entropy),
             Request::GetMetadata { dataset } => self.metadata(dataset),
             Request::GetConfig => Ok((Reply::Config(self.config.deployment_mode), Lsn::NONE)),
             Request::DisableCompression { dataset, disable } => {

@@ -15,6 +15,7 @@ mod config;
 mod datasets;
 mod deletion;
 mod delivery;
+mod first_ids;
 mod former;
 mod freeing;
 mod handed_out;

@@ -20,6 +20,11 @@ use crate::time::Time;
 /// One change of the dispatcher's durable state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
+    /// From here on, ids of datasets, jobs, iterations, clients and tasks begin above a number.
+    RaiseIds {
+        /// The number.
+        above: i64,
+    },
     /// A dataset is registered.
     RegisterDataset {
         /// Its id.

@@ -64,6 +64,24 @@ impl Default for Counters {
     }
 }
 
+impl Counters {
+    /// Whether no client was given an id so far.
+    pub(super) fn are_at_start(&self) -> bool {
+        let start = Self { worker: self.worker, ..Self::default() };
+        *self == start
+    }
+
+    /// Begins all ids that clients see above a number, unless they are there already.
+    pub(super) fn raise(&mut self, above: i64) {
+        let start = Self::default();
+        self.dataset = self.dataset.max(start.dataset + above);
+        self.job = self.job.max(JobId::new(start.job.get() + above));
+        self.iteration = self.iteration.max(IterationId::new(start.iteration.get() + above));
+        self.client = self.client.max(ClientId::new(start.client.get() + above));
+        self.task = self.task.max(TaskId::new(start.task.get() + above));
+    }
+}
+
 /// A registered dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {

@@ -94,7 +94,7 @@ impl Among<'_> {
 
     /// One of all clients there were.
     fn a_client_ever(&self, at: At) -> ClientId {
-        let ever = (0..self.0.clients_ever).map(|index| ClientId::new(3000 + index));
+        let ever = (0..self.0.clients_ever).map(|index| ClientId::new(self.0.above + 3000 + index));
         one_of(ever, at, ClientId::new(1))
     }
 

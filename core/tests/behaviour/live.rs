@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) listed: bool,
     pub(crate) gc_dynamic_sharding_jobs: bool,
     pub(crate) reissue_lost_splits: bool,
+    /// Whether ids begin one above TensorFlow's.
+    pub(crate) raises_ids: bool,
 }
 
 /// Timeouts short enough for a history to meet them.
@@ -37,6 +39,7 @@ fn config(settings: Settings) -> Config {
         worker_timeout: Some(Duration::from_secs(10)),
         abandoned_iteration_retention: Some(Duration::from_secs(50)),
         lost_worker_retention: Some(Duration::from_secs(20)),
+        ids_above: Some(i64::from(settings.raises_ids)),
         ..Config::default()
     }
 }
@@ -67,6 +70,7 @@ pub(crate) fn live_by(bytes: &[u8]) -> Lived {
         listed: bits & 1 != 0,
         gc_dynamic_sharding_jobs: bits & 2 != 0,
         reissue_lost_splits: bits & 4 != 0,
+        raises_ids: bits & 8 != 0,
     };
     live(settings, &dice.history())
 }

@@ -24,6 +24,7 @@ mod corpus;
 mod datasets;
 mod deletion;
 mod durability;
+mod first_ids;
 mod freeing;
 mod hold_ups;
 mod holding;

@@ -32,10 +32,14 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
         Some(_) => TestRunner::new(config_of_run),
     };
     let reached = std::cell::RefCell::new(Reached::new());
-    let settings = (any::<bool>(), any::<bool>(), any::<bool>());
-    let settings = settings.prop_map(|(listed, gc_dynamic_sharding_jobs, reissue_lost_splits)| {
-        Settings { listed, gc_dynamic_sharding_jobs, reissue_lost_splits }
-    });
+    let settings = any::<[bool; 4]>().prop_map(
+        |[listed, gc_dynamic_sharding_jobs, reissue_lost_splits, raises_ids]| Settings {
+            listed,
+            gc_dynamic_sharding_jobs,
+            reissue_lost_splits,
+            raises_ids,
+        },
+    );
     let outcome = runner.run(&(settings, history()), |(settings, history)| {
         let marks = live(settings, &history).reached;
         let mut reached = reached.borrow_mut();

@@ -123,6 +123,7 @@ fn abandoning() -> impl Strategy<Value = Record> {
         id().prop_map(|id| Record::FreeWorker { id: WorkerId::new(id) }),
         select(vec!["one", "two"])
             .prop_map(|name| Record::DeleteJob { name: name.into(), at: Time::ZERO }),
+        (-1_i64..3).prop_map(|above| Record::RaiseIds { above }),
     ]
 }
 

@@ -173,4 +173,5 @@ kinds! {
     AbandonIteration { id, at; }
     FreeWorker { id; }
     DeleteJob { name, at; }
+    RaiseIds { above; }
 }

@@ -295,6 +295,7 @@ fn freeing_record() -> impl Strategy<Value = DispatcherRecord> {
         (iteration(), time()).prop_map(|(id, at)| R::AbandonIteration { id, at }),
         worker().prop_map(|id| R::FreeWorker { id }),
         (shared(), time()).prop_map(|(name, at)| R::DeleteJob { name, at }),
+        any::<i64>().prop_map(|above| R::RaiseIds { above }),
         dataset_id().prop_map(|id| R::FreeDataset { id }),
         (job(), time()).prop_map(|(id, at)| R::UseJob { id, at }),
         (dataset_id(), time()).prop_map(|(id, at)| R::UseDataset { id, at }),

@@ -176,6 +176,7 @@ fn reading() -> Vec<Record> {
             abandoned: ranges(),
             reading: Vec::new(),
         },
+        Record::RaiseIds { above: 700_000 },
     ]
 }
 

@@ -17,8 +17,13 @@ use crate::relay::{Handle, Upstream, start};
 use crate::transport::{Client, MessageStream, Transport};
 use crate::watching::watch;
 
-/// Calls without a deadline wait for as long as the application does.
+/// Calls that wait for other tasks, or survive the server's absence, wait as long as the application does.
 const WITHOUT_DEADLINE: Duration = Duration::from_secs(3600 * 24 * 365);
+/// A server that has not answered by then a call that it answers at once will not answer it at all: some
+/// releases of the reference implementation never answer some calls.
+const PROMPT: Duration = Duration::from_secs(60);
+/// The reference implementation gives tasks an hour to exchange their devices, then answers all of them.
+const DEVICES_EXCHANGED: Duration = Duration::from_secs(3600 + 60);
 /// Calls of one agent that its relay holds: all of the application's, and all watches.
 const RELAYED_MAX: usize = 3000;
 
@@ -71,13 +76,14 @@ impl Way {
         request: &Request,
         deadline: Option<Duration>,
     ) -> Result<Reply, Status> {
-        let deadline = deadline.unwrap_or(WITHOUT_DEADLINE);
         let answer = match self.0 {
             Kind::Surviving(relay) => {
+                let deadline = deadline.unwrap_or(WITHOUT_DEADLINE);
                 let asked = tokio::time::timeout(deadline, ask(&relay, path, message)).await;
                 asked.unwrap_or_else(|_| Err(too_late(path, deadline)))
             }
             Kind::Direct { address, transport } => {
+                let deadline = deadline.unwrap_or_else(|| longest_wait(request));
                 transport.unary(&address, path, message, deadline).await
             }
         };
@@ -92,6 +98,33 @@ impl Way {
             }),
             Kind::Direct { address, transport } => transport.streaming(&address, path, message),
         }
+    }
+}
+
+/// How long the answer of a server that is there may take.
+const fn longest_wait(request: &Request) -> Duration {
+    match request {
+        Request::WaitForAllTasks { .. } => DEVICES_EXCHANGED,
+        // These wait for other tasks, for as long as those take.
+        Request::PollForError
+        | Request::Barrier { .. }
+        | Request::WatchJob { .. }
+        | Request::AliveTasks { .. }
+        | Request::Get { .. }
+        | Request::Shutdown
+        | Request::Watch { .. } => WITHOUT_DEADLINE,
+        Request::Register
+        | Request::Heartbeat
+        | Request::ReportError { .. }
+        | Request::Reset
+        | Request::CancelBarrier { .. }
+        | Request::TaskStatus { .. }
+        | Request::TryGet { .. }
+        | Request::Insert { .. }
+        | Request::Put { .. }
+        | Request::Delete { .. }
+        | Request::Increment { .. }
+        | Request::Directory { .. } => PROMPT,
     }
 }
 
@@ -136,4 +169,62 @@ fn decoded(status: Status) -> Status {
         other => vec![other],
     });
     Status::new(code, message).with(details)
+}
+
+#[cfg(all(test, not(madsim)))]
+mod tests {
+    use rondo_core::ids::TaskIndex;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::transport::BoxFuture;
+
+    /// A server that takes calls and never answers: what it tells is how long each of them would wait.
+    struct Silent(mpsc::UnboundedSender<Duration>);
+
+    impl Transport for Silent {
+        fn unary(
+            &self,
+            _: &str,
+            _: &'static str,
+            _: Bytes,
+            deadline: Duration,
+        ) -> BoxFuture<'static, Result<Bytes, Status>> {
+            self.0.send(deadline).unwrap();
+            Box::pin(std::future::pending())
+        }
+
+        fn streaming(&self, _: &str, _: &'static str, _: Bytes) -> MessageStream {
+            MessageStream::written(|_| std::future::pending())
+        }
+    }
+
+    /// How long a call waits for a server that never answers.
+    async fn waited(request: Request) -> Duration {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let way = Way::direct("silent:1", Arc::new(Silent(tell)));
+        let call = way.call(("/Call", Bytes::new()), &request, None);
+        tokio::select! {
+            deadline = told.recv() => deadline.unwrap(),
+            answer = call => panic!("{answer:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_holds_no_call_for_ever() {
+        let status = Request::TaskStatus { job: "worker".into(), task: TaskIndex::new(0) };
+        let report = Request::ReportError { code: Code::Internal, message: "broken".into() };
+        for request in [Request::Reset, report, status, Request::TryGet { key: "key".into() }] {
+            assert_eq!(waited(request).await.as_secs(), 60);
+        }
+        let all = Request::WaitForAllTasks { devices: Bytes::new() };
+        assert_eq!(waited(all).await.as_secs(), 3660);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_others_waits_as_long_as_they_take() {
+        let day = Duration::from_secs(3600 * 24);
+        assert!(waited(Request::PollForError).await > day);
+        assert!(waited(Request::Get { key: "key".into() }).await > day);
+    }
 }

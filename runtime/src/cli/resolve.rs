@@ -136,6 +136,7 @@ fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
         reissue_lost_splits: args.reissue_lost_splits,
         gc_dynamic_sharding_jobs: args.gc_dynamic_sharding_jobs,
         removal_timeout: span(args.removal_timeout_ms, default.removal_timeout),
+        ids_above: args.ids_above,
         bounds: default.bounds,
     }
 }

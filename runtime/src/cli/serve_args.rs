@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Args, ValueEnum};
 use rondo_core::dispatcher::DeploymentMode;
+use rondo_core::limits::IDS_ABOVE_MAX;
 
 use super::coordination_args::CoordinationArgs;
 use super::from_cluster::FromCluster;
@@ -212,6 +213,17 @@ pub(super) struct ServeArgs {
         help_heading = "Dispatcher"
     )]
     pub(super) lost_worker_retention_ms: u64,
+
+    /// Ids of a new journal begin above this number; without it, above one drawn at random, so that clients
+    /// of a lost journal are not taken for present ones. 0 begins at TensorFlow's ids
+    #[arg(
+        long,
+        env = "RONDO_IDS_ABOVE",
+        value_name = "NUMBER",
+        value_parser = clap::value_parser!(i64).range(0..=IDS_ABOVE_MAX),
+        help_heading = "Dispatcher"
+    )]
+    pub(super) ids_above: Option<i64>,
 
     /// Whether iterations with dynamic sharding are collected after --job-gc-timeout-ms too
     #[arg(long, env = "RONDO_GC_DYNAMIC_SHARDING_JOBS", value_name = "BOOL",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rondo_core::dispatcher::DeploymentMode;
+use rondo_core::dispatcher::{self, DeploymentMode};
 use rondo_core::time::Duration as Span;
 
 use super::*;
@@ -39,10 +39,11 @@ fn the_command_is_well_formed() {
 }
 
 #[test]
-fn defaults_are_tensorflows() {
+fn defaults_are_tensorflows_but_for_drawn_ids() {
     let config = config(&[]).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:5050");
-    assert_eq!(config.dispatcher, rondo_core::dispatcher::Config::default());
+    let tensorflows = rondo_core::dispatcher::Config::default();
+    assert_eq!(config.dispatcher, dispatcher::Config { ids_above: None, ..tensorflows });
     assert_eq!(config.protocol_version, 9);
     let Storage::Directory { path, store, .. } = config.storage else { panic!("in memory") };
     assert_eq!(path, Path::new("/home/someone/.local/state/rondo"));
@@ -188,6 +189,14 @@ fn retentions_of_nothing_are_for_ever() {
     let given = config(&flags).unwrap();
     assert_eq!(given.dispatcher.abandoned_iteration_retention, None);
     assert_eq!(given.dispatcher.lost_worker_retention, Some(Span::from_millis(7)));
+}
+
+#[test]
+fn ids_of_a_new_journal_are_drawn_unless_a_number_is_given() {
+    assert_eq!(config(&[]).unwrap().dispatcher.ids_above, None);
+    assert_eq!(config(&["--ids-above=0"]).unwrap().dispatcher.ids_above, Some(0));
+    let refused = config(&["--ids-above=-1"]).unwrap_err();
+    assert!(refused.contains("--ids-above") && refused.contains("-1"), "{refused}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ impl Swarm {
         if let Some(reading) = &mut self.reading {
             reading.draw_resizes(s);
         }
+        if s.chance(500) {
+            self.settings.ids_above = *s.pick(&[None, Some(30)]).unwrap_or(&None);
+        }
     }
 
     /// In one of eight runs with readers by element some read by split beside them. Then nobody reads

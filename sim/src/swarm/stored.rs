@@ -84,6 +84,8 @@ pub(super) struct StoredSettings {
     lost_worker_retention: Option<Duration>,
     #[serde(with = "millis")]
     removal_timeout: Duration,
+    #[serde(default = "tensorflow_ids")]
+    ids_above: Option<i64>,
     #[serde(with = "StoredBounds")]
     bounds: Bounds,
 }
@@ -101,6 +103,12 @@ struct StoredBounds {
     position_sources: usize,
     waiting_calls: usize,
     expiries_per_step: usize,
+}
+
+/// Ids of a new journal begin where TensorFlow's do.
+#[expect(clippy::unnecessary_wraps, reason = "the field's type")]
+const fn tensorflow_ids() -> Option<i64> {
+    Some(0)
 }
 
 mod millis {

@@ -61,7 +61,7 @@ impl Kept {
         }
         let is_used = self.jobs.iter().any(|job| job.request.dataset == *id);
         let number = id.as_str().parse::<i64>();
-        if is_used || number.is_ok_and(|number| number >= 1000 + self.chosen) {
+        if is_used || number.is_ok_and(|number| number >= self.above + 1000 + self.chosen) {
             return Err(Code::FailedPrecondition);
         }
         self.datasets.remove(id);

@@ -97,7 +97,7 @@ impl Model {
     fn unused_datasets(&self, now: Time) -> Vec<DatasetId> {
         let jobs = self.kept.jobs.iter();
         let busy: BTreeSet<&DatasetId> = jobs.map(|job| &job.request.dataset).collect();
-        let next = 1000 + self.kept.chosen;
+        let next = self.kept.above + 1000 + self.kept.chosen;
         let unused = self.kept.datasets.iter().filter(|(id, dataset)| {
             let is_given = |number: &i64| number.to_string() == id.as_str();
             let number = id.as_str().parse::<i64>().ok().filter(is_given);

@@ -22,7 +22,9 @@ pub(crate) struct Kept {
     /// Chosen dataset ids so far, and those passed over.
     pub(super) chosen: i64,
     pub(crate) jobs: Vec<Job>,
-    /// The nth job has id 5000 + n, and so on for the others: ids are never used twice.
+    /// The number above which ids begin.
+    pub(crate) above: i64,
+    /// The nth job has id 5000 + n above it, and so on for the others: ids are never used twice.
     jobs_ever: i64,
     pub(crate) iterations: Vec<Iteration>,
     pub(super) iterations_ever: i64,
@@ -172,7 +174,7 @@ impl Kept {
     }
 
     fn next_id(&self) -> DatasetId {
-        DatasetId::new((1000 + self.chosen).to_string())
+        DatasetId::new((self.above + 1000 + self.chosen).to_string())
     }
 
     pub(super) fn compress(&mut self, id: &DatasetId, disable: bool) -> Reply {
@@ -205,7 +207,7 @@ impl Kept {
         if request.consumers.is_some_and(|consumers| consumers < 1) {
             return Err(Code::InvalidArgument);
         }
-        let id = JobId::new(5000 + self.jobs_ever);
+        let id = JobId::new(self.above + 5000 + self.jobs_ever);
         self.jobs_ever += 1;
         let retired = request.name.as_ref().and_then(|name| self.retired.remove(name));
         self.came_back += u64::from(retired.is_some());
@@ -364,7 +366,7 @@ impl Kept {
     }
 
     pub(super) fn new_task(&mut self, iteration: IterationId, address: &str) -> TaskId {
-        let id = TaskId::new(4000 + self.tasks_ever);
+        let id = TaskId::new(self.above + 4000 + self.tasks_ever);
         self.tasks_ever += 1;
         let task = Task {
             iteration,

@@ -71,7 +71,8 @@ struct Vote {
 
 impl Model {
     /// A dispatcher just started with what was kept.
-    pub(crate) fn start(config: Config, kept: Kept, now: Time) -> Self {
+    pub(crate) fn start(config: Config, mut kept: Kept, now: Time) -> Self {
+        kept.above = config.ids_above.unwrap_or(kept.above);
         Self {
             signs: losing::survivors(&kept, now),
             lost_since: kept.lost.iter().map(|address| (address.clone(), now)).collect(),

@@ -172,7 +172,7 @@ impl Kept {
 
     /// An iteration of a repetition known to be finished.
     pub(super) fn finished_iteration(&mut self, job: JobId, repetition: i64) -> IterationId {
-        let id = IterationId::new(2000 + self.iterations_ever);
+        let id = IterationId::new(self.above + 2000 + self.iterations_ever);
         self.iterations_ever += 1;
         self.seen_finished += 1;
         self.iterations.push(Iteration {

@@ -28,7 +28,7 @@ impl Model {
             Some(id) => id,
             None => self.new_iteration(job, repetition)?,
         };
-        let id = ClientId::new(3000 + self.kept.clients_ever);
+        let id = ClientId::new(self.kept.above + 3000 + self.kept.clients_ever);
         self.kept.clients_ever += 1;
         let splits = BTreeMap::new();
         let client = Client { iteration, joined: now, splits, held_any: false };
@@ -66,7 +66,7 @@ impl Model {
             }
         }
         let (begun, shared) = self.kept.resume(job, repetition, &sources)?;
-        let id = IterationId::new(2000 + self.kept.iterations_ever);
+        let id = IterationId::new(self.kept.above + 2000 + self.kept.iterations_ever);
         self.kept.iterations_ever += 1;
         let addresses: Vec<String> = self
             .kept

@@ -206,6 +206,7 @@ DISPATCHER = [
     dispatcher(66, num(1, 13)),
     dispatcher(67, raw(1, "job"), fixed(2, 1015)),
     dispatcher(57, raw(1, "given up"), raw(2, "job"), fixed(3, 1016), RANGES(6)),
+    dispatcher(68, num(1, 700_000)),
 ]
 
 COORDINATION = [
