@@ -211,3 +211,28 @@ fn an_absurd_round_is_survived() {
     let reply = driver.heartbeat(rounds(one, Some(10), Some(11)));
     assert_eq!(reply.tasks[1].starting_round, i64::MAX);
 }
+
+/// Of two heartbeats that come late, the older one takes nothing back of what the newer one says.
+#[test]
+fn a_late_heartbeat_does_not_undo_that_a_consumer_was_let_go() {
+    let (mut driver, one, two) = two_consumers_and_a_newcomer(50);
+    driver.heartbeat(rounds(one, Some(50), Some(51)));
+    driver.heartbeat(rounds(two, Some(50), Some(51)));
+    driver.heartbeat(rounds(one, Some(50), Some(51)));
+    let third = started(&driver.worker("w:3", &[]))[0];
+    for client in [one, two] {
+        driver.heartbeat(rounds(client, Some(51), Some(52)));
+    }
+    let reply = driver.heartbeat(rounds(one, Some(51), Some(52)));
+    assert_eq!((reply.block_round, listed(&reply)), (None, vec![FIRST, SECOND, third]));
+    // Both were let go from 52. A fourth worker comes, and heartbeats that were long under way.
+    let _ = driver.heartbeat(rounds(two, Some(51), Some(52)));
+    driver.worker("w:4", &[]);
+    for client in [one, two] {
+        driver.heartbeat(rounds(client, Some(50), Some(51)));
+    }
+    for client in [one, two] {
+        let reply = driver.heartbeat(rounds(client, Some(51), Some(52)));
+        assert!(reply.block_round.is_some(), "{:?}", listed(&reply));
+    }
+}

@@ -15,6 +15,8 @@ pub(crate) struct Consumer {
     pub(crate) asks: Vec<(RpcId, Request)>,
     pub(crate) fetches: Vec<(RpcId, FetchElement)>,
     pub(crate) elements: Vec<i64>,
+    /// How long the reader waits for the answer to each call to the dispatcher.
+    pub(crate) deadlines: Vec<(RpcId, Duration)>,
     pub(crate) withdrawn: Vec<RpcId>,
     pub(crate) ended: Option<Result<(), Status>>,
 }
@@ -41,6 +43,7 @@ impl Consumer {
             asks: Vec::new(),
             fetches: Vec::new(),
             elements: Vec::new(),
+            deadlines: Vec::new(),
             withdrawn: Vec::new(),
             ended: None,
         }
@@ -52,7 +55,10 @@ impl Consumer {
         assert_eq!(check_reader(&self.reader), Ok(()));
         for effect in out {
             match effect {
-                Effect::Ask { rpc, request, .. } => self.asks.push((rpc, request)),
+                Effect::Ask { rpc, request, deadline } => {
+                    self.deadlines.push((rpc, deadline));
+                    self.asks.push((rpc, request));
+                }
                 Effect::Fetch { rpc, fetch, .. } => self.fetches.push((rpc, fetch)),
                 Effect::Withdraw { rpc } => {
                     self.withdrawn.push(rpc);

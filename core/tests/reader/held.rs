@@ -344,3 +344,12 @@ fn a_held_answer_is_reported_beside_a_task_that_nobody_has_asked() {
     let stall = consumer.reader.report(now).stall;
     assert_eq!(stall, Some(Stall::Undecided { worker: "w4001".into() }));
 }
+
+/// TensorFlow's dispatcher answers a vote after 10 s. A call that ends before leaves its outcome unknown.
+#[test]
+fn a_vote_is_awaited_for_longer_than_dispatchers_let_it_wait() {
+    let (mut consumer, _) = doubting();
+    let vote = vote_of(&mut consumer, 0);
+    let (_, deadline) = consumer.deadlines.iter().find(|(rpc, _)| *rpc == vote).unwrap();
+    assert!(*deadline > Duration::from_secs(10), "{deadline:?}");
+}

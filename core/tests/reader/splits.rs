@@ -1,5 +1,7 @@
 //! One reader by split, step by step.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 use rondo_core::ids::{CallId, TaskId};
 use rondo_core::reader::{
@@ -812,4 +814,105 @@ fn a_reader_that_is_refused_while_it_is_being_closed_has_nothing_to_tell() {
     story.answer(rpc, Err(Status::new(Code::InvalidArgument, "no such job")));
     assert!(story.actor.reader.is_over());
     assert_eq!(story.actor.reader.left(), Some(&Ok(())), "there is no client");
+}
+
+/// A reader that was given records of two splits.
+fn two_delivered() -> Story {
+    let mut story = Story::begun(2);
+    story.want(9);
+    story.bring(0, records(0, 2, true));
+    story.bring(1, records(0, 4, false));
+    assert_eq!(story.places(), [(0, 0, 2), (1, 0, 4)]);
+    story
+}
+
+/// A batch of the application that spans two splits is consumed at once.
+#[test]
+fn what_was_consumed_of_several_splits_at_once_is_acknowledged() {
+    let mut story = two_delivered();
+    story.actor.asks.clear();
+    story.actor.step(story.now, Input::Consumed { upto: vec![(0, 2), (1, 3)] });
+    story.actor.step(story.now, Input::Flush { call: CallId::new(1) });
+    let told = story.actor.asks.iter().find_map(|(_, request)| match request {
+        Request::HoldSplits { progress, .. } => Some(progress.iter()),
+        _ => None,
+    });
+    let told = told.unwrap().map(|split| (split.place, split.records, split.is_finished));
+    assert_eq!(told.collect::<Vec<_>>(), [(0, 2, true), (1, 3, false)]);
+}
+
+#[test]
+fn records_of_any_split_that_are_consumed_too_late_end_in_an_error() {
+    let mut story = two_delivered();
+    story.actor.step(story.now, Input::Consumed { upto: vec![(0, 2)] });
+    story.actor.step(story.now, Input::Close);
+    story.actor.step(story.now, Input::Consumed { upto: vec![(0, 2), (1, 4)] });
+    for _ in 0..60 {
+        story.answer_all();
+        story.wait(100);
+    }
+    assert!(story.actor.reader.is_over());
+    assert!(story.actor.reader.left().unwrap().is_err());
+}
+
+#[test]
+fn a_reader_that_holds_splits_and_knows_no_task_asks_the_dispatcher() {
+    let way = BySplit { hold: 1, ..BySplit::default() };
+    let mut story = Story::of(2, |config| config.way = Way::BySplit(way));
+    story.server.tasks.clear();
+    let mut asks = 0;
+    for _ in 0..60 {
+        let is_hold = |(_, asked): &&(RpcId, Request)| matches!(asked, Request::HoldSplits { .. });
+        asks += story.actor.asks.iter().filter(is_hold).count();
+        story.answer_all();
+        story.wait(100);
+    }
+    assert!(asks > 2, "{asks}");
+}
+
+#[test]
+fn the_report_names_the_client_and_counts_each_split_it_took_once() {
+    let mut story = Story::begun(3);
+    let report = story.actor.reader.report(story.now);
+    assert_eq!(report.client, story.actor.reader.client());
+    assert_eq!(report.splits_taken, 3);
+    story.want(9);
+    story.bring(0, records(0, 2, true));
+    story.actor.consume(story.now, 1);
+    for _ in 0..30 {
+        story.answer_all();
+        story.wait(100);
+    }
+    let report = story.actor.reader.report(story.now);
+    assert_eq!((report.splits_taken, report.splits_held), (3, 2));
+}
+
+/// Two silent workers are back. One of them begins a split that has no end, which keeps nobody from the other one.
+#[test]
+fn a_trial_is_over_with_the_first_records() {
+    let way = BySplit { hold: 1000, streams: 3, ..BySplit::default() };
+    let mut story = Story::of(1000, |config| {
+        config.way = Way::BySplit(way);
+        config.buffer_deliveries_max = 100_000;
+    });
+    story.server.tasks.insert("c".into(), TaskId::new(4002));
+    let mut opened = BTreeMap::new();
+    let mut back = BTreeSet::new();
+    for second in 0..500_u64 {
+        story.answer_all();
+        let streams: Vec<_> = story.actor.streams.clone().into_iter().collect();
+        for (rpc, stream) in streams.into_iter().filter(|(_, stream)| stream.asked) {
+            let since = *opened.entry(rpc).or_insert(second);
+            let skip = stream.read.skip;
+            if &*stream.address == "a/r" {
+                story.answer(rpc, Ok(Answer::Records(records(skip, 1, true))));
+            } else if second < 60 && second - since >= 20 {
+                story.answer(rpc, Err(unavailable()));
+            } else if second >= 60 && back.insert(stream.address) {
+                story.answer(rpc, Ok(Answer::Records(records(skip, 1, false))));
+            }
+        }
+        story.wait(1000);
+    }
+    assert_eq!(back.len(), 2, "{back:?}");
 }

@@ -249,3 +249,28 @@ fn a_task_that_took_a_split_is_followed_by_another() {
         finish_all(&mut driver, WORKER);
     }
 }
+
+#[test]
+fn a_worker_that_keeps_a_task_is_the_last_choice_though_it_came_first() {
+    let (mut driver, job, reader) = reading_with(reissuing(), 3);
+    driver.serving_worker(OTHER, &[]);
+    driver.worker(THIRD, &[]);
+    let iteration = driver.iteration(job, 0);
+    driver.places(hold(reader, 1, &[]));
+    let consumer = driver.join(job, 0);
+    driver.client(consumer);
+    assert_eq!([(); 2].map(|()| driver.split_for(WORKER, iteration)), [Some(1), Some(2)]);
+    let kept = *tasks_on(&driver, OTHER).first().unwrap();
+    finish_all(&mut driver, OTHER);
+    finish_all(&mut driver, THIRD);
+    for _ in 0..200 {
+        driver.serving_worker(OTHER, &[kept]);
+        driver.worker(THIRD, &[]);
+        driver.client(reader);
+        driver.advance(Duration::from_secs(1));
+    }
+    assert!(driver.state().worker_at(WORKER).unwrap().lost);
+    driver.client(consumer);
+    assert_eq!(tasks_on(&driver, THIRD).len(), 1);
+    assert!(driver.serving_worker(OTHER, &[kept]).tasks_to_delete.is_empty());
+}

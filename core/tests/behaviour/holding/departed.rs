@@ -1,6 +1,8 @@
 //! Readers that left: the dispatcher says how far each of them came, and takes nothing more from it.
 
-use rondo_core::dispatcher::{Config, DepartedReader, Reply, Request, SavedSplit};
+use rondo_core::dispatcher::{
+    Client, Config, DepartedReader, Part, Reply, Request, SavedSplit, State,
+};
 use rondo_core::ids::{ClientId, JobId};
 use rondo_core::limits::DEPARTED_READERS_MAX;
 use rondo_core::status::Code;
@@ -145,4 +147,57 @@ fn a_reader_that_joined_first_and_leaves_last_is_known() {
     assert_eq!(ended(&mut driver, first), [(0, 0)]);
     assert_eq!(ended(&mut driver, first), [(0, 0)]);
     assert_eq!(driver.state().jobs()[&job].departed.len(), DEPARTED_READERS_MAX);
+}
+
+#[test]
+fn a_restored_position_forgets_readers_of_an_iteration_that_was_freed() {
+    let (mut driver, job, client) = reading(2);
+    driver.ask(Request::SavePosition { name: "start".into(), job: "train".into() }).unwrap();
+    driver.places(hold(client, 2, &[]));
+    assert!(driver.held(hold(client, 2, &finished(0..2))).finished);
+    let iteration = driver.iteration(job, 0);
+    driver.release(client);
+    driver.advance(Duration::from_secs(3600));
+    assert!(!driver.state().iterations().contains_key(&iteration));
+    assert_eq!(ended(&mut driver, client), []);
+    driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
+    assert_eq!(driver.refused(end(client)).code, Code::NotFound);
+}
+
+#[test]
+fn a_reader_that_leaves_after_its_records_were_taken_back_is_not_known() {
+    let (mut driver, _, client) = reading(4);
+    driver.ask(Request::SavePosition { name: "start".into(), job: "train".into() }).unwrap();
+    driver.places(hold(client, 2, &[]));
+    driver.places(hold(client, 1, &[(0, 10, true)]));
+    driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
+    driver.release(client);
+    assert_eq!(driver.refused(end(client)).code, Code::NotFound);
+}
+
+#[test]
+fn a_collected_iteration_forgets_its_readers() {
+    let config = Config { gc_dynamic_sharding_jobs: true, ..Config::default() };
+    let (mut driver, job, client) = reading_with(config, 4);
+    driver.places(hold(client, 2, &[]));
+    driver.places(hold(client, 1, &[(0, 10, true)]));
+    assert_eq!(ended(&mut driver, client), [(1, 0)]);
+    let iteration = driver.iteration(job, 0);
+    driver.advance(Duration::from_secs(1200));
+    assert!(driver.state().iterations().get(&iteration).is_none_or(|of| of.collected));
+    assert_eq!(driver.refused(end(client)).code, Code::NotFound);
+}
+
+#[test]
+fn a_snapshot_of_a_former_release_knows_who_has_held_splits() {
+    let (driver, _, client) = begun();
+    let mut state = State::default();
+    for part in driver.state().parts() {
+        let former = match part {
+            Part::Client(client) => Part::Client(Client { has_held: false, ..client }),
+            other => other,
+        };
+        state.restore(former).unwrap();
+    }
+    assert!(state.clients()[&client].has_held);
 }

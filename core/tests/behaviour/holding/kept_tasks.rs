@@ -264,3 +264,42 @@ fn no_task_is_made_for_readers_by_split_where_no_splits_are_served() {
     driver.held(hold(reader, 2, &[]));
     assert_ne!(driver.tasks_of(reader), [task], "the worker serves splits now");
 }
+
+#[test]
+fn a_task_is_made_for_the_splits_of_a_reader_that_was_ended() {
+    let (mut driver, _, reader, task) = ended_by_consumers();
+    driver.ask(Request::EndReader { client: reader, job: "train".into() }).unwrap();
+    let tasks = driver.state().worker_at(WORKER).unwrap().tasks.clone();
+    assert!(tasks.len() == 1 && !tasks.contains(&task), "{tasks:?}");
+}
+
+/// A worker keeps the task of one iteration, and was told to drop that of another.
+#[test]
+fn a_task_that_was_dropped_beside_one_that_is_kept_serves_nobody() {
+    let (mut driver, _, reader, task) = ended_by_consumers();
+    driver.worker(OTHER, &[]);
+    let dataset = driver.register(dataset(&[SplitSource::counting(4)]));
+    let name = Some("other".into());
+    let other = driver.job(GetOrCreateJob { name, ..job(&dataset, ShardingPolicy::Dynamic) });
+    let second = driver.join(other, 0);
+    driver.held(hold(second, 1, &[]));
+    let dropped = *driver.state().worker_at(WORKER).unwrap().tasks.first().unwrap();
+    driver.finish(WORKER, dropped);
+    assert!(driver.serving_worker(WORKER, &[task, dropped]).tasks_to_delete.is_empty());
+    driver.held(hold(second, 0, &finished(0..1)));
+    assert_eq!(driver.serving_worker(WORKER, &[task, dropped]).tasks_to_delete, [dropped]);
+    assert_eq!(driver.places(hold(second, 1, &[])), [(1, 0)]);
+    assert!(!driver.tasks_of(second).contains(&dropped));
+    assert!(driver.tasks_of(reader).contains(&task));
+}
+
+/// A heartbeat with the task was long under way, behind one of a process that has it not.
+#[test]
+fn a_heartbeat_like_the_one_before_says_that_a_kept_task_is_gone() {
+    let (mut driver, _, reader, task) = ended_by_consumers();
+    driver.serving_worker(WORKER, &[]);
+    driver.serving_worker(WORKER, &[task]);
+    driver.serving_worker(WORKER, &[]);
+    driver.held(hold(reader, 2, &[]));
+    assert_ne!(driver.tasks_of(reader), [task]);
+}

@@ -1,5 +1,7 @@
 //! Workers that failed: which of them a split is tried on, and which one first.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// Two have been silent for long. The connection to another one breaks while it makes a record.
@@ -73,4 +75,26 @@ fn the_only_living_worker_is_read_from_again_beside_one_that_refuses() {
         let served = world.served_since("y", since);
         assert!(served > 30, "{served} splits in 5 s by {streams} streams");
     }
+}
+
+/// All workers are silent, and each stream finds out about another one.
+#[test]
+fn streams_are_spread_over_silent_workers() {
+    let names = ["a", "b", "c", "d"];
+    let mut world = World::new(&names, 4, Duration::from_millis(50));
+    world.pass(seconds(2));
+    let silences = names.iter().zip([20, 23, 27, 32]);
+    world.gone = silences.map(|(name, after)| ((*name).to_owned(), seconds(after))).collect();
+    world.pass(seconds(100));
+    let (mut spread, mut full) = (0, 0);
+    for _ in 0..30_000 {
+        world.pass(Duration::from_millis(10));
+        if world.actor.streams.len() == 4 {
+            full += 1;
+            let streams = world.actor.streams.values();
+            let asked: BTreeSet<_> = streams.map(|stream| &stream.address).collect();
+            spread += usize::from(asked.len() == 4);
+        }
+    }
+    assert!(full > 10_000 && spread * 10 > full * 9, "{spread} of {full}");
 }
