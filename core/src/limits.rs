@@ -21,10 +21,11 @@ pub const HEARTBEAT_ITEMS_MAX: usize = 65_536;
 pub const DATASETS_MAX: usize = 1 << 20;
 /// Jobs kept at once.
 pub const JOBS_MAX: usize = 1 << 20;
-/// The highest number above which a new journal's ids may begin.
+/// The highest number above which a new journal's ids may begin. 600 million ids fit above it: TensorFlow's
+/// workers report the ids of finished tasks in 32 bits with a sign (`SendTaskUpdates` in `worker_impl.cc`).
 ///
 /// Part of the journal's format: replay depends on it, so it never changes.
-pub const IDS_ABOVE_MAX: i64 = 1_000_000_000_000_000;
+pub const IDS_ABOVE_MAX: i64 = 1_500_000_000;
 /// Iterations kept at once.
 pub const ITERATIONS_MAX: usize = 1 << 20;
 /// Clients of iterations kept at once.
@@ -97,7 +98,7 @@ pub const SPLIT_RUNS_AGAIN_MAX: usize = 1 << 20;
 /// Splits that one client holds, and that it may say something of in one request.
 pub const SPLITS_PER_CLIENT_MAX: usize = 1024;
 /// Readers by split that left a job, or were given up, and whose progress the job keeps; of more, it
-/// forgets the first that joined.
+/// forgets those that left first.
 ///
 /// Part of the journal's format: replay depends on it, so it never changes.
 pub const DEPARTED_READERS_MAX: usize = 1024;
@@ -200,6 +201,7 @@ const _: () = assert!(TASKS_MAX >= ITERATIONS_MAX);
 const _: () = assert!((GROUP_SIZE_MAX as usize) < SPLITS_AHEAD_MAX);
 const _: () = assert!(SPLITS_AHEAD_MAX + SPLITS_PER_CLIENT_MAX < SPLITS_BY_CLIENTS_MAX);
 const _: () = assert!(SPLITS_BY_CLIENTS_MAX < POSITION_SOURCES_MAX);
+const _: () = assert!(IDS_ABOVE_MAX + 600_000_000 < i32::MAX as i64);
 const _: () = assert!(USE_NOTED_AFTER.as_nanos() < USE_SLACK.as_nanos());
 /// Longest document that a cluster resolver reads: a variable, a file, an API's answer; in bytes.
 pub const CLUSTER_DOCUMENT_BYTES_MAX: usize = 64 << 20;
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(SPLIT_RUNS_PER_TASK_MAX, 4096);
         assert_eq!(SPLIT_RUNS_AGAIN_MAX, 1_048_576);
         assert_eq!(SPLITS_BY_CLIENTS_MAX, 32_768);
-        assert_eq!(IDS_ABOVE_MAX, 1_000_000_000_000_000);
+        assert_eq!(IDS_ABOVE_MAX, 1_500_000_000);
         assert_eq!(DEPARTED_READERS_MAX, 1024);
         assert_eq!(BARRIERS_MAX, 65_536);
         assert_eq!(COORDINATION_TASKS_MAX, 65_536);

@@ -9,6 +9,7 @@
     reason = "a failed unwrap is a failed test"
 )]
 
+use rondo_core::limits::IDS_ABOVE_MAX;
 use rondo_tests::server::{Options, Server};
 use rondo_tests::tensorflow::{self, Worker};
 
@@ -19,7 +20,9 @@ fn every_way_of_reading_works() {
     let Some(python) = tensorflow::python() else {
         return;
     };
-    let server = Server::start(&Options::store("segment"));
+    // The highest ids that may be drawn: TensorFlow's workers keep task ids in 32 bits at one place.
+    let highest = format!("--ids-above={IDS_ABOVE_MAX}");
+    let server = Server::start(&Options::store("segment").flag(&highest));
     let _workers = Worker::start(python, &server.address(), WORKERS);
     let arguments = [format!("--dispatcher={}", server.address()), format!("--workers={WORKERS}")];
     let log = tensorflow::run_to_success(python, "reading_modes.py", &arguments);

@@ -79,7 +79,7 @@ impl Dispatcher {
         Ok((Reply::Compression(Some(disable)), lsn))
     }
 
-    fn dataset(&self, id: DatasetId) -> Result<&Dataset, Refusal> {
+    pub(super) fn dataset(&self, id: DatasetId) -> Result<&Dataset, Refusal> {
         self.state.datasets().get(&id).ok_or(Refusal::UnknownDataset(id))
     }
 }

@@ -11,9 +11,9 @@ use crate::limits::IDS_ABOVE_MAX;
 use crate::log::ApplyError;
 
 /// Ids of each kind that two journals with neighbouring numbers give out before they meet.
-const IDS_BETWEEN: i64 = 100_000;
+const IDS_BETWEEN: i64 = 10_000;
 /// How many numbers there are to draw from.
-const DRAWS: u64 = 999_999;
+const DRAWS: i64 = IDS_ABOVE_MAX / IDS_BETWEEN;
 
 impl Dispatcher {
     /// Begins the ids of a journal that has given out none.
@@ -39,5 +39,19 @@ impl State {
 
 /// A multiple of [`IDS_BETWEEN`], so that ids still end as TensorFlow's do.
 const fn draw(entropy: u64) -> i64 {
-    (entropy % DRAWS + 1).cast_signed() * IDS_BETWEEN
+    let number = entropy % DRAWS.cast_unsigned();
+    (number.cast_signed() + 1) * IDS_BETWEEN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_numbers_differ_and_stay_in_bounds() {
+        for entropy in [0, 1, 149_999, 150_000, 1 << 31, 1 << 63, u64::MAX] {
+            assert!((1..=IDS_ABOVE_MAX).contains(&draw(entropy)), "{entropy}");
+        }
+        assert_eq!([0, 1, 149_999].map(draw), [10_000, 20_000, 1_500_000_000]);
+    }
 }

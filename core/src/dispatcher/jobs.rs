@@ -31,11 +31,12 @@ impl Dispatcher {
         }
         self.check_retired(&request)?;
         check_consumers(request.consumers)?;
+        // A job on a dataset that is not there could never be read, and its name would be taken.
+        self.dataset(request.dataset.clone())?;
         let bound = self.config.bounds.jobs;
         if self.state.jobs().len() >= bound {
             return Err(Refusal::TooMany { what: "jobs", bound });
         }
-        self.begin_ids(turn, entropy)?;
         let id = self.state.counters().job;
         let anonymous = request.name.is_none();
         let name = request.name.map_or_else(|| self.anonymous_name(entropy), Arc::from);

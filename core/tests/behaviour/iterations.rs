@@ -3,7 +3,7 @@
 use rondo_core::dispatcher::{
     Config, GetOrCreateJob, Request, ShardingPolicy, SplitPlan, SplitSource,
 };
-use rondo_core::ids::{ClientId, DatasetId, JobId, TaskId};
+use rondo_core::ids::{ClientId, JobId, TaskId};
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -123,14 +123,6 @@ fn an_unknown_job_is_not_found() {
     let request = Request::GetOrCreateIteration { job: JobId::new(1), repetition: 0 };
     let status = driver.refused(request);
     assert_eq!((status.code, &*status.message), (Code::NotFound, "Job with id 1 not found"));
-}
-
-#[test]
-fn a_job_of_an_unknown_dataset_is_refused_when_it_is_read() {
-    let mut driver = Driver::new();
-    let job = driver.job(job(&DatasetId::new("77"), ShardingPolicy::Off));
-    let status = driver.refused(Request::GetOrCreateIteration { job, repetition: 0 });
-    assert_eq!((status.code, &*status.message), (Code::NotFound, "Dataset id 77 not found"));
 }
 
 #[test]

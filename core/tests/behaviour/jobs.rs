@@ -5,7 +5,14 @@ use rondo_core::ids::{DatasetId, JobId};
 use rondo_core::status::Code;
 
 use crate::driver::Driver;
-use crate::world::job;
+use crate::world::{dataset, job};
+
+/// A dispatcher with dataset 1000.
+fn with_dataset() -> Driver {
+    let mut driver = Driver::new();
+    driver.register(dataset(&[]));
+    driver
+}
 
 fn named(name: &str) -> GetOrCreateJob {
     GetOrCreateJob { name: Some(name.into()), ..job(&DatasetId::new("1000"), ShardingPolicy::Off) }
@@ -13,7 +20,7 @@ fn named(name: &str) -> GetOrCreateJob {
 
 /// What comes of asking for job `test` again with other parameters.
 fn refusal_of(first: GetOrCreateJob, second: GetOrCreateJob) -> String {
-    let mut driver = Driver::new();
+    let mut driver = with_dataset();
     driver.job(first);
     let status = driver.refused(Request::GetOrCreateJob(second));
     assert_eq!(status.code, Code::InvalidArgument);
@@ -22,7 +29,7 @@ fn refusal_of(first: GetOrCreateJob, second: GetOrCreateJob) -> String {
 
 #[test]
 fn anonymous_jobs_are_all_different() {
-    let mut driver = Driver::new();
+    let mut driver = with_dataset();
     let request = job(&DatasetId::new("1000"), ShardingPolicy::Off);
     let ids = [0, 1].map(|_| driver.job(request.clone()));
     assert_eq!(ids, [JobId::new(5000), JobId::new(5001)]);
@@ -32,17 +39,17 @@ fn anonymous_jobs_are_all_different() {
 
 #[test]
 fn a_name_that_looks_anonymous_does_not_get_in_the_way() {
-    let mut driver = Driver::new();
-    // The next call's entropy is 2, so this is the name the next anonymous job would get.
-    driver.job(named("anonymous_job_5001_2"));
+    let mut driver = with_dataset();
+    // The next call's entropy is 3, so this is the name the next anonymous job would get.
+    driver.job(named("anonymous_job_5001_3"));
     let request = job(&DatasetId::new("1000"), ShardingPolicy::Off);
     assert_eq!(driver.job(request), JobId::new(5001));
-    assert_eq!(&*driver.state().jobs()[&JobId::new(5001)].name, "anonymous_job_5001_3");
+    assert_eq!(&*driver.state().jobs()[&JobId::new(5001)].name, "anonymous_job_5001_4");
 }
 
 #[test]
 fn a_name_leads_to_its_job_across_a_restart() {
-    let mut driver = Driver::new();
+    let mut driver = with_dataset();
     let id = driver.job(named("test"));
     assert_eq!(driver.job(named("test")), id);
     driver.restart();
@@ -51,7 +58,7 @@ fn a_name_leads_to_its_job_across_a_restart() {
 
 #[test]
 fn dataset_and_consumers_are_not_compared() {
-    let mut driver = Driver::new();
+    let mut driver = with_dataset();
     let id = driver.job(named("test"));
     let other =
         GetOrCreateJob { dataset: DatasetId::new("1001"), consumers: Some(3), ..named("test") };
@@ -105,7 +112,7 @@ fn all_differences_are_named_at_once() {
 
 #[test]
 fn the_number_of_consumers_must_make_sense() {
-    let mut driver = Driver::new();
+    let mut driver = with_dataset();
     for wrong in [0, -1, 65_537, i64::MAX] {
         let request = GetOrCreateJob { consumers: Some(wrong), ..named("test") };
         let status = driver.refused(Request::GetOrCreateJob(request));

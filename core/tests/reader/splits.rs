@@ -887,7 +887,7 @@ fn the_report_names_the_client_and_counts_each_split_it_took_once() {
     assert_eq!((report.splits_taken, report.splits_held), (3, 2));
 }
 
-/// Two silent workers are back. One of them begins a split that has no end, which keeps nobody from the other one.
+/// Two silent workers are back. One of them begins a split that has no end; the other is tried as well.
 #[test]
 fn a_trial_is_over_with_the_first_records() {
     let way = BySplit { hold: 1000, streams: 3, ..BySplit::default() };

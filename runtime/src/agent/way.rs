@@ -205,6 +205,7 @@ mod tests {
         let way = Way::direct("silent:1", Arc::new(Silent(tell)));
         let call = way.call(("/Call", Bytes::new()), &request, None);
         tokio::select! {
+            biased;
             deadline = told.recv() => deadline.unwrap(),
             answer = call => panic!("{answer:?}"),
         }

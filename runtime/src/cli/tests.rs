@@ -42,7 +42,7 @@ fn the_command_is_well_formed() {
 fn defaults_are_tensorflows_but_for_drawn_ids() {
     let config = config(&[]).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:5050");
-    let tensorflows = rondo_core::dispatcher::Config::default();
+    let tensorflows = dispatcher::Config::default();
     assert_eq!(config.dispatcher, dispatcher::Config { ids_above: None, ..tensorflows });
     assert_eq!(config.protocol_version, 9);
     let Storage::Directory { path, store, .. } = config.storage else { panic!("in memory") };
@@ -126,7 +126,7 @@ fn the_words_of_tensorflows_tests_are_understood() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:4711");
     assert_eq!(config.storage, Storage::Memory);
     let dispatcher = config.dispatcher;
-    let default = rondo_core::dispatcher::Config::default();
+    let default = dispatcher::Config::default();
     assert!(!dispatcher.fault_tolerant && dispatcher.gc_dynamic_sharding_jobs);
     assert_eq!(dispatcher.job_gc_check_interval, default.job_gc_check_interval);
     assert_eq!(dispatcher.job_gc_timeout, None);
@@ -139,7 +139,7 @@ fn the_words_of_tensorflows_tests_are_understood() {
 #[test]
 fn a_negative_worker_timeout_loses_no_worker() {
     let timeout = |flag: &str| config(&[flag]).unwrap().dispatcher.worker_timeout;
-    let default = rondo_core::dispatcher::Config::default().worker_timeout;
+    let default = dispatcher::Config::default().worker_timeout;
     assert_eq!(timeout("--worker-timeout-ms=-1"), None);
     assert_eq!(timeout("--worker-timeout-ms=0"), default);
 }

@@ -12,7 +12,7 @@ use rondo_core::dispatcher::{
 };
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::limits::DEFINITION_INLINE_BYTES_MAX;
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 
 pub(crate) async fn call(
     node: &RunningNode,
@@ -80,8 +80,23 @@ pub(crate) fn job_request(name: &str, dataset: &str) -> GetOrCreateJob {
     }
 }
 
-/// Creates a job of dataset `data`, or finds it.
+/// Registers dataset `data`.
+pub(crate) async fn register_data(node: &RunningNode) -> Result<DatasetId, Status> {
+    register(node, "data", Bytes::from_static(b"data"), 3).await
+}
+
+/// Creates a job of dataset `data`, or finds it. The first job registers the dataset.
 pub(crate) async fn job(node: &RunningNode, name: &str) -> Result<JobId, Status> {
+    match job_of_known_dataset(node, name).await {
+        Err(status) if status.code == Code::NotFound => {
+            register_data(node).await?;
+            job_of_known_dataset(node, name).await
+        }
+        answer => answer,
+    }
+}
+
+async fn job_of_known_dataset(node: &RunningNode, name: &str) -> Result<JobId, Status> {
     let request = job_request(name, "data");
     expect!(node, dispatcher::Request::GetOrCreateJob(request), Job)
 }

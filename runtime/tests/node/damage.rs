@@ -42,6 +42,11 @@ fn create_jobs(life: &Life, count: usize) {
     }
 }
 
+/// The record that creates a job of this number: the first record registers the dataset.
+const fn record_of(number: u64) -> u64 {
+    number + 2
+}
+
 /// Flips a bit where `text` stands in a file.
 fn damage(file: &Path, text: &str) {
     let mut bytes = fs::read(file).unwrap();
@@ -57,12 +62,13 @@ fn segment(world: &World, first: u64) -> PathBuf {
 
 #[test]
 fn a_damaged_record_in_the_open_segment_is_named() {
-    for record in [1, 5, 9, 10] {
+    for number in [0, 4, 8, 9] {
         let (world, _) = World::faulty();
         let life = Life::begin(&world);
         create_jobs(&life, 10);
         life.stop();
-        damage(&segment(&world, 1), &format!("job {}", record - 1));
+        damage(&segment(&world, 1), &format!("job {number}"));
+        let record = record_of(number);
         let error = refused(&world).to_string();
         assert!(error.contains(&format!("record {record} is damaged at ")), "{error}");
         assert!(error.contains(&segment(&world, 1).display().to_string()), "{error}");
@@ -80,7 +86,7 @@ fn a_damaged_record_in_a_closed_segment_is_named() {
     assert!(fs::read_dir(world.path.join("journal")).unwrap().count() > 1);
     damage(&segment(&world, 1), "job 3");
     let error = refused(&world).to_string();
-    assert!(error.contains("record 4 is damaged at "), "{error}");
+    assert!(error.contains("record 5 is damaged at "), "{error}");
     assert!(error.contains(&segment(&world, 1).display().to_string()), "{error}");
     // And once the operator has put it right:
     damage(&segment(&world, 1), "kob 3");
@@ -103,7 +109,7 @@ fn forget_era(world: &World) {
 fn create_jobs_and_rest(world: &World, count: u64) {
     let life = Life::begin(world);
     create_jobs(&life, count as usize);
-    let mark = |header: &GroupHeader| header.count == 0 && header.durable_upto.get() == count;
+    let mark = |header: &GroupHeader| header.count == 0 && header.durable_upto.get() == count + 1;
     let is_marked = || headers(world, 1).last().is_some_and(mark);
     life.run(eventually("a mark", is_marked));
     life.crash();
@@ -116,8 +122,8 @@ fn a_mark_alone_proves_that_the_last_record_was_acknowledged() {
     forget_era(&world);
     damage(&segment(&world, 1), "job 2");
     let error = refused(&world).to_string();
-    assert!(error.contains("record 3 is damaged at "), "{error}");
-    assert!(error.contains("durable up to record 3"), "{error}");
+    assert!(error.contains("record 4 is damaged at "), "{error}");
+    assert!(error.contains("durable up to record 4"), "{error}");
 }
 
 #[test]
@@ -126,7 +132,7 @@ fn each_group_says_what_was_acknowledged_before_it() {
     create_jobs_and_rest(&world, 9);
     let found = headers(&world, 1);
     let groups: Vec<_> = found.iter().filter(|header| header.count > 0).collect();
-    assert_eq!(groups.len(), 9);
+    assert_eq!(groups.len(), 10);
     for header in groups {
         assert_eq!(header.durable_upto.get(), header.first.get() - 1, "{header:?}");
     }
@@ -156,7 +162,7 @@ fn the_name_of_an_empty_segment_proves_that_all_before_it_was_acknowledged() {
         fs::write(segment(&world, *first), b"").unwrap();
     }
     let last = firsts[1] - 1;
-    damage(&segment(&world, 1), &format!("job {}", last - 1));
+    damage(&segment(&world, 1), &format!("job {}", last - record_of(0)));
     for first in &firsts[2..] {
         fs::remove_file(segment(&world, *first)).unwrap();
     }
@@ -220,7 +226,7 @@ fn an_unfinished_write_is_cut_and_said() {
         let mut store = directory.open_journal(&world.store).await.unwrap();
         replay(&mut *store, Recovery::new(), None).await.unwrap().cut.unwrap()
     });
-    assert!(cut.contains("unfinished write of record 4 cut at "), "{cut}");
+    assert!(cut.contains("unfinished write of record 5 cut at "), "{cut}");
     assert!(cut.contains(&segment(&world, 1).display().to_string()), "{cut}");
     // A node finds it anew, cuts it, and goes on.
     fs::rename(copy, segment(&world, 1)).unwrap();
@@ -238,11 +244,11 @@ fn a_record_answered_from_after_a_restart_is_acknowledged() {
     leave_unfinished(&world, &disk);
     let life = Life::begin(&world);
     life.run(job(&life.node, "unfinished")).unwrap();
-    assert_eq!(life.node.journal_status().durable_lsn, 4);
+    assert_eq!(life.node.journal_status().durable_lsn, 5);
     life.stop();
     damage(&segment(&world, 1), "unfinished");
     let error = refused(&world).to_string();
-    assert!(error.contains("record 4 is damaged at "), "{error}");
+    assert!(error.contains("record 5 is damaged at "), "{error}");
 }
 
 /// A dataset whose definition is a file of its own; says where.

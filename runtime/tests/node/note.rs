@@ -33,7 +33,7 @@ fn leave_one_untold(world: &World) {
     life.stop();
     in_directory(world, async |directory| {
         let mut store = directory.open_journal(&world.store).await.unwrap();
-        let header = GroupHeader { first: Lsn::new(4), count: 1, durable_upto: Lsn::new(3) };
+        let header = GroupHeader { first: Lsn::new(5), count: 1, durable_upto: Lsn::new(4) };
         let bytes = frame::encode(&header, &frame::encode_records(&[untold()])).unwrap();
         store.append(header.first, bytes).await.unwrap();
     });
@@ -85,7 +85,7 @@ fn said(output: &Output) -> String {
 fn what_nobody_was_told_of_is_cut(world: World) {
     leave_one_untold(&world);
     let said = verified(&world.path);
-    assert!(said.contains("records from 4 on cut: nobody was ever told of them"), "{said}");
+    assert!(said.contains("records from 5 on cut: nobody was ever told of them"), "{said}");
     assert_eq!(jobs(&world), ["a", "b", "c"]);
 }
 
@@ -109,7 +109,7 @@ fn the_note_counts_through_another_mount(world: World) {
     let output =
         unshare("mount --bind \"$1\" \"$1\" && exec \"$0\" journal verify \"$1\"").unwrap();
     let said = said(&output);
-    assert!(said.contains("records from 4 on cut: nobody was ever told of them"), "{said}");
+    assert!(said.contains("records from 5 on cut: nobody was ever told of them"), "{said}");
 }
 
 /// Nobody knows what was acknowledged by the time of the copy.
@@ -119,7 +119,7 @@ fn a_copy_of_the_directory_keeps_every_record(mut world: World) {
     let copied = Command::new("cp").arg("-a").args([&world.path, &copy]).status().unwrap();
     assert!(copied.success());
     let said = verified(&copy);
-    assert!(said.contains("records up to 4"), "{said}");
+    assert!(said.contains("records up to 5"), "{said}");
     world.path = copy;
     assert_eq!(jobs(&world), ["a", "b", "c", "untold"]);
 }
@@ -127,12 +127,12 @@ fn a_copy_of_the_directory_keeps_every_record(mut world: World) {
 /// An older image of the disk has synced records, and a note that was not synced by then.
 fn an_older_note_does_not_count(world: World) {
     leave_one_untold(&world);
-    note(&world, 2);
+    note(&world, 3);
     let said = verified(&world.path);
-    assert!(said.contains("note: the note of acknowledged records says 2"), "{said}");
-    assert!(said.contains("durable up to record 3"), "{said}");
+    assert!(said.contains("note: the note of acknowledged records says 3"), "{said}");
+    assert!(said.contains("durable up to record 4"), "{said}");
     assert!(said.contains("does not count; every record is kept"), "{said}");
-    assert!(said.contains("all is well: records up to 4"), "{said}");
+    assert!(said.contains("all is well: records up to 5"), "{said}");
     assert_eq!(jobs(&world), ["a", "b", "c", "untold"]);
 }
 
@@ -141,7 +141,7 @@ fn a_newer_note_stops_a_start(world: World) {
     leave_one_untold(&world);
     note(&world, 7);
     let said = verified(&world.path);
-    assert!(said.contains("record 5 is damaged"), "{said}");
+    assert!(said.contains("record 6 is damaged"), "{said}");
     let Err(error) = Life::try_begin(&world) else { panic!("it started") };
     assert!(error.is_damage(), "{error}");
     assert!(error.to_string().contains("durable up to record 7"), "{error}");

@@ -8,7 +8,7 @@ use rondo::service::NodePort;
 use rondo_core::status::Code;
 use tokio::task::JoinSet;
 
-use super::calls::{job, job_names};
+use super::calls::{job, job_names, register_data};
 use super::world::{Life, World, for_each_store};
 
 for_each_store!(calls_under_way_are_answered_and_what_was_acknowledged_is_kept);
@@ -54,6 +54,7 @@ fn a_sync_under_way_is_waited_for() {
     let (world, disk) = World::faulty();
     let life = Life::begin(&world);
     life.run(async {
+        register_data(&life.node).await.unwrap();
         disk.faults.sync_hangs_for.send_replace(Some(""));
         let node = Arc::clone(&life.node);
         let call = tokio::spawn(async move { job(&node, "first").await });

@@ -207,6 +207,9 @@ impl Kept {
         if request.consumers.is_some_and(|consumers| consumers < 1) {
             return Err(Code::InvalidArgument);
         }
+        if !self.datasets.contains_key(&request.dataset) {
+            return Err(Code::NotFound);
+        }
         let id = JobId::new(self.above + 5000 + self.jobs_ever);
         self.jobs_ever += 1;
         let retired = request.name.as_ref().and_then(|name| self.retired.remove(name));

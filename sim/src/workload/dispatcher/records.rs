@@ -121,9 +121,10 @@ impl RecordReader {
             let late = Status::new(Code::DeadlineExceeded, "no answer in time");
             self.failed(now, what, late, with);
         }
-        while let Some(batch) = self.consuming.front().copied().filter(|of| of.consumed_at <= now) {
-            self.consuming.pop_front();
-            self.consumed(now, batch, with);
+        let due = self.consuming.iter().take_while(|batch| batch.consumed_at <= now).count();
+        let consumed: Vec<Batch> = self.consuming.drain(..due).collect();
+        if !consumed.is_empty() {
+            self.consumed(now, &consumed, with);
         }
         if self.reader.as_ref().is_some_and(|of| of.deadline().is_some_and(|at| at <= now)) {
             self.step(now, Input::Tick, with);
@@ -299,13 +300,17 @@ impl RecordReader {
         with.acts.push(Act::Ask { address, token, read });
     }
 
-    fn consumed(&mut self, now: Time, batch: Batch, with: &mut With<'_>) {
+    /// The application says at once what it has consumed, of several splits maybe.
+    fn consumed(&mut self, now: Time, batches: &[Batch], with: &mut With<'_>) {
         if let Some(client) = self.known_as {
-            let (place, records) = (batch.place, batch.upto);
-            with.acts.push(Act::Reads(client, OfReader::Consumed { place, records }));
+            let consumed = batches
+                .iter()
+                .map(|batch| OfReader::Consumed { place: batch.place, records: batch.upto });
+            with.acts.extend(consumed.map(|of| Act::Reads(client, of)));
         }
-        self.step(now, Input::Consumed { upto: vec![(batch.place, batch.upto)] }, with);
-        self.step(now, Input::Wanted { deliveries: 1 }, with);
+        let upto: BTreeMap<_, _> = batches.iter().map(|batch| (batch.place, batch.upto)).collect();
+        self.step(now, Input::Consumed { upto: upto.into_iter().collect() }, with);
+        self.step(now, Input::Wanted { deliveries: batches.len() as u64 }, with);
         let Some(shape) = with.swarm.reading.filter(|_| !with.calm) else {
             return;
         };
