@@ -55,10 +55,11 @@ fn a_job_name_is_bound_to_its_parameters() {
     let ask = |request: &GetOrCreateJobRequest| {
         bed.dispatcher.call::<_, GetOrCreateJobResponse>("GetOrCreateJob", request)
     };
-    let test = job("a dataset", Some("test"), DYNAMIC);
+    let dataset = register(&bed.dispatcher, None, graph::range(0, 9, 1)).unwrap();
+    let test = job(&dataset, Some("test"), DYNAMIC);
     let cached = GetOrCreateJobRequest {
         use_cross_trainer_cache: true,
-        ..job("a dataset", Some("cached"), DYNAMIC)
+        ..job(&dataset, Some("cached"), DYNAMIC)
     };
     let id = ask(&test).unwrap().job_id;
     ask(&cached).unwrap();

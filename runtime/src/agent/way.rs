@@ -171,7 +171,8 @@ fn decoded(status: Status) -> Status {
     Status::new(code, message).with(details)
 }
 
-#[cfg(all(test, not(madsim)))]
+#[cfg(test)]
+#[cfg(not(madsim))]
 mod tests {
     use rondo_core::ids::TaskIndex;
     use tokio::sync::mpsc;
