@@ -103,15 +103,14 @@ mod tests {
         let config = Config::default();
         let recovered = Recovered::default();
         let mut node = Node::start(Durability::Journal, config, recovered, Time::ZERO);
-        let job = dispatcher::GetOrCreateJob {
-            dataset: crate::ids::DatasetId::new("1000"),
-            sharding: dispatcher::ShardingPolicy::Off,
-            name: None,
-            consumers: None,
-            use_cross_trainer_cache: false,
-            target_workers: dispatcher::TargetWorkers::Auto,
+        let worker = dispatcher::WorkerHeartbeat {
+            address: "worker:1".into(),
+            current_tasks: alloc::vec::Vec::new(),
+            tags: alloc::vec::Vec::new(),
+            uid: 1,
+            transfer_servers: alloc::vec::Vec::new(),
         };
-        let request = Request::Dispatcher(dispatcher::Request::GetOrCreateJob(job));
+        let request = Request::Dispatcher(dispatcher::Request::WorkerHeartbeat(worker));
         let call = CallId::new(1);
         let input = Input::Request { call, request, entropy: 7 };
         node.step(Time::ZERO, input, &mut Effects::new());
