@@ -80,7 +80,7 @@ fn a_damaged_record_is_named_and_the_server_does_not_start() {
             Ok(()) => panic!("{store}: the server started on a damaged journal"),
         };
         assert_eq!(ended.status.code(), Some(6), "{store}: {}", ended.log);
-        // Before it: the ids' beginning, the dataset and the job "before".
+        // Three records stand before it: they raise the ids, register the dataset, create job "before".
         for word in ["record 4", "damaged", "rondo journal"] {
             assert!(ended.log.contains(word), "{store}: {word:?} is not in:\n{}", ended.log);
         }

@@ -89,6 +89,8 @@ fn halted_is_final(node: &Node) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::super::effect::{Effects, Input, Request};
     use super::super::node::Held;
     use super::super::recovery::Recovered;
@@ -105,10 +107,10 @@ mod tests {
         let mut node = Node::start(Durability::Journal, config, recovered, Time::ZERO);
         let worker = dispatcher::WorkerHeartbeat {
             address: "worker:1".into(),
-            current_tasks: alloc::vec::Vec::new(),
-            tags: alloc::vec::Vec::new(),
+            current_tasks: Vec::new(),
+            tags: Vec::new(),
             uid: 1,
-            transfer_servers: alloc::vec::Vec::new(),
+            transfer_servers: Vec::new(),
         };
         let request = Request::Dispatcher(dispatcher::Request::WorkerHeartbeat(worker));
         let call = CallId::new(1);

@@ -29,7 +29,8 @@ impl Dispatcher {
 impl State {
     pub(super) fn raise_ids(&mut self, above: i64) -> Result<(), ApplyError> {
         if !(1..=IDS_ABOVE_MAX).contains(&above) {
-            return Err(ApplyError(format!("ids begin above 1 to {IDS_ABOVE_MAX}, not {above}")));
+            let text = format!("ids begin above {above}; it must be from 1 to {IDS_ABOVE_MAX}");
+            return Err(ApplyError(text));
         }
         self.counters.raise(above);
         self.skip_taken_dataset_ids();

@@ -51,20 +51,25 @@ pub struct Counters {
 }
 
 impl Default for Counters {
-    /// TensorFlow's starting points, so that logs read alike.
     fn default() -> Self {
-        Self {
-            dataset: 1000,
-            worker: WorkerId::new(1),
-            job: JobId::new(5000),
-            iteration: IterationId::new(2000),
-            client: ClientId::new(3000),
-            task: TaskId::new(4000),
-        }
+        Self::above(0)
     }
 }
 
 impl Counters {
+    /// TensorFlow's starting points, so that logs read alike, each above a number. No client sees
+    /// the ids of workers, so theirs stay where they are.
+    const fn above(number: i64) -> Self {
+        Self {
+            dataset: number + 1000,
+            worker: WorkerId::new(1),
+            job: JobId::new(number + 5000),
+            iteration: IterationId::new(number + 2000),
+            client: ClientId::new(number + 3000),
+            task: TaskId::new(number + 4000),
+        }
+    }
+
     /// Whether no client was given an id so far.
     pub(super) fn are_at_start(&self) -> bool {
         let start = Self { worker: self.worker, ..Self::default() };
@@ -72,13 +77,13 @@ impl Counters {
     }
 
     /// Begins all ids that clients see above a number, unless they are there already.
-    pub(super) fn raise(&mut self, above: i64) {
-        let start = Self::default();
-        self.dataset = self.dataset.max(start.dataset + above);
-        self.job = self.job.max(JobId::new(start.job.get() + above));
-        self.iteration = self.iteration.max(IterationId::new(start.iteration.get() + above));
-        self.client = self.client.max(ClientId::new(start.client.get() + above));
-        self.task = self.task.max(TaskId::new(start.task.get() + above));
+    pub(super) fn raise(&mut self, number: i64) {
+        let raised = Self::above(number);
+        self.dataset = self.dataset.max(raised.dataset);
+        self.job = self.job.max(raised.job);
+        self.iteration = self.iteration.max(raised.iteration);
+        self.client = self.client.max(raised.client);
+        self.task = self.task.max(raised.task);
     }
 }
 

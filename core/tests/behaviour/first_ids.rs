@@ -98,7 +98,7 @@ fn a_worker_that_registers_first_does_not_keep_ids_low() {
     assert_eq!(driver.register(dataset(&[])), DatasetId::new("1030"));
 }
 
-/// A client of a lost journal takes no job's name, which nobody could read under then.
+/// A client of a lost journal must not take a job's name: nobody could read that job.
 #[test]
 fn a_job_on_a_dataset_that_is_not_there_is_refused() {
     let mut driver = Driver::with(above(None));

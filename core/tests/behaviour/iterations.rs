@@ -1,13 +1,14 @@
 //! Creating and joining iterations.
 
+use rondo_core::control::{self, Durability, Recovery};
 use rondo_core::dispatcher::{
-    Config, GetOrCreateJob, Request, ShardingPolicy, SplitPlan, SplitSource,
+    Config, GetOrCreateJob, Record, Request, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
 };
-use rondo_core::ids::{ClientId, JobId, TaskId};
+use rondo_core::ids::{ClientId, DatasetId, JobId, Lsn, TaskId};
 use rondo_core::status::Code;
-use rondo_core::time::Duration;
+use rondo_core::time::{Duration, Time};
 
-use crate::driver::{Driver, Journal};
+use crate::driver::{Driver, Journal, answer_of};
 use crate::world::{dataset, job, listed};
 
 #[test]
@@ -123,6 +124,27 @@ fn an_unknown_job_is_not_found() {
     let request = Request::GetOrCreateIteration { job: JobId::new(1), repetition: 0 };
     let status = driver.refused(request);
     assert_eq!((status.code, &*status.message), (Code::NotFound, "Job with id 1 not found"));
+}
+
+/// Former releases created such jobs, and their journals have them.
+#[test]
+fn a_job_of_an_unknown_dataset_is_refused_when_it_is_read() {
+    let job = Record::CreateJob {
+        id: JobId::new(5000),
+        name: "old".into(),
+        dataset: DatasetId::new("77"),
+        sharding: ShardingPolicy::Off,
+        consumers: None,
+        use_cross_trainer_cache: false,
+        target_workers: TargetWorkers::Auto,
+        anonymous: false,
+        at: Time::ZERO,
+    };
+    let mut recovery = Recovery::new();
+    recovery.apply(Lsn::new(1), &control::Record::Dispatcher(job)).unwrap();
+    let request = Request::GetOrCreateIteration { job: JobId::new(5000), repetition: 0 };
+    let status = answer_of(Durability::Journal, recovery.finish(), request).unwrap_err();
+    assert_eq!((status.code, &*status.message), (Code::NotFound, "Dataset id 77 not found"));
 }
 
 #[test]

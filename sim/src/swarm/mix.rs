@@ -1,5 +1,5 @@
 //! Readers by split beside readers by element, and groups of readers that come back with another size.
-//! Both come from a stream of their own.
+//! Both come from a stream of their own, and so does where ids begin.
 //! What is left behind and freed, and what operators delete, come from another one.
 
 use rondo_core::time::Duration;
@@ -22,7 +22,7 @@ impl Swarm {
             reading.draw_resizes(s);
         }
         if s.chance(500) {
-            self.settings.ids_above = *s.pick(&[None, Some(30)]).unwrap_or(&None);
+            self.settings.ids_above = s.pick(&[None, Some(30)]).copied().flatten();
         }
     }
 

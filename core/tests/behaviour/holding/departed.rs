@@ -72,16 +72,21 @@ fn the_progress_of_readers_that_left_or_were_given_up_outlives_a_restart() {
     assert_eq!(ended(&mut driver, leaves), [(2, 0)]);
 }
 
-/// The iteration is freed long before the job is.
-#[test]
-fn the_progress_outlives_the_iteration() {
-    let (mut driver, job, client) = reading(2);
+/// Has a reader of two splits read to the end and leave, and the iteration be freed.
+fn read_out_and_free(driver: &mut Driver, job: JobId, client: ClientId) {
     driver.places(hold(client, 2, &[]));
     assert!(driver.held(hold(client, 2, &finished(0..2))).finished);
     let iteration = driver.iteration(job, 0);
     driver.release(client);
     driver.advance(Duration::from_secs(3600));
     assert!(!driver.state().iterations().contains_key(&iteration));
+}
+
+/// The iteration is freed long before the job is.
+#[test]
+fn the_progress_outlives_the_iteration() {
+    let (mut driver, job, client) = reading(2);
+    read_out_and_free(&mut driver, job, client);
     assert_eq!(ended(&mut driver, client), []);
 }
 
@@ -153,12 +158,7 @@ fn a_reader_that_joined_first_and_leaves_last_is_known() {
 fn a_restored_position_forgets_readers_of_an_iteration_that_was_freed() {
     let (mut driver, job, client) = reading(2);
     driver.ask(Request::SavePosition { name: "start".into(), job: "train".into() }).unwrap();
-    driver.places(hold(client, 2, &[]));
-    assert!(driver.held(hold(client, 2, &finished(0..2))).finished);
-    let iteration = driver.iteration(job, 0);
-    driver.release(client);
-    driver.advance(Duration::from_secs(3600));
-    assert!(!driver.state().iterations().contains_key(&iteration));
+    read_out_and_free(&mut driver, job, client);
     assert_eq!(ended(&mut driver, client), []);
     driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
     assert_eq!(driver.refused(end(client)).code, Code::NotFound);
