@@ -27,6 +27,8 @@ named! {
         AcknowledgedAnswer = "world.acknowledged.answer",
         /// A task that a worker reports as finished is finished.
         AcknowledgedFinished = "world.acknowledged.finished",
+        /// A task ended by the word of its own worker.
+        EndedByItsWorker = "world.acknowledged.ended",
         /// A restart kept the newest acknowledged record.
         AcknowledgedRecovered = "world.acknowledged.recovered",
         /// A recovered state is a prefix of what was written.

@@ -59,6 +59,8 @@ named! {
         IterationShared = "iteration-shared",
         /// An iteration ended.
         IterationFinished = "iteration-finished",
+        /// A worker said that another worker's task is over, and the task went on.
+        ForeignTaskReported = "foreign-task-reported",
         /// An iteration was collected.
         IterationCollected = "iteration-collected",
         /// An iteration was freed.

@@ -3,7 +3,7 @@
 use rondo_core::control::Record;
 use rondo_core::coordination::{self, BarrierKey};
 use rondo_core::dispatcher::{self, Event, Reply, Request, State};
-use rondo_core::ids::{CallId, ClientId, IterationId};
+use rondo_core::ids::{CallId, ClientId, IterationId, TaskId};
 use rondo_core::relay;
 use rondo_core::status::{Code, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,6 +206,14 @@ impl Watch {
                 let known =
                     request.name.as_deref().is_some_and(|name| state.job_named(name).is_some());
                 mark_if(known, Mark::JobShared, tally);
+            }
+            Request::WorkerUpdate { worker_address, progress } => {
+                let foreign = |(id, is_over): &(TaskId, bool)| {
+                    let task = state.tasks().get(id).filter(|task| *is_over && !task.finished);
+                    let worker = task.and_then(|task| state.workers().get(&task.worker));
+                    worker.is_some_and(|worker| *worker.address != **worker_address)
+                };
+                mark_if(progress.iter().any(foreign), Mark::ForeignTaskReported, tally);
             }
             Request::DisableCompression { dataset, .. } => {
                 let known = state.datasets().get(dataset);

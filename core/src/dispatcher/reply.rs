@@ -167,6 +167,15 @@ pub enum Event {
         /// The task.
         task: TaskId,
     },
+    /// A worker reported progress of a task that another worker runs. Nothing changes.
+    ForeignTaskReported {
+        /// The address of the worker that sent the report.
+        worker_address: String,
+        /// The task.
+        task: TaskId,
+        /// The address of the worker that runs the task.
+        owner: Arc<str>,
+    },
     /// All consumers agreed on the round from which a pending task is read.
     TaskPromoted {
         /// The task.

@@ -302,8 +302,8 @@ impl Dispatcher {
         worker.profile.serves_splits() && of.is_some_and(|of| !of.finished && of.by_split.held > 0)
     }
 
-    /// Passes over unknown tasks: a worker repeats everything unacknowledged, so refusing one task of
-    /// an earlier life would hold back all the others for ever.
+    /// Passes over unknown tasks and those of other workers: a worker repeats everything
+    /// unacknowledged, so refusing one task of an earlier life would hold back all the others for ever.
     ///
     /// The worker forgets the end of a task with the answer. So the answer waits for the record that
     /// removed an unknown task; any record so far may be that one.
@@ -322,6 +322,15 @@ impl Dispatcher {
                 after = turn.log.last();
                 continue;
             };
+            let owner = self.state.workers().get(&task.worker);
+            if let Some(owner) = owner.filter(|it| *it.address != *worker_address) {
+                turn.out.push(Effect::Observe(Event::ForeignTaskReported {
+                    worker_address: worker_address.into(),
+                    task: *id,
+                    owner: owner.address.clone(),
+                }));
+                continue;
+            }
             after = after.max(self.iteration(task.iteration)?.changed);
             if *completed && !task.finished {
                 let iteration = task.iteration;

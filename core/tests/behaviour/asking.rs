@@ -43,7 +43,8 @@ impl Among<'_> {
             }
             Happening::Update { tasks } => {
                 let progress = tasks.iter().map(|(task, done)| (self.a_task(*task), *done));
-                world::update("w0:1", &progress.collect::<Vec<_>>())
+                let progress: Vec<_> = progress.collect();
+                world::update(self.reporter(&progress), &progress)
             }
             Happening::Split { iteration, repetition, source, asker } => Request::GetSplit {
                 iteration: self.a_splitting_iteration(*iteration),
@@ -113,6 +114,12 @@ impl Among<'_> {
 
     fn a_task(&self, at: At) -> TaskId {
         one_of(self.0.tasks.keys().copied(), at, TaskId::new(i64::MAX))
+    }
+
+    /// The worker of the first task of a report. The other tasks may be another's.
+    fn reporter(&self, progress: &[(TaskId, bool)]) -> &str {
+        let task = progress.first().and_then(|(task, _)| self.0.tasks.get(task));
+        task.map_or("w0:1", |task| &task.address)
     }
 
     fn a_coordinated_task(&self, at: At) -> TaskId {

@@ -48,6 +48,30 @@ fn unknown_tasks_do_not_hold_back_the_others() {
 }
 
 #[test]
+fn a_task_ends_only_by_the_word_of_its_own_worker() {
+    let mut driver = one_task();
+    driver.worker("w:2", &[]);
+    let written = driver.written_upto();
+    let own = TaskId::new(4001);
+    let answer = driver.ask(update("w:2", &[(FIRST, true), (own, true)]));
+    assert_eq!(answer, Ok(Reply::WorkerUpdated));
+    assert!(!driver.client(CLIENT).iteration_finished);
+    assert!(!driver.state().tasks()[&FIRST].finished);
+    assert!(driver.state().tasks()[&own].finished);
+    let event = Event::ForeignTaskReported {
+        worker_address: "w:2".into(),
+        task: FIRST,
+        owner: "w:1".into(),
+    };
+    assert!(driver.events.contains(&event));
+    let nobody = driver.ask(update("w:9", &[(FIRST, true)]));
+    assert_eq!(nobody, Ok(Reply::WorkerUpdated));
+    assert_eq!(driver.written_upto().get(), written.get() + 1);
+    driver.finish("w:1", FIRST);
+    assert!(driver.client(CLIENT).iteration_finished);
+}
+
+#[test]
 fn completing_twice_is_fine_and_recorded_once() {
     let mut driver = one_task();
     driver.finish("w:1", FIRST);

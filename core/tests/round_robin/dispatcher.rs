@@ -125,12 +125,11 @@ impl Real {
         self.turn(|dispatcher, turn| dispatcher.tick(turn))
     }
 
-    /// Another worker reports a task as done.
+    /// A task's worker reports it as done.
     pub(crate) fn finish(&mut self, task: TaskId) -> Outcome {
-        self.ask(Request::WorkerUpdate {
-            worker_address: "w0:1".into(),
-            progress: vec![(task, true)],
-        })
+        let worker = self.state().workers().get(&self.state().tasks()[&task].worker);
+        let worker_address = worker.unwrap().address.to_string();
+        self.ask(Request::WorkerUpdate { worker_address, progress: vec![(task, true)] })
     }
 
     /// Starts again from what is durable.

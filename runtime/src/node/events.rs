@@ -72,6 +72,14 @@ pub(super) fn observe(event: &Event) {
         Event::UnknownTaskReported { worker_address, task } => {
             tracing::debug!(worker = %worker_address, %task, "progress of an unknown task");
         }
+        Event::ForeignTaskReported { worker_address, task, owner } => {
+            tracing::warn!(
+                worker = %worker_address,
+                %task,
+                %owner,
+                "a worker reported progress of another worker's task; the report is ignored"
+            );
+        }
         Event::TaskPromoted { task, starting_round } => {
             tracing::info!(%task, starting_round, "all consumers read the task from this round on");
         }

@@ -1,6 +1,6 @@
 //! No acknowledged update is lost: what was answered before a death is there after it. Nor does an
 //! answer leave before what it tells is durable. Tasks that a worker says are over are over when it
-//! is answered.
+//! is answered, and no task is over by the word of another worker.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use rondo_core::dispatcher::{self, Reply, Request};
 use rondo_core::ids::{CallId, Lsn, TaskId};
 use rondo_core::time::Time;
 
+use super::durable::has_task;
 use super::{Oracle, Seen, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
@@ -18,7 +19,7 @@ pub(super) struct Acknowledged {
     written: BTreeMap<CallId, Lsn>,
     /// Calls that wait for a task to be given up.
     removing: BTreeMap<CallId, TaskId>,
-    /// Calls that say of tasks that they are over.
+    /// Calls of workers that say of tasks of their own that they are over.
     reporting: BTreeMap<CallId, Vec<TaskId>>,
     /// Where tasks were given up.
     removed: BTreeMap<TaskId, Lsn>,
@@ -46,8 +47,9 @@ impl Acknowledged {
                 let removed = self.removed.get(task).copied();
                 self.written.extend(removed.map(|lsn| (call, lsn)));
             }
-            Request::WorkerUpdate { progress, .. } => {
-                let over = progress.iter().filter(|(task, is_over)| *is_over && is_there(task));
+            Request::WorkerUpdate { worker_address, progress } => {
+                let is_own = |task| has_task(shadow.state(), worker_address, task);
+                let over = progress.iter().filter(|(task, is_over)| *is_over && is_own(*task));
                 self.reporting.insert(call, over.map(|(task, _)| *task).collect());
             }
             _ => {}
@@ -65,6 +67,19 @@ impl Acknowledged {
         match reported.into_iter().find(open) {
             Some(task) => Err(format!("call {call} said that task {task} is over, and it goes on")),
             None => Ok(()),
+        }
+    }
+
+    /// A task ends by the word of its own worker.
+    fn ended(&self, record: &Record, during: Option<CallId>) -> Verdict {
+        let Record::Dispatcher(dispatcher::Record::FinishTask { id }) = record else {
+            return Ok(());
+        };
+        reached(Check::EndedByItsWorker);
+        let reported = during.and_then(|call| self.reporting.get(&call));
+        match reported.is_some_and(|tasks| tasks.contains(id)) {
+            true => Ok(()),
+            false => Err(format!("task {id} is over, and its worker has not said so")),
         }
     }
 
@@ -102,7 +117,10 @@ impl Oracle for Acknowledged {
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
             Seen::Taken { call, request, .. } => self.taken(*call, request, shadow),
-            Seen::Recorded { lsn, record, during } => self.note(*lsn, record, *during),
+            Seen::Recorded { lsn, record, during } => {
+                self.note(*lsn, record, *during);
+                return self.ended(record, *during);
+            }
             Seen::Answered { call, answer: Ok(reply), durable } => {
                 let needs = self.depends_on(*call, reply);
                 answer_is_judged(needs);

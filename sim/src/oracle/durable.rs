@@ -22,8 +22,8 @@ use crate::checks::{Check, reached};
 /// What the answer to a call tells, beside what stands in it.
 #[derive(Debug)]
 enum Claim {
-    /// These tasks are over.
-    Over(Vec<TaskId>),
+    /// These tasks are over, as far as they are of the worker at this address.
+    Over(String, Vec<TaskId>),
     /// The client is no more.
     Left(ClientId),
     /// The task is no more, if the answer says so.
@@ -45,8 +45,7 @@ enum Claim {
 impl Claim {
     /// Whether the claim is about the worker that has a task.
     fn is_of(&self, state: &State, task: TaskId) -> bool {
-        let worker = state.tasks().get(&task).and_then(|task| state.workers().get(&task.worker));
-        matches!(self, Self::Runs(address) if worker.is_some_and(|it| *it.address == **address))
+        matches!(self, Self::Runs(address) if has_task(state, address, task))
     }
 }
 
@@ -60,9 +59,9 @@ pub(super) struct Durable {
 impl Durable {
     fn taken(&mut self, call: CallId, request: &Request) {
         let claim = match request {
-            Request::WorkerUpdate { progress, .. } => {
+            Request::WorkerUpdate { worker_address, progress } => {
                 let over = progress.iter().filter(|(_, is_over)| *is_over);
-                Claim::Over(over.map(|(task, _)| *task).collect())
+                Claim::Over(worker_address.clone(), over.map(|(task, _)| *task).collect())
             }
             Request::ReleaseClient { client } => Claim::Left(*client),
             Request::MaybeRemoveTask { task, .. } => Claim::Removed(*task),
@@ -134,8 +133,9 @@ impl Durable {
 /// Whether a crash takes back what an answer tells.
 fn is_broken(claim: &Claim, reply: &Reply, live: &State, kept: &State) -> bool {
     match (claim, reply) {
-        (Claim::Over(tasks), Reply::WorkerUpdated) => {
-            tasks.iter().any(|task| !runs(live, *task) && runs(kept, *task))
+        (Claim::Over(address, tasks), Reply::WorkerUpdated) => {
+            let mut own = tasks.iter().filter(|task| has_task(kept, address, **task));
+            own.any(|task| !runs(live, *task) && runs(kept, *task))
         }
         (Claim::Left(client), Reply::ClientReleased) => {
             is_new(kept.clients(), live.clients(), client)
@@ -176,6 +176,12 @@ fn has_worker(state: &State, address: &str) -> bool {
 /// Whether a key is in one map and not in the other.
 fn is_new<K: Ord, V>(one: &BTreeMap<K, V>, other: &BTreeMap<K, V>, key: &K) -> bool {
     one.contains_key(key) && !other.contains_key(key)
+}
+
+/// Whether a task is of the worker at an address.
+pub(super) fn has_task(state: &State, address: &str, task: TaskId) -> bool {
+    let worker = state.tasks().get(&task).and_then(|task| state.workers().get(&task.worker));
+    worker.is_some_and(|worker| *worker.address == *address)
 }
 
 /// Whether a task is there and not over.

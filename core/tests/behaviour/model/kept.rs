@@ -331,9 +331,10 @@ impl Kept {
         clients.for_each(|client| client.splits.clear());
     }
 
-    pub(super) fn update(&mut self, progress: &[(TaskId, bool)]) -> Reply {
+    pub(super) fn update(&mut self, address: &str, progress: &[(TaskId, bool)]) -> Reply {
         for (id, completed) in progress {
-            if *completed && self.tasks.get(id).is_some_and(|task| !task.finished) {
+            let own = self.tasks.get(id).filter(|task| task.address == address);
+            if *completed && own.is_some_and(|task| !task.finished) {
                 self.finish(*id);
             }
         }

@@ -180,7 +180,9 @@ impl Model {
             Request::ClientHeartbeat(heartbeat) => self.client_heartbeat(now, heartbeat),
             Request::ReleaseClient { client } => self.release(now, *client),
             Request::WorkerHeartbeat(heartbeat) => self.worker_heartbeat(now, heartbeat),
-            Request::WorkerUpdate { progress, .. } => Ok(self.kept.update(progress)),
+            Request::WorkerUpdate { worker_address, progress } => {
+                Ok(self.kept.update(worker_address, progress))
+            }
             Request::GetSplit { iteration, repetition, source, asker } => {
                 let asked = (*iteration, *repetition, *source);
                 let (heard, handed) = self.kept.split(asked, asker.as_deref());
