@@ -76,18 +76,25 @@ impl Way {
         request: &Request,
         deadline: Option<Duration>,
     ) -> Result<Reply, Status> {
+        let deadline = self.patience(request, deadline);
         let answer = match self.0 {
             Kind::Surviving(relay) => {
-                let deadline = deadline.unwrap_or(WITHOUT_DEADLINE);
                 let asked = tokio::time::timeout(deadline, ask(&relay, path, message)).await;
                 asked.unwrap_or_else(|_| Err(too_late(path, deadline)))
             }
             Kind::Direct { address, transport } => {
-                let deadline = deadline.unwrap_or_else(|| longest_wait(request));
                 transport.unary(&address, path, message, deadline).await
             }
         };
         answer.map_err(decoded).and_then(|body| convert::decode_agent_reply(request, &body))
+    }
+
+    /// How long a call may take, if its caller sets a deadline and if it does not.
+    fn patience(&self, request: &Request, deadline: Option<Duration>) -> Duration {
+        deadline.unwrap_or_else(|| match self.0 {
+            Kind::Surviving(_) => WITHOUT_DEADLINE,
+            Kind::Direct { .. } => longest_wait(request),
+        })
     }
 
     /// Begins to watch a key.
@@ -174,6 +181,7 @@ fn decoded(status: Status) -> Status {
 #[cfg(test)]
 #[cfg(not(madsim))]
 mod tests {
+    use rondo_core::agent::PutCondition;
     use rondo_core::ids::TaskIndex;
     use tokio::sync::mpsc;
 
@@ -201,10 +209,10 @@ mod tests {
     }
 
     /// How long a call waits for a server that never answers.
-    async fn waited(request: Request) -> Duration {
+    async fn waited(request: &Request, deadline: Option<Duration>) -> Duration {
         let (tell, mut told) = mpsc::unbounded_channel();
         let way = Way::direct("silent:1", Arc::new(Silent(tell)));
-        let call = way.call(("/Call", Bytes::new()), &request, None);
+        let call = way.call(("/Call", Bytes::new()), request, deadline);
         tokio::select! {
             biased;
             deadline = told.recv() => deadline.unwrap(),
@@ -212,21 +220,90 @@ mod tests {
         }
     }
 
+    /// What a server answers at once.
+    fn prompt() -> Vec<Request> {
+        let (id, key, value) = (|| "barrier".into(), || "key".to_owned(), Bytes::new);
+        vec![
+            Request::Register,
+            Request::Heartbeat,
+            Request::ReportError { code: Code::Internal, message: "broken".into() },
+            Request::Reset,
+            Request::CancelBarrier { id: id(), counter: 0 },
+            Request::TaskStatus { job: "worker".into(), task: TaskIndex::new(0) },
+            Request::TryGet { key: key() },
+            Request::Insert { key: key(), value: value() },
+            Request::Put {
+                key: key(),
+                value: value(),
+                condition: PutCondition::Always,
+                leased: false,
+            },
+            Request::Delete { key: key() },
+            Request::Increment { key: key(), increment: 1 },
+            Request::Directory { key: key() },
+        ]
+    }
+
+    /// What waits for other tasks.
+    fn patient() -> Vec<Request> {
+        vec![
+            Request::PollForError,
+            Request::Barrier {
+                id: "barrier".into(),
+                counter: 0,
+                timeout: rondo_core::time::Duration::from_secs(1),
+                tasks: Vec::new(),
+            },
+            Request::WatchJob { version: 0 },
+            Request::AliveTasks { tasks: Vec::new() },
+            Request::Get { key: "key".into() },
+            Request::Shutdown,
+            Request::Watch { key: "key".into(), from: None },
+        ]
+    }
+
+    const DAY: Duration = Duration::from_secs(3600 * 24);
+
     #[tokio::test]
     async fn a_server_that_never_answers_holds_no_call_for_ever() {
-        let status = Request::TaskStatus { job: "worker".into(), task: TaskIndex::new(0) };
-        let report = Request::ReportError { code: Code::Internal, message: "broken".into() };
-        for request in [Request::Reset, report, status, Request::TryGet { key: "key".into() }] {
-            assert_eq!(waited(request).await.as_secs(), 60);
+        for request in prompt() {
+            assert_eq!(waited(&request, None).await.as_secs(), 60, "{request:?}");
         }
         let all = Request::WaitForAllTasks { devices: Bytes::new() };
-        assert_eq!(waited(all).await.as_secs(), 3660);
+        assert_eq!(waited(&all, None).await.as_secs(), 3660);
     }
 
     #[tokio::test]
     async fn a_call_that_waits_for_others_waits_as_long_as_they_take() {
-        let day = Duration::from_secs(3600 * 24);
-        assert!(waited(Request::PollForError).await > day);
-        assert!(waited(Request::Get { key: "key".into() }).await > day);
+        for request in patient() {
+            assert!(waited(&request, None).await > DAY, "{request:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_deadline_of_the_caller_counts() {
+        for request in prompt().into_iter().chain(patient()) {
+            let deadline = Duration::from_secs(300);
+            assert_eq!(waited(&request, Some(deadline)).await, deadline, "{request:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_outlives_the_absence_of_a_server_of_rondos() {
+        let (tell, _told) = mpsc::unbounded_channel();
+        let silent: Arc<dyn Transport> = Arc::new(Silent(tell));
+        let upstream = Upstream {
+            address: "silent:1".into(),
+            namespace: String::new(),
+            relay: RelayId::new(1),
+            connect: Arc::new(move || Arc::clone(&silent)),
+        };
+        let mut entropy = Entropy::from_seed(1);
+        let config = relay::Config::of("silent:1");
+        let way = Way::relayed(config, upstream, Clock::start(), &mut entropy);
+        for request in prompt().into_iter().chain(patient()) {
+            assert!(way.patience(&request, None) > DAY, "{request:?}");
+        }
+        assert_eq!(way.patience(&Request::Reset, Some(PROMPT)), PROMPT);
     }
 }

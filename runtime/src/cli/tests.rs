@@ -195,8 +195,12 @@ fn retentions_of_nothing_are_for_ever() {
 fn ids_of_a_new_journal_are_drawn_unless_a_number_is_given() {
     assert_eq!(config(&[]).unwrap().dispatcher.ids_above, None);
     assert_eq!(config(&["--ids-above=0"]).unwrap().dispatcher.ids_above, Some(0));
-    let refused = config(&["--ids-above=-1"]).unwrap_err();
-    assert!(refused.contains("--ids-above") && refused.contains("-1"), "{refused}");
+    let most = config(&["--ids-above=1500000000"]).unwrap().dispatcher.ids_above;
+    assert_eq!(most, Some(1_500_000_000));
+    for wrong in ["-1", "1500000001"] {
+        let refused = config(&[&format!("--ids-above={wrong}")]).unwrap_err();
+        assert!(refused.contains("--ids-above") && refused.contains(wrong), "{refused}");
+    }
 }
 
 #[test]
