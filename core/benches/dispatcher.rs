@@ -117,6 +117,7 @@ impl World {
         };
         let request = RegisterDataset {
             own: false,
+            replaces: false,
             wished: None,
             definition: Definition {
                 digest: Digest::new([7; 32]),
@@ -135,6 +136,7 @@ impl World {
     fn iterate(&mut self) -> ClientId {
         let request = GetOrCreateJob {
             dataset: self.dataset.clone(),
+            same_dataset: false,
             sharding: ShardingPolicy::Dynamic,
             name: None,
             consumers: None,

@@ -174,6 +174,21 @@ fn a_large_graph_is_registered() {
     decode(Method::GetOrRegisterDataset, &message).unwrap();
 }
 
+/// Its versions have longer ids, which must be names too.
+#[test]
+fn the_id_of_a_dataset_that_is_replaced_leaves_room_for_a_number() {
+    let replacing = |bytes: usize| wire::GetOrRegisterDatasetRequest {
+        dataset: Some(Bytes::new()),
+        dataset_id: Some("n".repeat(bytes)),
+        replaces: true,
+        ..Default::default()
+    };
+    let most = NAME_BYTES_MAX - format!("@{}", u64::MAX).len();
+    decode(Method::GetOrRegisterDataset, &replacing(most)).unwrap();
+    let text = invalid(Method::GetOrRegisterDataset, &replacing(most + 1));
+    assert!(text.contains("dataset_id is 4076 bytes; one that is replaced has 4075"), "{text}");
+}
+
 #[test]
 fn transfer_servers_are_checked_one_by_one() {
     let server = |server| wire::WorkerHeartbeatRequest {
@@ -248,6 +263,7 @@ fn a_registration_has_a_dataset_and_a_known_compression() {
         dataset: Some(Bytes::new()),
         metadata: Some(Bytes::copy_from_slice(metadata)),
         dataset_id: Some(String::new()),
+        replaces: false,
     };
     let text = invalid(Method::GetOrRegisterDataset, &registration(&[0x10, 0x04]));
     assert!(text.starts_with("DataServiceMetadata.compression is 4; it must be"), "{text}");

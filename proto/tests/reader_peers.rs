@@ -17,11 +17,12 @@ use rondo_core::reader::{
 use rondo_core::status::Code;
 use rondo_proto::admin;
 use rondo_proto::convert::{
-    ConsumerRound, Decoded, GetElement, HOLD_SPLITS_PATH, Method, WorkerMethod, WorkerRequest,
-    decode_definition_answer, decode_hold, decode_metadata_answer, decode_reader_answer,
-    decode_records, decode_registered, decode_request, decode_worker_request, encode_fetch,
-    encode_get_definition, encode_get_metadata, encode_metadata, encode_read_split,
-    encode_reader_request, encode_register,
+    ConsumerRound, Decoded, GetElement, HOLD_SPLITS_PATH, Method, VERSION_TO_READ_PATH,
+    WorkerMethod, WorkerRequest, decode_definition_answer, decode_hold, decode_metadata_answer,
+    decode_reader_answer, decode_records, decode_registered, decode_request, decode_version_answer,
+    decode_version_request, decode_worker_request, encode_fetch, encode_get_definition,
+    encode_get_metadata, encode_metadata, encode_read_split, encode_reader_request,
+    encode_register, encode_version_reply, encode_version_request,
 };
 use rondo_proto::tf::data as wire;
 
@@ -30,6 +31,7 @@ const CLIENT: ClientId = ClientId::new(3000);
 fn job() -> GetOrCreateJob {
     GetOrCreateJob {
         dataset: DatasetId::new("quakes"),
+        same_dataset: true,
         sharding: ShardingPolicy::Dynamic,
         name: Some("train".into()),
         consumers: Some(3),
@@ -123,16 +125,38 @@ fn what_is_registered_comes_back() {
     };
     let encoded = encode_metadata(&metadata);
     let (path, message) =
-        encode_register(Some("quakes"), Bytes::from_static(b"def"), encoded.clone());
+        encode_register(Some("quakes"), Bytes::from_static(b"def"), encoded.clone(), true);
     assert_eq!(path, Method::GetOrRegisterDataset.path());
     let request = wire::GetOrRegisterDatasetRequest::decode(message).unwrap();
-    assert_eq!(request.dataset_id.as_deref(), Some("quakes"));
+    assert_eq!((request.dataset_id.as_deref(), request.replaces), (Some("quakes"), true));
     let answer = wire::GetDataServiceMetadataResponse { metadata: Some(encoded) };
     assert_eq!(decode_metadata_answer(&answer.encode_to_vec().into()), Ok(metadata));
     for (path, message) in [encode_get_metadata("quakes"), encode_get_definition("quakes")] {
         decode_request(Method::from_path(path).unwrap(), &message).unwrap();
     }
     assert_eq!(decode_definition_answer(&Bytes::new()).unwrap_err().code, Code::Internal);
+}
+
+#[test]
+fn the_version_to_read_is_asked_for_and_told() {
+    for job in [None, Some("train")] {
+        let (path, message) = encode_version_request("quakes", job);
+        assert_eq!(path, VERSION_TO_READ_PATH);
+        let asked = dispatcher::Request::GetVersionToRead {
+            dataset: DatasetId::new("quakes"),
+            job: job.map(Into::into),
+        };
+        assert_eq!(decode_version_request(&message), Ok(asked));
+    }
+    let version = DatasetId::new("quakes@2");
+    let answer = encode_version_reply(&dispatcher::Reply::Dataset(version.clone())).unwrap();
+    assert_eq!(decode_version_answer(&answer), Ok(version));
+    assert_eq!(encode_version_reply(&dispatcher::Reply::JobDeleted), None);
+    let broken = Bytes::from_static(b"\xff");
+    assert_eq!(decode_version_request(&broken).unwrap_err().code, Code::InvalidArgument);
+    assert_eq!(decode_version_answer(&broken).unwrap_err().code, Code::Internal);
+    let (_, long) = encode_version_request(&"n".repeat(NAME_BYTES_MAX + 1), None);
+    assert_eq!(decode_version_request(&long).unwrap_err().code, Code::InvalidArgument);
 }
 
 fn heartbeat(task: wire::TaskInfo) -> Result<Answer, String> {

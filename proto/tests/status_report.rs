@@ -4,8 +4,8 @@
 
 use prost::Message;
 use rondo_core::dispatcher::{
-    ClientReport, DatasetReport, IterationReport, JobReport, Report, SourceReport, TaskReport,
-    WorkerReport,
+    ClientReport, DatasetReport, FreedJobReport, IterationReport, JobReport, Report, SourceReport,
+    TaskReport, WorkerReport,
 };
 use rondo_proto::admin::{DispatcherStatus, GetStatusResponse};
 use rondo_proto::convert::{dispatcher_status, report};
@@ -66,6 +66,11 @@ fn full() -> Report {
         datasets: vec![dataset(None, Some(false)), dataset(Some("why".into()), None)],
         workers: vec![worker(None, false), worker(Some(0), true)],
         jobs: vec![job(None), job(Some(2))],
+        freed_jobs: vec![FreedJobReport {
+            name: "freed".into(),
+            finished: vec!["0-4".into(), "7".into()],
+            abandoned: vec!["5".into()],
+        }],
         iterations: vec![iteration(None), iteration(Some(0))],
         tasks: vec![TaskReport {
             id: 4000,

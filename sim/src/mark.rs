@@ -79,6 +79,8 @@ named! {
         JobDeleted = "job-deleted",
         /// The ids of a new journal began above a number.
         IdsRaised = "ids-raised",
+        /// A dataset was replaced, and a job reads its first version.
+        DatasetReplaced = "dataset-replaced",
         /// A dataset was freed.
         DatasetFreed = "dataset-freed",
         /// A repetition was asked for that had been finished and freed.

@@ -273,6 +273,11 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         R::FreeWorker { .. } => Mark::WorkerFreed,
         R::DeleteJob { .. } => Mark::JobDeleted,
         R::RaiseIds { .. } => Mark::IdsRaised,
+        R::ReplaceDataset { of, .. } => {
+            let is_read = state.jobs().values().any(|job| job.dataset == *of);
+            mark_if(is_read, Mark::DatasetReplaced, tally);
+            return;
+        }
         R::CreateJob { name, .. } => {
             mark_if(state.retired().get(name).is_some(), Mark::JobBack, tally);
             return;

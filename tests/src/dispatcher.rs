@@ -118,6 +118,7 @@ impl Dispatcher {
             dataset: Some(definition),
             metadata: Some(metadata.encode_to_vec().into()),
             dataset_id: id.map(String::from),
+            replaces: false,
         };
         let answer: GetOrRegisterDatasetResponse = self.call("GetOrRegisterDataset", &request)?;
         Ok(answer.dataset_id)
@@ -286,6 +287,7 @@ pub fn job(dataset: &str, name: Option<&str>, policy: ShardingPolicy) -> GetOrCr
         num_consumers: None,
         use_cross_trainer_cache: false,
         target_workers: TargetWorkers::Auto.into(),
+        same_dataset: false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! An operator lists and deletes jobs, datasets and workers at the command line, and a reader that comes
-//! back to a freed or abandoned job is told what became of it. Everything outlives `kill -9`.
+//! back to a freed or abandoned job is told what became of it. Everything outlives `kill -9`. A server over
+//! a new data directory gives out other ids than the one before it.
 
 #![allow(
     clippy::unwrap_used,
@@ -120,10 +121,16 @@ fn a_reader_that_comes_back_to_a_freed_job_reads_nothing_twice() {
     read_all(&dispatcher, first);
     // The minute for those that are between two calls, too.
     let began = Instant::now();
-    while rondo(&server, &["job", "list"]).1.contains("train") {
-        assert!(began.elapsed() < 2 * PATIENCE, "the job is not freed");
+    let freed = loop {
+        let list = rondo(&server, &["job", "list"]).1;
+        if let Some((_, freed)) = list.split_once("Freed jobs") {
+            break freed.to_owned();
+        }
+        assert!(began.elapsed() < 2 * PATIENCE, "the job is not freed: {list}");
         std::thread::sleep(Duration::from_millis(500));
-    }
+    };
+    let row: Vec<&str> = freed.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(row, ["train", "0", "-"]);
     server.kill();
     server.start_again();
     let dispatcher = server.dispatcher();
@@ -190,4 +197,18 @@ fn lost_workers_are_removed_by_hand_and_by_themselves() {
         assert!(began.elapsed() < 3 * PATIENCE, "the lost worker stays");
         std::thread::sleep(Duration::from_millis(500));
     }
+}
+
+#[test]
+fn a_new_data_directory_begins_with_other_ids() {
+    let metadata = graph::metadata(Compression::Off, -2);
+    let first = || -> i64 {
+        let server = Server::start(&Options::store("segment"));
+        let dataset = server.dispatcher().register(None, definition(2), &metadata).unwrap();
+        dataset.parse().unwrap()
+    };
+    // Of 150,000 numbers: three in a row are not the same by chance.
+    let ids = [first(), first(), first()];
+    assert!(ids.iter().all(|id| *id > 1000 && id % 10_000 == 1000), "{ids:?}");
+    assert!(ids.iter().any(|id| *id != ids[0]), "{ids:?}");
 }

@@ -64,6 +64,7 @@ fn missing_fields_are_named() {
         dataset: Some(graph::range(0, 9, 1)),
         metadata: Some(graph::metadata(Compression::Off, 9).encode_to_vec().into()),
         dataset_id: None,
+        replaces: false,
     };
     let ask = |request: &GetOrRegisterDatasetRequest| {
         bed.dispatcher.call::<_, GetOrRegisterDatasetResponse>("GetOrRegisterDataset", request)

@@ -25,9 +25,9 @@ impl State {
     pub fn apply(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
             Record::RaiseIds { above } => self.raise_ids(*above),
-            Record::RegisterDataset { .. } | Record::DecideCompression { .. } => {
-                self.apply_dataset(lsn, record)
-            }
+            Record::RegisterDataset { .. }
+            | Record::ReplaceDataset { .. }
+            | Record::DecideCompression { .. } => self.apply_dataset(lsn, record),
             Record::RegisterWorker { .. } | Record::UpdateWorker { .. } => {
                 self.apply_worker(lsn, record)
             }

@@ -1,12 +1,14 @@
 //! Records about datasets and jobs, applied.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
 use super::record::Record;
 use super::repetitions::Repetitions;
 use super::state::{Dataset, Job, State};
+use super::versions::Version;
 use crate::ids::{DatasetId, JobId, Lsn};
 use crate::log::{ApplyError, exists, missing};
 
@@ -14,22 +16,32 @@ impl State {
     pub(super) fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
             Record::RegisterDataset { id, definition, plan, metadata, at } => {
-                if self.datasets.contains_key(id) {
-                    return Err(exists("dataset", id));
-                }
-                let dataset = Dataset {
+                self.add_dataset(Dataset {
                     id: id.clone(),
-                    definition: self.index.share_definition(definition),
+                    definition: definition.clone(),
                     plan: plan.clone(),
                     metadata: metadata.clone(),
+                    version: None,
                     compression_disabled: None,
                     used: *at,
                     changed: lsn,
-                };
-                self.index.idle.dataset_added(&dataset);
-                self.datasets.insert(id.clone(), dataset);
-                self.skip_taken_dataset_ids();
-                Ok(())
+                })
+            }
+            Record::ReplaceDataset { of, number, at, definition, plan, metadata } => {
+                let version = Version { of: of.clone(), number: *number };
+                self.check_next_version(&version)?;
+                let newest = self.newest(of);
+                let compression_disabled = newest.and_then(|newest| newest.compression_disabled);
+                self.add_dataset(Dataset {
+                    id: version.id(),
+                    definition: definition.clone(),
+                    plan: plan.clone(),
+                    metadata: metadata.clone(),
+                    version: Some(version),
+                    compression_disabled,
+                    used: *at,
+                    changed: lsn,
+                })
             }
             Record::DecideCompression { id, disabled } => {
                 let dataset = self.datasets.get_mut(id).ok_or_else(|| missing("dataset", id))?;
@@ -38,6 +50,32 @@ impl State {
                 Ok(())
             }
             _ => Err(ApplyError("the record is of no kind that datasets have".to_string())),
+        }
+    }
+
+    fn add_dataset(&mut self, mut dataset: Dataset) -> Result<(), ApplyError> {
+        if self.datasets.contains_key(&dataset.id) {
+            return Err(exists("dataset", &dataset.id));
+        }
+        dataset.definition = self.index.share_definition(&dataset.definition);
+        self.index.idle.dataset_added(&dataset);
+        self.index.add_version(&dataset);
+        self.datasets.insert(dataset.id.clone(), dataset);
+        self.skip_taken_dataset_ids();
+        Ok(())
+    }
+
+    /// Refuses a version of a dataset that is not there, and one that does not come after the newest.
+    fn check_next_version(&self, version: &Version) -> Result<(), ApplyError> {
+        let newest = self.index.newest_version.get(&version.of).copied();
+        let newest = newest.or_else(|| self.datasets.contains_key(&version.of).then_some(1));
+        match newest {
+            None => Err(missing("dataset", &version.of)),
+            Some(newest) if version.number > newest => Ok(()),
+            Some(newest) => Err(ApplyError(format!(
+                "version {} of dataset {} does not come after version {newest}",
+                version.number, version.of
+            ))),
         }
     }
 

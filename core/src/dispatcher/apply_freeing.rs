@@ -123,11 +123,13 @@ impl State {
         if !self.datasets.contains_key(id) {
             return Err(missing("dataset", id));
         }
-        if self.index.idle.has_jobs(id) {
+        let is_needed = self.datasets.get(id).is_some_and(|it| self.is_newest_of_several(it));
+        if self.index.idle.has_jobs(id) || is_needed {
             return Err(in_use("dataset", id));
         }
         if let Some(dataset) = self.datasets.remove(id) {
             self.index.idle.dataset_removed(&dataset);
+            self.index.remove_version(&dataset);
             self.index.unshare_definition(dataset.definition.digest);
         }
         Ok(())

@@ -20,27 +20,20 @@ impl Dispatcher {
         request: RegisterDataset,
         entropy: u64,
     ) -> Answer {
-        let taken = request.wished.as_ref().and_then(|id| self.state.datasets().get(id));
+        let taken = request.wished.as_ref().and_then(|id| self.state.newest(id));
         if let Some(dataset) = taken {
-            check_same_structure(dataset, &request.metadata)?;
-            if request.own && dataset.definition.digest != request.definition.digest {
-                return Err(Refusal::OtherDefinition(dataset.id.clone()));
+            let id = dataset.id.clone();
+            if request.replaces {
+                return self.replace_dataset(turn, &id, request);
             }
-            let (id, used, changed) = (dataset.id.clone(), dataset.used, dataset.changed);
-            let after = match is_worth_noting(used, turn.now) {
-                true => {
-                    let (id, at) = (id.clone(), turn.now);
-                    self.commit(turn, [Record::UseDataset { id, at }])?
-                }
-                false => changed,
-            };
-            return Ok((Reply::Dataset(id), after));
+            if request.own && dataset.definition.digest != request.definition.digest {
+                return Err(Refusal::OtherDefinition(id));
+            }
+            check_same_structure(dataset, &request.metadata)?;
+            return self.use_dataset_again(turn, &id);
         }
-        let bound = self.config.bounds.datasets;
-        if self.state.datasets().len() >= bound {
-            return Err(Refusal::TooMany { what: "datasets", bound });
-        }
-        let RegisterDataset { wished, definition, plan, metadata, own: _ } = request;
+        self.check_room_for_dataset()?;
+        let RegisterDataset { wished, definition, plan, metadata, own: _, replaces: _ } = request;
         self.begin_ids(turn, entropy)?;
         let next = || DatasetId::new(self.state.counters().dataset.to_string());
         let id = wished.unwrap_or_else(next);
@@ -50,37 +43,79 @@ impl Dispatcher {
         Ok((Reply::Dataset(id), lsn))
     }
 
-    pub(super) fn metadata(&self, id: DatasetId) -> Answer {
-        let dataset = self.dataset(id)?;
+    /// Answers with a dataset that is there, and notes that somebody has use for it.
+    pub(super) fn use_dataset_again(&mut self, turn: &mut Turn<'_>, id: &DatasetId) -> Answer {
+        let dataset = self.newest_dataset(id)?;
+        let (id, used, changed) = (dataset.id.clone(), dataset.used, dataset.changed);
+        let after = match is_worth_noting(used, turn.now) {
+            true => {
+                let (id, at) = (id.clone(), turn.now);
+                self.commit(turn, [Record::UseDataset { id, at }])?
+            }
+            false => changed,
+        };
+        Ok((Reply::Dataset(id), after))
+    }
+
+    pub(super) fn check_room_for_dataset(&self) -> Result<(), Refusal> {
+        let bound = self.config.bounds.datasets;
+        match self.state.datasets().len() >= bound {
+            true => Err(Refusal::TooMany { what: "datasets", bound }),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn metadata(&self, id: &DatasetId) -> Answer {
+        let dataset = self.newest_dataset(id)?;
         Ok((Reply::Metadata(dataset.metadata.encoded.clone()), dataset.changed))
     }
 
+    /// The definition of a dataset, for a worker that has a task of it: of exactly this version.
     pub(super) fn definition(&self, id: DatasetId) -> Answer {
         let dataset = self.dataset(id)?;
         Ok((Reply::Definition(dataset.definition.clone()), dataset.changed))
     }
 
     /// The first wish decides, for client and workers alike: if they differed, elements could not
-    /// be decoded.
+    /// be decoded. A client may name the dataset and a worker its version, so all versions have one
+    /// decision, kept with the newest.
     pub(super) fn disable_compression(
         &mut self,
         turn: &mut Turn<'_>,
         id: DatasetId,
         disable: bool,
     ) -> Answer {
-        let dataset = self.dataset(id.clone())?;
+        let newest = self.state.newest_of(&id);
+        let dataset = newest.ok_or(Refusal::UnknownDataset(id))?;
         if dataset.metadata.compression == Compression::Off {
             return Ok((Reply::Compression(None), dataset.changed));
         }
         if let Some(disabled) = dataset.compression_disabled {
             return Ok((Reply::Compression(Some(disabled)), dataset.changed));
         }
+        let id = dataset.id.clone();
         let lsn = self.commit(turn, [Record::DecideCompression { id, disabled: disable }])?;
         Ok((Reply::Compression(Some(disable)), lsn))
     }
 
     pub(super) fn dataset(&self, id: DatasetId) -> Result<&Dataset, Refusal> {
-        self.state.datasets().get(&id).ok_or(Refusal::UnknownDataset(id))
+        self.state.dataset(&id).ok_or(Refusal::UnknownDataset(id))
+    }
+}
+
+/// The versions of a dataset must agree on compression: a reader that names the dataset cannot know which
+/// version its job has.
+pub(super) fn check_same_compression(
+    dataset: &Dataset,
+    other: &DatasetMetadata,
+) -> Result<(), Refusal> {
+    let own = &dataset.metadata;
+    match own.compression == other.compression {
+        true => Ok(()),
+        false => Err(Refusal::OtherStructure {
+            id: dataset.id.clone(),
+            difference: format!("compression {:?}, not {:?}", own.compression, other.compression),
+        }),
     }
 }
 

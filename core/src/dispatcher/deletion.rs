@@ -9,7 +9,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::state::Iteration;
-use crate::ids::{DatasetId, IterationId, TaskId, WorkerId};
+use crate::ids::{DatasetId, IterationId, Lsn, TaskId, WorkerId};
 
 impl Dispatcher {
     /// Deletes a job that nobody reads, and all that is known under its name.
@@ -37,21 +37,44 @@ impl Dispatcher {
         Ok((Reply::JobDeleted, lsn))
     }
 
-    /// Deletes a dataset that no job has.
-    pub(super) fn delete_dataset(&mut self, turn: &mut Turn<'_>, id: DatasetId) -> Answer {
-        if !self.state.datasets().contains_key(&id) {
-            return Err(Refusal::UnknownDataset(id));
+    /// Deletes a dataset that no job has, with all its versions.
+    pub(super) fn delete_dataset(&mut self, turn: &mut Turn<'_>, id: &DatasetId) -> Answer {
+        let versions = self.versions_of(id);
+        if versions.is_empty() {
+            return Err(Refusal::UnknownDataset(id.clone()));
         }
-        let mut users = self.state.jobs().values().filter(|job| job.dataset == id);
+        for version in &versions {
+            self.check_unused(version)?;
+        }
+        if let [only] = versions.as_slice() {
+            self.check_not_newest(only)?;
+        }
+        let mut lsn = Lsn::NONE;
+        for version in versions {
+            lsn = self.remove_dataset(turn, version)?;
+        }
+        Ok((Reply::DatasetDeleted, lsn))
+    }
+
+    fn check_unused(&self, id: &DatasetId) -> Result<(), Refusal> {
+        let mut users = self.state.jobs().values().filter(|job| job.dataset == *id);
         if let Some(job) = users.next() {
             let (job, others) = (job.name.clone(), users.count());
-            return Err(Refusal::DatasetInUse { id, job, others });
+            return Err(Refusal::DatasetInUse { id: id.clone(), job, others });
         }
-        if self.may_be_chosen(&id) {
-            return Err(Refusal::NumberToCome(id));
+        match self.may_be_chosen(id) {
+            true => Err(Refusal::NumberToCome(id.clone())),
+            false => Ok(()),
         }
-        let lsn = self.remove_dataset(turn, id)?;
-        Ok((Reply::DatasetDeleted, lsn))
+    }
+
+    fn check_not_newest(&self, id: &DatasetId) -> Result<(), Refusal> {
+        let dataset = self.state.datasets().get(id);
+        let newest = dataset.filter(|dataset| self.state.is_newest_of_several(dataset));
+        match newest.and_then(|dataset| dataset.version.as_ref()) {
+            Some(version) => Err(Refusal::NewestVersion { id: id.clone(), of: version.of.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Forgets a lost worker that has no tasks.

@@ -11,6 +11,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::GetOrCreateJob;
 use super::retired::JobParameters;
+use super::state::Job;
 use crate::limits::CONSUMERS_MAX;
 
 impl Dispatcher {
@@ -22,6 +23,7 @@ impl Dispatcher {
     ) -> Answer {
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
             check_same_parameters(&job.name, &job.parameters(), &request)?;
+            self.check_same_dataset(job, &request)?;
             let (id, asked, changed) = (job.id, job.asked, job.changed);
             let after = match is_worth_noting(asked, turn.now) {
                 true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
@@ -32,7 +34,7 @@ impl Dispatcher {
         self.check_retired(&request)?;
         check_consumers(request.consumers)?;
         // A job on a dataset that is not there could never be read, and its name would be taken.
-        self.dataset(request.dataset.clone())?;
+        let dataset = self.newest_dataset(&request.dataset)?.id.clone();
         let bound = self.config.bounds.jobs;
         if self.state.jobs().len() >= bound {
             return Err(Refusal::TooMany { what: "jobs", bound });
@@ -43,7 +45,7 @@ impl Dispatcher {
         let record = Record::CreateJob {
             id,
             name,
-            dataset: request.dataset,
+            dataset,
             sharding: request.sharding,
             consumers: request.consumers,
             use_cross_trainer_cache: request.use_cross_trainer_cache,
@@ -53,6 +55,14 @@ impl Dispatcher {
         };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Job(id), lsn))
+    }
+
+    fn check_same_dataset(&self, job: &Job, request: &GetOrCreateJob) -> Result<(), Refusal> {
+        let meant = self.state.newest(&request.dataset).map(|dataset| &dataset.id);
+        match !request.same_dataset || meant == Some(&job.dataset) {
+            true => Ok(()),
+            false => Err(self.job_of_another(&job.name, &job.dataset, &request.dataset)),
+        }
     }
 
     /// A freed job comes back with its own parameters only.

@@ -160,7 +160,7 @@ impl Dispatcher {
     ) -> Option<Answer> {
         Some(match request {
             Request::RegisterDataset(request) => self.register_dataset(turn, request, entropy),
-            Request::GetMetadata { dataset } => self.metadata(dataset),
+            Request::GetMetadata { dataset } => self.metadata(&dataset),
             Request::GetConfig => Ok((Reply::Config(self.config.deployment_mode), Lsn::NONE)),
             Request::DisableCompression { dataset, disable } => {
                 self.disable_compression(turn, dataset, disable)
@@ -196,8 +196,11 @@ impl Dispatcher {
             Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),
             Request::DeletePosition { name } => self.delete_position(turn, &name),
             Request::ListPositions => Ok(self.list_positions(turn)),
+            Request::GetVersionToRead { dataset, job } => {
+                self.version_to_read(&dataset, job.as_deref())
+            }
             Request::DeleteJob { name } => self.delete_job(turn, &name),
-            Request::DeleteDataset { dataset } => self.delete_dataset(turn, dataset),
+            Request::DeleteDataset { dataset } => self.delete_dataset(turn, &dataset),
             Request::RemoveWorker { address } => self.remove_worker(turn, &address),
             _ => Err(Refusal::Defect("the request is of no kind that people ask".into())),
         }

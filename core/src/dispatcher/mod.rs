@@ -50,6 +50,7 @@ mod splits;
 mod splits_apply;
 mod state;
 mod types;
+mod versions;
 mod worker_list;
 mod workers;
 
@@ -64,8 +65,8 @@ pub use refusal::Refusal;
 pub use repetitions::{RepetitionRange, Repetitions};
 pub use reply::{ClientHeartbeatReply, Event, HeldSplit, Reply, SplitsHeld, WorkerHeartbeatReply};
 pub use report::{
-    ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
-    SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
+    ClientReport, DatasetReport, FreedJobReport, IterationReport, JobReport, PositionReport,
+    Report, SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
     WorkerReport,
 };
 pub use request::{
@@ -80,3 +81,4 @@ pub use types::{
     Compression, DatasetMetadata, Definition, DeploymentMode, ShardingPolicy, SplitPlan,
     SplitSource, TargetWorkers, TaskDef, TaskInfo, TransferServer,
 };
+pub use versions::Version;

@@ -38,6 +38,21 @@ pub enum Record {
         /// When.
         at: Time,
     },
+    /// A dataset gets another definition. Jobs that are there keep the version they have.
+    ReplaceDataset {
+        /// The dataset's id.
+        of: DatasetId,
+        /// The number of the new version, from 2 on.
+        number: u64,
+        /// When.
+        at: Time,
+        /// Its definition.
+        definition: Definition,
+        /// What can be split in it.
+        plan: SplitPlan,
+        /// What the client said of its elements.
+        metadata: DatasetMetadata,
+    },
     /// The first wish about a dataset's compression is binding.
     DecideCompression {
         /// The dataset.

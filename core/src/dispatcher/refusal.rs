@@ -29,10 +29,27 @@ pub enum Refusal {
     /// The id is taken by another pipeline, or by one over files that were others then.
     #[error(
         "dataset {0} is registered with another definition: its pipeline, or one of its files, was \
-         another one then. Register this one under another id, or delete the dataset first (`rondo \
-         dataset delete`)"
+         another one then. Register this one under another id, or as a new version (`--replace`)"
     )]
     OtherDefinition(DatasetId),
+    /// A reader of one dataset names a job on another.
+    #[error("job {name:?} reads dataset {has:?}, not {asked:?}: name another job")]
+    OtherDataset {
+        /// The job's name.
+        name: Arc<str>,
+        /// The job's dataset.
+        has: String,
+        /// The reader's dataset.
+        asked: String,
+    },
+    /// A dataset that is to be deleted is the newest version of one whose older versions are there.
+    #[error("{id} is the newest version of dataset {of}: delete {of}, with all its versions")]
+    NewestVersion {
+        /// The version's id.
+        id: DatasetId,
+        /// The dataset's id.
+        of: DatasetId,
+    },
     /// No such job.
     #[error("Job with id {0} not found")]
     UnknownJob(JobId),
@@ -322,6 +339,8 @@ impl Refusal {
             | Self::Ended { .. }
             | Self::Abandoned { .. }
             | Self::OtherDefinition(_)
+            | Self::OtherDataset { .. }
+            | Self::NewestVersion { .. }
             | Self::JobInUse { .. }
             | Self::DatasetInUse { .. }
             | Self::NumberToCome(_)

@@ -13,6 +13,8 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
     /// Jobs, by id.
     pub jobs: Vec<JobReport>,
+    /// Named jobs that were freed, by name.
+    pub freed_jobs: Vec<FreedJobReport>,
     /// Iterations, by id.
     pub iterations: Vec<IterationReport>,
     /// Tasks, by id.
@@ -74,6 +76,17 @@ pub struct JobReport {
     pub target_workers: String,
     /// Whether workers keep elements for other trainers.
     pub use_cross_trainer_cache: bool,
+}
+
+/// A named job that was freed. What was read of it stays known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FreedJobReport {
+    /// Its name.
+    pub name: String,
+    /// Ranges of repetitions that were read to their end, such as `0-4`.
+    pub finished: Vec<String>,
+    /// Ranges of repetitions that were given up before their end.
+    pub abandoned: Vec<String>,
 }
 
 /// An iteration.

@@ -7,11 +7,12 @@ use super::machine::Dispatcher;
 use super::position::{Position, SavedRepetition, SavedSource};
 use super::repetitions::RepetitionRange;
 use super::report::{
-    ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
-    SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
+    ClientReport, DatasetReport, FreedJobReport, IterationReport, JobReport, PositionReport,
+    Report, SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
     WorkerReport,
 };
-use super::state::{Client, Dataset, Iteration, Job, SourcePosition, Task, Worker};
+use super::retired::RetiredJob;
+use super::state::{Client, Dataset, Iteration, Job, SourcePosition, State, Task, Worker};
 use super::types::SplitPlan;
 use crate::ids::TaskId;
 use crate::time::{Duration, Time};
@@ -22,9 +23,10 @@ impl Dispatcher {
     pub fn report(&self, now: Time) -> Report {
         let state = &self.state;
         Report {
-            datasets: state.datasets().values().map(dataset_report).collect(),
+            datasets: state.datasets().values().map(|it| dataset_report(it, state)).collect(),
             workers: state.workers().values().map(|w| self.worker_report(w, now)).collect(),
-            jobs: state.jobs().values().map(job_report).collect(),
+            jobs: state.jobs().values().map(|it| job_report(it, state)).collect(),
+            freed_jobs: state.retired().iter().map(freed_job_report).collect(),
             iterations: state.iterations().values().map(|i| self.iteration_report(i)).collect(),
             tasks: state.tasks().values().map(|task| self.task_report(task)).collect(),
             clients: state.clients().values().map(|c| self.client_report(c, now)).collect(),
@@ -113,13 +115,13 @@ impl Dispatcher {
     }
 }
 
-fn dataset_report(dataset: &Dataset) -> DatasetReport {
+fn dataset_report(dataset: &Dataset, state: &State) -> DatasetReport {
     let (split_sources, unsplittable) = match &dataset.plan {
         SplitPlan::Splittable(sources) => (Some(count(sources.len())), None),
         SplitPlan::Unsplittable { message, .. } => (None, Some(message.clone())),
     };
     DatasetReport {
-        id: dataset.id.to_string(),
+        id: state.exact_name(&dataset.id),
         digest: dataset.definition.digest.to_string(),
         size_bytes: dataset.definition.size_bytes,
         cardinality: dataset.metadata.cardinality,
@@ -129,11 +131,19 @@ fn dataset_report(dataset: &Dataset) -> DatasetReport {
     }
 }
 
-fn job_report(job: &Job) -> JobReport {
+fn freed_job_report(job: &RetiredJob) -> FreedJobReport {
+    FreedJobReport {
+        name: job.name.to_string(),
+        finished: job.finished.ranges().iter().map(range).collect(),
+        abandoned: job.abandoned.ranges().iter().map(range).collect(),
+    }
+}
+
+fn job_report(job: &Job, state: &State) -> JobReport {
     JobReport {
         id: job.id.get(),
         name: job.name.to_string(),
-        dataset: job.dataset.to_string(),
+        dataset: state.exact_name(&job.dataset),
         sharding: job.sharding.name().into(),
         consumers: job.consumers,
         target_workers: job.target_workers.name().into(),

@@ -115,6 +115,13 @@ pub enum Request {
     },
     /// All positions (`rondo position list`).
     ListPositions,
+    /// Which version of a dataset a reader is to read (`rondo.v1.Admin/GetVersionToRead`).
+    GetVersionToRead {
+        /// The dataset's id.
+        dataset: DatasetId,
+        /// The name of the reader's job. There need be no such job yet.
+        job: Option<String>,
+    },
     /// Delete a job that nobody reads (`rondo job delete`).
     DeleteJob {
         /// The job's name.
@@ -142,6 +149,8 @@ pub struct RegisterDataset {
     /// Whether it is a pipeline of Rondo's own. Two of those under one id must be equal; of TensorFlow's
     /// graphs, which differ from process to process, only what a reader can see.
     pub own: bool,
+    /// Whether it replaces the dataset that has the wished id, if it is another one.
+    pub replaces: bool,
     /// What can be split in it.
     pub plan: SplitPlan,
     /// What the client said of its elements.
@@ -151,8 +160,11 @@ pub struct RegisterDataset {
 /// `GetOrCreateJobRequest`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GetOrCreateJob {
-    /// The dataset to read. Not checked before an iteration needs it.
+    /// The dataset to read: its newest version, unless a version is named.
     pub dataset: DatasetId,
+    /// Whether a job of this name must be one on this dataset. TensorFlow's clients do not ask for that:
+    /// each registers a dataset of its own.
+    pub same_dataset: bool,
     /// How to divide it.
     pub sharding: ShardingPolicy,
     /// The job's name; `None` makes an anonymous job.

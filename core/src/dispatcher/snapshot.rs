@@ -90,6 +90,7 @@ impl State {
     fn restore_dataset(&mut self, mut dataset: Dataset) {
         dataset.definition = self.index.share_definition(&dataset.definition);
         self.index.idle.dataset_added(&dataset);
+        self.index.add_version(&dataset);
         self.datasets.insert(dataset.id.clone(), dataset);
     }
 

@@ -24,6 +24,10 @@ impl Among<'_> {
         let kept = self.0;
         match happening {
             Happening::Register { .. } => Request::RegisterDataset(registration(happening)),
+            Happening::Version { dataset, job } => Request::GetVersionToRead {
+                dataset: self.a_dataset(*dataset),
+                job: job.map(Into::into),
+            },
             Happening::Read { dataset, what } => read(self.a_dataset(*dataset), *what),
             Happening::Job { dataset, .. } => job(happening, self.a_dataset(*dataset)),
             Happening::Join { job, repetition } => Request::GetOrCreateIteration {
@@ -182,7 +186,7 @@ fn heartbeat(address: &str, tasks: &[TaskId], uid: i64) -> WorkerHeartbeat {
 }
 
 fn registration(happening: &Happening) -> RegisterDataset {
-    let Happening::Register { wished, content, structure, compressed } = happening else {
+    let Happening::Register { wished, content, structure, compressed, replaces } = happening else {
         unreachable!("no registration")
     };
     let range = |start, stop, step| SplitSource { start, stop, step };
@@ -204,6 +208,7 @@ fn registration(happening: &Happening) -> RegisterDataset {
         request.definition.inline = None;
     }
     request.own = matches!(content, 0 | 6);
+    request.replaces = *replaces;
     request.wished = wished.map(DatasetId::new);
     request.metadata.structure = Digest::new([*structure; 32]);
     if !compressed {
@@ -213,7 +218,7 @@ fn registration(happening: &Happening) -> RegisterDataset {
 }
 
 fn job(happening: &Happening, dataset: DatasetId) -> Request {
-    let Happening::Job { sharding, name, consumers, cached, .. } = happening else {
+    let Happening::Job { sharding, name, same_dataset, consumers, cached, .. } = happening else {
         unreachable!("no job")
     };
     let sharding = match sharding {
@@ -224,6 +229,7 @@ fn job(happening: &Happening, dataset: DatasetId) -> Request {
     };
     Request::GetOrCreateJob(GetOrCreateJob {
         dataset,
+        same_dataset: *same_dataset,
         sharding,
         name: name.map(String::from),
         consumers: *consumers,

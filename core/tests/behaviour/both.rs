@@ -158,6 +158,7 @@ impl<'a> Both<'a> {
             ("resumed", self.model.kept.resumed > before.0.kept.resumed),
             ("recalled", self.model.kept.recalled > before.0.kept.recalled),
             ("job came back", self.model.kept.came_back > before.0.kept.came_back),
+            ("dataset replaced", self.model.kept.later_versions() > before.0.kept.later_versions()),
             ("seen finished", self.model.kept.seen_finished > before.0.kept.seen_finished),
         ] {
             if kept {

@@ -44,13 +44,14 @@ impl Dice<'_> {
 
     fn of_clients(&mut self, kind: u8) -> Happening {
         match kind {
-            0 => Happening::Job {
-                dataset: self.at(),
-                sharding: self.byte() % 8,
-                name: self.one(&[None, None, Some("one"), Some("two")]),
-                consumers: self.one(&[None, None, None, Some(1), Some(2), Some(3), Some(0)]),
-                cached: self.byte().is_multiple_of(10),
-            },
+            0 => {
+                let (dataset, sharding) = (self.at(), self.byte() % 8);
+                let name = self.one(&[None, None, Some("one"), Some("two")]);
+                let consumers = [None, None, None, Some(1), Some(2), Some(3), Some(0)];
+                let (consumers, last) = (self.one(&consumers), self.byte());
+                let (same_dataset, cached) = (last % 4 == 3, last.is_multiple_of(10));
+                Happening::Job { dataset, sharding, name, same_dataset, consumers, cached }
+            }
             1 => Happening::Join { job: self.at(), repetition: self.one(&[0, 0, 0, 1, -1]) },
             2 | 3 => Happening::Client {
                 client: self.at(),
@@ -118,13 +119,8 @@ impl Dice<'_> {
 
     fn of_the_rest(&mut self, kind: u8) -> Happening {
         match kind {
-            11 => Happening::Register {
-                wished: self.one(&[None, None, Some("a"), Some("1001")]),
-                content: self.byte() % 7,
-                structure: self.one(&[0, 0, 0, 1]),
-                compressed: !self.byte().is_multiple_of(5),
-            },
-            12 => Happening::Read { dataset: self.at(), what: self.byte() % 4 },
+            11 => self.registration(),
+            12 => self.of_datasets(),
             13 => Happening::Advance {
                 millis: self.one(&[0, 10, 1_000, 6_000, 11_000, 31_000, 61_000, 71_000, 121_000]),
             },
@@ -136,6 +132,23 @@ impl Dice<'_> {
             16 => Happening::Crash { upto: self.at() },
             17 => Happening::Wait { millis: self.one(&[10, 1_000, 6_000, 11_000, 61_000]) },
             _ => Happening::FailSync { upto: self.at() },
+        }
+    }
+
+    fn registration(&mut self) -> Happening {
+        let wished = self.one(&[None, None, Some("a"), Some("1001")]);
+        let (content, structure) = (self.byte() % 7, self.one(&[0, 0, 0, 1]));
+        let last = self.byte();
+        let (compressed, replaces) = (!last.is_multiple_of(5), last % 8 == 7);
+        Happening::Register { wished, content, structure, compressed, replaces }
+    }
+
+    fn of_datasets(&mut self) -> Happening {
+        let (dataset, what) = (self.at(), self.byte());
+        match what {
+            0..192 => Happening::Read { dataset, what: what % 4 },
+            192..224 => Happening::Version { dataset, job: None },
+            _ => Happening::Version { dataset, job: Some("one") },
         }
     }
 

@@ -1,12 +1,16 @@
 //! Where the ids of a journal begin.
 
-use rondo_core::dispatcher::{Bounds, Config, Record, Request, ShardingPolicy, SplitSource, State};
+use rondo_core::control::Durability;
+use rondo_core::dispatcher::{
+    Bounds, Config, GetOrCreateJob, Record, Request, ShardingPolicy, SplitSource, State,
+};
 use rondo_core::ids::{ClientId, DatasetId, Lsn};
 use rondo_core::limits::IDS_ABOVE_MAX;
 use rondo_core::status::Code;
+use rondo_core::time::Duration;
 
 use crate::driver::Driver;
-use crate::world::{client, dataset, job, named, worker};
+use crate::world::{client, dataset, dataset_named, job, named, short, worker};
 
 fn above(number: Option<i64>) -> Config {
     Config { ids_above: number, ..Config::default() }
@@ -124,4 +128,105 @@ fn a_record_never_lowers_ids_and_has_its_bounds() {
     let counters = state.counters().clone();
     state.apply(Lsn::new(2), &Record::RaiseIds { above: 5 }).unwrap();
     assert_eq!(*state.counters(), counters);
+}
+
+#[test]
+fn raised_ids_pass_over_those_that_users_took() {
+    let mut driver = Driver::with(above(Some(0)));
+    driver.register(dataset_named("1030"));
+    driver.config.ids_above = Some(30);
+    driver.restart();
+    assert_eq!(driver.register(dataset(&[])), DatasetId::new("1031"));
+}
+
+#[test]
+fn a_job_on_a_dataset_of_a_wished_id_counts_as_an_id_given_out() {
+    let mut driver = Driver::with(above(Some(0)));
+    let wished = driver.register(dataset_named("data"));
+    let former = driver.job(named(&wished, "train"));
+    driver.config.ids_above = None;
+    driver.restart();
+    assert_eq!(driver.register(dataset(&[])), DatasetId::new("1000"));
+    assert_eq!(driver.job(named(&wished, "other")), former.next());
+}
+
+#[test]
+fn ids_of_workers_stay_where_they_are() {
+    let mut driver = Driver::with(above(Some(30)));
+    driver.register(dataset(&[]));
+    driver.worker("w:1", &[]);
+    let workers: Vec<_> = driver.state().workers().keys().map(|id| id.get()).collect();
+    assert_eq!(workers, [1]);
+}
+
+#[test]
+fn ids_begin_above_a_number_without_a_journal_too() {
+    let config = Config { fault_tolerant: false, ..above(Some(30)) };
+    let mut driver = Driver::start(config, Durability::MemoryOnly);
+    assert_eq!(driver.register(dataset(&[])), DatasetId::new("1030"));
+}
+
+#[test]
+fn an_unknown_dataset_is_named_where_there_is_no_room_either() {
+    let bounds = Bounds { jobs: 0, ..Bounds::default() };
+    let mut driver = Driver::with(Config { bounds, ..Config::default() });
+    let stale = named(&DatasetId::new("1000"), "train");
+    assert_eq!(driver.refused(Request::GetOrCreateJob(stale)).code, Code::NotFound);
+}
+
+#[test]
+fn a_job_that_waits_at_a_position_needs_its_dataset_too() {
+    let mut driver = Driver::new();
+    let known = driver.register(dataset(&[SplitSource::counting(3)]));
+    driver.job(named(&known, "train"));
+    driver.ask(Request::SavePosition { name: "p".into(), job: "train".into() }).unwrap();
+    driver.ask(Request::RestorePosition { name: "p".into(), job: "later".into() }).unwrap();
+    let written = driver.written_upto();
+    let stale = named(&DatasetId::new("77"), "later");
+    assert_eq!(driver.refused(Request::GetOrCreateJob(stale)).code, Code::NotFound);
+    assert_eq!(driver.written_upto(), written);
+}
+
+#[test]
+fn ids_begin_once_even_when_everything_was_deleted() {
+    let (mut driver, first) = after_calls(0, above(None));
+    driver.ask(Request::DeleteDataset { dataset: first.clone() }).unwrap();
+    let second = driver.register(dataset(&[SplitSource::counting(4)]));
+    let number = |id: &DatasetId| id.as_str().parse::<i64>().unwrap();
+    assert_eq!(number(&second), number(&first) + 1);
+}
+
+#[test]
+fn ids_begin_above_a_number_for_a_dataset_of_a_wished_id_too() {
+    let mut driver = Driver::with(above(Some(30)));
+    let wished = driver.register(dataset_named("data"));
+    assert_eq!(driver.job(named(&wished, "train")).get(), 5030);
+}
+
+#[test]
+fn the_lowest_number_counts() {
+    let mut driver = Driver::with(above(Some(1)));
+    assert_eq!(driver.register(dataset(&[])), DatasetId::new("1001"));
+}
+
+#[test]
+fn a_job_without_a_name_or_that_was_freed_needs_its_dataset_too() {
+    let mut driver = Driver::with(short());
+    let known = driver.register(dataset(&[SplitSource::counting(3)]));
+    driver.worker("w:1", &[]);
+    let job_id = driver.job(named(&known, "train"));
+    let reader = driver.join(job_id, 0);
+    let task = *driver.state().tasks().keys().next().unwrap();
+    driver.finish("w:1", task);
+    driver.ask(Request::ReleaseClient { client: reader }).unwrap();
+    driver.advance(Duration::from_secs(3600));
+    assert!(driver.state().retired().get("train").is_some());
+    let unknown = DatasetId::new("77");
+    let freed = Request::GetOrCreateJob(named(&unknown, "train"));
+    assert_eq!(driver.refused(freed).code, Code::NotFound);
+    let anonymous = Request::GetOrCreateJob(job(&unknown, ShardingPolicy::Dynamic));
+    assert_eq!(driver.refused(anonymous).code, Code::NotFound);
+    // What a freed job was read with is told first.
+    let other = GetOrCreateJob { sharding: ShardingPolicy::Off, ..named(&unknown, "train") };
+    assert_eq!(driver.refused(Request::GetOrCreateJob(other)).code, Code::InvalidArgument);
 }

@@ -10,6 +10,11 @@ pub(crate) enum Happening {
         content: u8,
         structure: u8,
         compressed: bool,
+        replaces: bool,
+    },
+    Version {
+        dataset: At,
+        job: Option<&'static str>,
     },
     Read {
         dataset: At,
@@ -19,6 +24,7 @@ pub(crate) enum Happening {
         dataset: At,
         sharding: u8,
         name: Option<&'static str>,
+        same_dataset: bool,
         consumers: Option<i64>,
         cached: bool,
     },

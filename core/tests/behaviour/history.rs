@@ -30,10 +30,10 @@ fn tasks() -> impl Strategy<Value = Tasks> {
 fn clients_and_jobs() -> impl Strategy<Value = Happening> {
     let names = || select(vec![None, None, Some("one"), Some("two")]);
     let consumers = select(vec![None, None, None, Some(1), Some(2), Some(2), Some(0)]);
-    let job = (at(), 0_u8..8, names(), consumers, prop::bool::weighted(0.1));
+    let job = (at(), 0_u8..8, names(), any::<bool>(), consumers, prop::bool::weighted(0.1));
     prop_oneof![
-        2 => job.prop_map(|(dataset, sharding, name, consumers, cached)| Happening::Job {
-            dataset, sharding, name, consumers, cached,
+        2 => job.prop_map(|(dataset, sharding, name, same_dataset, consumers, cached)| {
+            Happening::Job { dataset, sharding, name, same_dataset, consumers, cached }
         }),
         5 => (at(), select(vec![0, 0, 0, 1, -1]))
             .prop_map(|(job, repetition)| Happening::Join { job, repetition }),
@@ -45,11 +45,14 @@ fn clients_and_jobs() -> impl Strategy<Value = Happening> {
 
 fn datasets() -> impl Strategy<Value = Happening> {
     let wished = select(vec![None, None, Some("a"), Some("1001")]);
-    let register = (wished, 0_u8..7, select(vec![0_u8, 0, 0, 1]), prop::bool::weighted(0.8));
+    let bools = (prop::bool::weighted(0.8), prop::bool::weighted(0.4));
+    let register = (wished, 0_u8..7, select(vec![0_u8, 0, 0, 1]), bools);
+    let job = select(vec![None, Some("one"), Some("two")]);
     prop_oneof![
-        2 => register.prop_map(|(wished, content, structure, compressed)| Happening::Register {
-            wished, content, structure, compressed,
+        2 => register.prop_map(|(wished, content, structure, (compressed, replaces))| {
+            Happening::Register { wished, content, structure, compressed, replaces }
         }),
+        1 => (at(), job).prop_map(|(dataset, job)| Happening::Version { dataset, job }),
         1 => (at(), 0_u8..4).prop_map(|(dataset, what)| Happening::Read { dataset, what }),
     ]
 }
@@ -172,11 +175,18 @@ fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
             asker: Some(asker),
         };
         let mut history = vec![
-            Happening::Register { wished: None, content: 0, structure: 0, compressed: true },
+            Happening::Register {
+                wished: None,
+                content: 0,
+                structure: 0,
+                compressed: true,
+                replaces: false,
+            },
             Happening::Job {
                 dataset: at[1],
                 sharding: 1,
                 name: None,
+                same_dataset: false,
                 consumers: None,
                 cached: false,
             },
@@ -205,13 +215,20 @@ fn retirement() -> impl Strategy<Value = Vec<Happening>> {
         dataset: at,
         sharding: 1,
         name: Some("one"),
+        same_dataset: false,
         consumers: None,
         cached: false,
     };
     let wait = |millis| Happening::Wait { millis };
     (any::<bool>(), prop::collection::vec(at(), 3)).prop_map(move |(is_read, at)| {
         let mut history = vec![
-            Happening::Register { wished: Some("a"), content: 0, structure: 0, compressed: true },
+            Happening::Register {
+                wished: Some("a"),
+                content: 0,
+                structure: 0,
+                compressed: true,
+                replaces: false,
+            },
             Happening::Worker { address: "w0:1", tasks: Tasks::None, uid: 1 },
             job(at[0]),
             Happening::Join { job: at[1], repetition: 0 },
@@ -229,11 +246,23 @@ fn retirement() -> impl Strategy<Value = Vec<Happening>> {
 fn beginning() -> impl Strategy<Value = Vec<Happening>> {
     let worker = |address| Happening::Worker { address, tasks: Tasks::None, uid: 1 };
     let job = |sharding, consumers, name| {
-        move |dataset| Happening::Job { dataset, sharding, name, consumers, cached: false }
+        move |dataset| Happening::Job {
+            dataset,
+            sharding,
+            name,
+            same_dataset: false,
+            consumers,
+            cached: false,
+        }
     };
     let join = |job| Happening::Join { job, repetition: 0 };
-    let register =
-        |content| Happening::Register { wished: None, content, structure: 0, compressed: true };
+    let register = |content| Happening::Register {
+        wished: None,
+        content,
+        structure: 0,
+        compressed: true,
+        replaces: false,
+    };
     let indexes = prop::collection::vec(at(), 5);
     let begins = (any::<bool>(), prop::bool::weighted(0.8));
     let content = select(vec![0_u8, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 6, 6]);

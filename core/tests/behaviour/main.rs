@@ -42,5 +42,6 @@ mod replay;
 mod retention;
 mod rounds;
 mod splits;
+mod versions;
 mod worker_heartbeat;
 mod worker_update;

@@ -65,6 +65,7 @@ fn check_reached(reached: &Reached) {
         "crash with a loss",
         "dataset deleted",
         "dataset freed",
+        "dataset replaced",
         "end of splits",
         "failed precondition",
         "finished",

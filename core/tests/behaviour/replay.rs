@@ -30,6 +30,17 @@ fn things() -> impl Strategy<Value = Record> {
                 at: Time::ZERO,
             }
         }),
+        (select(vec!["a", "b"]), 0_u64..4).prop_map(|(of, number)| {
+            let registered = dataset_named(of);
+            Record::ReplaceDataset {
+                of: DatasetId::new(of),
+                number,
+                at: Time::ZERO,
+                definition: registered.definition,
+                plan: dataset(&[]).plan,
+                metadata: registered.metadata,
+            }
+        }),
         select(vec!["a", "b"])
             .prop_map(|id| Record::DecideCompression { id: DatasetId::new(id), disabled: true }),
         (id(), select(vec!["w:1", "w:2"])).prop_map(move |(id, address)| Record::RegisterWorker {

@@ -23,6 +23,7 @@ pub(crate) fn dataset(sources: &[SplitSource]) -> RegisterDataset {
             inline: Some(Bytes::from(content)),
         },
         own: false,
+        replaces: false,
         plan: SplitPlan::Splittable(sources.to_vec()),
         metadata: DatasetMetadata {
             encoded: Bytes::from_static(b"metadata"),
@@ -52,6 +53,7 @@ pub(crate) fn dataset_named(id: &str) -> RegisterDataset {
 pub(crate) fn job(dataset: &DatasetId, sharding: ShardingPolicy) -> GetOrCreateJob {
     GetOrCreateJob {
         dataset: dataset.clone(),
+        same_dataset: false,
         sharding,
         name: None,
         consumers: None,

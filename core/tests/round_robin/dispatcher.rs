@@ -42,6 +42,7 @@ impl Real {
         real.ask(Request::RegisterDataset(registration(&dataset)));
         real.ask(Request::GetOrCreateJob(GetOrCreateJob {
             dataset,
+            same_dataset: false,
             sharding: ShardingPolicy::Off,
             name: None,
             consumers: Some(consumers as i64),
@@ -188,6 +189,7 @@ fn registration(id: &DatasetId) -> RegisterDataset {
         wished: Some(id.clone()),
         definition: Definition { digest, size_bytes: 1, inline: Some(Bytes::from_static(b"d")) },
         own: false,
+        replaces: false,
         plan: SplitPlan::Splittable(Vec::new()),
         metadata: DatasetMetadata {
             encoded: Bytes::new(),

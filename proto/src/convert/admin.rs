@@ -1,8 +1,8 @@
 //! The state as `rondo.v1.Admin` shows it.
 
 use rondo_core::dispatcher::{
-    ClientReport, DatasetReport, IterationReport, JobReport, PositionReport, Report,
-    SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
+    ClientReport, DatasetReport, FreedJobReport, IterationReport, JobReport, PositionReport,
+    Report, SavedRepetitionReport, SavedSourceReport, SavedSplitReport, SourceReport, TaskReport,
     WorkerReport,
 };
 
@@ -19,6 +19,7 @@ pub fn dispatcher_status(report: Report) -> wire::DispatcherStatus {
         datasets: all(report.datasets),
         workers: all(report.workers),
         jobs: all(report.jobs),
+        freed_jobs: all(report.freed_jobs),
         iterations: all(report.iterations),
         tasks: all(report.tasks),
         clients: all(report.clients),
@@ -31,6 +32,7 @@ pub fn report(status: wire::DispatcherStatus) -> Report {
         datasets: all(status.datasets),
         workers: all(status.workers),
         jobs: all(status.jobs),
+        freed_jobs: all(status.freed_jobs),
         iterations: all(status.iterations),
         tasks: all(status.tasks),
         clients: all(status.clients),
@@ -48,6 +50,7 @@ mirror!(WorkerReport, WorkerStatus { address, uid, tags, tasks, silent_ms, lost;
 mirror!(JobReport, JobStatus {
     id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache;
 });
+mirror!(FreedJobReport, FreedJobStatus { name, finished, abandoned; });
 mirror!(IterationReport, IterationStatus {
     id, job, repetition, state, clients, tasks, tasks_finished, tasks_pending, round, block_round,
     splits_lost, splits_again, splits_in_doubt, splits_held, splits_waiting, records_acknowledged;

@@ -6,12 +6,15 @@ use rondo_core::dispatcher::{
     Compression, DatasetMetadata, Definition, DeploymentMode, RegisterDataset, Request, SplitPlan,
 };
 use rondo_core::ids::{DatasetId, Digest};
-use rondo_core::limits::{DATASET_METADATA_BYTES_MAX, DEFINITION_INLINE_BYTES_MAX};
+use rondo_core::limits::{DATASET_METADATA_BYTES_MAX, DEFINITION_INLINE_BYTES_MAX, NAME_BYTES_MAX};
 use rondo_core::status::Status;
 
 use super::check::{field, message};
 use crate::dataset::decode_definition;
 use crate::tf::data as wire;
+
+/// Ids of versions are longer by `@` and a number, and must be names too.
+const REPLACED_ID_BYTES_MAX: usize = NAME_BYTES_MAX - 21;
 
 /// `GetOrRegisterDatasetRequest`, checked, before its graph is read.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +23,8 @@ pub struct Registration {
     pub wished: Option<DatasetId>,
     /// The `DatasetDef` as received.
     pub dataset_def: Bytes,
+    /// Whether it replaces another dataset of this id.
+    pub replaces: bool,
     /// What the client said of its elements.
     pub metadata: DatasetMetadata,
 }
@@ -29,7 +34,8 @@ impl Registration {
     /// must be durable before the core sees the request.
     pub fn with_graph(self, definition: Definition, plan: SplitPlan) -> RegisterDataset {
         let own = decode_definition(&self.dataset_def).is_ok_and(|own| own.is_some());
-        RegisterDataset { wished: self.wished, definition, own, plan, metadata: self.metadata }
+        let Self { wished, replaces, metadata, .. } = self;
+        RegisterDataset { wished, definition, own, replaces, plan, metadata }
     }
 }
 
@@ -41,12 +47,17 @@ pub fn decode_register(bytes: &Bytes) -> Result<Registration, Status> {
     const NAME: &str = "GetOrRegisterDatasetRequest";
     let request: wire::GetOrRegisterDatasetRequest = message(NAME, bytes)?;
     let wished = field(NAME, "dataset_id").name(request.dataset_id.unwrap_or_default())?;
+    if request.replaces && wished.len() > REPLACED_ID_BYTES_MAX {
+        let right = format!("one that is replaced has {REPLACED_ID_BYTES_MAX} bytes at most");
+        return Err(field(NAME, "dataset_id").refuse(format!("{} bytes", wished.len()), right));
+    }
     let dataset_def = request
         .dataset
         .ok_or_else(|| field(NAME, "dataset").refuse("missing", "it must be a DatasetDef"))?;
     Ok(Registration {
         wished: (!wished.is_empty()).then(|| DatasetId::new(wished)),
         dataset_def,
+        replaces: request.replaces,
         metadata: decode_metadata(request.metadata.unwrap_or_default())?,
     })
 }

@@ -22,6 +22,7 @@ pub(super) fn decode_job(bytes: &Bytes) -> Result<Request, Status> {
     let name = request.job_name.map(|name| field(NAME, "job_name").name(name)).transpose()?;
     Ok(Request::GetOrCreateJob(GetOrCreateJob {
         dataset: dataset_id(NAME, request.dataset_id)?,
+        same_dataset: request.same_dataset,
         sharding: decode_sharding(mode.sharding_policy)?,
         name,
         consumers: request.num_consumers.map(decode_consumers).transpose()?,

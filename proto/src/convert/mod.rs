@@ -24,6 +24,7 @@ mod reader;
 mod relay;
 mod rendezvous;
 mod splits;
+mod versions;
 mod worker;
 mod workers;
 
@@ -68,9 +69,9 @@ pub use positions::{
 };
 pub use reader::{
     READ_SPLIT_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
-    decode_reader_answer, decode_records, decode_registered, encode_fetch, encode_get_definition,
-    encode_get_metadata, encode_metadata, encode_read_split, encode_reader_request,
-    encode_register,
+    decode_reader_answer, decode_records, decode_registered, decode_version_answer, encode_fetch,
+    encode_get_definition, encode_get_metadata, encode_metadata, encode_read_split,
+    encode_reader_request, encode_register, encode_version_request,
 };
 pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,
@@ -85,6 +86,7 @@ pub use rendezvous::{
     decode_worker_refusal, encode_done, encode_fetch_chunk, encode_received_tensor,
     encode_rendezvous_request, encode_worker_devices, encode_worker_refusal,
 };
+pub use versions::{VERSION_TO_READ_PATH, decode_version_request, encode_version_reply};
 pub use worker::{
     ConsumerRound, ElementAnswer, GetElement, HeldTask, ReadSplit, SERVICE_RECORDS, SplitRecords,
     TaskDefinition, WorkerIdentity, WorkerMethod, WorkerRequest, WorkerTask, decode_element_answer,

@@ -12,7 +12,8 @@ use journal::dispatcher_part::Kind;
 use journal::part::Machine;
 
 message!(Counters { dataset, worker, job, iteration, client, task; ; });
-message!(Dataset { id, compression_disabled, used, changed; definition, plan, metadata; });
+message!(Version { of, number; ; });
+message!(Dataset { id, version, compression_disabled, used, changed; definition, plan, metadata; });
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
     id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,

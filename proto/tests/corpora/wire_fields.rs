@@ -82,6 +82,7 @@ fn register(registration: &Registration) -> Vec<u8> {
         dataset: Some(registration.dataset_def.clone()),
         metadata: Some(metadata.encoded.clone()),
         dataset_id: registration.wished.as_ref().map(|id| id.as_str().to_owned()),
+        replaces: registration.replaces,
     };
     message.encode_to_vec()
 }
@@ -159,6 +160,7 @@ fn job_message(job: &GetOrCreateJob) -> wire::GetOrCreateJobRequest {
         num_consumers: job.consumers,
         use_cross_trainer_cache: job.use_cross_trainer_cache,
         target_workers,
+        same_dataset: job.same_dataset,
     }
 }
 
@@ -199,6 +201,10 @@ pub(crate) fn administered(request: &Request) -> Vec<u8> {
         }
         Request::DeletePosition { name } => admin::DeletePositionRequest { name }.encode_to_vec(),
         Request::ListPositions => Vec::new(),
+        Request::GetVersionToRead { dataset, job } => {
+            let dataset_id = dataset.as_str().to_owned();
+            admin::GetVersionToReadRequest { dataset_id, job_name: job }.encode_to_vec()
+        }
         Request::DeleteJob { name } => admin::DeleteJobRequest { name }.encode_to_vec(),
         Request::DeleteDataset { dataset } => {
             let dataset_id = dataset.as_str().to_owned();

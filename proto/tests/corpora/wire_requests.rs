@@ -11,8 +11,9 @@ use rondo_proto::convert::{
     DELETE_DATASET_PATH, DELETE_JOB_PATH, DELETE_POSITION_PATH, Decoded, Encoded,
     LIST_POSITIONS_PATH, Method, REMOVE_WORKER_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
     decode_deletion_request, decode_end_reader, decode_ended, decode_held, decode_hold,
-    decode_position_request, decode_request, dispatcher_status, encode_end_reader, encode_hold,
-    encode_position_reply, encode_reply, report,
+    decode_position_request, decode_request, decode_version_answer, decode_version_request,
+    dispatcher_status, encode_end_reader, encode_hold, encode_position_reply, encode_reply,
+    encode_version_reply, report,
 };
 
 use crate::wire_fields::{administered, received, taken};
@@ -28,6 +29,8 @@ const END_READER: usize = 254;
 /// The first byte of what is a message about something to delete; the second one says what.
 const DELETE: usize = 253;
 const DELETION_PATHS: [&str; 3] = [DELETE_JOB_PATH, DELETE_DATASET_PATH, REMOVE_WORKER_PATH];
+/// The first byte of what is a message about the version of a dataset that a reader is to read.
+const VERSION: usize = 252;
 /// A field that no message has, as a later release may write it.
 const UNKNOWN_FIELD: [u8; 4] = [0xf8, 0xff, 0x07, 0x2a];
 
@@ -45,6 +48,9 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     }
     if to == DELETE {
         return check_deletion(&rest);
+    }
+    if to == VERSION {
+        return check_version(&rest) | check_version_told(&rest);
     }
     let methods = Method::ALL.len();
     match to % (methods + POSITION_PATHS.len() + 2) {
@@ -141,6 +147,30 @@ fn check_deletion(bytes: &Bytes) -> bool {
             true
         }
     }
+}
+
+fn check_version(bytes: &Bytes) -> bool {
+    match decode_version_request(bytes) {
+        Err(status) => {
+            check_refusal(&status, "GetVersionToReadRequest");
+            assert_eq!(status.code, Code::InvalidArgument, "{status}");
+            false
+        }
+        Ok(request) => {
+            let again = admin::GetVersionToReadRequest::decode(bytes.clone()).unwrap();
+            assert_eq!(administered(&request), again.encode_to_vec(), "{request:?}");
+            true
+        }
+    }
+}
+
+fn check_version_told(bytes: &Bytes) -> bool {
+    let Ok(version) = decode_version_answer(bytes) else {
+        return false;
+    };
+    let again = encode_version_reply(&Reply::Dataset(version.clone())).unwrap();
+    assert_eq!(decode_version_answer(&again), Ok(version));
+    true
 }
 
 fn check_position(path: &str, bytes: &Bytes) -> bool {

@@ -296,6 +296,16 @@ fn freeing_record() -> impl Strategy<Value = DispatcherRecord> {
         worker().prop_map(|id| R::FreeWorker { id }),
         (shared(), time()).prop_map(|(name, at)| R::DeleteJob { name, at }),
         any::<i64>().prop_map(|above| R::RaiseIds { above }),
+        (dataset_id(), any::<u64>(), definition(), plan(), metadata(), time()).prop_map(
+            |(of, number, definition, plan, metadata, at)| R::ReplaceDataset {
+                of,
+                number,
+                at,
+                definition,
+                plan,
+                metadata,
+            }
+        ),
         dataset_id().prop_map(|id| R::FreeDataset { id }),
         (job(), time()).prop_map(|(id, at)| R::UseJob { id, at }),
         (dataset_id(), time()).prop_map(|(id, at)| R::UseDataset { id, at }),
@@ -386,16 +396,21 @@ fn counters() -> impl Strategy<Value = core::Counters> {
 }
 
 fn dataset() -> impl Strategy<Value = core::Dataset> {
-    let rest = (option::of(any::<bool>()), time(), lsn());
+    let version =
+        (dataset_id(), any::<u64>()).prop_map(|(of, number)| core::Version { of, number });
+    let rest = (option::of(version), option::of(any::<bool>()), time(), lsn());
     (dataset_id(), definition(), plan(), metadata(), rest).prop_map(
-        |(id, definition, plan, metadata, (compression_disabled, used, changed))| core::Dataset {
-            used,
-            id,
-            definition,
-            plan,
-            metadata,
-            compression_disabled,
-            changed,
+        |(id, definition, plan, metadata, (version, compression_disabled, used, changed))| {
+            core::Dataset {
+                used,
+                id,
+                definition,
+                plan,
+                metadata,
+                version,
+                compression_disabled,
+                changed,
+            }
         },
     )
 }

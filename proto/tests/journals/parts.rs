@@ -12,7 +12,7 @@ use rondo_core::dispatcher::{
     BySplit, Client, Compression, Counters, Dataset, DepartedReader, Doubt, Iteration,
     IterationSplits, Job, JobParameters, Part, PendingTask, Position, RepetitionRange, Repetitions,
     Restoration, RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task,
-    TaskSplits, Worker,
+    TaskSplits, Version, Worker,
 };
 use rondo_core::ids::Lsn;
 
@@ -50,6 +50,7 @@ fn datasets_and_workers() -> Vec<Part> {
             definition: definition_inline(),
             plan: splittable(),
             metadata: metadata(Compression::Snappy, -1),
+            version: None,
             compression_disabled: Some(true),
             used: at(1101),
             changed: lsn(202),
@@ -59,6 +60,7 @@ fn datasets_and_workers() -> Vec<Part> {
             definition: definition_blob(),
             plan: unsplittable(),
             metadata: metadata(Compression::Unspecified, 8),
+            version: None,
             compression_disabled: None,
             used: at(1102),
             changed: lsn(203),
@@ -293,6 +295,16 @@ fn known_of_what_is_gone() -> Vec<Part> {
             abandoned: Repetitions::default(),
             departed: BTreeMap::from([(client(3005), left)]),
             changed: lsn(227),
+        }),
+        Part::Dataset(Dataset {
+            id: dataset("first@3"),
+            definition: definition_inline(),
+            plan: splittable(),
+            metadata: metadata(Compression::Snappy, -1),
+            version: Some(Version { of: dataset("first"), number: 3 }),
+            compression_disabled: None,
+            used: at(1116),
+            changed: lsn(229),
         }),
     ]
 }

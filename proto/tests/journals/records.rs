@@ -177,6 +177,14 @@ fn reading() -> Vec<Record> {
             reading: Vec::new(),
         },
         Record::RaiseIds { above: 700_000 },
+        Record::ReplaceDataset {
+            of: dataset("first"),
+            number: 3,
+            at: at(1017),
+            definition: definition_inline(),
+            plan: splittable(),
+            metadata: metadata(Compression::Off, -2),
+        },
     ]
 }
 

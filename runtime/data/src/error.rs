@@ -65,7 +65,7 @@ pub enum DataError {
     /// A file that is another one than when the dataset was registered.
     #[error(
         "{file} has changed since the dataset was registered: it was {planned}, now it is {found}; \
-         register the dataset anew"
+         register the dataset again, under another id or with --replace"
     )]
     Changed {
         /// The file.

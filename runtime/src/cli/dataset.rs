@@ -13,8 +13,8 @@ use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
 use rondo_proto::admin::DeleteDatasetRequest;
 use rondo_proto::convert::{
     DELETE_DATASET_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
-    decode_registered, encode_get_definition, encode_get_metadata, encode_metadata,
-    encode_register,
+    decode_registered, decode_version_answer, encode_get_definition, encode_get_metadata,
+    encode_metadata, encode_register, encode_version_request,
 };
 use rondo_proto::element;
 
@@ -51,6 +51,10 @@ pub(super) enum DatasetCommand {
         #[arg(long)]
         skip_corrupt: bool,
 
+        /// Replace the dataset of this id: new jobs read the new version, and jobs that are there keep theirs
+        #[arg(long, requires = "id")]
+        replace: bool,
+
         /// The dispatcher
         #[arg(
             long,
@@ -75,9 +79,9 @@ pub(super) enum DatasetCommand {
         )]
         dispatcher: String,
     },
-    /// Delete a dataset that no job has
+    /// Delete a dataset that no job has, with all its versions
     ///
-    /// `rondo job delete` deletes its jobs first. Another pipeline may be registered under the id then.
+    /// `rondo job delete` deletes its jobs first.
     Delete {
         /// Its id
         #[arg(value_name = "ID")]
@@ -121,10 +125,11 @@ pub(super) fn dataset(command: &DatasetCommand) -> Result<(), Failure> {
 
 async fn carry_out(command: &DatasetCommand) -> Result<String, Failure> {
     match command {
-        DatasetCommand::Register { file, id, compression, skip_corrupt, dispatcher } => {
-            let how = How { compression: *compression, skip_corrupt: *skip_corrupt };
-            let id = register(dispatcher, id.as_deref(), file, how).await?;
-            Ok(format!("dataset {id:?} registered"))
+        DatasetCommand::Register { file, id, compression, skip_corrupt, replace, dispatcher } => {
+            let (compression, skip_corrupt) = (*compression, *skip_corrupt);
+            let how = How { compression, skip_corrupt, replaces: *replace };
+            let registered = register(dispatcher, id.as_deref(), file, how).await?;
+            Ok(told(id.as_deref(), &registered))
         }
         DatasetCommand::Show { id, dispatcher } => show(dispatcher, id).await,
         DatasetCommand::Delete { id, dispatcher } => {
@@ -137,12 +142,25 @@ async fn carry_out(command: &DatasetCommand) -> Result<String, Failure> {
     }
 }
 
+/// What a registration has come to. A version other than the first has an id of its own.
+fn told(wished: Option<&str>, registered: &str) -> String {
+    match wished.filter(|wished| *wished != registered) {
+        None => format!("dataset {registered:?} registered"),
+        Some(wished) => format!(
+            "dataset {wished:?} registered as version {registered:?}: new jobs read it, and jobs that \
+             are there keep the version they have"
+        ),
+    }
+}
+
 /// How to register what a file says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
     pub(super) compression: CompressionArg,
     /// Also when the pipeline does not say so.
     pub(super) skip_corrupt: bool,
+    /// Whether another dataset of the same id is replaced.
+    pub(super) replaces: bool,
 }
 
 /// Plans the pipeline in a file, and registers it. Without an id it gets one of its content, so that
@@ -156,7 +174,7 @@ pub(super) async fn register(
     let mut pipeline = read(file)?;
     pipeline.skip_corrupt |= how.skip_corrupt;
     let dataset = plan(&pipeline, &Stores::from_env()).await.map_err(|error| of(file, &error))?;
-    let registered = register_planned(dispatcher, id, &dataset, how.compression).await;
+    let registered = register_planned(dispatcher, id, &dataset, how).await;
     registered
         .map_err(|Failure { exit, text }| Failure::new(exit, format!("{}: {text}", file.display())))
 }
@@ -166,7 +184,7 @@ pub(super) async fn register_planned(
     dispatcher: &str,
     id: Option<&str>,
     dataset: &Dataset,
-    compression: CompressionArg,
+    how: How,
 ) -> Result<String, Failure> {
     let broken = |error: DataError| Failure::new(Exit::Other, error);
     let definition = dataset.to_definition().map_err(broken)?;
@@ -175,14 +193,15 @@ pub(super) async fn register_planned(
     let spec = dataset.element_spec().map_err(broken)?;
     let metadata = encode_metadata(&RegisteredMetadata {
         element_spec: element::encode_spec(&spec),
-        compression: match compression {
+        compression: match how.compression {
             CompressionArg::None => Compression::Off,
             CompressionArg::Snappy => Compression::Snappy,
         },
         cardinality: dataset.cardinality(),
     });
     let wished = id.unwrap_or(&of_content);
-    let answer = ask(dispatcher, encode_register(Some(wished), definition, metadata)).await?;
+    let message = encode_register(Some(wished), definition, metadata, how.replaces);
+    let answer = ask(dispatcher, message).await?;
     let registered = decode_registered(&answer).map_err(|status| refused(dispatcher, &status))?;
     Ok(registered.as_str().to_owned())
 }
@@ -216,6 +235,9 @@ fn refused(dispatcher: &str, status: &Status) -> Failure {
 
 async fn show(dispatcher: &str, id: &str) -> Result<String, Failure> {
     let refuse = |status: Status| refused(dispatcher, &status);
+    let version = ask(dispatcher, encode_version_request(id, None)).await?;
+    let version = decode_version_answer(&version).map_err(refuse)?;
+    let id = version.as_str();
     let metadata = ask(dispatcher, encode_get_metadata(id)).await?;
     let metadata = decode_metadata_answer(&metadata).map_err(refuse)?;
     let definition = ask(dispatcher, encode_get_definition(id)).await?;

@@ -8,12 +8,12 @@ use rondo_proto::convert::{self, DELETE_JOB_PATH};
 use super::ask::{ServerArgs, run};
 use super::exit::Failure;
 use super::journal::say;
-use super::status_tables::jobs;
+use super::status_tables::{freed_jobs, jobs};
 
 /// What to do about jobs.
 #[derive(Subcommand, Clone, Debug, PartialEq, Eq)]
 pub(super) enum JobCommand {
-    /// Show all jobs
+    /// Show all jobs, and which passes of freed ones were read or abandoned
     List {
         #[command(flatten)]
         server: ServerArgs,
@@ -40,12 +40,21 @@ pub(super) fn job(command: &JobCommand) -> Result<(), Failure> {
 
 async fn carry_out(command: &JobCommand) -> Result<String, Failure> {
     match command {
-        JobCommand::List { server } => Ok(jobs(&report(server).await?.jobs, usize::MAX, true)),
+        JobCommand::List { server } => Ok(list(&report(server).await?)),
         JobCommand::Delete { name, server } => {
             let request = wire::DeleteJobRequest { name: name.clone() };
             let _: wire::DeleteJobResponse = server.ask(DELETE_JOB_PATH, &request).await?;
             Ok(format!("job {name:?} deleted"))
         }
+    }
+}
+
+/// All jobs, and those that were freed if there are any.
+fn list(report: &Report) -> String {
+    let jobs = jobs(&report.jobs, usize::MAX, true);
+    match report.freed_jobs.is_empty() {
+        true => jobs,
+        false => format!("{jobs}\n{}", freed_jobs(&report.freed_jobs)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! A server's status as tables.
 
 use rondo_core::dispatcher::{
-    ClientReport, DatasetReport, IterationReport, JobReport, SourceReport, TaskReport, WorkerReport,
+    ClientReport, DatasetReport, FreedJobReport, IterationReport, JobReport, SourceReport,
+    TaskReport, WorkerReport,
 };
 
 use super::status::{Section, Status};
@@ -73,6 +74,22 @@ pub(super) fn workers(workers: &[WorkerReport], limit: usize, wide: bool) -> Str
 pub(super) fn jobs(jobs: &[JobReport], limit: usize, wide: bool) -> String {
     let columns = ["id", "name", "dataset", "sharding", "consumers", "target", "cross-trainer"];
     Table::new("Jobs", &columns, wide).fill_newest(jobs, limit, job).to_string()
+}
+
+/// Jobs that were freed, as a table.
+pub(super) fn freed_jobs(jobs: &[FreedJobReport]) -> String {
+    let columns = ["name", "passes read", "passes abandoned"];
+    let row = |job: &FreedJobReport| {
+        vec![job.name.clone(), none_or(&job.finished), none_or(&job.abandoned)]
+    };
+    Table::new("Freed jobs", &columns, true).fill(jobs, usize::MAX, row).to_string()
+}
+
+fn none_or(ranges: &[String]) -> String {
+    match ranges.is_empty() {
+        true => "-".into(),
+        false => ranges.join(","),
+    }
 }
 
 fn server(status: &Status) -> String {

@@ -14,7 +14,8 @@ use rondo_core::status::{Code, Status};
 use rondo_data::{Dataset, Origin};
 use rondo_proto::convert::{
     RESTORE_POSITION_PATH, RegisteredMetadata, SAVE_POSITION_PATH, decode_definition_answer,
-    decode_metadata_answer, encode_get_definition, encode_get_metadata,
+    decode_metadata_answer, decode_version_answer, encode_get_definition, encode_get_metadata,
+    encode_version_request,
 };
 use rondo_proto::{admin, element};
 use thiserror::Error;
@@ -88,16 +89,18 @@ impl Reader {
         Builder::of(dispatcher)
     }
 
-    pub(super) async fn open(builder: Builder) -> Result<Self, OpenError> {
+    pub(super) async fn open(mut builder: Builder) -> Result<Self, OpenError> {
         builder.check()?;
         let made = || Arc::new(Client::of_reader()) as Arc<dyn Transport>;
         let transport = builder.transport.clone().unwrap_or_else(made);
-        let asked = Asked { transport: Arc::clone(&transport), dispatcher: &builder.dispatcher };
+        let dispatcher = builder.dispatcher.clone();
+        let asked = Asked { transport: Arc::clone(&transport), dispatcher: &dispatcher };
         if let (Some(name), Some(job)) = (&builder.position, &builder.job) {
             let request = admin::RestorePositionRequest { name: name.clone(), job: job.clone() };
             let what = format!("position {name:?}");
             asked.ask(&what, RESTORE_POSITION_PATH, request.encode_to_vec().into()).await?;
         }
+        builder.dataset = asked.version_to_read(&builder).await?;
         let dataset = asked.own_dataset(&builder).await?;
         let is_by_split = builder.reads_by_split(dataset.as_ref())?;
         let metadata = match is_by_split {
@@ -107,7 +110,7 @@ impl Reader {
         let entropy = Entropy::from_system()
             .map_err(|error| OpenError::Settings(format!("no randomness to be had: {error}")))?;
         let source = Source {
-            dispatcher: builder.dispatcher.clone(),
+            dispatcher: dispatcher.clone(),
             job: builder.wanted_job(),
             transport: Arc::clone(&transport),
             message_bytes_max: builder.message_bytes_max,
@@ -307,6 +310,7 @@ impl Builder {
     fn wanted_job(&self) -> GetOrCreateJob {
         GetOrCreateJob {
             dataset: DatasetId::new(self.dataset.as_str()),
+            same_dataset: true,
             sharding: self.sharding,
             name: self.job.clone(),
             consumers: self.consumer.map(|consumer| i64::from(consumer.size)),
@@ -341,6 +345,23 @@ impl Asked<'_> {
                 }
                 Err(status) => return Err(OpenError::Dispatcher { what: what.to_owned(), status }),
             }
+        }
+    }
+
+    /// The version of the dataset that a reader of the job is to read. A dispatcher of TensorFlow's knows
+    /// no versions.
+    async fn version_to_read(&self, builder: &Builder) -> Result<String, OpenError> {
+        let what = format!("dataset {:?}", builder.dataset);
+        let (path, message) = encode_version_request(&builder.dataset, builder.job.as_deref());
+        match self.ask(&what, path, message).await {
+            Ok(answer) => match decode_version_answer(&answer) {
+                Ok(version) => Ok(version.as_str().to_owned()),
+                Err(status) => Err(OpenError::Dispatcher { what, status }),
+            },
+            Err(OpenError::Dispatcher { status, .. }) if status.code == Code::Unimplemented => {
+                Ok(builder.dataset.clone())
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -9,7 +9,7 @@ use rondo_core::coordination::{self, Caller, Dialect};
 use rondo_core::dispatcher;
 use rondo_core::status::{Code, Status};
 use rondo_proto::admin as wire;
-use rondo_proto::convert::{self, GET_STATUS_PATH, RESET_NAMESPACE_PATH};
+use rondo_proto::convert::{self, GET_STATUS_PATH, RESET_NAMESPACE_PATH, VERSION_TO_READ_PATH};
 
 use super::coordination::of_coordination;
 use super::node_port::{JournalStatus, NodeSlot};
@@ -44,17 +44,10 @@ impl AdminService {
             RESET_NAMESPACE_PATH => return self.reset_namespace(call).await,
             _ => {}
         }
-        let position = convert::decode_position_request(&call.path, &call.message)?;
-        let request = match position {
-            Some(request) => request,
-            None => convert::decode_deletion_request(&call.path, &call.message)?
-                .ok_or_else(|| super::router::unknown(&call.path))?,
-        };
+        let request = decode(&call.path, &call.message)?;
         let node = self.node.node()?;
         let reply = of_dispatcher(node.call(Request::Dispatcher(request)).await?)?;
-        let deletion = convert::encode_deletion_reply(&call.path, &reply);
-        let encoded = deletion.or_else(|| convert::encode_position_reply(&call.path, reply));
-        encoded.ok_or_else(|| {
+        encode(&call.path, reply).ok_or_else(|| {
             let text = format!("the node answered something else than {} asks", call.path);
             Status::new(Code::Internal, text)
         })
@@ -116,6 +109,28 @@ impl AdminService {
             reason,
         }
     }
+}
+
+/// A request to the dispatcher.
+fn decode(path: &str, message: &Bytes) -> Result<dispatcher::Request, Status> {
+    if path == VERSION_TO_READ_PATH {
+        return convert::decode_version_request(message);
+    }
+    let position = convert::decode_position_request(path, message)?;
+    match position {
+        Some(request) => Ok(request),
+        None => convert::decode_deletion_request(path, message)?
+            .ok_or_else(|| super::router::unknown(path)),
+    }
+}
+
+/// The answer to it; `None` when it answers something else.
+fn encode(path: &str, reply: dispatcher::Reply) -> Option<Bytes> {
+    if path == VERSION_TO_READ_PATH {
+        return convert::encode_version_reply(&reply);
+    }
+    let deletion = convert::encode_deletion_reply(path, &reply);
+    deletion.or_else(|| convert::encode_position_reply(path, reply))
 }
 
 fn no_report() -> Status {

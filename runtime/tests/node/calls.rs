@@ -59,6 +59,7 @@ pub(crate) async fn register(
         wished: Some(DatasetId::new(id)),
         definition,
         own: false,
+        replaces: false,
         plan: SplitPlan::Splittable(vec![SplitSource::counting(splits)]),
         metadata,
     };
@@ -72,6 +73,7 @@ pub(crate) async fn register(
 pub(crate) fn job_request(name: &str, dataset: &str) -> GetOrCreateJob {
     GetOrCreateJob {
         dataset: DatasetId::new(dataset),
+        same_dataset: false,
         sharding: ShardingPolicy::Dynamic,
         name: Some(name.into()),
         consumers: None,

@@ -41,6 +41,7 @@ pub(super) fn decode(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         | Kind::RestorePosition
         | Kind::DeletePosition
         | Kind::ListPositions
+        | Kind::GetVersionToRead
         | Kind::DeleteJob
         | Kind::DeleteDataset
         | Kind::RemoveWorker => of_people(kind, bytes),
@@ -144,6 +145,10 @@ fn of_people(kind: Kind, bytes: &Bytes) -> Result<Reply, String> {
         Kind::DeletePosition => {
             message::<admin::DeletePositionResponse>(bytes)?;
             Reply::PositionDeleted
+        }
+        Kind::GetVersionToRead => {
+            let answer: admin::GetVersionToReadResponse = message(bytes)?;
+            Reply::Dataset(DatasetId::new(answer.dataset_id))
         }
         Kind::DeleteJob => {
             message::<admin::DeleteJobResponse>(bytes)?;

@@ -135,6 +135,10 @@ fn of_people(request: &Request) -> Encoded {
             (admin!("DeletePosition"), request.encode_to_vec())
         }
         Request::ListPositions => (admin!("ListPositions"), Vec::new()),
+        Request::GetVersionToRead { dataset, job } => {
+            let (path, message) = convert::encode_version_request(dataset.as_str(), job.as_deref());
+            (path, message.to_vec())
+        }
         Request::DeleteJob { name } => {
             let request = admin::DeleteJobRequest { name: name.clone() };
             (admin!("DeleteJob"), request.encode_to_vec())
@@ -160,6 +164,7 @@ fn register(request: &RegisterDataset) -> Vec<u8> {
         dataset: Some(graph::of(request)),
         metadata: Some(metadata(&request.metadata)),
         dataset_id: request.wished.as_ref().map(|id| id.as_str().to_owned()),
+        replaces: request.replaces,
     };
     request.encode_to_vec()
 }
@@ -208,6 +213,7 @@ fn job(request: &GetOrCreateJob) -> Vec<u8> {
         num_consumers: request.consumers,
         use_cross_trainer_cache: request.use_cross_trainer_cache,
         target_workers: target_workers.into(),
+        same_dataset: request.same_dataset,
     };
     request.encode_to_vec()
 }

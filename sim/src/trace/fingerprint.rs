@@ -31,6 +31,7 @@ pub fn of_request(request: &Request) -> u64 {
         Request::RegisterDataset(request) => {
             hash.add_bytes(request.definition.digest.as_bytes());
             hash.add_bytes(request.wished.as_ref().map_or("", |id| id.as_str()).as_bytes());
+            hash.add(u64::from(request.replaces));
         }
         Request::GetOrCreateJob(request) => {
             hash.add_bytes(request.name.as_deref().unwrap_or_default().as_bytes());

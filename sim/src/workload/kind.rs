@@ -103,6 +103,8 @@ named! {
         DeleteDataset = "delete-dataset",
         /// `RemoveWorker`.
         RemoveWorker = "remove-worker",
+        /// `GetVersionToRead`.
+        GetVersionToRead = "get-version-to-read",
     }
 }
 
@@ -131,6 +133,7 @@ impl Kind {
             Request::RestorePosition { .. } => Self::RestorePosition,
             Request::DeletePosition { .. } => Self::DeletePosition,
             Request::ListPositions => Self::ListPositions,
+            Request::GetVersionToRead { .. } => Self::GetVersionToRead,
             Request::DeleteJob { .. } => Self::DeleteJob,
             Request::DeleteDataset { .. } => Self::DeleteDataset,
             Request::RemoveWorker { .. } => Self::RemoveWorker,
@@ -173,7 +176,8 @@ impl Kind {
     /// Whether it is asked of the dispatcher and its weight is drawn elsewhere: readers by split do not
     /// choose among kinds of requests, and deletions came later.
     const fn is_drawn_elsewhere(self) -> bool {
-        matches!(self, Self::HoldSplits | Self::EndReader) || self.is_deletion()
+        matches!(self, Self::HoldSplits | Self::EndReader | Self::GetVersionToRead)
+            || self.is_deletion()
     }
 
     /// Whether an operator deletes something with it.
@@ -184,7 +188,9 @@ impl Kind {
     /// Whether an answer is one to a request of this kind.
     pub const fn fits(self, reply: &Reply) -> bool {
         let of = match reply {
-            Reply::Dataset(_) => Self::RegisterDataset,
+            Reply::Dataset(_) => {
+                return matches!(self, Self::RegisterDataset | Self::GetVersionToRead);
+            }
             Reply::Metadata(_) => Self::GetMetadata,
             Reply::Config(_) => Self::GetConfig,
             Reply::Compression(_) => Self::DisableCompression,

@@ -112,7 +112,23 @@ pub(super) fn names_lead_to_their_bearers(state: &State) -> Result<(), String> {
     same(&state.index.worker_by_address, &workers.collect(), "workers by address")?;
     let iterations = state.iterations.values();
     let keys = iterations.map(|iteration| (iteration.job, iteration.repetition, iteration.id));
-    same(&state.index.iteration_by_key, &keys.collect(), "iterations by key")
+    same(&state.index.iteration_by_key, &keys.collect(), "iterations by key")?;
+    newest_versions_are_known(state)
+}
+
+fn newest_versions_are_known(state: &State) -> Result<(), String> {
+    let mut newest: BTreeMap<DatasetId, u64> = BTreeMap::new();
+    for dataset in state.datasets.values() {
+        let Some(version) = &dataset.version else {
+            continue;
+        };
+        if version.id() != dataset.id {
+            return Err(format!("dataset {} says that it is {}", dataset.id, version.id()));
+        }
+        let known = newest.entry(version.of.clone()).or_default();
+        *known = version.number.max(*known);
+    }
+    same(&state.index.newest_version, &newest, "newest versions")
 }
 
 /// D14.

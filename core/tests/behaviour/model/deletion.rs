@@ -56,15 +56,20 @@ impl Model {
 
 impl Kept {
     pub(super) fn delete_dataset(&mut self, id: &DatasetId) -> Heard {
-        if !self.datasets.contains_key(id) {
-            return Err(Code::NotFound);
+        let versions = self.versions(id);
+        let to_come = |id: &DatasetId| {
+            let number = id.as_str().parse::<i64>();
+            number.is_ok_and(|number| number >= self.above + 1000 + self.chosen)
+        };
+        let is_kept =
+            |id: &DatasetId| to_come(id) || self.jobs.iter().any(|job| job.request.dataset == *id);
+        match versions.as_slice() {
+            [] => return Err(Code::NotFound),
+            [only] if self.has_older(only) => return Err(Code::FailedPrecondition),
+            versions if versions.iter().any(is_kept) => return Err(Code::FailedPrecondition),
+            _ => {}
         }
-        let is_used = self.jobs.iter().any(|job| job.request.dataset == *id);
-        let number = id.as_str().parse::<i64>();
-        if is_used || number.is_ok_and(|number| number >= self.above + 1000 + self.chosen) {
-            return Err(Code::FailedPrecondition);
-        }
-        self.datasets.remove(id);
+        self.datasets.retain(|id, _| !versions.contains(id));
         Ok(Reply::DatasetDeleted)
     }
 }

@@ -104,6 +104,7 @@ impl Model {
             let ahead = number.is_some_and(|number| number >= next);
             !busy.contains(id)
                 && !ahead
+                && !self.kept.has_older(id)
                 && now >= self.started.after(SLACK)
                 && self.is_over(dataset.used.after(SLACK), self.config.dataset_retention, now)
         });

@@ -60,7 +60,9 @@ pub(crate) struct Kept {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dataset {
     pub(crate) registered: RegisterDataset,
-    decided: Option<bool>,
+    /// The dataset that it is a later version of, and its number.
+    pub(super) version: Option<(DatasetId, u64)>,
+    pub(super) decided: Option<bool>,
     pub(super) used: Time,
 }
 
@@ -147,15 +149,20 @@ impl Kept {
     }
 
     pub(super) fn register(&mut self, now: Time, request: &RegisterDataset) -> Heard {
-        if let Some(id) = &request.wished
-            && let Some(known) = self.datasets.get_mut(id)
+        let taken = request.wished.as_ref().and_then(|id| self.newest(id));
+        if let Some(id) = &taken
+            && request.replaces
         {
+            return self.replace(now, id, request);
+        }
+        if let Some(id) = &taken {
+            let known = self.datasets.get_mut(id).unwrap();
             let (own, other) = (&known.registered.metadata, &request.metadata);
             let same = own.structure == other.structure
                 && own.compression == other.compression
                 && own.cardinality == other.cardinality;
             let digest = known.registered.definition.digest;
-            return if same && request.own && digest != request.definition.digest {
+            return if request.own && digest != request.definition.digest {
                 Err(Code::FailedPrecondition)
             } else if same {
                 note_use(&mut known.used, now);
@@ -165,7 +172,8 @@ impl Kept {
             };
         }
         let id = request.wished.clone().unwrap_or_else(|| self.next_id());
-        let dataset = Dataset { registered: request.clone(), decided: None, used: now };
+        let dataset =
+            Dataset { registered: request.clone(), version: None, decided: None, used: now };
         self.datasets.insert(id.clone(), dataset);
         while self.datasets.contains_key(&self.next_id()) {
             self.chosen += 1;
@@ -178,7 +186,8 @@ impl Kept {
     }
 
     pub(super) fn compress(&mut self, id: &DatasetId, disable: bool) -> Reply {
-        let dataset = self.datasets.get_mut(id).unwrap();
+        let id = self.newest_of(id).unwrap();
+        let dataset = self.datasets.get_mut(&id).unwrap();
         if dataset.registered.metadata.compression == Compression::Off {
             return Reply::Compression(None);
         }
@@ -192,8 +201,12 @@ impl Kept {
                 && known.use_cross_trainer_cache == request.use_cross_trainer_cache
                 && known.target_workers == request.target_workers
         };
+        let meant = self.newest(&request.dataset);
         if let Some(job) = self.jobs.iter_mut().find(named) {
-            return if is_same(&job.request) {
+            let is_other = request.same_dataset && meant.as_ref() != Some(&job.request.dataset);
+            return if is_same(&job.request) && is_other {
+                Err(Code::FailedPrecondition)
+            } else if is_same(&job.request) {
                 note_use(&mut job.asked, now);
                 Ok(Reply::Job(job.id))
             } else {
@@ -207,9 +220,7 @@ impl Kept {
         if request.consumers.is_some_and(|consumers| consumers < 1) {
             return Err(Code::InvalidArgument);
         }
-        if !self.datasets.contains_key(&request.dataset) {
-            return Err(Code::NotFound);
-        }
+        let request = GetOrCreateJob { dataset: meant.ok_or(Code::NotFound)?, ..request.clone() };
         let id = JobId::new(self.above + 5000 + self.jobs_ever);
         self.jobs_ever += 1;
         let retired = request.name.as_ref().and_then(|name| self.retired.remove(name));

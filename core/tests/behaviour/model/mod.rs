@@ -12,6 +12,7 @@ mod processes;
 mod reading;
 mod rounds;
 pub(crate) mod splitting;
+mod versions;
 mod working;
 
 pub(crate) use kept::{Job, Kept};
@@ -164,15 +165,16 @@ impl Model {
         match request {
             Request::RegisterDataset(request) => self.kept.register(now, request),
             Request::GetMetadata { dataset } => {
-                let dataset = self.dataset(dataset)?;
+                let dataset = self.newest_dataset(dataset)?;
                 Ok(Reply::Metadata(dataset.registered.metadata.encoded.clone()))
             }
             Request::GetDefinition { dataset } => {
-                Ok(Reply::Definition(self.dataset(dataset)?.registered.definition.clone()))
+                let exact = self.kept.exact(dataset).ok_or(Code::NotFound)?;
+                Ok(Reply::Definition(self.kept.datasets[&exact].registered.definition.clone()))
             }
             Request::GetConfig => Ok(Reply::Config(self.config.deployment_mode)),
             Request::DisableCompression { dataset, disable } => {
-                self.dataset(dataset)?;
+                self.newest_dataset(dataset)?;
                 Ok(self.kept.compress(dataset, *disable))
             }
             Request::GetOrCreateJob(request) => self.kept.job(now, request),
@@ -208,6 +210,9 @@ impl Model {
                 let names = self.kept.positions.keys();
                 Ok(Reply::Positions(names.map(|name| self.kept.position_report(name)).collect()))
             }
+            Request::GetVersionToRead { dataset, job } => {
+                self.kept.version_to_read(dataset, job.as_deref())
+            }
             Request::DeleteJob { name } => self.delete_job(now, name),
             Request::DeleteDataset { dataset } => self.kept.delete_dataset(dataset),
             Request::RemoveWorker { address } => self.remove_worker(address),
@@ -215,8 +220,9 @@ impl Model {
         }
     }
 
-    fn dataset(&self, id: &DatasetId) -> Result<&kept::Dataset, Code> {
-        self.kept.datasets.get(id).ok_or(Code::NotFound)
+    fn newest_dataset(&self, id: &DatasetId) -> Result<&kept::Dataset, Code> {
+        let newest = self.kept.newest(id).ok_or(Code::NotFound)?;
+        Ok(&self.kept.datasets[&newest])
     }
 
     /// Forgets a waiting call.

@@ -7,7 +7,8 @@ use rondo_core::ids::DatasetId;
 use rondo_core::status::Status;
 
 use super::malformed::{answer, malformed, name};
-use crate::convert::Method;
+use crate::admin;
+use crate::convert::{Method, VERSION_TO_READ_PATH};
 use crate::tf::data as wire;
 use wire::data_service_metadata::Compression as WireCompression;
 
@@ -39,16 +40,18 @@ pub fn encode_metadata(metadata: &RegisteredMetadata) -> Bytes {
 }
 
 /// The path and the message that register a definition, a serialized `DatasetDef`, under an id of
-/// one's own or of the dispatcher's choice.
+/// one's own or of the dispatcher's choice. `replaces` lets it replace another dataset of this id.
 pub fn encode_register(
     id: Option<&str>,
     definition: Bytes,
     metadata: Bytes,
+    replaces: bool,
 ) -> (&'static str, Bytes) {
     let request = wire::GetOrRegisterDatasetRequest {
         dataset: Some(definition),
         metadata: Some(metadata),
         dataset_id: id.map(str::to_owned),
+        replaces,
     };
     (Method::GetOrRegisterDataset.path(), request.encode_to_vec().into())
 }
@@ -109,4 +112,21 @@ pub fn decode_definition_answer(bytes: &Bytes) -> Result<Bytes, Status> {
     const NAME: &str = "GetDatasetDefResponse";
     let told: wire::GetDatasetDefResponse = answer(NAME, bytes)?;
     told.dataset_def.ok_or_else(|| malformed(NAME, "it has no dataset_def"))
+}
+
+/// The path and the message that ask which version of a dataset a reader of a job is to read.
+pub fn encode_version_request(dataset: &str, job: Option<&str>) -> (&'static str, Bytes) {
+    let (dataset_id, job_name) = (dataset.to_owned(), job.map(str::to_owned));
+    let request = admin::GetVersionToReadRequest { dataset_id, job_name };
+    (VERSION_TO_READ_PATH, request.encode_to_vec().into())
+}
+
+/// Decodes `GetVersionToReadResponse`: the id of the version.
+///
+/// # Errors
+/// INTERNAL for bytes that are no such answer.
+pub fn decode_version_answer(bytes: &Bytes) -> Result<DatasetId, Status> {
+    const NAME: &str = "GetVersionToReadResponse";
+    let told: admin::GetVersionToReadResponse = answer(NAME, bytes)?;
+    name(NAME, "dataset_id", told.dataset_id).map(DatasetId::new)
 }

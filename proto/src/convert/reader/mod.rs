@@ -12,7 +12,8 @@ mod requests;
 pub use answers::decode_reader_answer;
 pub use datasets::{
     RegisteredMetadata, decode_definition_answer, decode_metadata_answer, decode_registered,
-    encode_get_definition, encode_get_metadata, encode_metadata, encode_register,
+    decode_version_answer, encode_get_definition, encode_get_metadata, encode_metadata,
+    encode_register, encode_version_request,
 };
 pub use records::{READ_SPLIT_PATH, decode_records, encode_fetch, encode_read_split};
 pub use requests::encode_reader_request;

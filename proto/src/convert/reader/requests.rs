@@ -75,5 +75,6 @@ fn encode_job(job: &GetOrCreateJob) -> Bytes {
         num_consumers: job.consumers,
         use_cross_trainer_cache: job.use_cross_trainer_cache,
         target_workers: target.into(),
+        same_dataset: job.same_dataset,
     })
 }

@@ -207,6 +207,15 @@ DISPATCHER = [
     dispatcher(67, raw(1, "job"), fixed(2, 1015)),
     dispatcher(57, raw(1, "given up"), raw(2, "job"), fixed(3, 1016), RANGES(6)),
     dispatcher(68, num(1, 700_000)),
+    dispatcher(
+        69,
+        raw(1, "first"),
+        num(2, 3),
+        msg(3, *DEFINITION_INLINE),
+        msg(4, SPLITTABLE),
+        msg(5, *metadata(1, -2)),
+        fixed(6, 1017),
+    ),
 ]
 
 COORDINATION = [
@@ -419,6 +428,16 @@ PARTS = [
         num(8, 227),
         fixed(10, 1115),
         msg(13, num(1, 3005), num(2, 2005), num(3, 11), num(5, 228)),
+    ),
+    dispatcher_part(
+        2,
+        raw(1, "first@3"),
+        msg(2, *DEFINITION_INLINE),
+        msg(3, SPLITTABLE),
+        msg(4, *metadata(2, -1)),
+        num(6, 229),
+        fixed(7, 1116),
+        msg(8, raw(1, "first"), num(2, 3)),
     ),
     coordination_part(
         1,

@@ -217,6 +217,7 @@ fn heartbeat(current_tasks: Vec<i64>) -> wire::WorkerHeartbeatRequest {
 fn registration(dataset: Bytes) -> wire::GetOrRegisterDatasetRequest {
     let metadata = wire::DataServiceMetadata { cardinality: SPLITS, ..Default::default() };
     wire::GetOrRegisterDatasetRequest {
+        replaces: false,
         dataset: Some(dataset),
         metadata: Some(metadata.encode_to_vec().into()),
         dataset_id: None,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rondo_data::Dataset;
 
 pub(super) use self::member::Member;
-use super::dataset::{CompressionArg, register_planned};
+use super::dataset::{CompressionArg, How, register_planned};
 use super::exit::{Exit, Failure};
 
 /// How long the server may take to read its journal, which is empty.
@@ -72,8 +72,9 @@ impl LocalCluster {
     /// When it is refused, or the server does not get ready.
     pub(super) async fn register(&self, id: &str, dataset: &Dataset) -> Result<(), Failure> {
         let (server, until) = (self.dispatcher(), Instant::now() + START_PATIENCE);
+        let how = How { compression: CompressionArg::None, skip_corrupt: false, replaces: false };
         loop {
-            match register_planned(&server, Some(id), dataset, CompressionArg::None).await {
+            match register_planned(&server, Some(id), dataset, how).await {
                 Err(failure) if failure.exit == Exit::Unreachable && Instant::now() < until => {
                     tokio::time::sleep(START_PAUSE).await;
                 }

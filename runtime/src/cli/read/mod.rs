@@ -279,19 +279,13 @@ async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
     let wished = match (&args.dataset, &args.pipeline) {
         (Some(id), _) => Some(id.clone()),
         (None, Some(file)) => {
-            let how = How { compression: CompressionArg::None, skip_corrupt: args.skip_corrupt };
+            let (compression, skip_corrupt) = (CompressionArg::None, args.skip_corrupt);
+            let how = How { compression, skip_corrupt, replaces: false };
             Some(dataset::register(&args.dispatcher, None, file, how).await?)
         }
         (None, None) => None,
     };
     let dataset = match (wished, job) {
-        (Some(wished), Some(job)) if wished != job.dataset => {
-            let text = format!(
-                "job {:?} reads dataset {:?}, not {wished:?}. Name another job",
-                args.job, job.dataset
-            );
-            return Err(Failure::new(Exit::Usage, text));
-        }
         (Some(wished), _) => wished,
         (None, Some(job)) => job.dataset.clone(),
         (None, None) => {

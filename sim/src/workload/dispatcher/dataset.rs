@@ -23,6 +23,7 @@ pub fn registration(shape: &DatasetShape) -> RegisterDataset {
         wished: shape.wished.as_deref().map(DatasetId::new),
         definition: Definition { digest, size_bytes, inline },
         own: false,
+        replaces: false,
         plan: plan(shape),
         metadata: DatasetMetadata {
             encoded: content,
@@ -33,6 +34,18 @@ pub fn registration(shape: &DatasetShape) -> RegisterDataset {
             },
             cardinality: shape.sources.as_ref().map_or(-2, |_| -1),
         },
+    }
+}
+
+/// Makes it the replacement of the dataset that has its id: another definition of the same elements.
+pub(super) fn change(request: &mut RegisterDataset, edition: u64) {
+    request.replaces = true;
+    let content = request.metadata.encoded.iter().copied();
+    let content: Vec<u8> = content.chain(format!(" edition {edition}").into_bytes()).collect();
+    request.definition.digest = digest_of(&content);
+    if request.definition.inline.is_some() {
+        request.definition.size_bytes = content.len() as u64;
+        request.definition.inline = Some(content.into());
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn registration(shape: &ElementsShape) -> Option<RegisterDataset> {
         wished: Some(DatasetId::new(READ_BY_ELEMENT)),
         definition: convert::definition_of(digest, &prepared.cleaned),
         own: true,
+        replaces: false,
         plan: prepared.plan,
         metadata: DatasetMetadata {
             encoded: Bytes::from_static(b"elements"),

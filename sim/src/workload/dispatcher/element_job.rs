@@ -31,6 +31,7 @@ pub(super) fn job(generation: u64, shape: &ElementsShape, with: &With<'_>) -> Ge
     let prefix = if with.swarm.reads_both_ways() { READ_BOTH_WAYS } else { READ_BY_ELEMENT };
     GetOrCreateJob {
         dataset: DatasetId::new(READ_BY_ELEMENT),
+        same_dataset: false,
         sharding: match shape.whole || shape.rounds {
             true => ShardingPolicy::Off,
             false => ShardingPolicy::Dynamic,

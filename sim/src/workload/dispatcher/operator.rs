@@ -122,7 +122,7 @@ impl Operator {
             Some(Kind::GetWorkers) => Request::GetWorkers,
             Some(Kind::GetConfig) => Request::GetConfig,
             Some(Kind::RegisterDataset) => match self.dataset(with) {
-                Some(shape) => Request::RegisterDataset(dataset::registration(&shape)),
+                Some(shape) => registration(&shape, with),
                 None => return,
             },
             Some(kind @ (Kind::DeleteJob | Kind::DeleteDataset | Kind::RemoveWorker)) => {
@@ -135,6 +135,22 @@ impl Operator {
         };
         let token = self.calls.add(patience(now, with), ());
         with.acts.push(Act::Call { token, request });
+    }
+}
+
+/// Registers a dataset, or now and then replaces one, or asks what a reader is to read.
+fn registration(shape: &DatasetShape, with: &mut With<'_>) -> Request {
+    let mut request = dataset::registration(shape);
+    match with.stream.below(8) {
+        0 | 1 => {
+            dataset::change(&mut request, with.stream.below(3));
+            Request::RegisterDataset(request)
+        }
+        2 if request.wished.is_some() => Request::GetVersionToRead {
+            dataset: request.wished.unwrap_or_else(|| DatasetId::new("none")),
+            job: Some(job_name(with.stream.below(u64::from(with.swarm.job_names)))),
+        },
+        _ => Request::RegisterDataset(request),
     }
 }
 

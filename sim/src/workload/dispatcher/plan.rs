@@ -57,6 +57,7 @@ impl Plan {
     pub(super) fn job(&self, dataset: DatasetId) -> GetOrCreateJob {
         GetOrCreateJob {
             dataset,
+            same_dataset: false,
             sharding: self.sharding,
             name: self.name.clone(),
             consumers: self.consumers,

@@ -68,6 +68,7 @@ pub(super) fn registration(shape: &ReadingShape) -> Option<RegisterDataset> {
         wished: Some(DatasetId::new(READ_BY_SPLIT)),
         definition: convert::definition_of(digest, &prepared.cleaned),
         own: true,
+        replaces: false,
         plan: prepared.plan,
         metadata: DatasetMetadata {
             encoded: Bytes::from_static(b"records"),

@@ -218,6 +218,7 @@ fn odd_job(consumers: Option<i64>, with: &mut With<'_>) -> Request {
     let dataset = with.known.datasets.at(number).cloned();
     Request::GetOrCreateJob(GetOrCreateJob {
         dataset: dataset.unwrap_or_else(|| DatasetId::new("nothing")),
+        same_dataset: false,
         sharding,
         name: Some(job_name(number)),
         consumers,

@@ -71,6 +71,7 @@ impl RecordReader {
         let dataset = if self.is_beside_elements { READ_BY_ELEMENT } else { READ_BY_SPLIT };
         GetOrCreateJob {
             dataset: DatasetId::new(dataset),
+            same_dataset: false,
             sharding: ShardingPolicy::Dynamic,
             name: Some(self.job_name()),
             consumers: None,

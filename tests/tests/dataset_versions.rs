@@ -1,0 +1,136 @@
+//! A dataset is replaced while a job reads it: the job reads its version to the end, new jobs read the new
+//! one, and no reader is given the records of another dataset than it asked for.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap is a failed test"
+)]
+
+use std::path::Path;
+
+use rondo::reader::Reader;
+use rondo_core::status::Code;
+use rondo_data::Pipeline;
+use rondo_tests::server::{Options, Server, run};
+use rondo_tests::worker::Worker;
+use tempfile::TempDir;
+
+/// A server and a worker of it.
+struct Bed {
+    server: Server,
+    worker: Worker,
+    folder: TempDir,
+}
+
+impl Bed {
+    fn start() -> Self {
+        let server = Server::start(&Options::store("segment"));
+        let worker = Worker::start(&server.address(), &[]);
+        Self { server, worker, folder: TempDir::new().unwrap() }
+    }
+
+    fn rondo(&self, arguments: &[&str]) -> (bool, String) {
+        let server = format!("--dispatcher={}", self.server.address());
+        let ended = run(&[arguments, &[&server]].concat());
+        (ended.status.success(), ended.log)
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let (done, log) = self.rondo(arguments);
+        assert!(done, "{arguments:?}: {log}");
+        log
+    }
+
+    fn refused(&self, arguments: &[&str], text: &str) {
+        let (done, log) = self.rondo(arguments);
+        assert!(!done && log.contains(text), "{arguments:?}: {log}");
+    }
+
+    /// Registers a range of numbers.
+    fn register(&self, range: (i64, i64), more: &[&str]) -> String {
+        let file = self.pipeline(range);
+        self.done(&[&["dataset", "register", path(&file), "--id=numbers"], more].concat())
+    }
+
+    fn pipeline(&self, (from, to): (i64, i64)) -> std::path::PathBuf {
+        let pipeline = Pipeline { split_records: Some(64), ..Pipeline::range(from, to) };
+        let file = self.folder.path().join(format!("{from}-{to}.json"));
+        std::fs::write(&file, pipeline.to_json().unwrap()).unwrap();
+        file
+    }
+
+    /// What a job reads of the dataset, in order of value.
+    fn read(&self, job: &str, more: &[&str]) -> Vec<i64> {
+        let file = self.folder.path().join(format!("{job}.jsonl"));
+        let job = format!("--job={job}");
+        let read = ["read", &job, "--dataset=numbers", "-o", path(&file)];
+        self.done(&[&read, more].concat());
+        let lines = std::fs::read_to_string(&file).unwrap();
+        let number = |line: &str| -> i64 {
+            line.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
+        };
+        let mut numbers: Vec<i64> = lines.lines().map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+fn path(file: &Path) -> &str {
+    file.to_str().unwrap()
+}
+
+#[test]
+fn a_job_reads_its_version_to_the_end_and_new_jobs_read_the_new_one() {
+    let mut bed = Bed::start();
+    bed.register((0, 1000), &[]);
+    assert_eq!(bed.read("old", &["--max-records=10"]).len(), 10);
+    let other = bed.pipeline((5000, 5050));
+    let register = ["dataset", "register", path(&other), "--id=numbers"];
+    bed.refused(&register, "as a new version (`--replace`)");
+    let told = bed.register((5000, 5050), &["--replace"]);
+    assert!(told.contains("dataset \"numbers\" registered as version \"numbers@2\""), "{told}");
+    assert_eq!(bed.read("new", &[]), (5000..5050).collect::<Vec<_>>());
+    // Worker and server know nothing but the journal of it.
+    bed.server.kill();
+    bed.worker.kill();
+    bed.server.start_again();
+    bed.worker.start_again();
+    assert_eq!(bed.read("old", &[]), (0..1000).collect::<Vec<_>>());
+    assert_eq!(bed.read("newer", &[]), (5000..5050).collect::<Vec<_>>());
+    let list = bed.done(&["dataset", "list"]);
+    assert!(list.contains("numbers@1") && list.contains("numbers@2"), "{list}");
+    let shown = bed.done(&["dataset", "show", "numbers"]);
+    assert!(shown.contains("dataset \"numbers@2\"") && shown.contains("5000"), "{shown}");
+    let shown = bed.done(&["dataset", "show", "numbers@1"]);
+    assert!(shown.contains("dataset \"numbers@1\"") && !shown.contains("5000"), "{shown}");
+    bed.refused(&["dataset", "delete", "numbers"], "is in use by job");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_is_told_that_its_job_reads_another_dataset() {
+    let bed = tokio::task::block_in_place(|| {
+        let bed = Bed::start();
+        bed.register((0, 100), &[]);
+        let other = bed.pipeline((7, 9));
+        bed.done(&["dataset", "register", path(&other), "--id=other"]);
+        assert_eq!(bed.read("train", &[]).len(), 100);
+        bed
+    });
+    let address = bed.server.address();
+    let reader = |dataset: &str| Reader::builder(&address).dataset(dataset).job("train");
+    let refused = reader("other").open().await.err().unwrap().to_string();
+    assert!(
+        refused.contains("job \"train\" reads dataset \"numbers\", not \"other\""),
+        "{refused}"
+    );
+    let unknown = reader("none").open().await.err().unwrap();
+    let rondo::reader::OpenError::Dispatcher { status, .. } = unknown else {
+        panic!("{unknown}");
+    };
+    assert_eq!(status.code, Code::FailedPrecondition);
+    assert!(reader("numbers").open().await.is_ok());
+    tokio::task::block_in_place(|| drop(bed));
+}
