@@ -66,6 +66,15 @@ impl State {
         }
     }
 
+    /// What names a dataset alone, now and after it is replaced: `ID@1` even for the only version.
+    fn lasting_name(&self, dataset: &Dataset) -> DatasetId {
+        let first = DatasetId::new(format!("{}{FIRST}", dataset.id));
+        match dataset.version.is_some() || self.datasets.contains_key(&first) {
+            true => dataset.id.clone(),
+            false => first,
+        }
+    }
+
     /// The later versions of a dataset.
     pub(super) fn later_versions(&self, of: &DatasetId) -> impl Iterator<Item = &Dataset> {
         let after = DatasetId::new(format!("{of}@"));
@@ -124,19 +133,20 @@ impl Dispatcher {
     }
 
     /// The version that a reader of a dataset is to read: that of the job if there is one of this name,
-    /// else the newest.
+    /// else the newest. It is named so that it stays the same if the dataset is replaced before the reader
+    /// asks for its definition and its job.
     pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Answer {
         let job = job.and_then(|name| self.state.job_named(name));
         let Some(job) = job else {
             let newest = self.newest_dataset(id)?;
-            let exact = DatasetId::new(self.state.exact_name(&newest.id));
-            return Ok((Reply::Dataset(exact), newest.changed));
+            return Ok((Reply::Dataset(self.state.lasting_name(newest)), newest.changed));
         };
-        let has = self.state.dataset(&job.dataset);
-        let of = has.and_then(|dataset| dataset.version.as_ref()).map_or(&job.dataset, |it| &it.of);
-        let exact = DatasetId::new(self.state.exact_name(&job.dataset));
-        match *id == job.dataset || id == of || *id == exact {
-            true => Ok((Reply::Dataset(exact), job.changed)),
+        let unknown = || Refusal::UnknownDataset(job.dataset.clone());
+        let has = self.state.datasets().get(&job.dataset).ok_or_else(unknown)?;
+        let of = has.version.as_ref().map_or(&has.id, |version| &version.of);
+        let lasting = self.state.lasting_name(has);
+        match *id == has.id || id == of || *id == lasting {
+            true => Ok((Reply::Dataset(lasting), job.changed)),
             false => Err(self.job_of_another(&job.name, &job.dataset, id)),
         }
     }

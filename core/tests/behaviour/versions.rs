@@ -83,7 +83,7 @@ fn readers_of_a_job_are_told_its_version_and_others_the_newest() {
     let mut driver = Driver::new();
     driver.register(own(3));
     driver.job(job("data", "old"));
-    assert_eq!(to_read(&mut driver, "data", Some("old")), Ok("data".into()));
+    assert_eq!(to_read(&mut driver, "data", Some("old")), Ok("data@1".into()));
     driver.register(replacing(4));
     assert_eq!(to_read(&mut driver, "data", Some("old")), Ok("data@1".into()));
     assert_eq!(to_read(&mut driver, "data@1", Some("old")), Ok("data@1".into()));
@@ -177,7 +177,7 @@ fn a_dataset_is_deleted_with_all_its_versions() {
     assert!(driver.state().datasets().is_empty());
     assert_eq!(driver.register(own(3)), DatasetId::new("data"));
     driver.restart();
-    assert_eq!(to_read(&mut driver, "data", None), Ok("data".into()));
+    assert_eq!(to_read(&mut driver, "data", None), Ok("data@1".into()));
 }
 
 #[test]
@@ -237,4 +237,27 @@ fn versions_have_one_decision_on_compression() {
     other.metadata.compression = Compression::Off;
     let refused = driver.refused(Request::RegisterDataset(other));
     assert_eq!(refused.code, Code::InvalidArgument);
+}
+
+/// It asks for the version, the definition and the job, one after the other.
+#[test]
+fn a_reader_keeps_its_version_when_the_dataset_is_replaced_while_it_is_opened() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    let version = to_read(&mut driver, "data", Some("train")).unwrap();
+    driver.register(replacing(4));
+    assert_eq!(definition(&mut driver, &version), Digest::new([3; 32]));
+    driver.register(replacing(5));
+    driver.job(GetOrCreateJob { same_dataset: true, ..job(&version, "train") });
+    assert_eq!(dataset_of(&driver, "train"), "data");
+}
+
+#[test]
+fn a_dataset_that_somebody_called_as_a_first_version_is_itself() {
+    let mut driver = Driver::new();
+    driver.register(RegisterDataset { wished: Some(DatasetId::new("data@1")), ..own(9) });
+    driver.register(own(3));
+    let version = to_read(&mut driver, "data", None).unwrap();
+    assert_eq!(definition(&mut driver, &version), Digest::new([3; 32]));
+    assert_eq!(definition(&mut driver, "data@1"), Digest::new([9; 32]));
 }

@@ -93,22 +93,23 @@ impl Kept {
             None => self.newest(id).ok_or(Code::NotFound)?,
             Some(job) => {
                 let has = job.request.dataset.clone();
-                let version = self.datasets.get(&has).and_then(|dataset| dataset.version.as_ref());
-                let of = version.map_or(&has, |(of, _)| of);
-                let is_first = self.named_exactly(&has) == *id;
-                if *id != has && id != of && !is_first {
+                let known = self.datasets.get(&has).ok_or(Code::NotFound)?;
+                let of = known.version.as_ref().map_or(&has, |(of, _)| of);
+                if *id != has && id != of && *id != self.lasting(&has) {
                     return Err(Code::FailedPrecondition);
                 }
                 has
             }
         };
-        Ok(Reply::Dataset(self.named_exactly(&read)))
+        Ok(Reply::Dataset(self.lasting(&read)))
     }
 
-    fn named_exactly(&self, id: &DatasetId) -> DatasetId {
-        match self.later(id).is_empty() {
+    /// What names a dataset whatever replaces it.
+    fn lasting(&self, id: &DatasetId) -> DatasetId {
+        let first = DatasetId::new(format!("{id}@1"));
+        match self.datasets[id].version.is_some() || self.datasets.contains_key(&first) {
             true => id.clone(),
-            false => DatasetId::new(format!("{id}@1")),
+            false => first,
         }
     }
 }
