@@ -277,5 +277,40 @@ fn heartbeats_after_finished_iterations(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, unchanged_heartbeats, splits, heartbeats_after_finished_iterations);
+/// A worker that comes gets a task of each open iteration. What that costs must not depend on how many
+/// tasks others have of them.
+fn new_workers(criterion: &mut Criterion) {
+    for others in [10, 1_000] {
+        let mut group = criterion.benchmark_group("dispatcher");
+        group.throughput(Throughput::Elements(1));
+        group.sample_size(10);
+        let name = format!("new worker, 100 iterations, {others} other workers");
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|times| {
+                let mut world = World::new(others, ITERATIONS);
+                let mut spent = std::time::Duration::ZERO;
+                for number in 0..times {
+                    // As many as before each time, or those that came would be what is measured.
+                    if number % 100 == 99 {
+                        world = World::new(others, ITERATIONS);
+                    }
+                    let request = heartbeat(&format!("new-{number}:1"), Vec::new());
+                    let began = std::time::Instant::now();
+                    world.step_through(request);
+                    spent += began.elapsed();
+                }
+                spent
+            });
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(
+    benches,
+    unchanged_heartbeats,
+    splits,
+    heartbeats_after_finished_iterations,
+    new_workers
+);
 criterion_main!(benches);

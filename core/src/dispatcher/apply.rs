@@ -217,7 +217,7 @@ impl State {
         of_worker.changed = lsn;
         of_worker.tasks.insert(id);
         self.index.task_of.insert((worker, iteration), id);
-        self.index.count_task(worker);
+        self.index.tasks_on.insert((worker, iteration, id));
         self.tasks.insert(
             id,
             Task {
@@ -359,7 +359,7 @@ impl State {
         iteration.changed = lsn;
         self.detach_task(lsn, id, of)?;
         self.tasks.remove(&id);
-        self.index.discount_task(of.0);
+        self.index.tasks_on.remove(&(of.0, of.1, id));
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl State {
         for task in iteration.tasks.clone() {
             if let Some(task) = self.tasks.remove(&task) {
                 self.detach_task(lsn, task.id, (task.worker, id))?;
-                self.index.discount_task(task.worker);
+                self.index.tasks_on.remove(&(task.worker, id, task.id));
             }
         }
         let Some(iteration) = self.iterations.remove(&id) else {

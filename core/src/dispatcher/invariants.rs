@@ -105,7 +105,7 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
     Invariant {
         number: "D20",
         sentence: "a job that was freed has another name than those that are there; the tasks of each \
-                   worker are counted",
+                   worker are known",
         check: graph::what_is_left_agrees,
     },
     Invariant {

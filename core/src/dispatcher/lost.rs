@@ -200,12 +200,11 @@ impl Dispatcher {
     /// The finished tasks that a worker has of an iteration. Consumers of a coordinated read give
     /// theirs up together, so none of those is named.
     pub(super) fn finished_tasks_of(&self, worker: WorkerId, id: IterationId) -> Vec<TaskId> {
-        let iteration = self.state.iterations().get(&id);
-        let iteration = iteration.filter(|_| !self.state.open_coordinated().contains(&id));
-        let tasks = iteration.into_iter().flat_map(|iteration| &iteration.tasks);
-        let tasks = tasks.filter_map(|id| self.state.tasks().get(id));
-        let own = tasks.filter(|task| task.finished && task.worker == worker);
-        own.map(|task| task.id).collect()
+        if self.state.open_coordinated().contains(&id) {
+            return Vec::new();
+        }
+        let finished = self.state.tasks_on(worker, id).filter(|task| task.finished);
+        finished.map(|task| task.id).collect()
     }
 
     /// Forgets a worker's finished task that another one has replaced. A split on its way to it
@@ -223,12 +222,7 @@ impl Dispatcher {
 
     /// Whether a worker has, or had and finished, a task of an iteration.
     pub(super) fn has_had_task(&self, worker: WorkerId, iteration: IterationId) -> bool {
-        let of_worker = |id: &TaskId| {
-            let task = self.state.tasks().get(id);
-            task.is_some_and(|task| task.worker == worker)
-        };
-        let iteration = self.state.iterations().get(&iteration);
-        iteration.is_some_and(|iteration| iteration.tasks.iter().any(of_worker))
+        self.state.tasks_on(worker, iteration).any(|task| !self.state.is_pending(task.id))
     }
 }
 

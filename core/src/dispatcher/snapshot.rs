@@ -120,7 +120,7 @@ impl State {
             worker.tasks.insert(task.id);
             self.index.task_of.insert((task.worker, task.iteration), task.id);
         }
-        self.index.count_task(task.worker);
+        self.index.tasks_on.insert((task.worker, task.iteration, task.id));
         self.tasks.insert(task.id, task);
         Ok(())
     }

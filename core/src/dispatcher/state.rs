@@ -285,8 +285,8 @@ pub(super) struct Index {
     pub(super) open_coordinated: BTreeSet<IterationId>,
     /// The unfinished task that a worker has of an iteration.
     pub(super) task_of: BTreeMap<(WorkerId, IterationId), TaskId>,
-    /// How many tasks each worker has, finished ones too; workers without tasks are absent.
-    pub(super) tasks_on: BTreeMap<WorkerId, u64>,
+    /// All tasks of each worker by iteration, finished ones too.
+    pub(super) tasks_on: BTreeSet<(WorkerId, IterationId, TaskId)>,
     /// Definitions by content, so that equal ones share their bytes.
     pub(super) definitions: BTreeMap<Digest, SharedDefinition>,
     /// What nobody uses.
@@ -316,21 +316,6 @@ impl Index {
     pub(super) fn close_iteration(&mut self, id: IterationId) {
         self.open_iterations.remove(&id);
         self.open_coordinated.remove(&id);
-    }
-
-    /// A worker has one task more.
-    pub(super) fn count_task(&mut self, worker: WorkerId) {
-        let tasks = self.tasks_on.entry(worker).or_default();
-        *tasks = tasks.saturating_add(1);
-    }
-
-    /// A worker has one task less.
-    pub(super) fn discount_task(&mut self, worker: WorkerId) {
-        let left = self.tasks_on.get(&worker).map_or(0, |tasks| tasks.saturating_sub(1));
-        match left {
-            0 => self.tasks_on.remove(&worker),
-            _ => self.tasks_on.insert(worker, left),
-        };
     }
 
     /// Notes which version a dataset is.
@@ -433,7 +418,16 @@ impl State {
 
     /// Whether a worker has tasks, finished ones too.
     pub fn has_tasks(&self, worker: WorkerId) -> bool {
-        self.index.tasks_on.contains_key(&worker)
+        let (first, last) = (IterationId::new(i64::MIN), IterationId::new(i64::MAX));
+        let task = TaskId::new;
+        let all = (worker, first, task(i64::MIN))..=(worker, last, task(i64::MAX));
+        self.index.tasks_on.range(all).next().is_some()
+    }
+
+    /// A worker's tasks of one iteration, by id, finished ones too.
+    pub(super) fn tasks_on(&self, on: WorkerId, of: IterationId) -> impl Iterator<Item = &Task> {
+        let all = (on, of, TaskId::new(i64::MIN))..=(on, of, TaskId::new(i64::MAX));
+        self.index.tasks_on.range(all).filter_map(|(.., id)| self.tasks.get(id))
     }
 
     /// Whether some dataset has the definition with this hash.

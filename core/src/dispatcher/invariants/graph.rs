@@ -182,11 +182,8 @@ pub(super) fn what_is_left_agrees(state: &State) -> Result<(), String> {
     if let Some(job) = retired.find(|job| state.job_named(&job.name).is_some()) {
         return Err(format!("job {:?} is there and was freed", job.name));
     }
-    let mut tasks: BTreeMap<WorkerId, u64> = BTreeMap::new();
-    for task in state.tasks.values() {
-        *tasks.entry(task.worker).or_default() += 1;
-    }
-    same(&state.index.tasks_on, &tasks, "tasks by worker")
+    let tasks = state.tasks.values().map(|task| (task.worker, task.iteration, task.id));
+    same(&state.index.tasks_on, &tasks.collect(), "tasks by worker")
 }
 
 /// What is and what should be, compared.
