@@ -19,6 +19,8 @@ fn dataset(unsplittable: Option<String>, decided: Option<bool>) -> DatasetReport
         split_sources: unsplittable.is_none().then_some(0),
         unsplittable,
         compression_disabled: decided,
+        version_of: Some("data".into()),
+        current: true,
     }
 }
 

@@ -273,8 +273,8 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         R::FreeWorker { .. } => Mark::WorkerFreed,
         R::DeleteJob { .. } => Mark::JobDeleted,
         R::RaiseIds { .. } => Mark::IdsRaised,
-        R::ReplaceDataset { of, .. } => {
-            let is_read = state.jobs().values().any(|job| job.dataset == *of);
+        R::ReplaceDataset { name, .. } => {
+            let is_read = state.jobs().values().any(|job| job.dataset == *name);
             mark_if(is_read, Mark::DatasetReplaced, tally);
             return;
         }

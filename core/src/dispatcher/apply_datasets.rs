@@ -1,6 +1,6 @@
 //! Records about datasets and jobs, applied.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use super::record::Record;
 use super::repetitions::Repetitions;
 use super::state::{Dataset, Job, State};
-use super::versions::Version;
+use super::versions::DatasetVersions;
 use crate::ids::{DatasetId, JobId, Lsn};
 use crate::log::{ApplyError, exists, missing};
 
@@ -21,27 +21,30 @@ impl State {
                     definition: definition.clone(),
                     plan: plan.clone(),
                     metadata: metadata.clone(),
-                    version: None,
                     compression_disabled: None,
                     used: *at,
                     changed: lsn,
                 })
             }
-            Record::ReplaceDataset { of, number, at, definition, plan, metadata } => {
-                let version = Version { of: of.clone(), number: *number };
-                self.check_next_version(&version)?;
-                let newest = self.newest(of);
-                let compression_disabled = newest.and_then(|newest| newest.compression_disabled);
-                self.add_dataset(Dataset {
-                    id: version.id(),
-                    definition: definition.clone(),
-                    plan: plan.clone(),
-                    metadata: metadata.clone(),
-                    version: Some(version),
-                    compression_disabled,
-                    used: *at,
-                    changed: lsn,
-                })
+            Record::ReplaceDataset { name, id, at, definition, plan, metadata } => {
+                check_version(name, id)?;
+                match self.datasets.get_mut(id) {
+                    Some(known) if known.definition.digest == definition.digest => {
+                        known.changed = lsn;
+                        self.use_dataset(id, *at);
+                    }
+                    _ => self.add_dataset(Dataset {
+                        id: id.clone(),
+                        definition: definition.clone(),
+                        plan: plan.clone(),
+                        metadata: metadata.clone(),
+                        compression_disabled: None,
+                        used: *at,
+                        changed: lsn,
+                    })?,
+                }
+                self.make_current(lsn, name, id);
+                Ok(())
             }
             Record::DecideCompression { id, disabled } => {
                 let dataset = self.datasets.get_mut(id).ok_or_else(|| missing("dataset", id))?;
@@ -59,24 +62,21 @@ impl State {
         }
         dataset.definition = self.index.share_definition(&dataset.definition);
         self.index.idle.dataset_added(&dataset);
-        self.index.add_version(&dataset);
         self.datasets.insert(dataset.id.clone(), dataset);
         self.skip_taken_dataset_ids();
         Ok(())
     }
 
-    /// Refuses a version of a dataset that is not there, and one that does not come after the newest.
-    fn check_next_version(&self, version: &Version) -> Result<(), ApplyError> {
-        let newest = self.index.newest_version.get(&version.of).copied();
-        let newest = newest.or_else(|| self.datasets.contains_key(&version.of).then_some(1));
-        match newest {
-            None => Err(missing("dataset", &version.of)),
-            Some(newest) if version.number > newest => Ok(()),
-            Some(newest) => Err(ApplyError(format!(
-                "version {} of dataset {} does not come after version {newest}",
-                version.number, version.of
-            ))),
-        }
+    fn make_current(&mut self, lsn: Lsn, name: &DatasetId, id: &DatasetId) {
+        let versions = self.versions.entry(name.clone()).or_insert_with(|| DatasetVersions {
+            name: name.clone(),
+            current: id.clone(),
+            later: BTreeSet::new(),
+            changed: lsn,
+        });
+        versions.current = id.clone();
+        versions.later.insert(id.clone());
+        versions.changed = lsn;
     }
 
     pub(super) fn skip_taken_dataset_ids(&mut self) {
@@ -148,5 +148,13 @@ impl State {
         self.index.idle.job_added(&job, dataset);
         self.index.job_by_name.insert(job.name.clone(), job.id);
         self.jobs.insert(job.id, job);
+    }
+}
+
+/// Refuses a version whose id does not begin with its dataset's name.
+fn check_version(name: &DatasetId, id: &DatasetId) -> Result<(), ApplyError> {
+    match id.as_str().rsplit_once('@') {
+        Some((of, _)) if of == name.as_str() => Ok(()),
+        _ => Err(ApplyError(format!("{id} is no version of dataset {name}"))),
     }
 }

@@ -123,14 +123,13 @@ impl State {
         if !self.datasets.contains_key(id) {
             return Err(missing("dataset", id));
         }
-        let is_needed = self.datasets.get(id).is_some_and(|it| self.is_newest_of_several(it));
-        if self.index.idle.has_jobs(id) || is_needed {
+        if self.index.idle.has_jobs(id) || self.needed_by(id).is_some() {
             return Err(in_use("dataset", id));
         }
         if let Some(dataset) = self.datasets.remove(id) {
             self.index.idle.dataset_removed(&dataset);
-            self.index.remove_version(&dataset);
             self.index.unshare_definition(dataset.definition.digest);
+            self.forget_version(id);
         }
         Ok(())
     }

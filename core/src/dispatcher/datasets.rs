@@ -20,16 +20,17 @@ impl Dispatcher {
         request: RegisterDataset,
         entropy: u64,
     ) -> Answer {
-        let taken = request.wished.as_ref().and_then(|id| self.state.newest(id));
-        if let Some(dataset) = taken {
-            let id = dataset.id.clone();
-            if request.replaces {
+        if let Some(current) = request.wished.as_ref().and_then(|id| self.taken_by(id, request.own))
+        {
+            let id = current.id.clone();
+            let is_other = current.definition.digest != request.definition.digest;
+            if request.own && request.replaces {
                 return self.replace_dataset(turn, &id, request);
             }
-            if request.own && dataset.definition.digest != request.definition.digest {
+            if request.own && is_other {
                 return Err(Refusal::OtherDefinition(id));
             }
-            check_same_structure(dataset, &request.metadata)?;
+            check_same_structure(current, &request.metadata)?;
             return self.use_dataset_again(turn, &id);
         }
         self.check_room_for_dataset()?;
@@ -43,9 +44,17 @@ impl Dispatcher {
         Ok((Reply::Dataset(id), lsn))
     }
 
+    /// What has an id that a client wishes. A pipeline of Rondo's own comes after the current version.
+    fn taken_by(&self, id: &DatasetId, own: bool) -> Option<&Dataset> {
+        match own {
+            true => self.state.current(id),
+            false => self.state.datasets().get(id),
+        }
+    }
+
     /// Answers with a dataset that is there, and notes that somebody has use for it.
     pub(super) fn use_dataset_again(&mut self, turn: &mut Turn<'_>, id: &DatasetId) -> Answer {
-        let dataset = self.newest_dataset(id)?;
+        let dataset = self.dataset(id)?;
         let (id, used, changed) = (dataset.id.clone(), dataset.used, dataset.changed);
         let after = match is_worth_noting(used, turn.now) {
             true => {
@@ -66,61 +75,44 @@ impl Dispatcher {
     }
 
     pub(super) fn metadata(&self, id: &DatasetId) -> Answer {
-        let dataset = self.newest_dataset(id)?;
+        let dataset = self.dataset(id)?;
         Ok((Reply::Metadata(dataset.metadata.encoded.clone()), dataset.changed))
     }
 
-    /// The definition of a dataset, for a worker that has a task of it: of exactly this version.
-    pub(super) fn definition(&self, id: DatasetId) -> Answer {
+    pub(super) fn definition(&self, id: &DatasetId) -> Answer {
         let dataset = self.dataset(id)?;
         Ok((Reply::Definition(dataset.definition.clone()), dataset.changed))
     }
 
     /// The first wish decides, for client and workers alike: if they differed, elements could not
-    /// be decoded. A client may name the dataset and a worker its version, so all versions have one
-    /// decision, kept with the newest.
+    /// be decoded.
     pub(super) fn disable_compression(
         &mut self,
         turn: &mut Turn<'_>,
         id: DatasetId,
         disable: bool,
     ) -> Answer {
-        let newest = self.state.newest_of(&id);
-        let dataset = newest.ok_or(Refusal::UnknownDataset(id))?;
+        let dataset = self.dataset(&id)?;
         if dataset.metadata.compression == Compression::Off {
             return Ok((Reply::Compression(None), dataset.changed));
         }
         if let Some(disabled) = dataset.compression_disabled {
             return Ok((Reply::Compression(Some(disabled)), dataset.changed));
         }
-        let id = dataset.id.clone();
         let lsn = self.commit(turn, [Record::DecideCompression { id, disabled: disable }])?;
         Ok((Reply::Compression(Some(disable)), lsn))
     }
 
-    pub(super) fn dataset(&self, id: DatasetId) -> Result<&Dataset, Refusal> {
-        self.state.dataset(&id).ok_or(Refusal::UnknownDataset(id))
-    }
-}
-
-/// The versions of a dataset must agree on compression: a reader that names the dataset cannot know which
-/// version its job has.
-pub(super) fn check_same_compression(
-    dataset: &Dataset,
-    other: &DatasetMetadata,
-) -> Result<(), Refusal> {
-    let own = &dataset.metadata;
-    match own.compression == other.compression {
-        true => Ok(()),
-        false => Err(Refusal::OtherStructure {
-            id: dataset.id.clone(),
-            difference: format!("compression {:?}, not {:?}", own.compression, other.compression),
-        }),
+    pub(super) fn dataset(&self, id: &DatasetId) -> Result<&Dataset, Refusal> {
+        self.state.datasets().get(id).ok_or_else(|| Refusal::UnknownDataset(id.clone()))
     }
 }
 
 /// Two registrations of one id must agree on everything a reader can see.
-fn check_same_structure(dataset: &Dataset, other: &DatasetMetadata) -> Result<(), Refusal> {
+pub(super) fn check_same_structure(
+    dataset: &Dataset,
+    other: &DatasetMetadata,
+) -> Result<(), Refusal> {
     let own = &dataset.metadata;
     let difference: String = if own.structure != other.structure {
         "different element_spec".into()

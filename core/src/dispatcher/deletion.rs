@@ -39,15 +39,17 @@ impl Dispatcher {
 
     /// Deletes a dataset that no job has, with all its versions.
     pub(super) fn delete_dataset(&mut self, turn: &mut Turn<'_>, id: &DatasetId) -> Answer {
-        let versions = self.versions_of(id);
+        let versions = self.versions_to_delete(id);
         if versions.is_empty() {
             return Err(Refusal::UnknownDataset(id.clone()));
         }
         for version in &versions {
             self.check_unused(version)?;
-        }
-        if let [only] = versions.as_slice() {
-            self.check_not_newest(only)?;
+            let needed_by = self.state.needed_by(version).filter(|of| of.name != *id);
+            if let Some(of) = needed_by {
+                let (id, name) = (version.clone(), of.name.clone());
+                return Err(Refusal::CurrentVersion { id, name });
+            }
         }
         let mut lsn = Lsn::NONE;
         for version in versions {
@@ -57,7 +59,8 @@ impl Dispatcher {
     }
 
     fn check_unused(&self, id: &DatasetId) -> Result<(), Refusal> {
-        let mut users = self.state.jobs().values().filter(|job| job.dataset == *id);
+        let is_used = self.state.index.idle.has_jobs(id);
+        let mut users = self.state.jobs().values().filter(|job| is_used && job.dataset == *id);
         if let Some(job) = users.next() {
             let (job, others) = (job.name.clone(), users.count());
             return Err(Refusal::DatasetInUse { id: id.clone(), job, others });
@@ -65,15 +68,6 @@ impl Dispatcher {
         match self.may_be_chosen(id) {
             true => Err(Refusal::NumberToCome(id.clone())),
             false => Ok(()),
-        }
-    }
-
-    fn check_not_newest(&self, id: &DatasetId) -> Result<(), Refusal> {
-        let dataset = self.state.datasets().get(id);
-        let newest = dataset.filter(|dataset| self.state.is_newest_of_several(dataset));
-        match newest.and_then(|dataset| dataset.version.as_ref()) {
-            Some(version) => Err(Refusal::NewestVersion { id: id.clone(), of: version.of.clone() }),
-            None => Ok(()),
         }
     }
 

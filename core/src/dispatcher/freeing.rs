@@ -154,10 +154,7 @@ impl Dispatcher {
         let due = |since: Time| self.is_over(since, used(since), retention, now);
         let due = datasets.take_while(|(since, _)| due(*since));
         let due = due.filter(|(_, id)| self.may_free(retention, now) && !self.may_be_chosen(id));
-        let due = due.filter(|(_, id)| {
-            let dataset = self.state.datasets().get(id);
-            dataset.is_some_and(|dataset| !self.state.is_newest_of_several(dataset))
-        });
+        let due = due.filter(|(_, id)| self.state.needed_by(id).is_none());
         due.map(|(_, id)| id.clone()).take(self.config.bounds.expiries_per_step).collect()
     }
 

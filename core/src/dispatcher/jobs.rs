@@ -23,7 +23,7 @@ impl Dispatcher {
     ) -> Answer {
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
             check_same_parameters(&job.name, &job.parameters(), &request)?;
-            self.check_same_dataset(job, &request)?;
+            check_same_dataset(job, &request)?;
             let (id, asked, changed) = (job.id, job.asked, job.changed);
             let after = match is_worth_noting(asked, turn.now) {
                 true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
@@ -34,7 +34,7 @@ impl Dispatcher {
         self.check_retired(&request)?;
         check_consumers(request.consumers)?;
         // A job on a dataset that is not there could never be read, and its name would be taken.
-        let dataset = self.newest_dataset(&request.dataset)?.id.clone();
+        self.dataset(&request.dataset)?;
         let bound = self.config.bounds.jobs;
         if self.state.jobs().len() >= bound {
             return Err(Refusal::TooMany { what: "jobs", bound });
@@ -45,7 +45,7 @@ impl Dispatcher {
         let record = Record::CreateJob {
             id,
             name,
-            dataset,
+            dataset: request.dataset,
             sharding: request.sharding,
             consumers: request.consumers,
             use_cross_trainer_cache: request.use_cross_trainer_cache,
@@ -55,14 +55,6 @@ impl Dispatcher {
         };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Job(id), lsn))
-    }
-
-    fn check_same_dataset(&self, job: &Job, request: &GetOrCreateJob) -> Result<(), Refusal> {
-        let meant = self.state.newest(&request.dataset).map(|dataset| &dataset.id);
-        match !request.same_dataset || meant == Some(&job.dataset) {
-            true => Ok(()),
-            false => Err(self.job_of_another(&job.name, &job.dataset, &request.dataset)),
-        }
     }
 
     /// A freed job comes back with its own parameters only.
@@ -85,6 +77,18 @@ impl Dispatcher {
             }
             suffix = suffix.wrapping_add(1);
         }
+    }
+}
+
+/// A reader of one dataset is not given the records of another.
+fn check_same_dataset(job: &Job, request: &GetOrCreateJob) -> Result<(), Refusal> {
+    match !request.same_dataset || request.dataset == job.dataset {
+        true => Ok(()),
+        false => Err(Refusal::OtherDataset {
+            name: job.name.clone(),
+            has: job.dataset.clone(),
+            asked: request.dataset.clone(),
+        }),
     }
 }
 

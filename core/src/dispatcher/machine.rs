@@ -173,7 +173,7 @@ impl Dispatcher {
             Request::WorkerUpdate { worker_address: address, progress } => {
                 self.worker_update(turn, &address, &progress)
             }
-            Request::GetDefinition { dataset } => self.definition(dataset),
+            Request::GetDefinition { dataset } => self.definition(&dataset),
             Request::GetSplit { iteration, repetition, source, asker } => {
                 self.get_split(turn, call, (iteration, repetition, source), asker.as_deref())
             }

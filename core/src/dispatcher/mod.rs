@@ -81,4 +81,4 @@ pub use types::{
     Compression, DatasetMetadata, Definition, DeploymentMode, ShardingPolicy, SplitPlan,
     SplitSource, TargetWorkers, TaskDef, TaskInfo, TransferServer,
 };
-pub use versions::Version;
+pub use versions::DatasetVersions;

@@ -38,12 +38,12 @@ pub enum Record {
         /// When.
         at: Time,
     },
-    /// A dataset gets another definition. Jobs that are there keep the version they have.
+    /// Another pipeline is registered under the name of a dataset. New jobs read it.
     ReplaceDataset {
-        /// The dataset's id.
-        of: DatasetId,
-        /// The number of the new version, from 2 on.
-        number: u64,
+        /// The name.
+        name: DatasetId,
+        /// The id of the version.
+        id: DatasetId,
         /// When.
         at: Time,
         /// Its definition.

@@ -33,22 +33,22 @@ pub enum Refusal {
     )]
     OtherDefinition(DatasetId),
     /// A reader of one dataset names a job on another.
-    #[error("job {name:?} reads dataset {has:?}, not {asked:?}: name another job")]
+    #[error("job {name:?} reads dataset {has}, not {asked}: name another job")]
     OtherDataset {
         /// The job's name.
         name: Arc<str>,
         /// The job's dataset.
-        has: String,
+        has: DatasetId,
         /// The reader's dataset.
-        asked: String,
+        asked: DatasetId,
     },
-    /// A dataset that is to be deleted is the newest version of one whose older versions are there.
-    #[error("{id} is the newest version of dataset {of}: delete {of}, with all its versions")]
-    NewestVersion {
+    /// A dataset that is to be deleted is the current version of one whose other versions are there.
+    #[error("{id} is the current version of dataset {name}: delete {name}, with all its versions")]
+    CurrentVersion {
         /// The version's id.
         id: DatasetId,
-        /// The dataset's id.
-        of: DatasetId,
+        /// The dataset's name.
+        name: DatasetId,
     },
     /// No such job.
     #[error("Job with id {0} not found")]
@@ -340,7 +340,7 @@ impl Refusal {
             | Self::Abandoned { .. }
             | Self::OtherDefinition(_)
             | Self::OtherDataset { .. }
-            | Self::NewestVersion { .. }
+            | Self::CurrentVersion { .. }
             | Self::JobInUse { .. }
             | Self::DatasetInUse { .. }
             | Self::NumberToCome(_)

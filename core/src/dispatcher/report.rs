@@ -40,6 +40,10 @@ pub struct DatasetReport {
     pub unsplittable: Option<String>,
     /// Whether compression was switched off at run time, once decided.
     pub compression_disabled: Option<bool>,
+    /// The name of the dataset that it is a version of, if that was replaced.
+    pub version_of: Option<String>,
+    /// Whether new jobs read it under its name.
+    pub current: bool,
 }
 
 /// A worker.

@@ -25,7 +25,7 @@ impl Dispatcher {
         Report {
             datasets: state.datasets().values().map(|it| dataset_report(it, state)).collect(),
             workers: state.workers().values().map(|w| self.worker_report(w, now)).collect(),
-            jobs: state.jobs().values().map(|it| job_report(it, state)).collect(),
+            jobs: state.jobs().values().map(job_report).collect(),
             freed_jobs: state.retired().iter().map(freed_job_report).collect(),
             iterations: state.iterations().values().map(|i| self.iteration_report(i)).collect(),
             tasks: state.tasks().values().map(|task| self.task_report(task)).collect(),
@@ -120,8 +120,11 @@ fn dataset_report(dataset: &Dataset, state: &State) -> DatasetReport {
         SplitPlan::Splittable(sources) => (Some(count(sources.len())), None),
         SplitPlan::Unsplittable { message, .. } => (None, Some(message.clone())),
     };
+    let versions = state.versions_with(&dataset.id);
     DatasetReport {
-        id: state.exact_name(&dataset.id),
+        id: dataset.id.to_string(),
+        version_of: versions.map(|versions| versions.name.to_string()),
+        current: versions.is_none_or(|versions| versions.current == dataset.id),
         digest: dataset.definition.digest.to_string(),
         size_bytes: dataset.definition.size_bytes,
         cardinality: dataset.metadata.cardinality,
@@ -139,11 +142,11 @@ fn freed_job_report(job: &RetiredJob) -> FreedJobReport {
     }
 }
 
-fn job_report(job: &Job, state: &State) -> JobReport {
+fn job_report(job: &Job) -> JobReport {
     JobReport {
         id: job.id.get(),
         name: job.name.to_string(),
-        dataset: state.exact_name(&job.dataset),
+        dataset: job.dataset.to_string(),
         sharding: job.sharding.name().into(),
         consumers: job.consumers,
         target_workers: job.target_workers.name().into(),

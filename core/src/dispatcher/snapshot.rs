@@ -8,6 +8,7 @@ use super::by_split::BySplit;
 use super::position::{Position, Restoration};
 use super::retired::RetiredJob;
 use super::state::{Client, Counters, Dataset, Iteration, Job, State, Task, Worker};
+use super::versions::DatasetVersions;
 
 /// One piece of a snapshot. Parts come in an order in which whatever is derived from two of them
 /// is derived when the second one comes.
@@ -33,6 +34,8 @@ pub enum Part {
     Restoration(Restoration),
     /// A named job that was freed.
     RetiredJob(RetiredJob),
+    /// The versions of a dataset that was replaced.
+    DatasetVersions(DatasetVersions),
 }
 
 impl State {
@@ -57,6 +60,7 @@ impl State {
         parts.extend(self.positions.values().cloned().map(Part::Position));
         parts.extend(self.restorations.values().cloned().map(Part::Restoration));
         parts.extend(self.retired.iter().cloned().map(Part::RetiredJob));
+        parts.extend(self.versions.values().cloned().map(Part::DatasetVersions));
         parts
     }
 
@@ -83,6 +87,9 @@ impl State {
                 self.restorations.insert(restoration.job.clone(), restoration);
             }
             Part::RetiredJob(job) => self.retired.insert(job),
+            Part::DatasetVersions(versions) => {
+                self.versions.insert(versions.name.clone(), versions);
+            }
         }
         Ok(())
     }
@@ -90,7 +97,6 @@ impl State {
     fn restore_dataset(&mut self, mut dataset: Dataset) {
         dataset.definition = self.index.share_definition(&dataset.definition);
         self.index.idle.dataset_added(&dataset);
-        self.index.add_version(&dataset);
         self.datasets.insert(dataset.id.clone(), dataset);
     }
 

@@ -14,7 +14,7 @@ use super::retired::{JobParameters, RetiredJobs};
 use super::types::{
     DatasetMetadata, Definition, ShardingPolicy, SplitPlan, SplitSource, TargetWorkers,
 };
-use super::versions::Version;
+use super::versions::DatasetVersions;
 use crate::ids::{ClientId, DatasetId, Digest, IterationId, JobId, Lsn, TaskId, WorkerId};
 use crate::time::Time;
 
@@ -23,6 +23,7 @@ use crate::time::Time;
 pub struct State {
     pub(super) counters: Counters,
     pub(super) datasets: BTreeMap<DatasetId, Dataset>,
+    pub(super) versions: BTreeMap<DatasetId, DatasetVersions>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) iterations: BTreeMap<IterationId, Iteration>,
@@ -99,9 +100,7 @@ pub struct Dataset {
     pub plan: SplitPlan,
     /// What the client said of its elements.
     pub metadata: DatasetMetadata,
-    /// Which version of which dataset it is, if it is not the first.
-    pub version: Option<Version>,
-    /// Whether compression is off, once decided. Of several versions the newest's counts.
+    /// Whether compression is off, once decided.
     pub compression_disabled: Option<bool>,
     /// When it was last registered or had a job, as far as noted.
     pub used: Time,
@@ -275,8 +274,6 @@ pub struct Task {
 pub(super) struct Index {
     pub(super) worker_by_address: BTreeMap<Arc<str>, WorkerId>,
     pub(super) job_by_name: BTreeMap<Arc<str>, JobId>,
-    /// The number of the newest version of each dataset that was replaced.
-    pub(super) newest_version: BTreeMap<DatasetId, u64>,
     /// Iterations by job and repetition; the newest of each counts.
     pub(super) iteration_by_key: BTreeSet<(JobId, i64, IterationId)>,
     /// Iterations that are not finished.
@@ -318,23 +315,6 @@ impl Index {
         self.open_coordinated.remove(&id);
     }
 
-    /// Notes which version a dataset is.
-    pub(super) fn add_version(&mut self, dataset: &Dataset) {
-        if let Some(version) = &dataset.version {
-            let newest = self.newest_version.entry(version.of.clone()).or_default();
-            *newest = version.number.max(*newest);
-        }
-    }
-
-    /// Forgets which version a dataset is. The newest goes last.
-    pub(super) fn remove_version(&mut self, dataset: &Dataset) {
-        if let Some(version) = &dataset.version
-            && self.newest_version.get(&version.of) == Some(&version.number)
-        {
-            self.newest_version.remove(&version.of);
-        }
-    }
-
     /// The definition as one more dataset should keep it: with the bytes of an equal one, if there
     /// is any.
     pub(super) fn share_definition(&mut self, definition: &Definition) -> Definition {
@@ -367,6 +347,11 @@ impl State {
     /// Datasets by id.
     pub const fn datasets(&self) -> &BTreeMap<DatasetId, Dataset> {
         &self.datasets
+    }
+
+    /// The versions of datasets that were replaced, by their names.
+    pub const fn versions(&self) -> &BTreeMap<DatasetId, DatasetVersions> {
+        &self.versions
     }
 
     /// Workers by id, which is the order of registration.

@@ -1,177 +1,144 @@
 //! Versions of a dataset. Replacing a dataset (`rondo dataset register --replace`) registers another
-//! pipeline under its id; jobs that are there keep the version they have.
+//! pipeline under its name; jobs that are there keep the version they have.
 //!
-//! The first version has the id itself, the later ones `ID@2`, `ID@3`, … Whoever names the id means the
-//! newest version, and `ID@1` means the first. A task names the version of its job, so a worker that asks
-//! for a definition means the dataset of exactly that id.
+//! An id stands for one dataset for ever. The first version has the name itself for its id, a later one the
+//! name, `@` and the beginning of its definition's hash, so that the same pipeline is the same version.
+//! Rondo's readers ask which version they are to read, and name that one from then on. All others mean the
+//! dataset of exactly the id that they name.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::datasets::check_same_compression;
+use super::datasets::check_same_structure;
 use super::machine::{Answer, Dispatcher, Turn};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::RegisterDataset;
 use super::state::{Dataset, State};
-use crate::ids::DatasetId;
+use crate::ids::{DatasetId, Digest, Lsn};
 
-/// How the first version of a dataset is named once there are others.
-const FIRST: &str = "@1";
+/// How many digits of a definition's hash an id of a version has.
+const DIGITS: usize = 16;
 
-/// Which version of which dataset this is. The first version has none: it has the id itself.
+/// The versions of a dataset that was replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// The id of the dataset that was replaced.
-    pub of: DatasetId,
-    /// The number of this version, from 2 on.
-    pub number: u64,
+pub struct DatasetVersions {
+    /// The name, which is the id of the first version.
+    pub name: DatasetId,
+    /// The id of the version that new jobs read.
+    pub current: DatasetId,
+    /// The ids of all versions after the first that are there.
+    pub later: BTreeSet<DatasetId>,
+    /// The newest record about it.
+    pub changed: Lsn,
 }
 
-impl Version {
-    /// The id of the dataset that is this version.
-    pub fn id(&self) -> DatasetId {
-        DatasetId::new(format!("{}@{}", self.of, self.number))
-    }
+/// The id of the version that has this definition.
+fn id_of_version(name: &DatasetId, digest: Digest) -> DatasetId {
+    let digits = digest.to_string();
+    DatasetId::new(format!("{name}@{}", digits.get(..DIGITS).unwrap_or(&digits)))
 }
 
 impl State {
-    /// The dataset of exactly this id. `ID@1` is the first version of `ID`.
-    pub fn dataset(&self, id: &DatasetId) -> Option<&Dataset> {
-        let first = || self.datasets.get(&DatasetId::new(id.as_str().strip_suffix(FIRST)?));
-        self.datasets.get(id).or_else(first)
+    /// The dataset that new jobs are to read under a name.
+    pub fn current(&self, name: &DatasetId) -> Option<&Dataset> {
+        let current = self.versions.get(name).map_or(name, |versions| &versions.current);
+        self.datasets.get(current)
     }
 
-    /// The dataset that a reader means by an id: the newest version, if there are several.
-    pub fn newest(&self, id: &DatasetId) -> Option<&Dataset> {
-        match self.index.newest_version.get(id) {
-            Some(number) => self.datasets.get(&Version { of: id.clone(), number: *number }.id()),
-            None => self.dataset(id),
+    /// The versions that a dataset is one of, the first one or a later one.
+    pub fn versions_with(&self, id: &DatasetId) -> Option<&DatasetVersions> {
+        let named = id.as_str().rsplit_once('@').map(|(name, _)| DatasetId::new(name));
+        let named = named.and_then(|name| self.versions.get(&name));
+        named.filter(|versions| versions.later.contains(id)).or_else(|| self.versions.get(id))
+    }
+
+    /// The versions of which a dataset is the current one, while there are others. It must stay, or the
+    /// name would mean one of those.
+    pub(super) fn needed_by(&self, id: &DatasetId) -> Option<&DatasetVersions> {
+        let versions = self.versions_with(id).filter(|versions| versions.current == *id);
+        let first = |of: &&DatasetVersions| self.datasets.contains_key(&of.name);
+        versions.filter(|of| of.later.len() > 1 || first(of))
+    }
+
+    /// Forgets a version that is gone.
+    pub(super) fn forget_version(&mut self, id: &DatasetId) {
+        let Some(name) = self.versions_with(id).map(|versions| versions.name.clone()) else {
+            return;
+        };
+        if let Some(versions) = self.versions.get_mut(&name) {
+            versions.later.remove(id);
+            if versions.later.is_empty() {
+                self.versions.remove(&name);
+            }
         }
-    }
-
-    /// The newest version of the dataset that this one is a version of.
-    pub(super) fn newest_of(&self, id: &DatasetId) -> Option<&Dataset> {
-        let dataset = self.newest(id)?;
-        self.newest(dataset.version.as_ref().map_or(&dataset.id, |version| &version.of))
-    }
-
-    /// What names a dataset alone: its id, or `ID@1` if the id means a newer version by now.
-    pub fn exact_name(&self, id: &DatasetId) -> String {
-        match self.index.newest_version.contains_key(id) {
-            true => format!("{id}{FIRST}"),
-            false => id.to_string(),
-        }
-    }
-
-    /// What names a dataset alone, now and after it is replaced: `ID@1` even for the only version.
-    fn lasting_name(&self, dataset: &Dataset) -> DatasetId {
-        let first = DatasetId::new(format!("{}{FIRST}", dataset.id));
-        match dataset.version.is_some() || self.datasets.contains_key(&first) {
-            true => dataset.id.clone(),
-            false => first,
-        }
-    }
-
-    /// The later versions of a dataset.
-    pub(super) fn later_versions(&self, of: &DatasetId) -> impl Iterator<Item = &Dataset> {
-        let after = DatasetId::new(format!("{of}@"));
-        let named = self.datasets.range(after..).map(|(_, dataset)| dataset);
-        let named = named.take_while(move |it| it.id.as_str().starts_with(of.as_str()));
-        named.filter(move |it| it.version.as_ref().is_some_and(|version| version.of == *of))
-    }
-
-    /// Whether a dataset is the newest of several versions. It must stay while the others are there, or its
-    /// id would mean one of them.
-    pub(super) fn is_newest_of_several(&self, dataset: &Dataset) -> bool {
-        dataset.version.as_ref().is_some_and(|version| {
-            self.index.newest_version.get(&version.of) == Some(&version.number)
-                && (self.datasets.contains_key(&version.of)
-                    || self.later_versions(&version.of).nth(1).is_some())
-        })
     }
 }
 
 impl Dispatcher {
-    /// Registers another pipeline under the id of a dataset, unless the newest version is the same.
+    /// Registers another pipeline under a name, unless the current version is the same. One that was there
+    /// before becomes the current version again.
     pub(super) fn replace_dataset(
         &mut self,
         turn: &mut Turn<'_>,
-        former: &DatasetId,
+        current: &DatasetId,
         request: RegisterDataset,
     ) -> Answer {
-        let newest = self.newest_dataset(former)?;
-        if newest.definition.digest == request.definition.digest
-            && newest.metadata == request.metadata
-        {
-            return self.use_dataset_again(turn, &newest.id.clone());
-        }
-        let bound = usize::MAX;
-        check_same_compression(newest, &request.metadata)?;
-        let version = self.next_version(newest);
-        let version = version.ok_or(Refusal::TooMany { what: "versions", bound })?;
-        let id = version.id();
-        self.check_room_for_dataset()?;
         let RegisterDataset { definition, plan, metadata, .. } = request;
-        let (Version { of, number }, at) = (version, turn.now);
-        let record = Record::ReplaceDataset { of, number, at, definition, plan, metadata };
+        let is_same = |dataset: &Dataset| {
+            dataset.definition.digest == definition.digest && dataset.metadata == metadata
+        };
+        if self.state.datasets().get(current).is_some_and(is_same) {
+            return self.use_dataset_again(turn, current);
+        }
+        let versions = self.state.versions_with(current);
+        let name = versions.map_or(current, |versions| &versions.name).clone();
+        let id = id_of_version(&name, definition.digest);
+        match self.state.datasets().get(&id) {
+            None => self.check_room_for_dataset()?,
+            Some(known) if known.definition.digest != definition.digest => {
+                return Err(Refusal::OtherDefinition(id));
+            }
+            Some(known) => check_same_structure(known, &metadata)?,
+        }
+        let (at, version) = (turn.now, id.clone());
+        let record = Record::ReplaceDataset { name, id: version, at, definition, plan, metadata };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Dataset(id), lsn))
     }
 
-    /// The version that comes after the newest one. An id that somebody has chosen is passed over.
-    fn next_version(&self, newest: &Dataset) -> Option<Version> {
-        let (of, number) = match &newest.version {
-            Some(version) => (version.of.clone(), version.number),
-            None => (newest.id.clone(), 1),
-        };
-        let numbers = number.checked_add(1)?..=u64::MAX;
-        let mut versions = numbers.map(|number| Version { of: of.clone(), number });
-        versions.find(|version| !self.state.datasets().contains_key(&version.id()))
-    }
-
     /// The version that a reader of a dataset is to read: that of the job if there is one of this name,
-    /// else the newest. It is named so that it stays the same if the dataset is replaced before the reader
-    /// asks for its definition and its job.
+    /// else the current one.
     pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Answer {
         let job = job.and_then(|name| self.state.job_named(name));
         let Some(job) = job else {
-            let newest = self.newest_dataset(id)?;
-            return Ok((Reply::Dataset(self.state.lasting_name(newest)), newest.changed));
+            let current = self.state.current(id);
+            let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
+            let versions = self.state.versions.get(id).map_or(Lsn::NONE, |of| of.changed);
+            return Ok((Reply::Dataset(current.id.clone()), current.changed.max(versions)));
         };
-        let unknown = || Refusal::UnknownDataset(job.dataset.clone());
-        let has = self.state.datasets().get(&job.dataset).ok_or_else(unknown)?;
-        let of = has.version.as_ref().map_or(&has.id, |version| &version.of);
-        let lasting = self.state.lasting_name(has);
-        match *id == has.id || id == of || *id == lasting {
-            true => Ok((Reply::Dataset(lasting), job.changed)),
-            false => Err(self.job_of_another(&job.name, &job.dataset, id)),
+        let has = &job.dataset;
+        let versions = self.state.versions_with(has);
+        match id == has || versions.is_some_and(|versions| versions.name == *id) {
+            true => Ok((Reply::Dataset(has.clone()), job.changed)),
+            false => Err(Refusal::OtherDataset {
+                name: job.name.clone(),
+                has: has.clone(),
+                asked: id.clone(),
+            }),
         }
     }
 
-    /// Refuses a reader of one dataset in a job on another.
-    pub(super) fn job_of_another(&self, name: &str, has: &DatasetId, asked: &DatasetId) -> Refusal {
-        Refusal::OtherDataset {
-            name: name.into(),
-            has: self.state.exact_name(has),
-            asked: asked.to_string(),
-        }
-    }
-
-    pub(super) fn newest_dataset(&self, id: &DatasetId) -> Result<&Dataset, Refusal> {
-        self.state.newest(id).ok_or_else(|| Refusal::UnknownDataset(id.clone()))
-    }
-
-    /// What goes with a dataset that is deleted: all its versions, the newest last.
-    pub(super) fn versions_of(&self, id: &DatasetId) -> Vec<DatasetId> {
-        let own = self.state.dataset(id).map(|dataset| dataset.id.clone());
-        if !self.state.index.newest_version.contains_key(id) {
-            return own.into_iter().collect();
-        }
-        let mut later: Vec<_> = self.state.later_versions(id).collect();
-        later.sort_by_key(|dataset| dataset.version.as_ref().map(|version| version.number));
-        own.into_iter().chain(later.into_iter().map(|dataset| dataset.id.clone())).collect()
+    /// What goes with a dataset that is deleted: all its versions, the current one last.
+    pub(super) fn versions_to_delete(&self, id: &DatasetId) -> Vec<DatasetId> {
+        let versions = self.state.versions.get(id);
+        let later = versions.into_iter().flat_map(|of| of.later.iter().map(move |it| (of, it)));
+        let (last, others): (Vec<_>, Vec<_>) = later.partition(|(of, it)| of.current == **it);
+        let first = self.state.datasets().get(id).map(|dataset| &dataset.id);
+        let later = others.into_iter().chain(last).map(|(_, id)| id);
+        first.into_iter().chain(later).cloned().collect()
     }
 }

@@ -207,7 +207,7 @@ fn registration(happening: &Happening) -> RegisterDataset {
     if *content == 6 {
         request.definition.inline = None;
     }
-    request.own = matches!(content, 0 | 6);
+    request.own = matches!(content, 0 | 1 | 6);
     request.replaces = *replaces;
     request.wished = wished.map(DatasetId::new);
     request.metadata.structure = Digest::new([*structure; 32]);

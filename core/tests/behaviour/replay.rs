@@ -30,11 +30,11 @@ fn things() -> impl Strategy<Value = Record> {
                 at: Time::ZERO,
             }
         }),
-        (select(vec!["a", "b"]), 0_u64..4).prop_map(|(of, number)| {
+        (select(vec!["a", "b"]), select(vec!["a@1", "b@2", "a"])).prop_map(|(of, id)| {
             let registered = dataset_named(of);
             Record::ReplaceDataset {
-                of: DatasetId::new(of),
-                number,
+                name: DatasetId::new(of),
+                id: DatasetId::new(id),
                 at: Time::ZERO,
                 definition: registered.definition,
                 plan: dataset(&[]).plan,

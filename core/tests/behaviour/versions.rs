@@ -1,12 +1,12 @@
 //! Datasets that are replaced, and readers that ask for a job on another dataset.
 
 use rondo_core::dispatcher::{
-    Compression, Config, GetOrCreateJob, RegisterDataset, Reply, Request, ShardingPolicy,
-    SplitSource,
+    Compression, Config, GetOrCreateJob, Record, RegisterDataset, Reply, Request, SplitSource,
+    State,
 };
-use rondo_core::ids::{DatasetId, Digest, TaskId};
+use rondo_core::ids::{DatasetId, Digest, Lsn};
 use rondo_core::status::Code;
-use rondo_core::time::Duration;
+use rondo_core::time::{Duration, Time};
 
 use crate::driver::Driver;
 use crate::world::{self, dataset, short};
@@ -52,49 +52,61 @@ fn definition(driver: &mut Driver, id: &str) -> Digest {
     }
 }
 
+/// The id of the version with so many splits.
+fn version(splits: u8) -> String {
+    format!("data@{}", format!("{splits:02x}").repeat(8))
+}
+
+fn digest(splits: u8) -> Digest {
+    Digest::new([splits; 32])
+}
+
+fn delete(id: &str) -> Request {
+    Request::DeleteDataset { dataset: DatasetId::new(id) }
+}
+
 #[test]
 fn a_job_keeps_the_version_that_it_was_created_on() {
     let mut driver = Driver::new();
     driver.worker("w:1", &[]);
     driver.register(own(3));
     let old = driver.job(job("data", "old"));
-    assert_eq!(driver.register(replacing(4)), DatasetId::new("data@2"));
-    assert_eq!(driver.register(replacing(5)), DatasetId::new("data@3"));
-    let new = driver.job(job("data", "new"));
+    assert_eq!(driver.register(replacing(4)).as_str(), version(4));
+    assert_eq!(driver.register(replacing(5)).as_str(), version(5));
+    let new = to_read(&mut driver, "data", Some("new")).unwrap();
+    let new = driver.job(job(&new, "new"));
     driver.restart();
     assert_eq!(dataset_of(&driver, "old"), "data");
-    assert_eq!(dataset_of(&driver, "new"), "data@3");
+    assert_eq!(dataset_of(&driver, "new"), version(5));
     driver.join(old, 0);
     driver.join(new, 0);
-    let told: Vec<TaskId> = driver.worker("w:1", &[]).new_tasks.iter().map(|it| it.task).collect();
-    assert_eq!(told.len(), 2);
     let tasks = driver.worker("w:1", &[]).new_tasks;
     let read: Vec<(String, Digest)> =
         tasks.iter().map(|it| (it.dataset.to_string(), it.definition.digest)).collect();
-    let digest = |splits| Digest::new([splits; 32]);
-    assert_eq!(read, [("data".into(), digest(3)), ("data@3".into(), digest(5))]);
+    assert_eq!(read, [("data".into(), digest(3)), (version(5), digest(5))]);
     // A worker asks for exactly what its task names.
     assert_eq!(definition(&mut driver, "data"), digest(3));
-    assert_eq!(definition(&mut driver, "data@3"), digest(5));
+    assert_eq!(definition(&mut driver, &version(5)), digest(5));
 }
 
 #[test]
-fn readers_of_a_job_are_told_its_version_and_others_the_newest() {
+fn readers_of_a_job_are_told_its_version_and_others_the_current_one() {
     let mut driver = Driver::new();
     driver.register(own(3));
     driver.job(job("data", "old"));
-    assert_eq!(to_read(&mut driver, "data", Some("old")), Ok("data@1".into()));
     driver.register(replacing(4));
-    assert_eq!(to_read(&mut driver, "data", Some("old")), Ok("data@1".into()));
-    assert_eq!(to_read(&mut driver, "data@1", Some("old")), Ok("data@1".into()));
-    assert_eq!(to_read(&mut driver, "data", Some("new")), Ok("data@2".into()));
-    assert_eq!(to_read(&mut driver, "data", None), Ok("data@2".into()));
-    assert_eq!(to_read(&mut driver, "data@2", Some("old")), Err(Code::FailedPrecondition));
+    driver.job(job(&version(4), "middle"));
+    driver.register(replacing(5));
+    let (old, middle, current) = ("data".to_owned(), version(4), version(5));
+    assert_eq!(to_read(&mut driver, "data", Some("old")), Ok(old));
+    assert_eq!(to_read(&mut driver, "data", Some("middle")), Ok(middle.clone()));
+    assert_eq!(to_read(&mut driver, &middle, Some("middle")), Ok(middle.clone()));
+    assert_eq!(to_read(&mut driver, "data", Some("new")), Ok(current.clone()));
+    assert_eq!(to_read(&mut driver, "data", None), Ok(current.clone()));
+    assert_eq!(to_read(&mut driver, &middle, None), Ok(middle.clone()));
+    assert_eq!(to_read(&mut driver, &current, Some("old")), Err(Code::FailedPrecondition));
+    assert_eq!(to_read(&mut driver, "none", Some("old")), Err(Code::FailedPrecondition));
     assert_eq!(to_read(&mut driver, "none", None), Err(Code::NotFound));
-    assert_eq!(definition(&mut driver, "data@1"), Digest::new([3; 32]));
-    // `data@1` is the first version wherever a dataset is named.
-    driver.job(job("data@1", "first"));
-    assert_eq!(dataset_of(&driver, "first"), "data");
 }
 
 #[test]
@@ -106,137 +118,15 @@ fn a_reader_is_not_given_a_job_on_another_dataset() {
     let same = |dataset: &str| GetOrCreateJob { same_dataset: true, ..job(dataset, "train") };
     let refused = driver.refused(Request::GetOrCreateJob(same("other")));
     assert_eq!(refused.code, Code::FailedPrecondition);
-    assert_eq!(
-        refused.message,
-        "job \"train\" reads dataset \"data\", not \"other\": name another job"
-    );
+    assert_eq!(refused.message, "job \"train\" reads dataset data, not other: name another job");
     assert_eq!(to_read(&mut driver, "other", Some("train")), Err(Code::FailedPrecondition));
-    assert_eq!(driver.job(same("data")), created);
     driver.register(replacing(4));
-    let refused = driver.refused(Request::GetOrCreateJob(same("data")));
-    assert!(refused.message.contains("reads dataset \"data@1\", not \"data\""), "{refused:?}");
-    assert_eq!(driver.job(same("data@1")), created);
+    // Asked again after its answer was lost, a request means what it meant before.
+    assert_eq!(driver.job(same("data")), created);
+    let refused = driver.refused(Request::GetOrCreateJob(same(&version(4))));
+    assert_eq!(refused.code, Code::FailedPrecondition);
     // TensorFlow's clients register a dataset each, and share the job.
     assert_eq!(driver.job(job("other", "train")), created);
-}
-
-#[test]
-fn replacing_a_dataset_by_itself_changes_nothing() {
-    let mut driver = Driver::new();
-    assert_eq!(driver.register(replacing(3)), DatasetId::new("data"));
-    let written = driver.written_upto();
-    assert_eq!(driver.register(replacing(3)), DatasetId::new("data"));
-    driver.register(replacing(4));
-    assert_eq!(driver.register(replacing(4)), DatasetId::new("data@2"));
-    assert_eq!(driver.register(own(4)), DatasetId::new("data@2"));
-    assert_eq!(driver.written_upto().get(), written.get() + 1);
-    // The first pipeline comes back as a version of its own.
-    assert_eq!(driver.refused(Request::RegisterDataset(own(3))).code, Code::FailedPrecondition);
-    assert_eq!(driver.register(replacing(3)), DatasetId::new("data@3"));
-    // A version is replaced as the dataset that it is of.
-    let by_version = RegisterDataset { wished: Some(DatasetId::new("data@3")), ..replacing(5) };
-    assert_eq!(driver.register(by_version), DatasetId::new("data@4"));
-}
-
-#[test]
-fn a_new_version_takes_no_id_that_somebody_has_chosen() {
-    let mut driver = Driver::new();
-    driver.register(RegisterDataset { wished: Some(DatasetId::new("data@2")), ..own(9) });
-    driver.register(own(3));
-    assert_eq!(driver.register(replacing(4)), DatasetId::new("data@3"));
-    assert_eq!(definition(&mut driver, "data@2"), Digest::new([9; 32]));
-}
-
-#[test]
-fn other_elements_are_a_new_version_too() {
-    let mut driver = Driver::new();
-    driver.register(own(3));
-    let mut other = replacing(3);
-    other.metadata.structure = Digest::new([7; 32]);
-    assert_eq!(driver.register(other), DatasetId::new("data@2"));
-}
-
-#[test]
-fn a_dataset_is_deleted_with_all_its_versions() {
-    let mut driver = Driver::with(config());
-    driver.register(own(3));
-    driver.register(replacing(4));
-    driver.job(job("data", "train"));
-    driver.register(replacing(5));
-    let delete = |id: &str| Request::DeleteDataset { dataset: DatasetId::new(id) };
-    let refused = driver.refused(delete("data"));
-    assert!(refused.message.contains("job \"train\""), "{refused:?}");
-    let refused = driver.refused(delete("data@3"));
-    assert_eq!(refused.code, Code::FailedPrecondition);
-    assert!(refused.message.contains("newest version of dataset data"), "{refused:?}");
-    assert_eq!(driver.state().datasets().len(), 3);
-    driver.ask(delete("data@1")).unwrap();
-    assert_eq!(driver.state().datasets().len(), 2);
-    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
-    driver.ask(delete("data")).unwrap();
-    assert!(driver.state().datasets().is_empty());
-    assert_eq!(driver.register(own(3)), DatasetId::new("data"));
-    driver.restart();
-    assert_eq!(to_read(&mut driver, "data", None), Ok("data@1".into()));
-}
-
-#[test]
-fn the_newest_version_stays_while_an_older_one_is_read() {
-    let mut driver = Driver::with(config());
-    driver.register(own(3));
-    driver.job(job("data", "train"));
-    driver.register(replacing(4));
-    driver.register(replacing(5));
-    driver.advance(Duration::from_secs(10 * 60));
-    // Nobody reads the second version. The third is what the id means.
-    assert_eq!(driver.state().datasets().len(), 2);
-    assert_eq!(to_read(&mut driver, "data", None), Ok("data@3".into()));
-    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
-    driver.advance(Duration::from_secs(20 * 60));
-    assert!(driver.state().datasets().is_empty());
-}
-
-#[test]
-fn the_report_names_each_version() {
-    let mut driver = Driver::new();
-    driver.register(own(3));
-    driver.job(job("data", "train"));
-    driver.register(replacing(4));
-    let Ok(Reply::Report(report)) = driver.ask(Request::Report) else { panic!("no report") };
-    let names: Vec<&str> = report.datasets.iter().map(|dataset| &*dataset.id).collect();
-    assert_eq!(names, ["data@1", "data@2"]);
-    assert_eq!(report.jobs[0].dataset, "data@1");
-}
-
-#[test]
-fn static_jobs_read_the_newest_version_too() {
-    let mut driver = Driver::new();
-    driver.register(own(3));
-    driver.register(replacing(4));
-    let off = GetOrCreateJob { sharding: ShardingPolicy::Off, ..job("data", "off") };
-    driver.job(off);
-    assert_eq!(dataset_of(&driver, "off"), "data@2");
-}
-
-#[test]
-fn versions_have_one_decision_on_compression() {
-    let mut driver = Driver::new();
-    let disable =
-        |id: &str, disable| Request::DisableCompression { dataset: DatasetId::new(id), disable };
-    let told = |disabled| Ok(Reply::Compression(Some(disabled)));
-    driver.register(own(3));
-    driver.register(replacing(4));
-    // A client of the first version, and a worker that has a task of it.
-    assert_eq!(driver.ask(disable("data", true)), told(true));
-    assert_eq!(driver.ask(disable("data@1", false)), told(true));
-    driver.register(replacing(5));
-    for version in ["data", "data@1", "data@2", "data@3"] {
-        assert_eq!(driver.ask(disable(version, false)), told(true), "{version}");
-    }
-    let mut other = replacing(6);
-    other.metadata.compression = Compression::Off;
-    let refused = driver.refused(Request::RegisterDataset(other));
-    assert_eq!(refused.code, Code::InvalidArgument);
 }
 
 /// It asks for the version, the definition and the job, one after the other.
@@ -244,20 +134,171 @@ fn versions_have_one_decision_on_compression() {
 fn a_reader_keeps_its_version_when_the_dataset_is_replaced_while_it_is_opened() {
     let mut driver = Driver::new();
     driver.register(own(3));
-    let version = to_read(&mut driver, "data", Some("train")).unwrap();
+    let asked = to_read(&mut driver, "data", Some("train")).unwrap();
     driver.register(replacing(4));
-    assert_eq!(definition(&mut driver, &version), Digest::new([3; 32]));
+    assert_eq!(definition(&mut driver, &asked), digest(3));
     driver.register(replacing(5));
-    driver.job(GetOrCreateJob { same_dataset: true, ..job(&version, "train") });
+    driver.job(GetOrCreateJob { same_dataset: true, ..job(&asked, "train") });
+    assert_eq!(dataset_of(&driver, "train"), "data");
+}
+
+/// A reader of a former release asks for no version.
+#[test]
+fn an_id_means_one_dataset_in_every_request() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(replacing(4));
+    assert_eq!(definition(&mut driver, "data"), digest(3));
+    driver.job(job("data", "train"));
     assert_eq!(dataset_of(&driver, "train"), "data");
 }
 
 #[test]
-fn a_dataset_that_somebody_called_as_a_first_version_is_itself() {
+fn replacing_a_dataset_by_itself_changes_nothing_and_a_former_version_comes_back() {
     let mut driver = Driver::new();
-    driver.register(RegisterDataset { wished: Some(DatasetId::new("data@1")), ..own(9) });
+    assert_eq!(driver.register(replacing(3)).as_str(), "data");
+    let written = driver.written_upto();
+    assert_eq!(driver.register(replacing(3)).as_str(), "data");
+    driver.register(replacing(4));
+    assert_eq!(driver.register(replacing(4)).as_str(), version(4));
+    assert_eq!(driver.register(own(4)).as_str(), version(4));
+    assert_eq!(driver.written_upto().get(), written.get() + 1);
+    assert_eq!(driver.refused(Request::RegisterDataset(own(3))).code, Code::FailedPrecondition);
+    driver.register(replacing(5));
+    assert_eq!(driver.register(replacing(4)).as_str(), version(4));
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(4)));
+    assert_eq!(driver.state().datasets().len(), 3);
+    driver.restart();
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(4)));
+}
+
+#[test]
+fn a_version_is_replaced_as_the_dataset_that_it_is_of() {
+    let mut driver = Driver::new();
+    let by_id = |id: &str, splits| RegisterDataset {
+        wished: Some(DatasetId::new(id)),
+        ..replacing(splits)
+    };
+    for splits in [3, 4, 5, 6] {
+        driver.register(replacing(splits));
+    }
+    driver.ask(delete(&version(5))).unwrap();
+    assert_eq!(driver.register(by_id(&version(4), 7)).as_str(), version(7));
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(7)));
+    assert_eq!(driver.register(by_id(&version(4), 5)).as_str(), version(5));
+}
+
+#[test]
+fn a_version_whose_id_somebody_has_chosen_is_that_dataset_or_refused() {
+    let mut driver = Driver::new();
+    let chosen =
+        |id: String, splits| RegisterDataset { wished: Some(DatasetId::new(id)), ..own(splits) };
+    driver.register(chosen(version(4), 9));
     driver.register(own(3));
-    let version = to_read(&mut driver, "data", None).unwrap();
-    assert_eq!(definition(&mut driver, &version), Digest::new([3; 32]));
-    assert_eq!(definition(&mut driver, "data@1"), Digest::new([9; 32]));
+    let refused = driver.refused(Request::RegisterDataset(replacing(4)));
+    assert_eq!(refused.code, Code::FailedPrecondition);
+    driver.register(chosen(version(5), 5));
+    assert_eq!(driver.register(replacing(5)).as_str(), version(5));
+    assert_eq!(driver.state().datasets().len(), 3);
+    assert_eq!(definition(&mut driver, &version(4)), digest(9));
+}
+
+/// TensorFlow's graphs differ from process to process, and are registered as they ever were.
+#[test]
+fn only_pipelines_of_rondos_own_have_versions() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(replacing(4));
+    let graph = |splits| RegisterDataset { own: false, ..replacing(splits) };
+    assert_eq!(driver.register(graph(6)).as_str(), "data");
+    assert_eq!(definition(&mut driver, "data"), digest(3));
+    let first = RegisterDataset { wished: Some(DatasetId::new("data@1")), ..graph(6) };
+    assert_eq!(driver.register(first).as_str(), "data@1");
+    assert_eq!(definition(&mut driver, "data@1"), digest(6));
+}
+
+#[test]
+fn other_elements_are_a_new_version_too() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    let mut other = replacing(4);
+    other.metadata.structure = Digest::new([7; 32]);
+    other.metadata.compression = Compression::Off;
+    assert_eq!(driver.register(other.clone()).as_str(), version(4));
+    // One pipeline has one structure.
+    other.metadata.structure = Digest::new([8; 32]);
+    driver.register(replacing(5));
+    assert_eq!(driver.refused(Request::RegisterDataset(other)).code, Code::InvalidArgument);
+}
+
+#[test]
+fn a_dataset_is_deleted_with_all_its_versions() {
+    let mut driver = Driver::with(config());
+    driver.register(own(3));
+    driver.register(replacing(4));
+    driver.job(job(&version(4), "train"));
+    driver.register(replacing(5));
+    let refused = driver.refused(delete("data"));
+    assert!(refused.message.contains("job \"train\""), "{refused:?}");
+    let refused = driver.refused(delete(&version(5)));
+    assert_eq!(refused.code, Code::FailedPrecondition);
+    assert!(refused.message.contains("current version of dataset data"), "{refused:?}");
+    assert_eq!(driver.state().datasets().len(), 3);
+    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
+    driver.ask(delete(&version(4))).unwrap();
+    assert_eq!(driver.state().datasets().len(), 2);
+    driver.ask(delete("data")).unwrap();
+    assert!(driver.state().datasets().is_empty() && driver.state().versions().is_empty());
+    driver.restart();
+    assert_eq!(driver.register(own(9)).as_str(), "data");
+    assert_eq!(to_read(&mut driver, "data", None), Ok("data".into()));
+}
+
+#[test]
+fn the_current_version_stays_while_another_one_is_read() {
+    let mut driver = Driver::with(config());
+    driver.register(own(3));
+    driver.job(job("data", "train"));
+    driver.register(replacing(4));
+    driver.register(replacing(5));
+    driver.advance(Duration::from_secs(10 * 60));
+    // Nobody reads the second version, and the name means the third.
+    assert_eq!(driver.state().datasets().len(), 2);
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(5)));
+    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
+    driver.advance(Duration::from_secs(20 * 60));
+    assert!(driver.state().datasets().is_empty() && driver.state().versions().is_empty());
+}
+
+#[test]
+fn the_report_says_which_version_is_current() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(RegisterDataset { wished: Some(DatasetId::new("other")), ..own(3) });
+    driver.register(replacing(4));
+    let Ok(Reply::Report(report)) = driver.ask(Request::Report) else { panic!("no report") };
+    let of = |dataset: &rondo_core::dispatcher::DatasetReport| {
+        (dataset.id.clone(), dataset.version_of.clone(), dataset.current)
+    };
+    let data = || Some("data".to_owned());
+    let expected =
+        [("data".into(), data(), false), (version(4), data(), true), ("other".into(), None, true)];
+    assert_eq!(report.datasets.iter().map(of).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_record_of_no_version_is_refused() {
+    let mut state = State::default();
+    let made = own(3);
+    let record = Record::ReplaceDataset {
+        name: DatasetId::new("data"),
+        id: DatasetId::new("data"),
+        at: Time::ZERO,
+        definition: made.definition,
+        plan: made.plan,
+        metadata: made.metadata,
+    };
+    let error = state.apply(Lsn::new(1), &record).unwrap_err();
+    assert!(error.to_string().contains("data is no version of dataset data"), "{error}");
+    assert_eq!(state, State::default());
 }

@@ -44,7 +44,8 @@ fn all<A, B: From<A>>(items: Vec<A>) -> Vec<B> {
 }
 
 mirror!(DatasetReport, DatasetStatus {
-    id, digest, size_bytes, cardinality, split_sources, unsplittable, compression_disabled;
+    id, digest, size_bytes, cardinality, split_sources, unsplittable, compression_disabled, version_of,
+    current;
 });
 mirror!(WorkerReport, WorkerStatus { address, uid, tags, tasks, silent_ms, lost; });
 mirror!(JobReport, JobStatus {

@@ -13,8 +13,8 @@ use super::check::{field, message};
 use crate::dataset::decode_definition;
 use crate::tf::data as wire;
 
-/// Ids of versions are longer by `@` and a number, and must be names too.
-const REPLACED_ID_BYTES_MAX: usize = NAME_BYTES_MAX - 21;
+/// Ids of versions are longer by `@` and 16 digits, and must be names too.
+const REPLACED_ID_BYTES_MAX: usize = NAME_BYTES_MAX - 17;
 
 /// `GetOrRegisterDatasetRequest`, checked, before its graph is read.
 #[derive(Clone, Debug, PartialEq)]

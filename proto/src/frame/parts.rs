@@ -12,8 +12,8 @@ use journal::dispatcher_part::Kind;
 use journal::part::Machine;
 
 message!(Counters { dataset, worker, job, iteration, client, task; ; });
-message!(Version { of, number; ; });
-message!(Dataset { id, version, compression_disabled, used, changed; definition, plan, metadata; });
+message!(DatasetVersions { name, current, later, changed; ; });
+message!(Dataset { id, compression_disabled, used, changed; definition, plan, metadata; });
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
     id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,
@@ -89,4 +89,16 @@ macro_rules! kinds {
     };
 }
 
-kinds!(Counters, Dataset, Worker, Job, Iteration, Client, Task, Position, Restoration, RetiredJob);
+kinds!(
+    Counters,
+    Dataset,
+    Worker,
+    Job,
+    Iteration,
+    Client,
+    Task,
+    Position,
+    Restoration,
+    RetiredJob,
+    DatasetVersions
+);

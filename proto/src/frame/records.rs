@@ -174,5 +174,5 @@ kinds! {
     FreeWorker { id; }
     DeleteJob { name, at; }
     RaiseIds { above; }
-    ReplaceDataset { of, number, at; definition, plan, metadata }
+    ReplaceDataset { name, id, at; definition, plan, metadata }
 }

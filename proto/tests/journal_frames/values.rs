@@ -296,10 +296,10 @@ fn freeing_record() -> impl Strategy<Value = DispatcherRecord> {
         worker().prop_map(|id| R::FreeWorker { id }),
         (shared(), time()).prop_map(|(name, at)| R::DeleteJob { name, at }),
         any::<i64>().prop_map(|above| R::RaiseIds { above }),
-        (dataset_id(), any::<u64>(), definition(), plan(), metadata(), time()).prop_map(
-            |(of, number, definition, plan, metadata, at)| R::ReplaceDataset {
-                of,
-                number,
+        (dataset_id(), dataset_id(), definition(), plan(), metadata(), time()).prop_map(
+            |(name, id, definition, plan, metadata, at)| R::ReplaceDataset {
+                name,
+                id,
                 at,
                 definition,
                 plan,
@@ -396,23 +396,25 @@ fn counters() -> impl Strategy<Value = core::Counters> {
 }
 
 fn dataset() -> impl Strategy<Value = core::Dataset> {
-    let version =
-        (dataset_id(), any::<u64>()).prop_map(|(of, number)| core::Version { of, number });
-    let rest = (option::of(version), option::of(any::<bool>()), time(), lsn());
+    let rest = (option::of(any::<bool>()), time(), lsn());
     (dataset_id(), definition(), plan(), metadata(), rest).prop_map(
-        |(id, definition, plan, metadata, (version, compression_disabled, used, changed))| {
-            core::Dataset {
-                used,
-                id,
-                definition,
-                plan,
-                metadata,
-                version,
-                compression_disabled,
-                changed,
-            }
+        |(id, definition, plan, metadata, (compression_disabled, used, changed))| core::Dataset {
+            used,
+            id,
+            definition,
+            plan,
+            metadata,
+            compression_disabled,
+            changed,
         },
     )
+}
+
+fn versions() -> impl Strategy<Value = core::DatasetVersions> {
+    let later = proptest::collection::btree_set(dataset_id(), 0..4);
+    (dataset_id(), dataset_id(), later, lsn()).prop_map(|(name, current, later, changed)| {
+        core::DatasetVersions { name, current, later, changed }
+    })
 }
 
 fn worker_value() -> impl Strategy<Value = core::Worker> {
@@ -490,6 +492,7 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         counters().prop_map(P::Counters),
         dataset().prop_map(P::Dataset),
+        versions().prop_map(P::DatasetVersions),
         worker_value().prop_map(P::Worker),
         job_value().prop_map(P::Job),
         iteration_value().prop_map(P::Iteration),

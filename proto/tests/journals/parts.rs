@@ -9,10 +9,10 @@ use rondo_core::coordination::{
     Part as CoordinationPart, Participants, Phase, Relay, Task as CoordinationTask,
 };
 use rondo_core::dispatcher::{
-    BySplit, Client, Compression, Counters, Dataset, DepartedReader, Doubt, Iteration,
-    IterationSplits, Job, JobParameters, Part, PendingTask, Position, RepetitionRange, Repetitions,
-    Restoration, RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet, TargetWorkers, Task,
-    TaskSplits, Version, Worker,
+    BySplit, Client, Compression, Counters, Dataset, DatasetVersions, DepartedReader, Doubt,
+    Iteration, IterationSplits, Job, JobParameters, Part, PendingTask, Position, RepetitionRange,
+    Repetitions, Restoration, RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet,
+    TargetWorkers, Task, TaskSplits, Worker,
 };
 use rondo_core::ids::Lsn;
 
@@ -50,7 +50,6 @@ fn datasets_and_workers() -> Vec<Part> {
             definition: definition_inline(),
             plan: splittable(),
             metadata: metadata(Compression::Snappy, -1),
-            version: None,
             compression_disabled: Some(true),
             used: at(1101),
             changed: lsn(202),
@@ -60,7 +59,6 @@ fn datasets_and_workers() -> Vec<Part> {
             definition: definition_blob(),
             plan: unsplittable(),
             metadata: metadata(Compression::Unspecified, 8),
-            version: None,
             compression_disabled: None,
             used: at(1102),
             changed: lsn(203),
@@ -296,14 +294,10 @@ fn known_of_what_is_gone() -> Vec<Part> {
             departed: BTreeMap::from([(client(3005), left)]),
             changed: lsn(227),
         }),
-        Part::Dataset(Dataset {
-            id: dataset("first@3"),
-            definition: definition_inline(),
-            plan: splittable(),
-            metadata: metadata(Compression::Snappy, -1),
-            version: Some(Version { of: dataset("first"), number: 3 }),
-            compression_disabled: None,
-            used: at(1116),
+        Part::DatasetVersions(DatasetVersions {
+            name: dataset("first"),
+            current: dataset("first@3"),
+            later: BTreeSet::from([dataset("first@2"), dataset("first@3")]),
             changed: lsn(229),
         }),
     ]

@@ -178,8 +178,8 @@ fn reading() -> Vec<Record> {
         },
         Record::RaiseIds { above: 700_000 },
         Record::ReplaceDataset {
-            of: dataset("first"),
-            number: 3,
+            name: dataset("first"),
+            id: dataset("first@3"),
             at: at(1017),
             definition: definition_inline(),
             plan: splittable(),

@@ -71,15 +71,13 @@ impl Leftover {
             let used = state.jobs().values().any(|job| job.dataset == **id);
             // One whose number is still to come must stay, or it would be given away again.
             let to_come = id.as_str().parse::<i64>().is_ok_and(|number| number >= next);
-            // The newest version stays as long as older ones.
-            let version = state.datasets().get(*id).and_then(|it| it.version.as_ref());
-            let older = version.is_some_and(|own| {
-                state.datasets().values().any(|other| {
-                    let of = other.version.as_ref().map_or(&other.id, |version| &version.of);
-                    *of == own.of && other.id != **id
-                })
+            // The current version stays as long as others.
+            let needed = state.versions().values().any(|versions| {
+                let others =
+                    versions.later.len() > 1 || state.datasets().contains_key(&versions.name);
+                versions.current == **id && others
             });
-            !used && !to_come && !older
+            !used && !to_come && !needed
         });
         match unused {
             Some(id) => Err(format!("dataset {id} is still there")),

@@ -82,10 +82,6 @@ pub(super) fn of(request: &RegisterDataset) -> Bytes {
         let text = AttrValue { value: Some(Value::Text(vec![b'x'; size].into())) };
         result.attr.insert("_large".into(), text);
     }
-    if request.replaces {
-        let digest = Bytes::copy_from_slice(request.definition.digest.as_bytes());
-        result.attr.insert("_edition".into(), AttrValue { value: Some(Value::Text(digest)) });
-    }
     nodes.push(result);
     DatasetDef { graph: Some(GraphDef { node: nodes }) }.encode_to_vec().into()
 }

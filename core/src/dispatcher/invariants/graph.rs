@@ -113,22 +113,21 @@ pub(super) fn names_lead_to_their_bearers(state: &State) -> Result<(), String> {
     let iterations = state.iterations.values();
     let keys = iterations.map(|iteration| (iteration.job, iteration.repetition, iteration.id));
     same(&state.index.iteration_by_key, &keys.collect(), "iterations by key")?;
-    newest_versions_are_known(state)
+    versions_are_there(state)
 }
 
-fn newest_versions_are_known(state: &State) -> Result<(), String> {
-    let mut newest: BTreeMap<DatasetId, u64> = BTreeMap::new();
-    for dataset in state.datasets.values() {
-        let Some(version) = &dataset.version else {
-            continue;
-        };
-        if version.id() != dataset.id {
-            return Err(format!("dataset {} says that it is {}", dataset.id, version.id()));
+fn versions_are_there(state: &State) -> Result<(), String> {
+    for (name, versions) in &state.versions {
+        let is_of = |id: &DatasetId| id.as_str().starts_with(name.as_str());
+        let mut later = versions.later.iter();
+        if let Some(id) = later.find(|id| !is_of(id) || !state.datasets.contains_key(*id)) {
+            return Err(format!("dataset {name} has no version {id}"));
         }
-        let known = newest.entry(version.of.clone()).or_default();
-        *known = version.number.max(*known);
+        if versions.name != *name || !versions.later.contains(&versions.current) {
+            return Err(format!("the versions of dataset {name} are {versions:?}"));
+        }
     }
-    same(&state.index.newest_version, &newest, "newest versions")
+    Ok(())
 }
 
 /// D14.

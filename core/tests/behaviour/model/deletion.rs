@@ -56,20 +56,20 @@ impl Model {
 
 impl Kept {
     pub(super) fn delete_dataset(&mut self, id: &DatasetId) -> Heard {
-        let versions = self.versions(id);
-        let to_come = |id: &DatasetId| {
-            let number = id.as_str().parse::<i64>();
-            number.is_ok_and(|number| number >= self.above + 1000 + self.chosen)
-        };
-        let is_kept =
-            |id: &DatasetId| to_come(id) || self.jobs.iter().any(|job| job.request.dataset == *id);
-        match versions.as_slice() {
-            [] => return Err(Code::NotFound),
-            [only] if self.has_older(only) => return Err(Code::FailedPrecondition),
-            versions if versions.iter().any(is_kept) => return Err(Code::FailedPrecondition),
-            _ => {}
+        let versions = self.versions_to_delete(id);
+        if versions.is_empty() {
+            return Err(Code::NotFound);
         }
-        self.datasets.retain(|id, _| !versions.contains(id));
+        let is_kept = |version: &DatasetId| {
+            let number = version.as_str().parse::<i64>();
+            number.is_ok_and(|number| number >= self.above + 1000 + self.chosen)
+                || self.jobs.iter().any(|job| job.request.dataset == *version)
+                || self.needed_by(version).is_some_and(|name| name != id)
+        };
+        if versions.iter().any(is_kept) {
+            return Err(Code::FailedPrecondition);
+        }
+        versions.iter().for_each(|version| self.remove_dataset(version));
         Ok(Reply::DatasetDeleted)
     }
 }

@@ -36,7 +36,7 @@ impl Model {
             }
         }
         for id in datasets {
-            self.kept.datasets.remove(&id);
+            self.kept.remove_dataset(&id);
         }
         workers.iter().for_each(|address| self.free_worker(address));
     }
@@ -104,7 +104,7 @@ impl Model {
             let ahead = number.is_some_and(|number| number >= next);
             !busy.contains(id)
                 && !ahead
-                && !self.kept.has_older(id)
+                && self.kept.needed_by(id).is_none()
                 && now >= self.started.after(SLACK)
                 && self.is_over(dataset.used.after(SLACK), self.config.dataset_retention, now)
         });

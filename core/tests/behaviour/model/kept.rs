@@ -15,10 +15,13 @@ use super::freeing::note_use;
 use super::holding::Shared;
 use super::positions::{Position, Waits};
 use super::splitting::Given;
+use super::versions::Versions;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) datasets: BTreeMap<DatasetId, Dataset>,
+    /// By the datasets' names.
+    pub(super) versions: BTreeMap<DatasetId, Versions>,
     /// Chosen dataset ids so far, and those passed over.
     pub(super) chosen: i64,
     pub(crate) jobs: Vec<Job>,
@@ -60,8 +63,6 @@ pub(crate) struct Kept {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Dataset {
     pub(crate) registered: RegisterDataset,
-    /// The dataset that it is a later version of, and its number.
-    pub(super) version: Option<(DatasetId, u64)>,
     pub(super) decided: Option<bool>,
     pub(super) used: Time,
 }
@@ -149,11 +150,21 @@ impl Kept {
     }
 
     pub(super) fn register(&mut self, now: Time, request: &RegisterDataset) -> Heard {
-        let taken = request.wished.as_ref().and_then(|id| self.newest(id));
+        let taken = request.wished.as_ref().and_then(|id| match request.own {
+            true => self.current(id),
+            false => self.datasets.contains_key(id).then(|| id.clone()),
+        });
+        let is_same = |id: &DatasetId| {
+            let known = &self.datasets[id].registered;
+            known.definition.digest == request.definition.digest
+                && known.metadata == request.metadata
+        };
         if let Some(id) = &taken
+            && request.own
             && request.replaces
+            && !is_same(id)
         {
-            return self.replace(now, id, request);
+            return self.replace(now, &id.clone(), request);
         }
         if let Some(id) = &taken {
             let known = self.datasets.get_mut(id).unwrap();
@@ -172,8 +183,7 @@ impl Kept {
             };
         }
         let id = request.wished.clone().unwrap_or_else(|| self.next_id());
-        let dataset =
-            Dataset { registered: request.clone(), version: None, decided: None, used: now };
+        let dataset = Dataset { registered: request.clone(), decided: None, used: now };
         self.datasets.insert(id.clone(), dataset);
         while self.datasets.contains_key(&self.next_id()) {
             self.chosen += 1;
@@ -186,8 +196,7 @@ impl Kept {
     }
 
     pub(super) fn compress(&mut self, id: &DatasetId, disable: bool) -> Reply {
-        let id = self.newest_of(id).unwrap();
-        let dataset = self.datasets.get_mut(&id).unwrap();
+        let dataset = self.datasets.get_mut(id).unwrap();
         if dataset.registered.metadata.compression == Compression::Off {
             return Reply::Compression(None);
         }
@@ -201,9 +210,8 @@ impl Kept {
                 && known.use_cross_trainer_cache == request.use_cross_trainer_cache
                 && known.target_workers == request.target_workers
         };
-        let meant = self.newest(&request.dataset);
         if let Some(job) = self.jobs.iter_mut().find(named) {
-            let is_other = request.same_dataset && meant.as_ref() != Some(&job.request.dataset);
+            let is_other = request.same_dataset && request.dataset != job.request.dataset;
             return if is_same(&job.request) && is_other {
                 Err(Code::FailedPrecondition)
             } else if is_same(&job.request) {
@@ -220,7 +228,9 @@ impl Kept {
         if request.consumers.is_some_and(|consumers| consumers < 1) {
             return Err(Code::InvalidArgument);
         }
-        let request = GetOrCreateJob { dataset: meant.ok_or(Code::NotFound)?, ..request.clone() };
+        if !self.datasets.contains_key(&request.dataset) {
+            return Err(Code::NotFound);
+        }
         let id = JobId::new(self.above + 5000 + self.jobs_ever);
         self.jobs_ever += 1;
         let retired = request.name.as_ref().and_then(|name| self.retired.remove(name));

@@ -165,16 +165,15 @@ impl Model {
         match request {
             Request::RegisterDataset(request) => self.kept.register(now, request),
             Request::GetMetadata { dataset } => {
-                let dataset = self.newest_dataset(dataset)?;
+                let dataset = self.dataset(dataset)?;
                 Ok(Reply::Metadata(dataset.registered.metadata.encoded.clone()))
             }
             Request::GetDefinition { dataset } => {
-                let exact = self.kept.exact(dataset).ok_or(Code::NotFound)?;
-                Ok(Reply::Definition(self.kept.datasets[&exact].registered.definition.clone()))
+                Ok(Reply::Definition(self.dataset(dataset)?.registered.definition.clone()))
             }
             Request::GetConfig => Ok(Reply::Config(self.config.deployment_mode)),
             Request::DisableCompression { dataset, disable } => {
-                self.newest_dataset(dataset)?;
+                self.dataset(dataset)?;
                 Ok(self.kept.compress(dataset, *disable))
             }
             Request::GetOrCreateJob(request) => self.kept.job(now, request),
@@ -220,9 +219,8 @@ impl Model {
         }
     }
 
-    fn newest_dataset(&self, id: &DatasetId) -> Result<&kept::Dataset, Code> {
-        let newest = self.kept.newest(id).ok_or(Code::NotFound)?;
-        Ok(&self.kept.datasets[&newest])
+    fn dataset(&self, id: &DatasetId) -> Result<&kept::Dataset, Code> {
+        self.kept.datasets.get(id).ok_or(Code::NotFound)
     }
 
     /// Forgets a waiting call.

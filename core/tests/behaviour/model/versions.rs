@@ -1,87 +1,85 @@
 //! Versions of datasets.
 
+use std::collections::BTreeSet;
+
 use rondo_core::dispatcher::{RegisterDataset, Reply};
 use rondo_core::ids::DatasetId;
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
 use super::Heard;
-use super::freeing::note_use;
 use super::kept::{Dataset, Kept};
 
+/// The versions of a dataset after the first, of which one is read by new jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Versions {
+    current: DatasetId,
+    later: BTreeSet<DatasetId>,
+}
+
 impl Kept {
-    /// The id of the dataset that is meant exactly.
-    pub(super) fn exact(&self, id: &DatasetId) -> Option<DatasetId> {
-        let first = id.as_str().strip_suffix("@1").map(DatasetId::new);
-        [Some(id.clone()), first].into_iter().flatten().find(|id| self.datasets.contains_key(id))
-    }
-
-    /// The id of the dataset that a reader means.
-    pub(super) fn newest(&self, id: &DatasetId) -> Option<DatasetId> {
-        self.later(id).pop().map(|(_, id)| id).or_else(|| self.exact(id))
-    }
-
-    /// The id of the newest version of the dataset that is meant.
-    pub(super) fn newest_of(&self, id: &DatasetId) -> Option<DatasetId> {
-        let id = self.newest(id)?;
-        match &self.datasets[&id].version {
-            Some((of, _)) => self.newest(of),
-            None => self.newest(&id),
-        }
+    /// The id of the dataset that new jobs read under a name.
+    pub(super) fn current(&self, name: &DatasetId) -> Option<DatasetId> {
+        let current = self.versions.get(name).map_or(name, |versions| &versions.current);
+        self.datasets.contains_key(current).then(|| current.clone())
     }
 
     /// How many datasets are versions after a first.
     pub(crate) fn later_versions(&self) -> usize {
-        self.datasets.values().filter(|dataset| dataset.version.is_some()).count()
+        self.versions.values().map(|versions| versions.later.len()).sum()
     }
 
-    /// The versions of a dataset after its first, with their numbers, the newest last.
-    fn later(&self, of: &DatasetId) -> Vec<(u64, DatasetId)> {
-        let versions = self.datasets.iter().filter_map(|(id, dataset)| match &dataset.version {
-            Some((other, number)) if other == of => Some((*number, id.clone())),
-            _ => None,
-        });
-        let mut versions: Vec<_> = versions.collect();
-        versions.sort_unstable();
-        versions
+    fn name_of(&self, id: &DatasetId) -> Option<&DatasetId> {
+        let mut of = self.versions.iter();
+        let of = of.find(|(_, versions)| versions.later.contains(id));
+        of.map(|(name, _)| name).or_else(|| self.versions.get_key_value(id).map(|(name, _)| name))
     }
 
-    /// Whether older versions of the dataset are there, of which it is the newest.
-    pub(super) fn has_older(&self, id: &DatasetId) -> bool {
-        let Some((of, _)) = &self.datasets[id].version else {
-            return false;
-        };
-        let later = self.later(of);
-        later.last().is_some_and(|(_, newest)| newest == id)
-            && (later.len() > 1 || self.datasets.contains_key(of))
+    /// The name that would mean another version if this one went.
+    pub(super) fn needed_by(&self, id: &DatasetId) -> Option<&DatasetId> {
+        let name = self.name_of(id)?;
+        let versions = &self.versions[name];
+        let others = versions.later.len() > 1 || self.datasets.contains_key(name);
+        (versions.current == *id && others).then_some(name)
     }
 
     /// What is deleted with a dataset.
-    pub(super) fn versions(&self, id: &DatasetId) -> Vec<DatasetId> {
-        let later = self.later(id).into_iter().map(|(_, id)| id);
-        self.exact(id).into_iter().chain(later).collect()
+    pub(super) fn versions_to_delete(&self, id: &DatasetId) -> BTreeSet<DatasetId> {
+        let later = self.versions.get(id).into_iter().flat_map(|versions| &versions.later);
+        let first = self.datasets.contains_key(id).then_some(id);
+        first.into_iter().chain(later).cloned().collect()
     }
 
-    pub(super) fn replace(&mut self, now: Time, newest: &DatasetId, by: &RegisterDataset) -> Heard {
-        let known = self.datasets.get_mut(newest).unwrap();
-        if known.registered.definition.digest == by.definition.digest
-            && known.registered.metadata == by.metadata
-        {
-            note_use(&mut known.used, now);
-            return Ok(Reply::Dataset(newest.clone()));
+    pub(super) fn remove_dataset(&mut self, id: &DatasetId) {
+        self.datasets.remove(id);
+        self.versions.values_mut().for_each(|versions| {
+            versions.later.remove(id);
+        });
+        self.versions.retain(|_, versions| !versions.later.is_empty());
+    }
+
+    pub(super) fn replace(&mut self, now: Time, former: &DatasetId, by: &RegisterDataset) -> Heard {
+        let name = self.name_of(former).unwrap_or(former).clone();
+        let digits: String = by.definition.digest.to_string().chars().take(16).collect();
+        let id = DatasetId::new(format!("{name}@{digits}"));
+        if let Some(known) = self.datasets.get_mut(&id) {
+            let (own, other) = (&known.registered.metadata, &by.metadata);
+            if own.structure != other.structure
+                || own.compression != other.compression
+                || own.cardinality != other.cardinality
+            {
+                return Err(Code::InvalidArgument);
+            }
+            known.used = known.used.max(now);
+        } else {
+            let dataset = Dataset { registered: by.clone(), decided: None, used: now };
+            self.datasets.insert(id.clone(), dataset);
         }
-        if known.registered.metadata.compression != by.metadata.compression {
-            return Err(Code::InvalidArgument);
-        }
-        let decided = known.decided;
-        let (of, last) = known.version.clone().unwrap_or_else(|| (newest.clone(), 1));
-        let named = |number| DatasetId::new(format!("{of}@{number}"));
-        let free = (last + 1..).find(|number| !self.datasets.contains_key(&named(*number)));
-        let number = free.unwrap();
-        let id = named(number);
-        let version = Some((of, number));
-        let dataset = Dataset { registered: by.clone(), version, decided, used: now };
-        self.datasets.insert(id.clone(), dataset);
+        let versions = self.versions.entry(name);
+        let versions =
+            versions.or_insert_with(|| Versions { current: id.clone(), later: BTreeSet::new() });
+        versions.current = id.clone();
+        versions.later.insert(id.clone());
         Ok(Reply::Dataset(id))
     }
 
@@ -89,27 +87,13 @@ impl Kept {
     pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Heard {
         let mut jobs = self.jobs.iter();
         let job = jobs.find(|known| job.is_some() && known.request.name.as_deref() == job);
-        let read = match job {
-            None => self.newest(id).ok_or(Code::NotFound)?,
-            Some(job) => {
-                let has = job.request.dataset.clone();
-                let known = self.datasets.get(&has).ok_or(Code::NotFound)?;
-                let of = known.version.as_ref().map_or(&has, |(of, _)| of);
-                if *id != has && id != of && *id != self.lasting(&has) {
-                    return Err(Code::FailedPrecondition);
-                }
-                has
-            }
+        let Some(job) = job else {
+            return self.current(id).map(Reply::Dataset).ok_or(Code::NotFound);
         };
-        Ok(Reply::Dataset(self.lasting(&read)))
-    }
-
-    /// What names a dataset whatever replaces it.
-    fn lasting(&self, id: &DatasetId) -> DatasetId {
-        let first = DatasetId::new(format!("{id}@1"));
-        match self.datasets[id].version.is_some() || self.datasets.contains_key(&first) {
-            true => id.clone(),
-            false => first,
+        let has = &job.request.dataset;
+        match id == has || self.name_of(has) == Some(id) {
+            true => Ok(Reply::Dataset(has.clone())),
+            false => Err(Code::FailedPrecondition),
         }
     }
 }

@@ -210,7 +210,7 @@ DISPATCHER = [
     dispatcher(
         69,
         raw(1, "first"),
-        num(2, 3),
+        raw(2, "first@3"),
         msg(3, *DEFINITION_INLINE),
         msg(4, SPLITTABLE),
         msg(5, *metadata(1, -2)),
@@ -429,16 +429,7 @@ PARTS = [
         fixed(10, 1115),
         msg(13, num(1, 3005), num(2, 2005), num(3, 11), num(5, 228)),
     ),
-    dispatcher_part(
-        2,
-        raw(1, "first@3"),
-        msg(2, *DEFINITION_INLINE),
-        msg(3, SPLITTABLE),
-        msg(4, *metadata(2, -1)),
-        num(6, 229),
-        fixed(7, 1116),
-        msg(8, raw(1, "first"), num(2, 3)),
-    ),
+    dispatcher_part(53, raw(1, "first"), raw(2, "first@3"), raw(3, "first@2"), raw(3, "first@3"), num(4, 229)),
     coordination_part(
         1,
         num(1, 1),

@@ -39,7 +39,7 @@ pub fn registration(shape: &DatasetShape) -> RegisterDataset {
 
 /// Makes it the replacement of the dataset that has its id: another definition of the same elements.
 pub(super) fn change(request: &mut RegisterDataset, edition: u64) {
-    request.replaces = true;
+    (request.own, request.replaces) = (true, true);
     let content = request.metadata.encoded.iter().copied();
     let content: Vec<u8> = content.chain(format!(" edition {edition}").into_bytes()).collect();
     request.definition.digest = digest_of(&content);
