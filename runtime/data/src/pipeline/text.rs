@@ -17,9 +17,17 @@ impl Pipeline {
     /// # Errors
     /// When it is no YAML, of a newer version, or no pipeline: the text says where.
     pub fn from_yaml(text: &str) -> Result<Self, DataError> {
+        Self::from_yaml_of(text, "pipeline")
+    }
+
+    /// As [`Pipeline::from_yaml`]; the text of an error calls the document by this name, such as its file's.
+    ///
+    /// # Errors
+    /// As [`Pipeline::from_yaml`].
+    pub fn from_yaml_of(text: &str, name: &str) -> Result<Self, DataError> {
         let versioned = serde_saphyr::from_str::<Versioned>(text);
         known_version(versioned.ok().and_then(|it| it.version))?;
-        crate::from_yaml(text, "pipeline").map_err(DataError::pipeline)
+        crate::from_yaml(text, name).map_err(DataError::pipeline)
     }
 
     /// Reads a pipeline from JSON.
