@@ -11,7 +11,7 @@ use object_store::{Error, GetOptions, GetRange, GetResult, GetResultPayload, Obj
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, retry_on_intr};
 
-use super::{Place, Stores};
+use super::{Place, Stores, credentials};
 use crate::error::DataError;
 
 /// A file that is read.
@@ -74,6 +74,7 @@ impl Stores {
     /// What a store's failure means.
     pub(super) fn refusal(&self, location: &str, store: &str, error: &Error) -> DataError {
         let (file, what) = (location.to_owned(), chain(error));
+        let what = credentials::missing(store, &what).unwrap_or(what);
         match error {
             Error::NotFound { .. } => DataError::Missing { file },
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {

@@ -1,5 +1,6 @@
 //! Where files are: this machine's, and object stores by the scheme of their URL.
 
+mod credentials;
 mod file;
 mod list;
 mod remote;
