@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use rondo_core::agent::{Ask, Config, Reply, State};
 use rondo_core::ids::{CallId, ServiceIncarnation, TaskIndex};
+use rondo_core::limits::COORDINATION_TASKS_MAX;
 use rondo_core::status::{Code, Status};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -63,12 +64,14 @@ impl Agent {
     /// Says who this task is. `on_error` is called once each time the agent comes to be in error.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION while the task takes part or is in error.
+    /// INVALID_ARGUMENT for a task that no job can have; FAILED_PRECONDITION while the task takes part or is
+    /// in error.
     pub async fn initialize(
         &self,
         config: Config,
         on_error: impl Fn(Status) + Send + Sync + 'static,
     ) -> Result<(), Status> {
+        check_task(config.task)?;
         let (reply, answer) = oneshot::channel();
         self.tell(Happened::Initialize(Box::new(config), Arc::new(on_error), reply));
         answer.await.unwrap_or_else(|_| Err(ended()))
@@ -160,4 +163,35 @@ fn ended() -> Status {
 /// What an answer must be, for a call that wants this kind.
 pub(super) fn unexpected(what: &str, reply: &Reply) -> Status {
     Status::new(Code::Internal, format!("{what} was answered with {reply:?}"))
+}
+
+/// Refuses a task that no job can have.
+pub(super) fn check_task(task: TaskIndex) -> Result<(), Status> {
+    let index = task.get();
+    match usize::try_from(index) {
+        Ok(place) if place < COORDINATION_TASKS_MAX => Ok(()),
+        _ => {
+            let last = COORDINATION_TASKS_MAX.saturating_sub(1);
+            let text =
+                format!("task is {index}: a job's tasks are counted from 0 to {last} at most");
+            Err(Status::new(Code::InvalidArgument, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_no_job_can_have_is_refused_by_its_number() {
+        for index in [0, 1, 65_535] {
+            assert_eq!(check_task(TaskIndex::new(index)), Ok(()));
+        }
+        for index in [-1, i32::MIN, 65_536, i32::MAX] {
+            let refused = check_task(TaskIndex::new(index)).unwrap_err();
+            assert_eq!(refused.code, Code::InvalidArgument);
+            assert!(refused.message.contains(&format!("task is {index}")), "{refused}");
+        }
+    }
 }

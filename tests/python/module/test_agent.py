@@ -23,6 +23,12 @@ def test_a_key_is_put_read_counted_and_deleted(tasks):
     assert one.try_get("hosts/0") is None and one.directory("hosts") == {}
 
 
+def test_a_task_that_no_job_can_have_is_refused_at_once():
+    for task in (-1, 65_536):
+        with pytest.raises(rondo.InvalidArgument, match=f"task is {task}: .* from 0 to 65535"):
+            rondo.Agent("127.0.0.1:1", task)
+
+
 def test_conditions_hold(tasks):
     _, (agent,) = tasks(1)
     first = agent.insert("key", "1")
