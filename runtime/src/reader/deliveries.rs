@@ -30,6 +30,15 @@ pub struct Delivery {
     pub identity: Vec<Origin>,
 }
 
+/// What a reader has to say.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Something was read.
+    Delivered(Delivery),
+    /// All there is for now was handed out: more, or the end, comes once that is acknowledged.
+    Drained,
+}
+
 /// What was read.
 #[derive(Clone, Debug)]
 pub enum Content {
@@ -94,6 +103,8 @@ pub(super) struct Deliveries {
     /// Deliveries that the machine may hand out, and those of them that were taken.
     wanted: u64,
     taken: u64,
+    /// The machine has handed out all there is, and the application has yet to hear of it.
+    is_drained: bool,
     has_ended: bool,
 }
 
@@ -113,6 +124,7 @@ impl Deliveries {
             acknowledges_by_hand,
             wanted: AHEAD_MIN,
             taken: 0,
+            is_drained: false,
             has_ended: false,
         }
     }
@@ -129,11 +141,29 @@ impl Deliveries {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Delivery, Status>>> {
+        loop {
+            match std::task::ready!(self.poll_news(context)) {
+                Some(Ok(News::Delivered(delivery))) => return Poll::Ready(Some(Ok(delivery))),
+                Some(Ok(News::Drained)) => {}
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// As [`Deliveries::poll`], and when all was handed out.
+    pub(super) fn poll_news(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<News, Status>>> {
         self.acknowledge_last();
         loop {
             if let Some(delivery) = self.ready.pop_front() {
                 self.last.clone_from(&delivery.identity);
-                return Poll::Ready(Some(Ok(delivery)));
+                return Poll::Ready(Some(Ok(News::Delivered(delivery))));
+            }
+            if std::mem::take(&mut self.is_drained) {
+                return Poll::Ready(Some(Ok(News::Drained)));
             }
             if self.has_ended {
                 return Poll::Ready(None);
@@ -156,7 +186,10 @@ impl Deliveries {
                 self.want_more(&delivery);
                 self.received(delivery)
             }
-            Some(Told::Drained) => self.end_batches(),
+            Some(Told::Drained) => {
+                self.is_drained = true;
+                self.end_batches()
+            }
             Some(Told::Ended(Ok(()))) => {
                 self.has_ended = true;
                 self.end_batches()
@@ -321,6 +354,27 @@ mod tests {
         acknowledge(&[Origin { place: 3, first: 0, count: 5 }], &deliveries.happened);
         deliveries.close().await.unwrap();
         assert_eq!(side.heard(), [Some((3, 5)), None]);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_was_handed_all_there_is_hears_of_it_once() {
+        let (side, mut deliveries) = Loop::start(true);
+        side.deliver(7, 3, three_records());
+        side.tells.send(Told::Drained).unwrap();
+        side.tells.send(Told::Ended(Ok(()))).unwrap();
+        let mut heard = Vec::new();
+        while let Some(news) = std::future::poll_fn(|it| deliveries.poll_news(it)).await {
+            heard.push(matches!(news.unwrap(), News::Drained));
+        }
+        assert_eq!(heard, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn an_application_that_only_takes_deliveries_hears_nothing_else() {
+        let (side, mut deliveries) = Loop::start(false);
+        side.tells.send(Told::Drained).unwrap();
+        side.deliver(7, 3, three_records());
+        assert_eq!(next(&mut deliveries).await.unwrap().records(), 3);
     }
 
     /// An application that dies while it works on a delivery has not consumed it.

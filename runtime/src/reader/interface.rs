@@ -21,7 +21,7 @@ use rondo_proto::{admin, element};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
-use super::deliveries::{Deliveries, Delivery, acknowledge};
+use super::deliveries::{Deliveries, Delivery, News, acknowledge};
 use super::driver::{Happened, Source, drive};
 use super::settings::{Builder, Mode};
 use crate::clock::Clock;
@@ -29,7 +29,7 @@ use crate::entropy::Entropy;
 use crate::transport::{Client, Transport};
 
 /// How long a dispatcher that is away is waited for when a reader is opened.
-const OPEN_PATIENCE: Duration = Duration::from_secs(10);
+pub const OPEN_PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before it is asked again.
 const OPEN_PAUSE: Duration = Duration::from_millis(100);
 /// How long saving a position may take.
@@ -136,6 +136,16 @@ impl Reader {
     /// Why nothing more comes: the error of a worker or the dispatcher that is not of the way.
     pub async fn next(&mut self) -> Option<Result<Delivery, Status>> {
         std::future::poll_fn(|context| self.deliveries.poll(context)).await
+    }
+
+    /// As [`Reader::next`], and says when all there is was handed out. An application that acknowledges by
+    /// hand gets more, or the end, only after it has acknowledged that: one that gathers deliveries before it
+    /// acknowledges them does it then.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub async fn news(&mut self) -> Option<Result<News, Status>> {
+        std::future::poll_fn(|context| self.deliveries.poll_news(context)).await
     }
 
     /// Says that this delivery is consumed, and all before it of its splits. The dispatcher hears of

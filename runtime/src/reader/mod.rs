@@ -28,11 +28,11 @@ mod interface;
 mod settings;
 
 pub use rondo_core::dispatcher::ShardingPolicy;
-pub use rondo_core::reader::{Counts, Report, Stall, WorkerReport};
+pub use rondo_core::reader::{Counts, Report, Stall, WorkerCounts, WorkerReport};
 pub use rondo_data::Origin;
 
-pub use self::deliveries::{Content, Delivery};
-pub use self::interface::{Handle, OpenError, Progress, Reader};
+pub use self::deliveries::{Content, Delivery, News};
+pub use self::interface::{Handle, OPEN_PATIENCE, OpenError, Progress, Reader};
 pub use self::settings::{Builder, Mode};
 
 /// The examples of the page about reading compile.
