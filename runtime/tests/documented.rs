@@ -98,15 +98,15 @@ fn bounds_of_coordination() {
     assert_says(
         "coordination",
         &[
-            format!("| request | `--message-bytes-max`, {} |", size(server.message_bytes_max)),
-            format!("| value | `--value-bytes-max`, {} |", size(limits::VALUE_BYTES_MAX)),
+            format!("| request | `--message-size-max`, {} |", size(server.message_bytes_max)),
+            format!("| value | `--value-size-max`, {} |", size(limits::VALUE_BYTES_MAX)),
             format!("| keys of a namespace | `--keys-max`, {} |", count(limits::KEYS_MAX)),
             format!(
                 "| keys in one answer to a directory or a watch | {} |",
                 count(limits::LISTED_KEYS_MAX)
             ),
             format!(
-                "| keys and values of a namespace | `--namespace-bytes-max`, {} |",
+                "| keys and values of a namespace | `--namespace-size-max`, {} |",
                 size(limits::STORE_BYTES_MAX)
             ),
             format!(
@@ -151,10 +151,7 @@ fn bounds_of_a_relay() {
             format!("| `--clients-max` | {} connections |", relay.clients_max),
             format!("| `--calls-max` | {} calls under way |", relay.calls_max),
             format!("| `--calls-per-client-max` | {} |", relay.calls_per_client_max),
-            format!(
-                "| `--held-bytes-max` | {} of messages under way |",
-                size(relay.held_bytes_max)
-            ),
+            format!("| `--held-size-max` | {} of messages under way |", size(relay.held_bytes_max)),
         ],
     );
 }
@@ -162,7 +159,12 @@ fn bounds_of_a_relay() {
 #[test]
 fn bounds_of_a_worker() {
     let worker = worker::Config::of("a:1", 9);
-    let row = |flag: &str, number: u64| format!("` | `{number}` | {flag}");
+    let row = |text: &str, default: String| format!("` | `{default}` | {text}");
+    let flag_size = |bytes| size(bytes).replace(' ', "");
+    let flag_span = |span: time::Duration| match span.as_millis() {
+        millis if millis.is_multiple_of(3_600_000) => format!("{}h", millis / 3_600_000),
+        millis => format!("{}s", millis / 1000),
+    };
     assert_says(
         "worker",
         &[
@@ -170,11 +172,11 @@ fn bounds_of_a_worker() {
             format!("| {} calls that wait at one worker |", limits::PARKED_CALLS_MAX),
             format!("| {} trainers that share one task |", limits::TRAINERS_MAX),
             format!("its text is cut at {} bytes", limits::STATUS_TEXT_BYTES_MAX),
-            row("bytes | elements of a worker that are ready", worker.buffer_bytes),
-            row("bytes | elements that a task keeps for trainers", worker.cache_bytes),
-            row("ms | between two heartbeats", worker.heartbeat_interval.as_millis()),
-            row("ms | how long the dispatcher may be away", worker.dispatcher_timeout.as_millis()),
-            row("ms | how long consumers may take to fetch", worker.drain_timeout.as_millis()),
+            row("size | elements of a worker that are ready", flag_size(worker.buffer_bytes)),
+            row("size | elements that a task keeps for trainers", flag_size(worker.cache_bytes)),
+            row("span | between two heartbeats", flag_span(worker.heartbeat_interval)),
+            row("span | how long the dispatcher may be away", flag_span(worker.dispatcher_timeout)),
+            row("span | how long consumers may take to fetch", flag_span(worker.drain_timeout)),
         ],
     );
     assert_eq!(limits::ELEMENT_BYTES_MAX, (2 << 30) - 1, "an element of 2 GiB is refused");
@@ -194,8 +196,8 @@ fn bounds_of_a_rendezvous() {
             ),
             format!("`--rendezvous-steps-max` | {} |", count(own.steps_max)),
             format!("`--rendezvous-calls-max` | {} |", count(own.calls_max)),
-            "`--rendezvous-step-expiry-ms` | 1 hour |".into(),
-            format!("`--rendezvous-peer-patience-ms` | {} |", span(own.patience)),
+            "`--rendezvous-step-expiry` | 1 hour |".into(),
+            format!("`--rendezvous-peer-patience` | {} |", span(own.patience)),
         ],
     );
     assert_eq!(own.step_expiry, Some(time::Duration::from_secs(3600)), "1 hour");
@@ -284,10 +286,10 @@ fn bounds_of_clusters() {
                 count(limits::CLUSTER_QUESTIONS_MAX)
             ),
             format!("go by HTTP, {} at once at most", finder.at_once_max),
-            format!("how long to look, in all ({};", finder.timeout.as_millis()),
+            format!("how long to look, in all ({}s;", finder.timeout.as_secs()),
             format!(
-                "how long one request, name or file may take ({})",
-                finder.question_timeout.as_millis()
+                "how long one request, name or file may take ({}s)",
+                finder.question_timeout.as_secs()
             ),
             format!("{} a line of a watch", size(limits::CLUSTER_WATCH_LINE_BYTES_MAX as u64)),
             format!("or are more than {}, that is told once", limits::CLUSTER_WATCHES_MAX),

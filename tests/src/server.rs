@@ -21,7 +21,7 @@ const END_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Options {
     /// Where the journal lies: `sled` or `segment`.
     pub store: &'static str,
-    /// More flags, such as `--client-timeout-ms=1000`.
+    /// More flags, such as `--client-timeout=1000ms`.
     pub flags: Vec<String>,
 }
 

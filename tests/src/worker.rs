@@ -75,9 +75,9 @@ impl Worker {
 fn launch(dispatcher: &str, port: u16, flags: &[String]) -> (Process, u16) {
     let mut command = Command::new(crate::binary::rondo());
     command.arg("worker");
-    command.arg(format!("--dispatcher={dispatcher}"));
+    command.arg(format!("--server={dispatcher}"));
     command.arg(format!("--listen=127.0.0.1:{port}"));
-    command.arg("--heartbeat-interval-ms=200");
+    command.arg("--heartbeat-interval=200ms");
     command.args(flags);
     let process = Process::start("rondo worker", without_settings(&mut command));
     let line = process.line_with(" worker ready on ", PATIENCE);

@@ -101,7 +101,7 @@ fn wrong_flags_are_named_with_what_would_be_right() {
         (&["serve", "--store=tape"][..], &["--store", "tape", "sled", "segment"][..]),
         (&["serve", "--port=70000"], &["--port", "70000"]),
         (&["serve", "--listen=nowhere"], &["--listen", "nowhere", "host:port"]),
-        (&["serve", "--job-gc-timeout-ms=soon"], &["--job-gc-timeout-ms", "soon"]),
+        (&["serve", "--job-gc-timeout=soon"], &["--job-gc-timeout", "soon", "500ms"]),
         (&["serve", "--deployment-mode=9"], &["--deployment-mode", "9", "colocated"]),
         (&["serve", "--fault-tolerant=perhaps"], &["--fault-tolerant", "perhaps", "true"]),
         (&["serve", "--tasks=0"], &["--tasks", "0", "65536"]),
@@ -110,7 +110,8 @@ fn wrong_flags_are_named_with_what_would_be_right() {
         (&["serve", "--namespace=a:1"], &["--namespace", "a:1", "NAME=PORT"]),
         (&["serve", "--namespace=default=0"], &["--namespace", "default"]),
         (&["serve", "--namespace=a=0,a=0"], &["--namespace", "\"a\""]),
-        (&["serve", "--value-bytes-max=1073741824"], &["--value-bytes-max", "--message-bytes-max"]),
+        (&["serve", "--value-size-max=1GiB"], &["--value-size-max", "--message-size-max"]),
+        (&["serve", "--segment-size-max=8mb"], &["--segment-size-max", "8mb", "16MiB"]),
         (&["serve", "--dta=x"], &["--dta", "--data"]),
         (
             &["relay", "--upstream=127.0.0.1:1", "--upstream-patience=2h"],
@@ -162,7 +163,7 @@ fn a_parked_call_does_not_hold_up_the_end() {
 fn a_second_signal_ends_a_server_at_once_with_128_and_its_number() {
     for (name, status) in [("TERM", 143), ("INT", 130)] {
         // Longer than a test waits for a process to end.
-        let options = Options::store("segment").flag("--shutdown-grace-ms=600000");
+        let options = Options::store("segment").flag("--shutdown-grace=600000ms");
         let mut server = Server::start(&options);
         let dispatcher = server.dispatcher();
         let waiting = std::thread::spawn(move || {
@@ -238,15 +239,15 @@ fn help_names_every_setting_with_its_variable() {
         "--data",
         "--store",
         "--fault-tolerant",
-        "--job-gc-check-interval-ms",
-        "--job-gc-timeout-ms",
-        "--client-timeout-ms",
-        "--worker-timeout-ms",
+        "--job-gc-check-interval",
+        "--job-gc-timeout",
+        "--client-timeout",
+        "--worker-timeout",
         "--gc-dynamic-sharding-jobs",
         "--worker-addresses",
         "--deployment-mode",
         "--log",
-        "--free-space-reserve-mb",
+        "--free-space-reserve",
         "--config",
     ];
     let help = run(&["serve", "--help"]);
@@ -276,7 +277,7 @@ fn status_shows_the_same_to_people_and_scripts() {
     let server = format!("--server={}", server.address());
     let people = run(&["status", &server]);
     assert_ended(&people, 0, &["counting", "worker:1", "digits", "sled"]);
-    let scripts = run(&["status", &server, "-o", "json"]);
+    let scripts = run(&["status", &server, "--format", "json"]);
     assert_ended(&scripts, 0, &[]);
     let picture: Value = serde_json::from_str(&scripts.log).unwrap();
     let text = picture.to_string();

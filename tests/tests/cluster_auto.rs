@@ -155,14 +155,14 @@ fn run_together(launch: &Launch) {
     assert_says(&server, &launch.serves);
     assert_expects(&launch.address, launch.tasks);
 
-    let work = with(&["worker", "--heartbeat-interval-ms=200"]);
+    let work = with(&["worker", "--heartbeat-interval=200ms"]);
     let worker = Process::start("rondo worker", &mut command(&launch.worker, &work));
     let ready = worker.line_with(" worker ready on ", PATIENCE);
     let ready = ready.unwrap_or_else(|| panic!("{}", worker.log()));
     if let Some(address) = &launch.works_at {
         assert!(ready.contains(address), "{ready}");
     }
-    assert_says(&worker, &format!("--dispatcher {}", launch.called));
+    assert_says(&worker, &format!("--server {}", launch.called));
 
     let relay = with(&["relay", "--listen=127.0.0.1:0"]);
     let relay = Process::start("rondo relay", &mut command(&launch.reader, &relay));
@@ -308,8 +308,8 @@ fn what_the_cluster_does_not_tell_has_to_be_given() {
     };
     needs(&["serve"], "or give --tasks");
     needs(&["relay"], "or give --upstream");
-    needs(&["worker"], "or give --dispatcher");
-    needs(&["read", "--job=j"], "or give --dispatcher");
+    needs(&["worker"], "or give --server");
+    needs(&["read", "--job=j"], "or give --server");
     assert_ended(&ended(&vec![], &["relay"]), 2, &["--upstream HOST:PORT is missing"]);
 }
 

@@ -205,7 +205,7 @@ async fn a_watch_tells_at_once_who_comes_and_who_dies() {
     let mut agents = agents(&server, 2).await;
     agents[0].announce("a:1").await.unwrap();
     // Much longer than the test's patience: what is told was not looked for.
-    let arguments = ["--watch", "--interval-ms=600000", "-o", "json"];
+    let arguments = ["--watch", "--interval=600000ms", "--format", "json"];
     let mut watch = command(&server, &json!({"unready": "leave_out"}), &arguments);
     let watch = Process::start("rondo cluster --watch", &mut watch);
     let next = || -> Value {
@@ -227,10 +227,10 @@ async fn a_watch_tells_at_once_who_comes_and_who_dies() {
 async fn the_command_announces_for_programs_that_do_not() {
     let server = server(2);
     let own = json!({"task_id": 1});
-    let early = ended(command(&server, &own, &["--announce=b:7", "--timeout-ms=2000"]));
+    let early = ended(command(&server, &own, &["--announce=b:7", "--timeout=2000ms"]));
     assert_ended(&early, 8, &["not connected"]);
     // It waits for the task.
-    let mut waiting = command(&server, &own, &["--announce=b:7", "--timeout-ms=60000"]);
+    let mut waiting = command(&server, &own, &["--announce=b:7", "--timeout=60000ms"]);
     let mut waiting = Process::start("rondo cluster --announce", &mut waiting);
     let agents = agents(&server, 2).await;
     let announced = tokio::task::block_in_place(|| waiting.wait(PATIENCE));
@@ -251,7 +251,7 @@ async fn the_command_announces_for_programs_that_do_not() {
 async fn the_command_says_what_it_lacks() {
     let mut server = server(1);
     // Time enough for an answer, which there is at once.
-    let quick = ["--timeout-ms=2000"];
+    let quick = ["--timeout=2000ms"];
     let nobody = ended(command(&server, &json!({}), &quick));
     assert_ended(&nobody, 8, &["worker:0: the task is not there: it never registered"]);
     let unsized_one = Server::start(&Options::store("segment"));

@@ -212,10 +212,10 @@ fn the_bench_reports_what_it_did_in_both_dialects() {
             "--beside",
             beside,
             "--tasks=3",
-            "--round-ms=50",
+            "--round-duration=50ms",
             "--rounds=2",
-            "--period-ms=50",
-            "--output=json",
+            "--period=50ms",
+            "--format=json",
             "--dialect",
             dialect,
             "--workload=heartbeat,try-get,insert,insert-one,increment,directory,barrier,timeout,\

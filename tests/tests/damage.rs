@@ -154,7 +154,7 @@ fn a_lost_blob_is_not_passed_over() {
 #[test]
 fn a_full_disk_refuses_changes_and_nothing_else() {
     for store in STORES {
-        let normal = Options::store(store).flag("--free-space-reserve-mb=1");
+        let normal = Options::store(store).flag("--free-space-reserve=1MiB");
         let mut server = Server::start(&normal);
         let dispatcher = server.dispatcher();
         dispatcher.worker_heartbeat("worker:1", &[]).unwrap();
@@ -166,7 +166,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
         assert_eq!(dispatcher.split(iteration, 0, 0).unwrap(), Some(0));
         server.terminate();
         // No disk has that much free space, so to the server it is full.
-        server.set_options(&Options::store(store).flag("--free-space-reserve-mb=1000000000"));
+        server.set_options(&Options::store(store).flag("--free-space-reserve=1000000000MiB"));
         server.start_again();
         let taken = fill(&server.dispatcher(), iteration);
         assert_full(&server.dispatcher(), &dataset, client, iteration);

@@ -43,7 +43,7 @@ impl Bed {
     /// Runs a command against the server; it ends in time.
     fn run(&self, arguments: &[&str]) -> Ended {
         let began = Instant::now();
-        let dispatcher = format!("--dispatcher={}", self.server.address());
+        let dispatcher = format!("--server={}", self.server.address());
         let ended = run(&[arguments, &[&dispatcher]].concat());
         assert!(began.elapsed() < PATIENCE, "{arguments:?} took {:?}", began.elapsed());
         ended

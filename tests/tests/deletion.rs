@@ -53,11 +53,7 @@ fn read_all(dispatcher: &Dispatcher, job: i64) {
 
 /// Runs a command of the binary about a server.
 fn rondo(server: &Server, arguments: &[&str]) -> (bool, String) {
-    let option = match arguments[0] {
-        "dataset" => "--dispatcher",
-        _ => "--server",
-    };
-    let server = format!("{option}={}", server.address());
+    let server = format!("--server={}", server.address());
     let ended = run(&[arguments, &[&server]].concat());
     (ended.status.success(), ended.log)
 }
@@ -112,9 +108,9 @@ fn jobs_and_datasets_are_deleted_and_stay_so_after_kill_9() {
 #[test]
 fn a_reader_that_comes_back_to_a_freed_job_reads_nothing_twice() {
     let options = Options::store("sled")
-        .flag("--job-gc-check-interval-ms=100")
-        .flag("--job-gc-timeout-ms=200")
-        .flag("--named-job-retention-ms=200");
+        .flag("--job-gc-check-interval=100ms")
+        .flag("--job-gc-timeout=200ms")
+        .flag("--named-job-retention=200ms");
     let mut server = Server::start(&options);
     let dispatcher = server.dispatcher();
     let first = job(&dispatcher, "train");
@@ -148,8 +144,8 @@ fn a_reader_that_comes_back_to_a_freed_job_reads_nothing_twice() {
 #[test]
 fn a_reader_of_an_abandoned_job_is_told() {
     let options = Options::store("segment")
-        .flag("--job-gc-check-interval-ms=100")
-        .flag("--abandoned-iteration-retention-ms=500");
+        .flag("--job-gc-check-interval=100ms")
+        .flag("--abandoned-iteration-retention=500ms");
     let server = Server::start(&options);
     let dispatcher = server.dispatcher();
     let train = job(&dispatcher, "train");
@@ -173,9 +169,9 @@ fn a_reader_of_an_abandoned_job_is_told() {
 #[test]
 fn lost_workers_are_removed_by_hand_and_by_themselves() {
     let options = Options::store("sled")
-        .flag("--worker-timeout-ms=1000")
-        .flag("--job-gc-check-interval-ms=100")
-        .flag("--lost-worker-retention-ms=60000");
+        .flag("--worker-timeout=1000ms")
+        .flag("--job-gc-check-interval=100ms")
+        .flag("--lost-worker-retention=60000ms");
     let mut server = Server::start(&options);
     let dispatcher = server.dispatcher();
     for _ in 0..4 {

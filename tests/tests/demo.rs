@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 fn demo(arguments: &[&str]) -> Output {
     let mut command = Command::new(binary::rondo());
-    command.args(["demo", "--plain", "--seconds=3"]).args(arguments);
+    command.args(["demo", "--plain", "--duration=3s"]).args(arguments);
     command.output().expect("the binary starts")
 }
 

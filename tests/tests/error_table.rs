@@ -201,9 +201,9 @@ fn what_cannot_be_split_is_refused_when_splits_are_wanted() {
 #[test]
 fn a_collected_iteration_ends_its_clients() {
     let options = Options::store("segment")
-        .flag("--job-gc-check-interval-ms=20")
-        .flag("--job-gc-timeout-ms=20")
-        .flag("--client-timeout-ms=200")
+        .flag("--job-gc-check-interval=20ms")
+        .flag("--job-gc-timeout=20ms")
+        .flag("--client-timeout=200ms")
         .flag("--gc-dynamic-sharding-jobs=true");
     let server = Server::start(&options);
     let dispatcher = server.dispatcher();
@@ -275,7 +275,7 @@ fn a_task_is_given_up_only_in_coordinated_reads() {
 #[test]
 fn a_vote_for_any_round_without_the_others_is_to_be_repeated() {
     const ANY_ROUND: i64 = i64::MAX;
-    let mut bed = Bed::with(&Options::store("segment").flag("--removal-timeout-ms=200"));
+    let mut bed = Bed::with(&Options::store("segment").flag("--removal-timeout=200ms"));
     let dispatcher = &bed.dispatcher;
     let dataset = register(dispatcher, None, graph::range(0, 9, 1)).unwrap();
     let request = GetOrCreateJobRequest {

@@ -173,7 +173,7 @@ fn a_graph_of_100_mb_is_kept_and_given_back() {
 
 #[test]
 fn a_request_above_the_bound_is_refused_with_the_bound() {
-    let mut bed = Bed::with(&Options::store("segment").flag("--message-bytes-max=1048576"));
+    let mut bed = Bed::with(&Options::store("segment").flag("--message-size-max=1048576"));
     let result = register(&bed.dispatcher, None, graph::slices(2 << 20));
     assert_refused(result, Code::ResourceExhausted, "1048576");
     register(&bed.dispatcher, None, graph::slices(1 << 19)).unwrap();

@@ -47,9 +47,9 @@ fn kill_again_and_again(store: &'static str) {
     let began = Instant::now();
     // Nothing expires: whatever goes, goes against a promise.
     let options = Options::store(store)
-        .flag("--job-gc-timeout-ms=-1")
-        .flag("--segment-bytes-max=65536")
-        .flag("--free-space-reserve-mb=1");
+        .flag("--job-gc-timeout=-1ms")
+        .flag("--segment-size-max=65536")
+        .flag("--free-space-reserve=1MiB");
     let mut server = Server::start(&options);
     let loads = (0..LOADS).map(|index| Load::new(format!("load{index}"), random.below(u64::MAX)));
     let mut loads: Vec<Load> = loads.collect();

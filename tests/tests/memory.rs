@@ -30,8 +30,8 @@ const ELSE: usize = 40 * MIB;
 #[test]
 fn long_messages_wait_for_room() {
     let options = Options::store("segment")
-        .flag(&format!("--message-bytes-max={IN_FLIGHT}"))
-        .flag(&format!("--inflight-bytes-max={IN_FLIGHT}"));
+        .flag(&format!("--message-size-max={IN_FLIGHT}"))
+        .flag(&format!("--inflight-size-max={IN_FLIGHT}"));
     let server = Server::start(&options);
     let before = server.resident_kib();
     server.forget_peak();

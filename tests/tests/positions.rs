@@ -65,7 +65,7 @@ fn a_job_goes_back_to_a_saved_position() {
     assert_eq!(splits(&dispatcher, 2), [3, 4]);
     // A job of another name, which does not exist yet.
     assert_ended(&position(&server, &["restore", "step 3", "--job=again"]), 0, &[]);
-    let listed = position(&server, &["list", "-o", "json"]);
+    let listed = position(&server, &["list", "--format", "json"]);
     assert_ended(&listed, 0, &[]);
     let listed: Value = serde_json::from_str(&listed.log).unwrap();
     assert_eq!(listed[0]["name"], "step 3");

@@ -93,7 +93,7 @@ fn what_readers_hold_and_acknowledged_outlives_kill_9() {
 
 #[test]
 fn a_reader_that_is_gone_leaves_its_splits_behind_what_it_acknowledged() {
-    let server = Server::start(&Options::store("sled").flag("--reader-timeout-ms=1500"));
+    let server = Server::start(&Options::store("sled").flag("--reader-timeout=1500ms"));
     let dispatcher = server.dispatcher();
     let job = job(&dispatcher, definition(3, 1));
     let [gone, stays] = [(); 2].map(|()| dispatcher.iteration(job, 0).unwrap());
@@ -123,7 +123,7 @@ fn a_position_goes_back_to_the_record() {
     assert_eq!(splits, [(1, 5), (2, 0)]);
     hold(&dispatcher, client, 3, &[(1, 7, true)]);
     let address = format!("--server={}", server.address());
-    let listed = run(&["position", "list", "-o", "json", &address]);
+    let listed = run(&["position", "list", "--format", "json", &address]);
     let listed: Value = serde_json::from_str(&listed.log).unwrap();
     assert_eq!(listed[0]["reading"][0]["splits"][0]["records"], 5);
     let listed = run(&["position", "list", &address]).log;

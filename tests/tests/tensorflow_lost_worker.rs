@@ -22,7 +22,7 @@ const ELEMENTS: u64 = 1500;
 /// What was read although one of two workers died, and what the server says of it.
 fn epoch(flag: &str) -> Option<(Vec<u64>, IterationStatus)> {
     let python = tensorflow::python()?;
-    let options = Options::store("segment").flag("--worker-timeout-ms=500");
+    let options = Options::store("segment").flag("--worker-timeout=500ms");
     let server = Server::start(&options.flag(flag));
     // Whoever asks for splits is known by its host.
     let hosts = [2, 3].map(|number| Host::start(number, &server.address()));

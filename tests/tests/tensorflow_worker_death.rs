@@ -20,9 +20,7 @@ const ELEMENTS: u64 = 1500;
 const INSIDE_A_WORKER_MAX: u64 = 64;
 
 fn options() -> Options {
-    Options::store("segment")
-        .flag("--worker-timeout-ms=2000")
-        .flag("--job-gc-check-interval-ms=200")
+    Options::store("segment").flag("--worker-timeout=2000ms").flag("--job-gc-check-interval=200ms")
 }
 
 /// No element twice, and no more missing than `workers_dead` workers can hold.

@@ -33,14 +33,14 @@ struct Epoch {
 impl Epoch {
     fn start(python: &Path, workers: usize) -> Self {
         let options = Options::store("segment")
-            .flag("--worker-timeout-ms=2000")
-            .flag("--job-gc-check-interval-ms=200");
+            .flag("--worker-timeout=2000ms")
+            .flag("--job-gc-check-interval=200ms");
         let server = Server::start(&options);
         let end = ELEMENTS.try_into().unwrap();
         let numbers = Pipeline { split_records: Some(OF_SPLIT), ..Pipeline::range(0, end) };
         register(&server.dispatcher(), "numbers", &numbers, Compression::Off);
         // What is ready in a worker is what it loses when it is killed.
-        let flags = ["--buffer-bytes=4096"];
+        let flags = ["--buffer-size=4096"];
         let workers = (0..workers).map(|_| Worker::start(&server.address(), &flags)).collect();
         let mut reader = Reader::of_dataset(python, &server.address(), "numbers", 1, "epoch");
         assert!(!reader.read_upto(500));

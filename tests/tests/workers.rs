@@ -190,7 +190,7 @@ fn workers_in_a_list_divide_the_elements() {
 #[test]
 fn a_refused_worker_says_why() {
     let server = Server::start(&Options::store("segment").flag("--worker-addresses=elsewhere:1"));
-    let dispatcher = format!("--dispatcher={}", server.address());
+    let dispatcher = format!("--server={}", server.address());
     let ended = server::run(&["worker", &dispatcher]);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
     assert!(ended.log.contains("not configured"), "{}", ended.log);
@@ -219,11 +219,11 @@ fn a_worker_whose_dispatcher_goes_says_so_and_when_it_is_back() {
 #[test]
 fn wrong_settings_are_named() {
     let wrong: [(&[&str], &str); 5] = [
-        (&[], "--dispatcher"),
-        (&["--dispatcher=a:1", "--tag="], "--tag"),
-        (&["--dispatcher=a:1", "--slots=2", "--address=b:2"], "%port%"),
-        (&["--dispatcher=a:1", "--address=b"], "--address"),
-        (&["--dispatcher=a:1", "--listen=0.0.0.0:0", "--insecure"], "--address"),
+        (&[], "--server"),
+        (&["--server=a:1", "--tag="], "--tag"),
+        (&["--server=a:1", "--slots=2", "--address=b:2"], "%port%"),
+        (&["--server=a:1", "--address=b"], "--address"),
+        (&["--server=a:1", "--listen=0.0.0.0:0", "--insecure"], "--address"),
     ];
     for (flags, named) in wrong {
         let ended = server::run(&[&["worker"], flags].concat());

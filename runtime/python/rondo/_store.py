@@ -39,7 +39,7 @@ class Store(dist.Store):
 
     It does what TCPStore does, without a process that hosts it: keys outlive a restart of the server, calls
     wait for it for `patience` seconds, and each happens once. `timeout` bounds what get and wait wait for.
-    Values are of 256 MiB at most (`rondo serve --value-bytes-max`), keys of 4 KiB with their directory, each
+    Values are of 256 MiB at most (`rondo serve --value-size-max`), keys of 4 KiB with their directory, each
     byte that is no letter, digit or one of `_.-~` counted as three.
     """
 

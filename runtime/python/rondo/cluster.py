@@ -63,7 +63,7 @@ class Source:
     why: str | None
     #: Of which kind that is.
     fault: str | None
-    #: What it tells, as `rondo cluster -o json` has it; None of one that is not there.
+    #: What it tells, as `rondo cluster --format json` has it; None of one that is not there.
     finding: dict[str, Any] | None
 
 

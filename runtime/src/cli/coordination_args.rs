@@ -7,6 +7,7 @@ use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig, Progress};
 use rondo_core::limits::{COORDINATION_TASKS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use rondo_core::time::Duration;
 
+use super::units::{Span, size};
 use crate::config::NamespacePort;
 
 /// Settings of the coordination service. All namespaces share them but for their numbers of tasks.
@@ -59,16 +60,14 @@ pub(super) struct CoordinationArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keys_max: u32,
 
-    /// Longest value of a key, in bytes [default: 268435456, but never more than
-    /// --message-bytes-max]
-    #[arg(long, env = "RONDO_VALUE_BYTES_MAX", value_name = "BYTES",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) value_bytes_max: Option<u64>,
+    /// Longest value of a key [default: 256MiB, but never more than --message-size-max]
+    #[arg(long, env = "RONDO_VALUE_SIZE_MAX", value_name = "SIZE", value_parser = size(1..))]
+    pub(super) value_size_max: Option<u64>,
 
-    /// Keys and values of one namespace together, in bytes
-    #[arg(long, env = "RONDO_NAMESPACE_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) namespace_bytes_max: u64,
+    /// Keys and values of one namespace together
+    #[arg(long, env = "RONDO_NAMESPACE_SIZE_MAX", value_name = "SIZE", default_value = "4GiB",
+          value_parser = size(1..))]
+    pub(super) namespace_size_max: u64,
 }
 
 impl CoordinationArgs {
@@ -103,9 +102,9 @@ impl CoordinationArgs {
 
     /// The longest value that is kept: what was asked for, else the default as far as it can arrive.
     fn value_bytes_max(&self, message_bytes_max: u64) -> Result<u64, String> {
-        match self.value_bytes_max {
+        match self.value_size_max {
             Some(asked) if asked > message_bytes_max => Err(format!(
-                "--value-bytes-max ({asked}) exceeds --message-bytes-max ({message_bytes_max}): \
+                "--value-size-max ({asked}) exceeds --message-size-max ({message_bytes_max}): \
                  such a value could never arrive"
             )),
             Some(asked) => Ok(asked),
@@ -126,32 +125,9 @@ impl CoordinationArgs {
                 .as_deref()
                 .map(|key| Progress { key: key.into(), timeout: self.progress_timeout.0 }),
             keys_max: usize::try_from(self.keys_max).unwrap_or(usize::MAX),
-            store_bytes_max: self.namespace_bytes_max,
+            store_bytes_max: self.namespace_size_max,
             ..NamespaceConfig::named(name)
         }
-    }
-}
-
-/// A span of time as people write it; a bare number counts seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span(pub(super) Duration);
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is no span of time, such as 100, 100s, 500ms, 2m or 1h");
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit_ms = match text.get(digits.len()..).ok_or_else(bad)? {
-            "ms" => 1,
-            "" | "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(bad()),
-        };
-        let count: u64 = digits.parse().map_err(|_| bad())?;
-        let ms = count.checked_mul(unit_ms).ok_or_else(bad)?;
-        Ok(Self(Duration::from_millis(ms)))
     }
 }
 
@@ -214,18 +190,6 @@ impl FromStr for Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_are_read_in_every_unit() {
-        for (text, ms) in [("100", 100_000), ("7s", 7000), ("500ms", 500), ("2m", 120_000)] {
-            assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
-        }
-        assert_eq!("1h".parse(), Ok(Span(Duration::from_secs(3600))));
-        for text in ["", "s", "-1", "1.5s", "1d", "1 s", "99999999999999999h"] {
-            let error = text.parse::<Span>().unwrap_err();
-            assert!(error.contains(&format!("{text:?}")), "{error}");
-        }
-    }
 
     #[test]
     fn namespaces_are_read_with_and_without_sizes() {

@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use prost::Message;
 use rondo_core::dispatcher::Compression;
 use rondo_core::element::{Component, Spec};
-use rondo_core::status::{Code, Status};
+use rondo_core::status::Status;
 use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
 use rondo_proto::admin::DeleteDatasetRequest;
 use rondo_proto::convert::{
@@ -18,8 +18,8 @@ use rondo_proto::convert::{
 };
 use rondo_proto::element;
 
-use super::ask::{ServerArgs, run, said_by};
-use super::exit::{Exit, Failure};
+use super::ask::{ServerArgs, address, noticed, run, said_by};
+use super::exit::{Exit, Failure, of_data, of_status};
 use super::journal::say;
 use super::table::Table;
 use crate::transport::{Client, Transport};
@@ -39,7 +39,7 @@ pub(super) enum DatasetCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
 
-        /// The id to register it under; else the dispatcher chooses one
+        /// The id to register it under; else one of its content
         #[arg(long, value_name = "NAME")]
         id: Option<String>,
 
@@ -55,14 +55,15 @@ pub(super) enum DatasetCommand {
         #[arg(long, requires = "id")]
         replace: bool,
 
-        /// The dispatcher
+        /// The server to ask
         #[arg(
             long,
-            env = "RONDO_DISPATCHER",
+            env = "RONDO_SERVER",
             value_name = "HOST:PORT",
-            default_value = "127.0.0.1:5050"
+            default_value = "127.0.0.1:5050",
+            value_parser = address
         )]
-        dispatcher: String,
+        server: String,
     },
     /// Show a dataset: its pipeline, files, splits and columns
     Show {
@@ -70,14 +71,15 @@ pub(super) enum DatasetCommand {
         #[arg(value_name = "ID")]
         id: String,
 
-        /// The dispatcher
+        /// The server to ask
         #[arg(
             long,
-            env = "RONDO_DISPATCHER",
+            env = "RONDO_SERVER",
             value_name = "HOST:PORT",
-            default_value = "127.0.0.1:5050"
+            default_value = "127.0.0.1:5050",
+            value_parser = address
         )]
-        dispatcher: String,
+        server: String,
     },
     /// Delete a dataset that no job has, with all its versions
     ///
@@ -87,25 +89,27 @@ pub(super) enum DatasetCommand {
         #[arg(value_name = "ID")]
         id: String,
 
-        /// The dispatcher
+        /// The server to ask
         #[arg(
             long,
-            env = "RONDO_DISPATCHER",
+            env = "RONDO_SERVER",
             value_name = "HOST:PORT",
-            default_value = "127.0.0.1:5050"
+            default_value = "127.0.0.1:5050",
+            value_parser = address
         )]
-        dispatcher: String,
+        server: String,
     },
     /// Show all datasets
     List {
-        /// The dispatcher
+        /// The server to ask
         #[arg(
             long,
-            env = "RONDO_DISPATCHER",
+            env = "RONDO_SERVER",
             value_name = "HOST:PORT",
-            default_value = "127.0.0.1:5050"
+            default_value = "127.0.0.1:5050",
+            value_parser = address
         )]
-        dispatcher: String,
+        server: String,
     },
 }
 
@@ -125,20 +129,20 @@ pub(super) fn dataset(command: &DatasetCommand) -> Result<(), Failure> {
 
 async fn carry_out(command: &DatasetCommand) -> Result<String, Failure> {
     match command {
-        DatasetCommand::Register { file, id, compression, skip_corrupt, replace, dispatcher } => {
+        DatasetCommand::Register { file, id, compression, skip_corrupt, replace, server } => {
             let (compression, skip_corrupt) = (*compression, *skip_corrupt);
             let how = How { compression, skip_corrupt, replaces: *replace };
-            let registered = register(dispatcher, id.as_deref(), file, how).await?;
+            let registered = register(server, id.as_deref(), file, how).await?;
             Ok(told(id.as_deref(), &registered))
         }
-        DatasetCommand::Show { id, dispatcher } => show(dispatcher, id).await,
-        DatasetCommand::Delete { id, dispatcher } => {
+        DatasetCommand::Show { id, server } => show(server, id).await,
+        DatasetCommand::Delete { id, server } => {
             let request = DeleteDatasetRequest { dataset_id: id.clone() };
             let message = Bytes::from(request.encode_to_vec());
-            ask(dispatcher, (DELETE_DATASET_PATH, message)).await?;
+            ask(server, (DELETE_DATASET_PATH, message)).await?;
             Ok(format!("dataset {id:?} deleted"))
         }
-        DatasetCommand::List { dispatcher } => list(dispatcher).await,
+        DatasetCommand::List { server } => list(server).await,
     }
 }
 
@@ -211,26 +215,26 @@ fn read(file: &Path) -> Result<Pipeline, Failure> {
         Failure::new(Exit::Usage, format!("cannot read {}: {error}", file.display()))
     })?;
     let is_json = file.extension().is_some_and(|extension| extension == "json");
-    let read = if is_json { Pipeline::from_json(&text) } else { Pipeline::from_yaml(&text) };
+    let read = match is_json {
+        true => Pipeline::from_json(&text),
+        false => Pipeline::from_yaml_of(&text, &file.display().to_string()),
+    };
     read.map_err(|error| Failure::new(Exit::Usage, format!("{}: {error}", file.display())))
 }
 
 fn of(file: &Path, error: &DataError) -> Failure {
-    Failure::new(Exit::Other, format!("{}: {error}", file.display()))
+    Failure::new(of_data(error), format!("{}: {error}", file.display()))
 }
 
 async fn ask(dispatcher: &str, call: (&'static str, Bytes)) -> Result<Bytes, Failure> {
     let (path, message) = call;
-    let answer = Client::new().unary(dispatcher, path, message, PATIENCE).await;
+    let answer = async { Client::new().unary(dispatcher, path, message, PATIENCE).await };
+    let answer = noticed(dispatcher, PATIENCE, answer).await;
     answer.map_err(|status| refused(dispatcher, &status))
 }
 
 fn refused(dispatcher: &str, status: &Status) -> Failure {
-    let exit = match status.code {
-        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
-        _ => Exit::Other,
-    };
-    Failure::new(exit, said_by(dispatcher, &status.message))
+    Failure::new(of_status(status), said_by(dispatcher, &status.message))
 }
 
 async fn show(dispatcher: &str, id: &str) -> Result<String, Failure> {
@@ -310,7 +314,7 @@ fn spec_lines(spec: &Spec) -> Vec<String> {
 }
 
 async fn list(dispatcher: &str) -> Result<String, Failure> {
-    let server = ServerArgs { server: dispatcher.to_owned(), timeout_ms: 10_000 };
+    let server = ServerArgs::of(dispatcher);
     let datasets = server.status().await?.dispatcher.unwrap_or_default().datasets;
     let row = |dataset: &rondo_proto::admin::DatasetStatus| {
         vec![
@@ -320,6 +324,6 @@ async fn list(dispatcher: &str) -> Result<String, Failure> {
             dataset.split_sources.map_or("-".to_owned(), |sources| sources.to_string()),
         ]
     };
-    let columns = ["id", "bytes", "elements", "split sources"];
+    let columns = ["id", "definition bytes", "elements", "split sources"];
     Ok(Table::new("Datasets", &columns, false).fill(&datasets, usize::MAX, row).to_string())
 }

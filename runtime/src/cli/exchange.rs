@@ -11,10 +11,10 @@ use rondo_core::exchange::scheduler::Settings;
 use rondo_core::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::coordination_args::Span;
 use super::exit::{Exit, Failure};
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
+use super::units::Span;
 use super::{log, threads};
 use crate::config::Listen;
 use crate::exchange::Scheduler;

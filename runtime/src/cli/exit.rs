@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use rondo_core::status::{Code, Status};
+use rondo_data::DataError;
+
 use crate::store::DirectoryError;
 
 /// Why the process ends. The numbers are part of the interface: never change one.
@@ -12,7 +15,7 @@ pub(super) enum Exit {
     Ok = 0,
     /// A failure without a number of its own.
     Other = 1,
-    /// The command line, the environment or the configuration file is wrong.
+    /// The command line, the environment, the configuration file or the pipeline is wrong.
     Usage = 2,
     /// The port is taken, or the address is not this machine's.
     Listen = 3,
@@ -37,7 +40,7 @@ impl Exit {
     pub(super) const ALL: [(Self, &'static str); 11] = [
         (Self::Ok, "done, or stopped in an orderly way"),
         (Self::Other, "any other failure"),
-        (Self::Usage, "wrong flag, environment variable or configuration file"),
+        (Self::Usage, "wrong flag, environment variable, configuration file or pipeline"),
         (Self::Listen, "the port is taken, or the address is not this machine's"),
         (Self::DataDirectory, "the data directory cannot be used"),
         (Self::DataDirectoryInUse, "another server uses the data directory"),
@@ -45,7 +48,10 @@ impl Exit {
         (Self::Unreachable, "the server cannot be reached"),
         (Self::Unhealthy, "the server is not ready or not healthy"),
         (Self::Halted, "the server stopped itself to keep its promises"),
-        (Self::Interrupted, "interrupted by Ctrl-C; what was read until then is acknowledged"),
+        (
+            Self::Interrupted,
+            "interrupted by Ctrl-C; what `rondo read` wrote until then is acknowledged",
+        ),
     ];
 
     /// The exit status.
@@ -65,6 +71,29 @@ pub(super) const fn of_directory(error: &DirectoryError) -> Exit {
     match error {
         DirectoryError::Locked { .. } => Exit::DataDirectoryInUse,
         _ => Exit::DataDirectory,
+    }
+}
+
+/// How a server's refusal shows in the exit status.
+pub(super) const fn of_status(status: &Status) -> Exit {
+    match status.code {
+        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
+        _ => Exit::Other,
+    }
+}
+
+/// How a failure to plan a pipeline shows in the exit status. What the pipeline says is wrong is a mistake
+/// of its author; what its files hold is not.
+pub(super) const fn of_data(error: &DataError) -> Exit {
+    match error {
+        DataError::Pipeline { .. }
+        | DataError::Newer { .. }
+        | DataError::NoFiles { .. }
+        | DataError::Missing { .. }
+        | DataError::OtherForm { .. }
+        | DataError::NoColumn { .. }
+        | DataError::Type { .. } => Exit::Usage,
+        _ => Exit::Other,
     }
 }
 
@@ -107,6 +136,23 @@ mod tests {
         assert_eq!(exit_of(&halted).number(), 9);
         let no_signals = ServeError::Signals(std::io::Error::other("none"));
         assert_eq!(exit_of(&no_signals), Exit::Other);
+    }
+
+    #[test]
+    fn a_wrong_pipeline_is_the_users_mistake_and_a_damaged_file_is_not() {
+        let (file, what) = ("a.csv".to_owned(), "half a row".to_owned());
+        assert_eq!(of_data(&DataError::Missing { file: file.clone() }), Exit::Usage);
+        assert_eq!(of_data(&DataError::Pipeline { what: what.clone() }), Exit::Usage);
+        let damaged = DataError::Corrupt { file, unit: "byte", offset: 7, what };
+        assert_eq!(of_data(&damaged), Exit::Other);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_ends_with_7_and_one_that_refuses_with_1() {
+        for code in [Code::Unavailable, Code::DeadlineExceeded] {
+            assert_eq!(of_status(&Status::new(code, "away")), Exit::Unreachable);
+        }
+        assert_eq!(of_status(&Status::new(Code::NotFound, "no such job")), Exit::Other);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::cluster::failure;
 use super::exit::{Exit, Failure};
 use super::layers::{Settings, Source};
 use super::plain::plain;
+use super::units::Span;
 use crate::resolve::{self, Finder};
 
 /// The word for detection, in place of a resolver's name.
@@ -33,15 +34,15 @@ pub(super) struct FromCluster {
           value_parser = clap::value_parser!(u16).range(1..), help_heading = "Cluster")]
     cluster_port: u16,
 
-    /// How long to look for the cluster, in all, in ms
+    /// How long to look for the cluster, in all
     #[arg(
         long,
-        env = "RONDO_CLUSTER_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 10_000,
+        env = "RONDO_CLUSTER_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "10s",
         help_heading = "Cluster"
     )]
-    cluster_timeout_ms: u64,
+    cluster_timeout: Span,
 }
 
 /// Fills in settings of a command that nobody gave, if it was asked to, and returns them as arguments.
@@ -121,11 +122,10 @@ fn chain(settings: &Settings) -> Result<Option<Chain>, Failure> {
 
 /// The process's place.
 fn find(settings: &Settings, chain: &Chain) -> Result<Place, Failure> {
-    // Both are numbers: the command line was read before.
-    let number = |key| value(settings, key).and_then(|text| text.parse::<u64>().ok());
-    let timeout = number("cluster_timeout_ms").unwrap_or_default();
-    let port = number("cluster_port").and_then(|port| u16::try_from(port).ok());
-    let timeout = Duration::from_millis(timeout);
+    // Both can be read: the command line was read before.
+    let timeout = value(settings, "cluster_timeout").and_then(|text| text.parse::<Span>().ok());
+    let timeout = timeout.map_or(Duration::ZERO, Span::std);
+    let port = value(settings, "cluster_port").and_then(|text| text.parse::<u16>().ok());
     let of_finder = resolve::Settings { timeout, ..resolve::Settings::default() };
     let finder = Finder::new(resolve::environment(), of_finder);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -142,8 +142,8 @@ fn taken_by(command: &str) -> &'static [&'static str] {
     match command {
         "serve" => &["tasks", "worker_addresses", "listen"],
         "relay" => &["upstream"],
-        "read" => &["dispatcher"],
-        _ => &["dispatcher", "listen", "address"],
+        "read" => &["server"],
+        _ => &["server", "listen", "address"],
     }
 }
 
@@ -161,9 +161,9 @@ fn wanted(
     match command {
         "serve" => of_server(place, &is_open),
         "relay" => server("upstream"),
-        "read" => server("dispatcher"),
+        "read" => server("server"),
         _ => {
-            let mut wanted = server("dispatcher")?;
+            let mut wanted = server("server")?;
             if (is_open("listen") || is_open("address"))
                 && let Some(own) = place.worker().map_err(|error| lacking(&error, "listen"))?
             {

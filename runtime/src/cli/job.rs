@@ -21,7 +21,7 @@ pub(super) enum JobCommand {
     /// Delete a job and all that is known of it: who reads its name next reads everything anew
     ///
     /// Refused while clients read the job. A job that nobody uses goes by itself after
-    /// --named-job-retention-ms, but the server remembers which of its repetitions were read or
+    /// --named-job-retention, but the server remembers which of its repetitions were read or
     /// abandoned; this command makes the server forget that too.
     Delete {
         /// The job's name (`--job` of `read`, `job_name` of `distribute`)

@@ -21,7 +21,7 @@ pub(super) enum KnownWorkersCommand {
     /// Make a server forget a worker that is lost
     ///
     /// Refused while the worker is heard, and while iterations have tasks of it. A lost worker without
-    /// tasks is forgotten by itself after --lost-worker-retention-ms.
+    /// tasks is forgotten by itself after --lost-worker-retention.
     Remove {
         /// The worker's address, as `list` shows it
         #[arg(value_name = "HOST:PORT")]

@@ -12,6 +12,7 @@ use clap::{ArgMatches, Command};
 use serde_json::Value;
 
 use super::exit::{Exit, Failure};
+use super::former;
 
 /// Where a setting comes from, the most urgent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,14 +80,18 @@ pub(super) fn settings(command: &Command, matched: &ArgMatches) -> Settings {
 }
 
 /// Adds the entries of the file at `path` to settings that nobody gave more urgently, and returns
-/// them as arguments.
+/// them as arguments. `command` is the subcommand whose settings they are.
 ///
 /// # Errors
 /// When the file cannot be read or holds something that is no setting.
-pub(super) fn add_file(settings: &mut Settings, path: &str) -> Result<Vec<OsString>, Failure> {
+pub(super) fn add_file(
+    settings: &mut Settings,
+    path: &str,
+    command: &str,
+) -> Result<Vec<OsString>, Failure> {
     let keys: Vec<String> = settings.keys().cloned().collect();
     let mut added = Vec::new();
-    for (key, value) in read(path, &keys)? {
+    for (key, value) in read(path, &keys, command)? {
         let Some(setting) = settings.get_mut(&key) else {
             continue;
         };
@@ -98,10 +103,11 @@ pub(super) fn add_file(settings: &mut Settings, path: &str) -> Result<Vec<OsStri
     Ok(added)
 }
 
-fn read(path: &str, keys: &[String]) -> Result<Vec<(String, String)>, Failure> {
+fn read(path: &str, keys: &[String], command: &str) -> Result<Vec<(String, String)>, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| usage(format!("cannot read the configuration file {path}: {error}")))?;
-    parse(&text, keys, path).map_err(|reason| usage(format!("configuration file {path}: {reason}")))
+    parse(&text, keys, path, command)
+        .map_err(|reason| usage(format!("configuration file {path}: {reason}")))
 }
 
 fn usage(text: String) -> Failure {
@@ -109,19 +115,28 @@ fn usage(text: String) -> Failure {
 }
 
 /// Reads the entries of the YAML document that a file holds.
-fn parse(text: &str, keys: &[String], path: &str) -> Result<Vec<(String, String)>, String> {
+fn parse(
+    text: &str,
+    keys: &[String],
+    path: &str,
+    command: &str,
+) -> Result<Vec<(String, String)>, String> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Vec::new());
     }
     let entries: BTreeMap<String, Value> = rondo_data::from_yaml(text, path)?;
-    let entry = |(key, value): (String, Value)| {
+    let mut read = BTreeMap::new();
+    for (given, value) in entries {
+        let value = flag_value(&value).map_err(|reason| format!("{given}: {reason}"))?;
+        let (key, value) = former::entry(command, given.clone(), value);
         if !keys.contains(&key) {
-            return Err(unknown(&key, keys));
+            return Err(unknown(&given, keys));
         }
-        let value = flag_value(&value).map_err(|reason| format!("{key}: {reason}"))?;
-        Ok((key, value))
-    };
-    entries.into_iter().map(entry).collect()
+        if read.insert(key.clone(), value).is_some() {
+            return Err(format!("{given} is a former name of {key}, which is given too: give one"));
+        }
+    }
+    Ok(read.into_iter().collect())
 }
 
 fn unknown(key: &str, keys: &[String]) -> String {
@@ -149,16 +164,16 @@ mod tests {
     use super::*;
 
     fn known() -> Vec<String> {
-        ["listen", "client_timeout_ms", "worker_addresses", "data"].map(String::from).into()
+        ["listen", "client_timeout", "worker_addresses", "data"].map(String::from).into()
     }
 
     #[test]
     fn every_kind_of_value_becomes_a_flag() {
-        let text = "# a comment\nlisten: 127.0.0.1:7\nclient_timeout_ms: 20\n\
+        let text = "# a comment\nlisten: 127.0.0.1:7\nclient_timeout: 20\n\
                     worker_addresses: [a:1, 'b']\ndata: ''\n";
-        let entries = parse(text, &known(), "rondo.yaml").unwrap();
+        let entries = parse(text, &known(), "rondo.yaml", "serve").unwrap();
         let expected = [
-            ("client_timeout_ms", "20"),
+            ("client_timeout", "20"),
             ("data", ""),
             ("listen", "127.0.0.1:7"),
             ("worker_addresses", "a:1,b"),
@@ -168,21 +183,30 @@ mod tests {
 
     #[test]
     fn an_empty_file_says_nothing() {
-        assert_eq!(parse("", &known(), "rondo.yaml"), Ok(vec![]));
-        assert_eq!(parse("# only\n\n  # comments\n", &known(), "rondo.yaml"), Ok(vec![]));
+        assert_eq!(parse("", &known(), "rondo.yaml", "serve"), Ok(vec![]));
+        assert_eq!(parse("# only\n\n  # comments\n", &known(), "rondo.yaml", "serve"), Ok(vec![]));
     }
 
     #[test]
     fn an_unknown_key_is_named_with_its_nearest() {
-        let error = parse("client-timeout-ms: 1", &known(), "rondo.yaml").unwrap_err();
+        let error = parse("client-timeout-ms: 1", &known(), "rondo.yaml", "serve").unwrap_err();
         assert!(error.contains("client-timeout-ms"), "{error}");
-        assert!(error.contains("\"client_timeout_ms\""), "{error}");
+        assert!(error.contains("\"client_timeout\""), "{error}");
+    }
+
+    #[test]
+    fn a_former_key_is_read_unless_the_present_one_is_there_too() {
+        let read = |text: &str| parse(text, &known(), "rondo.yaml", "serve");
+        let expected = vec![("client_timeout".to_owned(), "20ms".to_owned())];
+        assert_eq!(read("client_timeout_ms: 20"), Ok(expected));
+        let error = read("client_timeout_ms: 20\nclient_timeout: 1s").unwrap_err();
+        assert!(error.contains("client_timeout_ms is a former name of client_timeout"), "{error}");
     }
 
     #[test]
     fn what_is_no_setting_is_refused() {
         for text in ["data:", "data: {a: 1}", "- a", "just text", "data: 'x", "data: a\ndata: b"] {
-            assert!(parse(text, &known(), "rondo.yaml").is_err(), "{text}");
+            assert!(parse(text, &known(), "rondo.yaml", "serve").is_err(), "{text}");
         }
     }
 }

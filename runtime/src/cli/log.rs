@@ -6,6 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::exit::{Exit, Failure};
 use super::serve_args::{LogArgs, LogForm};
+use super::variables;
 
 /// Starts logging.
 ///
@@ -21,5 +22,7 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
         LogForm::Human => log.with_ansi(stderr().is_terminal()).try_init(),
         LogForm::Json => log.json().try_init(),
     };
-    started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))
+    started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))?;
+    variables::mistyped().iter().for_each(|line| tracing::warn!("{line}"));
+    Ok(())
 }

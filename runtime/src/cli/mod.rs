@@ -8,6 +8,7 @@ mod dataset;
 mod demo;
 mod exchange;
 mod exit;
+mod former;
 mod from_cluster;
 mod job;
 mod journal;
@@ -37,7 +38,9 @@ mod status_tables;
 mod table;
 mod threads;
 mod trace;
+mod units;
 mod usage;
+mod variables;
 mod why;
 mod why_data;
 mod worker;
@@ -157,6 +160,13 @@ enum Command {
     Bench(BenchCommand),
 }
 
+impl Command {
+    /// Whether it keeps a log, which then tells what there is to warn of.
+    const fn logs(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Relay(_) | Self::Worker(_) | Self::Exchange(_))
+    }
+}
+
 fn exit_statuses() -> String {
     let lines =
         Exit::ALL.iter().map(|(exit, meaning)| format!("\n  {:<3}  {meaning}", exit.number()));
@@ -165,7 +175,11 @@ fn exit_statuses() -> String {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let ended = match parse(std::env::args_os().collect()) {
+    let parsed = parse(std::env::args_os().collect());
+    if parsed.as_ref().is_ok_and(|(cli, _)| !cli.command.logs()) {
+        variables::warn();
+    }
+    let ended = match parsed {
         Ok((Cli { command: Command::Demo(args) }, _)) => demo::demo(&args),
         Ok((Cli { command: Command::Serve(args) }, settings)) => serve::serve(&args, &settings),
         Ok((Cli { command: Command::Relay(args) }, settings)) => relay::relay(&args, &settings),
@@ -190,18 +204,31 @@ pub fn main() -> ExitCode {
 
 /// Reads the command line, the environment, the configuration file and what the cluster tells; for what
 /// takes these, with where each setting comes from.
-fn parse(mut arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
+fn parse(arguments: Vec<OsString>) -> Result<(Cli, Settings), Refusal> {
     let mut command = Cli::command();
+    let mut arguments = former::arguments(&command, arguments);
     let matched = command.try_get_matches_from_mut(&arguments);
     let mut matched = matched.map_err(|error| usage::refusal(error, &command, &arguments))?;
     let mut settings = Settings::new();
     let layered = matched.subcommand().filter(|(_, given)| given.subcommand().is_none());
-    if let Some((name @ ("serve" | "relay" | "worker" | "read"), given)) = layered {
-        let name = name.to_owned();
-        settings = layers::settings(command.find_subcommand(&name).unwrap_or(&command), given);
+    let layered = match layered {
+        Some((name @ ("serve" | "relay" | "worker" | "read"), given)) => {
+            settings = layers::settings(command.find_subcommand(name).unwrap_or(&command), given);
+            Some(name.to_owned())
+        }
+        _ => None,
+    };
+    let (added, variables) = former::from_environment(&command, &matched, &mut settings);
+    if !added.is_empty() {
+        arguments.extend(added);
+        let source = format!("the environment's {}", variables.join(", "));
+        matched = reread(&command, &arguments, &source)?;
+    }
+    if let Some(name) = layered {
+        let given = matched.subcommand_matches(&name).unwrap_or(&matched);
         let path = given.try_get_one::<String>("config").ok().flatten().cloned();
         if let Some(path) = path {
-            let added = layers::add_file(&mut settings, &path).map_err(Refusal::Failure)?;
+            let added = layers::add_file(&mut settings, &path, &name).map_err(Refusal::Failure)?;
             arguments.extend(added);
             matched = reread(&command, &arguments, &format!("configuration file {path}"))?;
         }

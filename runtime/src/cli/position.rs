@@ -52,8 +52,8 @@ pub(super) enum PositionCommand {
     /// Show all positions
     List {
         /// Form of the answer
-        #[arg(short, long, value_name = "FORM", default_value = "table")]
-        output: Output,
+        #[arg(long, value_name = "FORM", default_value = "table")]
+        format: Format,
 
         #[command(flatten)]
         server: ServerArgs,
@@ -70,7 +70,7 @@ pub(super) enum PositionCommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum Format {
     /// A table
     Table,
     /// A JSON list
@@ -98,12 +98,12 @@ async fn carry_out(command: &PositionCommand) -> Result<String, Failure> {
                 server.ask(RESTORE_POSITION_PATH, &request).await?;
             Ok(sentence("restored", response.position.unwrap_or_default()))
         }
-        PositionCommand::List { output, server } => {
+        PositionCommand::List { format, server } => {
             let request = wire::ListPositionsRequest {};
             let response: wire::ListPositionsResponse =
                 server.ask(LIST_POSITIONS_PATH, &request).await?;
             let positions = response.positions.into_iter();
-            list(&positions.map(Into::into).collect::<Vec<_>>(), *output)
+            list(&positions.map(Into::into).collect::<Vec<_>>(), *format)
         }
         PositionCommand::Delete { name, server } => {
             let request = wire::DeletePositionRequest { name: name.clone() };
@@ -124,8 +124,8 @@ fn sentence(done: &str, position: wire::Position) -> String {
     )
 }
 
-fn list(positions: &[PositionReport], output: Output) -> Result<String, Failure> {
-    if output == Output::Json {
+fn list(positions: &[PositionReport], format: Format) -> Result<String, Failure> {
+    if format == Format::Json {
         let json = serde_json::to_string_pretty(positions);
         let json = json.map_err(|error| Failure::new(Exit::Other, error))?;
         return Ok(json);

@@ -5,12 +5,12 @@ use rondo_core::limits::RELAY_PATIENCE_MAX;
 use rondo_core::relay;
 use rondo_core::time::Duration;
 
-use super::coordination_args::Span;
 use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
 use super::layers::Settings;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
+use super::units::{Span, size};
 use super::{log, threads};
 use crate::config::Listen;
 use crate::relay::{Config, run};
@@ -65,10 +65,10 @@ pub(super) struct RelayArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_per_client_max: u32,
 
-    /// Messages of all calls under way together, in bytes
-    #[arg(long, env = "RONDO_HELD_BYTES_MAX", value_name = "BYTES", default_value_t = 1 << 30,
-          value_parser = clap::value_parser!(u64).range(1024..))]
-    held_bytes_max: u64,
+    /// Memory for messages of all calls under way together
+    #[arg(long, env = "RONDO_HELD_SIZE_MAX", value_name = "SIZE", default_value = "1GiB",
+          value_parser = size(1024..))]
+    held_size_max: u64,
 
     /// Allow an address that other machines can reach without TLS
     #[arg(long, env = "RONDO_INSECURE", value_name = "BOOL", action = ArgAction::Set,
@@ -111,11 +111,11 @@ impl RelayArgs {
             clients_max: count(self.clients_max),
             calls_max: count(self.calls_max),
             calls_per_client_max: count(self.calls_per_client_max),
-            held_bytes_max: self.held_bytes_max,
+            held_bytes_max: self.held_size_max,
             ..relay::Config::of(upstream.to_string())
         };
         let server = ServerConfig {
-            budget: Budget::new(self.held_bytes_max),
+            budget: Budget::new(self.held_size_max),
             connections_max: count(self.clients_max.saturating_add(ROOM)),
             calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
             ..ServerConfig::default()

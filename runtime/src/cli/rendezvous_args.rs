@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Args};
 use rondo_core::rendezvous::{Config, Device, Session};
-use rondo_core::time::Duration;
 
+use super::units::{Span, size};
 use crate::config::Listen;
 use crate::rendezvous::Settings;
 
@@ -42,13 +42,15 @@ pub(super) struct RendezvousArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rendezvous_steps_max: u32,
 
-    /// Bytes of one step's tensors that wait for who wants them; those above are refused
-    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_BYTES_MAX", value_name = "BYTES", default_value_t = 4 << 30)]
-    pub(super) rendezvous_step_bytes_max: u64,
+    /// Memory of one step's tensors that wait for a receiver; those above are refused
+    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_SIZE_MAX", value_name = "SIZE", default_value = "4GiB",
+          value_parser = size(..))]
+    pub(super) rendezvous_step_size_max: u64,
 
-    /// Bytes of all steps' tensors that wait for who wants them
-    #[arg(long, env = "RONDO_RENDEZVOUS_BYTES_MAX", value_name = "BYTES", default_value_t = 8 << 30)]
-    pub(super) rendezvous_bytes_max: u64,
+    /// Memory of all steps' tensors that wait for a receiver
+    #[arg(long, env = "RONDO_RENDEZVOUS_SIZE_MAX", value_name = "SIZE", default_value = "8GiB",
+          value_parser = size(..))]
+    pub(super) rendezvous_size_max: u64,
 
     /// Tensors of one step that wait for who wants them
     #[arg(long, env = "RONDO_RENDEZVOUS_STEP_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 16)]
@@ -63,14 +65,9 @@ pub(super) struct RendezvousArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rendezvous_calls_max: u32,
 
-    /// How long nothing may happen with a step that nobody cleans up, in ms; 0 keeps it for ever
-    #[arg(
-        long,
-        env = "RONDO_RENDEZVOUS_STEP_EXPIRY_MS",
-        value_name = "MS",
-        default_value_t = 3_600_000
-    )]
-    pub(super) rendezvous_step_expiry_ms: u64,
+    /// How long nothing may happen with a step that nobody cleans up; 0 keeps it for ever
+    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_EXPIRY", value_name = "SPAN", default_value = "1h")]
+    pub(super) rendezvous_step_expiry: Span,
 
     /// Whether what answers RecvTensor is kept until MarkRecvFinished, so that it may be asked for
     /// again, as rpc_options.cache_rpc_response does it in TensorFlow
@@ -78,14 +75,14 @@ pub(super) struct RendezvousArgs {
           num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     pub(super) rendezvous_cache_rpc_response: bool,
 
-    /// How long another worker may be away until those who wait for its tensors are told, in ms
+    /// How long another worker may be away until those who wait for its tensors are told
     #[arg(
         long,
-        env = "RONDO_RENDEZVOUS_PEER_PATIENCE_MS",
-        value_name = "MS",
-        default_value_t = 30_000
+        env = "RONDO_RENDEZVOUS_PEER_PATIENCE",
+        value_name = "SPAN",
+        default_value = "30s"
     )]
-    pub(super) rendezvous_peer_patience_ms: u64,
+    pub(super) rendezvous_peer_patience: Span,
 }
 
 impl RendezvousArgs {
@@ -96,19 +93,18 @@ impl RendezvousArgs {
         }
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         let devices = self.rendezvous_device.0.iter().map(|device| (device.clone(), 0)).collect();
-        let expiry = self.rendezvous_step_expiry_ms;
         let machine = Config {
             devices,
             session: Some(Session { worker_name: self.rendezvous_worker.0.as_str().into() }),
             steps_max: count(self.rendezvous_steps_max),
             step_tensors_max: count(self.rendezvous_step_tensors_max),
-            step_bytes_max: self.rendezvous_step_bytes_max,
+            step_bytes_max: self.rendezvous_step_size_max,
             tensors_max: count(self.rendezvous_tensors_max),
-            bytes_max: self.rendezvous_bytes_max,
+            bytes_max: self.rendezvous_size_max,
             calls_max: count(self.rendezvous_calls_max),
-            step_expiry: (expiry > 0).then(|| Duration::from_millis(expiry)),
+            step_expiry: self.rendezvous_step_expiry.unless_zero(),
             caches_responses: self.rendezvous_cache_rpc_response,
-            patience: Duration::from_millis(self.rendezvous_peer_patience_ms),
+            patience: self.rendezvous_peer_patience.0,
             ..Config::default()
         };
         Some(Settings { machine, peers: self.rendezvous_peer.0.clone() })

@@ -1,13 +1,13 @@
 //! From flags to a checked [`Config`].
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use rondo_core::time::Duration as Span;
+use rondo_core::time::Duration;
 use rondo_core::{coordination, dispatcher};
 
 use super::layers::{Settings, Source};
 use super::serve_args::ServeArgs;
+use super::units::{Span, SpanOrNever};
 use crate::config::{Bounds, Config, Listen, Storage};
 
 /// The environment's word on where state belongs.
@@ -45,14 +45,14 @@ pub(super) fn resolve(
     settings: &Settings,
     home: &Home,
 ) -> Result<Config, String> {
-    if args.message_bytes_max > args.inflight_bytes_max {
+    if args.message_size_max > args.inflight_size_max {
         return Err(format!(
-            "--message-bytes-max ({}) exceeds --inflight-bytes-max ({}): such a message could \
+            "--message-size-max ({}) exceeds --inflight-size-max ({}): such a message could \
              never pass",
-            args.message_bytes_max, args.inflight_bytes_max
+            args.message_size_max, args.inflight_size_max
         ));
     }
-    let (namespaces, namespace_ports) = args.coordination.resolve(args.message_bytes_max)?;
+    let (namespaces, namespace_ports) = args.coordination.resolve(args.message_size_max)?;
     Ok(Config {
         listen: listen(args, settings),
         insecure: args.insecure,
@@ -63,14 +63,14 @@ pub(super) fn resolve(
         rendezvous: args.rendezvous.resolve(),
         protocol_version: args.protocol_version,
         bounds: Bounds {
-            message_bytes_max: args.message_bytes_max,
-            inflight_bytes_max: args.inflight_bytes_max,
+            message_bytes_max: args.message_size_max,
+            inflight_bytes_max: args.inflight_size_max,
             connections_max: usize::try_from(args.connections_max).unwrap_or(usize::MAX),
             calls_per_connection_max: args.calls_per_connection_max,
-            shared_memory_bytes_max: args.shared_memory_bytes_max,
+            shared_memory_bytes_max: args.shared_memory_size_max,
             queue_calls_max: usize::try_from(args.queue_calls_max).unwrap_or(usize::MAX),
             batch_calls_max: usize::try_from(args.batch_calls_max).unwrap_or(usize::MAX),
-            shutdown_grace: Duration::from_millis(args.shutdown_grace_ms),
+            shutdown_grace: args.shutdown_grace.std(),
         },
     })
 }
@@ -106,51 +106,44 @@ fn storage(args: &ServeArgs, home: &Home) -> Result<Storage, String> {
     Ok(Storage::Directory {
         path: path?,
         store: args.store.map(Into::into),
-        free_space_reserve_bytes: args.free_space_reserve_mb << 20,
-        segment_bytes_max: args.segment_bytes_max,
+        free_space_reserve_bytes: args.free_space_reserve,
+        segment_bytes_max: args.segment_size_max,
     })
 }
 
 fn dispatcher_config(args: &ServeArgs) -> dispatcher::Config {
     let default = dispatcher::Config::default();
-    let span = |ms, default| {
-        if ms == 0 { default } else { Span::from_millis(ms) }
-    };
+    let span = |span: Span, default| span.unless_zero().unwrap_or(default);
     dispatcher::Config {
         fault_tolerant: args.fault_tolerant,
         worker_addresses: args.worker_addresses.0.clone(),
         deployment_mode: args.deployment_mode.0,
-        job_gc_check_interval: span(args.job_gc_check_interval_ms, default.job_gc_check_interval),
-        job_gc_timeout: unless_negative(args.job_gc_timeout_ms, default.job_gc_timeout),
-        named_job_retention: retention(args.named_job_retention_ms),
-        dataset_retention: retention(args.dataset_retention_ms),
-        abandoned_iteration_retention: retention(args.abandoned_iteration_retention_ms),
-        lost_worker_retention: retention(args.lost_worker_retention_ms),
-        client_timeout: span(args.client_timeout_ms, default.client_timeout),
-        reader_timeout: span(args.reader_timeout_ms, default.reader_timeout),
+        job_gc_check_interval: span(args.job_gc_check_interval, default.job_gc_check_interval),
+        job_gc_timeout: unless_never(args.job_gc_timeout, default.job_gc_timeout),
+        named_job_retention: args.named_job_retention.unless_zero(),
+        dataset_retention: args.dataset_retention.unless_zero(),
+        abandoned_iteration_retention: args.abandoned_iteration_retention.unless_zero(),
+        lost_worker_retention: args.lost_worker_retention.unless_zero(),
+        client_timeout: span(args.client_timeout, default.client_timeout),
+        reader_timeout: span(args.reader_timeout, default.reader_timeout),
         client_first_heartbeat_timeout: span(
-            args.client_first_heartbeat_timeout_ms,
+            args.client_first_heartbeat_timeout,
             default.client_first_heartbeat_timeout,
         ),
-        worker_timeout: unless_negative(args.worker_timeout_ms, default.worker_timeout),
+        worker_timeout: unless_never(args.worker_timeout, default.worker_timeout),
         reissue_lost_splits: args.reissue_lost_splits,
         gc_dynamic_sharding_jobs: args.gc_dynamic_sharding_jobs,
-        removal_timeout: span(args.removal_timeout_ms, default.removal_timeout),
+        removal_timeout: span(args.removal_timeout, default.removal_timeout),
         ids_above: args.ids_above,
         bounds: default.bounds,
     }
 }
 
-/// A span that a negative number switches off and 0 leaves at its default.
-fn unless_negative(ms: i64, default: Option<Span>) -> Option<Span> {
-    match u64::try_from(ms) {
-        Err(_) => None,
-        Ok(0) => default,
-        Ok(ms) => Some(Span::from_millis(ms)),
+/// A span that `never` switches off and 0 leaves at its default.
+fn unless_never(span: SpanOrNever, default: Option<Duration>) -> Option<Duration> {
+    match span {
+        SpanOrNever::Never => None,
+        SpanOrNever::After(Duration::ZERO) => default,
+        SpanOrNever::After(span) => Some(span),
     }
-}
-
-/// A retention; 0 is for ever.
-fn retention(ms: u64) -> Option<Span> {
-    (ms > 0).then(|| Span::from_millis(ms))
 }

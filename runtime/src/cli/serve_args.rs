@@ -9,6 +9,7 @@ use rondo_core::limits::IDS_ABOVE_MAX;
 use super::coordination_args::CoordinationArgs;
 use super::from_cluster::FromCluster;
 use super::rendezvous_args::RendezvousArgs;
+use super::units::{Span, SpanOrNever, size};
 use crate::config::Listen;
 use crate::store::StoreKind;
 
@@ -38,23 +39,22 @@ pub(super) struct ServeArgs {
     #[arg(long, env = "RONDO_PORT", value_name = "PORT", help_heading = "Network")]
     pub(super) port: Option<u16>,
 
-    /// Allow an address that other machines can reach without TLS: whoever reaches it can read and
-    /// change everything
+    /// Allow an address that other machines can reach without TLS: everybody who reaches it can read
+    /// and change everything
     #[arg(long, env = "RONDO_INSECURE", value_name = "BOOL", action = ArgAction::Set,
           num_args = 0..=1, default_value_t = false, default_missing_value = "true",
           help_heading = "Network")]
     pub(super) insecure: bool,
 
-    /// Longest request accepted, in bytes (a registered graph holds its constants)
-    #[arg(long, env = "RONDO_MESSAGE_BYTES_MAX", value_name = "BYTES", default_value_t = 512 << 20,
-          value_parser = clap::value_parser!(u64).range(1024..=4_294_967_295),
-          help_heading = "Network")]
-    pub(super) message_bytes_max: u64,
+    /// Longest request accepted (a registered graph holds its constants)
+    #[arg(long, env = "RONDO_MESSAGE_SIZE_MAX", value_name = "SIZE", default_value = "512MiB",
+          value_parser = size(1024..=4_294_967_295), help_heading = "Network")]
+    pub(super) message_size_max: u64,
 
-    /// Memory for requests and answers above 64 KiB under way, in bytes; more wait their turn
-    #[arg(long, env = "RONDO_INFLIGHT_BYTES_MAX", value_name = "BYTES", default_value_t = 1 << 30,
-          value_parser = clap::value_parser!(u64).range(1024..), help_heading = "Network")]
-    pub(super) inflight_bytes_max: u64,
+    /// Memory for requests and answers above 64 KiB under way; more wait their turn
+    #[arg(long, env = "RONDO_INFLIGHT_SIZE_MAX", value_name = "SIZE", default_value = "1GiB",
+          value_parser = size(1024..), help_heading = "Network")]
+    pub(super) inflight_size_max: u64,
 
     /// Open connections; above it, new ones wait
     #[arg(long, env = "RONDO_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 10_000,
@@ -67,11 +67,11 @@ pub(super) struct ServeArgs {
           help_heading = "Network")]
     pub(super) calls_per_connection_max: u32,
 
-    /// Memory for long messages to clients on the same host, in bytes, 64 MiB for each of their
-    /// connections; 0: they take the connection
-    #[arg(long, env = "RONDO_SHARED_MEMORY_BYTES_MAX", value_name = "BYTES",
-          default_value_t = 1 << 30, help_heading = "Network")]
-    pub(super) shared_memory_bytes_max: u64,
+    /// Memory for long messages to clients on the same host, 64 MiB for each of their connections;
+    /// 0: they take the connection
+    #[arg(long, env = "RONDO_SHARED_MEMORY_SIZE_MAX", value_name = "SIZE", default_value = "1GiB",
+          value_parser = size(..), help_heading = "Network")]
+    pub(super) shared_memory_size_max: u64,
 
     /// Threads that serve connections; what takes long has others [default: one for every four
     /// processors, 1 to 4]
@@ -79,15 +79,15 @@ pub(super) struct ServeArgs {
           value_parser = clap::value_parser!(u32).range(1..=256), help_heading = "Network")]
     pub(super) threads: Option<u32>,
 
-    /// How long calls under way may take once the server was asked to stop, in ms
+    /// How long calls under way may take once the server was asked to stop
     #[arg(
         long,
-        env = "RONDO_SHUTDOWN_GRACE_MS",
-        value_name = "MS",
-        default_value_t = 2000,
+        env = "RONDO_SHUTDOWN_GRACE",
+        value_name = "SPAN",
+        default_value = "2s",
         help_heading = "Network"
     )]
-    pub(super) shutdown_grace_ms: u64,
+    pub(super) shutdown_grace: Span,
 
     /// Wire protocol; only grpc
     #[arg(long, env = "RONDO_PROTOCOL", value_name = "NAME", default_value = "grpc",
@@ -108,15 +108,15 @@ pub(super) struct ServeArgs {
           help_heading = "Storage")]
     pub(super) fault_tolerant: bool,
 
-    /// Free disk space below which changes are refused, in MiB; reads go on
-    #[arg(long, env = "RONDO_FREE_SPACE_RESERVE_MB", value_name = "MIB", default_value_t = 256,
-          value_parser = clap::value_parser!(u64).range(..=1 << 30), help_heading = "Storage")]
-    pub(super) free_space_reserve_mb: u64,
+    /// Free disk space below which changes are refused; reads go on
+    #[arg(long, env = "RONDO_FREE_SPACE_RESERVE", value_name = "SIZE", default_value = "256MiB",
+          value_parser = size(..=1 << 50), help_heading = "Storage")]
+    pub(super) free_space_reserve: u64,
 
-    /// Size at which a segment of the journal is closed and compacted into a snapshot, in bytes
-    #[arg(long, env = "RONDO_SEGMENT_BYTES_MAX", value_name = "BYTES", default_value_t = 8 << 20,
-          value_parser = clap::value_parser!(u64).range(4096..=1 << 30), help_heading = "Storage")]
-    pub(super) segment_bytes_max: u64,
+    /// Size at which a segment of the journal is closed and compacted into a snapshot
+    #[arg(long, env = "RONDO_SEGMENT_SIZE_MAX", value_name = "SIZE", default_value = "8MiB",
+          value_parser = size(4096..=1 << 30), help_heading = "Storage")]
+    pub(super) segment_size_max: u64,
 
     /// Calls waiting for their turn; above it, callers wait
     #[arg(long, env = "RONDO_QUEUE_CALLS_MAX", value_name = "COUNT", default_value_t = 4096,
@@ -149,70 +149,70 @@ pub(super) struct ServeArgs {
     )]
     pub(super) deployment_mode: DeploymentModeArg,
 
-    /// Time between two rounds of maintenance (expired clients, unused iterations), in ms; 0 is the
+    /// Time between two rounds of maintenance (expired clients, unused iterations); 0 is the
     /// default
     #[arg(
         long,
-        env = "RONDO_JOB_GC_CHECK_INTERVAL_MS",
-        value_name = "MS",
-        default_value_t = 600_000,
+        env = "RONDO_JOB_GC_CHECK_INTERVAL",
+        value_name = "SPAN",
+        default_value = "10m",
         help_heading = "Dispatcher"
     )]
-    pub(super) job_gc_check_interval_ms: u64,
+    pub(super) job_gc_check_interval: Span,
 
-    /// How long an iteration without clients is kept, in ms; 0 is the default, negative switches
+    /// How long an iteration without clients is kept; 0 is the default, -1 switches
     /// maintenance off altogether, as in TensorFlow
     #[arg(
         long,
-        env = "RONDO_JOB_GC_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 300_000,
+        env = "RONDO_JOB_GC_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "5m",
         allow_negative_numbers = true,
         help_heading = "Dispatcher"
     )]
-    pub(super) job_gc_timeout_ms: i64,
+    pub(super) job_gc_timeout: SpanOrNever,
 
     /// How long a named job without iterations is kept, and that its repetitions are finished with
-    /// it, in ms; 0 keeps it for ever
+    /// it; 0 keeps it for ever
     #[arg(
         long,
-        env = "RONDO_NAMED_JOB_RETENTION_MS",
-        value_name = "MS",
-        default_value_t = 86_400_000,
+        env = "RONDO_NAMED_JOB_RETENTION",
+        value_name = "SPAN",
+        default_value = "1d",
         help_heading = "Dispatcher"
     )]
-    pub(super) named_job_retention_ms: u64,
+    pub(super) named_job_retention: Span,
 
-    /// How long a dataset without jobs is kept, in ms; 0 keeps it for ever
+    /// How long a dataset without jobs is kept; 0 keeps it for ever
     #[arg(
         long,
-        env = "RONDO_DATASET_RETENTION_MS",
-        value_name = "MS",
-        default_value_t = 604_800_000,
+        env = "RONDO_DATASET_RETENTION",
+        value_name = "SPAN",
+        default_value = "7d",
         help_heading = "Dispatcher"
     )]
-    pub(super) dataset_retention_ms: u64,
+    pub(super) dataset_retention: Span,
 
     /// How long an iteration with dynamic sharding that nobody reads any more, and that is not finished,
-    /// is kept, in ms; 0 keeps it for ever. Who comes back later is told that it was abandoned
+    /// is kept; 0 keeps it for ever. Who comes back later is told that it was abandoned
     #[arg(
         long,
-        env = "RONDO_ABANDONED_ITERATION_RETENTION_MS",
-        value_name = "MS",
-        default_value_t = 604_800_000,
+        env = "RONDO_ABANDONED_ITERATION_RETENTION",
+        value_name = "SPAN",
+        default_value = "7d",
         help_heading = "Dispatcher"
     )]
-    pub(super) abandoned_iteration_retention_ms: u64,
+    pub(super) abandoned_iteration_retention: Span,
 
-    /// How long a lost worker without tasks is kept, in ms; 0 keeps it for ever
+    /// How long a lost worker without tasks is kept; 0 keeps it for ever
     #[arg(
         long,
-        env = "RONDO_LOST_WORKER_RETENTION_MS",
-        value_name = "MS",
-        default_value_t = 86_400_000,
+        env = "RONDO_LOST_WORKER_RETENTION",
+        value_name = "SPAN",
+        default_value = "1d",
         help_heading = "Dispatcher"
     )]
-    pub(super) lost_worker_retention_ms: u64,
+    pub(super) lost_worker_retention: Span,
 
     /// Ids of a new journal begin above this number; without it, above one drawn at random, so that clients
     /// of a lost journal are not taken for present ones. 0 begins at TensorFlow's ids
@@ -225,55 +225,55 @@ pub(super) struct ServeArgs {
     )]
     pub(super) ids_above: Option<i64>,
 
-    /// Whether iterations with dynamic sharding are collected after --job-gc-timeout-ms too
+    /// Whether iterations with dynamic sharding are collected after --job-gc-timeout too
     #[arg(long, env = "RONDO_GC_DYNAMIC_SHARDING_JOBS", value_name = "BOOL",
           action = ArgAction::Set, num_args = 0..=1, default_value_t = false,
           default_missing_value = "true", help_heading = "Dispatcher")]
     pub(super) gc_dynamic_sharding_jobs: bool,
 
-    /// How long a client may be silent after its first heartbeat, in ms; 0 is the default
+    /// How long a client may be silent after its first heartbeat; 0 is the default
     #[arg(
         long,
-        env = "RONDO_CLIENT_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 300_000,
+        env = "RONDO_CLIENT_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "5m",
         help_heading = "Dispatcher"
     )]
-    pub(super) client_timeout_ms: u64,
+    pub(super) client_timeout: Span,
 
-    /// How long a client that holds splits may be silent before others get them, in ms; 0 is the
+    /// How long a client that holds splits may be silent before others get them; 0 is the
     /// default
     #[arg(
         long,
-        env = "RONDO_READER_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 30_000,
+        env = "RONDO_READER_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "30s",
         help_heading = "Dispatcher"
     )]
-    pub(super) reader_timeout_ms: u64,
+    pub(super) reader_timeout: Span,
 
-    /// How long a client may take to its first heartbeat, in ms; 0 is the default
+    /// How long a client may take to its first heartbeat; 0 is the default
     #[arg(
         long,
-        env = "RONDO_CLIENT_FIRST_HEARTBEAT_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 600_000,
+        env = "RONDO_CLIENT_FIRST_HEARTBEAT_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "10m",
         help_heading = "Dispatcher"
     )]
-    pub(super) client_first_heartbeat_timeout_ms: u64,
+    pub(super) client_first_heartbeat_timeout: Span,
 
-    /// How long a worker may be silent before it is lost and its tasks end, in ms, but at least
-    /// three of its own recent heartbeat intervals; 0 is the default, negative never loses one, as
+    /// How long a worker may be silent before it is lost and its tasks end, but at least
+    /// three of its own recent heartbeat intervals; 0 is the default, -1 never loses one, as
     /// TensorFlow
     #[arg(
         long,
-        env = "RONDO_WORKER_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 60_000,
+        env = "RONDO_WORKER_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "1m",
         allow_negative_numbers = true,
         help_heading = "Dispatcher"
     )]
-    pub(super) worker_timeout_ms: i64,
+    pub(super) worker_timeout: SpanOrNever,
 
     /// Whether splits of a lost worker are handed out again under dynamic sharding, so that no
     /// element is missed, but some may be read twice
@@ -282,16 +282,16 @@ pub(super) struct ServeArgs {
           default_missing_value = "true", help_heading = "Dispatcher")]
     pub(super) reissue_lost_splits: bool,
 
-    /// How long a consumer waits for the others to agree on removing a task, in ms; 0 is the
+    /// How long a consumer waits for the others to agree on removing a task; 0 is the
     /// default
     #[arg(
         long,
-        env = "RONDO_REMOVAL_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 10_000,
+        env = "RONDO_REMOVAL_TIMEOUT",
+        value_name = "SPAN",
+        default_value = "10s",
         help_heading = "Dispatcher"
     )]
-    pub(super) removal_timeout_ms: u64,
+    pub(super) removal_timeout: Span,
 
     /// Version answered to GetVersion; TensorFlow 2.21's clients want 9
     #[arg(

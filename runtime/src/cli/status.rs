@@ -1,7 +1,6 @@
 //! `rondo status`.
 
 use std::io::Write;
-use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -13,8 +12,10 @@ use rondo_proto::admin as wire;
 use rondo_proto::convert::{self, GET_STATUS_PATH, HEALTH_CHECK_PATH};
 use serde::Serialize;
 
+use super::ask::{address, noticed};
 use super::exit::{Exit, Failure};
 use super::status_tables;
+use super::units::Span;
 use crate::service::JournalStatus;
 use crate::transport::Transport;
 use crate::transport::grpc_client::GrpcClient;
@@ -23,12 +24,13 @@ use crate::transport::grpc_client::GrpcClient;
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(super) struct StatusArgs {
     /// The server to ask
-    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT", default_value = "127.0.0.1:5050")]
+    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT", default_value = "127.0.0.1:5050",
+          value_parser = address)]
     server: String,
 
     /// Form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: Format,
 
     /// Parts to show in tables, comma-separated
     #[arg(long, value_name = "LIST", value_delimiter = ',',
@@ -40,13 +42,13 @@ pub(super) struct StatusArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 50)]
     limit: usize,
 
-    /// How long to wait for the server, in ms
-    #[arg(long, env = "RONDO_STATUS_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
-    timeout_ms: u64,
+    /// How long to wait for the server
+    #[arg(long, env = "RONDO_STATUS_TIMEOUT", value_name = "SPAN", default_value = "10s")]
+    timeout: Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum Format {
     /// Tables as narrow as can be
     Table,
     /// Tables with every column, nothing cut off
@@ -118,13 +120,13 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), Failure> {
 
 async fn ask(args: &StatusArgs) -> Result<Status, Failure> {
     let client = GrpcClient::new();
+    let deadline = args.timeout.std();
     let call = |path| {
-        let deadline = Duration::from_millis(args.timeout_ms);
-        client.unary(&args.server, path, Bytes::new(), deadline)
+        let asked = client.unary(&args.server, path, Bytes::new(), deadline);
+        noticed(&args.server, deadline, asked)
     };
     // A server that answers this one is there, whatever it says next.
     call(HEALTH_CHECK_PATH).await.map_err(|status| match status.code {
-        Code::InvalidArgument => Failure::new(Exit::Usage, format!("--server: {}", status.message)),
         Code::Unimplemented => {
             let text = format!("{} is no Rondo server: {}", args.server, status.message);
             Failure::new(Exit::Other, text)
@@ -163,9 +165,9 @@ fn decode(answer: Bytes) -> Result<Status, prost::DecodeError> {
 
 fn render(status: &Status, args: &StatusArgs) -> Result<String, serde_json::Error> {
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    match args.output {
-        Output::Json => Ok(serde_json::to_string_pretty(status)? + "\n"),
-        Output::Table => Ok(status_tables::render(status, &args.section, limit, false)),
-        Output::Wide => Ok(status_tables::render(status, &args.section, limit, true)),
+    match args.format {
+        Format::Json => Ok(serde_json::to_string_pretty(status)? + "\n"),
+        Format::Table => Ok(status_tables::render(status, &args.section, limit, false)),
+        Format::Wide => Ok(status_tables::render(status, &args.section, limit, true)),
     }
 }

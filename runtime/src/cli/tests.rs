@@ -52,7 +52,7 @@ fn defaults_are_tensorflows_but_for_drawn_ids() {
 
 #[test]
 fn a_rendezvous_is_hosted_if_asked_for() {
-    assert_eq!(config(&["--rendezvous-step-bytes-max=7"]).unwrap().rendezvous, None);
+    assert_eq!(config(&["--rendezvous-step-size-max=7"]).unwrap().rendezvous, None);
     let defaults = config(&["--rendezvous"]).unwrap().rendezvous.unwrap();
     let expected = rondo_core::rendezvous::Config {
         devices: [("/device:CPU:0".to_owned(), 0)].into(),
@@ -64,7 +64,7 @@ fn a_rendezvous_is_hosted_if_asked_for() {
     let given = config(&[
         "--rendezvous",
         "--rendezvous-peer=/job:w/replica:0/task:1=host:1",
-        "--rendezvous-step-expiry-ms=0",
+        "--rendezvous-step-expiry=0",
         "--rendezvous-cache-rpc-response",
     ]);
     let given = given.unwrap().rendezvous.unwrap();
@@ -140,8 +140,8 @@ fn the_words_of_tensorflows_tests_are_understood() {
 fn a_negative_worker_timeout_loses_no_worker() {
     let timeout = |flag: &str| config(&[flag]).unwrap().dispatcher.worker_timeout;
     let default = dispatcher::Config::default().worker_timeout;
-    assert_eq!(timeout("--worker-timeout-ms=-1"), None);
-    assert_eq!(timeout("--worker-timeout-ms=0"), default);
+    assert_eq!(timeout("--worker-timeout=-1"), None);
+    assert_eq!(timeout("--worker-timeout=0"), default);
 }
 
 #[test]
@@ -155,12 +155,11 @@ fn a_store_is_asked_for_only_when_named() {
 #[test]
 fn the_journals_segments_and_queues_have_sizes() {
     let given =
-        config(&["--segment-bytes-max=2097152", "--queue-calls-max=3", "--batch-calls-max=4"])
-            .unwrap();
+        config(&["--segment-size-max=2MiB", "--queue-calls-max=3", "--batch-calls-max=4"]).unwrap();
     let Storage::Directory { segment_bytes_max, .. } = given.storage else { panic!("in memory") };
     assert_eq!(segment_bytes_max, 2 << 20);
     assert_eq!((given.bounds.queue_calls_max, given.bounds.batch_calls_max), (3, 4));
-    for flag in ["--segment-bytes-max=1", "--queue-calls-max=0", "--batch-calls-max=0"] {
+    for flag in ["--segment-size-max=1", "--queue-calls-max=0", "--batch-calls-max=0"] {
         let error = config(&[flag]).unwrap_err();
         assert!(error.contains(flag.split('=').next().unwrap()), "{error}");
     }
@@ -182,10 +181,10 @@ fn defaults_are_those_of_the_store_and_the_node() {
 
 #[test]
 fn retentions_of_nothing_are_for_ever() {
-    let given = config(&["--named-job-retention-ms=0", "--dataset-retention-ms=5"]).unwrap();
+    let given = config(&["--named-job-retention=0", "--dataset-retention=5ms"]).unwrap();
     assert_eq!(given.dispatcher.named_job_retention, None);
     assert_eq!(given.dispatcher.dataset_retention, Some(Span::from_millis(5)));
-    let flags = ["--abandoned-iteration-retention-ms=0", "--lost-worker-retention-ms=7"];
+    let flags = ["--abandoned-iteration-retention=0", "--lost-worker-retention=7ms"];
     let given = config(&flags).unwrap();
     assert_eq!(given.dispatcher.abandoned_iteration_retention, None);
     assert_eq!(given.dispatcher.lost_worker_retention, Some(Span::from_millis(7)));
@@ -212,6 +211,17 @@ fn truth_values_may_stand_alone_or_be_said() {
 }
 
 #[test]
+fn truth_values_of_a_file_are_true_and_false() {
+    let (_kept, flag) = file("insecure: true\n");
+    assert!(config(&[&flag]).unwrap().insecure);
+    for text in ["insecure: yes\n", "insecure: on\n", "fault_tolerant: no\n"] {
+        let (_kept, flag) = file(text);
+        let error = config(&[&flag]).unwrap_err();
+        assert!(error.contains("configuration file"), "{text}: {error}");
+    }
+}
+
+#[test]
 fn worker_addresses_are_a_list() {
     let config = config(&["--worker-addresses", "a:1, b:%port%,c"]).unwrap();
     assert_eq!(config.dispatcher.worker_addresses, ["a:1", "b:%port%", "c"]);
@@ -221,11 +231,11 @@ fn worker_addresses_are_a_list() {
 fn values_at_odds_are_refused_by_name() {
     let cases: [(&[&str], &str); 8] = [
         (&["--data="], "--fault-tolerant"),
-        (&["--message-bytes-max=2000", "--inflight-bytes-max=1999"], "1999"),
+        (&["--message-size-max=2000", "--inflight-size-max=1999"], "1999"),
         (&["--listen=nowhere"], "nowhere"),
         (&["--deployment-mode=4"], "colocated"),
         (&["--worker-addresses=a,,b"], "empty entry"),
-        (&["--client-timeout-ms=-1"], "-1"),
+        (&["--client-timeout=-1"], "-1"),
         (&["--store=etcd"], "segment"),
         (&["--protocol=http"], "grpc"),
     ];
@@ -251,10 +261,10 @@ fn without_a_home_the_data_directory_must_be_given() {
 #[test]
 fn flags_come_before_the_file_and_the_file_before_defaults() {
     let (_kept, flag) = file(
-        "listen: 127.0.0.2:7\nclient_timeout_ms: 5\nworker_addresses: [a:1, b:2]\n\
-         fault_tolerant: false\njob_gc_timeout_ms: -1\nshutdown_grace_ms: 9\n",
+        "listen: 127.0.0.2:7\nclient_timeout: 5ms\nworker_addresses: [a:1, b:2]\n\
+         fault_tolerant: false\njob_gc_timeout: -1\nshutdown_grace: 9ms\n",
     );
-    let config = config(&[&flag, "--client-timeout-ms=6"]).unwrap();
+    let config = config(&[&flag, "--client-timeout=6ms"]).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.2:7");
     assert_eq!(config.dispatcher.client_timeout, Span::from_millis(6));
     assert_eq!(config.dispatcher.worker_addresses, ["a:1", "b:2"]);
@@ -275,8 +285,8 @@ fn a_port_replaces_only_an_address_said_no_more_urgently() {
 #[test]
 fn a_bad_file_is_refused_with_its_name_and_the_key() {
     let cases = [
-        ("client_timeout: 5", "\"client_timeout_ms\""),
-        ("client_timeout_ms: soon", "soon"),
+        ("client_timeuot: 5", "\"client_timeout\""),
+        ("client_timeout: soon", "soon"),
         ("config: other.yaml", "config"),
         ("data: [", "configuration file"),
     ];

@@ -8,10 +8,10 @@ use clap::Args;
 use rondo_core::exchange::NodeId;
 use rondo_core::status::{Code, Status};
 
-use super::coordination_args::Span;
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, of_status};
 use super::journal::say;
 use super::table::Table;
+use super::units::Span;
 use crate::config::Listen;
 use crate::exchange::{Recorded, Recording, RecordingBounds};
 
@@ -43,7 +43,7 @@ pub(super) struct TraceArgs {
 
 /// Collects traces, writes them, and shows how well clocks are known.
 pub(super) fn trace(args: &TraceArgs) -> Result<(), Failure> {
-    let timeout = std::time::Duration::from_nanos(args.timeout.0.as_nanos());
+    let timeout = args.timeout.std();
     let bounds = RecordingBounds { passages_max: args.passages_max, timeout };
     let recording = Recording::of_everybody(&args.scheduler.to_string(), bounds);
     let recording = recording.map_err(|status| failed(&status))?;
@@ -72,9 +72,8 @@ fn write(recording: &Recording, path: &Path) -> io::Result<()> {
 
 fn failed(status: &Status) -> Failure {
     let exit = match status.code {
-        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
         Code::FailedPrecondition => Exit::Unhealthy,
-        _ => Exit::Other,
+        _ => of_status(status),
     };
     Failure::new(exit, &status.message)
 }

@@ -1,10 +1,8 @@
 //! `rondo worker`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use rondo_core::time::Duration as Span;
 use rondo_core::worker as core_worker;
 
 use super::exit::{Exit, Failure};
@@ -13,6 +11,7 @@ use super::known_workers::{KnownWorkersCommand, known_workers};
 use super::layers::Settings;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
+use super::units::{Span, size, span};
 use super::{log, memory, threads};
 use crate::config::Listen;
 use crate::transport::ServerConfig;
@@ -33,9 +32,9 @@ pub(super) struct WorkerArgs {
     #[arg(long, env = "RONDO_WORKER_CONFIG", value_name = "FILE")]
     config: Option<String>,
 
-    /// The dispatcher
-    #[arg(long, env = "RONDO_DISPATCHER", value_name = "HOST:PORT")]
-    dispatcher: Option<Listen>,
+    /// The server to work for
+    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT")]
+    server: Option<Listen>,
 
     /// Address to listen on; port 0 lets the system choose. Further slots listen on the ports behind
     /// it
@@ -47,7 +46,7 @@ pub(super) struct WorkerArgs {
     )]
     listen: Listen,
 
-    /// What consumers and the dispatcher call this worker; %port% stands for its port [default: the
+    /// What consumers and the server call this worker; %port% stands for its port [default: the
     /// host of --listen, and the port]
     #[arg(long, env = "RONDO_WORKER_ADDRESS", value_name = "HOST:PORT")]
     address: Option<String>,
@@ -57,7 +56,7 @@ pub(super) struct WorkerArgs {
           num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
     insecure: bool,
 
-    /// Tags that the dispatcher shows to consumers
+    /// Tags that the server shows to consumers
     #[arg(long = "tag", id = "tag", env = "RONDO_WORKER_TAGS", value_name = "TAG",
           value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     tags: Vec<String>,
@@ -67,53 +66,44 @@ pub(super) struct WorkerArgs {
           value_parser = clap::value_parser!(u16).range(1..=256))]
     slots: u16,
 
-    /// Time between two heartbeats, in ms
-    #[arg(long, env = "RONDO_WORKER_HEARTBEAT_INTERVAL_MS", value_name = "MS",
-          default_value_t = 5000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
-    heartbeat_interval_ms: u64,
+    /// Time between two heartbeats
+    #[arg(long, env = "RONDO_WORKER_HEARTBEAT_INTERVAL", value_name = "SPAN",
+          default_value = "5s", value_parser = span(10..=3_600_000))]
+    heartbeat_interval: Span,
 
-    /// How long the dispatcher may be away until a task that needs it fails, in ms
-    #[arg(
-        long,
-        env = "RONDO_WORKER_DISPATCHER_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 3_600_000
-    )]
-    dispatcher_timeout_ms: u64,
+    /// How long the server may be away until a task that needs it fails
+    #[arg(long, env = "RONDO_WORKER_SERVER_TIMEOUT", value_name = "SPAN", default_value = "1h")]
+    server_timeout: Span,
 
-    /// Elements that are ready before anybody asks, of all tasks of a slot together, in bytes
-    #[arg(long, env = "RONDO_WORKER_BUFFER_BYTES", value_name = "BYTES",
-          default_value_t = 256 << 20)]
-    buffer_bytes: u64,
+    /// Memory for elements that are ready before anybody asks, of all tasks of a slot together
+    #[arg(long, env = "RONDO_WORKER_BUFFER_SIZE", value_name = "SIZE", default_value = "256MiB",
+          value_parser = size(..))]
+    buffer_size: u64,
 
-    /// Elements that a task keeps for trainers that share it, in bytes
-    #[arg(long, env = "RONDO_WORKER_CACHE_BYTES", value_name = "BYTES", default_value_t = 1 << 30)]
-    cache_bytes: u64,
+    /// Memory for elements that a task keeps for trainers that share it
+    #[arg(long, env = "RONDO_WORKER_CACHE_SIZE", value_name = "SIZE", default_value = "1GiB",
+          value_parser = size(..))]
+    cache_size: u64,
 
-    /// Memory for long messages to readers on the same host, in bytes, 64 MiB for each of their
-    /// connections; 0: they take the connection
-    #[arg(long, env = "RONDO_WORKER_SHARED_MEMORY_BYTES_MAX", value_name = "BYTES",
-          default_value_t = 1 << 30)]
-    shared_memory_bytes_max: u64,
+    /// Memory for long messages to readers on the same host, 64 MiB for each of their connections;
+    /// 0: they take the connection
+    #[arg(long, env = "RONDO_WORKER_SHARED_MEMORY_SIZE_MAX", value_name = "SIZE",
+          default_value = "1GiB", value_parser = size(..))]
+    shared_memory_size_max: u64,
 
     /// How long consumers may take to fetch the elements of splits that were taken, once the worker
-    /// was asked to stop, in ms
-    #[arg(
-        long,
-        env = "RONDO_WORKER_DRAIN_TIMEOUT_MS",
-        value_name = "MS",
-        default_value_t = 20_000
-    )]
-    drain_timeout_ms: u64,
+    /// was asked to stop
+    #[arg(long, env = "RONDO_WORKER_DRAIN_TIMEOUT", value_name = "SPAN", default_value = "20s")]
+    drain_timeout: Span,
 
-    /// How long to serve on after the last element has left, in ms
+    /// How long to serve on after the last element has left
     #[arg(
         long,
-        env = "RONDO_WORKER_SHUTDOWN_QUIET_PERIOD_MS",
-        value_name = "MS",
-        default_value_t = 0
+        env = "RONDO_WORKER_SHUTDOWN_QUIET_PERIOD",
+        value_name = "SPAN",
+        default_value = "0"
     )]
-    shutdown_quiet_period_ms: u64,
+    shutdown_quiet_period: Span,
 
     /// Threads [default: one for each processor, 2 to 16]
     #[arg(long, env = "RONDO_WORKER_THREADS", value_name = "COUNT",
@@ -129,10 +119,9 @@ pub(super) struct WorkerArgs {
 
 impl WorkerArgs {
     fn resolve(&self) -> Result<Config, Failure> {
-        let span = |ms| Span::from_millis(ms);
         // The file may name it, so that clap cannot ask for it.
-        let dispatcher = self.dispatcher.as_ref().ok_or_else(|| {
-            let text = "--dispatcher HOST:PORT is missing: the server that this worker works for";
+        let dispatcher = self.server.as_ref().ok_or_else(|| {
+            let text = "--server HOST:PORT is missing: the server that this worker works for";
             Failure::new(Exit::Usage, text)
         })?;
         Ok(Config {
@@ -143,16 +132,16 @@ impl WorkerArgs {
             tags: self.tags.clone(),
             slots: self.slots,
             worker: core_worker::Config {
-                heartbeat_interval: span(self.heartbeat_interval_ms),
-                dispatcher_timeout: span(self.dispatcher_timeout_ms),
-                buffer_bytes: self.buffer_bytes,
-                cache_bytes: self.cache_bytes,
-                drain_timeout: span(self.drain_timeout_ms),
+                heartbeat_interval: self.heartbeat_interval.0,
+                dispatcher_timeout: self.server_timeout.0,
+                buffer_bytes: self.buffer_size,
+                cache_bytes: self.cache_size,
+                drain_timeout: self.drain_timeout.0,
                 ..machine()
             },
-            quiet_period: Duration::from_millis(self.shutdown_quiet_period_ms),
+            quiet_period: self.shutdown_quiet_period.std(),
             server: ServerConfig {
-                shared_memory_bytes_max: self.shared_memory_bytes_max,
+                shared_memory_bytes_max: self.shared_memory_size_max,
                 ..ServerConfig::default()
             },
         })

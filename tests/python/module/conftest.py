@@ -96,13 +96,13 @@ class Server:
         """Registers a pipeline, in YAML."""
         file = self.folder / f"{name}.yaml"
         file.write_text(textwrap.dedent(pipeline))
-        command = [binary(), "dataset", "register", str(file), "--id", name, "--dispatcher", self.address]
+        command = [binary(), "dataset", "register", str(file), "--id", name, "--server", self.address]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def worker(self):
-        command = [binary(), "worker", f"--dispatcher={self.address}", "--listen=127.0.0.1:0",
-                   "--heartbeat-interval-ms=200"]
+        command = [binary(), "worker", f"--server={self.address}", "--listen=127.0.0.1:0",
+                   "--heartbeat-interval=200ms"]
         return Process(command, " worker ready on ")
 
 

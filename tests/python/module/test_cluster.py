@@ -78,7 +78,7 @@ def test_a_resolver_answers_as_tensorflows(case, tmp_path):
 ])
 def test_detection_tells_what_the_command_does(environment, tmp_path):
     found = cluster.detect(environment=environment, root=str(tmp_path))
-    told = subprocess.run([binary(), "cluster", "-o", "json", "--root", tmp_path], env=environment,
+    told = subprocess.run([binary(), "cluster", "--format", "json", "--root", tmp_path], env=environment,
                           capture_output=True, text=True, timeout=PATIENCE_S)
     wanted = json.loads(told.stdout)
     assert [source.name for source in found.sources] == [it["source"] for it in wanted["sources"]]

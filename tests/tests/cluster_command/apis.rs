@@ -27,7 +27,7 @@ fn run(api: &Api, arguments: &[&str]) -> Said {
         "api_server": api.url(),
     });
     let settings = settings.to_string();
-    let mut all = vec!["--resolver", "kubernetes", "--settings", &settings, "-o", "json"];
+    let mut all = vec!["--resolver", "kubernetes", "--settings", &settings, "--format", "json"];
     all.extend(arguments);
     Machine::bare().run(&[], &all)
 }
@@ -92,11 +92,11 @@ fn failures_that_pass_are_waited_out_and_others_until_the_time_is_up() {
     assert_eq!(said.chosen()["cluster_spec"], json!({"worker": ["10.1.0.0:8470"]}));
     for status in [429, 500, 503] {
         let api = Api::start(move |_, _| Reply::status(status));
-        run(&api, &["--timeout-ms", "600"]).assert(7, &[&status.to_string()]);
+        run(&api, &["--timeout", "600ms"]).assert(7, &[&status.to_string()]);
         assert!(api.requests().len() > 1, "it was tried again");
     }
     let api = Api::start(|_, _| list(&[pod(0, "Pending")], ""));
-    let said = run(&api, &["--timeout-ms", "600"]);
+    let said = run(&api, &["--timeout", "600ms"]);
     said.assert(8, &["worker:0", "train-0-x", "Pending", "Running"]);
 }
 
@@ -113,15 +113,15 @@ fn answers_that_are_none_are_told_as_such() {
 #[test]
 fn nothing_hangs_beyond_its_time() {
     let slow = Api::start(|_, _| list(&[], "").after(Duration::from_secs(60)));
-    let said = run(&slow, &["--timeout-ms", "700"]);
+    let said = run(&slow, &["--timeout", "700ms"]);
     said.assert(7, &["no answer within", "ms"]);
     assert!(said.took < Duration::from_secs(20), "{:?}", said.took);
-    let said = run(&slow, &["--timeout-ms", "1500", "--request-timeout-ms", "200"]);
+    let said = run(&slow, &["--timeout", "1500ms", "--request-timeout", "200ms"]);
     said.assert(7, &["no answer within 200 ms"]);
     assert!(slow.requests().len() > 2, "a request's time is not the call's");
     // A server that nobody is at.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let settings = json!({"api_server": format!("http://{gone}"), "namespace": "ml"}).to_string();
-    let arguments = ["--resolver", "kubernetes", "--settings", &settings, "--timeout-ms", "400"];
+    let arguments = ["--resolver", "kubernetes", "--settings", &settings, "--timeout", "400ms"];
     Machine::bare().run(&[], &arguments).assert(7, &[&gone.to_string(), "refused"]);
 }

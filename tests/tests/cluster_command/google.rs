@@ -58,7 +58,7 @@ fn group(metadata: &Api, api_server: &str, more: &[(&str, &str)], timeout: &str)
     let mut variables = vec![("GCE_METADATA_HOST", metadata.host.as_str())];
     variables.extend(more);
     let arguments =
-        ["--resolver", "gce", "--settings", &settings, "-o", "json", "--timeout-ms", timeout];
+        ["--resolver", "gce", "--settings", &settings, "--format", "json", "--timeout-ms", timeout];
     let said = Machine::bare().run(&variables, &arguments);
     assert!(!said.err.contains(TOKEN) && !said.out.contains(TOKEN), "the token is shown");
     said
@@ -117,7 +117,7 @@ fn tpu_machine() -> Machine {
 #[test]
 fn a_tpu_machine_tells_its_place_in_the_slice() {
     let api = Api::start(google);
-    let said = tpu_machine().run(&[("GCE_METADATA_IP", &api.host)], &["-o", "json"]);
+    let said = tpu_machine().run(&[("GCE_METADATA_IP", &api.host)], &["--format", "json"]);
     said.assert(0, &[]);
     let found = said.chosen();
     assert_eq!(found["source"], "tpu_gce");
@@ -128,7 +128,7 @@ fn a_tpu_machine_tells_its_place_in_the_slice() {
 #[test]
 fn a_metadata_server_that_says_nothing_holds_nobody_up() {
     let api = Api::start(|_, _| Reply::ok("").after(Duration::from_secs(60)));
-    let arguments = ["--timeout-ms", "900", "--request-timeout-ms", "300"];
+    let arguments = ["--timeout", "900ms", "--request-timeout", "300ms"];
     let said = tpu_machine().run(&[("GCE_METADATA_HOST", &api.host)], &arguments);
     said.assert(7, &["computeMetadata", "no answer within"]);
     assert!(said.took < Duration::from_secs(20), "{:?}", said.took);

@@ -21,7 +21,7 @@ fn run(api: &Api, resolver: &str, settings: &Value, timeout_ms: &str) -> Said {
     settings["project"] = json!("atlas");
     settings["zone"] = json!("eu-1");
     let settings = settings.to_string();
-    let arguments = ["--resolver", resolver, "--settings", &settings, "-o", "json"];
+    let arguments = ["--resolver", resolver, "--settings", &settings, "--format", "json"];
     let arguments = [&arguments[..], &["--timeout-ms", timeout_ms]].concat();
     Machine::bare().run(&[("CLOUDSDK_AUTH_ACCESS_TOKEN", "ya29.mine")], &arguments)
 }

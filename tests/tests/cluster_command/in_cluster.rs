@@ -28,7 +28,7 @@ fn pods() -> Value {
 fn run(machine: &Machine, api: &Api, timeout: &str) -> Said {
     let (host, port) = api.host.split_once(':').unwrap();
     let variables = [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)];
-    let arguments = ["--resolver", "kubernetes", "-o", "json", "--timeout-ms", timeout];
+    let arguments = ["--resolver", "kubernetes", "--format", "json", "--timeout-ms", timeout];
     let said = machine.run(&variables, &arguments);
     assert!(!said.err.contains("secret-") && !said.out.contains("secret-"), "a token is shown");
     said
@@ -104,7 +104,7 @@ fn a_watch_goes_by_tls_and_goes_on_with_the_token_of_the_moment() {
     let machine = pod_of(&account);
     let (host, port) = server.api.host.split_once(':').unwrap();
     let variables = [("KUBERNETES_SERVICE_HOST", host), ("KUBERNETES_SERVICE_PORT", port)];
-    let arguments = ["--resolver", "kubernetes", "--watch", "--interval-ms", "3600000"];
+    let arguments = ["--resolver", "kubernetes", "--watch", "--interval", "3600000ms"];
     let process = Process::start("rondo cluster", &mut machine.command(&variables, &arguments));
     let next = || process.next_line(Duration::from_secs(60)).unwrap();
     assert!(next().contains("worker:0  10.1.0.1:8470"));

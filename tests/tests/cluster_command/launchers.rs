@@ -41,7 +41,7 @@ const OPEN_MPI: [(&str, &str); 8] = [
 ];
 
 fn json_of(variables: &[(&str, &str)]) -> Said {
-    let said = Machine::bare().run(variables, &["-o", "json"]);
+    let said = Machine::bare().run(variables, &["--format", "json"]);
     said.assert(0, &[]);
     said
 }
@@ -146,7 +146,7 @@ fn sources_that_contradict_each_other_are_an_error_that_names_both() {
     let one = r#"{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}}"#;
     let mut variables = vec![("TF_CONFIG", one)];
     variables.extend(TORCH);
-    let said = Machine::bare().run(&variables, &["-o", "json"]);
+    let said = Machine::bare().run(&variables, &["--format", "json"]);
     said.assert(2, &["tf_config says that the rank is 0, torch says 3", "size is 2"]);
     assert_eq!(said.json()["contradictions"].as_array().unwrap().len(), 2);
     let text = Machine::bare().run(&variables, &[]);
@@ -159,7 +159,7 @@ fn accelerators_are_those_of_the_machine_that_the_process_sees() {
     let machine = Machine::bare().file("/dev/nvidia0", "").file("/dev/nvidia1", "");
     let mut variables = TORCH.to_vec();
     let count = |variables: &[(&str, &str)]| {
-        let said = machine.run(variables, &["-o", "json"]);
+        let said = machine.run(variables, &["--format", "json"]);
         said.assert(0, &[]);
         said.json()["accelerators"].clone()
     };

@@ -54,6 +54,6 @@ fn flags_are_refused_with_what_would_be_right() {
 fn name_servers_that_do_not_answer_are_named() {
     let machine = Machine::bare().file("/etc/resolv.conf", "nameserver 127.0.0.1\n");
     let settings = r#"{"name": "_tf._tcp.train.invalid"}"#;
-    let arguments = ["--resolver", "dns", "--settings", settings, "--timeout-ms", "300"];
+    let arguments = ["--resolver", "dns", "--settings", settings, "--timeout", "300ms"];
     machine.run(&[], &arguments).assert(7, &["_tf._tcp.train.invalid"]);
 }

@@ -18,9 +18,9 @@ fn next(process: &Process) -> Value {
 #[test]
 fn tasks_that_come_go_and_move_are_told_a_line_each() {
     let machine = Machine::bare().file(PATH, r#"{"worker": ["a:1", "b:2"]}"#);
-    let arguments = ["--resolver", "file", "--settings", SETTINGS, "--watch", "-o", "json"];
+    let arguments = ["--resolver", "file", "--settings", SETTINGS, "--watch", "--format", "json"];
     let mut command = machine.command(&[], &arguments);
-    let mut process = Process::start("rondo cluster", command.args(["--interval-ms", "50"]));
+    let mut process = Process::start("rondo cluster", command.args(["--interval", "50ms"]));
     let first = next(&process);
     assert_eq!(first["version"], 1);
     let task =

@@ -35,7 +35,7 @@ fn settings(server: &Kubernetes) -> String {
 }
 
 fn start(resolver: &str, settings: &str, interval_ms: &str) -> Process {
-    let arguments = ["--resolver", resolver, "--settings", settings, "--watch", "-o", "json"];
+    let arguments = ["--resolver", resolver, "--settings", settings, "--watch", "--format", "json"];
     let mut command = Machine::bare().command(&[], &arguments);
     Process::start("rondo cluster", command.args(["--interval-ms", interval_ms]))
 }
@@ -154,9 +154,10 @@ fn a_watch_that_is_not_answered_is_given_up_and_one_that_ends_at_once_is_not_hur
     server.put(PODS, pod(0, "10.1.0.1", "Running"));
     server.delay_watches(Duration::from_secs(60));
     let settings = settings(&server);
-    let arguments = ["--resolver", "kubernetes", "--settings", &settings, "--watch", "-o", "json"];
+    let arguments =
+        ["--resolver", "kubernetes", "--settings", &settings, "--watch", "--format", "json"];
     let mut command = Machine::bare().command(&[], &arguments);
-    command.args(["--interval-ms", "50", "--request-timeout-ms", "300"]);
+    command.args(["--interval", "50ms", "--request-timeout", "300ms"]);
     let process = Process::start("rondo cluster", &mut command);
     assert_eq!(next(&process)["version"], 1);
     let told = next(&process);

@@ -75,7 +75,12 @@ fn every_rank_of_mpirun_knows_its_number() {
     let script = "echo local $OMPI_COMM_WORLD_LOCAL_RANK";
     let locals = local_ranks(&run(mpirun().args(["--tag-output", "sh", "-c", script])));
     let output = folder.path().join("out");
-    run(mpirun().arg("--output-filename").arg(&output).args([rondo(), "cluster", "-o", "json"]));
+    run(mpirun().arg("--output-filename").arg(&output).args([
+        rondo(),
+        "cluster",
+        "--format",
+        "json",
+    ]));
     check(&found(&output), &locals, &[4; 4]);
 }
 
@@ -91,7 +96,12 @@ fn under_slurm_mpirun_tells_ranks_and_slurm_is_not_asked() {
     let script = "echo local $OMPI_COMM_WORLD_LOCAL_RANK";
     let locals = local_ranks(&run(salloc().args(["--tag-output", "sh", "-c", script])));
     let output = slurm.folder().join("out");
-    run(salloc().arg("--output-filename").arg(&output).args([rondo(), "cluster", "-o", "json"]));
+    run(salloc().arg("--output-filename").arg(&output).args([
+        rondo(),
+        "cluster",
+        "--format",
+        "json",
+    ]));
     let reports = found(&output);
     check(&reports, &locals, &local_sizes(&locals));
     for report in reports.values() {

@@ -46,7 +46,7 @@ async fn bed(pipeline: Pipeline, options: &Options) -> Bed {
     let file = folder.path().join("pipeline.json");
     std::fs::write(&file, pipeline.to_json().unwrap()).unwrap();
     let server = block_in_place(|| Server::start(options));
-    let dispatcher = format!("--dispatcher={}", server.address());
+    let dispatcher = format!("--server={}", server.address());
     let file = file.to_str().unwrap();
     let ended = block_in_place(|| run(&["dataset", "register", file, "--id=numbers", &dispatcher]));
     assert!(ended.status.success(), "{}", ended.log);
@@ -253,8 +253,8 @@ async fn a_position_is_exact() {
 
 fn command(bed: &Bed, job: &str, more: &[&str], file: &Path) -> Command {
     let mut command = Command::new(binary::rondo());
-    command.arg("read").arg(format!("--dispatcher={}", bed.server.address()));
-    command.arg(format!("--job={job}")).arg("--output=jsonl").arg("-o").arg(file).args(more);
+    command.arg("read").arg(format!("--server={}", bed.server.address()));
+    command.arg(format!("--job={job}")).arg("--format=jsonl").arg("-o").arg(file).args(more);
     command
 }
 
@@ -270,7 +270,7 @@ fn lines(file: &Path) -> Vec<i64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_command_loses_nothing_and_writes_little_twice() {
-    let options = Options::store("segment").flag("--reader-timeout-ms=1000");
+    let options = Options::store("segment").flag("--reader-timeout=1000ms");
     let bed = bed(numbers(), &options).await;
     // So slow that the command is killed well before its end, on a busy machine too.
     let _worker = bed.worker(100).await;
@@ -304,7 +304,7 @@ async fn a_killed_command_loses_nothing_and_writes_little_twice() {
 async fn the_command_is_quick_and_says_what_is_wrong() {
     let bed = bed(numbers(), &Options::store("segment")).await;
     let _worker = bed.worker(0).await;
-    let dispatcher = format!("--dispatcher={}", bed.server.address());
+    let dispatcher = format!("--server={}", bed.server.address());
     let read = |arguments: &[&str]| {
         let all = [&["read", &dispatcher][..], arguments].concat();
         block_in_place(|| run(&all))
@@ -331,9 +331,9 @@ async fn the_command_ends_in_order_when_nobody_takes_its_output() {
     const LINES: i64 = 20_000;
     let bed = bed(Pipeline::range(0, LINES), &Options::store("segment")).await;
     let _worker = bed.worker(0).await;
-    let arguments = ["--job=piped", "--dataset=numbers", "--output=jsonl"];
+    let arguments = ["--job=piped", "--dataset=numbers", "--format=jsonl"];
     let mut command = Command::new(binary::rondo());
-    command.arg("read").arg(format!("--dispatcher={}", bed.server.address())).args(arguments);
+    command.arg("read").arg(format!("--server={}", bed.server.address())).args(arguments);
     let (status, log) = block_in_place(|| {
         let mut head = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -356,5 +356,5 @@ async fn the_command_ends_in_order_when_nobody_takes_its_output() {
 
 /// Nobody listens there.
 fn run_elsewhere() -> rondo_tests::process::Ended {
-    block_in_place(|| run(&["read", "--dispatcher=127.0.0.1:1", "--job=a", "--dataset=b"]))
+    block_in_place(|| run(&["read", "--server=127.0.0.1:1", "--job=a", "--dataset=b"]))
 }

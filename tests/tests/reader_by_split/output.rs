@@ -25,7 +25,7 @@ const KILLS_VARIABLE: &str = "RONDO_OUTPUT_KILLS";
 
 fn read(bed: &Bed, arguments: &[&str], file: &Path) -> Command {
     let mut command = Command::new(binary::rondo());
-    command.arg("read").arg(format!("--dispatcher={}", bed.server.address()));
+    command.arg("read").arg(format!("--server={}", bed.server.address()));
     command.arg("-o").arg(file).args(arguments);
     command
 }
@@ -154,7 +154,7 @@ async fn arrow_holds_each_record_once_whenever_the_command_is_killed() {
 /// A run that was killed, given up by the dispatcher and followed by another reader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_goes_on_after_another_reader_has_read_what_the_killed_run_held() {
-    let options = Options::store("segment").flag("--reader-timeout-ms=500");
+    let options = Options::store("segment").flag("--reader-timeout=500ms");
     let bed = bed(Pipeline::range(0, 3000), &options).await;
     let _worker = bed.worker(20).await;
     let file = bed.file("out.jsonl");
@@ -213,7 +213,7 @@ async fn a_file_is_left_alone_that_is_not_for_these_records() {
     assert!(ended(&mut read(&bed, &part, &file)).status.success());
     assert_eq!(lines(&file).len(), 10);
     refused(&["--job=other", "--dataset=numbers"], &file, "holds records of job \"train\"");
-    let csv = [&train[..], &["--output=csv"]].concat();
+    let csv = [&train[..], &["--format=csv"]].concat();
     refused(&csv, &file, "holds records of output jsonl, not of output csv");
     refused(
         &["--job=train", "--dataset=letters"],
@@ -226,7 +226,7 @@ async fn a_file_is_left_alone_that_is_not_for_these_records() {
     refused(&train, &file, "something else has cut it");
     let fresh = bed.file("fresh");
     refused(&train, &fresh, "stands for no form");
-    refused(&[&train[..], &["--output=count"]].concat(), &fresh, "writes no records");
+    refused(&[&train[..], &["--format=count"]].concat(), &fresh, "writes no records");
     bed.end();
 }
 

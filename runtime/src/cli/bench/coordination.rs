@@ -1,12 +1,12 @@
 //! `rondo bench coordination`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use rondo_core::limits::COORDINATION_TASKS_MAX;
 
 use super::super::exit::Failure;
+use super::super::units::{Span, span};
 use super::connected::{self, Connected};
 use super::coordination_speech::Dialect;
 use super::coordination_workload::{Job, Workload};
@@ -65,10 +65,9 @@ pub(in crate::cli) struct CoordinationArgs {
     )]
     workload: Vec<Workload>,
 
-    /// How often each task sends a heartbeat in the workload `connected`, in ms
-    #[arg(long, value_name = "MS", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u64).range(10..=600_000))]
-    period_ms: u64,
+    /// How often each task sends a heartbeat in the workload `connected`
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span(10..=600_000))]
+    period: Span,
 
     #[command(flatten)]
     load: RoundsArgs,
@@ -97,7 +96,7 @@ struct Found {
 
 /// Measures and prints.
 pub(super) fn run(args: &CoordinationArgs) -> Result<(), Failure> {
-    args.load.output.print(measure(args))
+    args.load.format.print(measure(args))
 }
 
 async fn measure(args: &CoordinationArgs) -> Result<Figures, Failure> {
@@ -189,7 +188,7 @@ async fn measure_connected(
     measurands: &mut [Measurand],
     found: &mut Found,
 ) -> Result<(), Failure> {
-    let period = Duration::from_millis(args.period_ms);
+    let period = args.period.std();
     for measurand in measurands {
         let Some(calls) = measurand.prepare(Workload::Connected).await? else { continue };
         let target = &mut measurand.target;

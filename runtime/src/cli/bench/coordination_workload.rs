@@ -50,7 +50,7 @@ pub(super) enum Workload {
     Barrier,
     /// How much later than due a barrier's timeout is answered
     Timeout,
-    /// One connection for each task, which sends a heartbeat every --period-ms
+    /// One connection for each task, which sends a heartbeat every --period
     Connected,
 }
 

@@ -64,7 +64,7 @@ pub(super) fn run(args: &DispatcherArgs) -> Result<(), Failure> {
     if let Some(beside) = &args.beside {
         measurands.push(Measurand::find(beside, args.beside_pid)?);
     }
-    args.load.output.print(async { measure(args, &mut measurands).await })
+    args.load.format.print(async { measure(args, &mut measurands).await })
 }
 
 async fn measure(args: &DispatcherArgs, measurands: &mut [Measurand]) -> Result<Figures, Failure> {

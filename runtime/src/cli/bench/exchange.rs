@@ -17,7 +17,7 @@ use super::exchange_figures;
 use super::exchange_gloo::Gloo;
 use super::exchange_gpu;
 use super::exchange_peer::{Found, Way};
-use super::output::Output;
+use super::output::Format;
 use super::read::rate;
 use super::rendezvous::other;
 use crate::exchange::Scheduler;
@@ -45,8 +45,8 @@ pub(in crate::cli) struct ExchangeArgs {
     gloo: Option<PathBuf>,
 
     /// Form of the figures
-    #[arg(long, short, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: Format,
 }
 
 /// What each round brought.
@@ -107,7 +107,7 @@ pub(super) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
     for _ in 0..args.rounds {
         rounds.add(args, gloo.as_mut())?;
     }
-    args.output.print_rounds(&rounds, exchange_figures::table)
+    args.format.print_rounds(&rounds, exchange_figures::table)
 }
 
 impl Rounds {

@@ -10,14 +10,14 @@ use super::figures::Figures;
 
 /// Form of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum Format {
     /// Tables
     Table,
     /// One JSON object, with each round's figures
     Json,
 }
 
-impl Output {
+impl Format {
     /// Measures on this thread, and prints the figures.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::super::exit::{Exit, Failure};
 use super::super::local::LocalCluster;
-use super::output::Output;
+use super::output::Format;
 use super::process::Process;
 use super::read_files::Shape;
 use super::read_tensorflow::TensorFlow;
@@ -54,8 +54,8 @@ pub(in crate::cli) struct ReadArgs {
     tensorflow: Option<PathBuf>,
 
     /// Form of the figures
-    #[arg(long, short, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: Format,
 }
 
 /// What a round of one thing brought, in units a second.
@@ -84,7 +84,7 @@ pub(super) fn run(args: &ReadArgs) -> Result<(), Failure> {
     super::super::memory::keep_for_batches();
     let runtime = super::super::threads::pool(None)?;
     let rounds = runtime.block_on(measure(args))?;
-    args.output.print_rounds(&rounds, read_figures::table)
+    args.format.print_rounds(&rounds, read_figures::table)
 }
 
 async fn measure(args: &ReadArgs) -> Result<Rounds, Failure> {

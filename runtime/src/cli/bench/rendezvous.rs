@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::super::exit::{Exit, Failure};
-use super::output::Output;
+use super::output::Format;
 use super::rendezvous_pair::Pair;
 use super::rendezvous_tensorflow::TensorFlow;
 use super::{read_loopback, rendezvous_figures};
@@ -46,8 +46,8 @@ pub(in crate::cli) struct RendezvousArgs {
     tensorflow: Option<PathBuf>,
 
     /// Form of the figures
-    #[arg(long, short, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: Format,
 }
 
 /// What each round brought.
@@ -85,7 +85,7 @@ pub(super) fn run(args: &RendezvousArgs) -> Result<(), Failure> {
             rounds.large_tensorflow.push(tensorflow.receive(args.large)?);
         }
     }
-    args.output.print_rounds(&rounds, rendezvous_figures::table)
+    args.format.print_rounds(&rounds, rendezvous_figures::table)
 }
 
 /// The middle of some times, and the 99th of 100, in µs.

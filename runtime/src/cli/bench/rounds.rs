@@ -1,11 +1,10 @@
 //! How much load, in how many rounds: the same words for every kind of server.
 
-use std::time::Duration;
-
 use clap::Args;
 
+use super::super::units::{Span, span};
 use super::load::Shape;
-use super::output::Output;
+use super::output::Format;
 
 /// How much load, and how the figures are printed.
 #[derive(Args, Clone, Debug, PartialEq)]
@@ -20,10 +19,9 @@ pub(super) struct RoundsArgs {
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
 
-    /// How long one round on one server takes, in ms
-    #[arg(long, value_name = "MS", default_value_t = 3000,
-          value_parser = clap::value_parser!(u64).range(10..=600_000))]
-    round_ms: u64,
+    /// How long one round on one server takes
+    #[arg(long, value_name = "SPAN", default_value = "3s", value_parser = span(10..=600_000))]
+    round_duration: Span,
 
     /// Rounds of each workload on each server
     #[arg(long, value_name = "COUNT", default_value_t = 5,
@@ -31,17 +29,17 @@ pub(super) struct RoundsArgs {
     pub(super) rounds: u32,
 
     /// Form of the figures
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    pub(super) output: Output,
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    pub(super) format: Format,
 }
 
 impl RoundsArgs {
     /// One round's load, of no more calls than this.
-    pub(super) const fn shape(&self, calls_max: u64) -> Shape {
+    pub(super) fn shape(&self, calls_max: u64) -> Shape {
         Shape {
             connections: self.connections,
             streams: self.streams,
-            duration: Duration::from_millis(self.round_ms),
+            duration: self.round_duration.std(),
             calls_max,
         }
     }

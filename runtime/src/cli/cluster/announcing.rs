@@ -1,7 +1,5 @@
 //! `rondo cluster --announce`: tells the others where a task listens.
 
-use std::time::Duration;
-
 use rondo_core::cluster::{Chain, Json, Rondo};
 
 use super::super::exit::{Exit, Failure};
@@ -33,7 +31,7 @@ pub(super) async fn announce(
                     '{\"server\": \"HOST:PORT\", \"task_id\": N}'";
         usage(text.into())
     })?;
-    let timeout = Duration::from_millis(args.timeout_ms);
+    let timeout = args.timeout.std();
     let announced = resolve::announce(&server, task, address, timeout).await;
     announced.map_err(|error| failure(&error))?;
     say(&(plain(&format!("announced task {task} at {address}, to {server}")) + "\n"))

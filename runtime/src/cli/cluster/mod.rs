@@ -6,13 +6,13 @@ mod watching;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use rondo_core::cluster::{Chain, Error, Export, Fault, Finding, Json, Report, kubernetes, named};
 
 use super::exit::{Exit, Failure};
 use super::plain::plain;
+use super::units::Span;
 use crate::resolve::{self, Finder};
 
 /// How to find the cluster, and what to show of it.
@@ -44,33 +44,33 @@ pub(super) struct ClusterArgs {
     all: bool,
 
     /// Form of the answer
-    #[arg(short, long, value_name = "FORM", default_value = "table")]
-    output: Output,
+    #[arg(long, value_name = "FORM", default_value = "table")]
+    format: Format,
 
     /// Write what was found as another program takes it
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["output", "watch"])]
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["format", "watch"])]
     export: Option<Form>,
 
     /// Tell the others where a task listens: the server that the resolver rondo asks keeps the address
     /// for as long as the task is connected. Waits until it is
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["output", "export", "watch"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["format", "export", "watch"])]
     announce: Option<String>,
 
-    /// Stay, and tell of tasks that come, go and move: a line each, with -o json an object a line
+    /// Stay, and tell of tasks that come, go and move: a line each, with --format json an object a line
     #[arg(long)]
     watch: bool,
 
-    /// How long to wait between two looks, with --watch, in ms
-    #[arg(long, value_name = "MS", default_value_t = 5_000, requires = "watch")]
-    interval_ms: u64,
+    /// How long to wait between two looks, with --watch
+    #[arg(long, value_name = "SPAN", default_value = "5s", requires = "watch")]
+    interval: Span,
 
-    /// How long to look, in all, in ms; what is not ready or not reachable is tried again until then
-    #[arg(long, env = "RONDO_CLUSTER_TIMEOUT_MS", value_name = "MS", default_value_t = 10_000)]
-    timeout_ms: u64,
+    /// How long to look, in all; what is not ready or not reachable is tried again until then
+    #[arg(long, env = "RONDO_CLUSTER_TIMEOUT", value_name = "SPAN", default_value = "10s")]
+    timeout: Span,
 
-    /// How long to wait for one request, name or file, in ms
-    #[arg(long, value_name = "MS", default_value_t = 3_000)]
-    request_timeout_ms: u64,
+    /// How long to wait for one request, name or file
+    #[arg(long, value_name = "SPAN", default_value = "3s")]
+    request_timeout: Span,
 
     /// Tasks to show; 0 shows all
     #[arg(long, value_name = "ROWS", default_value_t = 50)]
@@ -82,7 +82,7 @@ pub(super) struct ClusterArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum Format {
     /// Tables
     Table,
     /// One JSON object
@@ -151,8 +151,8 @@ impl ClusterArgs {
     fn finder(&self) -> Finder {
         let settings = resolve::Settings {
             root: self.root.clone(),
-            timeout: Duration::from_millis(self.timeout_ms),
-            question_timeout: Duration::from_millis(self.request_timeout_ms),
+            timeout: self.timeout.std(),
+            question_timeout: self.request_timeout.std(),
             ..resolve::Settings::default()
         };
         Finder::new(resolve::environment(), settings)
@@ -174,9 +174,9 @@ async fn once(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
         Some(finding) => Some(resolve::accelerators(finder, finding).await),
         None => None,
     };
-    match args.output {
-        Output::Json => say(&format!("{:#}\n", printing::json(&report, accelerators.as_ref())))?,
-        Output::Table => say(&printing::text(&report, accelerators.as_ref(), args.limit()))?,
+    match args.format {
+        Format::Json => say(&format!("{:#}\n", printing::json(&report, accelerators.as_ref())))?,
+        Format::Table => say(&printing::text(&report, accelerators.as_ref(), args.limit()))?,
     }
     settled(&report).map(|_| ())
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::super::exit::{Exit, Failure};
 use super::super::plain::plain;
-use super::{ClusterArgs, Output, failure, say};
+use super::{ClusterArgs, Format, failure, say};
 use crate::resolve::{Announced, may_pass, nothing_tells};
 use crate::serve::signals::Signals;
 
@@ -19,7 +19,7 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 /// look others end it.
 pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(Exit::Other, error))?;
-    let mut teller = Teller::new(args.output);
+    let mut teller = Teller::new(args.format);
     let mut changes = Changes::new();
     let mut bell = Bell { server: server(args, chain).await, announced: None };
     loop {
@@ -34,7 +34,7 @@ pub(super) async fn watch(args: &ClusterArgs, chain: &Chain) -> Result<(), Failu
         match looked {
             Ok(spec) => {
                 if let Some(change) = changes.look(&spec) {
-                    say(&told(&change, args.output))?;
+                    say(&told(&change, args.format))?;
                 }
                 teller.failed = None;
             }
@@ -72,7 +72,7 @@ impl Bell {
     async fn listen(&mut self, args: &ClusterArgs) {
         let (Some(server), None) = (&self.server, &self.announced) else { return };
         let mut announced = Announced::listen(server);
-        let patience = Duration::from_millis(args.request_timeout_ms);
+        let patience = args.request_timeout.std();
         let begun = tokio::time::timeout(patience, announced.changed()).await;
         self.announced = begun.is_ok_and(|begun| begun.is_ok()).then_some(announced);
     }
@@ -89,8 +89,8 @@ impl Bell {
     }
 }
 
-const fn interval(args: &ClusterArgs) -> Duration {
-    Duration::from_millis(if args.interval_ms == 0 { 1 } else { args.interval_ms })
+fn interval(args: &ClusterArgs) -> Duration {
+    args.interval.std().max(Duration::from_millis(1))
 }
 
 /// Waits until it is time to look again: when a watch says so, else after the interval.
@@ -112,7 +112,7 @@ async fn wait(args: &ClusterArgs, watches: Vec<Watch>, teller: &mut Teller) -> R
 
 /// Tells failures, each once while it lasts.
 struct Teller {
-    output: Output,
+    format: Format,
     /// Of the last look.
     failed: Option<Error>,
     /// Of the last watch.
@@ -120,19 +120,19 @@ struct Teller {
 }
 
 impl Teller {
-    const fn new(output: Output) -> Self {
-        Self { output, failed: None, lost: None }
+    const fn new(format: Format) -> Self {
+        Self { format, failed: None, lost: None }
     }
 
     fn looked(&mut self, error: Error) -> Result<(), Failure> {
         let is_new = self.failed.replace(error.clone()).is_none_or(|last| last != error);
-        if is_new { say(&told_failure(&error, self.output)) } else { Ok(()) }
+        if is_new { say(&told_failure(&error, self.format)) } else { Ok(()) }
     }
 
     fn lost(&mut self, error: Error) -> Result<(), Failure> {
         // Its URL has a version, which rises.
         let is_new = self.lost.replace(error.clone()).is_none_or(|last| last.text != error.text);
-        if is_new { say(&told_failure(&error, self.output)) } else { Ok(()) }
+        if is_new { say(&told_failure(&error, self.format)) } else { Ok(()) }
     }
 }
 
@@ -154,9 +154,9 @@ fn spec(report: &Report) -> Result<ClusterSpec, Error> {
     })
 }
 
-fn told(change: &Change, output: Output) -> String {
+fn told(change: &Change, format: Format) -> String {
     let kinds = [("added", &change.added), ("removed", &change.removed), ("moved", &change.moved)];
-    if output == Output::Table {
+    if format == Format::Table {
         let line = |kind: &str, (job, index, address): &(String, u32, String)| {
             plain(&format!("{}  {kind:<7}  {job}:{index}  {address}", change.version)) + "\n"
         };
@@ -177,10 +177,10 @@ fn told(change: &Change, output: Output) -> String {
     format!("{}\n", map(std::iter::once(version).chain(lists)))
 }
 
-fn told_failure(error: &Error, output: Output) -> String {
-    match output {
-        Output::Table => plain(&format!("-  failed   {error}")) + "\n",
-        Output::Json => {
+fn told_failure(error: &Error, format: Format) -> String {
+    match format {
+        Format::Table => plain(&format!("-  failed   {error}")) + "\n",
+        Format::Json => {
             let fault = ("fault", Json::text(error.fault.name()));
             format!("{}\n", map([fault, ("error", Json::text(error.to_string()))]))
         }

@@ -28,6 +28,7 @@ use self::view::View;
 use super::exit::{Exit, Failure};
 use super::local::LocalCluster;
 use super::threads;
+use super::units::{Span, span};
 
 /// Workers of the demo.
 const WORKERS: usize = 3;
@@ -49,10 +50,9 @@ pub(super) struct DemoArgs {
     #[arg(long)]
     plain: bool,
 
-    /// How long the reading is to take without crashes, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 12,
-          value_parser = clap::value_parser!(u32).range(1..=3600))]
-    seconds: u32,
+    /// How long the reading is to take without crashes
+    #[arg(long, value_name = "SPAN", default_value = "12s", value_parser = span(1000..=3_600_000))]
+    duration: Span,
 }
 
 /// Shows how a job is read while its processes are killed.
@@ -62,7 +62,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), Failure> {
             biased;
             shown = show(args) => shown,
             // Dropping the rest kills its processes.
-            _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Other, "interrupted")),
+            _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }
     })
 }
@@ -81,7 +81,7 @@ async fn show(args: &DemoArgs) -> Result<(), Failure> {
     let view = View::new(args.plain);
     let board = Board::new(total.records, once.records);
     let account = Arc::new(Mutex::new(Account::default()));
-    let step = step(args.seconds, total.records);
+    let step = step(args.duration.std(), total.records);
     let plot = perform(&mut cluster, &board, &account, step);
     let crashes = view.during(&board, plot).await?;
     let account = account.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,9 +107,9 @@ fn passes(once: Checksum) -> u64 {
 }
 
 /// How long each batch keeps a consumer busy, so that all take the time asked for.
-fn step(seconds: u32, records: u64) -> Duration {
+fn step(duration: Duration, records: u64) -> Duration {
     let batches = records.div_ceil(BATCH).div_ceil(CONSUMERS).max(1);
-    let nanoseconds = u64::from(seconds).saturating_mul(1_000_000_000);
+    let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(nanoseconds.checked_div(batches).unwrap_or(0))
 }
 

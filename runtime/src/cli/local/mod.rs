@@ -46,10 +46,10 @@ impl LocalCluster {
             Member::start(&format!("worker {number}"), folder, |address| {
                 vec![
                     "worker".to_owned(),
-                    format!("--dispatcher={dispatcher}"),
+                    format!("--server={dispatcher}"),
                     format!("--listen={address}"),
                     format!("--address={address}"),
-                    "--heartbeat-interval-ms=500".to_owned(),
+                    "--heartbeat-interval=500ms".to_owned(),
                     "--log-level=warn".to_owned(),
                 ]
             })

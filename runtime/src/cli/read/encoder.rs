@@ -54,7 +54,7 @@ impl Encoder {
             (Form::Arrow, Content::Records(records)) => self.arrow(records),
             (Form::Csv | Form::Arrow, Content::Element(_)) => {
                 let text = format!(
-                    "elements are no records: --output {} needs reading by split; --output jsonl \
+                    "elements are no records: --format {} needs reading by split; --format jsonl \
                      shows elements",
                     self.form.name()
                 );

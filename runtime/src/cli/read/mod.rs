@@ -12,16 +12,17 @@ mod resume;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use rondo_core::status::{Code, Status};
+use rondo_core::status::Status;
 use rondo_proto::admin::{DispatcherStatus, IterationStatus};
 
-use super::ask::{ServerArgs, said_by};
+use super::ask::{ServerArgs, address, noticed, said_by};
 use super::dataset::{self, CompressionArg, How};
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, of_status};
 use super::from_cluster::{FromCluster, told};
 use super::journal::say;
 use super::layers::Settings;
-use crate::reader::{Builder, Mode, OpenError, Reader, ShardingPolicy};
+use super::units::size;
+use crate::reader::{Builder, Mode, OPEN_PATIENCE, OpenError, Reader, ShardingPolicy};
 use note::Contents;
 use output::Output;
 use reading::{End, Reading};
@@ -29,14 +30,10 @@ use reading::{End, Reading};
 /// What to read, and where to put it.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ReadArgs {
-    /// The dispatcher to read by
-    #[arg(
-        long,
-        env = "RONDO_DISPATCHER",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:5050"
-    )]
-    dispatcher: String,
+    /// The server to read by
+    #[arg(long, env = "RONDO_SERVER", value_name = "HOST:PORT", default_value = "127.0.0.1:5050",
+          value_parser = address)]
+    server: String,
 
     /// The job's name. Readers of one name share what there is to read, and its position
     #[arg(long, env = "RONDO_JOB", value_name = "NAME")]
@@ -77,12 +74,12 @@ pub(super) struct ReadArgs {
     /// What to make of it: count, jsonl, csv or arrow. By default the file's ending decides; without a
     /// file, records are counted
     #[arg(long, value_name = "FORM")]
-    output: Option<Form>,
+    format: Option<Form>,
 
     /// The file to write, instead of standard output. After a crash the same command goes on with it: it
     /// holds each acknowledged record once. FILE.rondo beside it says how far it is
-    #[arg(short = 'o', long = "file", value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// Begin at this named position
     #[arg(long, value_name = "NAME")]
@@ -100,9 +97,9 @@ pub(super) struct ReadArgs {
     #[arg(long)]
     continue_on_error: bool,
 
-    /// Bytes read ahead
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
-    buffer_bytes: u64,
+    /// Memory for what is read ahead
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size(..))]
+    buffer_size: u64,
 
     /// Tell of the progress in plain lines, also on a terminal
     #[arg(long)]
@@ -171,19 +168,19 @@ impl Form {
 impl ReadArgs {
     /// What to make of what is read.
     fn form(&self) -> Result<Form, Failure> {
-        let Some(file) = &self.file else {
-            return Ok(self.output.unwrap_or(Form::Count));
+        let Some(file) = &self.output else {
+            return Ok(self.format.unwrap_or(Form::Count));
         };
-        match self.output.or_else(|| Form::of_ending(file)) {
+        match self.format.or_else(|| Form::of_ending(file)) {
             Some(Form::Count) => {
                 let text =
-                    "--output count writes no records: leave out -o FILE, or name another form";
+                    "--format count writes no records: leave out -o FILE, or name another form";
                 Err(Failure::new(Exit::Usage, text))
             }
             Some(form) => Ok(form),
             None => {
                 let text = format!(
-                    "the ending of {} stands for no form: say --output jsonl, csv or arrow",
+                    "the ending of {} stands for no form: say --format jsonl, csv or arrow",
                     file.display()
                 );
                 Err(Failure::new(Exit::Usage, text))
@@ -240,7 +237,7 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
     };
     output.check_mode(reader.is_by_split())?;
     let (summary, end) = Reading::new(args, reader, output).run().await?;
-    match args.form()? == Form::Count || args.file.is_some() {
+    match args.form()? == Form::Count || args.output.is_some() {
         true => say(&summary)?,
         false => display::line(&summary),
     }
@@ -252,22 +249,16 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
 
 async fn open(args: &ReadArgs, output: &Output) -> Result<Reader, Failure> {
     let builder = builder(args, output.goes_on()).await?;
-    builder.open().await.map_err(|error| not_opened(args, &error))
+    let opened = noticed(&args.server, OPEN_PATIENCE, builder.open()).await;
+    opened.map_err(|error| not_opened(args, &error))
 }
 
 fn not_opened(args: &ReadArgs, error: &OpenError) -> Failure {
     match error {
         OpenError::Settings(text) => Failure::new(Exit::Usage, text),
         OpenError::Dispatcher { status, .. } => {
-            Failure::new(exit_of(status), said_by(&args.dispatcher, &error.to_string()))
+            Failure::new(of_status(status), said_by(&args.server, &error.to_string()))
         }
-    }
-}
-
-fn exit_of(status: &Status) -> Exit {
-    match status.code {
-        Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
-        _ => Exit::Other,
     }
 }
 
@@ -281,7 +272,7 @@ async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
         (None, Some(file)) => {
             let (compression, skip_corrupt) = (CompressionArg::None, args.skip_corrupt);
             let how = How { compression, skip_corrupt, replaces: false };
-            Some(dataset::register(&args.dispatcher, None, file, how).await?)
+            Some(dataset::register(&args.server, None, file, how).await?)
         }
         (None, None) => None,
     };
@@ -295,12 +286,12 @@ async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
     };
     let chosen = args.sharding.map(policy).or(job.and_then(|job| policy_named(&job.sharding)));
     let usual = if args.consumer.is_some() { ShardingPolicy::Off } else { ShardingPolicy::Dynamic };
-    let mut builder = Reader::builder(&args.dispatcher)
+    let mut builder = Reader::builder(&args.server)
         .job(&args.job)
         .dataset(&dataset)
         .sharding(chosen.unwrap_or(usual))
         .repetition(args.repetition)
-        .buffer(args.buffer_bytes, 1024)
+        .buffer(args.buffer_size, 1024)
         .mode(match args.mode {
             ModeArg::Auto => Mode::Auto,
             ModeArg::Split => Mode::Split,
@@ -335,7 +326,7 @@ const fn policy(sharding: ShardingArg) -> ShardingPolicy {
 
 /// What the dispatcher has.
 async fn status_of(args: &ReadArgs) -> Result<DispatcherStatus, Failure> {
-    let server = ServerArgs { server: args.dispatcher.clone(), timeout_ms: 10_000 };
+    let server = ServerArgs::of(&args.server);
     Ok(server.status().await?.dispatcher.unwrap_or_default())
 }
 
@@ -368,7 +359,7 @@ async fn finished_before(args: &ReadArgs, mut output: Output) -> Result<(), Fail
          job, or another pass with --repetition",
         args.repetition, args.job
     );
-    match &args.file {
+    match &args.output {
         None => {
             display::line(&text);
             Ok(())
@@ -381,5 +372,5 @@ async fn finished_before(args: &ReadArgs, mut output: Output) -> Result<(), Fail
 }
 
 fn failure(status: &Status) -> Failure {
-    Failure::new(exit_of(status), &status.message)
+    Failure::new(of_status(status), &status.message)
 }

@@ -44,7 +44,7 @@ impl Output {
     /// When the file holds something else, or the dispatcher does not say how far the former run came.
     pub(super) async fn open(args: &ReadArgs) -> Result<Option<Self>, Failure> {
         let form = args.form()?;
-        let to = match &args.file {
+        let to = match &args.output {
             None => To::Standard,
             Some(path) if path.metadata().is_ok_and(|found| !found.is_file()) => {
                 let file = OpenOptions::new().write(true).open(path);
@@ -219,7 +219,7 @@ async fn go_on(args: &ReadArgs, path: &Path, file: &mut RecordFile) -> Result<()
         (true, _) => file.whole_lines()?,
         (false, None) => file.note().acknowledged,
         (false, Some(reader)) => {
-            let left = end_reader(&args.dispatcher, reader, &args.job).await;
+            let left = end_reader(&args.server, reader, &args.job).await;
             let settled = left.and_then(|left| {
                 file.note().settled(&left).map_err(|text| Failure::new(Exit::Other, text))
             });

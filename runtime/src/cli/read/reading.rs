@@ -7,10 +7,10 @@ use rondo_core::ids::ClientId;
 use rondo_core::status::Status;
 use tokio::time::Instant;
 
-use super::super::exit::Failure;
+use super::super::exit::{Failure, of_status};
 use super::display::{self, Display};
 use super::output::Output;
-use super::{ReadArgs, exit_of, failure};
+use super::{ReadArgs, failure};
 use crate::reader::{Delivery, Origin, Reader};
 
 /// What was written is synced and acknowledged this often at least.
@@ -80,7 +80,7 @@ impl<'a> Reading<'a> {
             && !self.output.goes_on()
             && progress.report.splits_taken == 0;
         let left = self.reader.close().await;
-        let left = left.map_err(|status| Failure::new(exit_of(&status), status.to_string()));
+        let left = left.map_err(|status| Failure::new(of_status(&status), status.to_string()));
         let ended = match (ended, kept, saved, left) {
             (Ok(ended), Ok(()), Ok(()), Ok(())) => ended,
             (Err(failure), ..)

@@ -7,9 +7,8 @@ use rondo_core::ids::ClientId;
 use rondo_core::status::Code;
 use rondo_proto::convert::{END_READER_PATH, decode_ended, encode_end_reader};
 
-use super::super::ask::said_by;
-use super::super::exit::Failure;
-use super::exit_of;
+use super::super::ask::{noticed, said_by};
+use super::super::exit::{Failure, of_status};
 use crate::transport::{Client, Transport};
 
 /// How long a dispatcher that is away is waited for.
@@ -26,6 +25,10 @@ pub(super) async fn end_reader(
     reader: i64,
     job: &str,
 ) -> Result<DepartedReader, Failure> {
+    noticed(dispatcher, PATIENCE, end(dispatcher, reader, job)).await
+}
+
+async fn end(dispatcher: &str, reader: i64, job: &str) -> Result<DepartedReader, Failure> {
     let (client, until) = (Client::new(), Instant::now() + PATIENCE);
     let request = encode_end_reader(ClientId::new(reader), job);
     loop {
@@ -38,7 +41,7 @@ pub(super) async fn end_reader(
             }
             Err(status) => {
                 let text = said_by(dispatcher, &status.message);
-                return Err(Failure::new(exit_of(&status), text));
+                return Err(Failure::new(of_status(&status), text));
             }
         }
     }
