@@ -325,6 +325,24 @@ async fn the_command_is_quick_and_says_what_is_wrong() {
     bed.end();
 }
 
+/// What was read is acknowledged when there is no more, and not only at the next interval of 200 ms.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_read_ends_before_the_interval_of_acknowledgements_does() {
+    let bed = bed(numbers(), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let server = format!("--server={}", bed.server.address());
+    let seconds = |job: usize| {
+        let job = format!("--job=short-{job}");
+        let ended = block_in_place(|| run(&["read", &server, &job, "--dataset=numbers"]));
+        let text = ended.log.split_once(" in ").and_then(|(_, rest)| rest.split_once(" s:"));
+        text.and_then(|(text, _)| text.parse::<f64>().ok()).expect(&ended.log)
+    };
+    // A busy machine may hold up some of them.
+    let quickest = (0..10).map(seconds).fold(f64::INFINITY, f64::min);
+    assert!(quickest < 0.2, "{quickest} s");
+    bed.end();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_ends_in_order_when_nobody_takes_its_output() {
     // More lines than fit into a pipe.

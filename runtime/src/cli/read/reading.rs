@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use rondo_core::ids::ClientId;
 use rondo_core::status::Status;
+use rondo_data::Dataset;
 use tokio::time::Instant;
 
 use super::super::exit::{Failure, of_status};
-use super::display::{self, Display};
+use super::display::{self, Display, Records};
 use super::output::Output;
 use super::{ReadArgs, failure};
-use crate::reader::{Delivery, Origin, Reader};
+use crate::reader::{Delivery, News, Origin, Reader};
 
 /// What was written is synced and acknowledged this often at least.
 const SYNC_INTERVAL: Duration = Duration::from_millis(200);
@@ -28,6 +29,8 @@ pub(super) struct Reading<'a> {
     display: Display,
     /// Read by this run.
     records: u64,
+    /// Records of all passes of the dataset, if that is known.
+    total: Option<u64>,
     /// Written and not committed.
     uncommitted: Vec<Origin>,
     confirmation: Option<Confirmation>,
@@ -53,8 +56,9 @@ pub(super) enum End {
 impl<'a> Reading<'a> {
     pub(super) fn new(args: &'a ReadArgs, reader: Reader, output: Output) -> Self {
         let display = Display::new(args.plain);
+        let total = reader.dataset().and_then(total);
         let (uncommitted, confirmation) = (Vec::new(), None);
-        Self { args, reader, output, display, records: 0, uncommitted, confirmation }
+        Self { args, reader, output, display, records: 0, total, uncommitted, confirmation }
     }
 
     /// Reads, leaves the job, and returns a summary.
@@ -104,7 +108,7 @@ impl<'a> Reading<'a> {
         let spec = self.reader.element_spec();
         self.output.expect(spec.map_err(|status| failure(&status))?);
         let (mut synced, mut shown) = (Instant::now(), Instant::now());
-        let mut unsynced = 0_u64;
+        let (mut unsynced, mut is_drained) = (0_u64, false);
         let stop = tokio::signal::ctrl_c();
         tokio::pin!(stop);
         while !self.has_enough() {
@@ -112,27 +116,35 @@ impl<'a> Reading<'a> {
                 biased;
                 _ = &mut stop => return Ok(End::Interrupted),
                 confirmed = confirmed(&mut self.confirmation) => self.confirm(confirmed),
-                next = self.reader.next() => match next {
+                news = self.reader.news() => match news {
                     None => return Ok(End::All),
                     Some(Err(status)) => return Err(failure(&status)),
-                    Some(Ok(delivery)) => {
+                    Some(Ok(News::Delivered(delivery))) => {
                         unsynced = unsynced.saturating_add(delivery.records());
                         self.write(delivery)?;
                     }
+                    // Nothing more comes before this is acknowledged.
+                    Some(Ok(News::Drained)) => is_drained = true,
                 },
                 () = tokio::time::sleep_until(synced + SYNC_INTERVAL) => {}
             }
-            if synced.elapsed() >= SYNC_INTERVAL || unsynced >= UNSYNCED_MAX {
+            if is_drained || synced.elapsed() >= SYNC_INTERVAL || unsynced >= UNSYNCED_MAX {
                 self.commit().await?;
-                (synced, unsynced) = (Instant::now(), 0);
+                (synced, unsynced, is_drained) = (Instant::now(), 0, false);
             }
             if shown.elapsed() >= SHOW_INTERVAL {
                 shown = Instant::now();
                 let progress = self.reader.progress().await;
-                self.display.show(&progress, self.records);
+                self.display.show(&progress, self.counted());
             }
         }
         Ok(End::Stopped)
+    }
+
+    /// Records so far, for people.
+    fn counted(&self) -> Records {
+        let there = self.output.records().unwrap_or(self.records);
+        Records { read: self.records, there, total: self.total }
     }
 
     /// Records still to be read before `--max-records` is reached.
@@ -188,6 +200,12 @@ impl<'a> Reading<'a> {
     async fn save(&mut self, name: &str) -> Result<(), Failure> {
         self.reader.checkpoint(name).await.map_err(|status| failure(&status))
     }
+}
+
+/// Records of all passes of a dataset, if their number is known.
+fn total(dataset: &Dataset) -> Option<u64> {
+    let passes = Some(dataset.passes()).filter(|passes| *passes > 0);
+    dataset.records_per_pass()?.checked_mul(passes?)
 }
 
 /// Waits for the dispatcher's word, for ever if none is waited for.
