@@ -147,7 +147,8 @@ fn a_wrong_pipeline_exits_with_2_and_its_error_is_said_once() {
         rondo(&["dataset", "register", pipeline.to_str().unwrap(), "--server=127.0.0.1:1"])
     };
     let files = "source:\n  csv: { files: [/nowhere/a.csv] }\n";
-    refused(&mut register(files), 2, "/nowhere/a.csv does not exist");
+    refused(&mut register(files), 1, "/nowhere/a.csv does not exist");
+    refused(&mut register("source:\n  csv: { files: [] }\n"), 2, "names no files");
     let output = register(&format!("{files}operation: []\n")).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{stderr}");

@@ -5,8 +5,10 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use rondo_tests::binary;
+use rondo_tests::process::Process;
 use tempfile::TempDir;
 
 fn demo(arguments: &[&str]) -> Output {
@@ -61,18 +63,31 @@ fn a_file_that_cannot_be_read_is_named() {
     let folder = TempDir::new().unwrap();
     let torn = folder.path().join("torn.parquet");
     std::fs::write(&torn, b"PAR1 and then nothing that were a footer PAR1").unwrap();
-    for (file, expected) in [
-        (folder.path().join("absent.parquet"), "absent.parquet"),
-        (folder.path().join("table.xls"), "table.xls"),
-        (torn, "torn.parquet is corrupt at byte"),
+    for (file, status, expected) in [
+        (folder.path().join("absent.parquet"), 2, "absent.parquet"),
+        (folder.path().join("table.xls"), 2, "table.xls"),
+        (torn, 1, "torn.parquet is corrupt at byte"),
     ] {
         if file.extension().is_some_and(|extension| extension == "xls") {
             std::fs::write(&file, "1\t2").unwrap();
         }
         let output = demo(&["--data", path(&file)]);
         let text = told(&output);
-        assert!(!output.status.success() && text.contains(expected), "{text}");
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        assert!(text.contains(expected), "{text}");
     }
+}
+
+#[test]
+fn ctrl_c_ends_it_with_130() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let mut command = Command::new(binary::rondo());
+    let mut demo =
+        Process::start("rondo demo", command.args(["demo", "--plain", "--duration=60s"]));
+    demo.line_with("rondo status --server", PATIENCE).expect("it begins");
+    demo.signal("INT");
+    let ended = demo.wait(PATIENCE);
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.log);
 }
 
 fn path(file: &Path) -> &str {

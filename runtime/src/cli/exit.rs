@@ -83,13 +83,11 @@ pub(super) const fn of_status(status: &Status) -> Exit {
 }
 
 /// How a failure to plan a pipeline shows in the exit status. What the pipeline says is wrong is a mistake
-/// of its author; what its files hold is not.
+/// of its author; what its files hold, and that they are not there yet, is not.
 pub(super) const fn of_data(error: &DataError) -> Exit {
     match error {
         DataError::Pipeline { .. }
         | DataError::Newer { .. }
-        | DataError::NoFiles { .. }
-        | DataError::Missing { .. }
         | DataError::OtherForm { .. }
         | DataError::NoColumn { .. }
         | DataError::Type { .. } => Exit::Usage,
@@ -139,9 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pipeline_is_the_users_mistake_and_a_damaged_file_is_not() {
+    fn a_wrong_pipeline_is_the_users_mistake_and_a_missing_or_damaged_file_is_not() {
         let (file, what) = ("a.csv".to_owned(), "half a row".to_owned());
-        assert_eq!(of_data(&DataError::Missing { file: file.clone() }), Exit::Usage);
+        assert_eq!(of_data(&DataError::Missing { file: file.clone() }), Exit::Other);
         assert_eq!(of_data(&DataError::Pipeline { what: what.clone() }), Exit::Usage);
         let damaged = DataError::Corrupt { file, unit: "byte", offset: 7, what };
         assert_eq!(of_data(&damaged), Exit::Other);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
 
-use super::super::exit::{Exit, Failure};
+use super::super::exit::{Exit, Failure, of_data};
 use super::ledger::Checksum;
 
 /// Seed of the order in which records come.
@@ -105,6 +105,6 @@ impl Origin {
     }
 
     fn failed(&self, error: &DataError) -> Failure {
-        Failure::new(Exit::Other, format!("{}: {error}", self.name))
+        Failure::new(of_data(error), format!("{}: {error}", self.name))
     }
 }
