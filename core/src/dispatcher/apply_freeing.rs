@@ -87,6 +87,7 @@ impl State {
         let job = self.free_job(id, at)?;
         self.retired.insert(RetiredJob {
             parameters: Some(job.parameters()),
+            dataset: Some(job.dataset),
             name: job.name,
             finished: job.finished,
             abandoned: job.abandoned,

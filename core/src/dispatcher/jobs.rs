@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::GetOrCreateJob;
 use super::retired::JobParameters;
-use super::state::Job;
+use crate::ids::DatasetId;
 use crate::limits::CONSUMERS_MAX;
 
 impl Dispatcher {
@@ -23,7 +23,7 @@ impl Dispatcher {
     ) -> Answer {
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
             check_same_parameters(&job.name, &job.parameters(), &request)?;
-            check_same_dataset(job, &request)?;
+            check_same_dataset(&job.name, &job.dataset, &request)?;
             let (id, asked, changed) = (job.id, job.asked, job.changed);
             let after = match is_worth_noting(asked, turn.now) {
                 true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
@@ -57,11 +57,18 @@ impl Dispatcher {
         Ok((Reply::Job(id), lsn))
     }
 
-    /// A freed job comes back with its own parameters only.
+    /// A freed job comes back with its own parameters only, and for a reader that asks for that on its own
+    /// dataset only.
     fn check_retired(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
         let retired = request.name.as_ref().and_then(|name| self.state.retired().get(name));
-        match retired.and_then(|job| Some((job, job.parameters?))) {
-            Some((job, known)) => check_same_parameters(&job.name, &known, request),
+        let Some(job) = retired else {
+            return Ok(());
+        };
+        if let Some(known) = &job.parameters {
+            check_same_parameters(&job.name, known, request)?;
+        }
+        match &job.dataset {
+            Some(has) => check_same_dataset(&job.name, has, request),
             None => Ok(()),
         }
     }
@@ -81,12 +88,16 @@ impl Dispatcher {
 }
 
 /// A reader of one dataset is not given the records of another.
-fn check_same_dataset(job: &Job, request: &GetOrCreateJob) -> Result<(), Refusal> {
-    match !request.same_dataset || request.dataset == job.dataset {
+fn check_same_dataset(
+    name: &Arc<str>,
+    has: &DatasetId,
+    request: &GetOrCreateJob,
+) -> Result<(), Refusal> {
+    match !request.same_dataset || request.dataset == *has {
         true => Ok(()),
         false => Err(Refusal::OtherDataset {
-            name: job.name.clone(),
-            has: job.dataset.clone(),
+            name: name.clone(),
+            has: has.clone(),
             asked: request.dataset.clone(),
         }),
     }

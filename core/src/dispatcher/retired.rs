@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::repetitions::Repetitions;
 use super::types::{ShardingPolicy, TargetWorkers};
-use crate::ids::Lsn;
+use crate::ids::{DatasetId, Lsn};
 use crate::limits::RETIRED_JOBS_MAX;
 
 /// The parameters of a job. A later request for the job must have the same.
@@ -25,6 +25,8 @@ pub struct JobParameters {
 pub struct RetiredJob {
     /// Its name.
     pub name: Arc<str>,
+    /// The dataset that it read; `None` in journals from before it was kept.
+    pub dataset: Option<DatasetId>,
     /// Its parameters; `None` in journals from before they were kept.
     pub parameters: Option<JobParameters>,
     /// Repetitions that were read to their end.
@@ -110,6 +112,7 @@ mod tests {
     fn job(number: u64) -> RetiredJob {
         RetiredJob {
             name: format!("job {number}").into(),
+            dataset: None,
             parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),

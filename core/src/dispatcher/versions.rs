@@ -9,6 +9,7 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::datasets::check_same_structure;
@@ -110,25 +111,33 @@ impl Dispatcher {
         Ok((Reply::Dataset(id), lsn))
     }
 
-    /// The version that a reader of a dataset is to read: that of the job if there is one of this name,
-    /// else the current one.
+    /// The version that a reader of a dataset is to read: that of the job if there is or was one of this
+    /// name, else the current one.
     pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Answer {
-        let job = job.and_then(|name| self.state.job_named(name));
-        let Some(job) = job else {
-            let current = self.state.current(id);
-            let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
-            let versions = self.state.versions.get(id).map_or(Lsn::NONE, |of| of.changed);
-            return Ok((Reply::Dataset(current.id.clone()), current.changed.max(versions)));
-        };
-        let has = &job.dataset;
-        let versions = self.state.versions_with(has);
-        match id == has || versions.is_some_and(|versions| versions.name == *id) {
-            true => Ok((Reply::Dataset(has.clone()), job.changed)),
-            false => Err(Refusal::OtherDataset {
-                name: job.name.clone(),
-                has: has.clone(),
-                asked: id.clone(),
-            }),
+        if let Some((name, has, changed)) = job.and_then(|name| self.dataset_of_job(name)) {
+            let versions = self.state.versions_with(has);
+            if id != has && versions.is_none_or(|versions| versions.name != *id) {
+                let (name, has, asked) = (name.clone(), has.clone(), id.clone());
+                return Err(Refusal::OtherDataset { name, has, asked });
+            }
+            if self.state.datasets().contains_key(has) {
+                return Ok((Reply::Dataset(has.clone()), changed));
+            }
+        }
+        let current = self.state.current(id);
+        let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
+        let versions = self.state.versions.get(id).map_or(Lsn::NONE, |of| of.changed);
+        Ok((Reply::Dataset(current.id.clone()), current.changed.max(versions)))
+    }
+
+    /// What the job of a name reads, or read before it was freed, with its newest record.
+    fn dataset_of_job(&self, name: &str) -> Option<(&Arc<str>, &DatasetId, Lsn)> {
+        match self.state.job_named(name) {
+            Some(job) => Some((&job.name, &job.dataset, job.changed)),
+            None => {
+                let job = self.state.retired().get(name)?;
+                Some((&job.name, job.dataset.as_ref()?, job.changed))
+            }
         }
     }
 

@@ -270,6 +270,31 @@ fn the_current_version_stays_while_another_one_is_read() {
     assert!(driver.state().datasets().is_empty() && driver.state().versions().is_empty());
 }
 
+/// What a reader that comes back has read was of the version that it began with.
+#[test]
+fn a_freed_job_comes_back_on_its_own_version_only() {
+    let mut driver = Driver::with(short());
+    driver.worker("w:1", &[]);
+    driver.register(own(3));
+    let train = driver.job(job("data", "train"));
+    let reader = driver.join(train, 0);
+    let task = driver.worker("w:1", &[]).new_tasks[0].task;
+    driver.finish("w:1", task);
+    driver.ask(Request::ReleaseClient { client: reader }).unwrap();
+    driver.register(replacing(4));
+    driver.advance(Duration::from_secs(3600));
+    assert!(driver.state().retired().get("train").is_some());
+    driver.restart();
+    assert_eq!(to_read(&mut driver, "data", Some("train")), Ok("data".into()));
+    assert_eq!(to_read(&mut driver, &version(4), Some("train")), Err(Code::FailedPrecondition));
+    let same = |dataset: &str| GetOrCreateJob { same_dataset: true, ..job(dataset, "train") };
+    let refused = driver.refused(Request::GetOrCreateJob(same(&version(4))));
+    assert!(refused.message.contains("job \"train\" reads dataset data, not data@"), "{refused:?}");
+    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
+    assert_eq!(to_read(&mut driver, "data", Some("train")), Ok(version(4)));
+    driver.job(same(&version(4)));
+}
+
 #[test]
 fn the_report_says_which_version_is_current() {
     let mut driver = Driver::new();

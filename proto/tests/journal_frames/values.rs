@@ -509,15 +509,18 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
                 changed: position.changed,
             })
         }),
-        (position_value(), option::of(parameters())).prop_map(|(position, parameters)| {
-            P::RetiredJob(core::RetiredJob {
-                name: position.name,
-                parameters,
-                finished: position.finished,
-                abandoned: position.abandoned,
-                changed: position.changed,
-            })
-        }),
+        (position_value(), option::of(parameters()), option::of(dataset_id())).prop_map(
+            |(position, parameters, dataset)| {
+                P::RetiredJob(core::RetiredJob {
+                    name: position.name,
+                    dataset,
+                    parameters,
+                    finished: position.finished,
+                    abandoned: position.abandoned,
+                    changed: position.changed,
+                })
+            }
+        ),
     ]
     .prop_map(Part::Dispatcher)
 }

@@ -238,6 +238,7 @@ fn abandoned_and_retired() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed".into(),
+            dataset: None,
             parameters: None,
             finished: ranges(),
             abandoned: Repetitions::of(alone(9)),
@@ -269,6 +270,7 @@ fn known_of_what_is_gone() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed again".into(),
+            dataset: None,
             parameters: Some(JobParameters {
                 sharding: ShardingPolicy::File,
                 use_cross_trainer_cache: true,
@@ -293,6 +295,14 @@ fn known_of_what_is_gone() -> Vec<Part> {
             abandoned: Repetitions::default(),
             departed: BTreeMap::from([(client(3005), left)]),
             changed: lsn(227),
+        }),
+        Part::RetiredJob(RetiredJob {
+            name: "freed at last".into(),
+            dataset: Some(dataset("first")),
+            parameters: None,
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            changed: lsn(230),
         }),
         Part::DatasetVersions(DatasetVersions {
             name: dataset("first"),

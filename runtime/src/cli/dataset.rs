@@ -8,9 +8,9 @@ use clap::{Subcommand, ValueEnum};
 use prost::Message;
 use rondo_core::dispatcher::Compression;
 use rondo_core::element::{Component, Spec};
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 use rondo_data::{DataError, Dataset, Pipeline, Stores, plan};
-use rondo_proto::admin::DeleteDatasetRequest;
+use rondo_proto::admin::{DatasetStatus, DeleteDatasetRequest};
 use rondo_proto::convert::{
     DELETE_DATASET_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
     decode_registered, decode_version_answer, encode_get_definition, encode_get_metadata,
@@ -237,10 +237,22 @@ fn refused(dispatcher: &str, status: &Status) -> Failure {
     Failure::new(of_status(status), said_by(dispatcher, &status.message))
 }
 
+/// The id of the version that new jobs read. A server of a former release knows no versions.
+async fn version(dispatcher: &str, id: &str) -> Result<String, Failure> {
+    let (path, message) = encode_version_request(id, None);
+    match Client::new().unary(dispatcher, path, message, PATIENCE).await {
+        Ok(answer) => {
+            let version = decode_version_answer(&answer);
+            Ok(version.map_err(|status| refused(dispatcher, &status))?.as_str().to_owned())
+        }
+        Err(status) if status.code == Code::Unimplemented => Ok(id.to_owned()),
+        Err(status) => Err(refused(dispatcher, &status)),
+    }
+}
+
 async fn show(dispatcher: &str, id: &str) -> Result<String, Failure> {
     let refuse = |status: Status| refused(dispatcher, &status);
-    let version = ask(dispatcher, encode_version_request(id, None)).await?;
-    let version = decode_version_answer(&version).map_err(refuse)?;
+    let version = version(dispatcher, id).await?;
     let id = version.as_str();
     let metadata = ask(dispatcher, encode_get_metadata(id)).await?;
     let metadata = decode_metadata_answer(&metadata).map_err(refuse)?;
@@ -313,17 +325,27 @@ fn spec_lines(spec: &Spec) -> Vec<String> {
     components.map(line).collect()
 }
 
+/// Which version of which dataset it is, if that was replaced.
+fn version_of(dataset: &DatasetStatus) -> String {
+    match (&dataset.version_of, dataset.current) {
+        (None, _) => "-".to_owned(),
+        (Some(name), true) => format!("current of {name}"),
+        (Some(name), false) => format!("former of {name}"),
+    }
+}
+
 async fn list(dispatcher: &str) -> Result<String, Failure> {
     let server = ServerArgs::of(dispatcher);
     let datasets = server.status().await?.dispatcher.unwrap_or_default().datasets;
-    let row = |dataset: &rondo_proto::admin::DatasetStatus| {
+    let row = |dataset: &DatasetStatus| {
         vec![
             dataset.id.clone(),
             dataset.size_bytes.to_string(),
             cardinality(dataset.cardinality),
             dataset.split_sources.map_or("-".to_owned(), |sources| sources.to_string()),
+            version_of(dataset),
         ]
     };
-    let columns = ["id", "definition bytes", "elements", "split sources"];
+    let columns = ["id", "definition bytes", "elements", "split sources", "version"];
     Ok(Table::new("Datasets", &columns, false).fill(&datasets, usize::MAX, row).to_string())
 }

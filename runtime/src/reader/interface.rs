@@ -95,14 +95,10 @@ impl Reader {
         let transport = builder.transport.clone().unwrap_or_else(made);
         let dispatcher = builder.dispatcher.clone();
         let asked = Asked { transport: Arc::clone(&transport), dispatcher: &dispatcher };
-        if let (Some(name), Some(job)) = (&builder.position, &builder.job) {
-            let request = admin::RestorePositionRequest { name: name.clone(), job: job.clone() };
-            let what = format!("position {name:?}");
-            asked.ask(&what, RESTORE_POSITION_PATH, request.encode_to_vec().into()).await?;
-        }
         builder.dataset = asked.version_to_read(&builder).await?;
         let dataset = asked.own_dataset(&builder).await?;
         let is_by_split = builder.reads_by_split(dataset.as_ref())?;
+        asked.restore_position(&builder).await?;
         let metadata = match is_by_split {
             true => None,
             false => Some(asked.metadata(&builder.dataset).await?),
@@ -358,8 +354,8 @@ impl Asked<'_> {
         }
     }
 
-    /// The version of the dataset that a reader of the job is to read. A dispatcher of TensorFlow's knows
-    /// no versions.
+    /// The version of the dataset that a reader of the job is to read. TensorFlow's dispatcher knows no
+    /// versions, nor does Rondo's of a former release.
     async fn version_to_read(&self, builder: &Builder) -> Result<String, OpenError> {
         let what = format!("dataset {:?}", builder.dataset);
         let (path, message) = encode_version_request(&builder.dataset, builder.job.as_deref());
@@ -373,6 +369,18 @@ impl Asked<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes the job back to the position that the reader is to begin at. Nothing is taken back for a reader
+    /// that is refused.
+    async fn restore_position(&self, builder: &Builder) -> Result<(), OpenError> {
+        let (Some(name), Some(job)) = (&builder.position, &builder.job) else {
+            return Ok(());
+        };
+        let request = admin::RestorePositionRequest { name: name.clone(), job: job.clone() };
+        let what = format!("position {name:?}");
+        let message = request.encode_to_vec().into();
+        self.ask(&what, RESTORE_POSITION_PATH, message).await.map(drop)
     }
 
     async fn metadata(&self, id: &str) -> Result<RegisteredMetadata, OpenError> {

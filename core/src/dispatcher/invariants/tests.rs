@@ -363,6 +363,7 @@ fn d20_sees_a_freed_job_that_is_there() {
     assert_violates("D20", |state| {
         state.retired.insert(RetiredJob {
             name: "dynamic".into(),
+            dataset: None,
             parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),

@@ -222,6 +222,11 @@ impl Kept {
             };
         }
         let former = request.name.as_ref().and_then(|name| self.retired.get(name));
+        let is_other =
+            |former: &Retired| request.same_dataset && former.request.dataset != request.dataset;
+        if former.is_some_and(|former| is_same(&former.request) && is_other(former)) {
+            return Err(Code::FailedPrecondition);
+        }
         if former.is_some_and(|former| !is_same(&former.request)) {
             return Err(Code::InvalidArgument);
         }

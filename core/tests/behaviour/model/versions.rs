@@ -86,14 +86,17 @@ impl Kept {
     /// The version that a reader is to read.
     pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Heard {
         let mut jobs = self.jobs.iter();
-        let job = jobs.find(|known| job.is_some() && known.request.name.as_deref() == job);
-        let Some(job) = job else {
-            return self.current(id).map(Reply::Dataset).ok_or(Code::NotFound);
-        };
-        let has = &job.request.dataset;
-        match id == has || self.name_of(has) == Some(id) {
-            true => Ok(Reply::Dataset(has.clone())),
-            false => Err(Code::FailedPrecondition),
+        let there = jobs.find(|known| job.is_some() && known.request.name.as_deref() == job);
+        let freed = job.and_then(|job| self.retired.get(job)).map(|job| &job.request);
+        if let Some(request) = there.map(|job| &job.request).or(freed) {
+            let has = &request.dataset;
+            if id != has && self.name_of(has) != Some(id) {
+                return Err(Code::FailedPrecondition);
+            }
+            if self.datasets.contains_key(has) {
+                return Ok(Reply::Dataset(has.clone()));
+            }
         }
+        self.current(id).map(Reply::Dataset).ok_or(Code::NotFound)
     }
 }
