@@ -273,11 +273,7 @@ fn of_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
         R::FreeWorker { .. } => Mark::WorkerFreed,
         R::DeleteJob { .. } => Mark::JobDeleted,
         R::RaiseIds { .. } => Mark::IdsRaised,
-        R::ReplaceDataset { name, .. } => {
-            let is_read = state.jobs().values().any(|job| job.dataset == *name);
-            mark_if(is_read, Mark::DatasetReplaced, tally);
-            return;
-        }
+
         R::CreateJob { name, .. } => {
             mark_if(state.retired().get(name).is_some(), Mark::JobBack, tally);
             return;
@@ -310,6 +306,10 @@ fn of_holding(client: ClientId, taken: &[u64], group_size: u32, state: &State, t
 fn of_rare_record(record: &dispatcher::Record, state: &State, tally: &mut Tally) {
     use dispatcher::Record as R;
     match record {
+        R::ReplaceDataset { name, .. } => {
+            let is_read = state.jobs().values().any(|job| job.dataset == *name);
+            mark_if(is_read, Mark::DatasetReplaced, tally);
+        }
         R::TakeBackSplit { .. } => tally.mark(Mark::SplitTakenBack),
         R::HandOutWaiting { .. } => tally.mark(Mark::SplitGivenUpToWorker),
         R::RestartTasks { worker, .. } => {

@@ -103,7 +103,10 @@ fn a_job_reads_its_version_to_the_end_and_new_jobs_read_the_new_one() {
     assert_eq!(bed.read("old", &[]), (0..1000).collect::<Vec<_>>());
     assert_eq!(bed.read("newer", &[]), (5000..5050).collect::<Vec<_>>());
     let list = bed.done(&["dataset", "list"]);
-    let row = |id: &str| list.lines().find(|row| row.starts_with(&format!("{id} "))).unwrap();
+    let row = |id: &str| {
+        let mut rows = list.lines().map(str::trim);
+        rows.find(|row| row.split_whitespace().next() == Some(id)).expect(&list)
+    };
     assert!(row("numbers").ends_with("former of numbers"), "{list}");
     assert!(row(&version).ends_with("current of numbers"), "{list}");
     let shown = bed.done(&["dataset", "show", "numbers"]);

@@ -8,23 +8,18 @@ use alloc::sync::Arc;
 use super::record::Record;
 use super::repetitions::Repetitions;
 use super::state::{Dataset, Job, State};
+use super::types::{DatasetMetadata, Definition, SplitPlan};
 use super::versions::DatasetVersions;
 use crate::ids::{DatasetId, JobId, Lsn};
 use crate::log::{ApplyError, exists, missing};
+use crate::time::Time;
 
 impl State {
     pub(super) fn apply_dataset(&mut self, lsn: Lsn, record: &Record) -> Result<(), ApplyError> {
         match record {
             Record::RegisterDataset { id, definition, plan, metadata, at } => {
-                self.add_dataset(Dataset {
-                    id: id.clone(),
-                    definition: definition.clone(),
-                    plan: plan.clone(),
-                    metadata: metadata.clone(),
-                    compression_disabled: None,
-                    used: *at,
-                    changed: lsn,
-                })
+                let id = id.clone();
+                self.add_dataset(made(lsn, (id, *at), definition, plan, metadata))
             }
             Record::ReplaceDataset { name, id, at, definition, plan, metadata } => {
                 check_version(name, id)?;
@@ -33,15 +28,10 @@ impl State {
                         known.changed = lsn;
                         self.use_dataset(id, *at);
                     }
-                    _ => self.add_dataset(Dataset {
-                        id: id.clone(),
-                        definition: definition.clone(),
-                        plan: plan.clone(),
-                        metadata: metadata.clone(),
-                        compression_disabled: None,
-                        used: *at,
-                        changed: lsn,
-                    })?,
+                    _ => {
+                        let id = id.clone();
+                        self.add_dataset(made(lsn, (id, *at), definition, plan, metadata))?;
+                    }
                 }
                 self.make_current(lsn, name, id);
                 Ok(())
@@ -148,6 +138,25 @@ impl State {
         self.index.idle.job_added(&job, dataset);
         self.index.job_by_name.insert(job.name.clone(), job.id);
         self.jobs.insert(job.id, job);
+    }
+}
+
+/// A dataset that a record makes.
+fn made(
+    lsn: Lsn,
+    (id, used): (DatasetId, Time),
+    definition: &Definition,
+    plan: &SplitPlan,
+    metadata: &DatasetMetadata,
+) -> Dataset {
+    Dataset {
+        id,
+        definition: definition.clone(),
+        plan: plan.clone(),
+        metadata: metadata.clone(),
+        compression_disabled: None,
+        used,
+        changed: lsn,
     }
 }
 

@@ -11,8 +11,9 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::GetOrCreateJob;
 use super::retired::JobParameters;
-use crate::ids::DatasetId;
+use crate::ids::{DatasetId, JobId, Lsn};
 use crate::limits::CONSUMERS_MAX;
+use crate::time::Time;
 
 impl Dispatcher {
     pub(super) fn get_or_create_job(
@@ -25,11 +26,7 @@ impl Dispatcher {
             check_same_parameters(&job.name, &job.parameters(), &request)?;
             check_same_dataset(&job.name, &job.dataset, &request)?;
             let (id, asked, changed) = (job.id, job.asked, job.changed);
-            let after = match is_worth_noting(asked, turn.now) {
-                true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
-                false => changed,
-            };
-            return Ok((Reply::Job(id), after));
+            return self.use_job_again(turn, id, (asked, changed));
         }
         self.check_retired(&request)?;
         check_consumers(request.consumers)?;
@@ -55,6 +52,20 @@ impl Dispatcher {
         };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Job(id), lsn))
+    }
+
+    /// Answers with a job that is there, and notes that somebody asked for it.
+    fn use_job_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: JobId,
+        (asked, changed): (Time, Lsn),
+    ) -> Answer {
+        let after = match is_worth_noting(asked, turn.now) {
+            true => self.commit(turn, [Record::UseJob { id, at: turn.now }])?,
+            false => changed,
+        };
+        Ok((Reply::Job(id), after))
     }
 
     /// A freed job comes back with its own parameters only, and for a reader that asks for that on its own

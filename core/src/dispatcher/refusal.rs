@@ -334,29 +334,13 @@ impl Refusal {
             | Self::OtherGroup { .. }
             | Self::OutOfRange { .. } => Code::InvalidArgument,
             Self::Unsplittable { code, .. } => *code,
-            Self::NotDynamic { .. }
-            | Self::NotBySplit { .. }
-            | Self::Ended { .. }
-            | Self::Abandoned { .. }
-            | Self::OtherDefinition(_)
-            | Self::OtherDataset { .. }
-            | Self::CurrentVersion { .. }
-            | Self::JobInUse { .. }
-            | Self::DatasetInUse { .. }
-            | Self::NumberToCome(_)
-            | Self::WorkerLives(_)
-            | Self::WorkerNeverLost(_)
-            | Self::WorkerHasFollower { .. }
-            | Self::WorkerInUse { .. }
-            | Self::NoPosition { .. }
-            | Self::OtherSources { .. }
-            | Self::NotCoordinated { .. }
-            | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
             Self::TooMany { .. } => Code::ResourceExhausted,
             Self::FormerGroup { .. }
             | Self::ConsumersMissing
             | Self::JournalRefuses(_)
             | Self::Defect(_) => Code::Unavailable,
+            // What is asked for does not go with what is there.
+            _ => Code::FailedPrecondition,
         }
     }
 }

@@ -67,6 +67,13 @@ impl Among<'_> {
             Happening::Remove { task, consumer, round } => {
                 world::removal(self.a_coordinated_task(*task), *consumer, *round)
             }
+            other => self.of_people(other),
+        }
+    }
+
+    /// What an operator asks.
+    fn of_people(&self, happening: &Happening) -> Request {
+        match happening {
             Happening::Save { name, job } => {
                 Request::SavePosition { name: (*name).into(), job: (*job).into() }
             }

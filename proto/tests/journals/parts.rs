@@ -28,6 +28,7 @@ pub(super) fn all() -> Vec<control::Part> {
         departed_readers(),
         abandoned_and_retired(),
         known_of_what_is_gone(),
+        versions(),
     ];
     let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
     let coordination = [heads(), tasks(), barriers(), keys(), relays()];
@@ -296,6 +297,12 @@ fn known_of_what_is_gone() -> Vec<Part> {
             departed: BTreeMap::from([(client(3005), left)]),
             changed: lsn(227),
         }),
+    ]
+}
+
+/// What came with versions of datasets.
+fn versions() -> Vec<Part> {
+    vec![
         Part::RetiredJob(RetiredJob {
             name: "freed at last".into(),
             dataset: Some(dataset("first")),

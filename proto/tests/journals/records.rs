@@ -14,7 +14,8 @@ use super::values::*;
 
 /// The records of the dispatcher.
 pub(super) fn dispatcher() -> Vec<control::Record> {
-    let groups = [datasets_and_workers(), jobs(), iterations(), lost_and_freed(), reading()];
+    let groups =
+        [datasets_and_workers(), jobs(), iterations(), lost_and_freed(), reading(), versions()];
     groups.into_iter().flatten().map(control::Record::Dispatcher).collect()
 }
 
@@ -177,14 +178,6 @@ fn reading() -> Vec<Record> {
             reading: Vec::new(),
         },
         Record::RaiseIds { above: 700_000 },
-        Record::ReplaceDataset {
-            name: dataset("first"),
-            id: dataset("first@3"),
-            at: at(1017),
-            definition: definition_inline(),
-            plan: splittable(),
-            metadata: metadata(Compression::Off, -2),
-        },
     ]
 }
 
@@ -359,4 +352,15 @@ fn codes() -> Vec<CoordinationRecord> {
 
 fn alive() -> Vec<CoordinationRecord> {
     vec![CoordinationRecord::AnswerAlive { namespace: namespace(1), answer: alive_answer() }]
+}
+
+fn versions() -> Vec<Record> {
+    vec![Record::ReplaceDataset {
+        name: dataset("first"),
+        id: dataset("first@3"),
+        at: at(1017),
+        definition: definition_inline(),
+        plan: splittable(),
+        metadata: metadata(Compression::Off, -2),
+    }]
 }

@@ -1,6 +1,6 @@
 //! A repetition that ended by itself does not begin again, however long ago its iteration and its job were
 //! freed; nor does one that was abandoned. Unless an operator deleted the job, or its job was set back to a
-//! position that was saved before.
+//! position that was saved before; or was to begin at one that an operator deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,6 +79,13 @@ impl Repetitions {
             }
             dispatcher::Record::RestorePosition { name, job, .. } => {
                 self.change(lsn, job.clone(), Change::SetBack(name.clone()));
+            }
+            // A job that is yet to come and was to begin there begins at the beginning.
+            dispatcher::Record::DeletePosition { name: position } => {
+                let waiting = state.restorations().values().filter(|it| it.position == *position);
+                let to_come = waiting.filter(|it| state.job_named(&it.job).is_none());
+                let jobs: Vec<Arc<str>> = to_come.map(|waits| waits.job.clone()).collect();
+                jobs.into_iter().for_each(|job| self.change(lsn, job, Change::Anew));
             }
             dispatcher::Record::DeleteJob { name: job, .. } => {
                 self.change(lsn, job.clone(), Change::Anew);
