@@ -279,6 +279,7 @@ fn heartbeats_after_finished_iterations(criterion: &mut Criterion) {
 
 /// A worker that comes gets a task of each open iteration. What that costs must not depend on how many
 /// tasks others have of them.
+#[allow(clippy::disallowed_types, reason = "a bench measures time")]
 fn new_workers(criterion: &mut Criterion) {
     for others in [10, 1_000] {
         let mut group = criterion.benchmark_group("dispatcher");

@@ -108,7 +108,7 @@ fn tensors_pass_between_processes_and_a_restart_is_noticed() {
     }
     let refused = peer.send(&key(&device, "edge")).unwrap_err();
     assert_eq!(refused.code, Code::ResourceExhausted);
-    assert!(refused.message.contains("--rendezvous-step-bytes-max"), "{refused}");
+    assert!(refused.message.contains("--rendezvous-step-size-max"), "{refused}");
 
     server.kill();
     server.start_again();

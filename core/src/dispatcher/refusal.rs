@@ -243,7 +243,7 @@ pub enum Refusal {
     WorkerLives(Arc<str>),
     /// A worker that is to be removed never counts as lost.
     #[error(
-        "worker {0} cannot be removed: with --worker-timeout-ms -1 no worker counts as lost. Start the \
+        "worker {0} cannot be removed: with --worker-timeout=-1 no worker counts as lost. Start the \
          server with a time-out"
     )]
     WorkerNeverLost(Arc<str>),

@@ -167,7 +167,7 @@ impl Relay {
         let held = self.calls.held_bytes.saturating_add(message.len() as u64);
         if held > config.held_bytes_max {
             let bound = config.held_bytes_max;
-            return Err(refusal::full("bytes of messages", "--held-bytes-max", bound, held));
+            return Err(refusal::full("bytes of messages", "--held-size-max", bound, held));
         }
         Ok(())
     }

@@ -93,13 +93,11 @@ pub(super) fn no_room(
     let (id, step) = step;
     let held = |held: Held| format!("{} tensors of {} bytes are held", held.tensors, held.bytes);
     let (max, setting, of, held) = match bound {
-        Bound::StepBytes => {
-            (config.step_bytes_max, "--rendezvous-step-bytes-max", true, held(step))
-        }
+        Bound::StepBytes => (config.step_bytes_max, "--rendezvous-step-size-max", true, held(step)),
         Bound::StepTensors => {
             (config.step_tensors_max as u64, "--rendezvous-step-tensors-max", true, held(step))
         }
-        Bound::Bytes => (config.bytes_max, "--rendezvous-bytes-max", false, held(all)),
+        Bound::Bytes => (config.bytes_max, "--rendezvous-size-max", false, held(all)),
         Bound::Tensors => (config.tensors_max as u64, "--rendezvous-tensors-max", false, held(all)),
     };
     let unit = if bound.is_of_bytes() { "bytes" } else { "tensors" };
@@ -116,7 +114,7 @@ pub(super) fn no_room(
 pub(super) fn too_much_kept(config: &Config, kept_bytes: u64) -> Status {
     let text = format!(
         "answers of {kept_bytes} bytes are kept for clients that have not said that they have them \
-         (MarkRecvFinished), of at most {} (--rendezvous-bytes-max): no more are given out until they do",
+         (MarkRecvFinished), of at most {} (--rendezvous-size-max): no more are given out until they do",
         config.bytes_max
     );
     Status::new(Code::ResourceExhausted, text)
@@ -163,7 +161,7 @@ pub(super) fn shut_down() -> Status {
 
 pub(super) fn expired(step: StepId, after: Duration) -> Status {
     let text = format!(
-        "step {step} is given up: nothing happened with it for {} ms (--rendezvous-step-expiry-ms), and \
+        "step {step} is given up: nothing happened with it for {} ms (--rendezvous-step-expiry), and \
          nobody cleaned it up",
         after.as_millis()
     );
@@ -174,7 +172,7 @@ pub(super) fn expired(step: StepId, after: Duration) -> Status {
 pub(super) fn away(worker: &str, since: Time, now: Time, config: &Config, last: &Status) -> Status {
     let text = format!(
         "{worker} cannot be reached: away for {} ms, longer than the {} ms allowed \
-         (--rendezvous-peer-patience-ms); last error: {}",
+         (--rendezvous-peer-patience); last error: {}",
         now.since(since).as_millis(),
         config.patience.as_millis(),
         last.message

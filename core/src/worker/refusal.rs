@@ -129,7 +129,7 @@ pub(super) fn cache_needs_endless_data() -> Status {
 pub(super) fn too_large_for_cache(size_bytes: u64, cache_bytes: u64) -> Status {
     let text = format!(
         "Cross-trainer cache size must be larger than the data: an element takes {size_bytes} \
-         bytes, and the cache has {cache_bytes} (--cache-bytes)"
+         bytes, and the cache has {cache_bytes} (--cache-size)"
     );
     Status::new(Code::InvalidArgument, text)
 }

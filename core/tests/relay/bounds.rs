@@ -13,7 +13,7 @@ fn bounds_are_named_and_do_not_touch_others() {
         (|config| config.clients_max = 1, "--clients-max"),
         (|config| config.calls_per_client_max = 1, "--calls-per-client-max"),
         (|config| config.calls_max = 1, "--calls-max"),
-        (|config| config.held_bytes_max = 10, "--held-bytes-max"),
+        (|config| config.held_bytes_max = 10, "--held-size-max"),
     ];
     for (lower, name) in bounds {
         let mut config = Config::of("up:1");

@@ -26,7 +26,7 @@ fn each_bound_is_named_with_the_sizes() {
     assert_status(status, Code::ResourceExhausted, "no room for a tensor of 41 bytes");
     assert_names(
         status,
-        &["100 bytes (--rendezvous-step-bytes-max)", "1 tensors of 60 bytes", "step 7"],
+        &["100 bytes (--rendezvous-step-size-max)", "1 tensors of 60 bytes", "step 7"],
     );
     assert_eq!(world.events, [Event::NoRoom { step: STEP, bytes: 41 }]);
 
@@ -34,7 +34,7 @@ fn each_bound_is_named_with_the_sizes() {
     let refused = world.send(STEP, &local("b"), sized(2, 40));
     assert_names(
         world.refused(refused),
-        &["150 bytes", "(--rendezvous-bytes-max)", "2 tensors of 140 bytes"],
+        &["150 bytes", "(--rendezvous-size-max)", "2 tensors of 140 bytes"],
     );
 
     for _ in 0..3 {
@@ -113,10 +113,10 @@ fn who_waits_is_given_room_in_order() {
 fn who_waits_for_room_that_can_never_be_is_refused() {
     let mut world = world();
     let refused = world.send_waiting(STEP, &local("a"), sized(1, 101));
-    assert_names(world.refused(refused), &["--rendezvous-step-bytes-max"]);
+    assert_names(world.refused(refused), &["--rendezvous-step-size-max"]);
     let mut world = World::new(Config { bytes_max: 50, ..config() });
     let refused = world.send_waiting(STEP, &local("a"), sized(1, 51));
-    assert_names(world.refused(refused), &["--rendezvous-bytes-max"]);
+    assert_names(world.refused(refused), &["--rendezvous-size-max"]);
     let mut world = World::new(Config { step_bytes_max: 60, bytes_max: 50, ..config() });
     world.send(STEP, &local("a"), sized(1, 40));
     let refused = world.send_waiting(STEP, &local("a"), sized(1, 51));

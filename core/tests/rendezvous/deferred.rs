@@ -130,7 +130,7 @@ fn nobody_is_left_hanging_when_the_step_ends_first() {
     world.wait(3_600_000);
     for call in calls {
         assert_status(world.refused(call), Code::Aborted, "step 7 is given up");
-        assert_names(world.refused(call), &["3600000 ms", "--rendezvous-step-expiry-ms"]);
+        assert_names(world.refused(call), &["3600000 ms", "--rendezvous-step-expiry"]);
     }
     world.assert_empty();
     assert_eq!(world.machine.report().steps, 0);
@@ -172,7 +172,7 @@ fn bounds_hold_before_too() {
     world.send(STEP, &local("a"), value(2));
     let refused = world.send(STEP, &local("a"), value(3));
     assert_eq!(world.refused(refused).code, Code::ResourceExhausted);
-    assert_names(world.refused(refused), &["--rendezvous-step-bytes-max", "25 bytes", "20 bytes"]);
+    assert_names(world.refused(refused), &["--rendezvous-step-size-max", "25 bytes", "20 bytes"]);
     let waits = world.send_waiting(STEP, &local("a"), value(4));
     let refused = world.send_waiting(STEP, &local("a"), value(5));
     assert_names(world.refused(refused), &["--rendezvous-calls-max"]);

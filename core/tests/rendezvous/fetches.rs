@@ -93,7 +93,7 @@ fn pauses_grow_and_patience_ends() {
     assert_eq!((longest, times.last()), (Some(1_600), Some(&30_000)));
     let status = world.refused(receiver);
     assert_status(status, Code::Unavailable, &format!("{THERE} cannot be reached"));
-    assert_names(status, &["30000 ms", "--rendezvous-peer-patience-ms", "connection refused"]);
+    assert_names(status, &["30000 ms", "--rendezvous-peer-patience", "connection refused"]);
     world.assert_empty();
 }
 

@@ -113,7 +113,7 @@ fn no_more_answers_are_kept_than_the_bounds_allow() {
     let refused = world.request(STEP, &outgoing("a"), keeps(4));
     let status = world.refused(refused);
     assert_status(status, Code::ResourceExhausted, "answers of 30 bytes are kept");
-    assert_names(status, &["25", "--rendezvous-bytes-max", "MarkRecvFinished"]);
+    assert_names(status, &["25", "--rendezvous-size-max", "MarkRecvFinished"]);
     let repeated = world.request(STEP, &outgoing("a"), keeps(2));
     assert_eq!(world.got(repeated), 1, "what is kept is given out again");
     world.finished(1);

@@ -82,7 +82,7 @@ fn a_step_with_which_nothing_happens_is_given_up() {
     assert!(world.is_waiting(receiver));
     world.wait(1);
     assert_status(world.refused(receiver), Code::Aborted, "step 7 is given up");
-    assert_names(world.refused(receiver), &["10000 ms", "--rendezvous-step-expiry-ms"]);
+    assert_names(world.refused(receiver), &["10000 ms", "--rendezvous-step-expiry"]);
     let given_up = Event::StepExpired { step: STEP, tensors: 1, bytes: 10, waiting: 1 };
     assert!(world.events.contains(&given_up), "{:?}", world.events);
     assert_eq!((world.machine.report().steps, world.machine.deadline()), (0, None));

@@ -156,7 +156,7 @@ fn check_length(total: u64, budget: &Budget) -> Result<(), Status> {
     }
     let text = format!(
         "the values asked for have {total} bytes together; the bound is {bound} bytes \
-         (--inflight-bytes-max)"
+         (--inflight-size-max)"
     );
     Err(Status::new(Code::ResourceExhausted, text))
 }

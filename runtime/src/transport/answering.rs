@@ -60,7 +60,7 @@ pub(super) fn check_length(length: u64, bound: u64) -> Result<(), Status> {
         return Ok(());
     }
     let text = format!(
-        "a message of {length} bytes exceeds the bound of {bound} bytes (--message-bytes-max)"
+        "a message of {length} bytes exceeds the bound of {bound} bytes (--message-size-max)"
     );
     Err(Status::new(Code::ResourceExhausted, text))
 }

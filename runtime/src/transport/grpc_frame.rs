@@ -148,7 +148,7 @@ fn inflate(message: &[u8], bound: u64) -> Result<Bytes, Status> {
     if plain.len() as u64 > bound {
         let text = format!(
             "a gzip message of {} bytes exceeds the bound of {bound} bytes once decompressed \
-             (--message-bytes-max)",
+             (--message-size-max)",
             message.len()
         );
         return Err(Status::new(Code::ResourceExhausted, text));

@@ -72,7 +72,7 @@ async fn a_directory_that_holds_more_than_may_be_under_way_is_refused_by_name() 
     }
     let refused = directory(&client, "large").await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-    for part in ["5242", "4194304", "--inflight-bytes-max"] {
+    for part in ["5242", "4194304", "--inflight-size-max"] {
         assert!(refused.message().contains(part), "{part} in {refused}");
     }
     client.t::<tf::DeleteKeyValueResponse>("DeleteKeyValue", gone("large/4")).await.unwrap();

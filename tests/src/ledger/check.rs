@@ -238,6 +238,7 @@ mod tests {
                 ..Default::default()
             }],
             workers: vec![WorkerStatus { address: "a:1".into(), ..Default::default() }],
+            freed_jobs: Vec::new(),
             jobs: vec![JobStatus { id: 5000, name: "j".into(), ..Default::default() }],
             iterations: vec![IterationStatus {
                 id: 2000,

@@ -26,11 +26,11 @@ async fn a_tensor_above_a_bound_is_refused_by_the_name_of_its_setting() {
         assert_eq!(refused.code, Code::ResourceExhausted, "{refused}");
         assert!(refused.message.contains(setting), "{refused}");
     };
-    refused(1, 1004, "--rendezvous-step-bytes-max");
+    refused(1, 1004, "--rendezvous-step-size-max");
     send(1, 400).unwrap();
     send(1, 400).unwrap();
     refused(1, 4, "--rendezvous-step-tensors-max");
-    refused(2, 600, "--rendezvous-bytes-max");
+    refused(2, 600, "--rendezvous-size-max");
     send(2, 100).unwrap();
     refused(2, 4, "--rendezvous-tensors-max");
     refused(3, 4, "--rendezvous-steps-max");

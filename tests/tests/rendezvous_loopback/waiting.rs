@@ -127,7 +127,7 @@ async fn a_step_that_nobody_cleans_up_is_given_up() {
     let receive = step.recv_async(&key(0, 0, "other"), Args::default());
     let refused = in_time(receive).await.unwrap_err();
     assert_eq!(refused.code, Code::Aborted);
-    assert!(refused.message.contains("--rendezvous-step-expiry-ms"), "{refused}");
+    assert!(refused.message.contains("--rendezvous-step-expiry"), "{refused}");
     worker.is_empty().await;
     assert_eq!(worker.manager.report().steps, 0);
 }

@@ -83,7 +83,7 @@ impl Ledger {
             }
             let text = format!(
                 "step {step} is given up: nothing happened with it for {} ms \
-                 (--rendezvous-step-expiry-ms), and nobody cleaned it up",
+                 (--rendezvous-step-expiry), and nobody cleaned it up",
                 expiry.as_millis()
             );
             self.remove(step, &Status::new(Code::Aborted, text));
