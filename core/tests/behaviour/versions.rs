@@ -1,8 +1,11 @@
 //! Datasets that are replaced, and readers that ask for a job on another dataset.
 
+mod freeing;
+mod records;
+
 use rondo_core::dispatcher::{
-    Compression, Config, GetOrCreateJob, Record, RegisterDataset, Reply, Request, SplitSource,
-    State,
+    Bounds, Compression, Config, GetOrCreateJob, Record, RegisterDataset, Reply, Request,
+    SplitSource, State,
 };
 use rondo_core::ids::{DatasetId, Digest, Lsn};
 use rondo_core::status::Code;
@@ -16,6 +19,10 @@ fn own(splits: i64) -> RegisterDataset {
     let mut request = dataset(&[SplitSource::counting(splits)]);
     request.definition.digest = Digest::new([splits as u8; 32]);
     RegisterDataset { wished: Some(DatasetId::new("data")), own: true, ..request }
+}
+
+fn at(name: &str, splits: i64) -> RegisterDataset {
+    RegisterDataset { wished: Some(DatasetId::new(name)), ..own(splits) }
 }
 
 fn replacing(splits: i64) -> RegisterDataset {
@@ -326,4 +333,82 @@ fn a_record_of_no_version_is_refused() {
     let error = state.apply(Lsn::new(1), &record).unwrap_err();
     assert!(error.to_string().contains("data is no version of dataset data"), "{error}");
     assert_eq!(state, State::default());
+}
+
+/// The name of a dataset may have an `@` itself.
+#[test]
+fn a_dataset_whose_name_looks_like_a_versions_is_replaced_like_any_other() {
+    let mut driver = Driver::new();
+    driver.register(at("data@mine", 3));
+    let replacing = |splits| RegisterDataset { replaces: true, ..at("data@mine", splits) };
+    let id = driver.register(replacing(4)).to_string();
+    assert_eq!(id, format!("data@mine@{}", "04".repeat(8)));
+    assert_eq!(to_read(&mut driver, "data@mine", None), Ok(id.clone()));
+    driver.job(job(&id, "train"));
+    assert_eq!(to_read(&mut driver, "data@mine", Some("train")), Ok(id));
+}
+
+#[test]
+fn a_dataset_with_the_id_of_a_version_is_one_only_if_it_was_made_so() {
+    let mut driver = Driver::new();
+    driver.register(at("data@mine", 3));
+    driver.register(own(3));
+    driver.register(replacing(4));
+    let id = driver.register(RegisterDataset { replaces: true, ..at("data@mine", 5) });
+    assert_eq!(id.as_str(), format!("data@mine@{}", "05".repeat(8)));
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(4)));
+}
+
+#[test]
+fn the_same_definition_with_other_elements_is_not_the_same_pipeline() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    let mut other = replacing(3);
+    other.metadata.cardinality = 99;
+    assert_eq!(driver.register(other.clone()).as_str(), version(3));
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(3)));
+    other.metadata.cardinality = 98;
+    assert_eq!(driver.refused(Request::RegisterDataset(other)).code, Code::InvalidArgument);
+}
+
+#[test]
+fn a_version_needs_room_like_any_dataset() {
+    let bounds = Bounds { datasets: 2, ..Bounds::default() };
+    let mut driver = Driver::with(Config { bounds, ..Config::default() });
+    driver.register(own(3));
+    driver.register(replacing(4));
+    let refused = driver.refused(Request::RegisterDataset(replacing(5)));
+    assert_eq!(refused.code, Code::ResourceExhausted);
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(4)));
+}
+
+#[test]
+fn one_pipeline_of_rondos_own_has_one_structure() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    let mut other = own(3);
+    other.metadata.structure = Digest::new([7; 32]);
+    assert_eq!(driver.refused(Request::RegisterDataset(other)).code, Code::InvalidArgument);
+}
+
+#[test]
+fn a_refused_pipeline_is_told_which_version_is_there() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(replacing(4));
+    let refused = driver.refused(Request::RegisterDataset(own(3)));
+    assert!(refused.message.contains(&version(4)), "{refused:?}");
+}
+
+#[test]
+fn a_dataset_in_use_says_how_many_jobs_it_has() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(replacing(4));
+    for name in ["a", "b", "c"] {
+        driver.job(job(&version(4), name));
+    }
+    driver.job(job("data", "d"));
+    let refused = driver.refused(delete(&version(4)));
+    assert!(refused.message.contains("by job \"a\" and 2 others"), "{refused:?}");
 }

@@ -1,10 +1,10 @@
 //! Workers that report what they have done.
 
-use rondo_core::dispatcher::{Event, Reply, ShardingPolicy};
+use rondo_core::dispatcher::{Event, Reply, Request, ShardingPolicy};
 use rondo_core::ids::{ClientId, TaskId};
 
-use crate::driver::Driver;
-use crate::world::update;
+use crate::driver::{Driver, Journal};
+use crate::world::{dataset_named, listed, update};
 
 const FIRST: TaskId = TaskId::new(4000);
 const CLIENT: ClientId = ClientId::new(3000);
@@ -93,4 +93,44 @@ fn the_end_of_a_coordinated_read_ends_its_pending_tasks() {
     assert_eq!((reply.iteration_finished, reply.block_round), (true, None));
     let pending = TaskId::new(4001);
     assert_eq!(driver.worker("w:2", &[pending]).tasks_to_delete, [pending]);
+}
+
+/// The task after it is known, and has not changed for long.
+#[test]
+fn an_answer_about_an_unknown_task_waits_whatever_task_is_named_after_it() {
+    let mut driver = one_task();
+    driver.journal = Journal::Slow;
+    driver.send(Request::RegisterDataset(dataset_named("mine")));
+    let call = driver.send(update("w:1", &[(TaskId::new(77), true), (FIRST, false)]));
+    assert_eq!(driver.take(call), None);
+    driver.sync();
+    assert_eq!(driver.take(call), Some(Ok(Reply::WorkerUpdated)));
+}
+
+#[test]
+fn a_finished_task_of_a_coordinated_read_stays_when_its_worker_gets_another() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.worker("w:2", &[]);
+    let (_, clients) = driver.reading_together(1);
+    let own = driver.worker("w:1", &[]).new_tasks[0].task;
+    driver.finish("w:1", own);
+    driver.worker("w:1", &[]);
+    assert_eq!(driver.state().tasks().len(), 3);
+    assert!(driver.state().tasks().get(&own).is_some_and(|task| task.finished));
+    assert!(listed(&driver.client(clients[0])).contains(&own));
+}
+
+#[test]
+fn an_end_that_is_reported_again_is_answered_when_it_is_durable() {
+    let mut driver = one_task();
+    driver.worker("w:2", &[]);
+    driver.journal = Journal::Slow;
+    let calls = [0, 1].map(|_| driver.send(update("w:1", &[(FIRST, true)])));
+    assert_eq!(calls.map(|call| driver.take(call)), [None, None]);
+    driver.sync();
+    assert_eq!(
+        calls.map(|call| driver.take(call)),
+        [(); 2].map(|()| Some(Ok(Reply::WorkerUpdated)))
+    );
 }
