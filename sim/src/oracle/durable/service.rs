@@ -1,7 +1,7 @@
 //! The coordination service's answers claim something of its state. A crash must not take that back.
 
 use rondo_core::coordination::{
-    BarrierKey, Call, KeyEntry, Method, Namespace, Reply, State, TaskInfo, TaskState,
+    BarrierKey, Call, KeyEntry, Method, Namespace, Reply, Stamp, State, TaskInfo, TaskState,
 };
 use rondo_core::ids::{Incarnation, Lsn, Revision, TaskIndex};
 
@@ -11,9 +11,9 @@ pub(super) enum Claim {
     /// The process of this task has registered.
     Registered(TaskIndex, Incarnation),
     /// This process of the task has left, or another one has followed it.
-    Left(TaskIndex, Incarnation),
+    Left(TaskIndex, Incarnation, Option<Stamp>),
     /// The task is in error, or has left since, or another process of it has followed this one.
-    InError(TaskIndex, Incarnation),
+    InError(TaskIndex, Incarnation, Option<Stamp>),
     /// All have passed the barrier.
     Passed(BarrierKey),
     /// The tasks were in these states when the newest record was this one.
@@ -25,13 +25,14 @@ pub(super) enum Claim {
 impl Claim {
     /// What an OK to `asked` will claim. The newest record is `last` when the call comes.
     pub(super) fn of(asked: &Call, last: Lsn) -> Self {
+        let stamp = asked.caller.stamp;
         match (&asked.method, asked.caller.incarnation) {
             (Method::RegisterTask { task, incarnation, .. }, _) => {
                 Self::Registered(task.index, *incarnation)
             }
-            (Method::ShutdownTask { task }, Some(run)) => Self::Left(task.index, run),
+            (Method::ShutdownTask { task }, Some(run)) => Self::Left(task.index, run, stamp),
             (Method::ReportErrorToService { task, .. }, Some(run)) => {
-                Self::InError(task.index, run)
+                Self::InError(task.index, run, stamp)
             }
             (Method::Barrier { id, .. }, _) => Self::Passed(BarrierKey::Named(id.clone())),
             (Method::GetTaskState { .. } | Method::GetJobState { .. }, _) => Self::States(last),
@@ -67,8 +68,15 @@ impl Claim {
             {
                 false
             }
-            (Self::Left(task, run), Reply::ShutDown)
-            | (Self::InError(task, run), Reply::ErrorReported) => only_live(&|of| {
+            // What the call did is durable with its result, and more may have happened since: the process may
+            // have registered again.
+            (Self::Left(.., Some(stamp)) | Self::InError(.., Some(stamp)), _)
+                if kept.is_some_and(|kept| has_result(kept, *stamp)) =>
+            {
+                false
+            }
+            (Self::Left(task, run, _), Reply::ShutDown)
+            | (Self::InError(task, run, _), Reply::ErrorReported) => only_live(&|of| {
                 let info = of.info(*task);
                 info.state != TaskState::Connected || info.incarnation != *run
             }),
@@ -89,6 +97,14 @@ impl Claim {
                 .is_some_and(|revision| only_live(&|of| of.head().revision >= revision)),
         }
     }
+}
+
+/// Whether the result of a call through a relay is kept, or was until the relay had it.
+fn has_result(of: &Namespace, stamp: Stamp) -> bool {
+    let relay = of.relays().get(&stamp.relay);
+    relay.is_some_and(|relay| {
+        stamp.sequence <= relay.acknowledged || relay.results.contains_key(&stamp.sequence)
+    })
 }
 
 fn has_ended(of: &Namespace, key: &BarrierKey, counter: i64) -> bool {
