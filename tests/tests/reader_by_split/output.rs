@@ -60,14 +60,24 @@ async fn grown(file: &Path, size: u64) {
     }
 }
 
+fn kills() -> usize {
+    std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap())
+}
+
+/// How much the command reads: more than it comes to between its deaths.
+fn records() -> usize {
+    kills() * 1500
+}
+
 /// Kills the command again and again, at any moment of its life, and then lets it come to its end.
 async fn killed_and_started_again(file_name: &str, seed: u64) -> (Bed, PathBuf) {
     let bed = bed(Pipeline::range(0, MANY), &Options::store("segment")).await;
     let _slow = [bed.worker(20).await, bed.worker(20).await];
     let file = bed.file(file_name);
-    let arguments = ["--job=train", "--dataset=numbers", "--max-records=30000"];
+    let most = format!("--max-records={}", records());
+    let arguments = ["--job=train", "--dataset=numbers", &most];
     let (mut dice, mut sizes) = (Dice(seed), Vec::new());
-    let kills = std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().unwrap());
+    let kills = kills();
     for kill in 0..kills {
         let mut command = read(&bed, &arguments, &file);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -94,10 +104,10 @@ async fn killed_and_started_again(file_name: &str, seed: u64) -> (Bed, PathBuf) 
 
 #[track_caller]
 fn assert_each_once(mut values: Vec<i64>) {
-    assert_eq!(values.len(), 30_000);
+    assert_eq!(values.len(), records());
     values.sort_unstable();
     values.dedup();
-    assert_eq!(values.len(), 30_000, "some records stand there twice");
+    assert_eq!(values.len(), records(), "some records stand there twice");
 }
 
 /// What the file lacks, another command reads.
