@@ -33,7 +33,7 @@ impl State {
                         self.add_dataset(made(lsn, (id, *at), definition, plan, metadata))?;
                     }
                 }
-                self.make_current(lsn, name, id);
+                self.make_current(name, id);
                 Ok(())
             }
             Record::DecideCompression { id, disabled } => {
@@ -57,16 +57,14 @@ impl State {
         Ok(())
     }
 
-    fn make_current(&mut self, lsn: Lsn, name: &DatasetId, id: &DatasetId) {
+    fn make_current(&mut self, name: &DatasetId, id: &DatasetId) {
         let versions = self.versions.entry(name.clone()).or_insert_with(|| DatasetVersions {
             name: name.clone(),
             current: id.clone(),
             later: BTreeSet::new(),
-            changed: lsn,
         });
         versions.current = id.clone();
         versions.later.insert(id.clone());
-        versions.changed = lsn;
     }
 
     pub(super) fn skip_taken_dataset_ids(&mut self) {

@@ -44,7 +44,8 @@ impl Dispatcher {
         Ok((Reply::Dataset(id), lsn))
     }
 
-    /// What has an id that a client wishes. A pipeline of Rondo's own comes after the current version.
+    /// The dataset that has the id that a client wishes. For a pipeline of Rondo's own it is the current
+    /// version under that name.
     fn taken_by(&self, id: &DatasetId, own: bool) -> Option<&Dataset> {
         match own {
             true => self.state.current(id),

@@ -9,6 +9,7 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::state::Iteration;
+use super::undeletable::Undeletable;
 use crate::ids::{DatasetId, IterationId, Lsn, TaskId, WorkerId};
 
 impl Dispatcher {
@@ -22,7 +23,7 @@ impl Dispatcher {
             job.into_iter().flat_map(|job| self.state.iterations_of(job.id)).collect();
         let clients: usize = iterations.iter().map(|it| it.clients.len()).sum();
         if clients > 0 || iterations.iter().any(|it| self.is_voted_on(it)) {
-            return Err(Refusal::JobInUse { name: name.into(), clients });
+            return Err(Undeletable::JobInUse { name: name.into(), clients }.into());
         }
         let iterations: Vec<IterationId> = iterations.into_iter().map(|it| it.id).collect();
         let name: Arc<str> = name.into();
@@ -48,7 +49,7 @@ impl Dispatcher {
             let needed_by = self.state.needed_by(version).filter(|of| of.name != *id);
             if let Some(of) = needed_by {
                 let (id, name) = (version.clone(), of.name.clone());
-                return Err(Refusal::CurrentVersion { id, name });
+                return Err(Undeletable::CurrentVersion { id, name }.into());
             }
         }
         let mut lsn = Lsn::NONE;
@@ -58,15 +59,15 @@ impl Dispatcher {
         Ok((Reply::DatasetDeleted, lsn))
     }
 
-    fn check_unused(&self, id: &DatasetId) -> Result<(), Refusal> {
+    fn check_unused(&self, id: &DatasetId) -> Result<(), Undeletable> {
         let is_used = self.state.index.idle.has_jobs(id);
         let mut users = self.state.jobs().values().filter(|job| is_used && job.dataset == *id);
         if let Some(job) = users.next() {
             let (job, others) = (job.name.clone(), users.count());
-            return Err(Refusal::DatasetInUse { id: id.clone(), job, others });
+            return Err(Undeletable::DatasetInUse { id: id.clone(), job, others });
         }
         match self.may_be_chosen(id) {
-            true => Err(Refusal::NumberToCome(id.clone())),
+            true => Err(Undeletable::NumberToCome(id.clone())),
             false => Ok(()),
         }
     }
@@ -78,22 +79,24 @@ impl Dispatcher {
         if !worker.lost {
             let address = worker.address.clone();
             return Err(match self.config.worker_timeout {
-                Some(_) => Refusal::WorkerLives(address),
-                None => Refusal::WorkerNeverLost(address),
+                Some(_) => Undeletable::WorkerLives(address).into(),
+                None => Undeletable::WorkerNeverLost(address).into(),
             });
         }
         if self.state.has_tasks(worker.id) {
-            return Err(Refusal::WorkerInUse {
+            return Err(Undeletable::WorkerInUse {
                 address: worker.address.clone(),
                 job: self.job_with_task_on(worker.id),
-            });
+            }
+            .into());
         }
         let id = worker.id;
         if let Some(follower) = self.follower_of(id) {
-            return Err(Refusal::WorkerHasFollower {
+            return Err(Undeletable::WorkerHasFollower {
                 address: worker.address.clone(),
                 follower: follower.address.clone(),
-            });
+            }
+            .into());
         }
         let lsn = self.free_worker(turn, id)?;
         Ok((Reply::WorkerRemoved, lsn))

@@ -220,9 +220,9 @@ impl Dispatcher {
         iteration.is_some_and(|iteration| self.state.lacks_reader(iteration))
     }
 
-    /// Whether a worker has, or had and finished, a task of an iteration.
+    /// Whether a worker has, or had and finished, a task of an iteration that is no coordinated read.
     pub(super) fn has_had_task(&self, worker: WorkerId, iteration: IterationId) -> bool {
-        self.state.tasks_on(worker, iteration).any(|task| !self.state.is_pending(task.id))
+        self.state.tasks_on(worker, iteration).next().is_some()
     }
 }
 

@@ -50,6 +50,7 @@ mod splits;
 mod splits_apply;
 mod state;
 mod types;
+mod undeletable;
 mod versions;
 mod worker_list;
 mod workers;
@@ -81,4 +82,5 @@ pub use types::{
     Compression, DatasetMetadata, Definition, DeploymentMode, ShardingPolicy, SplitPlan,
     SplitSource, TargetWorkers, TaskDef, TaskInfo, TransferServer,
 };
+pub use undeletable::Undeletable;
 pub use versions::DatasetVersions;

@@ -48,9 +48,9 @@ pub enum Record {
         at: Time,
         /// Its definition.
         definition: Definition,
-        /// What can be split in it.
+        /// The sources of splits that it has.
         plan: SplitPlan,
-        /// What the client said of its elements.
+        /// How the client described its elements.
         metadata: DatasetMetadata,
     },
     /// The first wish about a dataset's compression is binding.

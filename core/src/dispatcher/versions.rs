@@ -33,8 +33,6 @@ pub struct DatasetVersions {
     pub current: DatasetId,
     /// The ids of all versions after the first that are there.
     pub later: BTreeSet<DatasetId>,
-    /// The newest record about it.
-    pub changed: Lsn,
 }
 
 /// The id of the version that has this definition.
@@ -57,8 +55,8 @@ impl State {
         named.filter(|versions| versions.later.contains(id)).or_else(|| self.versions.get(id))
     }
 
-    /// The versions of which a dataset is the current one, while there are others. It must stay, or the
-    /// name would mean one of those.
+    /// The versions that need a dataset: it is the current one, and others are there. If the dispatcher freed
+    /// it, the name would lead to one of the others.
     pub(super) fn needed_by(&self, id: &DatasetId) -> Option<&DatasetVersions> {
         let versions = self.versions_with(id).filter(|versions| versions.current == *id);
         let first = |of: &&DatasetVersions| self.datasets.contains_key(&of.name);
@@ -126,11 +124,12 @@ impl Dispatcher {
         }
         let current = self.state.current(id);
         let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
-        let versions = self.state.versions.get(id).map_or(Lsn::NONE, |of| of.changed);
-        Ok((Reply::Dataset(current.id.clone()), current.changed.max(versions)))
+        // The record that made the version the current one changed the version too.
+        Ok((Reply::Dataset(current.id.clone()), current.changed))
     }
 
-    /// What the job of a name reads, or read before it was freed, with its newest record.
+    /// The name of a job, the dataset that the job reads or read before it was freed, and the newest record
+    /// about the job.
     fn dataset_of_job(&self, name: &str) -> Option<(&Arc<str>, &DatasetId, Lsn)> {
         match self.state.job_named(name) {
             Some(job) => Some((&job.name, &job.dataset, job.changed)),
@@ -141,7 +140,7 @@ impl Dispatcher {
         }
     }
 
-    /// What goes with a dataset that is deleted: all its versions, the current one last.
+    /// The datasets that the dispatcher deletes with one: all its versions, the current one last.
     pub(super) fn versions_to_delete(&self, id: &DatasetId) -> Vec<DatasetId> {
         let versions = self.state.versions.get(id);
         let later = versions.into_iter().flat_map(|of| of.later.iter().map(move |it| (of, it)));

@@ -71,7 +71,7 @@ impl Among<'_> {
         }
     }
 
-    /// What an operator asks.
+    /// The request of an operator.
     fn of_people(&self, happening: &Happening) -> Request {
         match happening {
             Happening::Save { name, job } => {

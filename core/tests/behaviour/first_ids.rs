@@ -226,7 +226,7 @@ fn a_job_without_a_name_or_that_was_freed_needs_its_dataset_too() {
     assert_eq!(driver.refused(freed).code, Code::NotFound);
     let anonymous = Request::GetOrCreateJob(job(&unknown, ShardingPolicy::Dynamic));
     assert_eq!(driver.refused(anonymous).code, Code::NotFound);
-    // What a freed job was read with is told first.
+    // The dispatcher compares the parameters before the dataset.
     let other = GetOrCreateJob { sharding: ShardingPolicy::Off, ..named(&unknown, "train") };
     assert_eq!(driver.refused(Request::GetOrCreateJob(other)).code, Code::InvalidArgument);
 }

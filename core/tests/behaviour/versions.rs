@@ -7,7 +7,7 @@ use rondo_core::dispatcher::{
     Bounds, Compression, Config, GetOrCreateJob, Record, RegisterDataset, Reply, Request,
     SplitSource, State,
 };
-use rondo_core::ids::{DatasetId, Digest, Lsn};
+use rondo_core::ids::{ClientId, DatasetId, Digest, Lsn};
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
@@ -42,7 +42,7 @@ fn config() -> Config {
     Config { dataset_retention, named_job_retention: None, ..short() }
 }
 
-/// What a reader of a dataset and a job is told to read.
+/// The version that the dispatcher tells a reader to read.
 fn to_read(driver: &mut Driver, dataset: &str, job: Option<&str>) -> Result<String, Code> {
     let (dataset, job) = (DatasetId::new(dataset), job.map(Into::into));
     match driver.ask(Request::GetVersionToRead { dataset, job }) {
@@ -57,6 +57,18 @@ fn definition(driver: &mut Driver, id: &str) -> Digest {
         Ok(Reply::Definition(definition)) => definition.digest,
         other => panic!("{other:?}"),
     }
+}
+
+/// The job `train` on the first version, which its reader has read to the end.
+fn read_to_the_end(config: Config) -> (Driver, ClientId) {
+    let mut driver = Driver::with(config);
+    driver.worker("w:1", &[]);
+    driver.register(own(3));
+    let train = driver.job(job("data", "train"));
+    let reader = driver.join(train, 0);
+    let task = driver.worker("w:1", &[]).new_tasks[0].task;
+    driver.finish("w:1", task);
+    (driver, reader)
 }
 
 /// The id of the version with so many splits.
@@ -277,17 +289,11 @@ fn the_current_version_stays_while_another_one_is_read() {
     assert!(driver.state().datasets().is_empty() && driver.state().versions().is_empty());
 }
 
-/// What a reader that comes back has read was of the version that it began with.
+/// The reader that comes back has read records of the version that it began with.
 #[test]
 fn a_freed_job_comes_back_on_its_own_version_only() {
-    let mut driver = Driver::with(short());
-    driver.worker("w:1", &[]);
-    driver.register(own(3));
-    let train = driver.job(job("data", "train"));
-    let reader = driver.join(train, 0);
-    let task = driver.worker("w:1", &[]).new_tasks[0].task;
-    driver.finish("w:1", task);
-    driver.ask(Request::ReleaseClient { client: reader }).unwrap();
+    let (mut driver, reader) = read_to_the_end(short());
+    driver.release(reader);
     driver.register(replacing(4));
     driver.advance(Duration::from_secs(3600));
     assert!(driver.state().retired().get("train").is_some());

@@ -12,7 +12,7 @@ use journal::dispatcher_part::Kind;
 use journal::part::Machine;
 
 message!(Counters { dataset, worker, job, iteration, client, task; ; });
-message!(DatasetVersions { name, current, later, changed; ; });
+message!(DatasetVersions { name, current, later; ; });
 message!(Dataset { id, compression_disabled, used, changed; definition, plan, metadata; });
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {

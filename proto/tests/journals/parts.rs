@@ -315,7 +315,6 @@ fn versions() -> Vec<Part> {
             name: dataset("first"),
             current: dataset("first@3"),
             later: BTreeSet::from([dataset("first@2"), dataset("first@3")]),
-            changed: lsn(229),
         }),
     ]
 }

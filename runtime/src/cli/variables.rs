@@ -41,18 +41,20 @@ pub(super) fn warn() {
 
 /// A sentence for each variable of this process's environment that looks mistyped.
 pub(super) fn mistyped() -> Vec<String> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+        Some((name, value.to_string_lossy().into_owned()))
+    };
+    let given: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
+    if given.is_empty() {
+        return Vec::new();
+    }
     let mut command = Cli::command();
     command.build();
     let mut known: Vec<String> = OTHERS.map(String::from).into();
     known.extend(former::variables(&command));
     add_settings(&command, &mut known);
-    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-    };
-    std::env::vars_os()
-        .filter_map(text)
-        .filter_map(|(name, value)| told(&name, &value, &known))
-        .collect()
+    given.iter().filter_map(|(name, value)| told(name, value, &known)).collect()
 }
 
 fn add_settings(command: &Command, known: &mut Vec<String>) {

@@ -10,7 +10,7 @@ use rondo_core::time::Time;
 use super::Heard;
 use super::kept::{Dataset, Kept};
 
-/// The versions of a dataset after the first, of which one is read by new jobs.
+/// The versions of a dataset after the first. New jobs read the current one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Versions {
     current: DatasetId,
@@ -43,7 +43,7 @@ impl Kept {
         (versions.current == *id && others).then_some(name)
     }
 
-    /// What is deleted with a dataset.
+    /// The datasets that the dispatcher deletes with one.
     pub(super) fn versions_to_delete(&self, id: &DatasetId) -> BTreeSet<DatasetId> {
         let later = self.versions.get(id).into_iter().flat_map(|versions| &versions.later);
         let first = self.datasets.contains_key(id).then_some(id);

@@ -5,20 +5,14 @@ use rondo_core::ids::DatasetId;
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
-use super::{at, config, delete, job, own, replacing, to_read, version};
+use super::{at, config, delete, job, own, read_to_the_end, replacing, to_read, version};
 use crate::driver::Driver;
 use crate::world::short;
 
 /// A job named `train` on the first version, read to its end, saved, and freed; and a second version,
 /// for which somebody has use.
 fn retired(config: Config) -> Driver {
-    let mut driver = Driver::with(config);
-    driver.worker("w:1", &[]);
-    driver.register(own(3));
-    let train = driver.job(job("data", "train"));
-    let reader = driver.join(train, 0);
-    let task = driver.worker("w:1", &[]).new_tasks[0].task;
-    driver.finish("w:1", task);
+    let (mut driver, reader) = read_to_the_end(config);
     driver.ask(Request::SavePosition { name: "p".into(), job: "train".into() }).unwrap();
     driver.release(reader);
     for _ in 0..60 {

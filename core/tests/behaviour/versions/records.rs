@@ -4,7 +4,7 @@ use rondo_core::dispatcher::{Record, Reply, Request, State};
 use rondo_core::ids::{DatasetId, Lsn};
 use rondo_core::time::{Duration, Time};
 
-use super::{at, job, own, replacing, to_read, version};
+use super::{at, job, own, read_to_the_end, replacing, to_read, version};
 use crate::driver::{Driver, Journal};
 use crate::world::short;
 
@@ -115,13 +115,7 @@ fn what_a_reader_is_to_read_is_said_when_it_is_durable() {
 
 #[test]
 fn what_a_freed_job_read_is_said_when_it_is_durable() {
-    let mut driver = Driver::with(short());
-    driver.worker("w:1", &[]);
-    driver.register(own(3));
-    let train = driver.job(job("data", "train"));
-    let reader = driver.join(train, 0);
-    let task = driver.worker("w:1", &[]).new_tasks[0].task;
-    driver.finish("w:1", task);
+    let (mut driver, reader) = read_to_the_end(short());
     driver.release(reader);
     driver.journal = Journal::Slow;
     for _ in 0..2000 {

@@ -430,9 +430,7 @@ PARTS = [
         msg(13, num(1, 3005), num(2, 2005), num(3, 11), num(5, 228)),
     ),
     dispatcher_part(52, raw(1, "freed at last"), num(4, 230), raw(6, "first")),
-    dispatcher_part(
-        53, raw(1, "first"), raw(2, "first@3"), raw(3, "first@2"), raw(3, "first@3"), num(4, 229)
-    ),
+    dispatcher_part(53, raw(1, "first"), raw(2, "first@3"), raw(3, "first@2"), raw(3, "first@3")),
     coordination_part(
         1,
         num(1, 1),
