@@ -130,8 +130,9 @@ impl Dispatcher {
 
     /// Whether consumers wait for each other over one of its tasks.
     pub(super) fn is_voted_on(&self, iteration: &Iteration) -> bool {
-        let votes = &self.removals.tasks;
-        !votes.is_empty() && iteration.tasks.iter().any(|task| votes.contains_key(task))
+        // Tasks that wait to be part of the read are voted on too.
+        let tasks = self.removals.tasks.keys().filter_map(|id| self.state.tasks().get(id));
+        tasks.into_iter().any(|task| task.iteration == iteration.id)
     }
 
     fn unused_jobs(&self, now: Time) -> Vec<JobId> {

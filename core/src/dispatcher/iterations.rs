@@ -102,8 +102,8 @@ impl Dispatcher {
             return Ok(Record::CreateFinishedIteration { id, job, repetition });
         }
         let sources = self.sources_of(dataset)?;
-        let restored = self.restored_sources(job, repetition)?;
         self.check_worker_indices(dataset)?;
+        let restored = self.restored_sources(job, repetition)?;
         Ok(match restored {
             Some((sources, waiting)) => {
                 Record::ResumeIteration { id, job, repetition, sources, waiting }

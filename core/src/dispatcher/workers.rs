@@ -41,6 +41,10 @@ impl Dispatcher {
         let id = worker.id;
         let after = if recorded { lsn } else { worker.changed };
         self.leases.hear_worker(id, reborn, turn.now);
+        if reborn {
+            // The new process runs nothing yet, whatever the one before it named.
+            self.agreed.remove(&id);
+        }
         self.note_tasks_named(id, &heartbeat.current_tasks, reborn, turn.now);
         let (reply, rests_on) = self.tasks_to_change(id, heartbeat.current_tasks, turn.log.last());
         Ok((Reply::WorkerHeartbeat(reply), after.max(rests_on)))

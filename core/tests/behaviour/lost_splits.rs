@@ -398,6 +398,22 @@ fn a_worker_without_a_uid_that_names_its_task_no_more_is_another_process() {
     }
 }
 
+/// It was restarted once before it took a split.
+#[test]
+fn a_worker_without_a_uid_that_restarts_twice_is_another_process_each_time() {
+    for reissue in [false, true] {
+        let (mut driver, _) = reading(reissue, 10);
+        for _ in 0..3 {
+            assert_eq!(started(&driver.worker_says(unnamed(&[]))), [SECOND_TASK]);
+            driver.worker_says(unnamed(&[SECOND_TASK]));
+        }
+        assert_eq!(take(&mut driver, "w:2", 4), [0, 1, 2, 3]);
+        driver.worker_says(unnamed(&[]));
+        let expected = if reissue { (0, 4, 0) } else { (4, 0, 0) };
+        assert_eq!(missing(&driver), expected);
+    }
+}
+
 /// The next process has taken a split, and sent a heartbeat before it knew the task.
 #[test]
 fn what_a_former_process_ran_is_not_asked_of_the_next_one() {

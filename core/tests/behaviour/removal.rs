@@ -1,6 +1,6 @@
 //! Coordinated reads: giving up a task whose worker cannot be reached.
 
-use rondo_core::dispatcher::{Reply, ShardingPolicy};
+use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy};
 use rondo_core::ids::TaskId;
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::status::Code;
@@ -200,4 +200,42 @@ fn waiting_calls_are_bounded() {
     assert_eq!(status.code, Code::ResourceExhausted);
     assert_eq!(status.message, format!("too many waiting calls: the bound is {bound}"));
     driver.tick();
+}
+
+/// The task of a worker that came during the read: consumers have not agreed on it yet.
+#[test]
+fn a_job_is_not_deleted_while_consumers_vote_on_a_task_that_is_to_come() {
+    let dataset = crate::world::dataset_named("data");
+    let mut driver = Driver::new();
+    let dataset = driver.register(dataset);
+    let together =
+        GetOrCreateJob { consumers: Some(2), ..crate::world::job(&dataset, ShardingPolicy::Off) };
+    let together = GetOrCreateJob { name: Some("train".into()), ..together };
+    let job = driver.job(together);
+    let clients = [0, 1].map(|_| driver.join(job, 0));
+    driver.worker("w:1", &[]);
+    let vote = driver.send(removal(TASK, 0, 7));
+    assert_eq!(driver.take(vote), None);
+    clients.into_iter().for_each(|client| driver.release(client));
+    let deleted = Request::DeleteJob { name: "train".into() };
+    assert_eq!(driver.refused(deleted).code, Code::FailedPrecondition);
+}
+
+/// Consumers agree on every task, so none is made for the sake of a split.
+#[test]
+fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worker() {
+    let mut driver = Driver::new();
+    let dataset = driver.register(crate::world::dataset_named("data"));
+    let job = GetOrCreateJob {
+        consumers: Some(1),
+        ..crate::world::job(&dataset, ShardingPolicy::Dynamic)
+    };
+    let job = driver.job(job);
+    driver.join(job, 0);
+    driver.worker("w:1", &[]);
+    let iteration = driver.state().iteration_of(job, 0).unwrap().id;
+    let call = driver.send(crate::world::split(iteration, 0, 0));
+    assert_eq!(driver.take(call), Some(Ok(Reply::Split(Some(0)))));
+    driver.cancel(call);
+    assert_eq!(driver.state().tasks().len(), 1);
 }

@@ -100,7 +100,7 @@ impl Kept {
                 return Some((place, iteration.shared.waiting.remove(&place)?));
             }
             (_, Some(place)) => {
-                given.retain(|(at, _)| *at != (0, 0, place as usize));
+                given.retain(|it| *it != ((0, 0, place as usize), Holder::Again));
                 return Some((place, 0));
             }
             _ => {}

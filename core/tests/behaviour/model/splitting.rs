@@ -276,7 +276,9 @@ impl Kept {
 
     /// Somebody who lives gets a task to read what nobody else would.
     pub(super) fn make_reader(&mut self, id: IterationId) {
-        if !self.iteration(id).unwrap().finished && self.lacks_reader(id) {
+        let iteration = self.iteration(id).unwrap();
+        let is_coordinated = self.job_of(iteration).consumers.is_some();
+        if !iteration.finished && !is_coordinated && self.lacks_reader(id) {
             self.make_another_task(id);
         }
     }
