@@ -19,10 +19,11 @@ use rondo_proto::admin;
 use rondo_proto::convert::{
     ConsumerRound, Decoded, GetElement, HOLD_SPLITS_PATH, Method, VERSION_TO_READ_PATH,
     WorkerMethod, WorkerRequest, decode_definition_answer, decode_hold, decode_metadata_answer,
-    decode_reader_answer, decode_records, decode_registered, decode_request, decode_version_answer,
-    decode_version_request, decode_worker_request, encode_fetch, encode_get_definition,
-    encode_get_metadata, encode_metadata, encode_read_split, encode_reader_request,
-    encode_register, encode_version_reply, encode_version_request,
+    decode_position_request, decode_reader_answer, decode_records, decode_registered,
+    decode_request, decode_version_answer, decode_version_request, decode_worker_request,
+    encode_fetch, encode_get_definition, encode_get_metadata, encode_metadata, encode_read_split,
+    encode_reader_request, encode_register, encode_restoration, encode_version_reply,
+    encode_version_request,
 };
 use rondo_proto::tf::data as wire;
 
@@ -138,13 +139,26 @@ fn what_is_registered_comes_back() {
 }
 
 #[test]
+fn a_reader_goes_back_to_a_position_with_the_job_that_it_wants() {
+    let job = job();
+    let (path, message) = encode_restoration("best", &job);
+    let asked = dispatcher::Request::RestorePosition {
+        name: "best".into(),
+        job: "train".into(),
+        wanted: Some(Box::new(job)),
+    };
+    assert_eq!(decode_position_request(path, &message), Ok(Some(asked)));
+}
+
+#[test]
 fn the_version_to_read_is_asked_for_and_told() {
     for job in [None, Some("train")] {
-        let (path, message) = encode_version_request("quakes", job);
+        let (path, message) = encode_version_request("quakes", job, Some("best"));
         assert_eq!(path, VERSION_TO_READ_PATH);
         let asked = dispatcher::Request::GetVersionToRead {
             dataset: DatasetId::new("quakes"),
             job: job.map(Into::into),
+            position: Some("best".into()),
         };
         assert_eq!(decode_version_request(&message), Ok(asked));
     }
@@ -155,7 +169,9 @@ fn the_version_to_read_is_asked_for_and_told() {
     let broken = Bytes::from_static(b"\xff");
     assert_eq!(decode_version_request(&broken).unwrap_err().code, Code::InvalidArgument);
     assert_eq!(decode_version_answer(&broken).unwrap_err().code, Code::Internal);
-    let (_, long) = encode_version_request(&"n".repeat(NAME_BYTES_MAX + 1), None);
+    let (_, long) = encode_version_request(&"n".repeat(NAME_BYTES_MAX + 1), None, None);
+    assert_eq!(decode_version_request(&long).unwrap_err().code, Code::InvalidArgument);
+    let (_, long) = encode_version_request("quakes", None, Some(&"n".repeat(NAME_BYTES_MAX + 1)));
     assert_eq!(decode_version_request(&long).unwrap_err().code, Code::InvalidArgument);
 }
 

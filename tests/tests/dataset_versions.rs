@@ -117,6 +117,46 @@ fn a_job_reads_its_version_to_the_end_and_new_jobs_read_the_new_one() {
     bed.refused(&["dataset", "delete", "numbers"], "is in use by job");
 }
 
+#[test]
+fn a_reader_at_a_position_reads_the_version_of_the_position() {
+    let bed = Bed::start();
+    bed.register((0, 100), &[]);
+    assert_eq!(bed.read("old", &["--max-records=10"]).len(), 10);
+    bed.done(&["position", "save", "ten", "--job=old"]);
+    bed.register((5000, 5050), &["--replace"]);
+    let list = bed.done(&["position", "list"]);
+    assert!(list.contains("numbers"), "{list}");
+    // A reader that would be refused takes nothing back.
+    bed.refused(
+        &["read", "--job=old", "--dataset=numbers", "--position=ten", "--sharding=off"],
+        "Existing processing mode: <DYNAMIC>; got <OFF>",
+    );
+    assert_eq!(bed.read("later", &["--position=ten"]), (10..100).collect::<Vec<_>>());
+    assert_eq!(bed.read("old", &[]), (0..100).collect::<Vec<_>>());
+    assert_eq!(bed.read("new", &[]), (5000..5050).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_name_of_a_job_stands_for_the_pipeline_that_it_read() {
+    let bed = Bed::start();
+    bed.register((0, 100), &[]);
+    assert_eq!(bed.read("train", &["--max-records=10"]).len(), 10);
+    let same = bed.pipeline((0, 100));
+    bed.done(&["dataset", "register", path(&same), "--id=again"]);
+    let rest = bed.folder.path().join("rest.jsonl");
+    bed.done(&["read", "--job=train", "--dataset=again", "-o", path(&rest)]);
+    assert_eq!(std::fs::read_to_string(&rest).unwrap().lines().count(), 90);
+    let other = bed.pipeline((5, 9));
+    let unnamed = bed.done(&["dataset", "register", path(&same)]);
+    let id = unnamed.split('"').nth(1).unwrap();
+    let id = format!("--id={id}");
+    bed.refused(
+        &["dataset", "register", path(&other), &id, "--replace"],
+        "register this one under a name",
+    );
+    bed.done(&["dataset", "register", path(&same), &id, "--replace"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_is_told_that_its_job_reads_another_dataset() {
     let bed = tokio::task::block_in_place(|| {
@@ -135,7 +175,7 @@ async fn a_reader_is_told_that_its_job_reads_another_dataset() {
     let rondo::reader::OpenError::Dispatcher { status, .. } = unknown else {
         panic!("{unknown}");
     };
-    assert_eq!(status.code, Code::FailedPrecondition);
+    assert_eq!(status.code, Code::NotFound);
     assert!(reader("numbers").open().await.is_ok());
     tokio::task::block_in_place(|| drop(bed));
 }

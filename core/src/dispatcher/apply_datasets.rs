@@ -22,7 +22,7 @@ impl State {
                 self.add_dataset(made(lsn, (id, *at), definition, plan, metadata))
             }
             Record::ReplaceDataset { name, id, at, definition, plan, metadata } => {
-                check_version(name, id)?;
+                self.check_version(name, id)?;
                 match self.datasets.get_mut(id) {
                     Some(known) if known.definition.digest == definition.digest => {
                         known.changed = lsn;
@@ -33,7 +33,7 @@ impl State {
                         self.add_dataset(made(lsn, (id, *at), definition, plan, metadata))?;
                     }
                 }
-                self.make_current(name, id);
+                self.make_current(name, id, *at);
                 Ok(())
             }
             Record::DecideCompression { id, disabled } => {
@@ -43,6 +43,16 @@ impl State {
                 Ok(())
             }
             _ => Err(ApplyError("the record is of no kind that datasets have".to_string())),
+        }
+    }
+
+    /// Refuses a version whose id does not begin with its dataset's name. The first version has the name, and is
+    /// there.
+    fn check_version(&self, name: &DatasetId, id: &DatasetId) -> Result<(), ApplyError> {
+        match id.as_str().rsplit_once('@') {
+            _ if id == name && self.datasets.contains_key(name) => Ok(()),
+            Some((of, _)) if of == name.as_str() => Ok(()),
+            _ => Err(ApplyError(format!("{id} is no version of dataset {name}"))),
         }
     }
 
@@ -57,7 +67,16 @@ impl State {
         Ok(())
     }
 
-    fn make_current(&mut self, name: &DatasetId, id: &DatasetId) {
+    /// The version that was current was in use until now.
+    fn make_current(&mut self, name: &DatasetId, id: &DatasetId, at: Time) {
+        let former = self.versions.get(name).map_or(name, |versions| &versions.current).clone();
+        self.use_dataset(&former, at);
+        if id == name {
+            if let Some(versions) = self.versions.get_mut(name) {
+                versions.current = id.clone();
+            }
+            return;
+        }
         let versions = self.versions.entry(name.clone()).or_insert_with(|| DatasetVersions {
             name: name.clone(),
             current: id.clone(),
@@ -155,13 +174,5 @@ fn made(
         compression_disabled: None,
         used,
         changed: lsn,
-    }
-}
-
-/// Refuses a version whose id does not begin with its dataset's name.
-fn check_version(name: &DatasetId, id: &DatasetId) -> Result<(), ApplyError> {
-    match id.as_str().rsplit_once('@') {
-        Some((of, _)) if of == name.as_str() => Ok(()),
-        _ => Err(ApplyError(format!("{id} is no version of dataset {name}"))),
     }
 }

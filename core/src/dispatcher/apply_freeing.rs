@@ -87,6 +87,7 @@ impl State {
         let job = self.free_job(id, at)?;
         self.retired.insert(RetiredJob {
             parameters: Some(job.parameters()),
+            definition: self.definition_of(&job.dataset),
             dataset: Some(job.dataset),
             name: job.name,
             finished: job.finished,

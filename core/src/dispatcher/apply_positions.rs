@@ -42,9 +42,12 @@ impl State {
         let Record::SavePosition { name, job, at, finished, abandoned, reading } = record else {
             return Err(ApplyError("the record saves no position".to_string()));
         };
+        let dataset = self.job_named(job).map(|job| job.dataset.clone());
         let position = Position {
             name: name.clone(),
             job: job.clone(),
+            definition: dataset.as_ref().and_then(|id| self.definition_of(id)),
+            dataset,
             saved: *at,
             finished: finished.clone(),
             abandoned: abandoned.clone(),
@@ -64,9 +67,15 @@ impl State {
     ) -> Result<(), ApplyError> {
         let position = self.positions.get(name);
         let position = position.ok_or_else(|| missing("position", name))?;
+        let (dataset, definition) = match self.dataset_of_job(job) {
+            Some(of) => (Some(of.id.clone()), of.definition),
+            None => (position.dataset.clone(), position.definition),
+        };
         let restoration = Restoration {
             job: job.clone(),
             position: name.clone(),
+            dataset,
+            definition,
             finished: position.finished.clone(),
             abandoned: position.abandoned.clone(),
             waiting: position.reading.clone(),

@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::GetOrCreateJob;
 use super::retired::JobParameters;
-use crate::ids::{DatasetId, JobId, Lsn};
+use crate::ids::{JobId, Lsn};
 use crate::limits::CONSUMERS_MAX;
 use crate::time::Time;
 
@@ -22,20 +22,14 @@ impl Dispatcher {
         request: GetOrCreateJob,
         entropy: u64,
     ) -> Answer {
+        self.check_job(&request)?;
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
-            check_same_parameters(&job.name, &job.parameters(), &request)?;
-            check_same_dataset(&job.name, &job.dataset, &request)?;
-            let (id, asked, changed) = (job.id, job.asked, job.changed);
+            // Which dataset a reader asks for may have changed after the job.
+            let changed = if request.same_dataset { turn.log.last() } else { job.changed };
+            let (id, asked) = (job.id, job.asked);
             return self.use_job_again(turn, id, (asked, changed));
         }
-        self.check_retired(&request)?;
-        check_consumers(request.consumers)?;
-        // A job on a dataset that is not there could never be read, and its name would be taken.
-        self.dataset(&request.dataset)?;
-        let bound = self.config.bounds.jobs;
-        if self.state.jobs().len() >= bound {
-            return Err(Refusal::TooMany { what: "jobs", bound });
-        }
+        self.check_beginning(&request)?;
         let id = self.state.counters().job;
         let anonymous = request.name.is_none();
         let name = request.name.map_or_else(|| self.anonymous_name(entropy), Arc::from);
@@ -68,19 +62,38 @@ impl Dispatcher {
         Ok((Reply::Job(id), after))
     }
 
-    /// A freed job comes back with its own parameters only, and for a reader that asks for that on its own
-    /// dataset only.
-    fn check_retired(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
-        let retired = request.name.as_ref().and_then(|name| self.state.retired().get(name));
-        let Some(job) = retired else {
-            return Ok(());
-        };
-        if let Some(known) = &job.parameters {
-            check_same_parameters(&job.name, known, request)?;
+    /// Refuses a job that the dispatcher would not give or create. A job that is there or was freed has its own
+    /// parameters only, and for a reader that asks for that its own dataset only.
+    pub(super) fn check_job(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
+        let name = request.name.as_deref();
+        let there = name.and_then(|name| self.state.job_named(name));
+        let freed = name.and_then(|name| self.state.retired().get(name));
+        let known = there.map(|job| (&job.name, Some(job.parameters())));
+        let known = known.or_else(|| freed.map(|job| (&job.name, job.parameters)));
+        if let Some((name, Some(parameters))) = known {
+            check_same_parameters(name, &parameters, request)?;
         }
-        match &job.dataset {
-            Some(has) => check_same_dataset(&job.name, has, request),
-            None => Ok(()),
+        let kept = name.and_then(|name| self.state.dataset_of_job(name));
+        self.check_kept_dataset(kept, request)?;
+        if there.is_some() { Ok(()) } else { self.check_new_job(request) }
+    }
+
+    /// A job begins at a position on the dataset that the position was saved of.
+    fn check_beginning(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
+        let name = request.name.as_deref();
+        let name = name.filter(|name| self.state.retired().get(name).is_none());
+        let kept = name.and_then(|name| self.state.dataset_of_restoration(name));
+        self.check_kept_dataset(kept, request)
+    }
+
+    fn check_new_job(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
+        check_consumers(request.consumers)?;
+        // A job on a dataset that is not there could never be read, and its name would be taken.
+        self.dataset(&request.dataset)?;
+        let bound = self.config.bounds.jobs;
+        match self.state.jobs().len() >= bound {
+            true => Err(Refusal::TooMany { what: "jobs", bound }),
+            false => Ok(()),
         }
     }
 
@@ -95,22 +108,6 @@ impl Dispatcher {
             }
             suffix = suffix.wrapping_add(1);
         }
-    }
-}
-
-/// A reader of one dataset is not given the records of another.
-fn check_same_dataset(
-    name: &Arc<str>,
-    has: &DatasetId,
-    request: &GetOrCreateJob,
-) -> Result<(), Refusal> {
-    match !request.same_dataset || request.dataset == *has {
-        true => Ok(()),
-        false => Err(Refusal::OtherDataset {
-            name: name.clone(),
-            has: has.clone(),
-            asked: request.dataset.clone(),
-        }),
     }
 }
 

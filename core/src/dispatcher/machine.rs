@@ -193,11 +193,13 @@ impl Dispatcher {
     fn answer_operator(&mut self, turn: &mut Turn<'_>, request: Request) -> Answer {
         match request {
             Request::SavePosition { name, job } => self.save_position(turn, &name, &job),
-            Request::RestorePosition { name, job } => self.restore_position(turn, &name, &job),
+            Request::RestorePosition { name, job, wanted } => {
+                self.restore_position(turn, &name, &job, wanted.as_deref())
+            }
             Request::DeletePosition { name } => self.delete_position(turn, &name),
             Request::ListPositions => Ok(self.list_positions(turn)),
-            Request::GetVersionToRead { dataset, job } => {
-                self.version_to_read(&dataset, job.as_deref())
+            Request::GetVersionToRead { dataset, job, position } => {
+                self.version_to_read(turn, &dataset, job.as_deref(), position.as_deref())
             }
             Request::DeleteJob { name } => self.delete_job(turn, &name),
             Request::DeleteDataset { dataset } => self.delete_dataset(turn, &dataset),

@@ -25,6 +25,7 @@ mod holding_apply;
 mod idle;
 mod invariants;
 mod iterations;
+mod job_dataset;
 mod jobs;
 mod leases;
 mod lost;

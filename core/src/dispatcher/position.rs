@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::by_split::SavedSplit;
 use super::repetitions::Repetitions;
-use crate::ids::Lsn;
+use crate::ids::{DatasetId, Digest, Lsn};
 use crate::time::Time;
 
 /// How far a job had been read.
@@ -15,6 +15,10 @@ pub struct Position {
     pub name: Arc<str>,
     /// The job's name.
     pub job: Arc<str>,
+    /// The dataset that the job read; `None` in journals from before it was kept.
+    pub dataset: Option<DatasetId>,
+    /// The digest of that dataset's definition; `None` as above.
+    pub definition: Option<Digest>,
     /// When it was saved.
     pub saved: Time,
     /// Repetitions that were finished.
@@ -54,6 +58,11 @@ pub struct Restoration {
     pub job: Arc<str>,
     /// The name of the position.
     pub position: Arc<str>,
+    /// The dataset that the job is to read: its own if the job was there or freed when it was restored, else
+    /// the position's. `None` in journals from before it was kept.
+    pub dataset: Option<DatasetId>,
+    /// The digest of that dataset's definition; `None` as above.
+    pub definition: Option<Digest>,
     /// Repetitions that count as finished.
     pub finished: Repetitions,
     /// Repetitions that count as given up before their end.

@@ -12,9 +12,10 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::repetitions::Repetitions;
 use super::reply::Reply;
+use super::request::GetOrCreateJob;
 use super::state::{Client, Iteration, Job, SourcePosition};
 use super::types::{ShardingPolicy, SplitPlan, SplitSource};
-use crate::ids::JobId;
+use crate::ids::{DatasetId, JobId};
 
 /// Where the sources of an iteration begin, and splits to be read before.
 pub(super) type Beginning = (Vec<SourcePosition>, Vec<SavedSplit>);
@@ -28,7 +29,7 @@ impl Dispatcher {
     ) -> Answer {
         let job = self.state.job_named(job_name);
         let job = job.ok_or_else(|| Refusal::UnknownJobName(job_name.into()))?;
-        check_dynamic(job)?;
+        check_dynamic(&job.name, job.sharding)?;
         let positions = self.state.positions();
         check_room("positions", positions, name, self.config.bounds.positions)?;
         let (finished, reading) = self.progress_of(job)?;
@@ -74,6 +75,7 @@ impl Dispatcher {
         turn: &mut Turn<'_>,
         name: &str,
         job_name: &str,
+        wanted: Option<&GetOrCreateJob>,
     ) -> Answer {
         let position = self.state.positions().get(name);
         let position = position.ok_or_else(|| Refusal::UnknownPosition(name.into()))?;
@@ -81,12 +83,22 @@ impl Dispatcher {
         let waits = self.state.restorations();
         let bound = self.config.bounds.positions;
         check_room("jobs that wait at a position", waits, job_name, bound)?;
+        if let Some(wanted) = wanted {
+            self.check_job(wanted)?;
+            self.check_kept_dataset(self.state.dataset_of_position(&name), wanted)?;
+        }
         let job = self.state.job_named(job_name);
-        if let Some(job) = job {
-            check_dynamic(job)?;
-            let sources = self.split_sources(job);
+        let reads = match (job, wanted) {
+            (Some(job), _) => Some((&job.dataset, job.sharding)),
+            (None, Some(wanted)) => Some((&wanted.dataset, wanted.sharding)),
+            (None, None) => None,
+        };
+        if let Some((dataset, sharding)) = reads {
+            let goes = Going { position: &name, job: job_name, dataset };
+            check_dynamic(job_name, sharding)?;
+            let sources = self.split_sources(dataset);
             let mut saved = position.reading.iter();
-            saved.try_for_each(|saved| check_sources(&name, job, &sources, saved))?;
+            saved.try_for_each(|saved| goes.check_sources(&sources, saved))?;
         }
         let ended: Vec<_> = job.map_or_else(Vec::new, |job| {
             let newest = self.state.newest_iterations_of(job.id);
@@ -174,9 +186,10 @@ impl Dispatcher {
         let Some((waits, saved)) = waits.and_then(|w| Some((w, w.start_of(repetition)?))) else {
             return Ok(None);
         };
-        check_dynamic(job)?;
-        let sources = self.split_sources(job);
-        check_sources(&waits.position, job, &sources, saved)?;
+        check_dynamic(&job.name, job.sharding)?;
+        let sources = self.split_sources(&job.dataset);
+        let goes = Going { position: &waits.position, job: &job.name, dataset: &job.dataset };
+        goes.check_sources(&sources, saved)?;
         let resumed = sources.iter().zip(&saved.sources).map(resumed);
         // Of a source that has become shorter, what is left.
         let end = sources.first().map_or(0, SplitSource::len);
@@ -184,9 +197,9 @@ impl Dispatcher {
         Ok(Some((resumed.collect(), waiting.collect())))
     }
 
-    /// The sources of splits of a job's dataset, as far as there is one.
-    fn split_sources(&self, job: &Job) -> Vec<SplitSource> {
-        match self.state.datasets().get(&job.dataset).map(|d| &d.plan) {
+    /// The sources of splits of a dataset, as far as there is one.
+    fn split_sources(&self, dataset: &DatasetId) -> Vec<SplitSource> {
+        match self.state.datasets().get(dataset).map(|dataset| &dataset.plan) {
             Some(SplitPlan::Splittable(sources)) => sources.clone(),
             _ => Vec::new(),
         }
@@ -202,29 +215,37 @@ fn resumed((source, saved): (&SplitSource, &SavedSource)) -> SourcePosition {
     }
 }
 
-fn check_dynamic(job: &Job) -> Result<(), Refusal> {
-    match job.sharding {
+fn check_dynamic(job: &str, sharding: ShardingPolicy) -> Result<(), Refusal> {
+    match sharding {
         ShardingPolicy::Dynamic => Ok(()),
-        policy => Err(Refusal::NoPosition { job: job.name.clone(), policy: policy.name() }),
+        policy => Err(Refusal::NoPosition { job: job.into(), policy: policy.name() }),
     }
 }
 
-fn check_sources(
-    position: &Arc<str>,
-    job: &Job,
-    sources: &[SplitSource],
-    saved: &SavedRepetition,
-) -> Result<(), Refusal> {
-    if sources.len() == saved.sources.len() {
-        return Ok(());
+/// A job that goes to a position.
+struct Going<'a> {
+    position: &'a Arc<str>,
+    job: &'a str,
+    dataset: &'a DatasetId,
+}
+
+impl Going<'_> {
+    fn check_sources(
+        &self,
+        sources: &[SplitSource],
+        saved: &SavedRepetition,
+    ) -> Result<(), Refusal> {
+        if sources.len() == saved.sources.len() {
+            return Ok(());
+        }
+        Err(Refusal::OtherSources {
+            position: self.position.clone(),
+            saved: saved.sources.len(),
+            job: self.job.into(),
+            dataset: String::from(self.dataset.as_str()),
+            sources: sources.len(),
+        })
     }
-    Err(Refusal::OtherSources {
-        position: position.clone(),
-        saved: saved.sources.len(),
-        job: job.name.clone(),
-        dataset: String::from(job.dataset.as_str()),
-        sources: sources.len(),
-    })
 }
 
 fn check_room<T>(

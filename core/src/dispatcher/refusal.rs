@@ -1,6 +1,7 @@
 //! Every reason for which the dispatcher refuses a request, with its gRPC code and text. Parts of
 //! the texts are looked for by TensorFlow's clients and tests.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -34,11 +35,21 @@ pub enum Refusal {
     )]
     OtherDefinition(DatasetId),
     /// A reader of one dataset names a job on another.
-    #[error("job {name:?} reads dataset {has}, not {asked}: name another job")]
+    #[error("job {name:?} reads {}: name another job", of_another(has, asked))]
     OtherDataset {
         /// The job's name.
         name: Arc<str>,
         /// The job's dataset.
+        has: DatasetId,
+        /// The reader's dataset.
+        asked: DatasetId,
+    },
+    /// A reader of one dataset names a position that was saved of another.
+    #[error("position {position:?} was saved of {}: name another position", of_another(has, asked))]
+    DatasetOfPosition {
+        /// The position's name.
+        position: Arc<str>,
+        /// The dataset that it was saved of.
         has: DatasetId,
         /// The reader's dataset.
         asked: DatasetId,
@@ -276,6 +287,7 @@ impl Refusal {
             | Self::Abandoned { .. }
             | Self::OtherDefinition(_)
             | Self::OtherDataset { .. }
+            | Self::DatasetOfPosition { .. }
             | Self::Undeletable(_)
             | Self::NoPosition { .. }
             | Self::OtherSources { .. }
@@ -287,6 +299,16 @@ impl Refusal {
             | Self::JournalRefuses(_)
             | Self::Defect(_) => Code::Unavailable,
         }
+    }
+}
+
+/// The dataset that is there, and the one that a reader asks for. Both may have had one id in turn.
+fn of_another(has: &DatasetId, asked: &DatasetId) -> String {
+    match has == asked {
+        true => {
+            format!("a former dataset {has}, with another pipeline than dataset {asked} has now")
+        }
+        false => format!("dataset {has}, not {asked}"),
     }
 }
 

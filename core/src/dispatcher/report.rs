@@ -183,6 +183,9 @@ pub struct PositionReport {
     pub name: String,
     /// The name of the job it was saved of.
     pub job: String,
+    /// The id of the dataset that the job read; `None` for positions of former releases.
+    #[serde(default)]
+    pub dataset: Option<String>,
     /// When it was saved, in ms since the driver's origin of time.
     pub saved_ms: u64,
     /// Ranges of finished repetitions, such as `0-4`.

@@ -39,6 +39,7 @@ impl Dispatcher {
         PositionReport {
             name: position.name.to_string(),
             job: position.job.to_string(),
+            dataset: position.dataset.as_ref().map(ToString::to_string),
             saved_ms: position.saved.since(Time::ZERO).as_millis(),
             finished: position.finished.ranges().iter().map(range).collect(),
             reading: position.reading.iter().map(saved_repetition).collect(),

@@ -1,6 +1,7 @@
 //! What clients and workers ask of the dispatcher: `tensorflow.data.DispatcherService`, method by
 //! method, already checked field by field.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -107,6 +108,9 @@ pub enum Request {
         name: String,
         /// The job's name. There need be no such job yet.
         job: String,
+        /// The job that a reader is to read from there. If the dispatcher would refuse it, nothing is
+        /// restored. `None` for operators.
+        wanted: Option<Box<GetOrCreateJob>>,
     },
     /// Forget a position, and let no job wait at it (`rondo position delete`).
     DeletePosition {
@@ -121,6 +125,8 @@ pub enum Request {
         dataset: DatasetId,
         /// The name of the reader's job. There need be no such job yet.
         job: Option<String>,
+        /// The name of the position that the reader begins at.
+        position: Option<String>,
     },
     /// Delete a job that nobody reads (`rondo job delete`).
     DeleteJob {

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::repetitions::Repetitions;
 use super::types::{ShardingPolicy, TargetWorkers};
-use crate::ids::{DatasetId, Lsn};
+use crate::ids::{DatasetId, Digest, Lsn};
 use crate::limits::RETIRED_JOBS_MAX;
 
 /// The parameters of a job. A later request for the job must have the same.
@@ -27,6 +27,9 @@ pub struct RetiredJob {
     pub name: Arc<str>,
     /// The dataset that it read; `None` in journals from before it was kept.
     pub dataset: Option<DatasetId>,
+    /// The digest of that dataset's definition. Its id may stand for another pipeline by now. `None` in
+    /// journals from before it was kept.
+    pub definition: Option<Digest>,
     /// Its parameters; `None` in journals from before they were kept.
     pub parameters: Option<JobParameters>,
     /// Repetitions that were read to their end.
@@ -113,6 +116,7 @@ mod tests {
         RetiredJob {
             name: format!("job {number}").into(),
             dataset: None,
+            definition: None,
             parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),

@@ -9,8 +9,8 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::ToString;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::iter;
 
 use super::datasets::check_same_structure;
 use super::machine::{Answer, Dispatcher, Turn};
@@ -19,7 +19,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::request::RegisterDataset;
 use super::state::{Dataset, State};
-use crate::ids::{DatasetId, Digest, Lsn};
+use crate::ids::{DatasetId, Digest};
 
 /// How many digits of a definition's hash an id of a version has.
 const DIGITS: usize = 16;
@@ -31,11 +31,11 @@ pub struct DatasetVersions {
     pub name: DatasetId,
     /// The id of the version that new jobs read.
     pub current: DatasetId,
-    /// The ids of all versions after the first that are there.
+    /// The ids of all versions after the first that are there; never empty.
     pub later: BTreeSet<DatasetId>,
 }
 
-/// The id of the version that has this definition.
+/// The id of the version after the first that has this definition.
 fn id_of_version(name: &DatasetId, digest: Digest) -> DatasetId {
     let digits = digest.to_string();
     DatasetId::new(format!("{name}@{}", digits.get(..DIGITS).unwrap_or(&digits)))
@@ -95,7 +95,8 @@ impl Dispatcher {
         }
         let versions = self.state.versions_with(current);
         let name = versions.map_or(current, |versions| &versions.name).clone();
-        let id = id_of_version(&name, definition.digest);
+        let first = self.state.datasets().get(&name).filter(|dataset| is_same(dataset));
+        let id = first.map_or_else(|| id_of_version(&name, definition.digest), |it| it.id.clone());
         match self.state.datasets().get(&id) {
             None => self.check_room_for_dataset()?,
             Some(known) if known.definition.digest != definition.digest => {
@@ -110,43 +111,42 @@ impl Dispatcher {
     }
 
     /// The version that a reader of a dataset is to read: that of the job if there is or was one of this
-    /// name, else the current one.
-    pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Answer {
-        if let Some((name, has, changed)) = job.and_then(|name| self.dataset_of_job(name)) {
-            let versions = self.state.versions_with(has);
-            if id != has && versions.is_none_or(|versions| versions.name != *id) {
-                let (name, has, asked) = (name.clone(), has.clone(), id.clone());
-                return Err(Refusal::OtherDataset { name, has, asked });
-            }
-            if self.state.datasets().contains_key(has) {
-                return Ok((Reply::Dataset(has.clone()), changed));
-            }
-        }
+    /// name, else that of the position at which the reader or the job begins, else the current one.
+    pub(super) fn version_to_read(
+        &self,
+        turn: &Turn<'_>,
+        id: &DatasetId,
+        job: Option<&str>,
+        position: Option<&str>,
+    ) -> Answer {
+        let kept = job.and_then(|job| self.state.dataset_of_job(job));
+        let kept = kept.or_else(|| self.state.dataset_of_position(position?));
+        let kept = kept.or_else(|| self.state.dataset_of_restoration(job?));
         let current = self.state.current(id);
         let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
-        // The record that made the version the current one changed the version too.
-        Ok((Reply::Dataset(current.id.clone()), current.changed))
+        let version = match kept {
+            None => &current.id,
+            Some(kept) => {
+                let found = self.versions_of(id).filter(|dataset| kept.is(dataset));
+                let found = found.min_by_key(|dataset| dataset.id != *kept.id);
+                &found.ok_or_else(|| kept.refuse(&current.id))?.id
+            }
+        };
+        // The answer also says what is not there: that there is no such job, for one.
+        Ok((Reply::Dataset(version.clone()), turn.log.last()))
     }
 
-    /// The name of a job, the dataset that the job reads or read before it was freed, and the newest record
-    /// about the job.
-    fn dataset_of_job(&self, name: &str) -> Option<(&Arc<str>, &DatasetId, Lsn)> {
-        match self.state.job_named(name) {
-            Some(job) => Some((&job.name, &job.dataset, job.changed)),
-            None => {
-                let job = self.state.retired().get(name)?;
-                Some((&job.name, job.dataset.as_ref()?, job.changed))
-            }
-        }
+    /// All versions of a dataset, or the one version that has this id.
+    fn versions_of<'a>(&'a self, id: &'a DatasetId) -> impl Iterator<Item = &'a Dataset> {
+        let later = self.state.versions.get(id).into_iter().flat_map(|versions| &versions.later);
+        iter::once(id).chain(later).filter_map(|id| self.state.datasets().get(id))
     }
 
     /// The datasets that the dispatcher deletes with one: all its versions, the current one last.
     pub(super) fn versions_to_delete(&self, id: &DatasetId) -> Vec<DatasetId> {
-        let versions = self.state.versions.get(id);
-        let later = versions.into_iter().flat_map(|of| of.later.iter().map(move |it| (of, it)));
-        let (last, others): (Vec<_>, Vec<_>) = later.partition(|(of, it)| of.current == **it);
-        let first = self.state.datasets().get(id).map(|dataset| &dataset.id);
-        let later = others.into_iter().chain(last).map(|(_, id)| id);
-        first.into_iter().chain(later).cloned().collect()
+        let current = self.state.versions.get(id).map_or(id, |versions| &versions.current);
+        let mut ids: Vec<_> = self.versions_of(id).map(|dataset| dataset.id.clone()).collect();
+        ids.sort_by_key(|id| id == current);
+        ids
     }
 }

@@ -24,9 +24,10 @@ impl Among<'_> {
         let kept = self.0;
         match happening {
             Happening::Register { .. } => Request::RegisterDataset(registration(happening)),
-            Happening::Version { dataset, job } => Request::GetVersionToRead {
+            Happening::Version { dataset, job, position } => Request::GetVersionToRead {
                 dataset: self.a_dataset(*dataset),
                 job: job.map(Into::into),
+                position: position.map(Into::into),
             },
             Happening::Read { dataset, what } => read(self.a_dataset(*dataset), *what),
             Happening::Job { dataset, .. } => job(happening, self.a_dataset(*dataset)),
@@ -77,9 +78,11 @@ impl Among<'_> {
             Happening::Save { name, job } => {
                 Request::SavePosition { name: (*name).into(), job: (*job).into() }
             }
-            Happening::Restore { name, job } => {
-                Request::RestorePosition { name: (*name).into(), job: (*job).into() }
-            }
+            Happening::Restore { name, job, wanted } => Request::RestorePosition {
+                name: (*name).into(),
+                job: (*job).into(),
+                wanted: wanted.map(|dataset| Box::new(wanted_job(job, self.a_dataset(dataset)))),
+            },
             Happening::Delete { name } => Request::DeletePosition { name: (*name).into() },
             Happening::Positions => Request::ListPositions,
             Happening::DeleteJob { name } => Request::DeleteJob { name: (*name).into() },
@@ -211,7 +214,7 @@ fn registration(happening: &Happening) -> RegisterDataset {
         let message = "cannot".into();
         request.plan = SplitPlan::Unsplittable { code: Code::Unimplemented, message };
     }
-    if *content == 6 {
+    if matches!(content, 4 | 6) {
         request.definition.inline = None;
     }
     request.own = matches!(content, 0 | 1 | 6);
@@ -222,6 +225,19 @@ fn registration(happening: &Happening) -> RegisterDataset {
         request.metadata.compression = Compression::Off;
     }
     request
+}
+
+/// The job that a reader wants to read from a position.
+fn wanted_job(name: &str, dataset: DatasetId) -> GetOrCreateJob {
+    GetOrCreateJob {
+        dataset,
+        same_dataset: true,
+        sharding: ShardingPolicy::Dynamic,
+        name: Some(name.into()),
+        consumers: None,
+        use_cross_trainer_cache: false,
+        target_workers: TargetWorkers::Auto,
+    }
 }
 
 fn job(happening: &Happening, dataset: DatasetId) -> Request {

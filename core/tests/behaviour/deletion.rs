@@ -134,7 +134,9 @@ fn a_position_restored_makes_an_abandoned_job_readable() {
     driver.release(id);
     pass(&mut driver, Duration::from_secs(320), Duration::from_secs(10));
     assert_eq!(join_refused(&mut driver, job).code, Code::FailedPrecondition);
-    driver.ask(Request::RestorePosition { name: name(), job: "train".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: name(), job: "train".into(), wanted: None })
+        .unwrap();
     driver.join(job, 0);
 }
 

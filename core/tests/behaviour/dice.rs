@@ -147,8 +147,10 @@ impl Dice<'_> {
         let (dataset, what) = (self.at(), self.byte());
         match what {
             0..192 => Happening::Read { dataset, what: what % 4 },
-            192..224 => Happening::Version { dataset, job: None },
-            _ => Happening::Version { dataset, job: Some("one") },
+            192..208 => Happening::Version { dataset, job: None, position: None },
+            208..224 => Happening::Version { dataset, job: None, position: Some("p") },
+            224..240 => Happening::Version { dataset, job: Some("one"), position: Some("p") },
+            _ => Happening::Version { dataset, job: Some("one"), position: None },
         }
     }
 
@@ -157,7 +159,11 @@ impl Dice<'_> {
         let jobs = ["one", "one", "two"];
         match kind {
             19 => Happening::Save { name: self.one(&names), job: self.one(&jobs) },
-            20 => Happening::Restore { name: self.one(&names), job: self.one(&jobs) },
+            20 => {
+                let (name, job) = (self.one(&names), self.one(&jobs));
+                let is_reader = self.one(&[false, true]);
+                Happening::Restore { name, job, wanted: is_reader.then(|| self.at()) }
+            }
             21 => Happening::Delete { name: self.one(&names) },
             _ => Happening::Positions,
         }

@@ -180,7 +180,9 @@ fn a_job_that_waits_at_a_position_needs_its_dataset_too() {
     let known = driver.register(dataset(&[SplitSource::counting(3)]));
     driver.job(named(&known, "train"));
     driver.ask(Request::SavePosition { name: "p".into(), job: "train".into() }).unwrap();
-    driver.ask(Request::RestorePosition { name: "p".into(), job: "later".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: "p".into(), job: "later".into(), wanted: None })
+        .unwrap();
     let written = driver.written_upto();
     let stale = named(&DatasetId::new("77"), "later");
     assert_eq!(driver.refused(Request::GetOrCreateJob(stale)).code, Code::NotFound);

@@ -15,6 +15,7 @@ pub(crate) enum Happening {
     Version {
         dataset: At,
         job: Option<&'static str>,
+        position: Option<&'static str>,
     },
     Read {
         dataset: At,
@@ -78,6 +79,8 @@ pub(crate) enum Happening {
     Restore {
         name: &'static str,
         job: &'static str,
+        /// The dataset of the reader that asks; `None` for an operator.
+        wanted: Option<At>,
     },
     Delete {
         name: &'static str,

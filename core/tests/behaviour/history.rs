@@ -48,11 +48,14 @@ fn datasets() -> impl Strategy<Value = Happening> {
     let bools = (prop::bool::weighted(0.8), prop::bool::weighted(0.4));
     let register = (wished, 0_u8..7, select(vec![0_u8, 0, 0, 1]), bools);
     let job = select(vec![None, Some("one"), Some("two")]);
+    let position = select(vec![None, None, Some("p")]);
     prop_oneof![
         2 => register.prop_map(|(wished, content, structure, (compressed, replaces))| {
             Happening::Register { wished, content, structure, compressed, replaces }
         }),
-        1 => (at(), job).prop_map(|(dataset, job)| Happening::Version { dataset, job }),
+        1 => (at(), job, position).prop_map(|(dataset, job, position)| {
+            Happening::Version { dataset, job, position }
+        }),
         1 => (at(), 0_u8..4).prop_map(|(dataset, what)| Happening::Read { dataset, what }),
     ]
 }
@@ -104,7 +107,9 @@ fn positions() -> impl Strategy<Value = Happening> {
     let job = || select(vec!["one", "one", "two"]);
     prop_oneof![
         3 => (name(), job()).prop_map(|(name, job)| Happening::Save { name, job }),
-        3 => (name(), job()).prop_map(|(name, job)| Happening::Restore { name, job }),
+        3 => (name(), job(), prop::option::of(at())).prop_map(|(name, job, wanted)| {
+            Happening::Restore { name, job, wanted }
+        }),
         1 => name().prop_map(|name| Happening::Delete { name }),
         1 => Just(Happening::Positions),
     ]

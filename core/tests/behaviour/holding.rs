@@ -438,7 +438,7 @@ fn save(name: &str) -> Request {
 }
 
 fn restore(name: &str) -> Request {
-    Request::RestorePosition { name: name.into(), job: "train".into() }
+    Request::RestorePosition { name: name.into(), job: "train".into(), wanted: None }
 }
 
 /// A position at which two readers hold splits, and one split waits.

@@ -23,7 +23,7 @@ fn save(name: &str, job: &str) -> Request {
 }
 
 fn restore(name: &str, job: &str) -> Request {
-    Request::RestorePosition { name: name.into(), job: job.into() }
+    Request::RestorePosition { name: name.into(), job: job.into(), wanted: None }
 }
 
 /// A job named `train` over ten splits, and a worker.

@@ -141,7 +141,11 @@ fn a_position_of_an_abandoned_job_knows_that_it_was_abandoned() {
     let dataset = driver.register(dataset_named("data"));
     let job = driver.job(named(&dataset, "train"));
     let save = |name: &str| Request::SavePosition { name: name.into(), job: "train".into() };
-    let restore = |name: &str| Request::RestorePosition { name: name.into(), job: "train".into() };
+    let restore = |name: &str| Request::RestorePosition {
+        name: name.into(),
+        job: "train".into(),
+        wanted: None,
+    };
     let client = driver.join(job, 0);
     let iteration = driver.state().clients()[&client].iteration;
     driver.ask(split(iteration, 0, 0)).unwrap();
@@ -163,7 +167,9 @@ fn a_position_of_an_abandoned_job_knows_that_it_was_abandoned() {
 fn a_retired_job_that_was_set_back_stays_known_without_the_position() {
     let mut driver = Driver::with(short());
     let dataset = retired(&mut driver, Some("end"));
-    driver.ask(Request::RestorePosition { name: "end".into(), job: "train".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: "end".into(), job: "train".into(), wanted: None })
+        .unwrap();
     driver.ask(Request::DeletePosition { name: "end".into() }).unwrap();
     assert!(all_is_read(&mut driver, &dataset));
 }
@@ -174,7 +180,9 @@ fn a_job_of_which_only_a_position_is_known_can_be_deleted() {
     let dataset = retired(&mut driver, Some("end"));
     // Another name, that of no job, begins at the position; and the job's own.
     for job in ["other", "train"] {
-        driver.ask(Request::RestorePosition { name: "end".into(), job: job.into() }).unwrap();
+        driver
+            .ask(Request::RestorePosition { name: "end".into(), job: job.into(), wanted: None })
+            .unwrap();
         let deleted = driver.ask(Request::DeleteJob { name: job.into() });
         assert_eq!(deleted, Ok(Reply::JobDeleted), "{job}");
         assert!(driver.state().restorations().get(job).is_none());

@@ -1,6 +1,7 @@
 //! Datasets that are replaced, and readers that ask for a job on another dataset.
 
 mod freeing;
+mod identity;
 mod records;
 
 use rondo_core::dispatcher::{
@@ -45,7 +46,7 @@ fn config() -> Config {
 /// The version that the dispatcher tells a reader to read.
 fn to_read(driver: &mut Driver, dataset: &str, job: Option<&str>) -> Result<String, Code> {
     let (dataset, job) = (DatasetId::new(dataset), job.map(Into::into));
-    match driver.ask(Request::GetVersionToRead { dataset, job }) {
+    match driver.ask(Request::GetVersionToRead { dataset, job, position: None }) {
         Ok(Reply::Dataset(id)) => Ok(id.to_string()),
         Ok(other) => panic!("{other:?}"),
         Err(status) => Err(status.code),
@@ -124,7 +125,7 @@ fn readers_of_a_job_are_told_its_version_and_others_the_current_one() {
     assert_eq!(to_read(&mut driver, "data", None), Ok(current.clone()));
     assert_eq!(to_read(&mut driver, &middle, None), Ok(middle.clone()));
     assert_eq!(to_read(&mut driver, &current, Some("old")), Err(Code::FailedPrecondition));
-    assert_eq!(to_read(&mut driver, "none", Some("old")), Err(Code::FailedPrecondition));
+    assert_eq!(to_read(&mut driver, "none", Some("old")), Err(Code::NotFound));
     assert_eq!(to_read(&mut driver, "none", None), Err(Code::NotFound));
 }
 
@@ -132,7 +133,7 @@ fn readers_of_a_job_are_told_its_version_and_others_the_current_one() {
 fn a_reader_is_not_given_a_job_on_another_dataset() {
     let mut driver = Driver::new();
     driver.register(own(3));
-    driver.register(RegisterDataset { wished: Some(DatasetId::new("other")), ..own(3) });
+    driver.register(at("other", 9));
     let created = driver.job(job("data", "train"));
     let same = |dataset: &str| GetOrCreateJob { same_dataset: true, ..job(dataset, "train") };
     let refused = driver.refused(Request::GetOrCreateJob(same("other")));
@@ -330,14 +331,14 @@ fn a_record_of_no_version_is_refused() {
     let made = own(3);
     let record = Record::ReplaceDataset {
         name: DatasetId::new("data"),
-        id: DatasetId::new("data"),
+        id: DatasetId::new("other"),
         at: Time::ZERO,
         definition: made.definition,
         plan: made.plan,
         metadata: made.metadata,
     };
     let error = state.apply(Lsn::new(1), &record).unwrap_err();
-    assert!(error.to_string().contains("data is no version of dataset data"), "{error}");
+    assert!(error.to_string().contains("other is no version of dataset data"), "{error}");
     assert_eq!(state, State::default());
 }
 

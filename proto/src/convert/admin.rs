@@ -62,7 +62,7 @@ mirror!(TaskReport, TaskStatus { id, iteration, worker, state, starting_round; }
 mirror!(ClientReport, ClientStatus {
     id, iteration, silent_ms, splits_held, first_split, records_acknowledged;
 });
-mirror!(PositionReport, Position { name, job, saved_ms, finished, waiting; reading });
+mirror!(PositionReport, Position { name, job, dataset, saved_ms, finished, waiting; reading });
 mirror!(SavedRepetitionReport, SavedRepetition { repetition; sources, splits });
 mirror!(SavedSplitReport, SavedSplit { place, records; });
 mirror!(SavedSourceReport, SavedSource { repetition, produced; });

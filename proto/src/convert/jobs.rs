@@ -16,11 +16,15 @@ const NAME: &str = "GetOrCreateJobRequest";
 
 /// Decodes `GetOrCreateJobRequest`.
 pub(super) fn decode_job(bytes: &Bytes) -> Result<Request, Status> {
-    let request: wire::GetOrCreateJobRequest = message(NAME, bytes)?;
+    job_of(message(NAME, bytes)?).map(Request::GetOrCreateJob)
+}
+
+/// The job that a message asks for.
+pub(super) fn job_of(request: wire::GetOrCreateJobRequest) -> Result<GetOrCreateJob, Status> {
     let mode = request.processing_mode_def.unwrap_or_default();
     // A name that is present counts, even the empty one: so TensorFlow has it.
     let name = request.job_name.map(|name| field(NAME, "job_name").name(name)).transpose()?;
-    Ok(Request::GetOrCreateJob(GetOrCreateJob {
+    Ok(GetOrCreateJob {
         dataset: dataset_id(NAME, request.dataset_id)?,
         same_dataset: request.same_dataset,
         sharding: decode_sharding(mode.sharding_policy)?,
@@ -28,7 +32,7 @@ pub(super) fn decode_job(bytes: &Bytes) -> Result<Request, Status> {
         consumers: request.num_consumers.map(decode_consumers).transpose()?,
         use_cross_trainer_cache: request.use_cross_trainer_cache,
         target_workers: decode_target(request.target_workers)?,
-    }))
+    })
 }
 
 /// The sharding policy of this number.

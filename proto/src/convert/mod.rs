@@ -71,7 +71,7 @@ pub use reader::{
     READ_SPLIT_PATH, RegisteredMetadata, decode_definition_answer, decode_metadata_answer,
     decode_reader_answer, decode_records, decode_registered, decode_version_answer, encode_fetch,
     encode_get_definition, encode_get_metadata, encode_metadata, encode_read_split,
-    encode_reader_request, encode_register, encode_version_request,
+    encode_reader_request, encode_register, encode_restoration, encode_version_request,
 };
 pub use relay::{
     Hello, RELAY_FORWARD_PATH, RELAY_HELLO_PATH, SERVICE_RELAY, decode_forward, decode_forwarded,

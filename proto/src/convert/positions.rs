@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use prost::Message;
-use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request};
 use rondo_core::status::Status;
 
 use super::check::{field, message};
+use super::jobs::job_of;
 use crate::admin as wire;
+use crate::tf::data::GetOrCreateJobRequest;
 
 /// The path of `rondo.v1.Admin/SavePosition`.
 pub const SAVE_POSITION_PATH: &str = "/rondo.v1.Admin/SavePosition";
@@ -32,9 +34,11 @@ pub fn decode_position_request(path: &str, bytes: &Bytes) -> Result<Option<Reque
         }
         RESTORE_POSITION_PATH => {
             let request: wire::RestorePositionRequest = message("RestorePositionRequest", bytes)?;
+            let job = field("RestorePositionRequest", "job").name(request.job)?;
             Request::RestorePosition {
                 name: position_name("RestorePositionRequest", request.name)?,
-                job: field("RestorePositionRequest", "job").name(request.job)?,
+                wanted: request.wanted.map(|wanted| wanted_job(wanted, &job)).transpose()?,
+                job,
             }
         }
         LIST_POSITIONS_PATH => {
@@ -49,6 +53,15 @@ pub fn decode_position_request(path: &str, bytes: &Bytes) -> Result<Option<Reque
         _ => return Ok(None),
     };
     Ok(Some(request))
+}
+
+/// The job of this name that a reader is to read from a position.
+fn wanted_job(
+    mut wanted: GetOrCreateJobRequest,
+    name: &str,
+) -> Result<Box<GetOrCreateJob>, Status> {
+    wanted.job_name = Some(name.to_owned());
+    job_of(wanted).map(Box::new)
 }
 
 fn position_name(message: &'static str, name: String) -> Result<String, Status> {

@@ -20,7 +20,9 @@ pub fn decode_version_request(bytes: &Bytes) -> Result<Request, Status> {
     const NAME: &str = "GetVersionToReadRequest";
     let request: wire::GetVersionToReadRequest = message(NAME, bytes)?;
     let job = request.job_name.map(|job| field(NAME, "job_name").name(job)).transpose()?;
-    Ok(Request::GetVersionToRead { dataset: dataset_id(NAME, request.dataset_id)?, job })
+    let position = request.position_name;
+    let position = position.map(|name| field(NAME, "position_name").name(name)).transpose()?;
+    Ok(Request::GetVersionToRead { dataset: dataset_id(NAME, request.dataset_id)?, job, position })
 }
 
 /// Encodes the answer to it; `None` when `reply` answers something else.

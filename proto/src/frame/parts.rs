@@ -29,9 +29,12 @@ message!(Iteration {
 message!(SourcePosition { repetition, index; source; });
 message!(PendingTask { task, target_round, failures, ready; ; });
 message!(Client { id, iteration, acquired, splits, has_held, changed; ; });
-message!(Position { name, job, saved, finished, abandoned, reading, changed; ; });
-message!(Restoration { job, position, finished, abandoned, waiting, changed; ; });
-message!(RetiredJob { name, dataset, parameters, finished, abandoned, changed; ; });
+message!(Position { name, job, dataset, definition, saved, finished, abandoned, reading, changed; ; });
+message!(Restoration {
+    job, position, dataset, definition, finished, abandoned, waiting, changed;
+    ;
+});
+message!(RetiredJob { name, dataset, definition, parameters, finished, abandoned, changed; ; });
 message!(JobParameters { sharding, use_cross_trainer_cache, target_workers; ; });
 message!(SavedRepetition { repetition, sources, splits; ; });
 message!(SavedSource { repetition, index; ; });

@@ -196,14 +196,21 @@ pub(crate) fn administered(request: &Request) -> Vec<u8> {
         Request::SavePosition { name, job } => {
             admin::SavePositionRequest { name, job }.encode_to_vec()
         }
-        Request::RestorePosition { name, job } => {
-            admin::RestorePositionRequest { name, job }.encode_to_vec()
+        Request::RestorePosition { name, job, wanted } => {
+            // The job has the name that stands beside it.
+            let wanted = wanted.map(|wanted| wire::GetOrCreateJobRequest {
+                job_name: None,
+                ..job_message(&wanted)
+            });
+            admin::RestorePositionRequest { name, job, wanted }.encode_to_vec()
         }
         Request::DeletePosition { name } => admin::DeletePositionRequest { name }.encode_to_vec(),
         Request::ListPositions => Vec::new(),
-        Request::GetVersionToRead { dataset, job } => {
+        Request::GetVersionToRead { dataset, job, position } => {
             let dataset_id = dataset.as_str().to_owned();
-            admin::GetVersionToReadRequest { dataset_id, job_name: job }.encode_to_vec()
+            let (job_name, position_name) = (job, position);
+            let request = admin::GetVersionToReadRequest { dataset_id, job_name, position_name };
+            request.encode_to_vec()
         }
         Request::DeleteJob { name } => admin::DeleteJobRequest { name }.encode_to_vec(),
         Request::DeleteDataset { dataset } => {

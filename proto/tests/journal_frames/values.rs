@@ -362,16 +362,21 @@ fn saved_repetition() -> impl Strategy<Value = core::SavedRepetition> {
 fn position_value() -> impl Strategy<Value = core::Position> {
     let reading = vec(saved_repetition(), 0..3);
     let named = (shared(), shared());
+    let read = (option::of(dataset_id()), option::of(digest()));
     let ended = (repetitions(), repetitions());
-    (named, time(), ended, reading, lsn()).prop_map(
-        |((name, job), saved, (finished, abandoned), reading, changed)| core::Position {
-            name,
-            job,
-            saved,
-            finished,
-            abandoned,
-            reading,
-            changed,
+    (named, read, time(), ended, reading, lsn()).prop_map(
+        |((name, job), (dataset, definition), saved, (finished, abandoned), reading, changed)| {
+            core::Position {
+                name,
+                job,
+                dataset,
+                definition,
+                saved,
+                finished,
+                abandoned,
+                reading,
+                changed,
+            }
         },
     )
 }
@@ -505,24 +510,25 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
             P::Restoration(core::Restoration {
                 job: position.job,
                 position: position.name,
+                dataset: position.dataset,
+                definition: position.definition,
                 finished: position.finished,
                 abandoned: position.abandoned,
                 waiting: position.reading,
                 changed: position.changed,
             })
         }),
-        (position_value(), option::of(parameters()), option::of(dataset_id())).prop_map(
-            |(position, parameters, dataset)| {
-                P::RetiredJob(core::RetiredJob {
-                    name: position.name,
-                    dataset,
-                    parameters,
-                    finished: position.finished,
-                    abandoned: position.abandoned,
-                    changed: position.changed,
-                })
-            }
-        ),
+        (position_value(), option::of(parameters())).prop_map(|(position, parameters)| {
+            P::RetiredJob(core::RetiredJob {
+                name: position.name,
+                dataset: position.dataset,
+                definition: position.definition,
+                parameters,
+                finished: position.finished,
+                abandoned: position.abandoned,
+                changed: position.changed,
+            })
+        }),
     ]
     .prop_map(Part::Dispatcher)
 }

@@ -14,7 +14,7 @@ use rondo_core::dispatcher::{
     Repetitions, Restoration, RetiredJob, SavedSplit, ShardingPolicy, SplitRun, SplitSet,
     TargetWorkers, Task, TaskSplits, Worker,
 };
-use rondo_core::ids::Lsn;
+use rondo_core::ids::{Digest, Lsn};
 
 use super::values::*;
 
@@ -29,6 +29,7 @@ pub(super) fn all() -> Vec<control::Part> {
         abandoned_and_retired(),
         known_of_what_is_gone(),
         versions(),
+        definitions_read(),
     ];
     let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
     let coordination = [heads(), tasks(), barriers(), keys(), relays()];
@@ -201,6 +202,8 @@ fn saved() -> Vec<Part> {
         Part::Position(Position {
             name: "best".into(),
             job: "job".into(),
+            dataset: None,
+            definition: None,
             saved: at(1109),
             finished: ranges(),
             abandoned: Repetitions::default(),
@@ -210,6 +213,8 @@ fn saved() -> Vec<Part> {
         Part::Restoration(Restoration {
             job: "job".into(),
             position: "best".into(),
+            dataset: None,
+            definition: None,
             finished: ranges(),
             abandoned: Repetitions::default(),
             waiting: vec![saved_repetition()],
@@ -240,6 +245,7 @@ fn abandoned_and_retired() -> Vec<Part> {
         Part::RetiredJob(RetiredJob {
             name: "freed".into(),
             dataset: None,
+            definition: None,
             parameters: None,
             finished: ranges(),
             abandoned: Repetitions::of(alone(9)),
@@ -255,6 +261,8 @@ fn known_of_what_is_gone() -> Vec<Part> {
         Part::Position(Position {
             name: "given up".into(),
             job: "job".into(),
+            dataset: None,
+            definition: None,
             saved: at(1114),
             finished: Repetitions::default(),
             abandoned: ranges(),
@@ -264,6 +272,8 @@ fn known_of_what_is_gone() -> Vec<Part> {
         Part::Restoration(Restoration {
             job: "job".into(),
             position: "given up".into(),
+            dataset: None,
+            definition: None,
             finished: Repetitions::default(),
             abandoned: ranges(),
             waiting: Vec::new(),
@@ -272,6 +282,7 @@ fn known_of_what_is_gone() -> Vec<Part> {
         Part::RetiredJob(RetiredJob {
             name: "freed again".into(),
             dataset: None,
+            definition: None,
             parameters: Some(JobParameters {
                 sharding: ShardingPolicy::File,
                 use_cross_trainer_cache: true,
@@ -306,6 +317,7 @@ fn versions() -> Vec<Part> {
         Part::RetiredJob(RetiredJob {
             name: "freed at last".into(),
             dataset: Some(dataset("first")),
+            definition: None,
             parameters: None,
             finished: Repetitions::default(),
             abandoned: Repetitions::default(),
@@ -315,6 +327,43 @@ fn versions() -> Vec<Part> {
             name: dataset("first"),
             current: dataset("first@3"),
             later: BTreeSet::from([dataset("first@2"), dataset("first@3")]),
+        }),
+    ]
+}
+
+/// What came with the definitions that jobs and positions read.
+fn definitions_read() -> Vec<Part> {
+    let definition = Some(Digest::new([7; 32]));
+    vec![
+        Part::RetiredJob(RetiredJob {
+            name: "freed for good".into(),
+            dataset: Some(dataset("first@2")),
+            definition,
+            parameters: None,
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            changed: lsn(231),
+        }),
+        Part::Position(Position {
+            name: "of a version".into(),
+            job: "job".into(),
+            dataset: Some(dataset("first@2")),
+            definition,
+            saved: at(1116),
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            reading: Vec::new(),
+            changed: lsn(232),
+        }),
+        Part::Restoration(Restoration {
+            job: "job".into(),
+            position: "of a version".into(),
+            dataset: Some(dataset("first@2")),
+            definition,
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            waiting: Vec::new(),
+            changed: lsn(233),
         }),
     ]
 }

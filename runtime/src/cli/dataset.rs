@@ -157,6 +157,9 @@ fn told(wished: Option<&str>, registered: &str) -> String {
     }
 }
 
+/// Hexadecimal digits of a definition's hash that are the id of a dataset without a name.
+const CONTENT_DIGITS: usize = 16;
+
 /// How to register what a file says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct How {
@@ -193,7 +196,7 @@ pub(super) async fn register_planned(
     let broken = |error: DataError| Failure::new(Exit::Other, error);
     let definition = dataset.to_definition().map_err(broken)?;
     let digest = blake3::hash(&definition).to_hex();
-    let of_content: String = digest.chars().take(16).collect();
+    let of_content: String = digest.chars().take(CONTENT_DIGITS).collect();
     let spec = dataset.element_spec().map_err(broken)?;
     let metadata = encode_metadata(&RegisteredMetadata {
         element_spec: element::encode_spec(&spec),
@@ -204,10 +207,26 @@ pub(super) async fn register_planned(
         cardinality: dataset.cardinality(),
     });
     let wished = id.unwrap_or(&of_content);
+    if how.replaces && wished != of_content && names_content(wished) {
+        return Err(Failure::new(Exit::Usage, cannot_be_replaced(wished)));
+    }
     let message = encode_register(Some(wished), definition, metadata, how.replaces);
     let answer = ask(dispatcher, message).await?;
     let registered = decode_registered(&answer).map_err(|status| refused(dispatcher, &status))?;
     Ok(registered.as_str().to_owned())
+}
+
+/// Whether an id looks like one that a dataset got of its content.
+fn names_content(id: &str) -> bool {
+    let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+    id.len() == CONTENT_DIGITS && id.bytes().all(is_digit)
+}
+
+fn cannot_be_replaced(id: &str) -> String {
+    format!(
+        "--id {id}: an id of {CONTENT_DIGITS} hexadecimal digits stands for the pipeline that has them as its \
+         hash, and cannot be replaced by another pipeline: register this one under a name"
+    )
 }
 
 fn read(file: &Path) -> Result<Pipeline, Failure> {
@@ -239,7 +258,7 @@ fn refused(dispatcher: &str, status: &Status) -> Failure {
 
 /// The id of the version that new jobs read. A server of a former release knows no versions.
 async fn version(dispatcher: &str, id: &str) -> Result<String, Failure> {
-    let (path, message) = encode_version_request(id, None);
+    let (path, message) = encode_version_request(id, None, None);
     match Client::new().unary(dispatcher, path, message, PATIENCE).await {
         Ok(answer) => {
             let version = decode_version_answer(&answer);

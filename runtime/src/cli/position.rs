@@ -93,7 +93,7 @@ async fn carry_out(command: &PositionCommand) -> Result<String, Failure> {
         }
         PositionCommand::Restore { name, job, server } => {
             let (name, job) = (name.clone(), job.clone());
-            let request = wire::RestorePositionRequest { name, job };
+            let request = wire::RestorePositionRequest { name, job, wanted: None };
             let response: wire::RestorePositionResponse =
                 server.ask(RESTORE_POSITION_PATH, &request).await?;
             Ok(sentence("restored", response.position.unwrap_or_default()))
@@ -130,11 +130,12 @@ fn list(positions: &[PositionReport], format: Format) -> Result<String, Failure>
         let json = json.map_err(|error| Failure::new(Exit::Other, error))?;
         return Ok(json);
     }
-    let columns = ["name", "job", "saved ms", "finished", "reading", "waiting jobs"];
+    let columns = ["name", "job", "dataset", "saved ms", "finished", "reading", "waiting jobs"];
     let row = |position: &PositionReport| {
         vec![
             position.name.clone(),
             position.job.clone(),
+            position.dataset.clone().unwrap_or_default(),
             position.saved_ms.to_string(),
             finished(position),
             reading(position),

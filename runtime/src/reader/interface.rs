@@ -13,8 +13,8 @@ use rondo_core::reader::Report;
 use rondo_core::status::{Code, Status};
 use rondo_data::{Dataset, Origin};
 use rondo_proto::convert::{
-    RESTORE_POSITION_PATH, RegisteredMetadata, SAVE_POSITION_PATH, decode_definition_answer,
-    decode_metadata_answer, decode_version_answer, encode_get_definition, encode_get_metadata,
+    RegisteredMetadata, SAVE_POSITION_PATH, decode_definition_answer, decode_metadata_answer,
+    decode_version_answer, encode_get_definition, encode_get_metadata, encode_restoration,
     encode_version_request,
 };
 use rondo_proto::{admin, element};
@@ -358,7 +358,8 @@ impl Asked<'_> {
     /// versions, nor does Rondo's of a former release.
     async fn version_to_read(&self, builder: &Builder) -> Result<String, OpenError> {
         let what = format!("dataset {:?}", builder.dataset);
-        let (path, message) = encode_version_request(&builder.dataset, builder.job.as_deref());
+        let (job, position) = (builder.job.as_deref(), builder.position.as_deref());
+        let (path, message) = encode_version_request(&builder.dataset, job, position);
         match self.ask(&what, path, message).await {
             Ok(answer) => match decode_version_answer(&answer) {
                 Ok(version) => Ok(version.as_str().to_owned()),
@@ -374,13 +375,11 @@ impl Asked<'_> {
     /// Takes the job back to the position that the reader is to begin at. Nothing is taken back for a reader
     /// that is refused.
     async fn restore_position(&self, builder: &Builder) -> Result<(), OpenError> {
-        let (Some(name), Some(job)) = (&builder.position, &builder.job) else {
+        let (Some(name), Some(_)) = (&builder.position, &builder.job) else {
             return Ok(());
         };
-        let request = admin::RestorePositionRequest { name: name.clone(), job: job.clone() };
-        let what = format!("position {name:?}");
-        let message = request.encode_to_vec().into();
-        self.ask(&what, RESTORE_POSITION_PATH, message).await.map(drop)
+        let (path, message) = encode_restoration(name, &builder.wanted_job());
+        self.ask(&format!("position {name:?}"), path, message).await.map(drop)
     }
 
     async fn metadata(&self, id: &str) -> Result<RegisteredMetadata, OpenError> {

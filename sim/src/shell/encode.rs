@@ -63,7 +63,9 @@ fn of_datasets(request: &Request) -> Option<Encoded> {
 
 fn of_readers(request: &Request) -> Option<Encoded> {
     Some(match request {
-        Request::GetOrCreateJob(request) => (method!("GetOrCreateJob"), job(request)),
+        Request::GetOrCreateJob(request) => {
+            (method!("GetOrCreateJob"), job_message(request).encode_to_vec())
+        }
         Request::GetOrCreateIteration { job, repetition } => {
             let (job_id, repetition) = (job.get(), *repetition);
             let request = wire::GetOrCreateIterationRequest { job_id, repetition };
@@ -126,8 +128,13 @@ fn of_people(request: &Request) -> Encoded {
             let request = admin::SavePositionRequest { name: name.clone(), job: job.clone() };
             (admin!("SavePosition"), request.encode_to_vec())
         }
-        Request::RestorePosition { name, job } => {
-            let request = admin::RestorePositionRequest { name: name.clone(), job: job.clone() };
+        Request::RestorePosition { name, job, wanted } => {
+            let (name, job) = (name.clone(), job.clone());
+            let wanted = wanted.as_ref().map(|wanted| wire::GetOrCreateJobRequest {
+                job_name: None,
+                ..job_message(wanted)
+            });
+            let request = admin::RestorePositionRequest { name, job, wanted };
             (admin!("RestorePosition"), request.encode_to_vec())
         }
         Request::DeletePosition { name } => {
@@ -135,8 +142,9 @@ fn of_people(request: &Request) -> Encoded {
             (admin!("DeletePosition"), request.encode_to_vec())
         }
         Request::ListPositions => (admin!("ListPositions"), Vec::new()),
-        Request::GetVersionToRead { dataset, job } => {
-            let (path, message) = convert::encode_version_request(dataset.as_str(), job.as_deref());
+        Request::GetVersionToRead { dataset, job, position } => {
+            let (job, position) = (job.as_deref(), position.as_deref());
+            let (path, message) = convert::encode_version_request(dataset.as_str(), job, position);
             (path, message.to_vec())
         }
         Request::DeleteJob { name } => {
@@ -189,7 +197,7 @@ fn metadata(of: &DatasetMetadata) -> Bytes {
     metadata.encode_to_vec().into()
 }
 
-fn job(request: &GetOrCreateJob) -> Vec<u8> {
+fn job_message(request: &GetOrCreateJob) -> wire::GetOrCreateJobRequest {
     let sharding_policy = match request.sharding {
         ShardingPolicy::Off => WirePolicy::Off,
         ShardingPolicy::Dynamic => WirePolicy::Dynamic,
@@ -204,7 +212,7 @@ fn job(request: &GetOrCreateJob) -> Vec<u8> {
         TargetWorkers::Any => wire::TargetWorkers::Any,
         TargetWorkers::Local => wire::TargetWorkers::Local,
     };
-    let request = wire::GetOrCreateJobRequest {
+    wire::GetOrCreateJobRequest {
         dataset_id: request.dataset.as_str().to_owned(),
         processing_mode_def: Some(wire::ProcessingModeDef {
             sharding_policy: sharding_policy.into(),
@@ -214,8 +222,7 @@ fn job(request: &GetOrCreateJob) -> Vec<u8> {
         use_cross_trainer_cache: request.use_cross_trainer_cache,
         target_workers: target_workers.into(),
         same_dataset: request.same_dataset,
-    };
-    request.encode_to_vec()
+    }
 }
 
 fn client_heartbeat(request: &ClientHeartbeat) -> Vec<u8> {

@@ -123,7 +123,10 @@ fn versions_are_there(state: &State) -> Result<(), String> {
         if let Some(id) = later.find(|id| !is_of(id) || !state.datasets.contains_key(*id)) {
             return Err(format!("dataset {name} has no version {id}"));
         }
-        if versions.name != *name || !versions.later.contains(&versions.current) {
+        let current = &versions.current;
+        let is_first = current == name && state.datasets.contains_key(name);
+        let is_there = is_first || versions.later.contains(current);
+        if versions.name != *name || !is_there || versions.later.is_empty() {
             return Err(format!("the versions of dataset {name} are {versions:?}"));
         }
     }

@@ -362,6 +362,7 @@ fn d20_sees_a_task_that_is_not_counted() {
 fn d20_sees_a_freed_job_that_is_there() {
     assert_violates("D20", |state| {
         state.retired.insert(RetiredJob {
+            definition: None,
             name: "dynamic".into(),
             dataset: None,
             parameters: None,

@@ -118,7 +118,9 @@ fn a_restored_position_forgets_readers_whose_records_it_takes_back() {
     let present = driver.join(job, 0);
     driver.places(hold(present, 1, &[]));
     assert_eq!(ended(&mut driver, client), [(0, 0), (1, 0)]);
-    driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: "start".into(), job: "train".into(), wanted: None })
+        .unwrap();
     assert_eq!(driver.refused(end(client)).code, Code::NotFound);
     assert_eq!(driver.refused(end(present)).code, Code::NotFound);
     assert!(driver.state().clients().contains_key(&present), "a refusal changes nothing");
@@ -160,7 +162,9 @@ fn a_restored_position_forgets_readers_of_an_iteration_that_was_freed() {
     driver.ask(Request::SavePosition { name: "start".into(), job: "train".into() }).unwrap();
     read_out_and_free(&mut driver, job, client);
     assert_eq!(ended(&mut driver, client), []);
-    driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: "start".into(), job: "train".into(), wanted: None })
+        .unwrap();
     assert_eq!(driver.refused(end(client)).code, Code::NotFound);
 }
 
@@ -170,7 +174,9 @@ fn a_reader_that_leaves_after_its_records_were_taken_back_is_not_known() {
     driver.ask(Request::SavePosition { name: "start".into(), job: "train".into() }).unwrap();
     driver.places(hold(client, 2, &[]));
     driver.places(hold(client, 1, &[(0, 10, true)]));
-    driver.ask(Request::RestorePosition { name: "start".into(), job: "train".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: "start".into(), job: "train".into(), wanted: None })
+        .unwrap();
     driver.release(client);
     assert_eq!(driver.refused(end(client)).code, Code::NotFound);
 }

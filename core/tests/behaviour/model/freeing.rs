@@ -28,11 +28,12 @@ impl Model {
         }
         for id in jobs {
             let job = self.kept.free_job(now, id);
+            let read = self.kept.read(&job.request.dataset);
             let is_known = !(job.finished.is_empty() && job.abandoned.is_empty());
             if let (true, Some(name)) = (is_known, job.request.name.clone()) {
                 let request = GetOrCreateJob { name: Some(name.clone()), ..job.request };
                 let (finished, abandoned) = (job.finished, job.abandoned);
-                self.kept.retired.insert(name, Retired { request, finished, abandoned });
+                self.kept.retired.insert(name, Retired { request, read, finished, abandoned });
             }
         }
         for id in datasets {

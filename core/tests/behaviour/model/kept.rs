@@ -15,7 +15,7 @@ use super::freeing::note_use;
 use super::holding::Shared;
 use super::positions::{Position, Waits};
 use super::splitting::Given;
-use super::versions::Versions;
+use super::versions::{Read, Versions};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kept {
@@ -81,6 +81,7 @@ pub(crate) struct Job {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Retired {
     pub(super) request: GetOrCreateJob,
+    pub(super) read: Read,
     pub(super) finished: BTreeSet<i64>,
     pub(super) abandoned: BTreeSet<i64>,
 }
@@ -154,11 +155,7 @@ impl Kept {
             true => self.current(id),
             false => self.datasets.contains_key(id).then(|| id.clone()),
         });
-        let is_same = |id: &DatasetId| {
-            let known = &self.datasets[id].registered;
-            known.definition.digest == request.definition.digest
-                && known.metadata == request.metadata
-        };
+        let is_same = |id: &DatasetId| self.is_pipeline(id, request);
         if let Some(id) = &taken
             && request.own
             && request.replaces
@@ -205,36 +202,15 @@ impl Kept {
 
     pub(super) fn job(&mut self, now: Time, request: &GetOrCreateJob) -> Heard {
         let named = |job: &&mut Job| request.name.is_some() && job.request.name == request.name;
-        let is_same = |known: &GetOrCreateJob| {
-            known.sharding == request.sharding
-                && known.use_cross_trainer_cache == request.use_cross_trainer_cache
-                && known.target_workers == request.target_workers
-        };
+        self.check_job(request)?;
         if let Some(job) = self.jobs.iter_mut().find(named) {
-            let is_other = request.same_dataset && request.dataset != job.request.dataset;
-            return if is_same(&job.request) && is_other {
-                Err(Code::FailedPrecondition)
-            } else if is_same(&job.request) {
-                note_use(&mut job.asked, now);
-                Ok(Reply::Job(job.id))
-            } else {
-                Err(Code::InvalidArgument)
-            };
+            note_use(&mut job.asked, now);
+            return Ok(Reply::Job(job.id));
         }
-        let former = request.name.as_ref().and_then(|name| self.retired.get(name));
-        let is_other =
-            |former: &Retired| request.same_dataset && former.request.dataset != request.dataset;
-        if former.is_some_and(|former| is_same(&former.request) && is_other(former)) {
+        let freed = request.name.as_ref().is_some_and(|name| self.retired.contains_key(name));
+        let waits = request.name.as_ref().and_then(|name| self.waits.get(name));
+        if !freed && waits.is_some_and(|waits| !self.agrees(&waits.read, request)) {
             return Err(Code::FailedPrecondition);
-        }
-        if former.is_some_and(|former| !is_same(&former.request)) {
-            return Err(Code::InvalidArgument);
-        }
-        if request.consumers.is_some_and(|consumers| consumers < 1) {
-            return Err(Code::InvalidArgument);
-        }
-        if !self.datasets.contains_key(&request.dataset) {
-            return Err(Code::NotFound);
         }
         let id = JobId::new(self.above + 5000 + self.jobs_ever);
         self.jobs_ever += 1;
@@ -257,6 +233,32 @@ impl Kept {
             dataset.used = now;
         }
         Ok(Reply::Job(id))
+    }
+
+    /// Whether a job can be given, or created, as far as its name and its request say.
+    pub(super) fn check_job(&self, request: &GetOrCreateJob) -> Result<(), Code> {
+        let name = request.name.as_deref();
+        let there = name.and_then(|name| self.job_named(name)).map(|job| &job.request);
+        let freed = name.and_then(|name| self.retired.get(name)).map(|freed| &freed.request);
+        if let Some(known) = there.or(freed) {
+            if known.sharding != request.sharding
+                || known.use_cross_trainer_cache != request.use_cross_trainer_cache
+                || known.target_workers != request.target_workers
+            {
+                return Err(Code::InvalidArgument);
+            }
+            let read = name.and_then(|name| self.read_by(name)).unwrap();
+            if !self.agrees(&read, request) {
+                return Err(Code::FailedPrecondition);
+            }
+        }
+        if there.is_some() {
+            return Ok(());
+        }
+        if request.consumers.is_some_and(|consumers| consumers < 1) {
+            return Err(Code::InvalidArgument);
+        }
+        self.digest(&request.dataset).map(drop).ok_or(Code::NotFound)
     }
 
     pub(crate) fn job_of(&self, iteration: &Iteration) -> &GetOrCreateJob {

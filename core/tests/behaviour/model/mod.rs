@@ -123,7 +123,7 @@ impl Model {
     ) -> Vec<(CallId, Heard)> {
         let tried = self.elements_tried.clone();
         let before = (self.kept.clone(), self.signs.clone(), self.processes.clone(), tried);
-        let lost_since = self.lost_since.clone();
+        let (lost_since, let_go) = (self.lost_since.clone(), self.let_go.clone());
         let mut answers = match request {
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.remove(now, call, *task, (*consumer_index, *round))
@@ -133,7 +133,8 @@ impl Model {
         if refuses && self.kept != before.0 {
             (self.kept, self.processes) = (before.0, before.2);
             self.elements_tried = before.3;
-            self.lost_since = lost_since;
+            // No answer lets a consumer go.
+            (self.lost_since, self.let_go) = (lost_since, let_go);
             self.note_lost_worker_lives(now, request);
             if !self.is_sign_of_life(request) {
                 self.signs = before.1;
@@ -203,14 +204,16 @@ impl Model {
             Request::SavePosition { name, job } => {
                 self.kept.save_position(now, name, job, &self.by_split)
             }
-            Request::RestorePosition { name, job } => self.restore_position(now, name, job),
+            Request::RestorePosition { name, job, wanted } => {
+                self.restore_position(now, name, job, wanted.as_deref())
+            }
             Request::DeletePosition { name } => self.kept.delete_position(name),
             Request::ListPositions => {
                 let names = self.kept.positions.keys();
                 Ok(Reply::Positions(names.map(|name| self.kept.position_report(name)).collect()))
             }
-            Request::GetVersionToRead { dataset, job } => {
-                self.kept.version_to_read(dataset, job.as_deref())
+            Request::GetVersionToRead { dataset, job, position } => {
+                self.kept.version_to_read(dataset, job.as_deref(), position.as_deref())
             }
             Request::DeleteJob { name } => self.delete_job(now, name),
             Request::DeleteDataset { dataset } => self.kept.delete_dataset(dataset),

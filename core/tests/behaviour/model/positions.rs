@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::dispatcher::{
-    PositionReport, Reply, SavedRepetitionReport, SavedSourceReport, SavedSplitReport,
-    ShardingPolicy, SplitPlan, SplitSource,
+    GetOrCreateJob, PositionReport, Reply, SavedRepetitionReport, SavedSourceReport,
+    SavedSplitReport, ShardingPolicy, SplitPlan, SplitSource,
 };
 use rondo_core::ids::{ClientId, IterationId, JobId};
 use rondo_core::status::Code;
@@ -13,6 +13,7 @@ use rondo_core::time::Time;
 use super::holding::Shared;
 use super::kept::{Iteration, Job, Kept};
 use super::splitting::nth;
+use super::versions::Read;
 use super::{Heard, Model};
 
 /// Where a repetition stood.
@@ -30,6 +31,7 @@ type Begun = Vec<(SplitSource, i64, usize)>;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Position {
     job: String,
+    pub(super) read: Read,
     saved: Time,
     finished: BTreeSet<i64>,
     abandoned: BTreeSet<i64>,
@@ -39,6 +41,7 @@ pub(crate) struct Position {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Waits {
     position: String,
+    pub(super) read: Read,
     finished: BTreeSet<i64>,
     abandoned: BTreeSet<i64>,
     waiting: BTreeMap<i64, Stand>,
@@ -89,7 +92,8 @@ impl Kept {
             }
         }
         let abandoned = known.abandoned.clone();
-        let position = Position { job: job.into(), saved: now, finished, abandoned, reading };
+        let (job, read) = (job.into(), self.read(&known.request.dataset));
+        let position = Position { job, read, saved: now, finished, abandoned, reading };
         self.positions.insert(name.into(), position);
         self.positions_changed += 1;
         Ok(Reply::Position(self.position_report(name)))
@@ -112,6 +116,7 @@ impl Kept {
         PositionReport {
             name: name.into(),
             job: position.job.clone(),
+            dataset: Some(position.read.id.to_string()),
             saved_ms: position.saved.as_nanos() / 1_000_000,
             finished: ranges(&position.finished),
             reading: reading.collect(),
@@ -193,14 +198,27 @@ impl Kept {
 }
 
 impl Model {
-    pub(super) fn restore_position(&mut self, now: Time, name: &str, job: &str) -> Heard {
+    pub(super) fn restore_position(
+        &mut self,
+        now: Time,
+        name: &str,
+        job: &str,
+        wanted: Option<&GetOrCreateJob>,
+    ) -> Heard {
         let kept = &mut self.kept;
         let position = kept.positions.get(name).ok_or(Code::NotFound)?.clone();
-        if let Some(known) = kept.job_named(job) {
-            if known.request.sharding != ShardingPolicy::Dynamic {
+        if let Some(wanted) = wanted {
+            kept.check_job(wanted)?;
+            if !kept.agrees(&position.read, wanted) {
                 return Err(Code::FailedPrecondition);
             }
-            let dataset = kept.datasets.get(&known.request.dataset);
+        }
+        let there = kept.job_named(job).map(|known| &known.request);
+        if let Some(request) = there.or(wanted) {
+            if request.sharding != ShardingPolicy::Dynamic {
+                return Err(Code::FailedPrecondition);
+            }
+            let dataset = kept.datasets.get(&request.dataset);
             let sources = match dataset.map(|dataset| &dataset.registered.plan) {
                 Some(SplitPlan::Splittable(sources)) => sources.len(),
                 _ => 0,
@@ -211,6 +229,7 @@ impl Model {
         }
         let waits = Waits {
             position: name.into(),
+            read: kept.read_by(job).unwrap_or_else(|| position.read.clone()),
             finished: position.finished.clone(),
             abandoned: position.abandoned.clone(),
             waiting: position.reading,

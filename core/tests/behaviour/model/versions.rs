@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rondo_core::dispatcher::{RegisterDataset, Reply};
-use rondo_core::ids::DatasetId;
+use rondo_core::dispatcher::{GetOrCreateJob, RegisterDataset, Reply};
+use rondo_core::ids::{DatasetId, Digest};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
@@ -15,6 +15,13 @@ use super::kept::{Dataset, Kept};
 pub(crate) struct Versions {
     current: DatasetId,
     later: BTreeSet<DatasetId>,
+}
+
+/// What is read, was read, or is to be read: a dataset that may have gone since.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Read {
+    pub(super) id: DatasetId,
+    digest: Option<Digest>,
 }
 
 impl Kept {
@@ -61,7 +68,8 @@ impl Kept {
     pub(super) fn replace(&mut self, now: Time, former: &DatasetId, by: &RegisterDataset) -> Heard {
         let name = self.name_of(former).unwrap_or(former).clone();
         let digits: String = by.definition.digest.to_string().chars().take(16).collect();
-        let id = DatasetId::new(format!("{name}@{digits}"));
+        let is_first = self.is_pipeline(&name, by);
+        let id = if is_first { name.clone() } else { DatasetId::new(format!("{name}@{digits}")) };
         if let Some(known) = self.datasets.get_mut(&id) {
             let (own, other) = (&known.registered.metadata, &by.metadata);
             if own.structure != other.structure
@@ -75,28 +83,73 @@ impl Kept {
             let dataset = Dataset { registered: by.clone(), decided: None, used: now };
             self.datasets.insert(id.clone(), dataset);
         }
-        let versions = self.versions.entry(name);
-        let versions =
-            versions.or_insert_with(|| Versions { current: id.clone(), later: BTreeSet::new() });
+        let former = self.datasets.get_mut(former).unwrap();
+        former.used = former.used.max(now);
+        let first = || Versions { current: id.clone(), later: BTreeSet::new() };
+        let versions = self.versions.entry(name).or_insert_with(first);
         versions.current = id.clone();
-        versions.later.insert(id.clone());
+        if !is_first {
+            versions.later.insert(id.clone());
+        }
         Ok(Reply::Dataset(id))
     }
 
-    /// The version that a reader is to read.
-    pub(super) fn version_to_read(&self, id: &DatasetId, job: Option<&str>) -> Heard {
-        let mut jobs = self.jobs.iter();
-        let there = jobs.find(|known| job.is_some() && known.request.name.as_deref() == job);
-        let freed = job.and_then(|job| self.retired.get(job)).map(|job| &job.request);
-        if let Some(request) = there.map(|job| &job.request).or(freed) {
-            let has = &request.dataset;
-            if id != has && self.name_of(has) != Some(id) {
-                return Err(Code::FailedPrecondition);
-            }
-            if self.datasets.contains_key(has) {
-                return Ok(Reply::Dataset(has.clone()));
-            }
+    /// Whether a dataset is the one that somebody registers, elements included.
+    pub(super) fn is_pipeline(&self, id: &DatasetId, request: &RegisterDataset) -> bool {
+        self.datasets.get(id).is_some_and(|known| {
+            known.registered.definition.digest == request.definition.digest
+                && known.registered.metadata == request.metadata
+        })
+    }
+
+    pub(super) fn digest(&self, id: &DatasetId) -> Option<Digest> {
+        self.datasets.get(id).map(|dataset| dataset.registered.definition.digest)
+    }
+
+    /// A dataset that is there, as something that is read.
+    pub(super) fn read(&self, id: &DatasetId) -> Read {
+        Read { id: id.clone(), digest: self.digest(id) }
+    }
+
+    /// What a job that is there reads, or one that was freed read.
+    pub(super) fn read_by(&self, name: &str) -> Option<Read> {
+        let there = self.job_named(name).map(|job| self.read(&job.request.dataset));
+        there.or_else(|| self.retired.get(name).map(|freed| freed.read.clone()))
+    }
+
+    /// Whether who asks for a job gets what is read.
+    pub(super) fn agrees(&self, read: &Read, request: &GetOrCreateJob) -> bool {
+        !request.same_dataset || self.is(read, &request.dataset)
+    }
+
+    /// Whether a dataset is what is read. Without a digest, which this model always has, the id says so.
+    fn is(&self, read: &Read, id: &DatasetId) -> bool {
+        match self.digest(id) {
+            Some(digest) => read.digest == Some(digest),
+            None => read.id == *id,
         }
-        self.current(id).map(Reply::Dataset).ok_or(Code::NotFound)
+    }
+
+    /// The version that a reader is to read.
+    pub(super) fn version_to_read(
+        &self,
+        id: &DatasetId,
+        job: Option<&str>,
+        position: Option<&str>,
+    ) -> Heard {
+        let current = self.current(id).ok_or(Code::NotFound)?;
+        let of_job = job.and_then(|job| self.read_by(job));
+        let of_position = position.and_then(|name| self.positions.get(name));
+        let waits = job.and_then(|job| self.waits.get(job));
+        let read = of_job
+            .or_else(|| of_position.map(|position| position.read.clone()))
+            .or_else(|| waits.map(|waits| waits.read.clone()));
+        let Some(read) = read else {
+            return Ok(Reply::Dataset(current));
+        };
+        let fit: Vec<_> = self.versions_to_delete(id).into_iter().collect();
+        let fit: Vec<_> = fit.into_iter().filter(|id| self.is(&read, id)).collect();
+        let same = fit.iter().find(|id| **id == read.id);
+        same.or(fit.first()).cloned().map(Reply::Dataset).ok_or(Code::FailedPrecondition)
     }
 }

@@ -24,17 +24,19 @@ fn retired(config: Config) -> Driver {
 }
 
 #[test]
-fn a_reader_of_a_freed_job_is_not_sent_to_a_dataset_that_is_gone() {
+fn a_reader_of_a_freed_job_is_not_sent_to_another_version_when_its_own_is_gone() {
     let dataset_retention = Some(Duration::from_secs(120));
     let mut driver = retired(Config { dataset_retention, ..short() });
     assert!(!driver.state().datasets().contains_key(&DatasetId::new("data")));
-    assert_eq!(to_read(&mut driver, "data", Some("train")), Ok(version(4)));
+    assert_eq!(to_read(&mut driver, "data", Some("train")), Err(Code::FailedPrecondition));
 }
 
 #[test]
 fn a_freed_job_that_is_set_back_keeps_its_version() {
     let mut driver = retired(short());
-    driver.ask(Request::RestorePosition { name: "p".into(), job: "train".into() }).unwrap();
+    driver
+        .ask(Request::RestorePosition { name: "p".into(), job: "train".into(), wanted: None })
+        .unwrap();
     assert_eq!(to_read(&mut driver, "data", Some("train")), Ok("data".into()));
     let same = GetOrCreateJob { same_dataset: true, ..job(&version(4), "train") };
     assert_eq!(driver.refused(Request::GetOrCreateJob(same)).code, Code::FailedPrecondition);
@@ -69,7 +71,7 @@ fn a_former_version_that_comes_back_is_kept_as_long_as_a_new_one() {
     assert_eq!(driver.register(replacing(4)).as_str(), version(4));
     driver.advance(Duration::from_secs(100));
     let left: Vec<&str> = driver.state().datasets().keys().map(DatasetId::as_str).collect();
-    assert_eq!(left, [version(4)]);
+    assert_eq!(left, [version(4), version(5)]);
 }
 
 /// The ids' order is another one.

@@ -99,7 +99,7 @@ fn what_a_reader_is_to_read_is_said_when_it_is_durable() {
     driver.register(own(3));
     let ask = |job: Option<&str>| {
         let job = job.map(Into::into);
-        Request::GetVersionToRead { dataset: DatasetId::new("data"), job }
+        Request::GetVersionToRead { dataset: DatasetId::new("data"), job, position: None }
     };
     driver.journal = Journal::Slow;
     driver.send(Request::GetOrCreateJob(job("data", "train")));
@@ -125,7 +125,7 @@ fn what_a_freed_job_read_is_said_when_it_is_durable() {
         }
     }
     let (dataset, job) = (DatasetId::new("data"), Some("train".into()));
-    let call = driver.send(Request::GetVersionToRead { dataset, job });
+    let call = driver.send(Request::GetVersionToRead { dataset, job, position: None });
     assert_eq!(driver.take(call), None);
     driver.sync();
     assert!(matches!(driver.take(call), Some(Ok(Reply::Dataset(id))) if id.as_str() == "data"));

@@ -114,10 +114,16 @@ pub fn decode_definition_answer(bytes: &Bytes) -> Result<Bytes, Status> {
     told.dataset_def.ok_or_else(|| malformed(NAME, "it has no dataset_def"))
 }
 
-/// The path and the message that ask which version of a dataset a reader of a job is to read.
-pub fn encode_version_request(dataset: &str, job: Option<&str>) -> (&'static str, Bytes) {
+/// The path and the message that ask which version of a dataset a reader of a job, which is to begin at a
+/// position, is to read.
+pub fn encode_version_request(
+    dataset: &str,
+    job: Option<&str>,
+    position: Option<&str>,
+) -> (&'static str, Bytes) {
     let (dataset_id, job_name) = (dataset.to_owned(), job.map(str::to_owned));
-    let request = admin::GetVersionToReadRequest { dataset_id, job_name };
+    let position_name = position.map(str::to_owned);
+    let request = admin::GetVersionToReadRequest { dataset_id, job_name, position_name };
     (VERSION_TO_READ_PATH, request.encode_to_vec().into())
 }
 

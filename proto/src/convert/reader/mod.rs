@@ -16,4 +16,4 @@ pub use datasets::{
     encode_register, encode_version_request,
 };
 pub use records::{READ_SPLIT_PATH, decode_records, encode_fetch, encode_read_split};
-pub use requests::encode_reader_request;
+pub use requests::{encode_reader_request, encode_restoration};

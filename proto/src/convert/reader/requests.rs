@@ -5,14 +5,15 @@ use prost::Message;
 use rondo_core::dispatcher::{GetOrCreateJob, Group, HoldSplits, SplitProgress, TargetWorkers};
 use rondo_core::reader::{self, Request};
 
+use crate::admin;
 use crate::convert::jobs::sharding;
-use crate::convert::{HOLD_SPLITS_PATH, Method, encode_hold};
+use crate::convert::{HOLD_SPLITS_PATH, Method, RESTORE_POSITION_PATH, encode_hold};
 use crate::tf::data as wire;
 
 /// The path and the message of a request by a reader of this job.
 pub fn encode_reader_request(job: &GetOrCreateJob, request: &Request) -> (&'static str, Bytes) {
     match request {
-        Request::CreateJob => (Method::GetOrCreateJob.path(), encode_job(job)),
+        Request::CreateJob => (Method::GetOrCreateJob.path(), encoded(&job_message(job))),
         Request::CreateIteration { job, repetition } => {
             let (job_id, repetition) = (job.get(), *repetition);
             let request = wire::GetOrCreateIterationRequest { job_id, repetition };
@@ -59,14 +60,22 @@ fn encoded(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 
-fn encode_job(job: &GetOrCreateJob) -> Bytes {
+/// The path and the message that take the job of a reader back to a position.
+pub fn encode_restoration(position: &str, job: &GetOrCreateJob) -> (&'static str, Bytes) {
+    let mut wanted = job_message(job);
+    let (name, job) = (position.to_owned(), wanted.job_name.take().unwrap_or_default());
+    let request = admin::RestorePositionRequest { name, job, wanted: Some(wanted) };
+    (RESTORE_POSITION_PATH, encoded(&request))
+}
+
+fn job_message(job: &GetOrCreateJob) -> wire::GetOrCreateJobRequest {
     let target = match job.target_workers {
         TargetWorkers::Unspecified => wire::TargetWorkers::Unspecified,
         TargetWorkers::Auto => wire::TargetWorkers::Auto,
         TargetWorkers::Any => wire::TargetWorkers::Any,
         TargetWorkers::Local => wire::TargetWorkers::Local,
     };
-    encoded(&wire::GetOrCreateJobRequest {
+    wire::GetOrCreateJobRequest {
         dataset_id: job.dataset.as_str().to_owned(),
         processing_mode_def: Some(wire::ProcessingModeDef {
             sharding_policy: sharding(job.sharding).into(),
@@ -76,5 +85,5 @@ fn encode_job(job: &GetOrCreateJob) -> Bytes {
         use_cross_trainer_cache: job.use_cross_trainer_cache,
         target_workers: target.into(),
         same_dataset: job.same_dataset,
-    })
+    }
 }

@@ -431,6 +431,26 @@ PARTS = [
     ),
     dispatcher_part(52, raw(1, "freed at last"), num(4, 230), raw(6, "first")),
     dispatcher_part(53, raw(1, "first"), raw(2, "first@3"), raw(3, "first@2"), raw(3, "first@3")),
+    dispatcher_part(
+        52, raw(1, "freed for good"), num(4, 231), raw(6, "first@2"), raw(7, b"\x07" * 32)
+    ),
+    dispatcher_part(
+        50,
+        raw(1, "of a version"),
+        raw(2, "job"),
+        fixed(3, 1116),
+        num(6, 232),
+        raw(8, "first@2"),
+        raw(9, b"\x07" * 32),
+    ),
+    dispatcher_part(
+        51,
+        raw(1, "job"),
+        raw(2, "of a version"),
+        num(5, 233),
+        raw(7, "first@2"),
+        raw(8, b"\x07" * 32),
+    ),
     coordination_part(
         1,
         num(1, 1),

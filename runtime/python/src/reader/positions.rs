@@ -34,7 +34,8 @@ pub(super) fn restore_position(
     name: &str,
     job: &str,
 ) -> PyResult<()> {
-    let request = RestorePositionRequest { name: name.to_owned(), job: job.to_owned() };
+    let request =
+        RestorePositionRequest { name: name.to_owned(), job: job.to_owned(), wanted: None };
     ask(py, server, RESTORE_POSITION_PATH, request.encode_to_vec())
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rondo_core::status::Status;
-use rondo_proto::admin::{DispatcherStatus, IterationStatus, JobStatus};
+use rondo_proto::admin::{DispatcherStatus, IterationStatus};
 
 use super::ask::{ServerArgs, address, noticed, said_by};
 use super::dataset::{self, CompressionArg, How};
@@ -262,12 +262,6 @@ fn not_opened(args: &ReadArgs, error: &OpenError) -> Failure {
     }
 }
 
-/// Whether a job reads a dataset, or a version of it. A server of a former release does not say so itself.
-fn reads(job: &JobStatus, dataset: &str) -> bool {
-    let version = job.dataset.strip_prefix(dataset);
-    version.is_some_and(|version| version.is_empty() || version.starts_with('@'))
-}
-
 /// `goes_on` if a former run has begun to read: the job stands behind what that one acknowledged, and not
 /// at the position where it began.
 async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
@@ -283,13 +277,6 @@ async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
         (None, None) => None,
     };
     let dataset = match (wished, job) {
-        (Some(wished), Some(job)) if !reads(job, &wished) => {
-            let text = format!(
-                "job {:?} reads dataset {}, not {wished}: name another job",
-                args.job, job.dataset
-            );
-            return Err(Failure::new(Exit::Other, text));
-        }
         (Some(wished), _) => wished,
         (None, Some(job)) => job.dataset.clone(),
         (None, None) => {

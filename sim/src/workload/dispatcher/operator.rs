@@ -1,7 +1,7 @@
 //! Somebody at the command line: looks, saves positions and goes back to them, registers datasets that
 //! nobody may ever read, and deletes jobs, datasets and workers.
 
-use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, TargetWorkers};
 use rondo_core::ids::DatasetId;
 use rondo_core::time::Time;
 
@@ -116,7 +116,7 @@ impl Operator {
         let request = match self.kind(with) {
             None => return,
             Some(Kind::SavePosition) => Request::SavePosition { name, job },
-            Some(Kind::RestorePosition) => Request::RestorePosition { name, job },
+            Some(Kind::RestorePosition) => restoration(name, job, with),
             Some(Kind::DeletePosition) => Request::DeletePosition { name },
             Some(Kind::ListPositions) => Request::ListPositions,
             Some(Kind::GetWorkers) => Request::GetWorkers,
@@ -138,6 +138,24 @@ impl Operator {
     }
 }
 
+/// Restores a position, now and then as a reader does that is to read one dataset and no other.
+fn restoration(name: String, job: String, with: &mut With<'_>) -> Request {
+    let wished = with.stream.pick(&with.swarm.datasets).and_then(|shape| shape.wished.clone());
+    let dataset = wished.filter(|_| with.stream.chance(333)).map(DatasetId::new);
+    let wanted = dataset.map(|dataset| {
+        Box::new(GetOrCreateJob {
+            dataset,
+            same_dataset: true,
+            sharding: ShardingPolicy::Dynamic,
+            name: Some(job.clone()),
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Auto,
+        })
+    });
+    Request::RestorePosition { name, job, wanted }
+}
+
 /// Registers a dataset, or now and then replaces one, or asks what a reader is to read.
 fn registration(shape: &DatasetShape, with: &mut With<'_>) -> Request {
     let mut request = dataset::registration(shape);
@@ -149,6 +167,7 @@ fn registration(shape: &DatasetShape, with: &mut With<'_>) -> Request {
         2 if request.wished.is_some() => Request::GetVersionToRead {
             dataset: request.wished.unwrap_or_else(|| DatasetId::new("none")),
             job: Some(job_name(with.stream.below(u64::from(with.swarm.job_names)))),
+            position: with.stream.chance(250).then(|| format!("p{}", with.stream.below(2))),
         },
         _ => Request::RegisterDataset(request),
     }

@@ -6,7 +6,7 @@ mod joining;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use rondo_core::dispatcher::{Reply, Request};
+use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request};
 use rondo_core::ids::{CallId, ClientId};
 use rondo_core::reader::{self, Delivery, Effect, Input, ReadSplit, Reader, RpcId};
 use rondo_core::status::{Code, Status};
@@ -328,7 +328,9 @@ impl RecordReader {
         }
         if self.saved && with.stream.chance(500) {
             let (name, job) = (POSITION.to_owned(), self.job_name());
-            self.call(now, For::Position, Request::RestorePosition { name, job }, with);
+            let wanted = GetOrCreateJob { same_dataset: true, ..self.job() };
+            let wanted = Some(Box::new(wanted));
+            self.call(now, For::Position, Request::RestorePosition { name, job, wanted }, with);
         } else {
             self.flush(now, true, with);
         }

@@ -199,7 +199,7 @@ fn malformed(with: &mut With<'_>) -> Request {
             worker_address: String::new(),
             progress: vec![(TaskId::new(number), true)],
         },
-        _ => Request::RestorePosition { name: "none".into(), job: "none".into() },
+        _ => Request::RestorePosition { name: "none".into(), job: "none".into(), wanted: None },
     }
 }
 

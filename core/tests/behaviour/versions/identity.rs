@@ -1,0 +1,205 @@
+//! A job and a position stand for one pipeline, whatever became of the id since.
+
+use rondo_core::dispatcher::{GetOrCreateJob, RegisterDataset, Request, ShardingPolicy};
+use rondo_core::ids::DatasetId;
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Duration;
+
+use super::{
+    at, config, dataset_of, delete, job, own, read_to_the_end, replacing, to_read, version,
+};
+use crate::driver::Driver;
+use crate::world::short;
+
+fn same(dataset: &str, name: &str) -> GetOrCreateJob {
+    GetOrCreateJob { same_dataset: true, ..job(dataset, name) }
+}
+
+/// A request of a reader that is to begin at the position `p`.
+fn begin(dataset: &str, name: &str) -> Request {
+    let wanted = Some(Box::new(same(dataset, name)));
+    Request::RestorePosition { name: "p".into(), job: name.into(), wanted }
+}
+
+fn save(driver: &mut Driver, job: &str) {
+    driver.ask(Request::SavePosition { name: "p".into(), job: job.into() }).unwrap();
+}
+
+fn refuse(driver: &mut Driver, request: Request) -> Status {
+    let written = driver.written_upto();
+    let refused = driver.refused(request);
+    assert_eq!(driver.written_upto(), written, "{refused}");
+    assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
+    refused
+}
+
+fn begin_at(driver: &mut Driver, dataset: &str, job: &str) -> Result<String, Code> {
+    let (dataset, job, position) = (DatasetId::new(dataset), Some(job.into()), Some("p".into()));
+    match driver.ask(Request::GetVersionToRead { dataset, job, position }) {
+        Ok(rondo_core::dispatcher::Reply::Dataset(id)) => Ok(id.to_string()),
+        Ok(other) => panic!("{other:?}"),
+        Err(status) => Err(status.code),
+    }
+}
+
+/// The job `train`, which has read all of the dataset `data`, was freed, and its dataset deleted.
+fn without_its_dataset() -> Driver {
+    let (mut driver, reader) = read_to_the_end(short());
+    save(&mut driver, "train");
+    driver.release(reader);
+    driver.advance(Duration::from_secs(3600));
+    assert!(driver.state().retired().get("train").is_some());
+    driver.ask(delete("data")).unwrap();
+    driver
+}
+
+#[test]
+fn another_pipeline_under_the_id_of_a_freed_jobs_dataset_is_not_what_the_job_has_read() {
+    let mut driver = without_its_dataset();
+    driver.register(own(4));
+    driver.restart();
+    let refused = refuse(&mut driver, Request::GetOrCreateJob(same("data", "train")));
+    assert_eq!(
+        refused.message,
+        "job \"train\" reads a former dataset data, with another pipeline than dataset data has now: \
+         name another job"
+    );
+    assert_eq!(to_read(&mut driver, "data", Some("train")), Err(Code::FailedPrecondition));
+    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
+    driver.job(same("data", "train"));
+}
+
+#[test]
+fn the_pipeline_of_a_freed_job_is_the_same_under_another_id() {
+    let mut driver = without_its_dataset();
+    driver.register(at("weather", 3));
+    assert_eq!(to_read(&mut driver, "weather", Some("train")), Ok("weather".into()));
+    let train = driver.job(same("weather", "train"));
+    let reader = driver.join(train, 0);
+    assert!(driver.client(reader).iteration_finished, "it was read to the end before");
+}
+
+#[test]
+fn a_job_that_is_there_is_shared_by_readers_of_one_pipeline_under_two_ids() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(at("weather", 3));
+    let train = driver.job(same("data", "train"));
+    assert_eq!(to_read(&mut driver, "weather", Some("train")), Ok("weather".into()));
+    assert_eq!(driver.job(same("weather", "train")), train);
+    assert_eq!(dataset_of(&driver, "train"), "data");
+}
+
+#[test]
+fn a_reader_that_would_be_refused_restores_no_position() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.register(own(3));
+    driver.register(at("other", 4));
+    let train = driver.job(same("data", "train"));
+    let reader = driver.join(train, 0);
+    save(&mut driver, "train");
+    refuse(&mut driver, begin("other", "train"));
+    let off = GetOrCreateJob { sharding: ShardingPolicy::Off, ..same("data", "train") };
+    let wanted = Some(Box::new(off));
+    let written = driver.written_upto();
+    let name = || "p".to_owned();
+    let request = Request::RestorePosition { name: name(), job: "train".into(), wanted };
+    assert_eq!(driver.refused(request).code, Code::InvalidArgument);
+    let none = Some(Box::new(same("none", "new")));
+    let request = Request::RestorePosition { name: name(), job: "new".into(), wanted: none };
+    assert_eq!(driver.refused(request).code, Code::NotFound);
+    assert_eq!(driver.written_upto(), written);
+    driver.client(reader);
+    driver.ask(begin("data", "train")).unwrap();
+    let ended = driver.refused(crate::world::client(reader));
+    assert_eq!(ended.code, Code::FailedPrecondition, "{ended}");
+}
+
+#[test]
+fn a_reader_begins_at_a_position_on_the_version_that_the_position_was_saved_of() {
+    let (mut driver, _) = read_to_the_end(short());
+    save(&mut driver, "train");
+    driver.register(replacing(4));
+    driver.restart();
+    assert_eq!(begin_at(&mut driver, "data", "later"), Ok("data".into()));
+    assert_eq!(to_read(&mut driver, "data", Some("later")), Ok(version(4)));
+    let refused = refuse(&mut driver, begin(&version(4), "later"));
+    let text = format!("position \"p\" was saved of dataset data, not {}", version(4));
+    assert_eq!(refused.message, format!("{text}: name another position"));
+    driver.ask(begin("data", "later")).unwrap();
+    // The job waits there, and another reader of it names no position.
+    assert_eq!(to_read(&mut driver, "data", Some("later")), Ok("data".into()));
+    refuse(&mut driver, Request::GetOrCreateJob(same(&version(4), "later")));
+    driver.job(same("data", "later"));
+}
+
+/// Nobody came to read it before it was freed, so nothing but the position says what it is to read.
+#[test]
+fn a_job_that_is_freed_while_it_waits_at_a_position_keeps_its_version() {
+    let mut driver = Driver::with(config());
+    driver.register(own(3));
+    driver.job(same("data", "first"));
+    save(&mut driver, "first");
+    driver.job(same("data", "train"));
+    driver.ask(begin("data", "train")).unwrap();
+    driver.register(replacing(4));
+    driver.ask(Request::DeleteJob { name: "first".into() }).unwrap();
+    driver.restart();
+    assert_eq!(to_read(&mut driver, "data", Some("train")), Ok("data".into()));
+    refuse(&mut driver, Request::GetOrCreateJob(same(&version(4), "train")));
+}
+
+/// An operator may take a job to the position of another: it stays on its own version.
+#[test]
+fn an_operator_takes_a_job_to_a_position_of_another_version() {
+    let (mut driver, _) = read_to_the_end(short());
+    save(&mut driver, "train");
+    driver.register(replacing(4));
+    driver.job(same(&version(4), "new"));
+    let name = || "p".to_owned();
+    driver.ask(Request::RestorePosition { name: name(), job: "new".into(), wanted: None }).unwrap();
+    assert_eq!(to_read(&mut driver, "data", Some("new")), Ok(version(4)));
+    driver.job(same(&version(4), "new"));
+}
+
+#[test]
+fn the_first_pipeline_that_comes_back_is_the_first_version() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(replacing(4));
+    assert_eq!(driver.register(replacing(3)).as_str(), "data");
+    driver.restart();
+    assert_eq!(to_read(&mut driver, "data", None), Ok("data".into()));
+    assert_eq!(driver.state().datasets().len(), 2);
+    driver.ask(delete("data")).unwrap();
+    assert_eq!(driver.state().datasets().len(), 0);
+}
+
+#[test]
+fn the_first_version_is_kept_while_it_is_current_and_others_are_there() {
+    let mut driver = Driver::with(config());
+    driver.register(own(3));
+    driver.register(replacing(4));
+    driver.job(job(&version(4), "train"));
+    driver.register(replacing(3));
+    driver.advance(Duration::from_secs(3600));
+    assert!(driver.state().datasets().contains_key(&DatasetId::new("data")));
+    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
+    driver.advance(Duration::from_secs(3600));
+    driver.advance(Duration::from_secs(3600));
+    assert_eq!(driver.state().datasets().len(), 0);
+    assert!(driver.register(own(5)).as_str() == "data", "the name is free");
+}
+
+/// A reader that was told of it may be about to ask for it.
+#[test]
+fn the_version_that_was_current_is_kept_for_a_while_after_it_is_replaced() {
+    let mut driver = Driver::with(config());
+    driver.register(own(3));
+    driver.advance(Duration::from_secs(150));
+    let asked = to_read(&mut driver, "data", None).unwrap();
+    driver.register(RegisterDataset { replaces: true, ..own(4) });
+    driver.advance(Duration::from_secs(60));
+    driver.job(same(&asked, "train"));
+}
