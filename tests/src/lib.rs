@@ -19,6 +19,7 @@ pub mod dispatcher;
 pub mod graph;
 pub mod host;
 pub mod jax;
+pub mod keys;
 pub mod kubernetes;
 pub mod launchers;
 pub mod ledger;

@@ -13,70 +13,22 @@
 )]
 
 use std::env;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use prost::Message;
-use rondo::transport::Transport;
 use rondo::transport::grpc_client::GrpcClient;
 use rondo_core::limits::LISTED_KEYS_MAX;
 use rondo_core::status::{Code, Status};
 use rondo_proto::tf;
+use rondo_tests::keys::{call, fill};
 use rondo_tests::neighbour::Neighbour;
 use rondo_tests::server::{Options, Server};
-use tokio::task::JoinSet;
 
 const KEYS: u64 = 80_000;
-const CONNECTIONS: usize = 4;
-const CALLS_PER_CONNECTION: usize = 64;
 /// The longest that a heartbeat may take meanwhile, in a debug build on a busy machine.
 const NOTICED: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(120);
 
 fn keys() -> u64 {
     env::var("RONDO_KEYS").map_or(KEYS, |keys| keys.parse().expect("a number of keys"))
-}
-
-async fn call<R: Message + Default>(
-    client: &GrpcClient,
-    address: &str,
-    path: &'static str,
-    request: &impl Message,
-) -> Result<R, Status> {
-    let answer = client.unary(address, path, request.encode_to_vec().into(), PATIENCE).await?;
-    Ok(R::decode(answer).unwrap())
-}
-
-/// Puts all keys in no order, over several connections with many calls each.
-async fn fill(address: &str, keys: u64) {
-    let next = Arc::new(AtomicU64::new(0));
-    let mut putting = JoinSet::new();
-    for _ in 0..CONNECTIONS {
-        let client = GrpcClient::new();
-        for _ in 0..CALLS_PER_CONNECTION {
-            let (client, next, address) = (client.clone(), Arc::clone(&next), address.to_owned());
-            putting.spawn(async move {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= keys {
-                        return;
-                    }
-                    let (key, value) = (key(number), Bytes::from_static(&[7; 16]));
-                    let kv = Some(tf::KeyValueEntry { key, value });
-                    let request = tf::InsertKeyValueRequest { kv, allow_overwrite: false };
-                    let path = "/tensorflow.CoordinationService/InsertKeyValue";
-                    let put: Result<tf::InsertKeyValueResponse, _> =
-                        call(&client, &address, path, &request).await;
-                    put.unwrap();
-                }
-            });
-        }
-    }
-    while let Some(put) = putting.join_next().await {
-        put.unwrap();
-    }
 }
 
 /// How many keys there are, as far as one answer may tell.
@@ -143,7 +95,7 @@ async fn nobody_notices_very_many_keys() {
         let mut server = Server::start(&Options::store(store).flag("--tasks=1"));
         let address = server.address();
         let mut neighbour = Neighbour::beside(&address);
-        timed("put", &mut neighbour, &server, fill(&address, keys)).await;
+        timed("put", &mut neighbour, &server, fill(&address, keys, key, &[7; 16])).await;
         let (listed, beat) = timed("listed", &mut neighbour, &server, list(&address)).await;
         assert!(beat < NOTICED, "{beat:?}");
         assert_eq!(listed, listable);

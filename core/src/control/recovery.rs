@@ -85,9 +85,13 @@ impl Recovery {
 
     /// The state in parts, for a snapshot.
     pub fn parts(&self) -> Vec<Part> {
+        self.each_part().collect()
+    }
+
+    /// The state in parts, those of the coordination service each made when it is asked for.
+    pub fn each_part(&self) -> impl Iterator<Item = Part> + '_ {
         let dispatcher = self.dispatcher.parts().into_iter().map(Part::Dispatcher);
-        let coordination = self.coordination.parts().into_iter().map(Part::Coordination);
-        dispatcher.chain(coordination).collect()
+        dispatcher.chain(self.coordination.parts().map(Part::Coordination))
     }
 
     /// Ends the rebuilding.

@@ -10,8 +10,9 @@ use alloc::sync::Arc;
 
 use super::record::{AliveAnswer, Changes, Kept, Record};
 use super::request::Stamp;
+use super::slot::Slot;
 use super::state::{Head, Index, Namespace, Relay, State};
-use super::store::{Entry, Freed, Store};
+use super::store::{Freed, Store};
 use super::types::Phase;
 use crate::ids::{Lsn, NamespaceId, RelayId, Revision, ServiceIncarnation};
 use crate::log::{ApplyError, exists, missing};
@@ -186,14 +187,8 @@ impl Namespace {
         let Applied { freed, changes } = applied;
         match record {
             Record::PutKey { key, value, lease, .. } => {
-                let entry = Entry {
-                    key: key.clone(),
-                    value: value.clone(),
-                    revision: self.head.revision,
-                    lease: *lease,
-                    changed: lsn,
-                };
-                changes.push(self.store.put(&mut self.head, entry, freed));
+                let slot = Slot::new(value, self.head.revision, lsn, *lease);
+                changes.push(self.store.put(&mut self.head, key, slot, freed));
             }
             Record::DeleteKey { key, .. } => {
                 changes.extend(self.store.delete(&mut self.head, key, freed));

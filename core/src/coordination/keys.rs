@@ -13,7 +13,8 @@ use super::record::Record;
 use super::refusal::Refusal;
 use super::reply::{KeyEntry, Reply};
 use super::request::{Caller, Condition};
-use super::store::{Entry, cost};
+use super::slot::StoredEntry;
+use super::store::cost;
 use super::types::{Phase, Value};
 use crate::ids::{NamespaceId, Revision, TaskIndex};
 use crate::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX};
@@ -34,7 +35,7 @@ impl Coordination {
         let entry = self.namespace(id)?.store.get(&normal);
         check_condition(key, entry, condition)?;
         self.check_lease(id, caller, lease)?;
-        let shared = entry.map_or_else(|| Arc::from(&*normal), |entry| entry.key.clone());
+        let shared = entry.map_or_else(|| Arc::from(&*normal), |entry| entry.key().clone());
         self.put(turn, asked, shared, value, lease)?;
         let revision = self.namespace(id)?.head.revision;
         Ok(Said::Now(Reply::Put { revision }, turn.log.last()))
@@ -69,9 +70,9 @@ impl Coordination {
         if before.is_none() && store.entries().len() >= settings.keys_max {
             return Err(Refusal::TooMany { what: "keys", bound: settings.keys_max as u64 });
         }
-        let freed = before.map_or(0, |entry| cost(key, &entry.value));
+        let freed = before.map_or(0, |entry| entry.cost());
         let rest = store.size_bytes().saturating_sub(freed);
-        if rest.saturating_add(cost(key, value)) > settings.store_bytes_max {
+        if rest.saturating_add(cost(key, found)) > settings.store_bytes_max {
             let bound = settings.store_bytes_max;
             return Err(Refusal::TooMany { what: "bytes of keys and values", bound });
         }
@@ -143,12 +144,12 @@ impl Coordination {
         let entry = self.namespace(id)?.store.get(&normal);
         let refusal =
             |reason: String| Refusal::CannotIncrement { key: key.into(), increment, reason };
-        let before = entry.map_or(Ok(0), |entry| number(&entry.value)).map_err(refusal)?;
+        let before = entry.map_or(Ok(0), |entry| number(&entry.value())).map_err(refusal)?;
         let sum = before.checked_add(increment);
         let sum =
             sum.ok_or_else(|| refusal(format!("{before} would leave the range of 64 bits")))?;
-        let lease = entry.and_then(|entry| entry.lease);
-        let shared = entry.map_or_else(|| Arc::from(&*normal), |entry| entry.key.clone());
+        let lease = entry.and_then(|entry| entry.lease());
+        let shared = entry.map_or_else(|| Arc::from(&*normal), |entry| entry.key().clone());
         let value = Bytes::from(sum.to_string());
         self.put(turn, asked, shared, Value::Inline(value.clone()), lease)?;
         let (value, revision) = (Value::Inline(value), self.namespace(id)?.head.revision);
@@ -170,14 +171,14 @@ impl Coordination {
     }
 }
 
-fn found(entry: &Entry) -> Said {
-    let (value, revision) = (entry.value.clone(), entry.revision);
-    Said::Now(Reply::Value { value, revision }, entry.changed)
+fn found(entry: StoredEntry<'_>) -> Said {
+    let (value, revision) = (entry.value(), entry.revision());
+    Said::Now(Reply::Value { value, revision }, entry.changed())
 }
 
 /// Entries as one answer.
 pub(super) fn listed<'a>(
-    entries: impl Iterator<Item = &'a Entry>,
+    entries: impl Iterator<Item = StoredEntry<'a>>,
 ) -> Result<Vec<KeyEntry>, Refusal> {
     let entries = entries.take(LISTED_KEYS_MAX.saturating_add(1));
     let entries: Vec<KeyEntry> = entries.map(entry_of).collect();
@@ -187,8 +188,8 @@ pub(super) fn listed<'a>(
     }
 }
 
-fn entry_of(entry: &Entry) -> KeyEntry {
-    KeyEntry { key: entry.key.clone(), value: entry.value.clone(), revision: entry.revision }
+fn entry_of(entry: StoredEntry<'_>) -> KeyEntry {
+    KeyEntry { key: entry.key().clone(), value: entry.value(), revision: entry.revision() }
 }
 
 pub(super) fn check_key(key: &str) -> Result<(), Refusal> {
@@ -199,8 +200,12 @@ pub(super) fn check_key(key: &str) -> Result<(), Refusal> {
     }
 }
 
-fn check_condition(key: &str, entry: Option<&Entry>, condition: Condition) -> Result<(), Refusal> {
-    let revision = entry.map_or(Revision::new(0), |entry| entry.revision);
+fn check_condition(
+    key: &str,
+    entry: Option<StoredEntry<'_>>,
+    condition: Condition,
+) -> Result<(), Refusal> {
+    let revision = entry.map_or(Revision::new(0), |entry| entry.revision());
     match (condition, entry) {
         (Condition::Absent, Some(_)) => Err(Refusal::KeyExists(key.into())),
         (Condition::Present, None) => Err(Refusal::NoKey(key.into())),

@@ -204,8 +204,8 @@ impl Coordination {
             return;
         };
         for entry in namespace.store.under(&key) {
-            if let Some(task) = task_of(&key, &entry.key) {
-                live.marks.begin(task, &entry.value, now);
+            if let Some(task) = task_of(&key, entry.key()) {
+                live.marks.begin(task, &entry.value(), now);
             }
         }
         if !live.marks.by_task.is_empty() {

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::iter;
 
 use super::record::{AliveAnswer, Change};
 use super::request::Stamp;
@@ -30,9 +31,9 @@ pub enum Part {
 }
 
 impl State {
-    /// The state in parts.
-    pub fn parts(&self) -> Vec<Part> {
-        self.namespaces.values().flat_map(Namespace::parts).collect()
+    /// The state in parts, each made when it is asked for: all at once would take more memory than the state.
+    pub fn parts(&self) -> impl Iterator<Item = Part> + '_ {
+        self.namespaces.values().flat_map(Namespace::parts)
     }
 
     /// Takes one part of a snapshot.
@@ -47,7 +48,7 @@ impl State {
             }
             Part::Task(id, task) => self.namespace_mut(id)?.restore_task(task),
             Part::Barrier(id, barrier) => self.namespace_mut(id)?.replace(barrier),
-            Part::Key(id, entry) => self.namespace_mut(id)?.store.insert_entry(entry),
+            Part::Key(id, entry) => self.namespace_mut(id)?.store.restore_entry(entry),
             Part::Change(id, change) => self.namespace_mut(id)?.store.remember(change),
             Part::Relay(id, relay, results) => {
                 self.namespace_mut(id)?.relays.insert(relay, results);
@@ -63,20 +64,22 @@ impl State {
 }
 
 impl Namespace {
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> impl Iterator<Item = Part> + '_ {
         let id = self.head.id;
-        let mut parts = Vec::from([Part::Namespace(self.head.clone())]);
-        parts.extend(self.tasks.values().map(|task| Part::Task(id, task.clone())));
-        parts.extend(self.barriers.values().map(|barrier| Part::Barrier(id, barrier.clone())));
-        parts.extend(self.store.entries().values().map(|entry| Part::Key(id, entry.clone())));
-        parts.extend(self.store.changes().iter().map(|change| Part::Change(id, change.clone())));
-        let relays = self.relays.iter();
-        parts.extend(relays.map(|(relay, known)| {
+        let head = iter::once_with(|| Part::Namespace(self.head.clone()));
+        let tasks = self.tasks.values().map(move |task| Part::Task(id, task.clone()));
+        let barriers =
+            self.barriers.values().map(move |barrier| Part::Barrier(id, barrier.clone()));
+        let keys = self.store.entries().map(move |entry| Part::Key(id, entry.to_entry()));
+        let changes = self.store.changes().iter();
+        let changes = changes.map(move |change| Part::Change(id, change.clone()));
+        let relays = self.relays.iter().map(move |(relay, known)| {
             let (acknowledged, results) = (known.acknowledged, known.results.clone());
             Part::Relay(id, *relay, Relay { acknowledged, results, alive: BTreeMap::new() })
-        }));
-        parts.extend(self.alive_answers().into_iter().map(|answer| Part::Alive(id, answer)));
-        parts
+        });
+        let alive = iter::once_with(|| self.alive_answers()).flatten();
+        let alive = alive.map(move |answer| Part::Alive(id, answer));
+        head.chain(tasks).chain(barriers).chain(keys).chain(changes).chain(relays).chain(alive)
     }
 
     /// What requests were told of who is alive, each answer once for all that share it.

@@ -186,8 +186,7 @@ impl State {
     /// The blobs that values are in, with their sizes in bytes.
     pub fn blobs(&self) -> BTreeMap<Digest, u64> {
         let stores = self.namespaces.values().map(|namespace| &namespace.store);
-        let values = stores.flat_map(Store::values);
-        values.filter_map(|value| Some((value.blob()?, value.size_bytes()))).collect()
+        stores.flat_map(Store::blobs).collect()
     }
 
     /// Whether some value is in this blob.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 use super::record::{Change, ChangeKind, Changes};
+use super::slot::{Slot, StoredEntry};
 use super::state::Head;
 use super::types::Value;
 use crate::ids::{Digest, Lsn, Revision, TaskIndex};
@@ -29,7 +30,7 @@ pub struct Store {
     pub(super) blobs: BTreeMap<Digest, u64>,
 }
 
-/// A key's value.
+/// A key's value, as a snapshot has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key, in normal form.
@@ -45,7 +46,7 @@ pub struct Entry {
 }
 
 /// Entries by key.
-pub(super) type Entries = BTreeMap<Arc<str>, Entry>;
+pub(super) type Entries = BTreeMap<Arc<str>, Slot>;
 
 /// What a change leaves behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,28 +61,36 @@ pub(super) struct Freed {
 /// keys, and is so much cheaper for each than taking out one.
 const CUT_SHARE: usize = 16;
 
-/// Bytes that count for a key with a value.
-pub(super) fn cost(key: &str, value: &Value) -> u64 {
-    (key.len() as u64).saturating_add(value.size_bytes())
+/// Bytes that count for a key with a value of this size in bytes.
+pub(super) const fn cost(key: &str, size_bytes: u64) -> u64 {
+    (key.len() as u64).saturating_add(size_bytes)
 }
 
 fn cost_of(change: &Change) -> u64 {
     match &change.kind {
-        ChangeKind::Put(value) => cost(&change.key, value),
+        ChangeKind::Put(value) => cost(&change.key, value.size_bytes()),
         ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => change.key.len() as u64,
+    }
+}
+
+/// The blob that holds the value of a change, if one does.
+fn blob_of(change: &Change) -> Option<Digest> {
+    match &change.kind {
+        ChangeKind::Put(value) => value.blob(),
+        ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => None,
     }
 }
 
 /// Read access.
 impl Store {
     /// The entries by key.
-    pub const fn entries(&self) -> &BTreeMap<Arc<str>, Entry> {
-        &self.entries
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = StoredEntry<'_>> + Clone {
+        self.entries.iter().map(|(key, slot)| StoredEntry::new(key, slot))
     }
 
     /// The entry of a key in normal form.
-    pub fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.get(key)
+    pub fn get(&self, key: &str) -> Option<StoredEntry<'_>> {
+        self.entries.get_key_value(key).map(|(key, slot)| StoredEntry::new(key, slot))
     }
 
     /// Keys and values together, in bytes.
@@ -96,7 +105,7 @@ impl Store {
 
     /// Entries under a directory in normal form, by key, not the one of the directory itself.
     /// Everything but the key "" is under "".
-    pub fn under(&self, directory: &str) -> impl Iterator<Item = &Entry> {
+    pub fn under(&self, directory: &str) -> impl Iterator<Item = StoredEntry<'_>> {
         let beginning = match directory.is_empty() {
             true => String::new(),
             false => format!("{directory}/"),
@@ -104,7 +113,8 @@ impl Store {
         let entries =
             self.entries.range::<str, _>((Bound::Included(&*beginning), Bound::Unbounded));
         let under = entries.take_while(move |(key, _)| key.starts_with(&beginning));
-        under.map(|(_, entry)| entry).filter(|entry| !entry.key.is_empty())
+        let under = under.map(|(key, slot)| StoredEntry::new(key, slot));
+        under.filter(|entry| !entry.key().is_empty())
     }
 
     /// Changes after a revision, which none must be missing of.
@@ -120,13 +130,14 @@ impl Store {
         from.take_while(move |(of, _)| *of == task).map(|(_, key)| key)
     }
 
-    /// All values: of entries, and of changes.
-    pub fn values(&self) -> impl Iterator<Item = &Value> {
+    /// The blobs that hold values of entries and of changes, one for each value, with the values' lengths in
+    /// bytes.
+    pub(super) fn blobs(&self) -> impl Iterator<Item = (Digest, u64)> {
         let changed = self.changes.iter().filter_map(|change| match &change.kind {
-            ChangeKind::Put(value) => Some(value),
+            ChangeKind::Put(value) => Some((value.blob()?, value.size_bytes())),
             ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => None,
         });
-        self.entries.values().map(|entry| &entry.value).chain(changed)
+        self.entries().filter_map(|entry| entry.blob()).chain(changed)
     }
 
     /// Whether an entry or a change is in this blob.
@@ -137,10 +148,18 @@ impl Store {
 
 /// Changes; each makes the next revision.
 impl Store {
-    pub(super) fn put(&mut self, head: &mut Head, entry: Entry, freed: &mut Freed) -> Change {
-        self.remove_entry(&entry.key, freed);
-        let change = self.note(head, &entry.key, ChangeKind::Put(entry.value.clone()), freed);
-        self.insert_entry(Entry { revision: change.revision, ..entry });
+    /// Puts a key. The changes share the entry's memory, and neither keeps that of the value they were given.
+    pub(super) fn put(
+        &mut self,
+        head: &mut Head,
+        key: &Arc<str>,
+        mut slot: Slot,
+        freed: &mut Freed,
+    ) -> Change {
+        self.remove_entry(key, freed);
+        let change = self.note(head, key, ChangeKind::Put(slot.value()), freed);
+        slot.revision = change.revision;
+        self.insert_slot(key.clone(), slot);
         change
     }
 
@@ -168,7 +187,7 @@ impl Store {
 
     fn delete_under(&mut self, directory: &str, freed: &mut Freed) {
         let few = (self.entries.len() / CUT_SHARE).max(FREED_PER_STEP_MAX);
-        let keys = self.under(directory).map(|entry| entry.key.clone());
+        let keys = self.under(directory).map(|entry| entry.key().clone());
         let keys: Vec<_> = keys.take(few.saturating_add(1)).collect();
         if keys.len() <= few {
             return keys.iter().for_each(|key| self.remove_entry(key, freed));
@@ -177,7 +196,7 @@ impl Store {
         let mut gone = self.entries.split_off(&*format!("{directory}/"));
         let mut behind = gone.split_off(&*format!("{directory}0"));
         self.entries.append(&mut behind);
-        gone.values().for_each(|entry| self.uncount(entry, freed));
+        gone.iter().for_each(|(key, slot)| self.uncount(StoredEntry::new(key, slot), freed));
         freed.entries.push(gone);
     }
 
@@ -197,29 +216,38 @@ impl Store {
         changes
     }
 
-    /// Adds an entry that is not there.
-    pub(super) fn insert_entry(&mut self, entry: Entry) {
-        self.size_bytes = self.size_bytes.saturating_add(cost(&entry.key, &entry.value));
-        if let Some(task) = entry.lease {
-            self.leased.insert((task, entry.key.clone()));
+    /// Adds an entry that is not there, as a snapshot has it.
+    pub(super) fn restore_entry(&mut self, entry: Entry) {
+        let Entry { key, value, revision, lease, changed } = entry;
+        self.insert_slot(key, Slot::new(&value, revision, changed, lease));
+    }
+
+    fn insert_slot(&mut self, key: Arc<str>, slot: Slot) {
+        self.size_bytes = self.size_bytes.saturating_add(cost(&key, slot.size_bytes()));
+        if let Some(task) = slot.lease {
+            self.leased.insert((task, key.clone()));
         }
-        self.name_blob(&entry.value);
-        self.entries.insert(entry.key.clone(), entry);
+        if let Some(digest) = slot.blob() {
+            self.name_blob(digest);
+        }
+        self.entries.insert(key, slot);
     }
 
     fn remove_entry(&mut self, key: &str, freed: &mut Freed) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.uncount(&entry, freed);
+        if let Some((key, slot)) = self.entries.remove_entry(key) {
+            self.uncount(StoredEntry::new(&key, &slot), freed);
         }
     }
 
-    /// An entry is gone.
-    fn uncount(&mut self, entry: &Entry, freed: &mut Freed) {
-        self.size_bytes = self.size_bytes.saturating_sub(cost(&entry.key, &entry.value));
-        if let Some(task) = entry.lease {
-            self.leased.remove(&(task, entry.key.clone()));
+    /// Counts an entry that was removed no more.
+    fn uncount(&mut self, entry: StoredEntry<'_>, freed: &mut Freed) {
+        self.size_bytes = self.size_bytes.saturating_sub(entry.cost());
+        if let Some(task) = entry.lease() {
+            self.leased.remove(&(task, entry.key().clone()));
         }
-        self.unname_blob(&entry.value, freed);
+        if let Some((digest, _)) = entry.blob() {
+            self.unname_blob(digest, freed);
+        }
     }
 
     fn note(
@@ -238,8 +266,8 @@ impl Store {
             };
             head.forgotten = oldest.revision;
             self.changes_bytes = self.changes_bytes.saturating_sub(cost_of(&oldest));
-            if let ChangeKind::Put(value) = &oldest.kind {
-                self.unname_blob(value, freed);
+            if let Some(digest) = blob_of(&oldest) {
+                self.unname_blob(digest, freed);
             }
         }
         change
@@ -248,23 +276,18 @@ impl Store {
     /// Adds the newest change.
     pub(super) fn remember(&mut self, change: Change) {
         self.changes_bytes = self.changes_bytes.saturating_add(cost_of(&change));
-        if let ChangeKind::Put(value) = &change.kind {
-            self.name_blob(value);
+        if let Some(digest) = blob_of(&change) {
+            self.name_blob(digest);
         }
         self.changes.push_back(change);
     }
 
-    fn name_blob(&mut self, value: &Value) {
-        if let Some(digest) = value.blob() {
-            let count = self.blobs.entry(digest).or_default();
-            *count = count.saturating_add(1);
-        }
+    fn name_blob(&mut self, digest: Digest) {
+        let count = self.blobs.entry(digest).or_default();
+        *count = count.saturating_add(1);
     }
 
-    fn unname_blob(&mut self, value: &Value, freed: &mut Freed) {
-        let Some(digest) = value.blob() else {
-            return;
-        };
+    fn unname_blob(&mut self, digest: Digest, freed: &mut Freed) {
         let count = self.blobs.entry(digest).or_default();
         *count = count.saturating_sub(1);
         if *count == 0 {

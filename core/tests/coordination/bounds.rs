@@ -159,7 +159,7 @@ fn a_large_directory_goes_at_once_and_its_neighbours_stay() {
     }
     assert_eq!(driver.namespace().store().entries().len(), neighbours.len() + 2 + KEYS);
     driver.tell(delete("d")).unwrap();
-    let left: Vec<_> = driver.namespace().store().entries().keys().map(|key| &**key).collect();
+    let left: Vec<_> = driver.namespace().store().entries().map(|entry| &**entry.key()).collect();
     assert_eq!(left, neighbours);
     let size_bytes: usize = neighbours.iter().map(|key| key.len() + "stays".len()).sum();
     assert_eq!(driver.namespace().store().size_bytes(), size_bytes as u64);

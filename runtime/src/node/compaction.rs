@@ -4,16 +4,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rondo_core::control::{Part, Recovery};
 use rondo_core::ids::Lsn;
 use rondo_core::log::ApplyError;
 use rondo_proto::frame::{self, FrameError};
 
+use super::memory;
 use super::recovery::{Replay, ReplayError};
 use crate::store::snapshot::{self, SnapshotError, SnapshotReader, SnapshotWriter};
 use crate::store::{
     BoxFuture, DataDirectory, Disk, Found, Manifest, ManifestError, StoreConfig, StoreError,
 };
+
+/// Parts of a snapshot that are decoded at once, in bytes.
+const RESTORED_BYTES: usize = 1 << 20;
 
 /// A snapshot cannot be read or built.
 #[derive(Debug, thiserror::Error)]
@@ -114,23 +119,31 @@ impl Snapshots {
     /// # Errors
     /// When the snapshot cannot be read.
     pub async fn load(&self) -> Result<Recovery, CompactionError> {
+        self.restore(false).await
+    }
+
+    /// Loads the state here, or aside.
+    async fn restore(&self, is_aside: bool) -> Result<Recovery, CompactionError> {
         let manifest = Manifest::read(&*self.disk, &self.directory).await?;
-        let mut recovery = Recovery::new();
         let Some(lsn) = manifest.snapshot else {
-            return Ok(recovery);
+            return Ok(Recovery::new());
         };
         let mut reader =
             SnapshotReader::open(&*self.disk, &self.files, lsn, self.part_bytes_max).await?;
-        let mut number = 0_u64;
-        while let Some(bytes) = reader.part().await? {
-            let undecodable = |source| CompactionError::Undecodable { lsn, number, source };
-            let part: Part = frame::decode_part(&bytes).map_err(undecodable)?;
-            let unfit = |source| CompactionError::Unfit { lsn, number, source };
-            recovery.restore(part).map_err(unfit)?;
-            number = number.saturating_add(1);
+        let mut restored = Restored { lsn, number: 0, recovery: Recovery::new() };
+        loop {
+            let (parts, goes_on) = next_parts(&mut reader).await;
+            // What is wrong with these parts comes before what is wrong behind them.
+            restored = match is_aside {
+                true => aside(move || restored.with(parts)).await??,
+                false => restored.with(parts)?,
+            };
+            if !goes_on? {
+                break;
+            }
         }
-        recovery.restored_upto(lsn);
-        Ok(recovery)
+        restored.recovery.restored_upto(lsn);
+        Ok(restored.recovery)
     }
 
     /// Builds and switches to a snapshot of everything before record `until`, which is what the
@@ -144,7 +157,7 @@ impl Snapshots {
         reads: Vec<SegmentRead>,
         until: Lsn,
     ) -> Result<Built, CompactionError> {
-        let mut replay = Replay::starting_from(self.load().await?, None);
+        let mut replay = Replay::starting_from(self.restore(true).await?, None);
         replay.durable_before(until);
         for read in reads {
             replay = apply(replay, read.await?).await?;
@@ -161,6 +174,8 @@ impl Snapshots {
                 return Err(error.into());
             }
         };
+        // A second copy of the state is much to free, and much to keep.
+        aside(move || memory::free(recovery)).await?;
         let manifest = Manifest { snapshot: Some(lsn), journal_first: lsn.next() };
         manifest.write(&*self.disk, &self.directory).await?;
         if let Err(error) = self.remove_before(lsn).await {
@@ -190,7 +205,7 @@ impl Snapshots {
         let disk = self.disk.clone();
         let mut writer =
             SnapshotWriter::create(disk, &self.files, lsn, self.part_bytes_max).await?;
-        for part in recovery.parts() {
+        for part in recovery.each_part() {
             writer.part(&frame::encode_part(&part)).await?;
         }
         writer.finish().await
@@ -206,13 +221,59 @@ impl Snapshots {
     }
 }
 
-/// Applies a segment on a thread that may be busy, so that serving is not held up.
-#[cfg_attr(madsim, expect(deprecated, reason = "simulation runs it in place"))]
+/// A snapshot's state as far as its parts are read.
+struct Restored {
+    lsn: Lsn,
+    /// Parts so far.
+    number: u64,
+    recovery: Recovery,
+}
+
+impl Restored {
+    /// Takes the parts that follow.
+    fn with(mut self, parts: Vec<Bytes>) -> Result<Self, CompactionError> {
+        for bytes in parts {
+            let (lsn, number) = (self.lsn, self.number);
+            let undecodable = |source| CompactionError::Undecodable { lsn, number, source };
+            let part: Part = frame::decode_part(&bytes).map_err(undecodable)?;
+            let unfit = |source| CompactionError::Unfit { lsn, number, source };
+            self.recovery.restore(part).map_err(unfit)?;
+            self.number = number.saturating_add(1);
+        }
+        Ok(self)
+    }
+}
+
+/// Reads the next parts, about [`RESTORED_BYTES`] together, and whether there may be more.
+async fn next_parts(reader: &mut SnapshotReader) -> (Vec<Bytes>, Result<bool, SnapshotError>) {
+    let (mut parts, mut size_bytes) = (Vec::new(), 0_usize);
+    while size_bytes < RESTORED_BYTES {
+        match reader.part().await {
+            Ok(Some(part)) => {
+                size_bytes = size_bytes.saturating_add(part.len());
+                parts.push(part);
+            }
+            Ok(None) => return (parts, Ok(false)),
+            Err(error) => return (parts, Err(error)),
+        }
+    }
+    (parts, Ok(true))
+}
+
 async fn apply(mut replay: Replay, found: Vec<Found>) -> Result<Replay, CompactionError> {
-    let applied = tokio::task::spawn_blocking(move || {
+    let applied = aside(move || {
         replay.segment(found)?;
         Ok::<_, ReplayError>(replay)
     });
-    let applied = applied.await.map_err(|e| CompactionError::Interrupted(e.to_string()))?;
-    Ok(applied?)
+    Ok(applied.await??)
+}
+
+/// Works on a thread that may be busy, so that serving is not held up. What is built there also lies in
+/// other memory than what the server keeps, and leaves no holes in that.
+#[cfg_attr(madsim, expect(deprecated, reason = "simulation runs it in place"))]
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CompactionError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| CompactionError::Interrupted(error.to_string()))
 }

@@ -27,8 +27,6 @@ pub(super) async fn put_aside(node: &dyn NodePort, method: &mut Method) -> Resul
     let Value::Inline(bytes) = value else { return Ok(BlobPin::none()) };
     let size_bytes = bytes.len() as u64;
     if size_bytes <= VALUE_INLINE_BYTES_MAX {
-        // What stays in the state must not keep the whole request in memory.
-        *bytes = Bytes::copy_from_slice(bytes);
         return Ok(BlobPin::none());
     }
     let blob = named(bytes.clone()).await?;

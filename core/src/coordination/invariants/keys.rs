@@ -5,9 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::super::key::is_normal;
-use super::super::record::ChangeKind;
 use super::super::state::State;
-use super::super::store::cost;
 use super::super::types::Phase;
 use super::tasks::each;
 use crate::ids::{Digest, Revision};
@@ -18,12 +16,13 @@ pub(in super::super) fn entries_are_counted(state: &State) -> Result<(), String>
         let store = &namespace.store;
         let mut size_bytes = 0_u64;
         let mut leased = BTreeSet::new();
-        for (key, entry) in &store.entries {
-            if entry.key != *key || !is_normal(key) || entry.revision > namespace.head.revision {
+        for entry in store.entries() {
+            let key = entry.key();
+            if !is_normal(key) || entry.revision() > namespace.head.revision {
                 return Err(format!("key {key:?}: {entry:?}"));
             }
-            size_bytes = size_bytes.saturating_add(cost(key, &entry.value));
-            leased.extend(entry.lease.map(|task| (task, key.clone())));
+            size_bytes = size_bytes.saturating_add(entry.cost());
+            leased.extend(entry.lease().map(|task| (task, key.clone())));
         }
         match size_bytes == store.size_bytes && leased == store.leased {
             true => Ok(()),
@@ -66,12 +65,7 @@ pub(in super::super) fn leases_are_of_connected_tasks(state: &State) -> Result<(
 pub(in super::super) fn blobs_are_counted(state: &State) -> Result<(), String> {
     each(state, |namespace| {
         let mut count: BTreeMap<Digest, u64> = BTreeMap::new();
-        let entries = namespace.store.entries.values().map(|entry| &entry.value);
-        let changes = namespace.store.changes.iter().filter_map(|change| match &change.kind {
-            ChangeKind::Put(value) => Some(value),
-            ChangeKind::Deleted | ChangeKind::DeletedWithAllUnder => None,
-        });
-        for digest in entries.chain(changes).filter_map(|value| value.blob()) {
+        for (digest, _) in namespace.store.blobs() {
             *count.entry(digest).or_default() += 1;
         }
         match count == namespace.store.blobs {

@@ -160,7 +160,9 @@ fn c7_sees_wrong_sizes_leases_and_keys() {
     assert_violates("C7", |service| namespace(service).store.size_bytes = 3);
     assert_violates("C7", |service| namespace(service).store.leased.clear());
     assert_violates("C7", |service| {
-        namespace(service).store.entries.get_mut("blob").unwrap().key = "other".into();
+        let entries = &mut namespace(service).store.entries;
+        let slot = entries.remove("blob").unwrap();
+        entries.insert("a//b".into(), slot);
     });
 }
 

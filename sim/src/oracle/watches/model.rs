@@ -95,19 +95,20 @@ impl Log {
     /// Returns the first difference between a store and the keys that these changes make.
     fn difference(&self, store: &Store) -> Option<String> {
         let own = self.entries.iter().map(|(key, (revision, lease))| (&**key, *revision, *lease));
-        let kept = store.entries().values();
+        let kept = store.entries();
         let kept_entries =
-            kept.clone().map(|entry| (&*entry.key, entry.revision.get(), entry.lease));
+            kept.clone().map(|entry| (&**entry.key(), entry.revision().get(), entry.lease()));
         if !own.clone().eq(kept_entries.clone()) {
             let (own, kept): (Vec<_>, Vec<_>) = (own.collect(), kept_entries.collect());
             return Some(format!("the keys are {kept:?}, and should be {own:?}"));
         }
         for entry in kept {
-            let put = self.put_at(entry.revision.get()).map(|change| &change.kind);
-            if put != Some(&ChangeKind::Put(entry.value.clone())) {
+            let put = self.put_at(entry.revision().get()).map(|change| &change.kind);
+            if put != Some(&ChangeKind::Put(entry.value())) {
                 return Some(format!(
                     "{:?} has {:?}, and should have {put:?}",
-                    entry.key, entry.value
+                    entry.key(),
+                    entry.value()
                 ));
             }
         }
