@@ -37,6 +37,9 @@ struct FakeNode {
     blobs: Mutex<BTreeMap<Digest, Bytes>>,
     registered: Mutex<Vec<dispatcher::RegisterDataset>>,
     askers: Mutex<Vec<Option<String>>>,
+    /// The dataset that is registered, and what was asked about others without their graphs.
+    known: Option<&'static str>,
+    looked: Mutex<Vec<String>>,
 }
 
 impl FakeNode {
@@ -50,6 +53,16 @@ impl FakeNode {
                 }
                 self.registered.lock().unwrap().push(request);
                 Ok(dispatcher::Reply::Dataset(DatasetId::new("1000")))
+            }
+            Asked::GetRegistered { dataset, metadata } => {
+                self.looked.lock().unwrap().push(dataset.to_string());
+                match self.known {
+                    _ if metadata.cardinality == -9 => Err(other_structure()),
+                    Some(known) if known == dataset.as_str() => {
+                        Ok(dispatcher::Reply::Dataset(dataset))
+                    }
+                    _ => Ok(dispatcher::Reply::NotRegistered),
+                }
             }
             Asked::GetDefinition { .. } => {
                 let registered = self.registered.lock().unwrap();
@@ -125,6 +138,10 @@ impl NodePort for FakeNode {
     fn shutdown(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(ready(Ok(())))
     }
+}
+
+fn other_structure() -> Status {
+    Status::new(Code::InvalidArgument, "another structure")
 }
 
 struct Server {
@@ -313,6 +330,68 @@ async fn a_graph_that_is_none_is_refused() {
     let status = server.call(path, request).await.unwrap_err();
     assert_eq!(status.code, Code::InvalidArgument, "{status}");
     assert!(node.registered.lock().unwrap().is_empty());
+}
+
+/// Registers a graph under the id `mine`, and says what was answered and what the node got.
+async fn register_as_mine(
+    known: Option<&'static str>,
+    dataset: Bytes,
+    cardinality: i64,
+) -> (Result<String, Status>, Arc<FakeNode>) {
+    let (server, node) = Server::with(FakeNode { known, ..FakeNode::default() });
+    let metadata = tf::data::DataServiceMetadata { cardinality, ..Default::default() };
+    let request = tf::data::GetOrRegisterDatasetRequest {
+        dataset: Some(dataset),
+        dataset_id: Some("mine".into()),
+        metadata: Some(metadata.encode_to_vec().into()),
+        ..Default::default()
+    };
+    let answer = server.call(Method::GetOrRegisterDataset.path(), request).await;
+    let id = answer
+        .map(|answer| tf::data::GetOrRegisterDatasetResponse::decode(answer).unwrap().dataset_id);
+    (id, node)
+}
+
+/// What of a registration's graph was hashed: it comes to the node or its blobs with its hash.
+fn hashed(node: &FakeNode) -> usize {
+    node.blobs.lock().unwrap().len() + node.registered.lock().unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_under_an_id_that_is_taken_is_not_hashed() {
+    for bytes in [10, 1 << 20] {
+        let (id, node) = register_as_mine(Some("mine"), dataset_def(bytes), 4).await;
+        assert_eq!((id, hashed(&node)), (Ok("mine".into()), 0), "{bytes} bytes");
+        let (id, node) = register_as_mine(Some("mine"), dataset_def(bytes), -9).await;
+        assert_eq!((id, hashed(&node)), (Err(other_structure()), 0), "{bytes} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_under_a_free_id_is_registered() {
+    let (id, node) = register_as_mine(Some("other"), dataset_def(1 << 20), 4).await;
+    assert_eq!((id, hashed(&node)), (Ok("1000".into()), 2));
+    assert_eq!(*node.looked.lock().unwrap(), ["mine"]);
+}
+
+/// Two pipelines of Rondo's own under one id must be the same, so their definitions are compared.
+#[tokio::test]
+async fn a_pipeline_of_rondos_own_is_hashed_under_an_id_that_is_taken_too() {
+    let own = admin::Dataset { version: 1, splits: 3, ..Default::default() };
+    let own = rondo_proto::dataset::encode_definition(&own);
+    let (_, node) = register_as_mine(Some("mine"), own, 4).await;
+    assert!(node.registered.lock().unwrap()[0].own);
+    assert!(node.looked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_graph_that_is_none_is_refused_under_an_id_that_is_taken_too() {
+    let malformed = Bytes::from_static(b"\xff\xff\xff");
+    let (taken, node) = register_as_mine(Some("mine"), malformed.clone(), 4).await;
+    let (free, _) = register_as_mine(None, malformed, 4).await;
+    assert_eq!(taken.as_ref().unwrap_err().code, Code::InvalidArgument, "{taken:?}");
+    assert_eq!(taken, free);
+    assert!(node.looked.lock().unwrap().is_empty(), "refused first");
 }
 
 #[tokio::test]

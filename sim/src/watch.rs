@@ -202,6 +202,9 @@ impl Watch {
                 let known = known.is_some_and(|id| state.datasets().contains_key(id));
                 mark_if(known, Mark::DatasetShared, tally);
             }
+            Request::GetRegistered { dataset, .. } => {
+                mark_if(state.datasets().contains_key(dataset), Mark::DatasetShared, tally);
+            }
             Request::GetOrCreateJob(request) => {
                 let known =
                     request.name.as_deref().is_some_and(|name| state.job_named(name).is_some());

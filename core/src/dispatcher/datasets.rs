@@ -11,7 +11,7 @@ use super::reply::Reply;
 use super::request::RegisterDataset;
 use super::state::Dataset;
 use super::types::{Compression, DatasetMetadata};
-use crate::ids::DatasetId;
+use crate::ids::{DatasetId, Lsn};
 
 impl Dispatcher {
     pub(super) fn register_dataset(
@@ -42,6 +42,22 @@ impl Dispatcher {
             Record::RegisterDataset { id: id.clone(), definition, plan, metadata, at: turn.now };
         let lsn = self.commit(turn, [record])?;
         Ok((Reply::Dataset(id), lsn))
+    }
+
+    /// Answers with the dataset that has the id a client wishes, as its registration with a TensorFlow graph
+    /// would be answered, but without the graph. The answer that there is none promises nothing: the
+    /// registration that follows decides anew, whatever happened between the two.
+    pub(super) fn get_registered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: &DatasetId,
+        metadata: &DatasetMetadata,
+    ) -> Answer {
+        let Some(current) = self.state.datasets().get(id) else {
+            return Ok((Reply::NotRegistered, Lsn::NONE));
+        };
+        check_same_structure(current, metadata)?;
+        self.use_dataset_again(turn, id)
     }
 
     /// The dataset that has the id that a client wishes. For a pipeline of Rondo's own it is the current

@@ -160,6 +160,9 @@ impl Dispatcher {
     ) -> Option<Answer> {
         Some(match request {
             Request::RegisterDataset(request) => self.register_dataset(turn, request, entropy),
+            Request::GetRegistered { dataset, metadata } => {
+                self.get_registered(turn, &dataset, &metadata)
+            }
             Request::GetMetadata { dataset } => self.metadata(&dataset),
             Request::GetConfig => Ok((Reply::Config(self.config.deployment_mode), Lsn::NONE)),
             Request::DisableCompression { dataset, disable } => {

@@ -15,6 +15,8 @@ use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
 pub enum Reply {
     /// The dataset's id.
     Dataset(DatasetId),
+    /// No dataset has the wished id: the driver registers it with its definition.
+    NotRegistered,
     /// `DataServiceMetadata` as it was registered.
     Metadata(Bytes),
     /// The configured deployment mode.

@@ -17,6 +17,15 @@ use crate::ids::{ClientId, DatasetId, IterationId, JobId, TaskId};
 pub enum Request {
     /// `GetOrRegisterDataset`.
     RegisterDataset(RegisterDataset),
+    /// The first half of `GetOrRegisterDataset`, for a TensorFlow graph whose client wishes an id: the
+    /// dataset that has the id, if there is one. It needs no definition, so the driver asks this before it
+    /// hashes and keeps one.
+    GetRegistered {
+        /// The id that the client wishes.
+        dataset: DatasetId,
+        /// The client's metadata, which must agree with the dataset's.
+        metadata: DatasetMetadata,
+    },
     /// `GetDataServiceMetadata`.
     GetMetadata {
         /// Which dataset.

@@ -16,6 +16,13 @@ pub(crate) fn request(kept: &Kept, happening: &Happening) -> Request {
     Among(kept).request(happening)
 }
 
+/// What asks for the dataset of a registration before its definition is read.
+pub(crate) fn without_definition(request: &Request) -> Option<Request> {
+    let Request::RegisterDataset(registration) = request else { return None };
+    let dataset = registration.wished.clone().filter(|_| !registration.own)?;
+    Some(Request::GetRegistered { dataset, metadata: registration.metadata.clone() })
+}
+
 /// Finding what a happening is about among what exists.
 struct Among<'a>(&'a Kept);
 

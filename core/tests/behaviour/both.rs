@@ -74,6 +74,10 @@ impl<'a> Both<'a> {
             }
             asked => {
                 let request = asking::request(&self.model.kept, asked);
+                // As the dispatcher's service does, whatever is answered.
+                if let Some(first) = asking::without_definition(&request) {
+                    self.ask(first);
+                }
                 self.ask(request);
             }
         }
@@ -183,7 +187,8 @@ impl<'a> Both<'a> {
         answer: &Answer,
     ) {
         let answer = answer.clone().map_err(|status| status.code);
-        if answer == Err(Code::Unavailable) {
+        // That no dataset has an id promises nothing: a registration follows.
+        if matches!(answer, Err(Code::Unavailable) | Ok(Reply::NotRegistered)) {
             return;
         }
         let durable = self.real.durable();
@@ -217,6 +222,9 @@ impl<'a> Both<'a> {
             assert_eq!(answer, expected, "{request:?}");
             self.check_given_once(&request, &answer);
             match (&request, &answer) {
+                (Request::GetRegistered { .. }, Ok(Reply::Dataset(_))) => {
+                    self.mark("registered dataset found");
+                }
                 (Request::SavePosition { .. }, Ok(_)) => self.mark("position saved"),
                 (Request::RestorePosition { .. }, Ok(_)) => self.mark("position restored"),
                 _ => {}

@@ -1,9 +1,12 @@
 //! Registering datasets and reading them back.
 
 use bytes::Bytes;
-use rondo_core::dispatcher::{Compression, DatasetMetadata, Reply, Request, SplitSource};
+use rondo_core::dispatcher::{
+    Compression, DatasetMetadata, RegisterDataset, Reply, Request, SplitSource,
+};
 use rondo_core::ids::{DatasetId, Digest};
 use rondo_core::status::Code;
+use rondo_core::time::Duration;
 
 use crate::driver::Driver;
 use crate::world::{dataset, dataset_named};
@@ -113,4 +116,78 @@ fn metadata_may_be_encoded_otherwise_if_it_means_the_same() {
     let mut other = dataset_named("mine");
     other.metadata.encoded = Bytes::from_static(b"the same in another order");
     assert_eq!(driver.register(other).as_str(), "mine");
+}
+
+/// Asks for the dataset under an id without a definition.
+fn without_definition(of: &RegisterDataset) -> Request {
+    let dataset = of.wished.clone().expect("a wished id");
+    Request::GetRegistered { dataset, metadata: of.metadata.clone() }
+}
+
+#[test]
+fn a_registered_id_is_answered_without_a_definition() {
+    let mut driver = Driver::new();
+    let mine = dataset_named("mine");
+    let before = driver.node.last();
+    assert_eq!(driver.ask(without_definition(&mine)), Ok(Reply::NotRegistered));
+    assert_eq!(driver.node.last(), before, "asking records nothing");
+    let id = driver.register(mine.clone());
+    assert_eq!(driver.ask(without_definition(&mine)), Ok(Reply::Dataset(id)));
+}
+
+#[test]
+fn without_a_definition_refusals_are_those_of_a_registration() {
+    let changes: [fn(&mut DatasetMetadata); 3] = [
+        |metadata| metadata.structure = Digest::new([2; 32]),
+        |metadata| metadata.compression = Compression::Off,
+        |metadata| metadata.cardinality = -1,
+    ];
+    for change in changes {
+        let mut driver = Driver::new();
+        driver.register(dataset_named("mine"));
+        let mut other = dataset_named("mine");
+        change(&mut other.metadata);
+        let refused = driver.refused(without_definition(&other));
+        assert_eq!(refused, driver.refused(Request::RegisterDataset(other)));
+        assert_eq!(refused.code, Code::InvalidArgument);
+    }
+}
+
+/// The use is noted as a registration notes it, and the answer waits for the record.
+#[test]
+fn a_use_without_a_definition_counts_as_one() {
+    let mut noted = [false, true].map(|with_definition| {
+        let mut driver = Driver::new();
+        let mine = dataset_named("mine");
+        driver.register(mine.clone());
+        driver.advance(Duration::from_secs(3600 * 24));
+        let before = driver.node.last();
+        let answer = driver.ask(match with_definition {
+            true => Request::RegisterDataset(mine),
+            false => without_definition(&mine),
+        });
+        assert_eq!(answer, Ok(Reply::Dataset(DatasetId::new("mine"))));
+        let records = driver.node.last().get() - before.get();
+        (records, driver.into_journal())
+    });
+    assert_eq!(noted[0].0, 1);
+    let [without, with] = noted.each_mut().map(std::mem::take);
+    assert_eq!(without, with);
+}
+
+/// A dataset that goes between the answer and the registration is registered anew, and one that comes
+/// between them is found.
+#[test]
+fn what_happens_before_the_definition_comes_counts() {
+    let mut driver = Driver::new();
+    let mine = dataset_named("mine");
+    assert_eq!(driver.ask(without_definition(&mine)), Ok(Reply::NotRegistered));
+    let id = driver.register(mine.clone());
+    assert_eq!(driver.register(mine.clone()), id);
+    assert_eq!(driver.state().datasets().len(), 1);
+    assert_eq!(driver.ask(without_definition(&mine)), Ok(Reply::Dataset(id.clone())));
+    driver.ask(Request::DeleteDataset { dataset: id }).unwrap();
+    assert_eq!(driver.ask(without_definition(&mine)), Ok(Reply::NotRegistered));
+    driver.register(mine);
+    assert_eq!(driver.state().datasets().len(), 1);
 }

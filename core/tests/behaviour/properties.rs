@@ -66,6 +66,7 @@ fn check_reached(reached: &Reached) {
         "dataset deleted",
         "dataset freed",
         "dataset replaced",
+        "registered dataset found",
         "end of splits",
         "failed precondition",
         "finished",

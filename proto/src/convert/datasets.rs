@@ -30,6 +30,13 @@ pub struct Registration {
 }
 
 impl Registration {
+    /// The request that answers the registration without its graph if the wished id is taken; `None` without
+    /// a wish. Not for graphs of Rondo's own, whose definitions are compared.
+    pub fn without_graph(&self) -> Option<Request> {
+        let dataset = self.wished.clone()?;
+        Some(Request::GetRegistered { dataset, metadata: self.metadata.clone() })
+    }
+
     /// The core's request, once the graph is cleaned and read. If the definition is a blob, it
     /// must be durable before the core sees the request.
     pub fn with_graph(self, definition: Definition, plan: SplitPlan) -> RegisterDataset {

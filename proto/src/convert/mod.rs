@@ -118,6 +118,8 @@ pub enum Encoded {
     Message(Bytes),
     /// The definition with this hash is a blob: answer with [`encode_definition`] of its bytes.
     Blob(Digest),
+    /// No dataset has the wished id: ask again with its definition.
+    DefinitionNeeded,
     /// A picture of the state, to be answered together with what the driver knows.
     Report(Report),
     /// What administration asked for, which is no method of the dispatcher.
@@ -202,6 +204,7 @@ pub fn encode_reply(reply: Reply) -> Encoded {
         | Reply::JobDeleted
         | Reply::DatasetDeleted
         | Reply::WorkerRemoved => return Encoded::Administration,
+        Reply::NotRegistered => return Encoded::DefinitionNeeded,
     })
 }
 

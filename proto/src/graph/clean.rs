@@ -39,6 +39,11 @@ pub(super) fn clean(definition: &Bytes) -> Result<Bytes, GraphError> {
     Ok(out.into())
 }
 
+/// Reads what [`clean`] reads.
+pub(super) fn check(definition: &[u8]) -> Result<(), GraphError> {
+    edit_message(Level::Definition, Message::root(definition, "DatasetDef")).map(|_| ())
+}
+
 /// The messages between a definition and its nodes.
 #[derive(Clone, Copy)]
 enum Level {

@@ -38,6 +38,21 @@ pub struct Prepared {
     pub warnings: Vec<Warning>,
 }
 
+/// Whether a serialized `DatasetDef` holds a dataset of Rondo's own, after it was read as [`prepare`] reads
+/// it. Copies nothing.
+///
+/// # Errors
+///
+/// Exactly those of [`prepare`].
+pub fn check(dataset_def: &Bytes) -> Result<bool, GraphError> {
+    if dataset::read(dataset_def)?.is_some() {
+        return Ok(true);
+    }
+    clean::check(dataset_def)?;
+    plan::plan(dataset_def)?;
+    Ok(false)
+}
+
 /// Prepares a serialized `DatasetDef` for registration.
 ///
 /// Takes time linear in its size at worst, and only skips over constants.

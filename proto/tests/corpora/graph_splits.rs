@@ -33,6 +33,8 @@ fn check_definition(definition: &Bytes) -> Option<Prepared> {
     assert_eq!(structure_digest(definition), structure_digest(definition));
     let prepared = prepare(definition);
     assert_eq!(prepare(definition), prepared, "read in two ways");
+    let checked = rondo_proto::graph::check(definition).map(|_| ());
+    assert_eq!(checked, prepared.as_ref().map(|_| ()).map_err(Clone::clone), "checked otherwise");
     match prepared {
         Err(error) => {
             let newer = matches!(error, GraphError::DatasetVersion { .. });

@@ -8,7 +8,7 @@ use rondo_core::dispatcher;
 use rondo_core::ids::Digest;
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{self, Decoded, Encoded, Method, Registration};
-use rondo_proto::graph;
+use rondo_proto::graph::{self, GraphError};
 
 use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
@@ -51,9 +51,7 @@ impl DispatcherService {
             }
             // Boxed, so that the futures of all other calls are small.
             Decoded::Register(registration) => {
-                let registered = Box::pin(register(node.as_ref(), registration));
-                let (request, pin) = registered.await?;
-                Box::pin(node.register(Request::Dispatcher(request), pin)).await?
+                Box::pin(register(node.as_ref(), registration)).await?
             }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
@@ -72,6 +70,7 @@ impl DispatcherService {
             Encoded::Message(message) => Ok(message),
             Encoded::Blob(digest) => Box::pin(self.definition(node, digest, size_bytes)).await,
             Encoded::Administration => Err(internal("administration is no business of workers")),
+            Encoded::DefinitionNeeded => Err(internal("the definition was not asked for")),
             Encoded::Report(_) => Err(internal("a report answers no method of the dispatcher")),
         }
     }
@@ -99,12 +98,23 @@ impl Service for DispatcherService {
     }
 }
 
+/// Registers a dataset. If its id is taken, the graph is neither hashed nor kept, for nobody looks at it.
+async fn register(node: &dyn NodePort, registration: Registration) -> Result<Reply, Status> {
+    if let Some(request) = registration.without_graph() {
+        let own = apart(registration.dataset_def.clone(), is_own).await?;
+        if !own {
+            let reply = node.call(Request::Dispatcher(request)).await?;
+            if reply != Reply::Dispatcher(dispatcher::Reply::NotRegistered) {
+                return Ok(reply);
+            }
+        }
+    }
+    register_graph(node, registration).await
+}
+
 /// Cleans, reads and names a graph, and makes a large one durable, before the node hears of it.
-async fn register(
-    node: &dyn NodePort,
-    registration: Registration,
-) -> Result<(dispatcher::Request, BlobPin), Status> {
-    let prepared = prepare_apart(registration.dataset_def.clone()).await?;
+async fn register_graph(node: &dyn NodePort, registration: Registration) -> Result<Reply, Status> {
+    let prepared = apart(registration.dataset_def.clone(), prepare).await?;
     let mut definition = prepared.definition;
     let pin = match &mut definition.inline {
         Some(inline) => {
@@ -116,7 +126,8 @@ async fn register(
     };
     let mut request = registration.with_graph(definition, prepared.plan);
     request.metadata.encoded = Bytes::copy_from_slice(&request.metadata.encoded);
-    Ok((dispatcher::Request::RegisterDataset(request), pin))
+    let request = dispatcher::Request::RegisterDataset(request);
+    node.register(Request::Dispatcher(request), pin).await
 }
 
 /// A graph, ready to be registered.
@@ -126,33 +137,43 @@ struct Prepared {
     plan: dispatcher::SplitPlan,
 }
 
-/// Prepares a graph, a large one beside the tasks that answer calls.
+/// Reads a graph, a large one beside the tasks that answer calls.
 #[cfg(not(madsim))]
-async fn prepare_apart(dataset_def: Bytes) -> Result<Prepared, Status> {
+async fn apart<T: Send + 'static>(
+    dataset_def: Bytes,
+    read: fn(&Bytes) -> Result<T, Status>,
+) -> Result<T, Status> {
     if dataset_def.len() <= GRAPH_INLINE_BYTES_MAX {
-        return prepare(&dataset_def);
+        return read(&dataset_def);
     }
-    let prepared = tokio::task::spawn_blocking(move || prepare(&dataset_def)).await;
-    prepared.unwrap_or_else(|error| Err(internal(&format!("reading a graph: {error}"))))
+    let done = tokio::task::spawn_blocking(move || read(&dataset_def)).await;
+    done.unwrap_or_else(|error| Err(internal(&format!("reading a graph: {error}"))))
 }
 
-/// Prepares a graph where it stands: simulation has no threads.
+/// Reads a graph where it stands: simulation has no threads.
 #[cfg(madsim)]
-async fn prepare_apart(dataset_def: Bytes) -> Result<Prepared, Status> {
-    std::future::ready(prepare(&dataset_def)).await
+async fn apart<T>(dataset_def: Bytes, read: fn(&Bytes) -> Result<T, Status>) -> Result<T, Status> {
+    std::future::ready(read(&dataset_def)).await
+}
+
+/// Whether the graph is one of Rondo's own.
+fn is_own(dataset_def: &Bytes) -> Result<bool, Status> {
+    graph::check(dataset_def).map_err(unkeepable)
 }
 
 fn prepare(dataset_def: &Bytes) -> Result<Prepared, Status> {
-    let prepared = graph::prepare(dataset_def).map_err(|error| {
-        let text = format!("GetOrRegisterDatasetRequest.dataset cannot be kept: {error}");
-        Status::new(Code::InvalidArgument, text)
-    })?;
+    let prepared = graph::prepare(dataset_def).map_err(unkeepable)?;
     let cleaned = Blob::of(prepared.cleaned);
     let definition = convert::definition_of(cleaned.digest(), cleaned.bytes());
     for warning in &prepared.warnings {
         tracing::warn!(digest = %definition.digest, "registered graph: {warning}");
     }
     Ok(Prepared { cleaned, definition, plan: prepared.plan })
+}
+
+fn unkeepable(error: GraphError) -> Status {
+    let text = format!("GetOrRegisterDatasetRequest.dataset cannot be kept: {error}");
+    Status::new(Code::InvalidArgument, text)
 }
 
 fn internal(text: &str) -> Status {

@@ -55,7 +55,7 @@ impl Collection {
     fn taken(&mut self, now: Time, call: CallId, request: &Request) {
         let uses = match request {
             Request::GetOrCreateJob(_) => Uses::Job,
-            Request::RegisterDataset(_) => Uses::Dataset,
+            Request::RegisterDataset(_) | Request::GetRegistered { .. } => Uses::Dataset,
             Request::SavePosition { name, .. } => Uses::SavePosition(name.clone()),
             Request::DeleteJob { .. }
             | Request::DeleteDataset { .. }

@@ -97,6 +97,9 @@ fn asked(request: &Request) -> Asked {
             wished: request.wished.is_some(),
             structure: request.metadata.structure,
         },
+        Request::GetRegistered { metadata, .. } => {
+            Asked::Dataset { wished: true, structure: metadata.structure }
+        }
         Request::GetOrCreateJob(request) => Asked::Job(request.name.clone()),
         Request::GetOrCreateIteration { job, repetition } => Asked::Client(*job, *repetition),
         Request::DisableCompression { dataset, .. } => Asked::Compression(dataset.clone()),

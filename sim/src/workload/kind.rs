@@ -112,7 +112,7 @@ impl Kind {
     /// The kind of a request.
     pub const fn of(request: &Request) -> Self {
         match request {
-            Request::RegisterDataset(_) => Self::RegisterDataset,
+            Request::RegisterDataset(_) | Request::GetRegistered { .. } => Self::RegisterDataset,
             Request::GetMetadata { .. } => Self::GetMetadata,
             Request::GetConfig => Self::GetConfig,
             Request::DisableCompression { .. } => Self::DisableCompression,
@@ -191,6 +191,7 @@ impl Kind {
             Reply::Dataset(_) => {
                 return matches!(self, Self::RegisterDataset | Self::GetVersionToRead);
             }
+            Reply::NotRegistered => Self::RegisterDataset,
             Reply::Metadata(_) => Self::GetMetadata,
             Reply::Config(_) => Self::GetConfig,
             Reply::Compression(_) => Self::DisableCompression,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rondo_core::dispatcher::{
-    Compression, DepartedReader, GetOrCreateJob, RegisterDataset, Reply, SavedSplit,
-    ShardingPolicy, SplitSource, WorkerHeartbeat,
+    Compression, DatasetMetadata, DepartedReader, GetOrCreateJob, RegisterDataset, Reply,
+    SavedSplit, ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
 use rondo_core::ids::{ClientId, DatasetId, IterationId, JobId, Lsn, TaskId};
 use rondo_core::status::Code;
@@ -164,19 +164,10 @@ impl Kept {
             return self.replace(now, &id.clone(), request);
         }
         if let Some(id) = &taken {
-            let known = self.datasets.get_mut(id).unwrap();
-            let (own, other) = (&known.registered.metadata, &request.metadata);
-            let same = own.structure == other.structure
-                && own.compression == other.compression
-                && own.cardinality == other.cardinality;
-            let digest = known.registered.definition.digest;
-            return if request.own && digest != request.definition.digest {
-                Err(Code::FailedPrecondition)
-            } else if same {
-                note_use(&mut known.used, now);
-                Ok(Reply::Dataset(id.clone()))
-            } else {
-                Err(Code::InvalidArgument)
+            let digest = self.datasets[id].registered.definition.digest;
+            return match request.own && digest != request.definition.digest {
+                true => Err(Code::FailedPrecondition),
+                false => self.get_registered(now, id, &request.metadata),
             };
         }
         let id = request.wished.clone().unwrap_or_else(|| self.next_id());
@@ -186,6 +177,26 @@ impl Kept {
             self.chosen += 1;
         }
         Ok(Reply::Dataset(id))
+    }
+
+    pub(super) fn get_registered(
+        &mut self,
+        now: Time,
+        id: &DatasetId,
+        metadata: &DatasetMetadata,
+    ) -> Heard {
+        let Some(known) = self.datasets.get_mut(id) else {
+            return Ok(Reply::NotRegistered);
+        };
+        let own = &known.registered.metadata;
+        let same = own.structure == metadata.structure
+            && own.compression == metadata.compression
+            && own.cardinality == metadata.cardinality;
+        if !same {
+            return Err(Code::InvalidArgument);
+        }
+        note_use(&mut known.used, now);
+        Ok(Reply::Dataset(id.clone()))
     }
 
     fn next_id(&self) -> DatasetId {

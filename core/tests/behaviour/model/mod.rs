@@ -165,6 +165,9 @@ impl Model {
     fn answer(&mut self, now: Time, call: CallId, request: &Request) -> Heard {
         match request {
             Request::RegisterDataset(request) => self.kept.register(now, request),
+            Request::GetRegistered { dataset, metadata } => {
+                self.kept.get_registered(now, dataset, metadata)
+            }
             Request::GetMetadata { dataset } => {
                 let dataset = self.dataset(dataset)?;
                 Ok(Reply::Metadata(dataset.registered.metadata.encoded.clone()))

@@ -36,7 +36,8 @@ pub(in crate::cli) struct DispatcherArgs {
         value_name = "LIST",
         value_delimiter = ',',
         default_values = ["version", "heartbeat", "client-heartbeat", "get-split",
-                          "register-1mib", "register-1mib-again", "heartbeat-200"]
+                          "register-1mib", "register-1mib-again", "register-1mib-known",
+                          "heartbeat-200"]
     )]
     workload: Vec<Workload>,
 

@@ -19,6 +19,8 @@ use crate::transport::grpc_client::GrpcClient;
 const WORKER_ADDRESS: &str = "127.0.0.1:1";
 /// Tasks of the worker in [`Workload::Heartbeat200`].
 const TASKS: usize = 200;
+/// The id of the dataset in [`Workload::Register1MibKnown`].
+const KNOWN_DATASET: &str = "bench";
 /// Length of the constant in registered graphs, in bytes.
 const WEIGHT_BYTES: usize = 1 << 20;
 /// More splits than any run can take.
@@ -44,6 +46,9 @@ pub(super) enum Workload {
     /// GetOrRegisterDataset of one graph of 1 MiB, again and again
     #[value(name = "register-1mib-again")]
     Register1MibAgain,
+    /// GetOrRegisterDataset of a graph of 1 MiB under an id that a dataset has already
+    #[value(name = "register-1mib-known")]
+    Register1MibKnown,
     /// The heartbeat of a worker with 200 tasks, none of them new
     #[value(name = "heartbeat-200")]
     Heartbeat200,
@@ -59,7 +64,7 @@ impl Workload {
     /// disks and memory.
     pub(super) const fn calls_max(self) -> u64 {
         match self {
-            Self::Register1Mib | Self::Register1MibAgain => 256,
+            Self::Register1Mib | Self::Register1MibAgain | Self::Register1MibKnown => 256,
             _ => 10_000_000,
         }
     }
@@ -102,11 +107,7 @@ impl Subject {
                 same(Method::WorkerHeartbeat, &heartbeat(Vec::new()))
             }
             Workload::ClientHeartbeat => {
-                let request = wire::ClientHeartbeatRequest {
-                    iteration_client_id: self.iteration().await?.client,
-                    ..Default::default()
-                };
-                same(Method::ClientHeartbeat, &request)
+                same(Method::ClientHeartbeat, &client_heartbeat(self.iteration().await?.client))
             }
             Workload::GetSplit => {
                 let request = wire::GetSplitRequest {
@@ -120,8 +121,25 @@ impl Subject {
                 let graph = graph::range(SPLITS, WEIGHT_BYTES, u64::MAX);
                 same(Method::GetOrRegisterDataset, &registration(graph))
             }
+            Workload::Register1MibKnown => self.prepare_known().await?,
             Workload::Heartbeat200 => self.prepare_tasks().await?,
         })
+    }
+
+    /// Registers the graph under the id once, so that all calls find the dataset.
+    async fn prepare_known(&self) -> Result<Arc<dyn Calls>, Unprepared> {
+        let graph = graph::range(SPLITS, WEIGHT_BYTES, 0);
+        let dataset_id = Some(KNOWN_DATASET.to_owned());
+        let request = wire::GetOrRegisterDatasetRequest { dataset_id, ..registration(graph) };
+        let method = Method::GetOrRegisterDataset;
+        let answer: wire::GetOrRegisterDatasetResponse = self.call(method, &request).await?;
+        match answer.dataset_id == KNOWN_DATASET {
+            true => Ok(same(method, &request)),
+            false => Err(format!(
+                "{} registered dataset {KNOWN_DATASET} as {}",
+                self.address, answer.dataset_id
+            )),
+        }
     }
 
     async fn prepare_tasks(&mut self) -> Result<Arc<dyn Calls>, Unprepared> {
@@ -211,6 +229,15 @@ fn heartbeat(current_tasks: Vec<i64>) -> wire::WorkerHeartbeatRequest {
         current_tasks,
         worker_uid: 7,
         ..Default::default()
+    }
+}
+
+const fn client_heartbeat(client: i64) -> wire::ClientHeartbeatRequest {
+    wire::ClientHeartbeatRequest {
+        iteration_client_id: client,
+        current_round: None,
+        blocked_round: None,
+        target_processing_time_nsec: 0.0,
     }
 }
 
@@ -307,6 +334,7 @@ mod tests {
             "get-split",
             "register-1mib",
             "register-1mib-again",
+            "register-1mib-known",
             "heartbeat-200",
         ];
         assert_eq!(names, expected);

@@ -48,6 +48,12 @@ pub(super) fn is_what_was_sent(sent: &Request, taken: &Request) -> bool {
                     (sent, taken) => sent == taken,
                 }
         }
+        // The service asks for the wished id before it hashes the graph.
+        (Request::RegisterDataset(sent), Request::GetRegistered { dataset, metadata }) => {
+            sent.wished.as_ref() == Some(dataset)
+                && sent.metadata.compression == metadata.compression
+                && sent.metadata.cardinality == metadata.cardinality
+        }
         (
             Request::GetSplit { iteration, repetition, source, asker },
             Request::GetSplit { iteration: i, repetition: r, source: s, asker: found },
