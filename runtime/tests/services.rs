@@ -18,11 +18,13 @@ use rondo::service::{
 use rondo::store::blobs::Blob;
 use rondo::transport::budget::Budget;
 use rondo::transport::grpc_client::GrpcClient;
-use rondo::transport::{BoxFuture, ServerConfig, Transport, listener, serve};
+use rondo::transport::{
+    BoxFuture, Call, ConnectionId, ServerConfig, Service, Transport, listener, serve,
+};
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::coordination;
-use rondo_core::dispatcher::{self, Definition, Report, WorkerReport};
-use rondo_core::ids::{DatasetId, Digest};
+use rondo_core::dispatcher::{self, Definition, Report, TaskInfo, WorkerReport};
+use rondo_core::ids::{DatasetId, Digest, IterationId, TaskId};
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{GET_STATUS_PATH, HEALTH_CHECK_PATH, Method};
 use rondo_proto::health::{HealthCheckRequest, HealthCheckResponse};
@@ -40,6 +42,8 @@ struct FakeNode {
     /// The dataset that is registered, and what was asked about others without their graphs.
     known: Option<&'static str>,
     looked: Mutex<Vec<String>>,
+    /// The tasks that clients are told of.
+    tasks: Mutex<Arc<[TaskInfo]>>,
 }
 
 impl FakeNode {
@@ -84,6 +88,14 @@ impl FakeNode {
                 ..Report::default()
             })),
             Asked::WorkerHeartbeat(_) => Ok(dispatcher::Reply::WorkerHeartbeat(Default::default())),
+            Asked::ClientHeartbeat(_) => {
+                Ok(dispatcher::Reply::ClientHeartbeat(dispatcher::ClientHeartbeatReply {
+                    tasks: self.tasks.lock().unwrap().clone(),
+                    iteration_finished: false,
+                    block_round: None,
+                    deployment_mode: dispatcher::DeploymentMode::Unspecified,
+                }))
+            }
             Asked::GetSplit { asker, .. } => {
                 let asker = asker.map(|asker| asker.to_string());
                 self.askers.lock().unwrap().push(asker);
@@ -407,6 +419,45 @@ async fn the_status_brings_everything_together() {
     let journal = answer.journal.unwrap();
     assert_eq!((journal.durable_lsn, journal.next_lsn), (41, 42));
     assert_eq!(answer.dispatcher.unwrap().workers[0].address, "worker:1");
+}
+
+/// So many tasks of one iteration.
+fn tasks(len: i64) -> Arc<[TaskInfo]> {
+    let task = |number: i64| TaskInfo {
+        worker_address: format!("worker{number}:5000").into(),
+        task: TaskId::new(number),
+        iteration: IterationId::new(2000),
+        starting_round: 0,
+        worker_tags: Arc::default(),
+        worker_uid: -1,
+        transfer_servers: Arc::default(),
+    };
+    (0..len).map(task).collect()
+}
+
+#[tokio::test]
+async fn clients_of_an_iteration_share_one_encoded_list_of_tasks() {
+    let (slot, node) = (NodeSlot::new(), Arc::new(FakeNode::default()));
+    slot.fill(node.clone());
+    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30));
+    let heartbeat = async || {
+        let call = Call {
+            path: Method::ClientHeartbeat.path().to_owned(),
+            message: Bytes::new(),
+            peer: SocketAddr::from(([127, 0, 0, 1], 9)),
+            connection: ConnectionId::new(1),
+            worker: None,
+        };
+        service.unary(call).await.unwrap()
+    };
+    for len in [5000, 5001] {
+        *node.tasks.lock().unwrap() = tasks(len);
+        let (one, other) = (heartbeat().await, heartbeat().await);
+        assert_eq!(one.as_ptr(), other.as_ptr(), "encoded twice");
+        let told = tf::data::ClientHeartbeatResponse::decode(one).unwrap();
+        assert_eq!(told.task_info.len() as i64, len);
+        assert_eq!(told.task_info[len as usize - 1].task_id, len - 1);
+    }
 }
 
 /// TensorFlow's workers do not say who they are when they ask for splits.

@@ -60,7 +60,7 @@ pub(super) fn encode_client(id: ClientId) -> Bytes {
 }
 
 /// Encodes `ClientHeartbeatResponse`.
-pub(super) fn encode_heartbeat(reply: &ClientHeartbeatReply) -> Bytes {
+pub fn encode_client_heartbeat(reply: &ClientHeartbeatReply) -> Bytes {
     let response = wire::ClientHeartbeatResponse {
         task_info: reply.tasks.iter().map(task_info).collect(),
         iteration_finished: reply.iteration_finished,

@@ -62,6 +62,7 @@ pub use holding::{
     END_READER_PATH, HOLD_SPLITS_PATH, SERVICE_SPLITS, decode_end_reader, decode_ended,
     decode_held, decode_hold, encode_end_reader, encode_hold,
 };
+pub use iterations::encode_client_heartbeat;
 pub use method::{Method, PROCESS_TASK_PATH};
 pub use positions::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
@@ -184,7 +185,7 @@ pub fn encode_reply(reply: Reply) -> Encoded {
         Reply::Compression(disabled) => datasets::encode_compression(disabled),
         Reply::Job(id) => jobs::encode_job(id),
         Reply::Client(id) => iterations::encode_client(id),
-        Reply::ClientHeartbeat(reply) => iterations::encode_heartbeat(&reply),
+        Reply::ClientHeartbeat(reply) => encode_client_heartbeat(&reply),
         Reply::ClientReleased => iterations::encode_released(),
         Reply::WorkerHeartbeat(reply) => workers::encode_heartbeat(&reply),
         Reply::WorkerUpdated => workers::encode_updated(),

@@ -12,6 +12,7 @@ use rondo_proto::graph::{self, GraphError};
 
 use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
+use super::task_lists::TaskLists;
 use crate::node::BlobPin;
 use crate::store::blobs::Blob;
 use crate::transport::budget::Budget;
@@ -28,12 +29,19 @@ pub struct DispatcherService {
     protocol_version: i64,
     budget: Budget,
     askers: Askers,
+    task_lists: TaskLists,
 }
 
 impl DispatcherService {
     /// Serves the node in `node`, once there is one. Large answers wait for room in `budget`.
     pub fn new(node: NodeSlot, protocol_version: i64, budget: Budget) -> Self {
-        Self { node, protocol_version, budget, askers: Askers::default() }
+        Self {
+            node,
+            protocol_version,
+            budget,
+            askers: Askers::default(),
+            task_lists: TaskLists::default(),
+        }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -63,6 +71,7 @@ impl DispatcherService {
 
     async fn encode(&self, node: &dyn NodePort, reply: dispatcher::Reply) -> Result<Bytes, Status> {
         let size_bytes = match &reply {
+            dispatcher::Reply::ClientHeartbeat(reply) => return Ok(self.task_lists.encode(reply)),
             dispatcher::Reply::Definition(definition) => definition.size_bytes,
             _ => 0,
         };

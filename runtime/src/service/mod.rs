@@ -12,6 +12,7 @@ mod node_port;
 mod relay;
 mod router;
 mod splits;
+mod task_lists;
 mod values;
 
 pub use admin::{AdminService, ServerInfo};

@@ -19,6 +19,8 @@ use crate::transport::grpc_client::GrpcClient;
 const WORKER_ADDRESS: &str = "127.0.0.1:1";
 /// Tasks of the worker in [`Workload::Heartbeat200`].
 const TASKS: usize = 200;
+/// Workers, and so tasks, in [`Workload::ClientHeartbeat5000`].
+const LISTED_TASKS: usize = 5000;
 /// The id of the dataset in [`Workload::Register1MibKnown`].
 const KNOWN_DATASET: &str = "bench";
 /// Length of the constant in registered graphs, in bytes.
@@ -52,6 +54,10 @@ pub(super) enum Workload {
     /// The heartbeat of a worker with 200 tasks, none of them new
     #[value(name = "heartbeat-200")]
     Heartbeat200,
+    /// The heartbeat of a client of an iteration with 5,000 tasks (not by default: it registers 5,000
+    /// workers)
+    #[value(name = "client-heartbeat-5000")]
+    ClientHeartbeat5000,
 }
 
 impl Workload {
@@ -123,6 +129,7 @@ impl Subject {
             }
             Workload::Register1MibKnown => self.prepare_known().await?,
             Workload::Heartbeat200 => self.prepare_tasks().await?,
+            Workload::ClientHeartbeat5000 => self.prepare_long_list().await?,
         })
     }
 
@@ -152,6 +159,25 @@ impl Subject {
         let tasks = self.expect_tasks(TASKS).await?;
         let tasks = tasks.into_iter().map(|task| task.task_id).collect();
         Ok(same(Method::WorkerHeartbeat, &heartbeat(tasks)))
+    }
+
+    /// An iteration with a task for each of many workers. It is there before they are, so that they learn of
+    /// their tasks by their heartbeats and none is pushed.
+    async fn prepare_long_list(&self) -> Result<Arc<dyn Calls>, Unprepared> {
+        let dataset = self.register().await?;
+        let client = client_heartbeat(self.create_iteration(&dataset).await?);
+        for number in 0..LISTED_TASKS {
+            let worker_address = format!("127.1.{}.{}:1", number >> 8, number & 255);
+            let request = wire::WorkerHeartbeatRequest { worker_address, ..heartbeat(Vec::new()) };
+            let _: wire::WorkerHeartbeatResponse =
+                self.call(Method::WorkerHeartbeat, &request).await?;
+        }
+        let answer: wire::ClientHeartbeatResponse =
+            self.call(Method::ClientHeartbeat, &client).await?;
+        match answer.task_info.len() {
+            LISTED_TASKS.. => Ok(same(Method::ClientHeartbeat, &client)),
+            tasks => Err(format!("{} tells a client of {tasks} tasks", self.address)),
+        }
     }
 
     /// The iteration that clients and splits belong to, made when first needed.
@@ -336,6 +362,7 @@ mod tests {
             "register-1mib-again",
             "register-1mib-known",
             "heartbeat-200",
+            "client-heartbeat-5000",
         ];
         assert_eq!(names, expected);
     }
