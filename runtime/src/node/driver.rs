@@ -290,7 +290,7 @@ impl Driver {
                     self.answer(answer, result);
                 }
             }
-            Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(&task)),
+            Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(task)),
             Effect::ForgetBlob { digest } => self.blobs.remove(digest),
             Effect::Observe(control::Event::Dispatcher(event)) => observe(&event),
             Effect::Observe(control::Event::Coordination(event)) => observe_coordination(&event),

@@ -22,8 +22,12 @@ use super::keepalive::Keepalive;
 use super::{BoxFuture, CANNOT_REACH, MessageStream, MessageWriter, Transport, WORKER_METADATA};
 use crate::tensor::cuda::{Cuda, Ordinal};
 
-/// Channels of a kind kept; above it, the one not used for longest is dropped.
+/// Channels of a kind kept.
 const CHANNELS_MAX: usize = 4096;
+/// A channel that so many others were used after gives way to a new one where [`CHANNELS_MAX`] are kept. If
+/// all were used since, the new one is used once: calls to more addresses in turn would otherwise find none
+/// of their channels again.
+const CHANNEL_IDLE_USES: u64 = 4 * CHANNELS_MAX as u64;
 /// Unread data of one channel, and of one call, in bytes.
 const WINDOW_BYTES: u32 = 16 << 20;
 /// Unread data of one stream, in bytes; what is more waits at its server.
@@ -67,9 +71,17 @@ enum Load {
 /// Channels by address and load, with when each was last used.
 #[derive(Default)]
 struct Channels {
-    calls: BTreeMap<String, (u64, Channel)>,
-    streams: BTreeMap<String, (u64, Channel)>,
+    calls: Kept,
+    streams: Kept,
     uses: u64,
+}
+
+/// Channels of a kind, by address.
+#[derive(Default)]
+struct Kept {
+    by_address: BTreeMap<String, (u64, Channel)>,
+    /// None was used last before this.
+    oldest: u64,
 }
 
 impl GrpcClient {
@@ -134,27 +146,39 @@ impl GrpcClient {
 impl Channels {
     fn get(&mut self, address: &str, load: Load, keepalive: Keepalive) -> Result<Channel, Status> {
         self.uses = self.uses.saturating_add(1);
-        let by_address = match load {
+        let kept = match load {
             Load::Calls => &mut self.calls,
             Load::Streams | Load::Records => &mut self.streams,
         };
-        if let Some((used, channel)) = by_address.get_mut(address) {
+        if let Some((used, channel)) = kept.by_address.get_mut(address) {
             *used = self.uses;
             return Ok(channel.clone());
         }
         let channel = open(address, load, keepalive)?;
-        if by_address.len() >= CHANNELS_MAX {
-            drop_oldest(by_address);
+        if kept.make_room(self.uses) {
+            kept.by_address.insert(address.to_owned(), (self.uses, channel.clone()));
         }
-        by_address.insert(address.to_owned(), (self.uses, channel.clone()));
         Ok(channel)
     }
 }
 
-fn drop_oldest(by_address: &mut BTreeMap<String, (u64, Channel)>) {
-    let oldest = by_address.iter().min_by_key(|(_, (used, _))| *used);
-    if let Some(address) = oldest.map(|(address, _)| address.clone()) {
-        by_address.remove(&address);
+impl Kept {
+    /// Whether there is room for one more, perhaps since the one not used for longest is dropped.
+    fn make_room(&mut self, uses: u64) -> bool {
+        let is_recent = |used: u64| used.saturating_add(CHANNEL_IDLE_USES) > uses;
+        if self.by_address.len() < CHANNELS_MAX {
+            return true;
+        }
+        if is_recent(self.oldest) {
+            return false;
+        }
+        let oldest = self.by_address.iter().min_by_key(|(_, (used, _))| *used);
+        let Some((address, used)) = oldest.map(|(address, (used, _))| (address.clone(), *used))
+        else {
+            return true;
+        };
+        self.oldest = used;
+        !is_recent(used) && self.by_address.remove(&address).is_some()
     }
 }
 
@@ -410,6 +434,34 @@ mod tests {
 
     use super::super::is_unreached;
     use super::*;
+
+    fn address(number: usize) -> String {
+        format!("127.1.{}.{}:1", number >> 8, number & 255)
+    }
+
+    /// As the pushes of one epoch after the other.
+    #[tokio::test]
+    async fn channels_to_more_addresses_than_are_kept_are_found_again() {
+        let mut channels = Channels::default();
+        let get = |channels: &mut Channels, number| {
+            channels.get(&address(number), Load::Calls, Keepalive::default()).unwrap();
+        };
+        for _ in 0..3 {
+            (0..CHANNELS_MAX + 500).for_each(|number| get(&mut channels, number));
+            let is_kept = |number| channels.calls.by_address.contains_key(&address(number));
+            assert!((0..CHANNELS_MAX).all(is_kept));
+            assert_eq!(channels.calls.by_address.len(), CHANNELS_MAX);
+        }
+        // The others are not called any more.
+        for _ in 0..CHANNEL_IDLE_USES {
+            get(&mut channels, 0);
+        }
+        (5000..5010).for_each(|number| get(&mut channels, number));
+        let is_kept = |number| channels.calls.by_address.contains_key(&address(number));
+        assert!(is_kept(0) && (5000..5010).all(is_kept));
+        assert_eq!(channels.calls.by_address.len(), CHANNELS_MAX);
+        assert_eq!((1..CHANNELS_MAX).filter(|number| is_kept(*number)).count(), CHANNELS_MAX - 11);
+    }
 
     /// What hyper says of a request that waited for its turn when its connection ended.
     async fn unsent() -> hyper::Error {
