@@ -155,6 +155,12 @@ impl Dispatcher {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_workers_are_told_of_a_new_epoch() {
     let number = env::var("RONDO_WORKERS").map_or(WORKERS, |workers| workers.parse().unwrap());
+    let most = rondo::descriptors::raise().unwrap_or(u64::MAX);
+    let needed = 3 * number as u64;
+    assert!(
+        most >= needed,
+        "{number} workers need {needed} open files; `ulimit -Hn` allows {most}"
+    );
     let server = Server::start(&Options::store("segment"));
     let (workers, addresses) = Workers::start(number);
     let dispatcher = Dispatcher { client: GrpcClient::new(), address: server.address() };

@@ -46,8 +46,8 @@ impl State {
         }
     }
 
-    /// Refuses a version whose id does not begin with its dataset's name. The first version has the name, and is
-    /// there.
+    /// Refuses a version whose id does not begin with its dataset's name. The first version has the name, and
+    /// is there.
     fn check_version(&self, name: &DatasetId, id: &DatasetId) -> Result<(), ApplyError> {
         match id.as_str().rsplit_once('@') {
             _ if id == name && self.datasets.contains_key(name) => Ok(()),

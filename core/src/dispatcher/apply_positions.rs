@@ -65,22 +65,7 @@ impl State {
         job: &Arc<str>,
         at: Time,
     ) -> Result<(), ApplyError> {
-        let position = self.positions.get(name);
-        let position = position.ok_or_else(|| missing("position", name))?;
-        let (dataset, definition) = match self.dataset_of_job(job) {
-            Some(of) => (Some(of.id.clone()), of.definition),
-            None => (position.dataset.clone(), position.definition),
-        };
-        let restoration = Restoration {
-            job: job.clone(),
-            position: name.clone(),
-            dataset,
-            definition,
-            finished: position.finished.clone(),
-            abandoned: position.abandoned.clone(),
-            waiting: position.reading.clone(),
-            changed: lsn,
-        };
+        let restoration = self.restoration_at(lsn, name, job)?;
         self.restorations.insert(job.clone(), restoration);
         let Some(id) = self.job_named(job).map(|job| job.id) else {
             if self.retired.get(job).is_some() {
@@ -98,6 +83,31 @@ impl State {
             job.finished = finished;
             job.abandoned = abandoned;
             job.changed = lsn;
+        })
+    }
+
+    /// How a job of this name waits at a position.
+    fn restoration_at(
+        &self,
+        lsn: Lsn,
+        name: &Arc<str>,
+        job: &Arc<str>,
+    ) -> Result<Restoration, ApplyError> {
+        let position = self.positions.get(name);
+        let position = position.ok_or_else(|| missing("position", name))?;
+        let (dataset, definition) = match self.dataset_of_job(job) {
+            Some(of) => (Some(of.id.clone()), of.definition),
+            None => (position.dataset.clone(), position.definition),
+        };
+        Ok(Restoration {
+            job: job.clone(),
+            position: name.clone(),
+            dataset,
+            definition,
+            finished: position.finished.clone(),
+            abandoned: position.abandoned.clone(),
+            waiting: position.reading.clone(),
+            changed: lsn,
         })
     }
 

@@ -62,8 +62,8 @@ impl Dispatcher {
         Ok((Reply::Job(id), after))
     }
 
-    /// Refuses a job that the dispatcher would not give or create. A job that is there or was freed has its own
-    /// parameters only, and for a reader that asks for that its own dataset only.
+    /// Refuses a job that the dispatcher would not give or create. A job that is there or was freed has its
+    /// own parameters only, and for a reader that asks for that its own dataset only.
     pub(super) fn check_job(&self, request: &GetOrCreateJob) -> Result<(), Refusal> {
         let name = request.name.as_deref();
         let there = name.and_then(|name| self.state.job_named(name));

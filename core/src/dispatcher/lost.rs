@@ -214,8 +214,8 @@ impl Dispatcher {
         self.deliveries.disown(id);
     }
 
-    /// Whether splits of an iteration are to be handed out again and nobody would ask for them. Consumers of a
-    /// coordinated read agree on every new task, which its worker's next heartbeat brings.
+    /// Whether splits of an iteration are to be handed out again and nobody would ask for them. Consumers of
+    /// a coordinated read agree on every new task, which its worker's next heartbeat brings.
     pub(super) fn waits_for_reader(&self, iteration: IterationId) -> bool {
         let iteration = self.state.iterations().get(&iteration);
         let iteration = iteration.filter(|it| !self.state.open_coordinated().contains(&it.id));

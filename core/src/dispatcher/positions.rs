@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::by_split::SavedSplit;
 use super::machine::{Answer, Dispatcher, Turn};
-use super::position::{SavedRepetition, SavedSource};
+use super::position::{Position, SavedRepetition, SavedSource};
 use super::record::Record;
 use super::refusal::Refusal;
 use super::repetitions::Repetitions;
@@ -83,23 +83,8 @@ impl Dispatcher {
         let waits = self.state.restorations();
         let bound = self.config.bounds.positions;
         check_room("jobs that wait at a position", waits, job_name, bound)?;
-        if let Some(wanted) = wanted {
-            self.check_job(wanted)?;
-            self.check_kept_dataset(self.state.dataset_of_position(&name), wanted)?;
-        }
         let job = self.state.job_named(job_name);
-        let reads = match (job, wanted) {
-            (Some(job), _) => Some((&job.dataset, job.sharding)),
-            (None, Some(wanted)) => Some((&wanted.dataset, wanted.sharding)),
-            (None, None) => None,
-        };
-        if let Some((dataset, sharding)) = reads {
-            let goes = Going { position: &name, job: job_name, dataset };
-            check_dynamic(job_name, sharding)?;
-            let sources = self.split_sources(dataset);
-            let mut saved = position.reading.iter();
-            saved.try_for_each(|saved| goes.check_sources(&sources, saved))?;
-        }
+        self.check_restoration(position, job_name, wanted)?;
         let ended: Vec<_> = job.map_or_else(Vec::new, |job| {
             let newest = self.state.newest_iterations_of(job.id);
             newest.map(|iteration| iteration.id).collect()
@@ -111,6 +96,30 @@ impl Dispatcher {
             self.forget_if_collected(id);
         }
         self.position(&name).map(|reply| (reply, lsn))
+    }
+
+    /// Refuses a position that does not go with its job, or with the job that a reader wants.
+    fn check_restoration(
+        &self,
+        position: &Position,
+        job_name: &str,
+        wanted: Option<&GetOrCreateJob>,
+    ) -> Result<(), Refusal> {
+        if let Some(wanted) = wanted {
+            self.check_job(wanted)?;
+            self.check_kept_dataset(self.state.dataset_of_position(&position.name), wanted)?;
+        }
+        let job = self.state.job_named(job_name);
+        let reads = job.map(|job| (&job.dataset, job.sharding));
+        let reads = reads.or_else(|| wanted.map(|wanted| (&wanted.dataset, wanted.sharding)));
+        let Some((dataset, sharding)) = reads else {
+            return Ok(());
+        };
+        check_dynamic(job_name, sharding)?;
+        let goes = Going { position: &position.name, job: job_name, dataset };
+        let sources = self.split_sources(dataset);
+        let mut saved = position.reading.iter();
+        saved.try_for_each(|saved| goes.check_sources(&sources, saved))
     }
 
     fn forget_if_collected(&mut self, id: crate::ids::IterationId) {

@@ -224,8 +224,8 @@ fn names_content(id: &str) -> bool {
 
 fn cannot_be_replaced(id: &str) -> String {
     format!(
-        "--id {id}: an id of {CONTENT_DIGITS} hexadecimal digits stands for the pipeline that has them as its \
-         hash, and cannot be replaced by another pipeline: register this one under a name"
+        "--id {id}: an id of {CONTENT_DIGITS} hexadecimal digits stands for the pipeline that has them as \
+         its hash, and cannot be replaced by another pipeline: register this one under a name"
     )
 }
 

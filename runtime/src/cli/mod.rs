@@ -175,6 +175,7 @@ fn exit_statuses() -> String {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    crate::descriptors::raise();
     let parsed = parse(std::env::args_os().collect());
     if parsed.as_ref().is_ok_and(|(cli, _)| !cli.command.logs()) {
         variables::warn();

@@ -174,13 +174,15 @@ impl Snapshots {
                 return Err(error.into());
             }
         };
-        // A second copy of the state is much to free, and much to keep.
-        aside(move || memory::free(recovery)).await?;
         let manifest = Manifest { snapshot: Some(lsn), journal_first: lsn.next() };
         manifest.write(&*self.disk, &self.directory).await?;
         if let Err(error) = self.remove_before(lsn).await {
             // It takes up room until the next snapshot's builder tries again, no more.
             tracing::warn!(%error, "an older snapshot could not be removed");
+        }
+        // A second copy of the state is much to free, and much to keep.
+        if let Err(error) = aside(move || memory::free(recovery)).await {
+            tracing::debug!(%error, "what a snapshot took is freed later");
         }
         Ok(Built { upto: lsn, size_bytes })
     }

@@ -290,7 +290,13 @@ impl Driver {
                     self.answer(answer, result);
                 }
             }
-            Effect::Push { task } => self.fresh_pushes.extend(self.pushes.push(task)),
+            Effect::Push { task } => {
+                // Those that no new reader waits for would stay here.
+                if self.fresh_pushes.len() == self.fresh_pushes.capacity() {
+                    self.fresh_pushes.retain(|push| !push.is_finished());
+                }
+                self.fresh_pushes.extend(self.pushes.push(task));
+            }
             Effect::ForgetBlob { digest } => self.blobs.remove(digest),
             Effect::Observe(control::Event::Dispatcher(event)) => observe(&event),
             Effect::Observe(control::Event::Coordination(event)) => observe_coordination(&event),

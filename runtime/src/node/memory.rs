@@ -8,11 +8,14 @@
 mod glibc {
     use std::sync::Mutex;
 
-    /// Freed memory at the end of a pool that stays resident, in bytes: otherwise, and meanwhile. glibc comes
-    /// to as much by itself once the server has freed a segment of the journal.
+    /// Variables with which a user tunes the allocator: it keeps those settings.
+    const OF_THE_USER: [&str; 4] =
+        ["GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_"];
+    /// Free bytes that glibc may keep at the end of a pool: normally, and while [`free`] runs. glibc comes to
+    /// as much by itself once the server has freed a segment of the journal.
     const KEPT_AT_END_BYTES: i32 = 16 << 20;
     const KEPT_AT_END_BYTES_MEANWHILE: i32 = 64 << 10;
-    /// Longer pieces have pages of their own, in bytes; likewise.
+    /// Pieces above this many bytes have pages of their own; glibc comes to as much by itself too.
     const KEPT_BYTES_MAX: i32 = 8 << 20;
     /// Freed pieces up to this length stand apart, in bytes: glibc's own default.
     const SMALL_BYTES_MAX: i32 = 128;
@@ -21,6 +24,10 @@ mod glibc {
     static SETTINGS: Mutex<()> = Mutex::new(());
 
     pub(super) fn free<T>(much: T) {
+        if OF_THE_USER.iter().any(|name| std::env::var_os(name).is_some()) {
+            drop(much);
+            return trim();
+        }
         let _settings = SETTINGS.lock();
         set(libc::M_MXFAST, 0);
         set(libc::M_TRIM_THRESHOLD, KEPT_AT_END_BYTES_MEANWHILE);
@@ -34,7 +41,8 @@ mod glibc {
     }
 
     fn set(parameter: i32, value: i32) {
-        // SAFETY: it sets a number in the allocator, under the allocator's own lock.
+        // SAFETY: it sets one number in the allocator, under the lock of its main pool. Other pools read such
+        // numbers anew each time, before or after.
         if unsafe { libc::mallopt(parameter, value) } == 0 {
             tracing::debug!(parameter, value, "the allocator does not take this setting");
         }

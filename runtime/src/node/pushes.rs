@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::transport::Transport;
 
-/// How long a push may wait for a place and take together: from then on the worker's heartbeat brings the
+/// The time that a push has in all, for its wait and its call. From then on the worker's heartbeat brings the
 /// task, and a push that came later could bring back one that has ended.
 const PUSH_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a push waits for a place at most. What is left of [`PUSH_DEADLINE`] is enough to be sent.
@@ -47,12 +47,12 @@ impl Pushes {
             tracing::debug!(%worker, task = %id, "too many pushes wait; left out");
             return None;
         };
-        Some(tokio::spawn(self.clone().send(task, kept)))
+        Some(tokio::spawn(self.clone().send(task, kept, Instant::now())))
     }
 
     /// Waits for a place, and sends a push. It is encoded only then: most of those that wait are small.
-    async fn send(self, task: TaskDef, _kept: OwnedSemaphorePermit) {
-        let (worker, id, began) = (task.worker_address.clone(), task.task, Instant::now());
+    async fn send(self, task: TaskDef, _kept: OwnedSemaphorePermit, began: Instant) {
+        let (worker, id) = (task.worker_address.clone(), task.task);
         let Ok(Ok(_place)) = timeout(PLACE_PATIENCE, self.places.acquire()).await else {
             tracing::debug!(%worker, task = %id, "no place for a push in time; left out");
             return;

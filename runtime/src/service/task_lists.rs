@@ -11,7 +11,7 @@ use rondo_proto::convert;
 
 /// Shorter lists are encoded for each client, which costs less than a look at what others share.
 const TASKS_MIN: usize = 32;
-/// Bytes of all answers that are kept. Above it, those of the oldest iterations go.
+/// Bytes of all answers that are kept, with their lists. Above it, those of the oldest iterations go.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// The newest answer of each iteration that has a long list.
@@ -20,9 +20,9 @@ pub(super) struct TaskLists(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// Each with its length in bytes, once that is known.
+    /// Each with the bytes that it takes, once they are known.
     answers: BTreeMap<IterationId, (Arc<Answer>, usize)>,
-    /// Their lengths together.
+    /// All of those together.
     bytes: usize,
 }
 
@@ -67,7 +67,9 @@ impl TaskLists {
         });
         let encoded = encoded.clone();
         if is_new {
-            self.count(first.iteration, &answer, encoded.len());
+            // A list that is held weakly takes its memory too, though it may be empty by then.
+            let list = size_of_val(&*reply.tasks);
+            self.count(first.iteration, &answer, encoded.len().saturating_add(list));
         }
         encoded
     }
@@ -78,22 +80,23 @@ impl TaskLists {
         match kept.answers.get(&iteration) {
             Some((answer, _)) if answer.is_of(reply) => return Arc::clone(answer),
             Some(_) => kept.remove(iteration),
-            None => kept.forget_dead(),
+            None => {}
         }
+        kept.forget_dead();
         let answer = Arc::new(Answer::of(reply));
         kept.answers.insert(iteration, (Arc::clone(&answer), 0));
         answer
     }
 
     /// Counts an answer that has been encoded, if it is still kept, and keeps to the bound.
-    fn count(&self, iteration: IterationId, encoded: &Arc<Answer>, length: usize) {
+    fn count(&self, iteration: IterationId, encoded: &Arc<Answer>, takes: usize) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((answer, bytes)) = kept.answers.get_mut(&iteration) else {
             return;
         };
         if Arc::ptr_eq(answer, encoded) {
-            *bytes = length;
-            kept.bytes = kept.bytes.saturating_add(length);
+            *bytes = takes;
+            kept.bytes = kept.bytes.saturating_add(takes);
         }
         kept.keep_to(KEPT_BYTES_MAX);
     }
@@ -203,14 +206,15 @@ mod tests {
     fn what_is_kept_is_bounded_and_goes_with_the_lists() {
         let lists = TaskLists::default();
         let tasks: Vec<_> = (1..4).map(|iteration| list(iteration, 100, "")).collect();
-        let bytes: Vec<_> = tasks.iter().map(|of| encode(&lists, &reply(of)).len()).collect();
+        let takes = |of: &Arc<[TaskInfo]>| encode(&lists, &reply(of)).len() + size_of_val(&**of);
+        let bytes: Vec<_> = tasks.iter().map(takes).collect();
         let mut kept = lists.0.lock().unwrap();
         assert_eq!(kept.bytes, bytes.iter().sum::<usize>());
         kept.keep_to(bytes[2] + 1);
         assert_eq!((kept.answers.len(), kept.bytes), (1, bytes[2]));
         drop((kept, tasks));
         let next = list(4, 100, "");
-        let length = encode(&lists, &reply(&next)).len();
+        let length = takes(&next);
         let kept = lists.0.lock().unwrap();
         assert_eq!((kept.answers.len(), kept.bytes), (1, length));
     }

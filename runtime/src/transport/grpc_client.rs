@@ -24,9 +24,9 @@ use crate::tensor::cuda::{Cuda, Ordinal};
 
 /// Channels of a kind kept.
 const CHANNELS_MAX: usize = 4096;
-/// A channel that so many others were used after gives way to a new one where [`CHANNELS_MAX`] are kept. If
-/// all were used since, the new one is used once: calls to more addresses in turn would otherwise find none
-/// of their channels again.
+/// Where [`CHANNELS_MAX`] channels are kept, a new one takes the place of the one that was used longest ago,
+/// if so many uses of others came since. Else the new one is closed after its call: calls to more addresses
+/// in turn would otherwise find none of their channels again.
 const CHANNEL_IDLE_USES: u64 = 4 * CHANNELS_MAX as u64;
 /// Unread data of one channel, and of one call, in bytes.
 const WINDOW_BYTES: u32 = 16 << 20;

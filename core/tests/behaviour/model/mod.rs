@@ -211,10 +211,7 @@ impl Model {
                 self.restore_position(now, name, job, wanted.as_deref())
             }
             Request::DeletePosition { name } => self.kept.delete_position(name),
-            Request::ListPositions => {
-                let names = self.kept.positions.keys();
-                Ok(Reply::Positions(names.map(|name| self.kept.position_report(name)).collect()))
-            }
+            Request::ListPositions => Ok(self.kept.list_positions()),
             Request::GetVersionToRead { dataset, job, position } => {
                 self.kept.version_to_read(dataset, job.as_deref(), position.as_deref())
             }

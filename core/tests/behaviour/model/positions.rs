@@ -124,6 +124,10 @@ impl Kept {
         }
     }
 
+    pub(super) fn list_positions(&self) -> Reply {
+        Reply::Positions(self.positions.keys().map(|name| self.position_report(name)).collect())
+    }
+
     pub(super) fn delete_position(&mut self, name: &str) -> Heard {
         self.positions.remove(name).ok_or(Code::NotFound)?;
         self.waits.retain(|_, waits| waits.position != name);
