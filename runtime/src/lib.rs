@@ -9,6 +9,7 @@ mod arena;
 pub mod cli;
 pub mod clock;
 pub mod config;
+#[cfg(not(madsim))]
 pub mod descriptors;
 pub mod entropy;
 #[cfg(not(madsim))]
