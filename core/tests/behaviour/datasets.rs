@@ -5,10 +5,11 @@ use rondo_core::dispatcher::{
     Compression, DatasetMetadata, RegisterDataset, Reply, Request, SplitSource,
 };
 use rondo_core::ids::{DatasetId, Digest};
+use rondo_core::limits::USE_NOTED_AFTER;
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Journal};
 use crate::world::{dataset, dataset_named};
 
 #[test]
@@ -190,4 +191,28 @@ fn what_happens_before_the_definition_comes_counts() {
     assert_eq!(driver.ask(without_definition(&mine)), Ok(Reply::NotRegistered));
     driver.register(mine);
     assert_eq!(driver.state().datasets().len(), 1);
+}
+
+/// It promises nothing.
+#[test]
+fn that_an_id_is_free_is_said_at_once() {
+    let mut driver = Driver::new();
+    driver.journal = Journal::Slow;
+    let first = driver.send(Request::RegisterDataset(dataset_named("other")));
+    let second = driver.send(without_definition(&dataset_named("mine")));
+    assert_eq!(driver.take(second), Some(Ok(Reply::NotRegistered)));
+    assert_eq!(driver.take(first), None);
+}
+
+#[test]
+fn a_use_without_a_definition_is_not_noted_shortly_after_another() {
+    let mut driver = Driver::new();
+    let mine = dataset_named("mine");
+    driver.register(mine.clone());
+    driver.advance(USE_NOTED_AFTER);
+    let before = driver.node.last().get();
+    for _ in 0..3 {
+        driver.ask(without_definition(&mine)).unwrap();
+        assert_eq!(driver.node.last().get(), before + 1);
+    }
 }

@@ -1,8 +1,8 @@
 //! Named positions: saved, restored, and what becomes of those who read meanwhile.
 
 use rondo_core::dispatcher::{
-    Config, GetOrCreateJob, Group, HoldSplits, PositionReport, Reply, Request, ShardingPolicy,
-    SplitSource,
+    Bounds, Config, GetOrCreateJob, Group, HoldSplits, PositionReport, Reply, Request,
+    ShardingPolicy, SplitSource,
 };
 use rondo_core::ids::{DatasetId, JobId};
 use rondo_core::limits::POSITIONS_MAX;
@@ -169,7 +169,9 @@ fn a_position_that_does_not_fit_is_refused_by_both_numbers() {
     report(&mut driver, restore("p", "later"));
     let later = driver.job(named(&two, "later"));
     let joins = Request::GetOrCreateIteration { job: later, repetition: 0 };
-    assert_eq!(driver.refused(joins.clone()).code, Code::FailedPrecondition);
+    let status = driver.refused(joins.clone());
+    assert_eq!(status.code, Code::FailedPrecondition);
+    assert!(status.message.contains("\"p\"") && status.message.contains("\"later\""), "{status}");
     let deleted = driver.ask(Request::DeletePosition { name: "p".into() });
     assert_eq!(deleted, Ok(Reply::PositionDeleted));
     assert!(driver.ask(joins).is_ok(), "without the position it begins at the beginning");
@@ -245,4 +247,59 @@ fn there_are_so_many_positions_and_no_more() {
     assert_eq!(status.code, Code::ResourceExhausted);
     assert!(status.message.contains(&POSITIONS_MAX.to_string()), "{status}");
     report(&mut driver, save("p7", "train"));
+}
+
+#[test]
+fn so_many_jobs_wait_at_positions_and_no_more() {
+    let bounds = Bounds { positions: 2, ..Bounds::default() };
+    let mut driver = Driver::with(Config { bounds, ..Config::default() });
+    let dataset = driver.register(dataset(&[SplitSource::counting(10)]));
+    driver.job(named(&dataset, "train"));
+    report(&mut driver, save("p", "train"));
+    report(&mut driver, restore("p", "one"));
+    report(&mut driver, restore("p", "two"));
+    let status = driver.refused(restore("p", "three"));
+    assert_eq!(status.code, Code::ResourceExhausted);
+    assert!(status.message.contains("jobs that wait at a position"), "{status}");
+    report(&mut driver, restore("p", "two"));
+    driver.job(named(&dataset, "one"));
+    report(&mut driver, restore("p", "three"));
+}
+
+/// What a reader wants to read says the same as a job that is there.
+#[test]
+fn a_position_that_does_not_fit_what_a_reader_wants_is_refused_at_once() {
+    let (mut driver, first, job) = training();
+    driver.join(job, 0);
+    report(&mut driver, save("p", "train"));
+    let two = driver.register(dataset(&[SplitSource::counting(1), SplitSource::counting(2)]));
+    let off = GetOrCreateJob { sharding: ShardingPolicy::Off, ..named(&first, "later") };
+    for (wanted, text) in [(named(&two, "later"), "with 1 sources"), (off, "OFF")] {
+        let (name, job, wanted) = ("p".into(), "later".into(), Some(Box::new(wanted)));
+        let status = driver.refused(Request::RestorePosition { name, job, wanted });
+        assert_eq!(status.code, Code::FailedPrecondition);
+        assert!(status.message.contains(text), "{status}");
+        assert!(driver.state().restorations().is_empty());
+    }
+}
+
+#[test]
+fn a_position_says_which_dataset_it_was_saved_of() {
+    let (mut driver, dataset, _) = training();
+    let saved = report(&mut driver, save("p", "train"));
+    assert_eq!(saved.dataset.as_deref(), Some(dataset.as_str()));
+    assert_eq!(list(&mut driver), [saved]);
+}
+
+/// Whatever waits for it: it could not begin at a position either.
+#[test]
+fn a_reader_of_a_static_job_is_told_that_no_worker_is_listed() {
+    let (mut driver, dataset, job) = training();
+    driver.join(job, 0);
+    report(&mut driver, save("p", "train"));
+    report(&mut driver, restore("p", "static"));
+    let request = GetOrCreateJob { sharding: ShardingPolicy::File, ..named(&dataset, "static") };
+    let job = driver.job(request);
+    let status = driver.refused(Request::GetOrCreateIteration { job, repetition: 0 });
+    assert_eq!(status.code, Code::NotFound, "{status}");
 }

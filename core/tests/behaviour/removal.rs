@@ -239,3 +239,15 @@ fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worke
     driver.cancel(call);
     assert_eq!(driver.state().tasks().len(), 1);
 }
+
+#[test]
+fn a_job_is_deleted_while_consumers_of_another_one_vote() {
+    let mut driver = three_consumers();
+    driver.send(removal(TASK, 0, 7));
+    let dataset = driver.register(crate::world::dataset_named("data"));
+    driver.job(crate::world::named(&dataset, "train"));
+    let client = driver.join(driver.state().job_named("train").unwrap().id, 0);
+    driver.release(client);
+    let deleted = Request::DeleteJob { name: "train".into() };
+    assert_eq!(driver.ask(deleted), Ok(Reply::JobDeleted));
+}

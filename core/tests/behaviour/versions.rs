@@ -3,6 +3,7 @@
 mod freeing;
 mod identity;
 mod records;
+mod waiting;
 
 use rondo_core::dispatcher::{
     Bounds, Compression, Config, GetOrCreateJob, Record, RegisterDataset, Reply, Request,

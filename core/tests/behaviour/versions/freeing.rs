@@ -131,3 +131,18 @@ fn replacing_a_dataset_by_itself_is_a_use_of_it() {
     assert_eq!(driver.written_upto().get(), written.get() + 1, "the use is noted");
     assert_eq!(driver.state().datasets().len(), 1);
 }
+
+/// Also when nothing but its own use keeps it.
+#[test]
+fn a_former_version_that_comes_back_is_used_from_then_on() {
+    let mut driver = Driver::with(config());
+    for splits in [3, 4, 5] {
+        driver.register(replacing(splits));
+    }
+    driver.advance(Duration::from_secs(100));
+    assert_eq!(driver.register(replacing(4)).as_str(), version(4));
+    driver.ask(delete(&version(5))).unwrap();
+    driver.advance(Duration::from_secs(150));
+    let left: Vec<&str> = driver.state().datasets().keys().map(DatasetId::as_str).collect();
+    assert_eq!(left, [version(4)]);
+}

@@ -1,6 +1,6 @@
 //! A job and a position stand for one pipeline, whatever became of the id since.
 
-use rondo_core::dispatcher::{GetOrCreateJob, RegisterDataset, Request, ShardingPolicy};
+use rondo_core::dispatcher::{GetOrCreateJob, RegisterDataset, Reply, Request, ShardingPolicy};
 use rondo_core::ids::DatasetId;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
@@ -8,24 +8,24 @@ use rondo_core::time::Duration;
 use super::{
     at, config, dataset_of, delete, job, own, read_to_the_end, replacing, to_read, version,
 };
-use crate::driver::Driver;
+use crate::driver::{Driver, Journal};
 use crate::world::short;
 
-fn same(dataset: &str, name: &str) -> GetOrCreateJob {
+pub(super) fn same(dataset: &str, name: &str) -> GetOrCreateJob {
     GetOrCreateJob { same_dataset: true, ..job(dataset, name) }
 }
 
 /// A request of a reader that is to begin at the position `p`.
-fn begin(dataset: &str, name: &str) -> Request {
+pub(super) fn begin(dataset: &str, name: &str) -> Request {
     let wanted = Some(Box::new(same(dataset, name)));
     Request::RestorePosition { name: "p".into(), job: name.into(), wanted }
 }
 
-fn save(driver: &mut Driver, job: &str) {
+pub(super) fn save(driver: &mut Driver, job: &str) {
     driver.ask(Request::SavePosition { name: "p".into(), job: job.into() }).unwrap();
 }
 
-fn refuse(driver: &mut Driver, request: Request) -> Status {
+pub(super) fn refuse(driver: &mut Driver, request: Request) -> Status {
     let written = driver.written_upto();
     let refused = driver.refused(request);
     assert_eq!(driver.written_upto(), written, "{refused}");
@@ -33,17 +33,17 @@ fn refuse(driver: &mut Driver, request: Request) -> Status {
     refused
 }
 
-fn begin_at(driver: &mut Driver, dataset: &str, job: &str) -> Result<String, Code> {
+pub(super) fn begin_at(driver: &mut Driver, dataset: &str, job: &str) -> Result<String, Code> {
     let (dataset, job, position) = (DatasetId::new(dataset), Some(job.into()), Some("p".into()));
     match driver.ask(Request::GetVersionToRead { dataset, job, position }) {
-        Ok(rondo_core::dispatcher::Reply::Dataset(id)) => Ok(id.to_string()),
+        Ok(Reply::Dataset(id)) => Ok(id.to_string()),
         Ok(other) => panic!("{other:?}"),
         Err(status) => Err(status.code),
     }
 }
 
 /// The job `train`, which has read all of the dataset `data`, was freed, and its dataset deleted.
-fn without_its_dataset() -> Driver {
+pub(super) fn without_its_dataset() -> Driver {
     let (mut driver, reader) = read_to_the_end(short());
     save(&mut driver, "train");
     driver.release(reader);
@@ -134,22 +134,6 @@ fn a_reader_begins_at_a_position_on_the_version_that_the_position_was_saved_of()
     driver.job(same("data", "later"));
 }
 
-/// Nobody came to read it before it was freed, so nothing but the position says what it is to read.
-#[test]
-fn a_job_that_is_freed_while_it_waits_at_a_position_keeps_its_version() {
-    let mut driver = Driver::with(config());
-    driver.register(own(3));
-    driver.job(same("data", "first"));
-    save(&mut driver, "first");
-    driver.job(same("data", "train"));
-    driver.ask(begin("data", "train")).unwrap();
-    driver.register(replacing(4));
-    driver.ask(Request::DeleteJob { name: "first".into() }).unwrap();
-    driver.restart();
-    assert_eq!(to_read(&mut driver, "data", Some("train")), Ok("data".into()));
-    refuse(&mut driver, Request::GetOrCreateJob(same(&version(4), "train")));
-}
-
 /// An operator may take a job to the position of another: it stays on its own version.
 #[test]
 fn an_operator_takes_a_job_to_a_position_of_another_version() {
@@ -202,4 +186,108 @@ fn the_version_that_was_current_is_kept_for_a_while_after_it_is_replaced() {
     driver.register(RegisterDataset { replaces: true, ..own(4) });
     driver.advance(Duration::from_secs(60));
     driver.job(same(&asked, "train"));
+}
+
+#[test]
+fn a_reader_of_a_dataset_that_is_not_there_is_refused_a_job_on_another_one() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.job(same("data", "train"));
+    refuse(&mut driver, Request::GetOrCreateJob(same("none", "train")));
+    let mut driver = without_its_dataset();
+    refuse(&mut driver, Request::GetOrCreateJob(same("none", "train")));
+    // Its own is not there either, which is another matter.
+    let gone = driver.refused(Request::GetOrCreateJob(same("data", "train")));
+    assert_eq!(gone.code, Code::NotFound, "{gone}");
+}
+
+#[test]
+fn a_reader_that_differs_in_all_is_told_of_the_parameters() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(at("other", 4));
+    driver.job(same("data", "train"));
+    let off = GetOrCreateJob { sharding: ShardingPolicy::Off, ..same("other", "train") };
+    let refused = driver.refused(Request::GetOrCreateJob(off));
+    assert_eq!(refused.code, Code::InvalidArgument, "{refused}");
+}
+
+/// A definition may be registered with other elements.
+#[test]
+fn of_two_versions_with_one_definition_a_reader_is_told_that_of_its_job() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    let mut other = replacing(3);
+    other.metadata.cardinality = 99;
+    driver.register(other);
+    driver.job(same("data", "first"));
+    driver.job(same(&version(3), "second"));
+    assert_eq!(to_read(&mut driver, "data", Some("first")), Ok("data".into()));
+    assert_eq!(to_read(&mut driver, "data", Some("second")), Ok(version(3)));
+}
+
+#[test]
+fn a_reader_that_asks_for_no_version_is_told_which_one_it_would_have_read() {
+    let mut driver = without_its_dataset();
+    driver.register(own(4));
+    driver.register(replacing(5));
+    let (dataset, job) = (DatasetId::new("data"), Some("train".into()));
+    let request = Request::GetVersionToRead { dataset, job, position: None };
+    let refused = refuse(&mut driver, request);
+    let text = format!("job \"train\" reads dataset data, not {}", version(5));
+    assert_eq!(refused.message, format!("{text}: name another job"));
+}
+
+#[test]
+fn a_freed_job_that_was_set_back_stands_for_one_pipeline_too() {
+    let mut driver = without_its_dataset();
+    let (name, job) = ("p".into(), "train".into());
+    driver.ask(Request::RestorePosition { name, job, wanted: None }).unwrap();
+    driver.register(own(4));
+    refuse(&mut driver, Request::GetOrCreateJob(same("data", "train")));
+    driver.register(at("weather", 3));
+    driver.job(same("weather", "train"));
+}
+
+/// The dispatcher that has the first answer in its journal may not have the dataset there.
+#[test]
+fn a_reader_under_another_id_waits_until_it_is_surely_of_the_jobs_pipeline() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.job(same("data", "train"));
+    driver.journal = Journal::Slow;
+    driver.send(Request::RegisterDataset(at("weather", 3)));
+    let reader = driver.send(Request::GetOrCreateJob(same("weather", "train")));
+    let (dataset, name) = (DatasetId::new("weather"), Some("train".into()));
+    let told = driver.send(Request::GetVersionToRead { dataset, job: name, position: None });
+    let client = driver.send(Request::GetOrCreateJob(job("weather", "train")));
+    assert!(driver.take(client).is_some(), "whatever a client of TensorFlow's registers");
+    assert_eq!([driver.take(reader), driver.take(told)], [None, None]);
+    driver.sync();
+    assert!(matches!(driver.take(told), Some(Ok(Reply::Dataset(_)))));
+    assert!(matches!(driver.take(reader), Some(Ok(Reply::Job(_)))));
+}
+
+#[test]
+fn a_graph_is_answered_by_the_dataset_of_exactly_its_id() {
+    let mut driver = Driver::new();
+    let first = own(3);
+    driver.register(first.clone());
+    let mut second = replacing(4);
+    second.metadata.cardinality = 99;
+    driver.register(second);
+    let registered =
+        Request::GetRegistered { dataset: DatasetId::new("data"), metadata: first.metadata };
+    assert_eq!(driver.ask(registered), Ok(Reply::Dataset(DatasetId::new("data"))));
+}
+
+#[test]
+fn the_report_says_that_the_first_version_is_current_again() {
+    let mut driver = Driver::new();
+    for splits in [3, 4, 3] {
+        driver.register(replacing(splits));
+    }
+    let Ok(Reply::Report(report)) = driver.ask(Request::Report) else { panic!("no report") };
+    let current: Vec<_> = report.datasets.into_iter().map(|of| (of.id, of.current)).collect();
+    assert_eq!(current, [("data".into(), true), (version(4), false)]);
 }

@@ -1,11 +1,14 @@
 //! Versions in the journal: what records may say, what a snapshot tells, and what an answer waits for.
 
-use rondo_core::dispatcher::{Record, Reply, Request, State};
+use rondo_core::control::{Durability, Recovered};
+use rondo_core::dispatcher::{
+    GetOrCreateJob, Part, Record, Repetitions, Reply, Request, RetiredJob, State,
+};
 use rondo_core::ids::{DatasetId, Lsn};
 use rondo_core::time::{Duration, Time};
 
 use super::{at, job, own, read_to_the_end, replacing, to_read, version};
-use crate::driver::{Driver, Journal};
+use crate::driver::{Driver, Journal, answer_of};
 use crate::world::short;
 
 fn record_of(name: &str, id: &str, splits: i64) -> Record {
@@ -64,6 +67,49 @@ fn a_record_that_gives_a_version_another_definition_is_refused() {
         state.apply(Lsn::new(last.get() + 1), &record_of("data", &version(4), 5)).unwrap_err();
     assert!(error.to_string().contains("exists"), "{error}");
     assert_eq!(state, before);
+}
+
+#[test]
+fn a_record_that_makes_a_first_version_current_that_is_not_there_is_refused() {
+    let mut state = State::default();
+    let error = state.apply(Lsn::new(1), &record_of("data", "data", 3)).unwrap_err();
+    assert!(error.to_string().contains("data is no version of dataset data"), "{error}");
+    assert_eq!(state, State::default());
+    let (mut state, last) = replaced();
+    let before = state.clone();
+    let error = state.apply(Lsn::new(last.get() + 1), &record_of("data", "data", 5)).unwrap_err();
+    assert!(error.to_string().contains("exists"), "{error}");
+    assert_eq!(state, before);
+}
+
+/// A snapshot of a release that kept no definitions.
+#[test]
+fn a_freed_job_whose_definition_is_not_known_is_compared_by_its_datasets_id() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.register(at("other", 3));
+    let mut dispatcher = driver.state().clone();
+    let freed = RetiredJob {
+        name: "train".into(),
+        dataset: Some(DatasetId::new("data")),
+        definition: None,
+        parameters: None,
+        finished: Repetitions::default(),
+        abandoned: Repetitions::default(),
+        changed: Lsn::new(1),
+    };
+    dispatcher.restore(Part::RetiredJob(freed)).unwrap();
+    for (dataset, is_there) in [("data", true), ("other", false)] {
+        let request = GetOrCreateJob { same_dataset: true, ..job(dataset, "train") };
+        let recovered = Recovered {
+            dispatcher: dispatcher.clone(),
+            applied: Lsn::new(2),
+            ..Recovered::default()
+        };
+        let request = Request::GetOrCreateJob(request);
+        let answer = answer_of(Durability::MemoryOnly, recovered, request);
+        assert_eq!(answer.is_ok(), is_there, "{answer:?}");
+    }
 }
 
 /// A snapshot is taken half-way.
@@ -129,4 +175,21 @@ fn what_a_freed_job_read_is_said_when_it_is_durable() {
     assert_eq!(driver.take(call), None);
     driver.sync();
     assert!(matches!(driver.take(call), Some(Ok(Reply::Dataset(id))) if id.as_str() == "data"));
+}
+
+/// The reader would be told another version if the job were there after all.
+#[test]
+fn that_a_job_is_not_there_is_said_when_it_is_durable() {
+    let mut driver = Driver::new();
+    driver.register(own(3));
+    driver.job(job("data", "train"));
+    driver.register(replacing(4));
+    driver.journal = Journal::Slow;
+    driver.send(Request::DeleteJob { name: "train".into() });
+    let (dataset, job) = (DatasetId::new("data"), Some("train".into()));
+    let call = driver.send(Request::GetVersionToRead { dataset, job, position: None });
+    assert_eq!(driver.take(call), None);
+    driver.sync();
+    let told = driver.take(call);
+    assert!(matches!(told, Some(Ok(Reply::Dataset(id))) if id.as_str() == version(4)));
 }
