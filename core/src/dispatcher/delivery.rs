@@ -38,8 +38,9 @@ const ANSWERS_TO_UNKNOWN_MAX: usize = 16;
 /// Splits whose delivery is not decided.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deliveries {
-    /// By the call that waits for the split, with the record that its answer waits for.
-    under_way: BTreeMap<CallId, (Lsn, HandedOut)>,
+    /// By the call that waits for the split, with the record that its answer waits for. `None` for a split
+    /// that is counted as lost, or was given back, with the process that asked for it.
+    under_way: BTreeMap<CallId, (Lsn, Option<HandedOut>)>,
     answered: Answered,
     /// Those whose callers left before the answer did. The journal did not take the news yet.
     undelivered: Vec<HandedOut>,
@@ -103,12 +104,22 @@ impl Deliveries {
     }
 
     pub(super) fn begin(&mut self, call: CallId, after: Lsn, split: HandedOut) {
-        self.under_way.insert(call, (after, split));
+        self.under_way.insert(call, (after, Some(split)));
+    }
+
+    /// Another process begins a task anew. The splits on their way to the one before, or taken by it, were
+    /// counted or given back with the others of that process, and do not come back once more.
+    pub(super) fn begin_anew(&mut self, task: TaskId) {
+        for (_, split) in self.under_way.values_mut() {
+            *split = split.filter(|split| split.task != Some(task));
+        }
+        self.undelivered.retain(|split| split.task != Some(task));
+        self.answered.forget(task);
     }
 
     /// A finished task is removed: the splits on their way to it are no task's.
     pub(super) fn disown(&mut self, task: TaskId) {
-        let under_way = self.under_way.values_mut().map(|(_, split)| split);
+        let under_way = self.under_way.values_mut().filter_map(|(_, split)| split.as_mut());
         for split in under_way.chain(&mut self.undelivered) {
             split.task = split.task.filter(|of| *of != task);
         }
@@ -155,7 +166,7 @@ impl Dispatcher {
 
     /// The answer with a split leaves for its caller.
     pub(crate) fn split_leaves(&mut self, call: CallId) {
-        let Some((_, split)) = self.deliveries.under_way.remove(&call) else {
+        let Some((_, Some(split))) = self.deliveries.under_way.remove(&call) else {
             return;
         };
         let is_there = |task: TaskId| self.state.tasks().contains_key(&task);
@@ -176,7 +187,7 @@ impl Dispatcher {
 
     /// A call's split never arrives, since its caller is gone: others get it.
     pub(crate) fn split_stays(&mut self, turn: &mut Turn<'_>, call: CallId) {
-        let under_way = self.deliveries.under_way.remove(&call).map(|(_, split)| split);
+        let under_way = self.deliveries.under_way.remove(&call).and_then(|(_, split)| split);
         let split = under_way.or_else(|| self.deliveries.answered.take(call));
         self.deliveries.undelivered.extend(split);
         self.take_back_undelivered(turn);

@@ -12,7 +12,7 @@ use crate::ids::{DatasetId, Digest};
 /// Who keeps a dataset for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper<'a> {
-    /// A job that is there or was freed, by name.
+    /// A job that is there, was freed, or waits at a position, by name.
     Job(&'a Arc<str>),
     /// A position, by name.
     Position(&'a Arc<str>),
@@ -75,7 +75,7 @@ impl State {
     pub(super) fn dataset_of_restoration(&self, name: &str) -> Option<KeptDataset<'_>> {
         let waits = self.restorations.get(name)?;
         Some(KeptDataset {
-            keeper: Keeper::Position(&waits.position),
+            keeper: Keeper::Job(&waits.job),
             id: waits.dataset.as_ref()?,
             definition: waits.definition,
         })

@@ -24,10 +24,15 @@ impl Dispatcher {
     ) -> Answer {
         self.check_job(&request)?;
         if let Some(job) = request.name.as_ref().and_then(|name| self.state.job_named(name)) {
+            let (id, asked, changed) = (job.id, job.asked, job.changed);
+            if !request.same_dataset {
+                return self.use_job_again(turn, id, (asked, changed));
+            }
+            if request.dataset != job.dataset {
+                self.use_dataset_again(turn, &request.dataset)?;
+            }
             // Which dataset a reader asks for may have changed after the job.
-            let changed = if request.same_dataset { turn.log.last() } else { job.changed };
-            let (id, asked) = (job.id, job.asked);
-            return self.use_job_again(turn, id, (asked, changed));
+            return self.use_job_again(turn, id, (asked, turn.log.last()));
         }
         self.check_beginning(&request)?;
         let id = self.state.counters().job;

@@ -83,18 +83,19 @@ impl Dispatcher {
     pub(super) fn replace_dataset(
         &mut self,
         turn: &mut Turn<'_>,
-        current: &DatasetId,
+        named: &DatasetId,
         request: RegisterDataset,
     ) -> Answer {
         let RegisterDataset { definition, plan, metadata, .. } = request;
         let is_same = |dataset: &Dataset| {
             dataset.definition.digest == definition.digest && dataset.metadata == metadata
         };
-        if self.state.datasets().get(current).is_some_and(is_same) {
-            return self.use_dataset_again(turn, current);
+        let versions = self.state.versions_with(named);
+        let (name, current) = versions.map_or((named, named), |of| (&of.name, &of.current));
+        let (name, current) = (name.clone(), current.clone());
+        if self.state.datasets().get(&current).is_some_and(is_same) {
+            return self.use_dataset_again(turn, &current);
         }
-        let versions = self.state.versions_with(current);
-        let name = versions.map_or(current, |versions| &versions.name).clone();
         let first = self.state.datasets().get(&name).filter(|dataset| is_same(dataset));
         let id = first.map_or_else(|| id_of_version(&name, definition.digest), |it| it.id.clone());
         match self.state.datasets().get(&id) {
@@ -121,14 +122,18 @@ impl Dispatcher {
     ) -> Answer {
         let kept = job.and_then(|job| self.state.dataset_of_job(job));
         let kept = kept.or_else(|| self.state.dataset_of_position(position?));
-        let kept = kept.or_else(|| self.state.dataset_of_restoration(job?));
+        let begins_elsewhere =
+            position.is_some_and(|name| self.state.positions().contains_key(name));
+        let waits = job.filter(|_| !begins_elsewhere);
+        let kept = kept.or_else(|| self.state.dataset_of_restoration(waits?));
         let current = self.state.current(id);
         let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
         let version = match kept {
             None => &current.id,
             Some(kept) => {
                 let found = self.versions_of(id).filter(|dataset| kept.is(dataset));
-                let found = found.min_by_key(|dataset| dataset.id != *kept.id);
+                let order = |dataset: &&Dataset| (dataset.id != *kept.id, dataset.id != current.id);
+                let found = found.min_by_key(order);
                 &found.ok_or_else(|| kept.refuse(&current.id))?.id
             }
         };

@@ -62,3 +62,20 @@ fn what_was_answered_to_unknown_callers_is_taken_after_sixteen_more_answers() {
     driver.cancel(more[0]);
     assert_eq!(driver.split(IT, 0, 0), Some(19));
 }
+
+/// They were counted, or given back, when the worker's next process was heard.
+#[test]
+fn splits_of_a_former_process_do_not_come_back_once_more_with_their_callers() {
+    for reissue in [false, true] {
+        let (mut driver, _) = reading(reissue, 3);
+        let (call, split) = answered(&mut driver, Some("w:1"));
+        assert_eq!(split, 0);
+        let first = driver.state().tasks().keys().next().copied().unwrap();
+        driver.worker_says(WorkerHeartbeat { uid: 2, ..worker("w:1", &[]) });
+        let left: &[i64] = if reissue { &[0, 1, 2] } else { &[1, 2] };
+        assert_eq!(take(&mut driver, "w:2", 99), left);
+        driver.finish("w:1", first);
+        driver.cancel(call);
+        assert_eq!(take(&mut driver, "w:2", 99), [], "reissue {reissue}");
+    }
+}

@@ -159,11 +159,15 @@ impl Kept {
         if let Some(id) = &taken
             && request.own
             && request.replaces
-            && !is_same(id)
+            && !is_same(&self.current_beside(id))
         {
             return self.replace(now, &id.clone(), request);
         }
         if let Some(id) = &taken {
+            let id = match request.own && request.replaces {
+                true => &self.current_beside(id),
+                false => id,
+            };
             let digest = self.datasets[id].registered.definition.digest;
             return match request.own && digest != request.definition.digest {
                 true => Err(Code::FailedPrecondition),
@@ -216,6 +220,9 @@ impl Kept {
         self.check_job(request)?;
         if let Some(job) = self.jobs.iter_mut().find(named) {
             note_use(&mut job.asked, now);
+            if request.same_dataset && request.dataset != job.request.dataset {
+                note_use(&mut self.datasets.get_mut(&request.dataset).unwrap().used, now);
+            }
             return Ok(Reply::Job(job.id));
         }
         let freed = request.name.as_ref().is_some_and(|name| self.retired.contains_key(name));

@@ -124,6 +124,7 @@ impl Model {
         let tried = self.elements_tried.clone();
         let before = (self.kept.clone(), self.signs.clone(), self.processes.clone(), tried);
         let (lost_since, let_go) = (self.lost_since.clone(), self.let_go.clone());
+        let on_their_way = (self.handed.clone(), self.undelivered.clone());
         let mut answers = match request {
             Request::MaybeRemoveTask { task, consumer_index, round } => {
                 self.remove(now, call, *task, (*consumer_index, *round))
@@ -133,6 +134,9 @@ impl Model {
         if refuses && self.kept != before.0 {
             (self.kept, self.processes) = (before.0, before.2);
             self.elements_tried = before.3;
+            if matches!(request, Request::WorkerHeartbeat(_)) {
+                (self.handed, self.undelivered) = on_their_way;
+            }
             // No answer lets a consumer go.
             (self.lost_since, self.let_go) = (lost_since, let_go);
             self.note_lost_worker_lives(now, request);

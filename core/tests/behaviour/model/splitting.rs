@@ -44,7 +44,7 @@ pub(crate) struct Given {
 pub(crate) struct HandedOut {
     iteration: IterationId,
     place: Place,
-    task: Option<TaskId>,
+    pub(super) task: Option<TaskId>,
 }
 
 impl Given {

@@ -31,6 +31,12 @@ impl Kept {
         self.datasets.contains_key(current).then(|| current.clone())
     }
 
+    /// The current version of the dataset that one is a version of.
+    pub(super) fn current_beside(&self, id: &DatasetId) -> DatasetId {
+        let name = self.name_of(id).unwrap_or(id);
+        self.versions.get(name).map_or(id, |versions| &versions.current).clone()
+    }
+
     /// How many datasets are versions after a first.
     pub(crate) fn later_versions(&self) -> usize {
         self.versions.values().map(|versions| versions.later.len()).sum()
@@ -83,8 +89,10 @@ impl Kept {
             let dataset = Dataset { registered: by.clone(), decided: None, used: now };
             self.datasets.insert(id.clone(), dataset);
         }
-        let former = self.datasets.get_mut(former).unwrap();
-        former.used = former.used.max(now);
+        let former = self.current_beside(former);
+        if let Some(former) = self.datasets.get_mut(&former) {
+            former.used = former.used.max(now);
+        }
         let first = || Versions { current: id.clone(), later: BTreeSet::new() };
         let versions = self.versions.entry(name).or_insert_with(first);
         versions.current = id.clone();
@@ -150,6 +158,7 @@ impl Kept {
         let fit: Vec<_> = self.versions_to_delete(id).into_iter().collect();
         let fit: Vec<_> = fit.into_iter().filter(|id| self.is(&read, id)).collect();
         let same = fit.iter().find(|id| **id == read.id);
+        let same = same.or_else(|| fit.iter().find(|id| **id == current));
         same.or(fit.first()).cloned().map(Reply::Dataset).ok_or(Code::FailedPrecondition)
     }
 }

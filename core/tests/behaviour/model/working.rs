@@ -125,6 +125,8 @@ impl Model {
         if reborn {
             for task in self.unfinished_on(address) {
                 self.kept.forsake(task, self.config.reissue_lost_splits);
+                self.handed.retain(|_, handed| handed.task != Some(task));
+                self.undelivered.retain(|handed| handed.task != Some(task));
             }
         }
         let has: BTreeSet<IterationId> = self

@@ -291,3 +291,40 @@ fn the_report_says_that_the_first_version_is_current_again() {
     let current: Vec<_> = report.datasets.into_iter().map(|of| (of.id, of.current)).collect();
     assert_eq!(current, [("data".into(), true), (version(4), false)]);
 }
+
+#[test]
+fn of_two_versions_with_one_definition_a_reader_under_another_id_is_told_the_current_one() {
+    let mut driver = Driver::new();
+    driver.register(at("weather", 3));
+    driver.job(same("weather", "train"));
+    driver.register(own(3));
+    let mut other = replacing(3);
+    other.metadata.cardinality = 99;
+    driver.register(other);
+    assert_eq!(to_read(&mut driver, "data", Some("train")), Ok(version(3)));
+}
+
+/// Its job is on the same pipeline under another id.
+#[test]
+fn a_dataset_that_a_reader_asks_for_is_used() {
+    let mut driver = Driver::with(config());
+    driver.register(own(3));
+    driver.register(at("weather", 3));
+    driver.job(same("data", "train"));
+    for _ in 0..60 {
+        driver.job(same("weather", "train"));
+        driver.advance(Duration::from_secs(60));
+    }
+    assert_eq!(to_read(&mut driver, "weather", Some("train")), Ok("weather".into()));
+}
+
+#[test]
+fn a_former_version_comes_back_under_its_own_id_too() {
+    let mut driver = Driver::new();
+    for splits in [3, 4, 5] {
+        driver.register(replacing(splits));
+    }
+    let by_its_id = RegisterDataset { replaces: true, ..at(&version(4), 4) };
+    assert_eq!(driver.register(by_its_id).as_str(), version(4));
+    assert_eq!(to_read(&mut driver, "data", None), Ok(version(4)));
+}

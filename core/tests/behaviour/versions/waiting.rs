@@ -168,12 +168,12 @@ fn a_reader_that_would_get_no_job_for_want_of_room_restores_no_position() {
 }
 
 #[test]
-fn a_reader_that_is_refused_a_job_that_waits_is_told_of_the_position() {
+fn a_reader_that_is_refused_a_job_that_waits_is_told_what_the_job_reads() {
     let mut driver = being_read();
     restore(&mut driver, "p", "later");
     driver.register(at("other", 4));
     let refused = refuse(&mut driver, Request::GetOrCreateJob(same("other", "later")));
-    let text = "position \"p\" was saved of dataset data, not other: name another position";
+    let text = "job \"later\" reads dataset data, not other: name another job";
     assert_eq!(refused.message, text);
 }
 
