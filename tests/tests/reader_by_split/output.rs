@@ -225,7 +225,7 @@ async fn a_file_is_left_alone_that_is_not_for_these_records() {
     refused(&["--job=other", "--dataset=numbers"], &file, "holds records of job \"train\"");
     let csv = [&train[..], &["--format=csv"]].concat();
     refused(&csv, &file, "holds records of output jsonl, not of output csv");
-    refused(&["--job=train", "--dataset=letters"], &file, "job \"train\" reads dataset numbers");
+    refused(&["--job=train", "--dataset=letters"], &file, "Dataset id letters not found");
     // Something else cuts a record off.
     let cut = File::options().write(true).open(&file).unwrap();
     cut.set_len(5).unwrap();
