@@ -1,4 +1,4 @@
-//! How the store keeps an entry: in as little memory as a key can take, since a job may have a million.
+//! The store keeps an entry in as little memory as it can, since a job may have a million keys.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -8,7 +8,7 @@ use super::store::{Entry, cost};
 use super::types::Value;
 use crate::ids::{Digest, Lsn, Revision, TaskIndex};
 
-/// What the store keeps beside a key.
+/// The value of a key, with its revision and lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     value: SlotValue,

@@ -30,8 +30,7 @@ impl Dispatcher {
             if request.own && is_other {
                 return Err(Refusal::OtherDefinition(id));
             }
-            check_same_structure(current, &request.metadata)?;
-            return self.use_dataset_again(turn, &id);
+            return self.get_registered(turn, &id, &request.metadata);
         }
         self.check_room_for_dataset()?;
         let RegisterDataset { wished, definition, plan, metadata, own: _, replaces: _ } = request;

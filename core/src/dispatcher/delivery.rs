@@ -107,9 +107,9 @@ impl Deliveries {
         self.under_way.insert(call, (after, Some(split)));
     }
 
-    /// Another process begins a task anew. The splits on their way to the one before, or taken by it, were
-    /// counted or given back with the others of that process, and do not come back once more.
-    pub(super) fn begin_anew(&mut self, task: TaskId) {
+    /// Another process begins a task anew. The record of that has counted the splits of the process before,
+    /// or given them back, so they do not come back once more.
+    fn begin_anew(&mut self, task: TaskId) {
         for (_, split) in self.under_way.values_mut() {
             *split = split.filter(|split| split.task != Some(task));
         }
@@ -153,6 +153,16 @@ impl Dispatcher {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Forgets the splits on their way to a worker's former process, if a record begins its tasks anew.
+    pub(super) fn forget_deliveries_before(&mut self, record: &Record) {
+        let Record::RestartTasks { worker, .. } = record else {
+            return;
+        };
+        let worker = self.state.workers().get(worker);
+        let tasks = worker.into_iter().flat_map(|worker| &worker.tasks);
+        tasks.for_each(|task| self.deliveries.begin_anew(*task));
     }
 
     /// The tasks of an iteration, pending ones too.

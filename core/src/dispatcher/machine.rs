@@ -232,6 +232,7 @@ impl Dispatcher {
                 return Err(Refusal::Defect(reason));
             }
             self.deliveries.forget_tasks(ended);
+            self.forget_deliveries_before(&record);
             turn.log.advance();
             turn.out.push(Effect::Append { lsn, record });
         }

@@ -120,12 +120,13 @@ impl Dispatcher {
         job: Option<&str>,
         position: Option<&str>,
     ) -> Answer {
-        let kept = job.and_then(|job| self.state.dataset_of_job(job));
-        let kept = kept.or_else(|| self.state.dataset_of_position(position?));
-        let begins_elsewhere =
-            position.is_some_and(|name| self.state.positions().contains_key(name));
-        let waits = job.filter(|_| !begins_elsewhere);
-        let kept = kept.or_else(|| self.state.dataset_of_restoration(waits?));
+        let position = position.filter(|name| self.state.positions().contains_key(*name));
+        let beginning = || match position {
+            Some(position) => self.state.dataset_of_position(position),
+            None => self.state.dataset_of_restoration(job?),
+        };
+        let of_job = job.and_then(|job| self.state.dataset_of_job(job));
+        let kept = of_job.or_else(beginning);
         let current = self.state.current(id);
         let current = current.ok_or_else(|| Refusal::UnknownDataset(id.clone()))?;
         let version = match kept {

@@ -63,15 +63,9 @@ impl Dispatcher {
         let former = known_id.and_then(|id| self.state.workers().get(&id)).map(|it| it.profile.uid);
         let registered = matches!(records.first(), Some(Record::RegisterWorker { .. }));
         let removed: Vec<TaskId> = records.iter().filter_map(removed_task).collect();
-        let restarts = |record: &Record| matches!(record, Record::RestartTasks { .. });
-        let worker = known_id.filter(|_| records.iter().any(restarts));
-        let worker = worker.and_then(|id| self.state.workers().get(&id));
-        let restarted: Vec<TaskId> =
-            worker.map_or_else(Vec::new, |it| it.tasks.iter().copied().collect());
         let committed = self.commit(turn, records);
         let lsn = committed.inspect_err(|_| self.hear_unrecorded(known_id, reborn, turn.now))?;
         turn.out.extend(events.into_iter().map(Effect::Observe));
-        restarted.into_iter().for_each(|task| self.deliveries.begin_anew(task));
         if let Some((id, before)) = before {
             self.tell_of_lost_splits(turn, id, &before);
         }

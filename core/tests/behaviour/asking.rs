@@ -16,7 +16,7 @@ pub(crate) fn request(kept: &Kept, happening: &Happening) -> Request {
     Among(kept).request(happening)
 }
 
-/// What asks for the dataset of a registration before its definition is read.
+/// The request that the service makes of a registration before it reads the definition.
 pub(crate) fn without_definition(request: &Request) -> Option<Request> {
     let Request::RegisterDataset(registration) = request else { return None };
     let dataset = registration.wished.clone().filter(|_| !registration.own)?;

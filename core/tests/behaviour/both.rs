@@ -74,7 +74,7 @@ impl<'a> Both<'a> {
             }
             asked => {
                 let request = asking::request(&self.model.kept, asked);
-                // As the dispatcher's service does, whatever is answered.
+                // The dispatcher's service asks this before each registration.
                 if let Some(first) = asking::without_definition(&request) {
                     self.ask(first);
                 }

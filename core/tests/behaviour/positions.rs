@@ -266,7 +266,7 @@ fn so_many_jobs_wait_at_positions_and_no_more() {
     report(&mut driver, restore("p", "three"));
 }
 
-/// What a reader wants to read says the same as a job that is there.
+/// The dispatcher checks the job that a reader wants as it checks a job that is there.
 #[test]
 fn a_position_that_does_not_fit_what_a_reader_wants_is_refused_at_once() {
     let (mut driver, first, job) = training();

@@ -36,7 +36,7 @@ pub(crate) fn dataset(sources: &[SplitSource]) -> RegisterDataset {
     }
 }
 
-/// A hash of which a few digits tell contents apart.
+/// A hash. The first digits of two contents' hashes differ.
 fn digest_of(content: &str) -> Digest {
     let mut hasher = DefaultHasher::new();
     hasher.write(content.as_bytes());

@@ -40,7 +40,7 @@ static IN_USE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// The counter is the program's, so one test counts at a time.
 static COUNTS: Mutex<()> = Mutex::new(());
 
-/// What glibc takes for a piece: 8 bytes more, in steps of 16, at least 32.
+/// The bytes that glibc takes from its pool for an allocation: 8 more, in steps of 16, at least 32.
 fn taken(layout: Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16).max(32)
 }

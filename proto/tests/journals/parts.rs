@@ -331,7 +331,7 @@ fn versions() -> Vec<Part> {
     ]
 }
 
-/// What came with the definitions that jobs and positions read.
+/// Parts with the digest of the definition that a job or a position read.
 fn definitions_read() -> Vec<Part> {
     let definition = Some(Digest::new([7; 32]));
     vec![

@@ -133,7 +133,7 @@ impl Snapshots {
         let mut restored = Restored { lsn, number: 0, recovery: Recovery::new() };
         loop {
             let (parts, goes_on) = next_parts(&mut reader).await;
-            // What is wrong with these parts comes before what is wrong behind them.
+            // The caller hears of the first defect: one of these parts comes before one behind them.
             restored = match is_aside {
                 true => aside(move || restored.with(parts)).await??,
                 false => restored.with(parts)?,

@@ -2,7 +2,7 @@
 //!
 //! glibc keeps small pieces that were freed apart from each other, so that they do not grow into pages; keeps
 //! up to tens of megabytes at the end of each pool; and has a pool for each thread. A state that was freed
-//! would stay resident, as much again as the server's own.
+//! would stay resident. It takes as much memory as the server's own state.
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(madsim)))]
 mod glibc {

@@ -19,8 +19,7 @@ const PLACE_PATIENCE: Duration = Duration::from_secs(4);
 /// How long the answer that made a reader's tasks waits for their workers to have them. A reader
 /// that comes before its worker knows the task has to ask again.
 const REPLY_PATIENCE: Duration = Duration::from_millis(500);
-/// Pushes under way at once, each of which may need a connection of its own. The next one begins when one
-/// ends.
+/// How many pushes run at once. Each may need a connection of its own. When one ends, the next begins.
 const PUSHES_MAX: usize = 1024;
 /// Pushes that wait or are under way. One more is left out: the worker's next heartbeat brings the task.
 const PUSHES_KEPT_MAX: usize = 16_384;

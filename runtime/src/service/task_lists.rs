@@ -77,11 +77,11 @@ impl TaskLists {
     /// The place of this answer: the one there is, or a new one in place of a former answer's.
     fn find(&self, iteration: IterationId, reply: &ClientHeartbeatReply) -> Arc<Answer> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.answers.get(&iteration) {
-            Some((answer, _)) if answer.is_of(reply) => return Arc::clone(answer),
-            Some(_) => kept.remove(iteration),
-            None => {}
+        let known = kept.answers.get(&iteration);
+        if let Some((answer, _)) = known.filter(|(answer, _)| answer.is_of(reply)) {
+            return Arc::clone(answer);
         }
+        kept.remove(iteration);
         kept.forget_dead();
         let answer = Arc::new(Answer::of(reply));
         kept.answers.insert(iteration, (Arc::clone(&answer), 0));

@@ -17,7 +17,7 @@ pub(crate) struct Versions {
     later: BTreeSet<DatasetId>,
 }
 
-/// What is read, was read, or is to be read: a dataset that may have gone since.
+/// The dataset that a job reads or read, or that a position was saved of. The dispatcher may have freed it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Read {
     pub(super) id: DatasetId,
@@ -119,13 +119,13 @@ impl Kept {
         Read { id: id.clone(), digest: self.digest(id) }
     }
 
-    /// What a job that is there reads, or one that was freed read.
+    /// The dataset that a job reads, or read before the dispatcher freed the job.
     pub(super) fn read_by(&self, name: &str) -> Option<Read> {
         let there = self.job_named(name).map(|job| self.read(&job.request.dataset));
         there.or_else(|| self.retired.get(name).map(|freed| freed.read.clone()))
     }
 
-    /// Whether who asks for a job gets what is read.
+    /// Whether a request may have a job that reads this dataset.
     pub(super) fn agrees(&self, read: &Read, request: &GetOrCreateJob) -> bool {
         !request.same_dataset || self.is(read, &request.dataset)
     }

@@ -80,7 +80,7 @@ fn a_job_that_was_taken_to_a_position_of_another_version_stays_on_its_own_when_i
     driver.job(same(&version(4), "new"));
 }
 
-/// The same of a job that had been freed before, and of which nothing else is known once it is set back.
+/// The dispatcher had freed the job before the operator restored the position.
 #[test]
 fn a_freed_job_that_was_taken_to_a_position_of_another_version_stays_on_its_own() {
     let (mut driver, reader) = super::read_to_the_end(short());
