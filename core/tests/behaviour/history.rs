@@ -161,7 +161,12 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
         1 => deletions(),
     ];
     let rest = prop::collection::vec(happening, 0..90);
-    let beginning = prop_oneof![9 => beginning(), 3 => bereavement(), 1 => retirement()];
+    let beginning = prop_oneof![
+        9 => beginning(),
+        3 => bereavement(),
+        1 => retirement(),
+        1 => rounds_of_splits(),
+    ];
     (beginning, rest).prop_map(|(mut history, rest)| {
         history.extend(rest);
         history
@@ -210,6 +215,50 @@ fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
             wait(6_000),
             Happening::Update { tasks: vec![(at[4], true)] },
         ]);
+        history
+    })
+}
+
+/// Consumers read by rounds what workers read by split; some callers of those leave.
+fn rounds_of_splits() -> impl Strategy<Value = Vec<Happening>> {
+    let worker = |address| Happening::Worker { address, tasks: Tasks::Right, uid: 1 };
+    let happening = prop_oneof![
+        6 => (at(), select(vec!["w0:1", "w1:1"])).prop_map(|(iteration, asker)| {
+            Happening::Split { iteration, repetition: 0, source: 0, asker: Some(asker) }
+        }),
+        3 => at().prop_map(|call| Happening::Cancel { call }),
+        2 => at().prop_map(|task| Happening::Update { tasks: vec![(task, true)] }),
+        2 => select(vec!["w0:1", "w1:1", "w2:1"]).prop_map(worker),
+        4 => (at(), round(), round())
+            .prop_map(|(client, current, blocked)| Happening::Client { client, current, blocked }),
+        1 => select(vec![1_000, 11_000]).prop_map(|millis| Happening::Wait { millis }),
+        1 => Just(Happening::Journal { kind: 2 }),
+    ];
+    let rest = prop::collection::vec(happening, 0..30);
+    (prop::collection::vec(at(), 3), rest).prop_map(move |(at, rest)| {
+        let mut history = vec![
+            Happening::Register {
+                wished: None,
+                content: 0,
+                structure: 0,
+                compressed: true,
+                replaces: false,
+            },
+            worker("w0:1"),
+            worker("w1:1"),
+            Happening::Job {
+                dataset: at[0],
+                sharding: 1,
+                name: None,
+                same_dataset: false,
+                consumers: Some(2),
+                cached: false,
+            },
+            Happening::Join { job: at[1], repetition: 0 },
+            Happening::Join { job: at[2], repetition: 0 },
+            Happening::Journal { kind: 2 },
+        ];
+        history.extend(rest);
         history
     })
 }

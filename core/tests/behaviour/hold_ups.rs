@@ -4,7 +4,7 @@ use rondo_core::dispatcher::{
     Config, GetOrCreateJob, Group, HoldSplits, Reply, Request, ShardingPolicy, SplitSource,
 };
 use rondo_core::ids::{ClientId, JobId};
-use rondo_core::time::Duration;
+use rondo_core::time::{Duration, Time};
 
 use crate::driver::Driver;
 use crate::world::{dataset, job};
@@ -159,4 +159,37 @@ fn hold_ups_keep_nothing_for_longer_than_they_last() {
     });
     // Five minutes, a minute for the use, and maintenance is every ten.
     assert!(after.is_some_and(|it| (360_000..1_000_000).contains(&it)), "{after:?}");
+}
+
+/// When a job was freed whose iteration was freed within a minute after a hold-up; with another job, asked
+/// for just before the hold-up, or without.
+fn freed_after(with_another: bool) -> Time {
+    let mut driver = Driver::with(Config {
+        job_gc_timeout: Some(Duration::from_secs(70)),
+        job_gc_check_interval: Duration::from_secs(1),
+        ..Config::default()
+    });
+    let begun = driver.now;
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset(&[]));
+    let read = driver.job(job(&dataset, ShardingPolicy::Off));
+    let client = driver.join(read, 0);
+    let task = driver.client(client).tasks[0].task;
+    driver.finish("w:1", task);
+    driver.release(client);
+    driver.advance(Duration::from_secs(20));
+    if with_another {
+        driver.job(job(&dataset, ShardingPolicy::Off));
+    }
+    hold_up(&mut driver, Duration::from_secs(30));
+    while driver.state().jobs().contains_key(&read) {
+        driver.advance(ms(1_000));
+        assert!(driver.now < begun.after(Duration::from_secs(600)), "the job is never freed");
+    }
+    driver.now
+}
+
+#[test]
+fn a_job_keeps_no_other_one_after_a_hold_up() {
+    assert_eq!(freed_after(true), freed_after(false));
 }

@@ -240,6 +240,26 @@ fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worke
     assert_eq!(driver.state().tasks().len(), 1);
 }
 
+/// A task that waits to be part of the read reads ahead, so it is one to hand a split again.
+#[test]
+fn a_split_whose_caller_left_comes_to_a_task_that_consumers_have_not_agreed_on() {
+    let mut driver = Driver::new();
+    let dataset = driver.register(crate::world::dataset_named("data"));
+    let job = GetOrCreateJob {
+        consumers: Some(1),
+        ..crate::world::job(&dataset, ShardingPolicy::Dynamic)
+    };
+    let job = driver.job(job);
+    driver.join(job, 0);
+    driver.worker("w:1", &[]);
+    let iteration = driver.state().iteration_of(job, 0).unwrap().id;
+    let asked = crate::world::split_for("w:1", iteration, 0, 0);
+    let call = driver.send(asked.clone());
+    assert_eq!(driver.take(call), Some(Ok(Reply::Split(Some(0)))));
+    driver.cancel(call);
+    assert_eq!(driver.ask(asked), Ok(Reply::Split(Some(0))));
+}
+
 #[test]
 fn a_job_is_deleted_while_consumers_of_another_one_vote() {
     let mut driver = three_consumers();

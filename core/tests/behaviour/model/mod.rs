@@ -121,8 +121,8 @@ impl Model {
         request: &Request,
         refuses: bool,
     ) -> Vec<(CallId, Heard)> {
-        let tried = self.elements_tried.clone();
-        let before = (self.kept.clone(), self.signs.clone(), self.processes.clone(), tried);
+        let before = (self.kept.clone(), self.signs.clone(), self.processes.clone());
+        let elements = (self.elements_tried.clone(), self.elements_until.clone());
         let (lost_since, let_go) = (self.lost_since.clone(), self.let_go.clone());
         let on_their_way = (self.handed.clone(), self.undelivered.clone());
         let mut answers = match request {
@@ -133,7 +133,7 @@ impl Model {
         };
         if refuses && self.kept != before.0 {
             (self.kept, self.processes) = (before.0, before.2);
-            self.elements_tried = before.3;
+            (self.elements_tried, self.elements_until) = elements;
             if matches!(request, Request::WorkerHeartbeat(_)) {
                 (self.handed, self.undelivered) = on_their_way;
             }

@@ -117,17 +117,16 @@ impl Kept {
         if reader == Some(None) && !asker.is_some_and(takes_part) {
             return Ok(Reply::Split(None));
         }
-        let mut active = iteration.active.iter();
-        if reader != Some(None)
-            && active.any(|task| !self.tasks[task].finished)
-            && let Some(split) = self.split_again(id, (at, repetition), reader.flatten())
-        {
+        // A task that waits to be part of the read reads too; an unnamed caller's task may be any of the list.
+        let reads = match reader {
+            Some(task) => task.is_some(),
+            None => self.has_reader(id),
+        };
+        if reads && let Some(split) = self.split_again(id, (at, repetition), reader.flatten()) {
             return Ok(Reply::Split(Some(split)));
         }
-        let mut active = self.iteration(id).unwrap().active.iter();
-        if reader != Some(None)
+        if reads
             && (at, repetition) == (0, 0)
-            && active.any(|task| !self.tasks[task].finished)
             && let Some(place) = self.waiting_for_workers(id)
         {
             let iteration = self.iteration_mut(id).unwrap();
