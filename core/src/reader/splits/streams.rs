@@ -96,6 +96,10 @@ impl Splits {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) {
+        // The split in front is read beside the others: one stream more, however often another comes in front.
+        if self.streams.len() > self.way.streams {
+            self.withdraw_last(shared, out);
+        }
         let Some(held) = self.held.get_mut(&place) else {
             return;
         };
@@ -113,6 +117,16 @@ impl Splits {
         let (split, skip) = (held.split, held.received);
         let read = ReadSplit { task: task.id, split, skip, batch_records: self.way.batch_records };
         out.push(Effect::Open { rpc, address, read });
+    }
+
+    /// Ends the stream of the split that the application gets last. The split is read on later, from the
+    /// record where it stopped.
+    fn withdraw_last(&mut self, shared: &mut Shared, out: &mut Vec<Effect>) {
+        let last = self.streams.iter().max_by_key(|(_, stream)| stream.place);
+        if let Some(rpc) = last.map(|(rpc, _)| *rpc) {
+            shared.withdraw(rpc, out);
+            self.close(rpc, shared);
+        }
     }
 
     /// Asks streams for more: first the one that the application waits for.
