@@ -146,12 +146,18 @@ impl Coordination {
         Ok(())
     }
 
+    /// Records what requests of relays are told. A relay that has acknowledged a request does not ask it
+    /// again: nothing would be kept of its answer, so nothing is recorded of it.
     fn keep_alive_answer(
         &mut self,
         turn: &mut Turn<'_>,
         id: NamespaceId,
-        answer: AliveAnswer,
+        mut answer: AliveAnswer,
     ) -> Result<(), Refusal> {
+        let known = &self.namespace(id)?.relays;
+        answer.stamps.retain(|stamp| {
+            known.get(&stamp.relay).is_none_or(|relay| stamp.sequence > relay.acknowledged)
+        });
         if answer.stamps.is_empty() {
             return Ok(());
         }

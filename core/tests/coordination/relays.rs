@@ -201,3 +201,18 @@ fn who_is_alive_is_recorded_for_relays_only() {
     let alive = |record: &Record| format!("{record:?}").contains("AnswerAlive");
     assert!(!driver.into_journal().iter().any(alive));
 }
+
+/// A relay that has acknowledged a request while it waited asks it no more: a record of its answer would
+/// change nothing.
+#[test]
+fn who_is_alive_is_not_recorded_for_a_relay_that_has_gone_on() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let waits = driver.send(relayed(1, 0, alive(1, &[0, 1])));
+    driver.ask(relayed(2, 1, increment("n", 1))).unwrap();
+    let last = driver.node.last();
+    let told = driver.tell(alive(0, &[0, 1]));
+    assert_eq!(driver.node.last(), last, "a record that changes nothing");
+    assert_eq!(driver.take(waits), Some(told.clone()));
+    assert!(matches!(&told, Ok(Reply::Alive(both)) if both.len() == 2), "{told:?}");
+}
