@@ -13,7 +13,10 @@ use crate::happening::Happening;
 const KINDS: usize = 16;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(2_000),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn an_agent_keeps_its_word_in_every_history(

@@ -175,7 +175,11 @@ impl Shared {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(500),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
     #[test]
     fn whatever_breaks_the_application_knows_what_is_there(
         history in prop::collection::vec((0..4_u8, 0..3_u8, any::<Option<u8>>()), 0..60)

@@ -15,7 +15,7 @@ use crate::process::Told;
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 512,
+        cases: ProptestConfig::default().cases.max(512),
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
         ..ProptestConfig::default()
     })]

@@ -153,13 +153,18 @@ struct Reading {
     waiting: Vec<u64>,
     leaving: Vec<(u64, u64)>,
     delivered: BTreeSet<u64>,
+    /// How many elements came back, with callers that were gone, since the buffer was last within its bound.
+    came_back: u64,
 }
 
 const IN_SPLIT: u64 = 3;
+/// Bytes of an element, and of those that may wait.
+const ELEMENT: u64 = 8;
+const BUFFER: u64 = 8 * ELEMENT;
 
 impl Reading {
     fn new(splits: i64) -> Self {
-        let mut world = World::registered_with(|config| config.buffer_bytes = 64);
+        let mut world = World::registered_with(|config| config.buffer_bytes = BUFFER);
         // Another task, so that this one is not alone and skips.
         world.add([task(5, Part::Splits), task(6, Part::Whole)]);
         world.splits = (0..splits).collect();
@@ -170,6 +175,7 @@ impl Reading {
             waiting: Vec::new(),
             leaving: Vec::new(),
             delivered: BTreeSet::new(),
+            came_back: 0,
         }
     }
 
@@ -186,6 +192,7 @@ impl Reading {
                     let call = if at < self.waiting.len() {
                         self.waiting.remove(at)
                     } else {
+                        self.came_back += 1;
                         self.leaving.remove(at - self.waiting.len()).0
                     };
                     self.world.cancel(call);
@@ -245,7 +252,17 @@ impl Reading {
                 other => panic!("{call}: {other:?}"),
             }
         }
-        assert!(self.world.worker.buffered_bytes() <= 64 + 8 * 4, "the buffer is bounded");
+        self.check_buffer();
+    }
+
+    /// The buffer takes in what is made at once, and each element that comes back.
+    fn check_buffer(&mut self) {
+        let buffered = self.world.worker.buffered_bytes();
+        if buffered <= BUFFER {
+            self.came_back = 0;
+        }
+        let bound = BUFFER + ELEMENT * (IN_SPLIT + self.came_back);
+        assert!(buffered <= bound, "{buffered} bytes wait, {} elements came back", self.came_back);
     }
 
     /// Reads to the end.

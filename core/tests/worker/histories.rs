@@ -12,7 +12,10 @@ use crate::dice::live_by;
 const KINDS: usize = 14;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(1_000),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_worker_keeps_its_word_in_every_history(
