@@ -96,7 +96,7 @@ impl Splits {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) {
-        // The split in front is read beside the others: one stream more, however often another comes in front.
+        // The split in front is read beside the others: by one stream more, whichever is in front.
         if self.streams.len() > self.way.streams {
             self.withdraw_last(shared, out);
         }

@@ -117,7 +117,7 @@ impl Kept {
         if reader == Some(None) && !asker.is_some_and(takes_part) {
             return Ok(Reply::Split(None));
         }
-        // A task that waits to be part of the read reads too; an unnamed caller's task may be any of the list.
+        // A task that waits to join the read reads too; an unnamed caller may be any task of the list.
         let reads = match reader {
             Some(task) => task.is_some(),
             None => self.has_reader(id),
