@@ -139,9 +139,15 @@ impl Dispatcher {
         let jobs = &self.state.index.idle.jobs;
         let due = |anonymous, retention: Option<Duration>| {
             let of_kind = jobs.range((anonymous, Time::ZERO, JobId::new(i64::MIN))..);
-            of_kind.take_while(move |(kind, since, _)| {
-                let over = || self.is_over(*since, used(*since), retention, now);
-                *kind == anonymous && self.may_free(retention, now) && over()
+            let old = of_kind.take_while(move |(kind, since, _)| {
+                *kind == anonymous
+                    && self.may_free(retention, now)
+                    && is_old(*since, retention, now)
+            });
+            // A hold-up counts for a job that was used before it, and not for one that fell idle after it.
+            let used = |id: &JobId| self.state.jobs().get(id).map(last_use);
+            old.filter(move |(_, since, id)| {
+                used(id).is_some_and(|used| self.is_over(*since, used, retention, now))
             })
         };
         let due = due(true, self.config.job_gc_timeout)
@@ -152,8 +158,10 @@ impl Dispatcher {
     fn unused_datasets(&self, now: Time) -> Vec<DatasetId> {
         let retention = self.config.dataset_retention;
         let datasets = self.state.index.idle.datasets.iter();
-        let due = |since: Time| self.is_over(since, used(since), retention, now);
-        let due = datasets.take_while(|(since, _)| due(*since));
+        let used =
+            |since: Time| Time::from_nanos(since.as_nanos().saturating_sub(USE_SLACK.as_nanos()));
+        let due =
+            datasets.take_while(|(since, _)| self.is_over(*since, used(*since), retention, now));
         let due = due.filter(|(_, id)| self.may_free(retention, now) && !self.may_be_chosen(id));
         let due = due.filter(|(_, id)| self.state.needed_by(id).is_none());
         due.map(|(_, id)| id.clone()).take(self.config.bounds.expiries_per_step).collect()
@@ -177,8 +185,10 @@ impl Dispatcher {
         retention: Option<Duration>,
         now: Time,
     ) -> bool {
-        let ends = retention.map(|retention| since.after(retention)).filter(|ends| *ends <= now);
-        ends.is_some_and(|ends| ends.after(self.leases.held_up.since(used)) <= now)
+        is_old(since, retention, now) && {
+            let held_up = self.leases.held_up.since(used);
+            is_old(since.after(held_up), retention, now)
+        }
     }
 
     fn free_job(&mut self, turn: &mut Turn<'_>, id: JobId) -> Result<(), Refusal> {
@@ -234,9 +244,17 @@ impl Job {
     }
 }
 
-/// The last use of a job or a dataset whose retention begins at `since`, or somewhat earlier.
-const fn used(since: Time) -> Time {
-    Time::from_nanos(since.as_nanos().saturating_sub(USE_SLACK.as_nanos()))
+/// When a job without iterations was used last: it was asked for, or its last iteration was freed.
+fn last_use(job: &Job) -> Time {
+    match job.idle_since < job.asked.after(USE_SLACK) {
+        true => job.asked,
+        false => job.idle_since,
+    }
+}
+
+/// Whether a retention that began then is over, hold-ups left aside.
+fn is_old(since: Time, retention: Option<Duration>, now: Time) -> bool {
+    retention.is_some_and(|retention| since.after(retention) <= now)
 }
 
 /// Whether a use is worth a record, the last one noted being this old.

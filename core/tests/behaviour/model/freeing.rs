@@ -90,7 +90,11 @@ impl Model {
             };
             !busy.contains(&job.id)
                 && now >= self.started.after(SLACK)
-                && self.is_over(job.asked.after(SLACK).max(job.idle_since), retention, now)
+                && self.is_over(
+                    &[(job.asked, SLACK), (job.idle_since, Duration::ZERO)],
+                    retention,
+                    now,
+                )
         });
         unused.map(|job| job.id).collect()
     }
@@ -107,19 +111,20 @@ impl Model {
                 && !ahead
                 && self.kept.needed_by(id).is_none()
                 && now >= self.started.after(SLACK)
-                && self.is_over(dataset.used.after(SLACK), self.config.dataset_retention, now)
+                && self.is_over(&[(dataset.used, SLACK)], self.config.dataset_retention, now)
         });
         unused.map(|(id, _)| id.clone()).collect()
     }
 }
 
 impl Model {
-    /// Whether something was kept for long enough, less the hold-ups since it was used: that was a
-    /// minute before `since` or later.
-    fn is_over(&self, since: Time, retention: Option<Duration>, now: Time) -> bool {
-        let used = Time::from_nanos(since.as_nanos().saturating_sub(SLACK.as_nanos()));
-        let hearing = self.held_up.less_since(used, now);
-        retention.is_some_and(|retention| hearing >= since.after(retention))
+    /// Whether something was kept for long enough after its uses, each of which may have been so much later
+    /// than it was noted. Hold-ups since the one that counts are left out.
+    fn is_over(&self, uses: &[(Time, Duration)], retention: Option<Duration>, now: Time) -> bool {
+        let latest = uses.iter().max_by_key(|(noted, later)| noted.after(*later));
+        let (noted, later) = *latest.unwrap();
+        let hearing = self.held_up.less_since(noted, now);
+        retention.is_some_and(|retention| hearing >= noted.after(later).after(retention))
     }
 }
 

@@ -43,14 +43,10 @@ impl HeldUp {
         self.less_since(Time::ZERO, now)
     }
 
-    /// A time less the hold-ups since another: less what of each came after it.
+    /// A time less the hold-ups since another.
     pub(super) fn less_since(&self, since: Time, now: Time) -> Time {
-        let since = since.as_nanos();
-        let later = self.all.iter().map(|(began, nanos)| {
-            let (began, ended) = (began.as_nanos(), began.as_nanos() + nanos);
-            ended.saturating_sub(began.max(since))
-        });
-        Time::from_nanos(now.as_nanos() - later.sum::<u64>())
+        let later = self.all.iter().filter(|(began, _)| *began >= since);
+        Time::from_nanos(now.as_nanos() - later.map(|(_, nanos)| nanos).sum::<u64>())
     }
 }
 
