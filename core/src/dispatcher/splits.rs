@@ -78,8 +78,9 @@ impl Dispatcher {
         let iteration = of.id;
         let again = of.splits.again.first_of(source, repetition);
         // A named worker without a task gets no split again; an unnamed caller gets none once all tasks
-        // are finished.
-        let reads = || task.is_some() || !is_named && self.state.has_reader(of);
+        // are finished. A task that waits to join a coordinated read reads too.
+        let some_task_reads = || self.state.has_reader(of) || !of.pending.is_empty();
+        let reads = || task.is_some() || !is_named && some_task_reads();
         if let Some(place) = again.filter(|_| reads()) {
             let record = Record::RepeatSplit { iteration, source, repetition, task };
             return Some((Some(place), record));

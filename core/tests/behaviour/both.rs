@@ -343,6 +343,10 @@ impl<'a> Both<'a> {
             if shared.waiting.values().any(|records| *records > 0) {
                 self.mark("begun split waits");
             }
+            let has = |task| iteration.given.count(&Holder::Task(task)) > 0;
+            if iteration.pending.iter().any(|pending| has(pending.task)) {
+                self.mark("split for a task that waits to join");
+            }
             if seen.splits_lost > 0 {
                 self.mark("splits lost");
             }

@@ -253,11 +253,14 @@ fn a_split_whose_caller_left_comes_to_a_task_that_consumers_have_not_agreed_on()
     driver.join(job, 0);
     driver.worker("w:1", &[]);
     let iteration = driver.state().iteration_of(job, 0).unwrap().id;
-    let asked = crate::world::split_for("w:1", iteration, 0, 0);
-    let call = driver.send(asked.clone());
-    assert_eq!(driver.take(call), Some(Ok(Reply::Split(Some(0)))));
-    driver.cancel(call);
-    assert_eq!(driver.ask(asked), Ok(Reply::Split(Some(0))));
+    let named = crate::world::split_for("w:1", iteration, 0, 0);
+    let unnamed = crate::world::split(iteration, 0, 0);
+    for (asked, split) in [(named, 0), (unnamed, 1)] {
+        let call = driver.send(asked.clone());
+        assert_eq!(driver.take(call), Some(Ok(Reply::Split(Some(split)))));
+        driver.cancel(call);
+        assert_eq!(driver.ask(asked), Ok(Reply::Split(Some(split))));
+    }
 }
 
 #[test]

@@ -117,10 +117,10 @@ impl Kept {
         if reader == Some(None) && !asker.is_some_and(takes_part) {
             return Ok(Reply::Split(None));
         }
-        // A task that waits to join the read reads too; an unnamed caller may be any task of the list.
+        // A task that waits to join the read reads too; an unnamed caller may be any unfinished task.
         let reads = match reader {
             Some(task) => task.is_some(),
-            None => self.has_reader(id),
+            None => self.tasks.values().any(|task| task.iteration == id && !task.finished),
         };
         if reads && let Some(split) = self.split_again(id, (at, repetition), reader.flatten()) {
             return Ok(Reply::Split(Some(split)));
