@@ -41,7 +41,7 @@ pub enum Way {
 pub struct BySplit {
     /// Unfinished splits to hold, 1 to 1024.
     pub hold: u32,
-    /// Splits read at once. One more is read while the application waits for it.
+    /// Splits read at once, beside the one that is delivered next.
     pub streams: usize,
     /// Records in one message at most; 0 leaves that to the worker.
     pub batch_records: u32,

@@ -1,5 +1,7 @@
 //! One reader by split, step by step.
 
+mod in_front;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -351,38 +353,6 @@ fn it_says_why_it_stalls() {
     let stall = story.stall().unwrap();
     assert_eq!(stall, Stall::WithWorkers);
     assert!(stall.sentence().starts_with("workers took what is left"), "{}", stall.sentence());
-}
-
-/// A reader that cannot read a split asks again. Splits that came back to the dispatcher meanwhile have lower
-/// places.
-#[test]
-fn one_stream_more_than_allowed_is_open_however_often_another_split_comes_in_front() {
-    let mut story = Story::of(4, |config| {
-        config.way = Way::BySplit(BySplit { streams: 2, ..BySplit::default() });
-    });
-    let other = rondo_core::ids::ClientId::new(1);
-    story.server.splits[..2].iter_mut().for_each(|split| split.holder = Some(other));
-    story.answer_all();
-    story.bring(2, records(0, 5, false));
-    story.bring(3, records(0, 5, false));
-    story.answer(story.stream(3), Err(unavailable()));
-    for place in [1, 0] {
-        story.server.splits[place].holder = None;
-        story.wait(5_000);
-        story.answer_all();
-        let is_in_front = story.actor.streams[&story.stream(place as u64)].asked;
-        assert!(is_in_front, "{place}: {:?}", story.actor.streams);
-        assert!(story.actor.streams.len() <= 3, "{:?}", story.actor.streams);
-    }
-    story.want(9);
-    story.bring(0, records(0, 1, true));
-    story.bring(1, records(0, 1, true));
-    story.bring(2, records(5, 1, true));
-    let last = story.actor.streams[&story.stream(3)].read.skip;
-    assert_eq!(last, 5, "it is read on where it stopped");
-    story.bring(3, records(5, 1, true));
-    let places = [(0, 0, 1), (1, 0, 1), (2, 0, 5), (2, 5, 1), (3, 0, 5), (3, 5, 1)];
-    assert_eq!(story.places(), places);
 }
 
 #[test]

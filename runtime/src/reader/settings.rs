@@ -132,7 +132,8 @@ impl Builder {
         self
     }
 
-    /// Splits to hold, 1 to 1024, and how many of them to read at once.
+    /// Splits to hold, 1 to 1024, and how many of them to read at once, beside the one
+    /// that is delivered next.
     #[must_use]
     pub fn splits(mut self, hold: u32, streams: usize) -> Self {
         (self.by_split.hold, self.by_split.streams) = (hold.clamp(1, 1024), streams.max(1));

@@ -81,6 +81,13 @@ impl Splits {
             if held.retry.waits(now) || !self.may_open(place, held, shared) {
                 continue;
             }
+            // The split in front is read beside the others: by one stream more, whichever is in front.
+            if self.streams.len() > self.way.streams {
+                self.withdraw_last(now, shared, out);
+            }
+            let Some(held) = self.held.get(&place) else {
+                continue;
+            };
             let Some((task, address)) = choose(now, held, &self.trial, shared) else {
                 return;
             };
@@ -96,10 +103,6 @@ impl Splits {
         shared: &mut Shared,
         out: &mut Vec<Effect>,
     ) {
-        // The split in front is read beside the others: by one stream more, whichever is in front.
-        if self.streams.len() > self.way.streams {
-            self.withdraw_last(shared, out);
-        }
         let Some(held) = self.held.get_mut(&place) else {
             return;
         };
@@ -120,12 +123,17 @@ impl Splits {
     }
 
     /// Ends the stream of the split that the application gets last. The split is read on later, from the
-    /// record where it stopped.
-    fn withdraw_last(&mut self, shared: &mut Shared, out: &mut Vec<Effect>) {
+    /// record where it stopped; that it had failed counts no more. A trial that ends so has failed.
+    fn withdraw_last(&mut self, now: Time, shared: &mut Shared, out: &mut Vec<Effect>) {
         let last = self.streams.iter().max_by_key(|(_, stream)| stream.place);
-        if let Some(rpc) = last.map(|(rpc, _)| *rpc) {
-            shared.withdraw(rpc, out);
-            self.close(rpc, shared);
+        let Some((rpc, stream)) = last.map(|(rpc, stream)| (*rpc, stream)) else {
+            return;
+        };
+        self.trial.failed(now, rpc, &stream.worker);
+        shared.withdraw(rpc, out);
+        let closed = self.close(rpc, shared);
+        if let Some(held) = closed.and_then(|stream| self.held.get_mut(&stream.place)) {
+            held.retry.succeeded();
         }
     }
 
