@@ -11,7 +11,7 @@ use super::refusal::Refusal;
 use super::reply::Reply;
 use super::types::{Phase, TaskInfo, TaskName};
 use crate::ids::{CallId, Incarnation, NamespaceId, TaskIndex};
-use crate::limits::COORDINATION_TASKS_MAX;
+use crate::limits::{COORDINATION_TASKS_MAX, RELAYS_MAX};
 
 impl Coordination {
     /// `GetTaskState`.
@@ -155,8 +155,14 @@ impl Coordination {
         mut answer: AliveAnswer,
     ) -> Result<(), Refusal> {
         let known = &self.namespace(id)?.relays;
-        answer.stamps.retain(|stamp| {
-            known.get(&stamp.relay).is_none_or(|relay| stamp.sequence > relay.acknowledged)
+        let mut new = BTreeSet::new();
+        answer.stamps.retain(|stamp| match known.get(&stamp.relay) {
+            Some(relay) => stamp.sequence > relay.acknowledged,
+            // Several may wait that are not known yet. Those beyond the bound are refused if they ask again.
+            None => {
+                let has_room = known.len().saturating_add(new.len()) < RELAYS_MAX;
+                has_room && new.insert(stamp.relay) || new.contains(&stamp.relay)
+            }
         });
         if answer.stamps.is_empty() {
             return Ok(());
@@ -221,10 +227,10 @@ mod tests {
     use alloc::format;
 
     use super::super::config::{Config, NamespaceConfig};
-    use super::super::request::{Call, Caller, Method};
+    use super::super::request::{Call, Caller, Condition, Method, Stamp};
     use super::super::state::State;
     use super::*;
-    use crate::ids::Lsn;
+    use crate::ids::{Lsn, RelayId};
     use crate::log::Log;
     use crate::time::Time;
 
@@ -262,5 +268,56 @@ mod tests {
             tasks: None,
         };
         assert_eq!(ask(&mut service, 5, register), 1);
+    }
+
+    /// Several relays that are not known yet may wait for one answer.
+    #[test]
+    fn no_answer_makes_more_relays_known_than_there_may_be() {
+        let namespace = NamespaceConfig { tasks: Some(3), ..NamespaceConfig::named("n") };
+        let config = Config { namespaces: alloc::vec![namespace] };
+        let now = Time::from_millis(1_000);
+        let mut service = Coordination::start(config, State::default(), now);
+        let (mut log, mut out) = (Log::starting_at(Lsn::new(1)), Vec::new());
+        let mut calls = 0;
+        let mut ask = |service: &mut Coordination, relay: Option<u64>, method: Method| {
+            calls += 1;
+            out.clear();
+            let mut turn = Turn { now, log: &mut log, out: &mut out };
+            let relay = relay.map(RelayId::new);
+            let stamp = relay.map(|relay| Stamp { relay, sequence: 1, acknowledged: 0 });
+            let caller = Caller { stamp, ..Caller::default() };
+            let call = Call { namespace: "n".into(), caller, method };
+            drop(service.call(&mut turn, CallId::new(calls), call, 7));
+            service.finish(&mut turn);
+        };
+        for task in 0..3 {
+            let register = Method::RegisterTask {
+                task: TaskName::of(task),
+                incarnation: Incarnation::new(1),
+                recoverable: false,
+                tasks: None,
+            };
+            ask(&mut service, None, register);
+        }
+        for relay in 1..RELAYS_MAX as u64 {
+            let put = Method::PutKeyValue {
+                key: "k".into(),
+                value: "v".into(),
+                condition: Condition::Always,
+                lease: None,
+            };
+            ask(&mut service, Some(relay), put);
+        }
+        let known = |service: &Coordination| {
+            let namespaces = service.state.namespaces.values();
+            namespaces.map(|namespace| namespace.relays.len()).sum::<usize>()
+        };
+        assert_eq!(known(&service), RELAYS_MAX - 1);
+        let tasks = || (0..3).map(TaskName::of).collect();
+        for (task, relay) in [(0, Some(1 << 20)), (1, Some(2 << 20)), (2, None)] {
+            let alive = Method::GetAliveTasks { requester: TaskName::of(task), tasks: tasks() };
+            ask(&mut service, relay, alive);
+        }
+        assert_eq!(known(&service), RELAYS_MAX);
     }
 }
