@@ -24,12 +24,13 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
     };
     // Which states are reached must not be a matter of luck on every push; a longer run draws
     // other histories each time.
-    let mut runner = match std::env::var_os("PROPTEST_CASES") {
-        None => TestRunner::new_with_rng(
+    let draws_anew = std::env::var_os("PROPTEST_CASES").is_some();
+    let mut runner = match draws_anew {
+        false => TestRunner::new_with_rng(
             config_of_run,
             TestRng::deterministic_rng(RngAlgorithm::ChaCha),
         ),
-        Some(_) => TestRunner::new(config_of_run),
+        true => TestRunner::new(config_of_run),
     };
     let reached = std::cell::RefCell::new(Reached::new());
     let settings = any::<[bool; 4]>().prop_map(
@@ -49,7 +50,9 @@ fn the_dispatcher_and_the_model_live_the_same_histories() {
     if let Err(failure) = outcome {
         panic!("{failure}\n{runner}");
     }
-    check_reached(&reached.into_inner());
+    if !draws_anew {
+        check_reached(&reached.into_inner());
+    }
 }
 
 /// A test that never gets anywhere proves nothing.
@@ -92,6 +95,7 @@ fn check_reached(reached: &Reached) {
         "room again",
         "seen finished",
         "split",
+        "split for a task that waits to join",
         "split again",
         "split taken back",
         "splits in doubt",

@@ -22,9 +22,10 @@ fn the_service_and_the_model_live_the_same_histories() {
         failure_persistence: None,
         ..default
     };
-    let mut runner = match std::env::var_os("PROPTEST_CASES") {
-        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
-        Some(_) => TestRunner::new(config),
+    let draws_anew = std::env::var_os("PROPTEST_CASES").is_some();
+    let mut runner = match draws_anew {
+        false => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+        true => TestRunner::new(config),
     };
     let reached = RefCell::new(Reached::new());
     let outcome = runner.run(&prop::collection::vec(any::<u8>(), 0..300), |bytes| {
@@ -34,7 +35,9 @@ fn the_service_and_the_model_live_the_same_histories() {
     if let Err(failure) = outcome {
         panic!("{failure}\n{runner}");
     }
-    check_reached(&reached.into_inner());
+    if !draws_anew {
+        check_reached(&reached.into_inner());
+    }
 }
 
 /// A test that never gets anywhere proves nothing.
