@@ -67,6 +67,8 @@ named! {
         TaskMade = "world.votes.made",
         /// An id was told a second time.
         Identity = "world.identity",
+        /// A worker was told its index under static sharding.
+        Shards = "world.shards",
         /// A client was released for its silence.
         CollectionClient = "world.collection.client",
         /// A worker was given up for its silence.

@@ -45,6 +45,7 @@ mod replay;
 mod rounds;
 mod seen;
 pub mod shadow;
+mod shards;
 mod silence;
 mod size;
 mod splits;
@@ -189,6 +190,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(agreement::Agreement::default()),
         Box::new(votes::Votes::default()),
         Box::new(identity::Identity::default()),
+        Box::new(shards::Shards::new(settings)),
         Box::new(collection::Collection::new(settings.clone())),
         Box::new(invariants::Invariants),
         Box::new(start::Start),
