@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+mod allocator;
 #[cfg(not(madsim))]
 mod arena;
 #[cfg(not(madsim))]

@@ -19,7 +19,6 @@ mod known_workers;
 mod layers;
 mod local;
 mod log;
-mod memory;
 mod namespace;
 mod plain;
 mod position;

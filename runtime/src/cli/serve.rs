@@ -7,6 +7,7 @@ use super::layers::Settings;
 use super::resolve::{Home, resolve};
 use super::serve_args::ServeArgs;
 use super::{from_cluster, log, print_config, state_home, threads};
+use crate::allocator;
 use crate::config::Storage;
 use crate::serve::{Machine, ServeError, StartError, run, start_node};
 
@@ -33,6 +34,7 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
     if let Some(told) = from_cluster::told(settings) {
         tracing::info!("{told}");
     }
+    allocator::keep_for_requests();
     let runtime = threads::pool(args.threads)?;
     let start =
         |config, transport| async move { start_node(&config, Machine::this(), transport).await };

@@ -12,7 +12,8 @@ use super::layers::Settings;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
 use super::units::{Span, size, span};
-use super::{log, memory, threads};
+use super::{log, threads};
+use crate::allocator;
 use crate::config::Listen;
 use crate::transport::ServerConfig;
 use crate::worker::{Config, Pipelines, WorkerError, machine, run};
@@ -188,7 +189,7 @@ pub(super) fn worker(args: &WorkerArgs, settings: &Settings) -> Result<(), Failu
     if let Some(told) = told(settings) {
         tracing::info!("{told}");
     }
-    memory::keep_for_batches();
+    allocator::keep_for_batches();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let fitting = u32::try_from(processors.clamp(2, THREADS_MAX)).ok();
     let runtime = threads::pool(args.threads.or(fitting))?;

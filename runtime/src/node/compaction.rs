@@ -10,8 +10,8 @@ use rondo_core::ids::Lsn;
 use rondo_core::log::ApplyError;
 use rondo_proto::frame::{self, FrameError};
 
-use super::memory;
 use super::recovery::{Replay, ReplayError};
+use crate::allocator;
 use crate::store::snapshot::{self, SnapshotError, SnapshotReader, SnapshotWriter};
 use crate::store::{
     BoxFuture, DataDirectory, Disk, Found, Manifest, ManifestError, StoreConfig, StoreError,
@@ -181,7 +181,7 @@ impl Snapshots {
             tracing::warn!(%error, "an older snapshot could not be removed");
         }
         // A second copy of the state is much to free, and much to keep.
-        if let Err(error) = aside(move || memory::free(recovery)).await {
+        if let Err(error) = aside(move || allocator::free(recovery)).await {
             tracing::debug!(%error, "what a snapshot took is freed later");
         }
         Ok(Built { upto: lsn, size_bytes })

@@ -7,7 +7,6 @@ mod driver;
 mod events;
 mod handle;
 mod journal;
-mod memory;
 mod port;
 mod pushes;
 mod recovery;

@@ -81,7 +81,7 @@ pub(super) struct Rounds {
 
 /// Measures, and prints what was found.
 pub(super) fn run(args: &ReadArgs) -> Result<(), Failure> {
-    super::super::memory::keep_for_batches();
+    crate::allocator::keep_for_batches();
     let runtime = super::super::threads::pool(None)?;
     let rounds = runtime.block_on(measure(args))?;
     args.format.print_rounds(&rounds, read_figures::table)

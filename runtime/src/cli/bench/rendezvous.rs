@@ -70,7 +70,7 @@ pub(super) struct Rounds {
 
 /// Measures, and prints what was found.
 pub(super) fn run(args: &RendezvousArgs) -> Result<(), Failure> {
-    super::super::memory::keep_for_batches();
+    crate::allocator::keep_for_batches();
     let pair = Pair::start()?;
     let folder = tempfile::TempDir::with_prefix("rondo-bench-").map_err(other)?;
     let start = |python: &PathBuf| TensorFlow::start(python, folder.path());

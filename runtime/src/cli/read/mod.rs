@@ -214,7 +214,7 @@ pub(super) fn read(args: &ReadArgs, settings: &Settings) -> Result<(), Failure> 
     if let Some(told) = told(settings) {
         display::line(&told);
     }
-    super::memory::keep_for_batches();
+    crate::allocator::keep_for_batches();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::Other, error))?;

@@ -1,0 +1,117 @@
+//! What the system's allocator keeps of memory that was freed.
+//!
+//! glibc gives memory back to the system by rules that fit neither a server nor a worker. Large pieces go
+//! back at once, and the next message of a megabyte needs fresh pages. Small pieces that were freed apart
+//! from each other stay, so that a state that was freed would stay resident.
+//!
+//! Nothing is set for a user who tunes the allocator by variables, nor on other systems.
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(madsim)))]
+mod glibc {
+    use std::sync::Mutex;
+
+    /// Variables with which a user tunes the allocator.
+    const OF_THE_USER: [&str; 5] = [
+        "GLIBC_TUNABLES",
+        "MALLOC_ARENA_MAX",
+        "MALLOC_TRIM_THRESHOLD_",
+        "MALLOC_MMAP_THRESHOLD_",
+        "MALLOC_TOP_PAD_",
+    ];
+    /// Freed pieces up to this length stand apart, in bytes: glibc's own default.
+    const SMALL_BYTES_MAX: i32 = 128;
+    /// Free bytes that may stay at the end of a pool while a state is freed.
+    const AT_END_MEANWHILE_BYTES: i32 = 64 << 10;
+
+    /// The settings are the process's.
+    static SETTINGS: Mutex<()> = Mutex::new(());
+
+    /// How much stays with the process.
+    pub(super) struct Kept {
+        /// Freed pieces up to this length are used again, in bytes. glibc allows no more than 32 MiB.
+        pub(super) piece_bytes_max: i32,
+        /// Free bytes at the end of a pool.
+        pub(super) at_end_bytes: i32,
+        /// How many pools there are; glibc's default is eight for each processor.
+        pub(super) pools_max: Option<i32>,
+    }
+
+    pub(super) fn keep(kept: &Kept) {
+        if is_tuned() {
+            return;
+        }
+        let _settings = SETTINGS.lock();
+        set_kept(kept);
+    }
+
+    pub(super) fn free<T>(much: T, kept: &Kept) {
+        if is_tuned() {
+            drop(much);
+            return trim();
+        }
+        let _settings = SETTINGS.lock();
+        set(libc::M_MXFAST, 0);
+        set(libc::M_TRIM_THRESHOLD, AT_END_MEANWHILE_BYTES);
+        // Joins the small pieces that stand apart already.
+        trim();
+        drop(much);
+        trim();
+        set(libc::M_MXFAST, SMALL_BYTES_MAX);
+        set_kept(kept);
+    }
+
+    fn is_tuned() -> bool {
+        OF_THE_USER.iter().any(|name| std::env::var_os(name).is_some())
+    }
+
+    fn set_kept(kept: &Kept) {
+        set(libc::M_MMAP_THRESHOLD, kept.piece_bytes_max);
+        set(libc::M_TRIM_THRESHOLD, kept.at_end_bytes);
+        if let Some(pools) = kept.pools_max {
+            set(libc::M_ARENA_MAX, pools);
+        }
+    }
+
+    fn set(parameter: i32, value: i32) {
+        // SAFETY: it sets one number in the allocator, under the lock of its main pool. Other pools read such
+        // numbers anew each time, before or after.
+        if unsafe { libc::mallopt(parameter, value) } == 0 {
+            tracing::debug!(parameter, value, "the allocator does not take this setting");
+        }
+    }
+
+    fn trim() {
+        // SAFETY: it takes the allocator's own locks, and touches nothing but free memory.
+        unsafe { libc::malloc_trim(0) };
+    }
+
+    /// A server. glibc comes to as much by itself once the server has freed a segment of the journal.
+    pub(super) const SERVER: Kept =
+        Kept { piece_bytes_max: 8 << 20, at_end_bytes: 16 << 20, pools_max: None };
+    /// A process through which records pass. A batch takes megabytes.
+    pub(super) const RECORDS: Kept =
+        Kept { piece_bytes_max: 32 << 20, at_end_bytes: 128 << 20, pools_max: Some(4) };
+}
+
+/// Keeps freed memory of requests for those that come next: a server calls this when it starts.
+#[cfg(not(madsim))]
+pub(crate) fn keep_for_requests() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    glibc::keep(&glibc::SERVER);
+}
+
+/// Keeps freed memory of batches for those that come next (`docs/performance.md` says what it costs not to).
+#[cfg(not(madsim))]
+pub(crate) fn keep_for_batches() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    glibc::keep(&glibc::RECORDS);
+}
+
+/// Frees what takes much memory in many pieces, and gives the memory back to the system. Takes as long as
+/// there are pieces.
+pub(crate) fn free<T>(much: T) {
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(madsim)))]
+    glibc::free(much, &glibc::SERVER);
+    #[cfg(not(all(target_os = "linux", target_env = "gnu", not(madsim))))]
+    drop(much);
+}
