@@ -196,3 +196,27 @@ fn a_job_that_fell_idle_after_a_hold_up_is_freed_in_its_time() {
         assert!((170_000..173_000).contains(&after), "{after} ms, with another: {with_another}");
     }
 }
+
+/// Whoever asked for it has a minute to join it, and a hold-up takes nothing of that.
+#[test]
+fn a_hold_up_counts_for_a_job_asked_for_before_it_though_its_iteration_was_freed_later() {
+    let mut driver = Driver::with(Config {
+        job_gc_timeout: Some(Duration::from_secs(10)),
+        job_gc_check_interval: Duration::from_secs(1),
+        ..Config::default()
+    });
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset(&[]));
+    let read = driver.job(job(&dataset, ShardingPolicy::Off));
+    let client = driver.join(read, 0);
+    let task = driver.client(client).tasks[0].task;
+    driver.finish("w:1", task);
+    driver.release(client);
+    hold_up(&mut driver, Duration::from_secs(30));
+    driver.advance(Duration::from_secs(15));
+    assert!(driver.state().iterations().is_empty() && driver.state().jobs().contains_key(&read));
+    driver.advance(Duration::from_secs(54));
+    assert!(driver.state().jobs().contains_key(&read), "60 s, 10 s and the hold-up");
+    driver.advance(Duration::from_secs(3));
+    assert!(!driver.state().jobs().contains_key(&read));
+}

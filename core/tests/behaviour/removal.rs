@@ -1,6 +1,6 @@
 //! Coordinated reads: giving up a task whose worker cannot be reached.
 
-use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy};
+use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, WorkerHeartbeat};
 use rondo_core::ids::TaskId;
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::status::Code;
@@ -261,6 +261,28 @@ fn a_split_whose_caller_left_comes_to_a_task_that_consumers_have_not_agreed_on()
         driver.cancel(call);
         assert_eq!(driver.ask(asked), Ok(Reply::Split(Some(split))));
     }
+}
+
+/// It is the task's like any other split, though consumers have not agreed on the task.
+#[test]
+fn a_split_that_a_task_to_come_was_handed_again_is_lost_with_it() {
+    let mut driver = Driver::new();
+    let dataset = driver.register(crate::world::dataset_named("data"));
+    let job = GetOrCreateJob {
+        consumers: Some(1),
+        ..crate::world::job(&dataset, ShardingPolicy::Dynamic)
+    };
+    let job = driver.job(job);
+    driver.join(job, 0);
+    driver.worker("w:1", &[]);
+    let iteration = driver.state().iteration_of(job, 0).unwrap().id;
+    let call = driver.send(crate::world::split_for("w:1", iteration, 0, 0));
+    driver.cancel(call);
+    assert_eq!(driver.split_for("w:1", iteration), Some(0));
+    let reborn = WorkerHeartbeat { uid: 2, ..crate::world::worker("w:1", &[]) };
+    driver.worker_says(reborn);
+    let report = driver.node.dispatcher().report(driver.now).iterations[0].clone();
+    assert_eq!((report.splits_lost, report.splits_in_doubt), (1, 0));
 }
 
 #[test]

@@ -99,3 +99,18 @@ fn a_split_that_failed_before_it_was_withdrawn_is_no_stall() {
     }
     assert_eq!(story.stall(), None);
 }
+
+/// A worker that seems to have one stream more than it has would be passed over for ever.
+#[test]
+fn a_stream_that_made_way_counts_no_more_for_its_worker() {
+    let mut story = Story::of(3, one_stream);
+    story.server.splits[..2].iter_mut().for_each(|split| split.holder = OTHER);
+    story.answer_all();
+    let worker = story.worker_of(2).to_owned();
+    story.gain(1);
+    story.gain(0);
+    story.want(9);
+    story.bring(0, records(0, 1, true));
+    story.bring(1, records(0, 1, true));
+    assert_eq!(story.worker_of(2), worker);
+}
