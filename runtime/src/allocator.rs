@@ -1,4 +1,4 @@
-//! What the system's allocator keeps of memory that was freed.
+//! Tells the system's allocator how much freed memory the process keeps.
 //!
 //! glibc gives memory back to the system by rules that fit neither a server nor a worker. Large pieces go
 //! back at once, and the next message of a megabyte needs fresh pages. Small pieces that were freed apart

@@ -161,7 +161,7 @@ impl Coordination {
             // Several may wait that are not known yet. Those beyond the bound are refused if they ask again.
             None => {
                 let has_room = known.len().saturating_add(new.len()) < RELAYS_MAX;
-                has_room && new.insert(stamp.relay) || new.contains(&stamp.relay)
+                new.contains(&stamp.relay) || has_room && new.insert(stamp.relay)
             }
         });
         if answer.stamps.is_empty() {

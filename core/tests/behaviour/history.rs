@@ -173,6 +173,14 @@ pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
     })
 }
 
+fn register(wished: Option<&'static str>, content: u8) -> Happening {
+    Happening::Register { wished, content, structure: 0, compressed: true, replaces: false }
+}
+
+fn job(dataset: At, sharding: u8, name: Option<&'static str>, consumers: Option<i64>) -> Happening {
+    Happening::Job { dataset, sharding, name, same_dataset: false, consumers, cached: false }
+}
+
 /// One of two workers takes splits and falls silent, the other may have finished by then.
 fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
     let worker = |address| Happening::Worker { address, tasks: Tasks::Right, uid: 1 };
@@ -184,23 +192,7 @@ fn bereavement() -> impl Strategy<Value = Vec<Happening>> {
             source: 0,
             asker: Some(asker),
         };
-        let mut history = vec![
-            Happening::Register {
-                wished: None,
-                content: 0,
-                structure: 0,
-                compressed: true,
-                replaces: false,
-            },
-            Happening::Job {
-                dataset: at[1],
-                sharding: 1,
-                name: None,
-                same_dataset: false,
-                consumers: None,
-                cached: false,
-            },
-        ];
+        let mut history = vec![register(None, 0), job(at[1], 1, None, None)];
         for _ in 0..3 {
             history.extend([worker("w0:1"), worker("w1:1"), wait(1_000)]);
         }
@@ -237,23 +229,10 @@ fn rounds_of_splits() -> impl Strategy<Value = Vec<Happening>> {
     let rest = prop::collection::vec(happening, 0..30);
     (prop::collection::vec(at(), 3), rest).prop_map(move |(at, rest)| {
         let mut history = vec![
-            Happening::Register {
-                wished: None,
-                content: 0,
-                structure: 0,
-                compressed: true,
-                replaces: false,
-            },
+            register(None, 0),
             worker("w0:1"),
             worker("w1:1"),
-            Happening::Job {
-                dataset: at[0],
-                sharding: 1,
-                name: None,
-                same_dataset: false,
-                consumers: Some(2),
-                cached: false,
-            },
+            job(at[0], 1, None, Some(2)),
             Happening::Join { job: at[1], repetition: 0 },
             Happening::Join { job: at[2], repetition: 0 },
             Happening::Journal { kind: 2 },
@@ -265,24 +244,11 @@ fn rounds_of_splits() -> impl Strategy<Value = Vec<Happening>> {
 
 /// A named job is read to its end or left, freed, and asked for again.
 fn retirement() -> impl Strategy<Value = Vec<Happening>> {
-    let job = |at| Happening::Job {
-        dataset: at,
-        sharding: 1,
-        name: Some("one"),
-        same_dataset: false,
-        consumers: None,
-        cached: false,
-    };
+    let job = |at| job(at, 1, Some("one"), None);
     let wait = |millis| Happening::Wait { millis };
     (any::<bool>(), prop::collection::vec(at(), 3)).prop_map(move |(is_read, at)| {
         let mut history = vec![
-            Happening::Register {
-                wished: Some("a"),
-                content: 0,
-                structure: 0,
-                compressed: true,
-                replaces: false,
-            },
+            register(Some("a"), 0),
             Happening::Worker { address: "w0:1", tasks: Tasks::None, uid: 1 },
             job(at[0]),
             Happening::Join { job: at[1], repetition: 0 },
@@ -299,24 +265,7 @@ fn retirement() -> impl Strategy<Value = Vec<Happening>> {
 
 fn beginning() -> impl Strategy<Value = Vec<Happening>> {
     let worker = |address| Happening::Worker { address, tasks: Tasks::None, uid: 1 };
-    let job = |sharding, consumers, name| {
-        move |dataset| Happening::Job {
-            dataset,
-            sharding,
-            name,
-            same_dataset: false,
-            consumers,
-            cached: false,
-        }
-    };
     let join = |job| Happening::Join { job, repetition: 0 };
-    let register = |content| Happening::Register {
-        wished: None,
-        content,
-        structure: 0,
-        compressed: true,
-        replaces: false,
-    };
     let indexes = prop::collection::vec(at(), 5);
     let begins = (any::<bool>(), prop::bool::weighted(0.8));
     let content = select(vec![0_u8, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 6, 6]);
@@ -325,10 +274,10 @@ fn beginning() -> impl Strategy<Value = Vec<Happening>> {
             return Vec::new();
         }
         vec![
-            register(content),
+            register(None, content),
             worker("w0:1"),
-            job(1, None, named.then_some("one"))(at[0]),
-            job(0, Some(2), None)(at[1]),
+            job(at[0], 1, named.then_some("one"), None),
+            job(at[1], 0, None, Some(2)),
             join(at[2]),
             join(at[3]),
             join(at[4]),

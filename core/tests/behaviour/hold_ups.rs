@@ -161,6 +161,18 @@ fn hold_ups_keep_nothing_for_longer_than_they_last() {
     assert!(after.is_some_and(|it| (360_000..1_000_000).contains(&it)), "{after:?}");
 }
 
+/// A job that a client has read to its end and left.
+fn read_and_left(driver: &mut Driver) -> JobId {
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset(&[]));
+    let read = driver.job(job(&dataset, ShardingPolicy::Off));
+    let client = driver.join(read, 0);
+    let task = driver.client(client).tasks[0].task;
+    driver.finish("w:1", task);
+    driver.release(client);
+    read
+}
+
 /// How long after its release a job was freed whose iteration was freed within a minute after a hold-up of
 /// 30 s, each of them after 70 s; with another job, asked for just before the hold-up, or without.
 fn freed_after(with_another: bool) -> Duration {
@@ -170,15 +182,10 @@ fn freed_after(with_another: bool) -> Duration {
         ..Config::default()
     });
     let begun = driver.now;
-    driver.worker("w:1", &[]);
-    let dataset = driver.register(dataset(&[]));
-    let read = driver.job(job(&dataset, ShardingPolicy::Off));
-    let client = driver.join(read, 0);
-    let task = driver.client(client).tasks[0].task;
-    driver.finish("w:1", task);
-    driver.release(client);
+    let read = read_and_left(&mut driver);
     driver.advance(Duration::from_secs(20));
     if with_another {
+        let dataset = driver.state().jobs()[&read].dataset.clone();
         driver.job(job(&dataset, ShardingPolicy::Off));
     }
     hold_up(&mut driver, Duration::from_secs(30));
@@ -197,7 +204,7 @@ fn a_job_that_fell_idle_after_a_hold_up_is_freed_in_its_time() {
     }
 }
 
-/// Whoever asked for it has a minute to join it, and a hold-up takes nothing of that.
+/// A client that asked for a job has a minute to join it. A hold-up does not shorten that minute.
 #[test]
 fn a_hold_up_counts_for_a_job_asked_for_before_it_though_its_iteration_was_freed_later() {
     let mut driver = Driver::with(Config {
@@ -205,13 +212,7 @@ fn a_hold_up_counts_for_a_job_asked_for_before_it_though_its_iteration_was_freed
         job_gc_check_interval: Duration::from_secs(1),
         ..Config::default()
     });
-    driver.worker("w:1", &[]);
-    let dataset = driver.register(dataset(&[]));
-    let read = driver.job(job(&dataset, ShardingPolicy::Off));
-    let client = driver.join(read, 0);
-    let task = driver.client(client).tasks[0].task;
-    driver.finish("w:1", task);
-    driver.release(client);
+    let read = read_and_left(&mut driver);
     hold_up(&mut driver, Duration::from_secs(30));
     driver.advance(Duration::from_secs(15));
     assert!(driver.state().iterations().is_empty() && driver.state().jobs().contains_key(&read));

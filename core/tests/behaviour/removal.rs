@@ -1,7 +1,7 @@
 //! Coordinated reads: giving up a task whose worker cannot be reached.
 
 use rondo_core::dispatcher::{GetOrCreateJob, Reply, Request, ShardingPolicy, WorkerHeartbeat};
-use rondo_core::ids::TaskId;
+use rondo_core::ids::{IterationId, TaskId};
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
@@ -221,9 +221,8 @@ fn a_job_is_not_deleted_while_consumers_vote_on_a_task_that_is_to_come() {
     assert_eq!(driver.refused(deleted).code, Code::FailedPrecondition);
 }
 
-/// Consumers agree on every task, so none is made for the sake of a split.
-#[test]
-fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worker() {
+/// A coordinated read by split, and a worker whose task the consumer has not agreed on yet.
+fn with_a_task_to_come() -> (Driver, IterationId) {
     let mut driver = Driver::new();
     let dataset = driver.register(crate::world::dataset_named("data"));
     let job = GetOrCreateJob {
@@ -234,6 +233,13 @@ fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worke
     driver.join(job, 0);
     driver.worker("w:1", &[]);
     let iteration = driver.state().iteration_of(job, 0).unwrap().id;
+    (driver, iteration)
+}
+
+/// Consumers agree on every task, so none is made for the sake of a split.
+#[test]
+fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worker() {
+    let (mut driver, iteration) = with_a_task_to_come();
     let call = driver.send(crate::world::split(iteration, 0, 0));
     assert_eq!(driver.take(call), Some(Ok(Reply::Split(Some(0)))));
     driver.cancel(call);
@@ -243,16 +249,7 @@ fn a_split_whose_caller_left_brings_a_coordinated_read_no_second_task_of_a_worke
 /// A task that waits to be part of the read reads ahead, so it is one to hand a split again.
 #[test]
 fn a_split_whose_caller_left_comes_to_a_task_that_consumers_have_not_agreed_on() {
-    let mut driver = Driver::new();
-    let dataset = driver.register(crate::world::dataset_named("data"));
-    let job = GetOrCreateJob {
-        consumers: Some(1),
-        ..crate::world::job(&dataset, ShardingPolicy::Dynamic)
-    };
-    let job = driver.job(job);
-    driver.join(job, 0);
-    driver.worker("w:1", &[]);
-    let iteration = driver.state().iteration_of(job, 0).unwrap().id;
+    let (mut driver, iteration) = with_a_task_to_come();
     let named = crate::world::split_for("w:1", iteration, 0, 0);
     let unnamed = crate::world::split(iteration, 0, 0);
     for (asked, split) in [(named, 0), (unnamed, 1)] {
@@ -266,16 +263,7 @@ fn a_split_whose_caller_left_comes_to_a_task_that_consumers_have_not_agreed_on()
 /// It is the task's like any other split, though consumers have not agreed on the task.
 #[test]
 fn a_split_that_a_task_to_come_was_handed_again_is_lost_with_it() {
-    let mut driver = Driver::new();
-    let dataset = driver.register(crate::world::dataset_named("data"));
-    let job = GetOrCreateJob {
-        consumers: Some(1),
-        ..crate::world::job(&dataset, ShardingPolicy::Dynamic)
-    };
-    let job = driver.job(job);
-    driver.join(job, 0);
-    driver.worker("w:1", &[]);
-    let iteration = driver.state().iteration_of(job, 0).unwrap().id;
+    let (mut driver, iteration) = with_a_task_to_come();
     let call = driver.send(crate::world::split_for("w:1", iteration, 0, 0));
     driver.cancel(call);
     assert_eq!(driver.split_for("w:1", iteration), Some(0));

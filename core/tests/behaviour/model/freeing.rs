@@ -118,8 +118,9 @@ impl Model {
 }
 
 impl Model {
-    /// Whether something was kept for long enough after its uses, each of which may have been so much later
-    /// than it was noted. Hold-ups since the one that counts are left out.
+    /// Whether the dispatcher has kept a thing for its retention since the latest use. Each use is a time at
+    /// which the dispatcher noted it, and how much later it may have happened. Hold-ups since then do not
+    /// count.
     fn is_over(&self, uses: &[(Time, Duration)], retention: Option<Duration>, now: Time) -> bool {
         let latest = uses.iter().max_by_key(|(noted, later)| noted.after(*later));
         let (noted, later) = *latest.unwrap();
