@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod call_map;
 pub mod checks;
 pub mod cli;
 pub mod clock;

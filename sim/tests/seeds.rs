@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use rondo_core::dispatcher::Bounds;
+use rondo_sim::checks::Check;
 use rondo_sim::fault::Fault;
 use rondo_sim::mark::Mark;
 use rondo_sim::rng::{Source, Tape};
@@ -80,6 +81,22 @@ fn looking_closer_changes_nothing() {
         assert!(closer.broken.is_none(), "seed {seed}: {:?}", closer.broken);
         assert_eq!(closer.hash, outcome(seed).hash, "seed {seed}");
         assert!(closer.lines.len() as u64 > closer.steps / 2);
+    }
+}
+
+/// Each oracle says which kinds of things it watches. Were one missing, it would judge less, or otherwise,
+/// than one that is shown everything.
+#[test]
+fn oracles_judge_the_same_when_they_are_shown_everything() {
+    for seed in 900..1150 {
+        let options = RunOptions { everything: true, ..RunOptions::default() };
+        let everything = run(&Source::seed(seed), options);
+        let watched = outcome(seed);
+        assert_eq!(everything.broken, watched.broken, "seed {seed}");
+        for check in Check::ALL {
+            let counts = [&everything, &watched].map(|outcome| outcome.tally.checks.of(*check));
+            assert_eq!(counts[0], counts[1], "seed {seed}: {}", check.name());
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct RunArguments {
 pub(super) fn run(arguments: &RunArguments) -> Done {
     let RunArguments { tier, seed, verbose, strict, hash } = *arguments;
     tier.check()?;
-    let options = RunOptions { tier, lines: verbose, strict, standard: false };
+    let options = RunOptions { tier, lines: verbose, strict, ..RunOptions::default() };
     let outcome = tier.run(&Source::seed(seed), options);
     if hash {
         println!("{:016x}", outcome.hash);

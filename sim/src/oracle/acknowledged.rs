@@ -10,17 +10,18 @@ use rondo_core::ids::{CallId, Lsn, TaskId};
 use rondo_core::time::Time;
 
 use super::durable::has_task;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 #[derive(Default)]
 pub(super) struct Acknowledged {
     /// The newest record of each call.
-    written: BTreeMap<CallId, Lsn>,
+    written: CallMap<Lsn>,
     /// Calls that wait for a task to be given up.
-    removing: BTreeMap<CallId, TaskId>,
+    removing: CallMap<TaskId>,
     /// Calls of workers that say of tasks of their own that they are over.
-    reporting: BTreeMap<CallId, Vec<TaskId>>,
+    reporting: CallMap<Vec<TaskId>>,
     /// Where tasks were given up.
     removed: BTreeMap<TaskId, Lsn>,
     /// The newest record that anybody was told of.
@@ -112,6 +113,19 @@ fn answer_is_judged(needs: Lsn) {
 impl Oracle for Acknowledged {
     fn name(&self) -> &'static str {
         "acknowledged"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::Told,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::DispatcherRecord,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

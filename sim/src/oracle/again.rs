@@ -10,7 +10,8 @@ use rondo_core::dispatcher::{self, Iteration, Reply, Request, State, Task, TaskS
 use rondo_core::ids::{CallId, ClientId, IterationId, TaskId, WorkerId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// A source of an iteration, and the pass over it.
@@ -26,7 +27,7 @@ pub(super) struct Again {
     /// Iterations in which no task has ended by itself since splits were lost.
     without_chance: BTreeSet<IterationId>,
     /// Calls of tasks for splits, with how many were lost of the pass when the call was taken.
-    asking: BTreeMap<CallId, (Pass, u64)>,
+    asking: CallMap<(Pass, u64)>,
     /// Calls for splits of those who say who they are and have no task of the iteration.
     idle: BTreeSet<CallId>,
     /// Those of them of lost workers.
@@ -252,6 +253,17 @@ fn passes_of(iteration: IterationId, splits: &TaskSplits) -> BTreeMap<Pass, u64>
 impl Oracle for Again {
     fn name(&self) -> &'static str {
         "again"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Recovered,
+            SeenKind::Configured,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -16,7 +16,7 @@ use rondo_core::time::{Duration, Time};
 
 use self::calls::Calls;
 use self::watched::Watched;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::workload::agents::{AgentCall, AppCall, Ended, OfAgent};
 
@@ -287,6 +287,10 @@ impl Oracle for Agents {
 
     fn outlives_disk(&self) -> bool {
         true
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Agent]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

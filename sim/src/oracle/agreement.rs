@@ -9,7 +9,7 @@ use rondo_core::dispatcher::{self, Request, State};
 use rondo_core::ids::{CallId, ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 /// What clients have said of the rounds before which they are blocked.
@@ -125,6 +125,11 @@ impl Agreement {
 impl Oracle for Agreement {
     fn name(&self) -> &'static str {
         "agreement"
+    }
+
+    /// Everything, since what a record leads to is looked for as soon as anything else is seen.
+    fn watches(&self) -> &'static [SeenKind] {
+        SeenKind::ALL
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -1,7 +1,6 @@
 //! The service names to a caller of GetAliveTasks only tasks that asked about the same tasks at the time,
 //! and of each the process that takes part, not one that asked in its place before.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::coordination::{Call, Method, Reply};
@@ -9,7 +8,8 @@ use rondo_core::ids::{CallId, Incarnation, TaskIndex};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// The job of each namespace.
@@ -34,7 +34,7 @@ struct Asked {
 /// All calls that ask who is alive, in the node's present process.
 #[derive(Debug, Default)]
 pub(super) struct Alive {
-    asked: BTreeMap<CallId, Asked>,
+    asked: CallMap<Asked>,
     count: u64,
 }
 
@@ -117,6 +117,10 @@ impl Alive {
 impl Oracle for Alive {
     fn name(&self) -> &'static str {
         "alive"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Asked, SeenKind::Told, SeenKind::GivenUp, SeenKind::Died]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -1,25 +1,24 @@
 //! Every call is answered at most once, by an answer of its kind, while somebody waits for it, and no
 //! later than what it has to tell is durable; and no more of them wait than the bounds allow.
 
-use std::collections::BTreeMap;
-
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::limits::PARKED_CALLS_MAX;
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::workload::kind::Kind;
 
 /// Calls under way, with the newest record there was after the node had taken each.
 #[derive(Default)]
 pub(super) struct Answers {
-    open: BTreeMap<CallId, (Kind, Option<Lsn>)>,
+    open: CallMap<(Kind, Option<Lsn>)>,
     /// Calls that nobody waits for any more; their answers may be under way.
-    given_up: BTreeMap<CallId, Kind>,
+    given_up: CallMap<Kind>,
     /// Calls to the coordination service that were not answered, whether anybody waits or not.
-    coordination: BTreeMap<CallId, Kind>,
+    coordination: CallMap<Kind>,
 }
 
 impl Answers {
@@ -54,6 +53,18 @@ impl Answers {
 impl Oracle for Answers {
     fn name(&self) -> &'static str {
         "answers"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Durable,
+            SeenKind::Answered,
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -12,7 +12,8 @@ use rondo_core::dispatcher::{self, Reply, Request, State, WorkerHeartbeat};
 use rondo_core::ids::{CallId, IterationId, TaskId, WorkerId};
 use rondo_core::time::{Duration, Time};
 
-use super::{Caller, Oracle, Seen, Shadow, Verdict};
+use super::{Caller, Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::swarm::UID_OF_ANY_PROCESS;
 
@@ -56,10 +57,10 @@ pub(super) struct Balance {
     lives: BTreeMap<u32, Lives>,
     /// Addresses that a process of another address has used.
     disputed: BTreeSet<String>,
-    asking: BTreeMap<CallId, Process>,
-    beats: BTreeMap<CallId, Beat>,
+    asking: CallMap<Process>,
+    beats: CallMap<Beat>,
     /// The task that each call was given a split for, and the split's source and pass.
-    given: BTreeMap<CallId, (TaskId, Pass)>,
+    given: CallMap<(TaskId, Pass)>,
     /// How many splits each process took for a task.
     held: BTreeMap<TaskId, BTreeMap<Process, u64>>,
     /// How many splits were given for a task and never left, less those taken back.
@@ -340,6 +341,11 @@ fn counted(of: &dispatcher::Iteration) -> u64 {
 impl Oracle for Balance {
     fn name(&self) -> &'static str {
         "balance"
+    }
+
+    /// Everything, since what a record leads to is looked for as soon as anything else is seen.
+    fn watches(&self) -> &'static [SeenKind] {
+        SeenKind::ALL
     }
 
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -11,7 +11,8 @@ use rondo_core::ids::{CallId, NamespaceId, RelayId, ServiceIncarnation, TaskInde
 use rondo_core::time::Time;
 
 use super::jobs::{Instance, Jobs, Life};
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::swarm::{CoordinationShape, namespace_name};
 
@@ -26,7 +27,7 @@ pub(super) struct Barriers {
     /// Namespaces whose tasks leave together, unless they may come back.
     together: BTreeSet<String>,
     jobs: Jobs,
-    open: BTreeMap<CallId, Open>,
+    open: CallMap<Open>,
     /// Marks of relays' calls that wait at barriers, and of those let go from an instance: such a call gets
     /// the same answer whenever it comes again, however many instances have ended since.
     arrived: BTreeMap<(NamespaceId, BarrierKey), Vec<Mark>>,
@@ -43,7 +44,7 @@ impl Barriers {
         Self {
             together: together.map(|(number, _)| namespace_name(number)).collect(),
             jobs: Jobs::default(),
-            open: BTreeMap::new(),
+            open: CallMap::default(),
             arrived: BTreeMap::new(),
             let_go: BTreeSet::new(),
         }
@@ -214,6 +215,16 @@ fn has_all(life: &Life, barrier: &BarrierKey, counter: i64) -> Verdict {
 impl Oracle for Barriers {
     fn name(&self) -> &'static str {
         "barrier"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

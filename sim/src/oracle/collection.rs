@@ -9,13 +9,14 @@ use rondo_core::dispatcher::{self, Config, Reply, Request, ShardingPolicy};
 use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, JobId, TaskId, WorkerId};
 use rondo_core::time::{Duration, Time};
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 pub(super) struct Collection {
     config: Config,
     /// What each call under way uses when it is answered.
-    asked: BTreeMap<CallId, (Uses, Time)>,
+    asked: CallMap<(Uses, Time)>,
     /// When each client was last heard, and whether it ever was.
     heard: BTreeMap<ClientId, Time>,
     workers_heard: BTreeMap<String, Time>,
@@ -41,7 +42,7 @@ impl Collection {
     pub(super) fn new(config: Config) -> Self {
         Self {
             config,
-            asked: BTreeMap::new(),
+            asked: CallMap::default(),
             heard: BTreeMap::new(),
             workers_heard: BTreeMap::new(),
             jobs_used: BTreeMap::new(),
@@ -266,7 +267,7 @@ impl Collection {
 
     /// Positions that were acknowledged are there.
     fn recovered(&mut self, now: Time, state: &dispatcher::State, disk_lied: bool) -> Verdict {
-        (self.began, self.asked) = (now, BTreeMap::new());
+        (self.began, self.asked) = (now, CallMap::default());
         // A wall clock may be behind what it was.
         let all = self.heard.values_mut();
         all.chain(self.jobs_used.values_mut())
@@ -323,6 +324,17 @@ fn refuse(broken: bool, text: impl FnOnce() -> String) -> Verdict {
 impl Oracle for Collection {
     fn name(&self) -> &'static str {
         "collection"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Recovered,
+            SeenKind::Configured,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -9,7 +9,7 @@ use rondo_core::dispatcher::{self, DepartedReader, Reply, Request};
 use rondo_core::ids::{CallId, ClientId, Lsn};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::workload::OfReader;
 
@@ -137,6 +137,18 @@ impl Consumed {
 impl Oracle for Consumed {
     fn name(&self) -> &'static str {
         "consumed"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Durable,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Recovered,
+            SeenKind::Reads,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

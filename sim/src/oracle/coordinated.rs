@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rondo_core::ids::TaskId;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::swarm::ElementsShape;
 use crate::workload::elements::{ElementId, MadeBy, OfElements, ReaderLife, WorkerLife};
@@ -169,6 +169,10 @@ impl Coordinated {
 impl Oracle for Coordinated {
     fn name(&self) -> &'static str {
         "coordinated"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Elements]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

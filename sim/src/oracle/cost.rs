@@ -5,7 +5,7 @@
 use rondo_core::time::Time;
 
 use super::size::entities;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::cost::compare;
 
@@ -22,6 +22,10 @@ pub(super) struct Cost;
 impl Oracle for Cost {
     fn name(&self) -> &'static str {
         "cost"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Worked]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -16,7 +16,8 @@ use rondo_core::dispatcher::{Reply, Request, State};
 use rondo_core::ids::{CallId, ClientId, DatasetId, TaskId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// What the answer to a call tells, beside what stands in it.
@@ -51,9 +52,9 @@ impl Claim {
 
 #[derive(Default)]
 pub(super) struct Durable {
-    claims: BTreeMap<CallId, Claim>,
+    claims: CallMap<Claim>,
     /// The same of calls to the coordination service, with their namespaces.
-    of_service: BTreeMap<CallId, (Arc<str>, service::Claim)>,
+    of_service: CallMap<(Arc<str>, service::Claim)>,
 }
 
 impl Durable {
@@ -192,6 +193,17 @@ fn runs(state: &State, task: TaskId) -> bool {
 impl Oracle for Durable {
     fn name(&self) -> &'static str {
         "durable"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -20,7 +20,7 @@ use rondo_core::dispatcher;
 use rondo_core::ids::{ClientId, IterationId, Lsn, TaskId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::swarm::ElementsShape;
 use crate::workload::elements::{Counted, ElementId, MadeBy, OfElements, ReaderLife, WorkerLife};
@@ -451,6 +451,10 @@ impl Oracle for Elements {
 
     fn outlives_disk(&self) -> bool {
         true
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Recovered, SeenKind::Elements, SeenKind::Delivered, SeenKind::DispatcherRecord]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

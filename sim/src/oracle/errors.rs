@@ -1,7 +1,7 @@
 //! An error reaches all: when one who polls for errors is told one, all others who poll in that life
 //! are, and everybody who polls in it later is at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rondo_core::coordination::{Call, Method, Reply};
@@ -9,7 +9,8 @@ use rondo_core::ids::{CallId, Incarnation, ServiceIncarnation, TaskIndex};
 use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::swarm::{CoordinationShape, namespace_name};
 use crate::workload::kind::tells_error;
@@ -23,12 +24,12 @@ pub(super) struct Errors {
     /// Namespaces whose tasks may come back: their errors are nobody else's.
     recoverable: BTreeSet<String>,
     /// Who polls, with how many syncs have ended since the error was told.
-    polls: BTreeMap<CallId, (Life, u32)>,
+    polls: CallMap<(Life, u32)>,
     /// Polls that say for which task and of which of its processes they are, and whether another process
     /// was the task already when they came.
-    processes: BTreeMap<CallId, (TaskIndex, Incarnation, bool)>,
+    processes: CallMap<(TaskIndex, Incarnation, bool)>,
     /// Errors that tasks report, with the polls that waited when each came.
-    reports: BTreeMap<CallId, (Life, Vec<CallId>)>,
+    reports: CallMap<(Life, Vec<CallId>)>,
     /// Lives with an error that somebody was told.
     spread: BTreeSet<Life>,
 }
@@ -39,16 +40,16 @@ impl Errors {
         let recoverable = (0..).zip(shapes).filter(|(_, shape)| shape.recoverable);
         Self {
             recoverable: recoverable.map(|(number, _)| namespace_name(number)).collect(),
-            polls: BTreeMap::new(),
-            processes: BTreeMap::new(),
-            reports: BTreeMap::new(),
+            polls: CallMap::default(),
+            processes: CallMap::default(),
+            reports: CallMap::default(),
             spread: BTreeSet::new(),
         }
     }
 
     /// What a poll's answer depends on is durable after some syncs.
     fn check(&mut self) -> Verdict {
-        for (call, (life, syncs)) in &mut self.polls {
+        for (call, (life, syncs)) in self.polls.iter_mut() {
             let is_spread = self.spread.contains(life);
             if is_spread {
                 reached(Check::ErrorReachesAll);
@@ -144,6 +145,10 @@ const fn is_of_the_job(status: &Status) -> bool {
 impl Oracle for Errors {
     fn name(&self) -> &'static str {
         "error-reaches-all"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Durable, SeenKind::Asked, SeenKind::Told, SeenKind::GivenUp, SeenKind::Died]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -13,7 +13,8 @@ use rondo_core::dispatcher::{self, Iteration, Reply, Request, SavedRepetition};
 use rondo_core::ids::{CallId, IterationId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// A source of an iteration, and the pass over it.
@@ -29,7 +30,7 @@ struct Progress {
 
 pub(super) struct ExactlyOnce {
     reissue: bool,
-    asking: BTreeMap<CallId, Pass>,
+    asking: CallMap<Pass>,
     producing: BTreeSet<CallId>,
     /// Calls of workers that have no task of the iteration.
     without_task: BTreeSet<CallId>,
@@ -46,7 +47,7 @@ impl ExactlyOnce {
     pub(super) fn new(reissue: bool) -> Self {
         Self {
             reissue,
-            asking: BTreeMap::new(),
+            asking: CallMap::default(),
             producing: BTreeSet::new(),
             without_task: BTreeSet::new(),
             passes: BTreeMap::new(),
@@ -207,6 +208,19 @@ fn lacks_task(address: &str, iteration: IterationId, shadow: &Shadow) -> bool {
 impl Oracle for ExactlyOnce {
     fn name(&self) -> &'static str {
         "exactly-once"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Halted,
+            SeenKind::Died,
+            SeenKind::Configured,
+            SeenKind::DispatcherRecord,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -11,7 +11,8 @@ use rondo_core::ids::{CallId, NamespaceId, RelayId};
 use rondo_core::time::{Duration, Time};
 
 use super::stalls::Stalls;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 
@@ -38,7 +39,7 @@ pub(super) struct Forgotten {
     /// How long a namespace remembers a silent relay.
     silence: BTreeMap<Arc<str>, Duration>,
     signs: BTreeMap<Place, Signs>,
-    calls: BTreeMap<CallId, Place>,
+    calls: CallMap<Place>,
     stalls: Stalls,
 }
 
@@ -48,7 +49,7 @@ impl Forgotten {
             is_unsure: UNSURE.iter().any(|fault| faults.has(*fault)),
             silence: BTreeMap::new(),
             signs: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            calls: CallMap::default(),
             stalls: Stalls::default(),
         }
     }
@@ -151,6 +152,20 @@ fn waiting(of: &Namespace) -> impl Iterator<Item = Place> + '_ {
 impl Oracle for Forgotten {
     fn name(&self) -> &'static str {
         "forgotten"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::GivenUp,
+            SeenKind::StandsStill,
+            SeenKind::Resumed,
+            SeenKind::Recovered,
+            SeenKind::Coordinates,
+            SeenKind::Looked,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Reply, Request, TaskDef};
-use rondo_core::ids::{CallId, ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
+use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// What an answer will be about.
@@ -23,7 +24,7 @@ enum Asked {
 
 #[derive(Default)]
 pub(super) struct Identity {
-    asked: BTreeMap<CallId, Asked>,
+    asked: CallMap<Asked>,
     tasks: BTreeMap<TaskId, (IterationId, Arc<str>)>,
     clients: BTreeMap<ClientId, (JobId, i64)>,
     jobs: BTreeMap<JobId, Option<String>>,
@@ -110,6 +111,18 @@ fn asked(request: &Request) -> Asked {
 impl Oracle for Identity {
     fn name(&self) -> &'static str {
         "identity"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::Pushed,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -11,7 +11,7 @@ use rondo_core::ids::ClientId;
 use rondo_core::time::{Duration, Time};
 
 use self::workers::Workers;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 use crate::turns::Turns;
@@ -155,6 +155,16 @@ impl InTime {
 impl Oracle for InTime {
     fn name(&self) -> &'static str {
         "in-time"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Resumed,
+            SeenKind::Recovered,
+            SeenKind::Configured,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -3,7 +3,7 @@
 use rondo_core::invariant;
 use rondo_core::time::Time;
 
-use super::{Oracle, Relayed, Seen, Shadow, Verdict};
+use super::{Oracle, Relayed, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 pub(super) struct Invariants;
@@ -11,6 +11,10 @@ pub(super) struct Invariants;
 impl Oracle for Invariants {
     fn name(&self) -> &'static str {
         "invariant"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Relay, SeenKind::Recovered, SeenKind::Looked, SeenKind::Violated]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -3,13 +3,17 @@
 
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 
 pub(super) struct Invented;
 
 impl Oracle for Invented {
     fn name(&self) -> &'static str {
         "invented"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Recovered]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

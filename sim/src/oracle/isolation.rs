@@ -1,7 +1,6 @@
 //! Lives and namespaces are worlds of their own: what is meant for another life is refused, whoever
 //! asks is told the present one, and a task of one namespace changes nothing in another.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::control::Record;
@@ -9,7 +8,8 @@ use rondo_core::coordination::{Call, Method, Reply};
 use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// A call under way.
@@ -24,7 +24,7 @@ struct Open {
 
 #[derive(Default)]
 pub(super) struct Isolation {
-    open: BTreeMap<CallId, Open>,
+    open: CallMap<Open>,
 }
 
 impl Isolation {
@@ -93,6 +93,10 @@ impl Isolation {
 impl Oracle for Isolation {
     fn name(&self) -> &'static str {
         "isolation"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Asked, SeenKind::Told, SeenKind::Died, SeenKind::CoordinationRecord]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

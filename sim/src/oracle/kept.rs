@@ -14,7 +14,7 @@ use rondo_core::time::Time;
 use self::sources::Sources;
 use super::jobs::Jobs;
 use super::watches::model::Keys;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 #[derive(Default)]
@@ -58,6 +58,15 @@ impl KeptState {
 impl Oracle for KeptState {
     fn name(&self) -> &'static str {
         "kept"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Recovered,
+            SeenKind::Looked,
+            SeenKind::DispatcherRecord,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

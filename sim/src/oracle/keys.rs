@@ -19,7 +19,8 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
 
 use self::history::{Came, History, What};
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// A namespace's life.
@@ -45,9 +46,9 @@ struct Open {
 pub(super) struct Keys {
     clock: u64,
     histories: BTreeMap<Place, History>,
-    open: BTreeMap<CallId, Open>,
+    open: CallMap<Open>,
     /// The first calls of a namespace, which begin its first life.
-    first: BTreeMap<CallId, Box<Call>>,
+    first: CallMap<Box<Call>>,
     marked: BTreeMap<(Life, u64, u64), Vec<(Place, usize)>>,
     /// Ends of leases that are not durable yet.
     ends: BTreeMap<Lsn, Vec<(Place, usize)>>,
@@ -358,6 +359,21 @@ fn came_of(method: &Method, stamp: Option<Stamp>, answer: &Result<Reply, Status>
 impl Oracle for Keys {
     fn name(&self) -> &'static str {
         "keys"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Durable,
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::Passed,
+            SeenKind::PassedBack,
+            SeenKind::PassedGone,
+            SeenKind::PassedOver,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

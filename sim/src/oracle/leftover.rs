@@ -4,7 +4,7 @@
 use rondo_core::dispatcher::{Config, ShardingPolicy, State};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 pub(super) struct Leftover {
@@ -89,6 +89,10 @@ impl Leftover {
 impl Oracle for Leftover {
     fn name(&self) -> &'static str {
         "leftover"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Configured, SeenKind::GoneLongAgo]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -3,7 +3,7 @@
 
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 pub(super) struct Liveness;
@@ -11,6 +11,10 @@ pub(super) struct Liveness;
 impl Oracle for Liveness {
     fn name(&self) -> &'static str {
         "liveness"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::HealedLongAgo]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -44,6 +44,7 @@ mod repetitions;
 mod replay;
 mod rounds;
 mod seen;
+mod seen_kind;
 pub mod shadow;
 mod shards;
 mod silence;
@@ -60,6 +61,7 @@ use rondo_core::time::Time;
 
 pub use self::patience::Patience;
 pub use self::seen::{Caller, Relayed, Seen, Waiting};
+use self::seen_kind::SeenKind;
 use self::shadow::Shadow;
 use crate::fault::Faults;
 use crate::swarm::{CoordinationShape, ElementsShape, ReadingShape, Swarm};
@@ -92,6 +94,9 @@ pub trait Oracle: Send {
         false
     }
 
+    /// What it watches: it is shown nothing else.
+    fn watches(&self) -> &'static [SeenKind];
+
     /// Sees something at the node's own time `now`.
     ///
     /// # Errors
@@ -107,6 +112,10 @@ pub struct Oracles {
     elements: Option<ElementsShape>,
     faults: Faults,
     all: Vec<Box<dyn Oracle>>,
+    /// For each kind of thing, by its number: the places in `all` of those that watch it.
+    watching: Vec<Vec<usize>>,
+    /// Whether each is shown everything.
+    everything: bool,
 }
 
 /// What takes part in a run beside the dispatcher's clients.
@@ -121,6 +130,9 @@ impl Oracles {
 
     fn with(settings: &Config, (coordination, reading, elements): Shapes, faults: Faults) -> Self {
         let mut all = all(settings, coordination.as_ref());
+        if coordination.as_ref().is_some_and(|shape| !shape.relays.is_empty()) {
+            all.push(Box::new(keys::Keys::through_relays()));
+        }
         all.push(Box::new(punctual::Punctual::new(coordination.as_ref(), &faults)));
         all.push(Box::new(forgotten::Forgotten::new(&faults)));
         all.push(Box::new(in_time::InTime::new(settings.clone(), &faults)));
@@ -129,7 +141,14 @@ impl Oracles {
         all.push(Box::new(consumed::Consumed::default()));
         all.push(Box::new(elements::Elements::new(elements)));
         all.push(Box::new(coordinated::Coordinated::new(elements)));
-        Self { shadow: Shadow::default(), coordination, reading, elements, faults, all }
+        let watching = watching(&all);
+        let (shadow, everything) = (Shadow::default(), false);
+        Self { shadow, coordination, reading, elements, faults, all, watching, everything }
+    }
+
+    /// Each is shown everything from here on, not only what it says it watches.
+    pub fn show_everything(&mut self) {
+        self.everything = true;
     }
 
     /// The node begins anew with nothing, on another disk: all that was told before is over.
@@ -137,9 +156,12 @@ impl Oracles {
         let kept = std::mem::take(&mut self.all).into_iter().filter(|of| of.outlives_disk());
         let kept: Vec<_> = kept.collect();
         let shapes = (self.coordination.take(), self.reading, self.elements);
+        let everything = self.everything;
         *self = Self::with(settings, shapes, self.faults.clone());
         self.all.retain(|of| !of.outlives_disk());
         self.all.extend(kept);
+        self.watching = watching(&self.all);
+        self.everything = everything;
     }
 
     /// The journal was written anew while the node was down, and makes this state.
@@ -157,20 +179,45 @@ impl Oracles {
         &self.shadow
     }
 
-    /// Lets all of them see something.
+    /// Lets those of them see something that watch it.
     ///
     /// # Errors
     /// The first promise that is broken.
     pub fn see(&mut self, now: Time, seen: &Seen<'_>) -> Result<(), Broken> {
         let replay = |text| broken("replay", text);
         self.shadow.before(seen).map_err(replay)?;
-        for oracle in &mut self.all {
-            if let Err(text) = oracle.see(now, seen, &self.shadow) {
-                return Err(broken(oracle.name(), text));
+        let kind = SeenKind::of(seen);
+        if self.everything {
+            for oracle in self.all.iter_mut().filter(|of| !of.watches().contains(&kind)) {
+                show(oracle.as_mut(), now, seen, &self.shadow)?;
+            }
+        }
+        for place in self.watching.get(kind as usize).into_iter().flatten() {
+            if let Some(oracle) = self.all.get_mut(*place) {
+                show(oracle.as_mut(), now, seen, &self.shadow)?;
             }
         }
         self.shadow.after(seen).map_err(replay)
     }
+}
+
+/// Shows an oracle something.
+fn show(
+    oracle: &mut dyn Oracle,
+    now: Time,
+    seen: &Seen<'_>,
+    shadow: &Shadow,
+) -> Result<(), Broken> {
+    oracle.see(now, seen, shadow).map_err(|text| broken(oracle.name(), text))
+}
+
+/// For each kind of thing: the places of those that watch it.
+fn watching(all: &[Box<dyn Oracle>]) -> Vec<Vec<usize>> {
+    let places = |kind: &SeenKind| {
+        let watch = all.iter().enumerate().filter(|(_, oracle)| oracle.watches().contains(kind));
+        watch.map(|(place, _)| place).collect()
+    };
+    SeenKind::ALL.iter().map(places).collect()
 }
 
 /// One of each, for these settings.
@@ -198,7 +245,6 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(progress::Progress::new(settings.clone())),
         Box::new(leftover::Leftover::new(settings.clone())),
         Box::new(keys::Keys::default()),
-        Box::new(keys::Keys::through_relays()),
         Box::new(relays::Relays::default()),
         Box::new(barriers::Barriers::new(coordination)),
         Box::new(refused::Refused::default()),

@@ -4,7 +4,7 @@
 use rondo_core::dispatcher::Config;
 use rondo_core::time::{Duration, Time};
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 /// So long they may take besides the votes on the tasks of workers that are gone.
@@ -25,6 +25,10 @@ impl Progress {
 impl Oracle for Progress {
     fn name(&self) -> &'static str {
         "progress"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Configured, SeenKind::Healing]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -11,7 +11,7 @@ use rondo_core::ids::{NamespaceId, TaskIndex};
 use rondo_core::time::{Duration, Time};
 
 use super::stalls::Stalls;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 use crate::swarm::CoordinationShape;
@@ -150,6 +150,19 @@ impl Punctual {
 impl Oracle for Punctual {
     fn name(&self) -> &'static str {
         "punctual"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Asked,
+            SeenKind::Halted,
+            SeenKind::StandsStill,
+            SeenKind::Resumed,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::Looked,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

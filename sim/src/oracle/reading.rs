@@ -21,7 +21,7 @@ use rondo_core::time::Time;
 
 use self::groups::Groups;
 use super::journaled::{Change, Journal, Places};
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 use crate::fault::PROXY_ANSWERS;
 use crate::swarm::ReadingShape;
@@ -320,6 +320,20 @@ impl Reading {
 impl Oracle for Reading {
     fn name(&self) -> &'static str {
         "reading"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Durable,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Recovered,
+            SeenKind::Elements,
+            SeenKind::Delivered,
+            SeenKind::ReadEnded,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -10,7 +10,7 @@ use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Code;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 #[derive(Default)]
@@ -22,6 +22,16 @@ pub(super) struct Refusals {
 impl Oracle for Refusals {
     fn name(&self) -> &'static str {
         "nothing-for-nothing"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Answered,
+            SeenKind::Refused,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -14,7 +14,8 @@ use rondo_core::status::{Code, Detail, Status};
 use rondo_core::time::Time;
 
 use super::jobs::Jobs;
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// A call under way.
@@ -37,7 +38,7 @@ pub(super) struct Refused {
     jobs: Jobs,
     /// The number of tasks that the service is told, by namespace.
     told: BTreeMap<Arc<str>, Option<u32>>,
-    open: BTreeMap<CallId, Open>,
+    open: CallMap<Open>,
     /// Calls to leave that came through relays, by the relay and its number for the call. One that comes
     /// again is answered as the first time, whatever its task has done since.
     asked_before: BTreeSet<(RelayId, u64)>,
@@ -182,6 +183,18 @@ fn takes_no_part(
 impl Oracle for Refused {
     fn name(&self) -> &'static str {
         "refused"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::Coordinates,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

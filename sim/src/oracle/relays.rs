@@ -2,19 +2,21 @@
 //! what must not happen twice bears one mark for ever; a heartbeat in a gap is answered, of nobody else
 //! than whom the server knows; the server is told of each call that waits there for nobody any more.
 
+mod held;
 mod seats;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rondo_core::ids::{CallId, ConnectionId, Incarnation, RelayId, ServiceIncarnation, TaskIndex};
+use rondo_core::ids::{CallId, RelayId};
 use rondo_core::relay::{
     Answer, Asked, Config, Effect, Event, Forwarding, Input, Kind, Refused, Relay, Wake,
 };
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
+use self::held::Held;
 use self::seats::Seats;
-use super::{Oracle, Relayed, Seen, Shadow, Verdict};
+use super::{Oracle, Relayed, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 /// A server that was reached and has answered nothing since counts as back after this long.
@@ -22,28 +24,6 @@ const TRIAL: Duration = Duration::from_secs(10);
 
 /// A mark: a count, and the number in it.
 type Number = (RelayId, u64);
-
-/// A call that a relay has.
-#[derive(Debug)]
-struct Held {
-    kind: Kind,
-    client: ConnectionId,
-    /// The task of its connection when it came, the task's process, and the life.
-    identity: (Option<TaskIndex>, Option<Incarnation>, Option<ServiceIncarnation>),
-    /// Whether somebody waits for the answer.
-    waits: bool,
-    /// Whether the relay itself has answered it, and the server's answer may yet come.
-    stood_in: bool,
-    number: Option<Number>,
-    /// Whether the relay has refused it.
-    refused: bool,
-    /// When it was last sent.
-    sent_at: Option<Time>,
-    /// Whether it was sent on the connection there is, and the server may have it.
-    is_with_server: bool,
-    /// The length of its message.
-    bytes: u64,
-}
 
 /// A relay's process as it is known from outside.
 #[derive(Debug)]
@@ -118,6 +98,10 @@ impl Oracle for Relays {
 
     fn outlives_disk(&self) -> bool {
         true
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Relay]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

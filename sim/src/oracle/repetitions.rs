@@ -10,7 +10,7 @@ use rondo_core::dispatcher;
 use rondo_core::ids::{JobId, Lsn};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 /// What became of repetitions, by the name of their job, oldest first.
@@ -129,6 +129,10 @@ impl Repetitions {
 impl Oracle for Repetitions {
     fn name(&self) -> &'static str {
         "repetitions"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Recovered, SeenKind::DispatcherRecord]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -3,7 +3,7 @@
 
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 pub(super) struct Replay;
@@ -11,6 +11,10 @@ pub(super) struct Replay;
 impl Oracle for Replay {
     fn name(&self) -> &'static str {
         "replay"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Looked, SeenKind::Reread]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

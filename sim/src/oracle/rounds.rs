@@ -12,7 +12,7 @@ use rondo_core::dispatcher::{self, Request};
 use rondo_core::ids::{ClientId, IterationId, TaskId};
 use rondo_core::time::Time;
 
-use super::{Caller, Oracle, Seen, Shadow, Verdict};
+use super::{Caller, Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 #[derive(Default)]
@@ -99,6 +99,10 @@ impl Rounds {
 impl Oracle for Rounds {
     fn name(&self) -> &'static str {
         "rounds"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Taken, SeenKind::RoundRead, SeenKind::DispatcherRecord]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

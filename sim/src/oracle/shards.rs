@@ -8,7 +8,7 @@ use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Config, Reply, ShardingPolicy, TaskDef};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 pub(super) struct Shards {
@@ -72,6 +72,16 @@ fn refuse(broken: bool, text: impl FnOnce() -> String) -> Verdict {
 impl Oracle for Shards {
     fn name(&self) -> &'static str {
         "shards"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Answered,
+            SeenKind::Pushed,
+            SeenKind::Recovered,
+            SeenKind::Configured,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

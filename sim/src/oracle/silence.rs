@@ -11,7 +11,8 @@ use rondo_core::ids::{CallId, NamespaceId};
 use rondo_core::status::Code;
 use rondo_core::time::{Duration, Time};
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::swarm::CoordinationShape;
 
@@ -25,7 +26,7 @@ pub(super) struct Silence {
     /// From when to when it stood still since.
     stood_still: Vec<(Time, Time)>,
     heard: BTreeMap<(Arc<str>, i32), Time>,
-    beats: BTreeMap<CallId, (Arc<str>, i32, Time)>,
+    beats: CallMap<(Arc<str>, i32, Time)>,
 }
 
 impl Silence {
@@ -35,7 +36,7 @@ impl Silence {
             begun: Time::ZERO,
             stood_still: Vec::new(),
             heard: BTreeMap::new(),
-            beats: BTreeMap::new(),
+            beats: CallMap::default(),
         }
     }
 
@@ -138,6 +139,16 @@ impl Oracle for Silence {
         "silence"
     }
 
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::Resumed,
+            SeenKind::Recovered,
+            SeenKind::CoordinationRecord,
+        ]
+    }
+
     fn see(&mut self, now: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
         match seen {
             Seen::Asked { call, asked, .. } => self.asked(now, *call, asked),
@@ -158,7 +169,7 @@ impl Oracle for Silence {
                 }
             }
             Seen::Recovered { .. } => {
-                (self.begun, self.beats) = (now, BTreeMap::new());
+                (self.begun, self.beats) = (now, CallMap::default());
                 self.stood_still.clear();
                 self.heard.clear();
             }

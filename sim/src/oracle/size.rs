@@ -1,13 +1,11 @@
 //! What a node keeps beside its durable state is bounded by what lives: the length of its description
 //! stays within a multiple of the entities in the state and the calls under way.
 
-use std::collections::BTreeSet;
-
 use rondo_core::control::Node;
-use rondo_core::ids::CallId;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 use crate::cost::length;
 use crate::turns::Turns;
@@ -25,7 +23,7 @@ const PER_CALL: u64 = 400;
 #[derive(Default)]
 pub(super) struct Size {
     turns: Turns<LOOKS>,
-    open: BTreeSet<CallId>,
+    open: CallMap<()>,
 }
 
 /// How many things there are that may have something kept for them.
@@ -74,9 +72,24 @@ impl Oracle for Size {
         "size"
     }
 
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::Looked,
+            SeenKind::GoneLongAgo,
+        ]
+    }
+
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {
         match seen {
-            Seen::Taken { call, .. } | Seen::Asked { call, .. } => drop(self.open.insert(*call)),
+            Seen::Taken { call, .. } | Seen::Asked { call, .. } => {
+                self.open.insert(*call, ());
+            }
             Seen::Answered { call, .. } | Seen::Told { call, .. } | Seen::GivenUp { call } => {
                 self.open.remove(call);
             }

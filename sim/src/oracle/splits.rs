@@ -10,7 +10,8 @@ use rondo_core::dispatcher::{self, Reply, Request};
 use rondo_core::ids::{CallId, IterationId, WorkerId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// A split: its iteration, source and pass, and its value.
@@ -27,7 +28,7 @@ pub(super) struct Splits {
     reissue: bool,
     /// Calls taken so far.
     count: u64,
-    asking: BTreeMap<CallId, (IterationId, i64, i64, Taker)>,
+    asking: CallMap<(IterationId, i64, i64, Taker)>,
     taken: BTreeMap<Split, Taker>,
     addresses: BTreeMap<WorkerId, Arc<str>>,
     /// When each address was last declared lost or restarted, or lost a task to others.
@@ -39,7 +40,7 @@ impl Splits {
         Self {
             reissue,
             count: 0,
-            asking: BTreeMap::new(),
+            asking: CallMap::default(),
             taken: BTreeMap::new(),
             addresses: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -113,6 +114,17 @@ impl Splits {
 impl Oracle for Splits {
     fn name(&self) -> &'static str {
         "splits"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::Configured,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

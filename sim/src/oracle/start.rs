@@ -3,7 +3,7 @@
 
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
 use crate::checks::{Check, reached};
 
 pub(super) struct Start;
@@ -11,6 +11,10 @@ pub(super) struct Start;
 impl Oracle for Start {
     fn name(&self) -> &'static str {
         "start"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[SeenKind::Halted, SeenKind::Recovered, SeenKind::NoteIgnored, SeenKind::StartRefused]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

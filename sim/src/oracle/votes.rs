@@ -8,17 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Request, State, Task};
-use rondo_core::ids::{CallId, ClientId, IterationId, TaskId, WorkerId};
+use rondo_core::ids::{ClientId, IterationId, TaskId, WorkerId};
 use rondo_core::limits::ANY_ROUND;
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 /// The calls that ask for a removal.
 #[derive(Default)]
 pub(super) struct Votes {
-    open: BTreeMap<CallId, Vote>,
+    open: CallMap<Vote>,
     /// Clients that have asked for splits to hold.
     by_split: BTreeSet<ClientId>,
 }
@@ -102,6 +103,16 @@ impl Votes {
 impl Oracle for Votes {
     fn name(&self) -> &'static str {
         "votes"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Taken,
+            SeenKind::Answered,
+            SeenKind::GivenUp,
+            SeenKind::Died,
+            SeenKind::DispatcherRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {

@@ -6,7 +6,6 @@
 
 pub(super) mod model;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rondo_core::control::Record;
@@ -15,7 +14,8 @@ use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::time::Time;
 
 use self::model::{Keys, is_at_or_under};
-use super::{Oracle, Seen, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
 type Life = (Arc<str>, ServiceIncarnation);
@@ -39,7 +39,7 @@ struct Watch {
 #[derive(Default)]
 pub(super) struct Watches {
     keys: Keys,
-    open: BTreeMap<CallId, Open>,
+    open: CallMap<Open>,
 }
 
 fn normal(key: &str) -> String {
@@ -140,6 +140,16 @@ impl Watches {
 impl Oracle for Watches {
     fn name(&self) -> &'static str {
         "watch"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::Asked,
+            SeenKind::Told,
+            SeenKind::Died,
+            SeenKind::Recovered,
+            SeenKind::CoordinationRecord,
+        ]
     }
 
     fn see(&mut self, _: Time, seen: &Seen<'_>, _: &Shadow) -> Verdict {

@@ -40,6 +40,25 @@ fn of_method(method: &Method, hash: &mut TraceHash) {
             tasks.iter().for_each(|task| of_task(task, hash));
             of_task(source, hash);
         }
+        Method::ShutdownTask { task }
+        | Method::ResetTask { task }
+        | Method::PollForError { task } => {
+            of_task(task, hash);
+        }
+        Method::GetTaskState { tasks } => tasks.iter().for_each(|task| of_task(task, hash)),
+        Method::GetAliveTasks { requester, tasks } => {
+            of_task(requester, hash);
+            tasks.iter().for_each(|task| of_task(task, hash));
+        }
+        Method::WaitForAllTasks { task, devices } => {
+            of_task(task, hash);
+            hash.add_bytes(devices);
+        }
+        Method::WatchTasks { version } => hash.add(version.cast_unsigned()),
+        Method::WatchKeys { key, from } => {
+            hash.add_bytes(key.as_bytes());
+            hash.add(from.map_or(u64::MAX, |from| from.get()));
+        }
         Method::PutKeyValue { key, value, .. } => {
             hash.add_bytes(key.as_bytes());
             of_value(value, hash);
@@ -75,6 +94,14 @@ fn of_value(value: &Value, hash: &mut TraceHash) {
     }
 }
 
+fn of_entries(entries: &[KeyEntry], hash: &mut TraceHash) {
+    for KeyEntry { key, value, revision } in entries {
+        hash.add_bytes(key.as_bytes());
+        of_value(value, hash);
+        hash.add(revision.get());
+    }
+}
+
 fn of_change(change: &Change, hash: &mut TraceHash) {
     hash.add_bytes(change.key.as_bytes());
     match &change.kind {
@@ -104,12 +131,10 @@ pub fn of_coordination(answer: &Result<Reply, Status>) -> u64 {
             hash.add(revision.get());
         }
         Ok(Reply::BarrierPassed { counter }) => hash.add(counter.cast_unsigned()),
-        Ok(Reply::Directory(entries)) => {
-            for KeyEntry { key, value, revision } in entries.iter() {
-                hash.add_bytes(key.as_bytes());
-                of_value(value, &mut hash);
-                hash.add(revision.get());
-            }
+        Ok(Reply::Directory(entries)) => of_entries(entries, &mut hash),
+        Ok(Reply::Keys { entries, upto }) => {
+            of_entries(entries, &mut hash);
+            hash.add(upto.get());
         }
         Ok(Reply::Changes { changes, upto }) => {
             changes.iter().for_each(|change| of_change(change, &mut hash));

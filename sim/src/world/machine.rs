@@ -1,14 +1,13 @@
 //! Machines: the node with its disk, and the actors.
 
-use std::collections::BTreeMap;
-
 use rondo_core::control::Node;
 use rondo_core::dispatcher::Config;
-use rondo_core::ids::{CallId, Lsn};
+use rondo_core::ids::Lsn;
 use rondo_core::time::{Duration, Time};
 
 use super::letter::CallOf;
 use super::relay::RelayDesk;
+use crate::call_map::CallMap;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::fault::{Fault, Faults};
@@ -58,7 +57,7 @@ pub(super) struct NodeMachine {
     /// What its process knows of relays.
     pub(super) relays: RelayDesk,
     /// Calls that wait for an answer.
-    pub(super) waiting: BTreeMap<CallId, CallOf>,
+    pub(super) waiting: CallMap<CallOf>,
     pub(super) next_call: u64,
     /// The process dies after so many more effect boundaries; with it the power if true.
     pub(super) dies_in: Option<(u64, bool)>,
@@ -109,7 +108,7 @@ impl NodeMachine {
             clock,
             held: Vec::new(),
             relays: RelayDesk::default(),
-            waiting: BTreeMap::new(),
+            waiting: CallMap::default(),
             next_call: 1,
             dies_in: None,
             loop_left: 0,

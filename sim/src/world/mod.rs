@@ -1,6 +1,7 @@
 //! Tier 1: the core's node, its disk, workers and clients in one event loop of our own.
 
 mod actors;
+mod answers;
 mod changed;
 mod ending;
 mod event;
@@ -55,6 +56,8 @@ pub struct RunOptions {
     pub standard: bool,
     /// Look at the node after every step.
     pub strict: bool,
+    /// Show each oracle everything, and not only what it says it watches.
+    pub everything: bool,
 }
 
 /// What a run came to.
@@ -159,11 +162,15 @@ impl World {
         let relays = Relays::new(source, &swarm);
         let machines = actors.len().saturating_add(1).saturating_add(relays.all.len());
         let net = Net::new(machines, swarm.net, faults, source.stream("net", 0));
+        let mut oracles = Oracles::new(&swarm);
+        if options.everything {
+            oracles.show_everything();
+        }
         Self {
             node: NodeMachine::new(source, &swarm),
             strikes: Strikes::new(source, faults),
             call_stream: source.stream("call", 0),
-            oracles: Oracles::new(&swarm),
+            oracles,
             patience: Patience::default(),
             trace: if options.lines { Trace::with_lines() } else { Trace::default() },
             swarm,

@@ -15,13 +15,13 @@ use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::{Caller, Seen};
 use crate::process::{CompactionStep, Offered, reread};
-use crate::trace::{LineKind, of_call, of_coordination, of_reply, of_request};
+use crate::trace::{LineKind, of_call, of_request};
 use crate::watch;
 use crate::workload::Role;
 
 /// Calls to the coordination service have numbers from here on, so that a call's number tells whose
 /// it is when nobody waits for it any more.
-const COORDINATION_CALLS: u64 = 1 << 62;
+pub(super) const COORDINATION_CALLS: u64 = 1 << 62;
 /// Steps between two comparisons with the stored bytes.
 const REREAD_EVERY: u64 = 1000;
 /// Steps between two that compare the dispatcher before and after a call that may be refused.
@@ -93,8 +93,8 @@ impl World {
 
     /// Somebody does not wait any more.
     pub(super) fn cancel(&mut self, of: CallOf) {
-        let mut waiting = self.node.waiting.iter();
-        let Some(call) = waiting.find(|(_, waits)| **waits == of).map(|(call, _)| *call) else {
+        let found = self.node.waiting.iter().find(|(_, waits)| **waits == of);
+        let Some(call) = found.map(|(call, _)| *call) else {
             self.tally.mark(Mark::CancelledTooLate);
             return;
         };
@@ -182,7 +182,7 @@ impl World {
     fn answer(&mut self, call: CallId, answer: Result<Reply, Status>) {
         let now_ns = self.now_ns;
         self.trace.line(now_ns, NODE, LineKind::Effect, || format!("call {call} gets {answer:?}"));
-        self.show_answer(call, &answer);
+        let answer = self.show_answer(call, answer);
         if self.node.relays.has(call) {
             return self.answer_relayed(call, answer);
         }
@@ -196,37 +196,6 @@ impl World {
         let status = if is_of_dispatcher { self.proxy_answers(NODE) } else { None };
         let answer = status.map_or(answer, Err);
         self.post(NODE, of.actor + 1, Letter::Reply { of, answer });
-    }
-
-    fn show_answer(&mut self, call: CallId, answer: &Result<Reply, Status>) {
-        let durable = self.durable();
-        let of_coordination = call.get() >= COORDINATION_CALLS;
-        match answer.clone() {
-            Ok(Reply::Coordination(reply)) => self.show_told(call, &Ok(reply), durable),
-            Err(status) if of_coordination => self.show_told(call, &Err(status), durable),
-            Ok(Reply::Dispatcher(reply)) => self.show_answered(call, &Ok(reply), durable),
-            Err(status) => self.show_answered(call, &Err(status), durable),
-        }
-    }
-
-    fn show_answered(
-        &mut self,
-        call: CallId,
-        answer: &Result<dispatcher::Reply, Status>,
-        durable: Lsn,
-    ) {
-        self.trace.hash(self.now_ns, call.get(), of_reply(answer));
-        self.see(&Seen::Answered { call, answer, durable });
-    }
-
-    fn show_told(
-        &mut self,
-        call: CallId,
-        answer: &Result<coordination::Reply, Status>,
-        durable: Lsn,
-    ) {
-        self.trace.hash(self.now_ns, call.get(), of_coordination(answer));
-        self.see(&Seen::Told { call, answer, durable });
     }
 
     fn push(&mut self, task: TaskDef) {

@@ -2,23 +2,22 @@
 //! however often the relay sends it, and over deaths of the node. What nobody waits for any more
 //! happens once until the relay has no more of it, or never.
 
-use std::collections::BTreeMap;
-
 use rondo_core::coordination::{Call, Method, Reply};
 use rondo_core::ids::{CallId, ServiceIncarnation};
 use rondo_core::status::{Code, Detail, Status};
 
 use super::history::What;
 use super::{Keys, Life, Open, Place, is_under, normal};
+use crate::call_map::CallMap;
 use crate::oracle::Verdict;
 
 /// What is known of them besides.
 #[derive(Default)]
 pub(super) struct Passed {
     /// Calls that nobody waits for.
-    alone: BTreeMap<CallId, Open>,
+    alone: CallMap<Open>,
     /// Deletions that may yet happen: since when, in which life, of what.
-    deletes: BTreeMap<CallId, (u64, Life, String)>,
+    deletes: CallMap<(u64, Life, String)>,
 }
 
 /// Whether a refusal says that the life is over: the call may have happened while it was not, and
@@ -70,7 +69,7 @@ impl Keys {
             return;
         }
         let history = self.histories.entry(place.clone()).or_default();
-        for (call, (at, life, directory)) in &passed.deletes {
+        for (call, (at, life, directory)) in passed.deletes.iter() {
             if *life != place.0 || !(place.1 == *directory || is_under(&place.1, directory)) {
                 continue;
             }
