@@ -393,6 +393,8 @@ named! {
         CancelledWhileFull = "cancelled-while-full",
         /// After the server's process was held up its timers ran out before it read anything.
         TimersFirst = "timers-first",
+        /// A note of acknowledged records of a former boot named records that the journal does not have.
+        NewerNoteOfFormerBoot = "newer-note-of-former-boot",
     }
 }
 

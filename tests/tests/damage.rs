@@ -11,6 +11,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_proto::tf::data::processing_mode_def::ShardingPolicy;
@@ -73,7 +74,16 @@ fn stopped_with_needle(store: &'static str) -> Server {
 fn a_damaged_record_is_named_and_the_server_does_not_start() {
     for store in STORES {
         let mut server = stopped_with_needle(store);
-        assert!(damage(&server.data()) > 0, "{store}: the record is not in the journal as it is");
+        let copy = server.data().with_file_name("copy");
+        let copied = Command::new("cp").arg("-a").args([&server.data(), &copy]).status().unwrap();
+        assert!(copied.success());
+        for data in [&server.data(), &copy] {
+            assert!(damage(data) > 0, "{store}: the record is not in the journal as it is");
+        }
+        // In another directory, as after another boot of the machine.
+        let verified = run(&["journal", "verify", copy.to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(6), "{store}: {}", verified.log);
+        assert!(verified.log.contains("record 4 is damaged"), "{store}: {}", verified.log);
         let started = server.try_again();
         let ended = match started {
             Err(ended) => ended,

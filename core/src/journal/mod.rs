@@ -12,4 +12,4 @@ mod scan;
 #[cfg(test)]
 mod scan_tests;
 
-pub use scan::{End, GroupHeader, RecoverError, Scan, Verdict};
+pub use scan::{End, GroupHeader, Noted, RecoverError, Scan, Verdict};

@@ -15,6 +15,25 @@ pub struct GroupHeader {
     pub durable_upto: Lsn,
 }
 
+/// What a note beside the journal says of the records whose replies have left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// The last of them, and everything written is still there: the process died, and not the machine.
+    Exactly(Lsn),
+    /// One of them. Later ones may have been answered too: the machine was started again since, or the
+    /// directory is a copy.
+    AtLeast(Lsn),
+}
+
+impl Noted {
+    /// The record that the note names.
+    pub const fn upto(self) -> Lsn {
+        match self {
+            Self::Exactly(upto) | Self::AtLeast(upto) => upto,
+        }
+    }
+}
+
 /// Why a journal cannot be recovered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
@@ -134,6 +153,18 @@ impl Scan {
     pub const fn acknowledged_upto(mut self, upto: Lsn) -> Self {
         self.acknowledged = Some(upto);
         self
+    }
+
+    /// Takes what a note says.
+    #[must_use]
+    pub fn noted(mut self, noted: Noted) -> Self {
+        match noted {
+            Noted::Exactly(upto) => self.acknowledged_upto(upto),
+            Noted::AtLeast(upto) => {
+                self.durable(upto);
+                self
+            }
+        }
     }
 
     /// Takes the next readable group, found at `place`.

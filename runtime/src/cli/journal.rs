@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Subcommand;
-use rondo_core::ids::Lsn;
+use rondo_core::journal::Noted;
 
 use super::exit::{self, Exit, Failure};
 use super::journal_compact::{self, CompactArgs};
@@ -13,7 +13,8 @@ use super::journal_verify::{self, VerifyArgs};
 use crate::node::ReplayError;
 use crate::serve::VERSION;
 use crate::store::{
-    DataDirectory, Manifest, ManifestError, RealDisk, Store, StoreConfig, StoreError, Wanted,
+    Acknowledged, DataDirectory, Manifest, ManifestError, RealDisk, Store, StoreConfig, StoreError,
+    Wanted,
 };
 
 /// The file that every data directory has.
@@ -46,8 +47,9 @@ pub(super) struct AtRest {
     pub(super) directory: DataDirectory,
     pub(super) manifest: Manifest,
     pub(super) store: Box<dyn Store>,
-    /// The last record anybody was ever told of, where that is known.
-    pub(super) acknowledged: Option<Lsn>,
+    /// The note of acknowledged records, and what it says.
+    pub(super) acknowledged: Acknowledged,
+    pub(super) noted: Option<Noted>,
     pub(super) config: StoreConfig,
 }
 
@@ -64,8 +66,8 @@ pub(super) async fn open(path: &Path) -> Result<AtRest, Failure> {
     let config = StoreConfig::default();
     let manifest = directory.manifest().await.map_err(|error| without_manifest(&error))?;
     let store = directory.open_journal(&config).await.map_err(|error| unusable(&error))?;
-    let acknowledged = directory.acknowledged().await.map_err(|error| unusable(&error))?;
-    Ok(AtRest { acknowledged: acknowledged.1, directory, manifest, store, config })
+    let (acknowledged, noted) = directory.acknowledged().await.map_err(|error| unusable(&error))?;
+    Ok(AtRest { acknowledged, noted, directory, manifest, store, config })
 }
 
 fn without_manifest(error: &ManifestError) -> Failure {
@@ -77,7 +79,8 @@ fn without_manifest(error: &ManifestError) -> Failure {
 
 /// A store that cannot be read.
 pub(super) fn unusable(error: &StoreError) -> Failure {
-    Failure::new(Exit::DataDirectory, error)
+    let exit = if error.is_damage { Exit::JournalDamaged } else { Exit::DataDirectory };
+    Failure::new(exit, error)
 }
 
 /// A journal that cannot be replayed.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use rondo_core::ids::Lsn;
+use rondo_core::journal::Noted;
 
 use super::exit::{Exit, Failure};
 use super::journal::{AtRest, open, say, stale_note, unreadable, unusable};
@@ -33,7 +34,7 @@ pub(super) async fn compact(args: &CompactArgs) -> Result<(), Failure> {
     let snapshots = Snapshots::of(&journal.directory, &journal.config);
     let snapshot = snapshots.load().await.map_err(|error| failed(&error))?;
     let base = snapshot.applied();
-    let replayed = match replay(&mut *journal.store, snapshot, journal.acknowledged).await {
+    let replayed = match replay(&mut *journal.store, snapshot, journal.noted).await {
         Err(stale) if stale.is_of_stale_note() => {
             say(&stale_note(&stale))?;
             let snapshot = snapshots.load().await.map_err(|error| failed(&error))?;
@@ -63,6 +64,13 @@ async fn cut(journal: &mut AtRest, before: Lsn) -> Result<(), Failure> {
              that or a later one can be given up"
         );
         return Err(Failure::new(Exit::Usage, text));
+    }
+    let left = Lsn::new(before.get().saturating_sub(1));
+    if journal.noted.is_some_and(|noted| noted.upto() > left) {
+        // It says that what is given up was acknowledged, and would stop every start from here on.
+        journal.acknowledged.note(left).await.map_err(|error| unusable(&error))?;
+        journal.acknowledged.sync().await;
+        journal.noted = Some(Noted::Exactly(left));
     }
     journal.store.truncate(before).await.map_err(|error| unusable(&error))?;
     say(&format!("record {before} and every later one are given up"))

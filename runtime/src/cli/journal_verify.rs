@@ -7,7 +7,8 @@ use clap::Args;
 use rondo_core::control::{Part, Recovery};
 use rondo_core::coordination::{self, Change, ChangeKind};
 use rondo_core::dispatcher;
-use rondo_core::ids::{Digest, Lsn};
+use rondo_core::ids::Digest;
+use rondo_core::journal::Noted;
 
 use super::exit::{Exit, Failure};
 use super::journal::{AtRest, open, say, stale_note, unreadable, unusable};
@@ -29,7 +30,7 @@ pub(super) async fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let journal = open(&args.directory).await?;
     let snapshots = Snapshots::of(&journal.directory, &journal.config);
     let recovery = snapshots.load().await.map_err(|error| failed(&error))?;
-    let (recovery, cut) = match replay(&journal, recovery, journal.acknowledged).await {
+    let (recovery, cut) = match replay(&journal, recovery, journal.noted).await {
         Err(stale) if stale.is_of_stale_note() => {
             say(&stale_note(&stale))?;
             let recovery = snapshots.load().await.map_err(|error| failed(&error))?;
@@ -53,11 +54,11 @@ fn damaged(text: impl ToString) -> Failure {
 async fn replay(
     journal: &AtRest,
     snapshot: Recovery,
-    acknowledged: Option<Lsn>,
+    noted: Option<Noted>,
 ) -> Result<(Recovery, Option<String>), ReplayError> {
     let segments = segments_after(&journal.store.segments(), snapshot.applied());
     let mut progress = Progress::of("segments read", segments.len());
-    let mut replay = Replay::starting_from(snapshot, acknowledged);
+    let mut replay = Replay::starting_from(snapshot, noted);
     for segment in segments {
         replay.segment_follows(segment.first);
         replay.segment(journal.store.read(segment.first).await?)?;

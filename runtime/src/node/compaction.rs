@@ -68,7 +68,8 @@ impl CompactionError {
             Self::Snapshot(_) | Self::Undecodable { .. } | Self::Unfit { .. } => true,
             Self::Manifest(error) => matches!(error, ManifestError::Damaged { .. }),
             Self::Replay(error) => error.is_damage(),
-            Self::Store(_) | Self::Interrupted(_) => false,
+            Self::Store(error) => error.is_damage,
+            Self::Interrupted(_) => false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rondo_core::control::{Recovered, Recovery};
 use rondo_core::ids::Lsn;
-use rondo_core::journal::{End, GroupHeader, RecoverError, Scan, Verdict};
+use rondo_core::journal::{End, GroupHeader, Noted, RecoverError, Scan, Verdict};
 use rondo_core::log::ApplyError;
 use rondo_proto::frame::{self, FrameError};
 
@@ -57,7 +57,10 @@ pub enum ReplayError {
 impl ReplayError {
     /// Whether something that was acknowledged cannot be read any more.
     pub const fn is_damage(&self) -> bool {
-        !self.is_of_later_release() && !matches!(self, Self::Store(_))
+        match self {
+            Self::Store(error) => error.is_damage,
+            _ => !self.is_of_later_release(),
+        }
     }
 
     /// Whether a later release wrote the journal: it is whole.
@@ -80,12 +83,12 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Goes on behind what `recovery` already holds. `acknowledged` is the last record anybody was
-    /// ever told of, where that is known ([`crate::store::Acknowledged`]).
-    pub fn starting_from(recovery: Recovery, acknowledged: Option<Lsn>) -> Self {
+    /// Goes on behind what `recovery` already holds. `noted` says which records somebody was told of, where
+    /// that is known ([`crate::store::Acknowledged`]).
+    pub fn starting_from(recovery: Recovery, noted: Option<Noted>) -> Self {
         let scan = Scan::starting_at(recovery.applied().next());
-        let scan = match acknowledged {
-            Some(upto) => scan.acknowledged_upto(upto),
+        let scan = match noted {
+            Some(noted) => scan.noted(noted),
             None => scan,
         };
         Self { scan, recovery }
@@ -181,10 +184,10 @@ pub struct Replayed {
 pub async fn replay(
     store: &mut dyn Store,
     snapshot: Recovery,
-    acknowledged: Option<Lsn>,
+    noted: Option<Noted>,
 ) -> Result<Replayed, ReplayError> {
     let start = snapshot.applied();
-    let mut replay = Replay::starting_from(snapshot, acknowledged);
+    let mut replay = Replay::starting_from(snapshot, noted);
     for segment in segments_after(&store.segments(), start) {
         replay.segment_follows(segment.first);
         replay.segment(store.read(segment.first).await?)?;

@@ -68,7 +68,8 @@ impl NodeStartError {
             Self::Replay(error) => error.is_damage(),
             Self::Blobs(error) => matches!(error, BlobError::Damaged { .. }),
             Self::DefinitionMissing { .. } | Self::ValueMissing(_) => true,
-            Self::Store(_) | Self::Entropy(_) => false,
+            Self::Store(error) => error.is_damage,
+            Self::Entropy(_) => false,
         }
     }
 

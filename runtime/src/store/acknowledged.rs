@@ -5,8 +5,9 @@
 //! is, and says that no later record was ever acknowledged.
 //!
 //! The note may be older than the journal: the machine died, the file was copied, or an older image of the
-//! disk came back. So it counts only within its era ([`Disk::era`]), which is this boot of the machine and
-//! this very file. A mount is no part of the era: a process that starts in another container sees the
+//! disk came back. So it is exact only within its era ([`Disk::era`]), which is this boot of the machine and
+//! this very file. Without its era it still says that at least those records were acknowledged: a journal
+//! that ends before them has lost some. A mount is no part of the era: a process that starts in another container sees the
 //! same file through another mount. An older image of the disk has the same file. There the journal
 //! itself proves that the note is older: a process writes the note before it writes a group that says as
 //! much, and the replay refuses a note that is older than a group. What the journal cannot prove is a last
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use rondo_core::ids::Lsn;
+use rondo_core::journal::Noted;
 
 use super::disk::{Disk, DiskFile};
 use super::{BoxFuture, StoreError, small_file};
@@ -42,12 +44,11 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Opens the note in the directory `dir`, and reads it: `None` when it says nothing that can
-    /// be relied on now.
+    /// Opens the note in the directory `dir`, and reads it: `None` when it says nothing.
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub async fn open(disk: &dyn Disk, dir: &Path) -> Result<(Self, Option<Lsn>), StoreError> {
+    pub async fn open(disk: &dyn Disk, dir: &Path) -> Result<(Self, Option<Noted>), StoreError> {
         let path = dir.join(NAME);
         let found = small_file::read(disk, &path).await?;
         let opened = match found {
@@ -57,11 +58,11 @@ impl Acknowledged {
         let file = opened.map_err(|error| StoreError::new("cannot open", &path, &error))?;
         let era = disk.era(&path).await;
         if era.is_none() {
-            // Nothing is noted in this life. A later one must not rely on a note of a former one.
+            // Nothing is noted in this life. A later one must not take a note of a former one for exact.
             let cleared = file.write_at(0, Bytes::from_static(&[0; FILE_BYTES])).await;
             cleared.map_err(|error| StoreError::new("cannot write", &path, &error))?;
         }
-        let known = found.and_then(|bytes| parse(&bytes, era?));
+        let known = found.and_then(|bytes| parse(&bytes, era));
         Ok((Self { file, path: path.into(), era, sync_is_due: Arc::default() }, known))
     }
 
@@ -119,12 +120,15 @@ fn text(era: [u8; 32], upto: Lsn) -> Bytes {
     bytes.freeze()
 }
 
-fn parse(bytes: &[u8], era: [u8; 32]) -> Option<Lsn> {
+fn parse(bytes: &[u8], era: Option<[u8; 32]>) -> Option<Noted> {
     let (written_in, rest) = bytes.split_first_chunk::<32>()?;
     let (upto, rest) = rest.split_first_chunk::<8>()?;
     let upto = Lsn::new(u64::from_le_bytes(*upto));
     let is_whole = rest.len() == 4 && text(*written_in, upto) == bytes;
-    (is_whole && *written_in == era).then_some(upto)
+    is_whole.then_some(match era == Some(*written_in) {
+        true => Noted::Exactly(upto),
+        false => Noted::AtLeast(upto),
+    })
 }
 
 #[cfg(test)]
@@ -132,10 +136,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_counts_in_its_era_only() {
+    fn a_note_is_exact_in_its_era_only() {
         let note = text([7; 32], Lsn::new(41));
-        assert_eq!(parse(&note, [7; 32]), Some(Lsn::new(41)));
-        assert_eq!(parse(&note, [8; 32]), None);
+        assert_eq!(parse(&note, Some([7; 32])), Some(Noted::Exactly(Lsn::new(41))));
+        assert_eq!(parse(&note, Some([8; 32])), Some(Noted::AtLeast(Lsn::new(41))));
+        assert_eq!(parse(&note, None), Some(Noted::AtLeast(Lsn::new(41))));
     }
 
     #[test]
@@ -144,10 +149,10 @@ mod tests {
         for bit in 0..note.len() * 8 {
             let mut damaged = note.to_vec();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(parse(&damaged, [7; 32]), None, "bit {bit}");
+            assert_eq!(parse(&damaged, Some([7; 32])), None, "bit {bit}");
         }
         for len in 0..note.len() {
-            assert_eq!(parse(&note[..len], [7; 32]), None, "{len} bytes");
+            assert_eq!(parse(&note[..len], Some([7; 32])), None, "{len} bytes");
         }
     }
 }

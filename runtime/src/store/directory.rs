@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rondo_core::ids::Lsn;
+use rondo_core::journal::Noted;
 use serde::{Deserialize, Serialize};
 
 use super::acknowledged::{self, Acknowledged};
@@ -139,7 +140,7 @@ impl DataDirectory {
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub async fn acknowledged(&self) -> Result<(Acknowledged, Option<Lsn>), StoreError> {
+    pub async fn acknowledged(&self) -> Result<(Acknowledged, Option<Noted>), StoreError> {
         Acknowledged::open(&*self.disk, &self.path).await
     }
 

@@ -16,6 +16,7 @@ impl Health {
                 what: "cannot use any more",
                 place: first.place.clone(),
                 reason: format!("it failed before: {first}"),
+                is_damage: first.is_damage,
             })
         })
     }

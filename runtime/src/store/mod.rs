@@ -145,12 +145,20 @@ pub struct StoreError {
     pub place: String,
     /// What the system said.
     pub reason: String,
+    /// Whether what was written before cannot be read.
+    pub is_damage: bool,
 }
 
 impl StoreError {
     /// Says that the system refused something.
     fn new(what: &'static str, place: &Path, reason: &dyn Display) -> Self {
-        Self { what, place: place.display().to_string(), reason: reason.to_string() }
+        let (place, reason) = (place.display().to_string(), reason.to_string());
+        Self { what, place, reason, is_damage: false }
+    }
+
+    /// Says that what was written before cannot be read.
+    fn damaged(what: &'static str, place: &Path, reason: &dyn Display) -> Self {
+        Self { is_damage: true, ..Self::new(what, place, reason) }
     }
 
     /// Says that only closed segments can be removed.

@@ -36,10 +36,9 @@ impl Order {
         frame: &Bytes,
         place: &Path,
     ) -> Result<GroupHeader, StoreError> {
-        let refused = |reason: String| StoreError {
-            what: "cannot append to",
-            place: place.display().to_string(),
-            reason: format!("frame given for record {first}: {reason}"),
+        let refused = |reason: String| {
+            let reason = format!("frame given for record {first}: {reason}");
+            StoreError::new("cannot append to", place, &reason)
         };
         let peek = peek(frame).map_err(|error| refused(error.to_string()))?;
         if peek.frame_len != frame.len() {
@@ -92,16 +91,13 @@ pub(super) fn refuse_to_divide(
     if header.first >= from || stays(header, from) {
         return Ok(());
     }
-    Err(StoreError {
-        what: "cannot cut",
-        place: place.display().to_string(),
-        reason: format!(
-            "record {from} stands inside the commit group of records {} to {}; cut before record {}",
-            header.first,
-            end(header).get().saturating_sub(1),
-            header.first
-        ),
-    })
+    let reason = format!(
+        "record {from} stands inside the commit group of records {} to {}; cut before record {}",
+        header.first,
+        end(header).get().saturating_sub(1),
+        header.first
+    );
+    Err(StoreError::new("cannot cut", place, &reason))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rondo_core::control::{
 use rondo_core::dispatcher::{self, Config, WorkerHeartbeat};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::invariant;
-use rondo_core::journal::GroupHeader;
+use rondo_core::journal::{GroupHeader, Noted};
 use rondo_core::time::Time;
 use rondo_proto::frame::{decode, decode_records, encode, encode_records};
 
@@ -79,7 +79,7 @@ async fn open(disk: &ModelDisk) -> SegmentStore {
 fn start(disk: &ModelDisk, acknowledged: Option<Lsn>) -> Result<Replayed, ReplayError> {
     block_on(async {
         let mut store = open(disk).await;
-        replay(&mut store, Recovery::new(), acknowledged).await
+        replay(&mut store, Recovery::new(), acknowledged.map(Noted::Exactly)).await
     })
 }
 

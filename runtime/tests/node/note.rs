@@ -1,7 +1,7 @@
 //! The note of acknowledged records: what nobody was told of is cut, and never anything else.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ for_each_store!(
     a_copy_of_the_directory_keeps_every_record,
     an_older_note_does_not_count,
     a_newer_note_stops_a_start,
+    a_copy_that_ends_before_its_note_does_not_start,
+    what_the_operator_gives_up_stops_no_start,
 );
 
 /// Leaves three jobs that were acknowledged and one that nobody was told of.
@@ -115,12 +117,9 @@ fn the_note_counts_through_another_mount(world: World) {
 /// Nobody knows what was acknowledged by the time of the copy.
 fn a_copy_of_the_directory_keeps_every_record(mut world: World) {
     leave_one_untold(&world);
-    let copy = world.path.with_file_name("copy");
-    let copied = Command::new("cp").arg("-a").args([&world.path, &copy]).status().unwrap();
-    assert!(copied.success());
-    let said = verified(&copy);
+    world.path = copy_of(&world);
+    let said = verified(&world.path);
     assert!(said.contains("records up to 5"), "{said}");
-    world.path = copy;
     assert_eq!(jobs(&world), ["a", "b", "c", "untold"]);
 }
 
@@ -145,6 +144,41 @@ fn a_newer_note_stops_a_start(world: World) {
     let Err(error) = Life::try_begin(&world) else { panic!("it started") };
     assert!(error.is_damage(), "{error}");
     assert!(error.to_string().contains("durable up to record 7"), "{error}");
+}
+
+/// Whatever was acknowledged after the note was: a journal that ends before the note has lost something.
+fn a_copy_that_ends_before_its_note_does_not_start(mut world: World) {
+    leave_one_untold(&world);
+    note(&world, 7);
+    world.path = copy_of(&world);
+    let said = verified(&world.path);
+    assert!(said.contains("record 6 is damaged") && said.contains("up to record 7"), "{said}");
+    let Err(error) = Life::try_begin(&world) else { panic!("it started") };
+    assert!(error.is_damage() && error.to_string().contains("durable up to record 7"), "{error}");
+}
+
+/// The remedy that the refusal names works at once, and in a copy.
+fn what_the_operator_gives_up_stops_no_start(mut world: World) {
+    leave_one_untold(&world);
+    note(&world, 7);
+    let copy = copy_of(&world);
+    for path in [world.path.clone(), copy] {
+        let rondo = env!("CARGO_BIN_EXE_rondo");
+        let cut = ["journal", "compact", "--cut-before", "4"];
+        let cut = said(&Command::new(rondo).args(cut).arg(&path).output().unwrap());
+        assert!(cut.contains("snapshot of records up to 3 written"), "{cut}");
+        let said = verified(&path);
+        assert!(said.contains("all is well: records up to 3"), "{said}");
+        world.path = path;
+        assert_eq!(jobs(&world), ["a", "b"]);
+    }
+}
+
+fn copy_of(world: &World) -> PathBuf {
+    let copy = world.path.with_file_name("copy");
+    let copied = Command::new("cp").arg("-a").args([&world.path, &copy]).status().unwrap();
+    assert!(copied.success());
+    copy
 }
 
 /// So that an older image has the note of all that was acknowledged more than a second before.

@@ -10,7 +10,7 @@ mod older;
 mod recover;
 mod segment;
 
-pub use self::acknowledged::{note, read as noted};
+pub use self::acknowledged::{put as put_note, read as noted};
 pub use self::compact::{Compaction, CompactionStep};
 pub use self::journal::{Journal, Offered, Sync};
 pub use self::older::age;

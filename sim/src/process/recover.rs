@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use rondo_core::control::{Recovered, Recovery};
 use rondo_core::ids::Lsn;
-use rondo_core::journal::{End, RecoverError, Scan, Verdict};
+use rondo_core::journal::{End, Noted, RecoverError, Scan, Verdict};
 use rondo_proto::frame::{self, Stretch};
 
 use super::compact::{SNAPSHOTS, clear, read_snapshot, snapshot_bytes};
@@ -214,12 +214,12 @@ pub(super) fn replay_segments(
     disk: &Disk,
     snapshot: Recovery,
     segments: &[(Lsn, FileId)],
-    known: Option<Lsn>,
+    noted: Option<Noted>,
 ) -> Result<(Recovery, End), NoReplay> {
     let mut recovery = snapshot;
     let mut scan = Scan::starting_at(recovery.applied().next());
-    if let Some(upto) = known {
-        scan = scan.acknowledged_upto(upto);
+    if let Some(noted) = noted {
+        scan = scan.noted(noted);
     }
     for (first, file) in segments {
         scan.durable(Lsn::new(first.get().saturating_sub(1)));

@@ -14,7 +14,7 @@ use crate::disk::CutFaults;
 use crate::fault::Fault;
 use crate::mark::Mark;
 use crate::oracle::Seen;
-use crate::process::{Begun, Recovering, note};
+use crate::process::{Begun, Recovering, put_note};
 use crate::trace::LineKind;
 
 /// One step of a recovery, in ns.
@@ -96,8 +96,8 @@ impl World {
         }
         // Somebody restores the directory from a copy.
         self.node.disk.lift_damage();
-        if let Some(upto) = lost {
-            note(&mut self.node.disk, upto);
+        if let Some(noted) = lost {
+            put_note(&mut self.node.disk, noted);
         }
         if std::mem::take(&mut self.node.misread) {
             self.tally.mark(Mark::MisreadRefused);
@@ -261,8 +261,7 @@ impl World {
             self.tally.fault(*fault);
         }
         self.node.power_was_cut = true;
-        // The machine has been down since: the note counts no more.
-        self.node.note_before = None;
+        self.note_survives();
         self.node.broke_word |= outcome.broke_word;
     }
 

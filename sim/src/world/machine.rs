@@ -2,7 +2,7 @@
 
 use rondo_core::control::Node;
 use rondo_core::dispatcher::Config;
-use rondo_core::ids::Lsn;
+use rondo_core::journal::Noted;
 use rondo_core::time::{Duration, Time};
 
 use super::letter::CallOf;
@@ -75,7 +75,7 @@ pub(super) struct NodeMachine {
     /// The disk has broken its word, so that acknowledged records may be gone.
     pub(super) broke_word: bool,
     /// What the note of acknowledged records said before it came to name records that are not there.
-    pub(super) note_before: Option<Lsn>,
+    pub(super) note_before: Option<Noted>,
     /// When it began to stand still, as its clock shows it.
     pub(super) paused_at: Time,
     /// Whether its timers run out before it reads what came while it stood still.

@@ -235,14 +235,10 @@ async fn create(
     first: Lsn,
     needed_bytes: u64,
 ) -> Result<OpenSegment, AppendError> {
-    let place = path.display().to_string();
-    OpenSegment::create(disk, path, first).await.map_err(|error| {
-        let reason = error.to_string();
-        if is_full(&error) {
-            AppendError::Full { needed_bytes, detail: format!("{place}: {reason}") }
-        } else {
-            StoreError { what: "cannot create", place, reason }.into()
-        }
+    let created = OpenSegment::create(disk, path.clone(), first).await;
+    created.map_err(|error| match is_full(&error) {
+        true => AppendError::Full { needed_bytes, detail: format!("{}: {error}", path.display()) },
+        false => StoreError::new("cannot create", &path, &error).into(),
     })
 }
 

@@ -60,7 +60,15 @@ impl Database {
             }
             opened => opened,
         };
-        let db = db.map_err(|error| failed(error.to_string()))?;
+        let db = db.map_err(|error| match error {
+            sled::Error::Corruption { .. } => {
+                let reason = format!(
+                    "sled cannot read what it wrote there ({error}). Restore the data directory from a copy"
+                );
+                StoreError::damaged("cannot open", path, &reason)
+            }
+            error => failed(error.to_string()),
+        })?;
         let log = File::open(path.join(LOG_FILE)).map_err(|error| {
             failed(format!(
                 "sled's log file {LOG_FILE} cannot be opened ({error}); without syncing it nothing \
