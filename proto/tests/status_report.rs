@@ -63,6 +63,8 @@ fn full() -> Report {
         consumers,
         target_workers: "AUTO".into(),
         use_cross_trainer_cache: true,
+        finished: vec!["0-1".into()],
+        abandoned: vec!["2".into(), "4".into()],
     };
     Report {
         datasets: vec![dataset(None, Some(false)), dataset(Some("why".into()), None)],

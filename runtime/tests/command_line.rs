@@ -167,7 +167,7 @@ fn a_server_that_does_not_answer_is_told_while_it_is_tried() {
         &["why", "--timeout=2500ms"],
         &["job", "list", "--timeout=2500ms"],
     ] {
-        let told = format!("{address} does not answer; trying for 2.5s in all");
+        let told = format!("waiting for {address}: 2.5s in all");
         refused(&mut rondo(&[command, &[&server]].concat()), 7, &told);
     }
     let refusal = rondo(&["job", "list", "--timeout=100ms", &server]).output().unwrap();

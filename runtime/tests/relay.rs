@@ -20,7 +20,12 @@ use rondo_core::relay::{Config, Forwarding, Refused};
 use rondo_core::stamp::Stamp;
 use rondo_core::status::{Code, Status};
 use rondo_core::time;
-use rondo_proto::convert::{self, RELAY_FORWARD_PATH, RELAY_HELLO_PATH};
+use rondo_proto::admin::GetStatusRequest;
+use rondo_proto::convert::{
+    self, GET_STATUS_PATH, HEALTH_CHECK_PATH, RELAY_FORWARD_PATH, RELAY_HELLO_PATH,
+};
+use rondo_proto::health::health_check_response::ServingStatus;
+use rondo_proto::health::{HealthCheckRequest, HealthCheckResponse};
 use rondo_proto::xla;
 use tokio::task::JoinHandle;
 
@@ -139,7 +144,7 @@ fn relay_for(upstream: SocketAddr, patience_ms: u64) -> String {
         connect: Arc::new(|| Arc::new(GrpcClient::new())),
     };
     let handle = start(config, way, Clock::start(), Entropy::from_seed(7));
-    serve_on(anywhere(), Arc::new(Front::new(handle))).0.to_string()
+    serve_on(anywhere(), Arc::new(Front::new(handle, upstream.to_string().into()))).0.to_string()
 }
 
 async fn call(
@@ -167,6 +172,19 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(SOON, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_answers_probes_and_says_whom_to_ask_for_the_rest() {
+    let upstream = anywhere();
+    let (client, relay) = (GrpcClient::new(), relay_for(upstream, 1000));
+    let answer = call(&client, &relay, HEALTH_CHECK_PATH, HealthCheckRequest::default()).await;
+    let answer = HealthCheckResponse::decode(answer.unwrap()).unwrap();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+    let refused = call(&client, &relay, GET_STATUS_PATH, GetStatusRequest {}).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unimplemented);
+    let text = format!("this is a relay for the processes of a job. Ask its server, {upstream}");
+    assert!(refused.message.contains(&text), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,6 +41,9 @@ pub struct NamespaceReport {
     pub revision: u64,
     /// Calls that wait.
     pub waiting_calls: u64,
+    /// How long a task may be silent before it counts as dead; absent where a server of a former release
+    /// does not say it.
+    pub heartbeat_timeout_ms: Option<u64>,
 }
 
 /// A task.

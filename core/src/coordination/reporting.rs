@@ -47,6 +47,7 @@ impl Coordination {
             size_bytes: namespace.store.size_bytes(),
             revision: head.revision.get(),
             waiting_calls: live.seats_taken() as u64,
+            heartbeat_timeout_ms: Some(live.settings.heartbeat_timeout.as_millis()),
         }
     }
 

@@ -80,6 +80,10 @@ pub struct JobReport {
     pub target_workers: String,
     /// Whether workers keep elements for other trainers.
     pub use_cross_trainer_cache: bool,
+    /// Ranges of repetitions that were read to their end and freed, such as `0-4`.
+    pub finished: Vec<String>,
+    /// Ranges of repetitions that were given up before their end.
+    pub abandoned: Vec<String>,
 }
 
 /// A named job that was freed. What was read of it stays known.

@@ -152,6 +152,8 @@ fn job_report(job: &Job) -> JobReport {
         consumers: job.consumers,
         target_workers: job.target_workers.name().into(),
         use_cross_trainer_cache: job.use_cross_trainer_cache,
+        finished: job.finished.ranges().iter().map(range).collect(),
+        abandoned: job.abandoned.ranges().iter().map(range).collect(),
     }
 }
 

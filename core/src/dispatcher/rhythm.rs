@@ -42,7 +42,7 @@ pub(super) struct WorkerLeases {
 pub(super) struct WorkerLease {
     /// From when on silence counts.
     since: Time,
-    /// When this process heard its last heartbeat, or began; by the clock, hold-ups included.
+    /// When this process heard its last heartbeat; by the clock, hold-ups included.
     last: Time,
     /// Whether this process has heard it.
     is_heard: bool,
@@ -122,9 +122,10 @@ impl WorkerLeases {
         self.arm(id);
     }
 
-    /// How long a worker has been silent, by the clock; `None` if it is not known.
+    /// How long a worker has been silent, by the clock; `None` if this process has not heard it.
     pub(super) fn silence(&self, id: WorkerId, with_hold_ups: Time) -> Option<Duration> {
-        Some(with_hold_ups.since(self.leases.get(&id)?.last))
+        let lease = self.leases.get(&id).filter(|lease| lease.is_heard)?;
+        Some(with_hold_ups.since(lease.last))
     }
 
     /// When to look for silent workers next.

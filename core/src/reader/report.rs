@@ -128,9 +128,14 @@ impl Stall {
         use alloc::format;
         match self {
             Self::Dispatcher { since, status } => {
-                format!("the dispatcher does not answer for {} ms: {status}", since.as_millis())
+                format!(
+                    "the dispatcher has done nothing for it for {} ms: {status}",
+                    since.as_millis()
+                )
             }
-            Self::NoWorkers { unsuited: 0 } => "no worker has registered".into(),
+            Self::NoWorkers { unsuited: 0 } => {
+                "no worker has a task of it: none has registered, or all are lost".into()
+            }
             Self::NoWorkers { unsuited } => format!(
                 "none of {unsuited} workers serves what is wanted: reading by split needs workers \
                  started with `rondo worker`"
@@ -142,7 +147,10 @@ impl Stall {
                     .into()
             }
             Self::Workers { worker, since, status } => {
-                format!("worker {worker} does not answer for {} ms: {status}", since.as_millis())
+                format!(
+                    "worker {worker} has done nothing for it for {} ms: {status}",
+                    since.as_millis()
+                )
             }
             Self::Undecided { worker } => format!(
                 "worker {worker} has answered, and the dispatcher has yet to say whether all consumers \

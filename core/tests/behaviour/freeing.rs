@@ -300,6 +300,12 @@ fn a_mass_of_finished_iterations_is_freed_in_slices() {
     driver.tick();
     assert_eq!(driver.state().iterations().len(), 0);
     assert_eq!(driver.state().jobs()[&job].finished.ranges().len(), 1);
+    let report = driver.node.dispatcher().report(driver.now);
+    let reported = report.jobs.iter().find(|it| it.id == job.get()).unwrap();
+    assert_eq!(
+        (reported.finished.as_slice(), reported.abandoned.as_slice()),
+        (&["0-258".into()][..], &[][..])
+    );
 }
 
 /// What journals of before the retentions say of times: nothing. Their things are new then.

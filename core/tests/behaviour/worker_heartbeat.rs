@@ -230,3 +230,17 @@ fn a_report_says_how_long_a_worker_has_been_silent() {
     let report = driver.node.dispatcher().report(driver.now);
     assert_eq!(report.workers[0].silent_ms, Some(1_500));
 }
+
+#[test]
+fn of_a_worker_that_this_process_has_not_heard_no_report_says_when_it_was() {
+    let mut driver = Driver::new();
+    driver.worker("w:1", &[]);
+    driver.restart();
+    driver.advance(Duration::from_millis(1_500));
+    let silent_ms =
+        |driver: &Driver| driver.node.dispatcher().report(driver.now).workers[0].silent_ms;
+    assert_eq!(silent_ms(&driver), None);
+    driver.worker("w:1", &[]);
+    driver.advance(Duration::from_millis(400));
+    assert_eq!(silent_ms(&driver), Some(400));
+}

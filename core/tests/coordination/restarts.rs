@@ -252,6 +252,7 @@ fn a_picture_says_who_is_missing() {
     assert!(step.about_missing.contains("task 3: last heard 3.0 s ago"), "{step:?}");
     assert_eq!((&*namespace.waits[1].what, namespace.waits[1].calls), ("topology/3", 1));
     assert_eq!(namespace.tasks[3].silent_ms, Some(3_000));
+    assert_eq!(namespace.heartbeat_timeout_ms, Some(10_000));
     assert_eq!((namespace.tasks_connected, namespace.waiting_calls), (4, 3));
     let did = |task: usize| {
         (namespace.tasks[task].last_did.as_deref(), namespace.tasks[task].last_did_ms)

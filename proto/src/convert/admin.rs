@@ -49,7 +49,7 @@ mirror!(DatasetReport, DatasetStatus {
 });
 mirror!(WorkerReport, WorkerStatus { address, uid, tags, tasks, silent_ms, lost; });
 mirror!(JobReport, JobStatus {
-    id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache;
+    id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache, finished, abandoned;
 });
 mirror!(FreedJobReport, FreedJobStatus { name, finished, abandoned; });
 mirror!(IterationReport, IterationStatus {

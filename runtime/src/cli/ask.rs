@@ -10,7 +10,7 @@ use rondo_core::status::Status;
 use rondo_proto::admin::{GetStatusRequest, GetStatusResponse};
 use rondo_proto::convert::GET_STATUS_PATH;
 
-use super::exit::{Exit, Failure, of_status};
+use super::exit::{Exit, Failure, of_answer};
 use super::plain::plain;
 use super::units::Span;
 use crate::config::Listen;
@@ -67,8 +67,8 @@ impl ServerArgs {
     }
 }
 
-/// Waits for a server's answer. When none has come after a second, says so and how long it waits on, since a
-/// host that drops packets gives no other sign.
+/// Waits for a server to do something. When it has not after a second, says so and how long it waits on: a host
+/// that drops packets gives no other sign, and one that refuses may be asked again.
 pub(super) async fn noticed<T>(
     server: &str,
     patience: Duration,
@@ -85,7 +85,7 @@ pub(super) async fn noticed<T>(
         // A closed stderr is no reason to fail.
         let _ = writeln!(
             std::io::stderr(),
-            "{server} does not answer; trying for {patience:?} in all (Ctrl-C ends it)"
+            "waiting for {server}: {patience:?} in all (Ctrl-C ends it)"
         );
     }
     answer.await
@@ -97,7 +97,7 @@ pub(super) fn address(text: &str) -> Result<String, String> {
 }
 
 fn failure(server: &str, status: &Status) -> Failure {
-    Failure::new(of_status(status), said_by(server, &status.message))
+    Failure::new(of_answer(status), said_by(server, &status.message))
 }
 
 /// A server's message, with the server's name in front unless the message names it.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 use prost::Message;
 use rondo_core::dispatcher::Compression;
@@ -19,7 +20,7 @@ use rondo_proto::convert::{
 use rondo_proto::element;
 
 use super::ask::{ServerArgs, address, noticed, run, said_by};
-use super::exit::{Exit, Failure, of_data, of_status};
+use super::exit::{Exit, Failure, of_answer, of_data};
 use super::journal::say;
 use super::table::Table;
 use crate::transport::{Client, Transport};
@@ -40,7 +41,7 @@ pub(super) enum DatasetCommand {
         file: PathBuf,
 
         /// The id to register it under; else one of its content
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         id: Option<String>,
 
         /// Whether elements travel compressed to TensorFlow's clients
@@ -68,7 +69,7 @@ pub(super) enum DatasetCommand {
     /// Show a dataset: its pipeline, files, splits and columns
     Show {
         /// Its id
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
 
         /// The server to ask
@@ -86,7 +87,7 @@ pub(super) enum DatasetCommand {
     /// `rondo job delete` deletes its jobs first.
     Delete {
         /// Its id
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
 
         /// The server to ask
@@ -253,7 +254,7 @@ async fn ask(dispatcher: &str, call: (&'static str, Bytes)) -> Result<Bytes, Fai
 }
 
 fn refused(dispatcher: &str, status: &Status) -> Failure {
-    Failure::new(of_status(status), said_by(dispatcher, &status.message))
+    Failure::new(of_answer(status), said_by(dispatcher, &status.message))
 }
 
 /// The id of the version that new jobs read. A server of a former release knows no versions.
@@ -366,5 +367,5 @@ async fn list(dispatcher: &str) -> Result<String, Failure> {
         ]
     };
     let columns = ["id", "definition bytes", "elements", "split sources", "version"];
-    Ok(Table::new("Datasets", &columns, false).fill(&datasets, usize::MAX, row).to_string())
+    Ok(Table::new("Datasets", &columns, true).fill(&datasets, usize::MAX, row).to_string())
 }

@@ -6,6 +6,7 @@ use rondo_core::status::{Code, Status};
 use rondo_data::DataError;
 
 use crate::store::DirectoryError;
+use crate::transport::is_unreached;
 
 /// Why the process ends. The numbers are part of the interface: never change one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,16 @@ pub(super) const fn of_directory(error: &DirectoryError) -> Exit {
     }
 }
 
-/// How a server's refusal shows in the exit status.
+/// How the outcome of a call to a server shows in the exit status. A server that says UNAVAILABLE can be
+/// reached, and is not well: its disk may be full.
+pub(super) fn of_answer(status: &Status) -> Exit {
+    match status.code {
+        Code::Unavailable if !is_unreached(status) => Exit::Unhealthy,
+        _ => of_status(status),
+    }
+}
+
+/// How a failure shows in the exit status that more than one call has led to.
 pub(super) const fn of_status(status: &Status) -> Exit {
     match status.code {
         Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
@@ -150,7 +160,18 @@ mod tests {
         for code in [Code::Unavailable, Code::DeadlineExceeded] {
             assert_eq!(of_status(&Status::new(code, "away")), Exit::Unreachable);
         }
+        for code in [Code::Unavailable, Code::DeadlineExceeded] {
+            let away = Status::new(code, "cannot reach h:1: Connection refused");
+            assert_eq!(of_answer(&away), Exit::Unreachable);
+        }
         assert_eq!(of_status(&Status::new(Code::NotFound, "no such job")), Exit::Other);
+        assert_eq!(of_answer(&Status::new(Code::NotFound, "no such job")), Exit::Other);
+    }
+
+    #[test]
+    fn a_server_that_has_no_room_ends_with_8() {
+        let full = Status::new(Code::Unavailable, "no space for 90 bytes in the journal");
+        assert_eq!(of_answer(&full), Exit::Unhealthy);
     }
 
     #[test]

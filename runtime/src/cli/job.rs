@@ -1,6 +1,7 @@
 //! `rondo job`: the jobs that read datasets.
 
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use rondo_core::dispatcher::Report;
 use rondo_proto::admin as wire;
 use rondo_proto::convert::{self, DELETE_JOB_PATH};
@@ -25,7 +26,7 @@ pub(super) enum JobCommand {
     /// abandoned; this command makes the server forget that too.
     Delete {
         /// The job's name (`--job` of `read`, `job_name` of `distribute`)
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
 
         #[command(flatten)]

@@ -3,8 +3,12 @@
 use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::debug_fn;
 
 use super::exit::{Exit, Failure};
+use super::plain::plain;
 use super::serve_args::{LogArgs, LogForm};
 use super::variables;
 
@@ -19,10 +23,66 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
     })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
     let started = match args.log {
-        LogForm::Human => log.with_ansi(stderr().is_terminal()).try_init(),
+        LogForm::Human => {
+            log.with_ansi(stderr().is_terminal()).fmt_fields(harmless_fields()).try_init()
+        }
         LogForm::Json => log.json().try_init(),
     };
     started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))?;
     variables::mistyped().iter().for_each(|line| tracing::warn!("{line}"));
     Ok(())
+}
+
+/// Fields as people read them. Names come from the network: what they hold begins no line of its own, and
+/// does not steer the terminal.
+fn harmless_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
+    let fields = debug_fn(|writer, field, value| {
+        let value = plain(&format!("{value:?}"));
+        match field.name() {
+            "message" => write!(writer, "{value}"),
+            name => write!(writer, "{name}={value}"),
+        }
+    });
+    fields.delimited(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn names_begin_no_line_and_do_not_steer_the_terminal() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .fmt_fields(harmless_fields());
+        tracing::subscriber::with_default(log.finish(), || {
+            let name = "w\n2026-01-01 ERROR forged \u{1b}[2J";
+            tracing::warn!(worker = %name, count = 3, "lost {name}");
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text:?}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        let name = "w\u{fffd}2026-01-01 ERROR forged \u{fffd}[2J";
+        assert!(text.ends_with(&format!(": lost {name} worker={name} count=3\n")), "{text:?}");
+    }
 }

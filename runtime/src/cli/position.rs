@@ -1,5 +1,6 @@
 //! `rondo position`: remembering how far a job has been read, and going back there.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 use rondo_core::dispatcher::{PositionReport, SavedRepetitionReport, SavedSplitReport};
 use rondo_proto::admin as wire;
@@ -23,11 +24,11 @@ pub(super) enum PositionCommand {
     /// A position of the same name is replaced.
     Save {
         /// The position's name
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
 
         /// The job's name (`job_name` of `distribute`)
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         job: String,
 
         #[command(flatten)]
@@ -39,11 +40,11 @@ pub(super) enum PositionCommand {
     /// job yet, and it may have another name than the one whose position was saved.
     Restore {
         /// The position's name
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
 
         /// The job's name (`job_name` of `distribute`)
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         job: String,
 
         #[command(flatten)]
@@ -61,7 +62,7 @@ pub(super) enum PositionCommand {
     /// Forget a position; jobs that wait at it begin at the beginning
     Delete {
         /// The position's name
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
 
         #[command(flatten)]

@@ -256,9 +256,10 @@ pub(super) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
-/// How long ago somebody was heard.
+/// How long ago somebody was heard. A server does not know when its former process heard whom.
 pub(super) fn heard(silent_ms: Option<u64>) -> String {
-    silent_ms.map_or_else(|| "not yet".into(), |ms| format!("{} ago", span(ms)))
+    let never = || "not since the server's start".into();
+    silent_ms.map_or_else(never, |ms| format!("{} ago", span(ms)))
 }
 
 /// A span of time in its two largest units.

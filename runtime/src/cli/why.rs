@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use clap::Args;
 use rondo_core::coordination::{CoordinationTaskReport, NamespaceReport, Report, WaitReport};
-use rondo_core::dispatcher;
 use rondo_proto::convert;
 
 use super::ask::{ServerArgs, run};
@@ -13,7 +12,7 @@ use super::journal::say;
 use super::plain::plain;
 use super::status_coordination::expected;
 use super::status_tables::span;
-use super::why_data;
+use super::why_data::Data;
 
 /// Waits shown of one namespace; the longest come first.
 const WAITS_MAX: usize = 6;
@@ -24,8 +23,8 @@ const SILENT_MAX: usize = 4;
 /// Stuck tasks shown of one namespace.
 const STUCK_MAX: usize = 4;
 
-/// A connected task that was not heard for so long is named, in ms. JAX's tasks send heartbeats each 10 s.
-const SILENT_MS: u64 = 25_000;
+/// The time-out of a server that does not say its own, in ms.
+const TIMEOUT_MS: u64 = 100_000;
 /// Keys that every task of a healthy job waits for as long as it runs: JAX's preemption notice.
 const WAITED_FOR_ALWAYS: &str = "RECEIVED_PREEMPTION_NOTICE";
 
@@ -44,25 +43,37 @@ pub(super) struct WhyArgs {
 pub(super) fn why(args: &WhyArgs) -> Result<(), Failure> {
     let status = run(args.server.status())?;
     let mut report = convert::coordination_report(status.coordination.unwrap_or_default());
+    let uptime_ms = status.server.map_or(0, |server| server.uptime_ms);
     let mut data = convert::report(status.dispatcher.unwrap_or_default());
     if let Some(wanted) = &args.job {
         report.namespaces.retain(|namespace| namespace.name == *wanted);
         data.jobs.retain(|job| job.name == *wanted);
-        if report.namespaces.is_empty() && data.jobs.is_empty() {
+        data.freed_jobs.retain(|job| job.name == *wanted);
+        if report.namespaces.is_empty() && data.jobs.is_empty() && data.freed_jobs.is_empty() {
             let text = format!("no namespace {wanted:?} has had a task, and no job has this name");
             return Err(Failure::new(Exit::Other, text));
         }
     }
-    say(render(&report, &data).trim_end())
+    say(render(&report, &Data { report: &data, uptime_ms }).trim_end())
 }
 
-fn render(report: &Report, data: &dispatcher::Report) -> String {
+fn render(report: &Report, data: &Data<'_>) -> String {
     let mut parts: Vec<String> = report.namespaces.iter().map(one).collect();
-    parts.extend(why_data::jobs(data));
+    parts.extend(data.text());
     if parts.is_empty() {
         return "no task has called, and no job reads a dataset\n".into();
     }
     parts.join("\n")
+}
+
+/// Connected tasks that have not been heard for long: more than a heartbeat is missing. JAX's tasks send one
+/// each 10 s, those before 0.7 one in half of their time-out.
+fn silent(namespace: &NamespaceReport) -> Vec<&CoordinationTaskReport> {
+    let after_ms = namespace.heartbeat_timeout_ms.unwrap_or(TIMEOUT_MS) / 5 * 3;
+    let is_silent = |task: &&CoordinationTaskReport| {
+        task.state == "connected" && task.silent_ms.is_some_and(|silent| silent >= after_ms)
+    };
+    namespace.tasks.iter().filter(is_silent).collect()
 }
 
 fn one(namespace: &NamespaceReport) -> String {
@@ -80,7 +91,7 @@ fn head(namespace: &NamespaceReport) -> String {
         let (keys, calls) = (namespace.keys, namespace.waiting_calls);
         return format!("{name}: {keys} keys, {calls} calls wait; no tasks register here\n");
     }
-    let silent = namespace.tasks.iter().filter(|task| is_silent(task)).count();
+    let silent = silent(namespace).len();
     let silent = if silent > 0 { format!(" ({silent} of them silent)") } else { String::new() };
     format!(
         "{name}: {} of {} tasks connected{silent}, life {}\n",
@@ -88,11 +99,6 @@ fn head(namespace: &NamespaceReport) -> String {
         expected(namespace),
         namespace.life
     )
-}
-
-/// Whether a task counts as connected and has not been heard for long.
-fn is_silent(task: &CoordinationTaskReport) -> bool {
-    task.state == "connected" && task.silent_ms.is_some_and(|silent| silent >= SILENT_MS)
 }
 
 fn reasons(namespace: &NamespaceReport) -> Vec<String> {
@@ -106,7 +112,7 @@ fn reasons(namespace: &NamespaceReport) -> Vec<String> {
     let failed: Vec<_> = namespace.tasks.iter().filter(|task| task.error.is_some()).collect();
     lines.extend(failed.iter().take(FAILED_MAX).map(|task| in_error(task)));
     lines.extend(more(failed.len(), FAILED_MAX, "tasks in error"));
-    let silent: Vec<_> = namespace.tasks.iter().filter(|task| is_silent(task)).collect();
+    let silent = silent(namespace);
     lines.extend(silent.iter().take(SILENT_MAX).map(|task| has_been_silent(task)));
     lines.extend(more(silent.len(), SILENT_MAX, "silent tasks"));
     let stuck: Vec<_> = namespace.tasks.iter().filter(|task| task.stuck.is_some()).collect();
@@ -177,9 +183,11 @@ fn wait(wait: &WaitReport) -> Vec<String> {
 mod tests {
     use super::*;
     use rondo_core::coordination::TaskWait;
+    use rondo_core::dispatcher;
 
-    fn nothing() -> dispatcher::Report {
-        dispatcher::Report::default()
+    fn told(namespace: NamespaceReport) -> String {
+        let report = Report { namespaces: vec![namespace] };
+        render(&report, &Data { report: &dispatcher::Report::default(), uptime_ms: 0 })
     }
 
     fn task(number: i32, silent_ms: u64) -> CoordinationTaskReport {
@@ -203,11 +211,24 @@ mod tests {
     #[test]
     fn a_silent_task_is_named_though_it_counts_as_connected() {
         let mut namespace = stuck();
-        namespace.tasks = vec![task(0, 9_000), task(1, 42_000)];
-        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        // A task of JAX before 0.7 is heard each 50 s.
+        namespace.tasks = vec![task(0, 51_000), task(1, 72_000)];
+        let text = told(namespace);
         assert!(text.contains("2 of 3 tasks connected (1 of them silent)"), "{text}");
-        assert!(text.contains("task 1 at 10.0.0.4:9 has not been heard for 42 s"), "{text}");
+        assert!(text.contains("task 1 at 10.0.0.4:9 has not been heard for 1 min 12 s"), "{text}");
         assert!(!text.contains("task 0 at"), "{text}");
+    }
+
+    #[test]
+    fn how_long_a_task_may_be_silent_follows_from_the_servers_timeout() {
+        let namespace = NamespaceReport { tasks: vec![task(0, 13_000)], ..stuck() };
+        let told_with = |heartbeat_timeout_ms| {
+            told(NamespaceReport { heartbeat_timeout_ms, ..namespace.clone() })
+        };
+        assert!(told_with(Some(20_000)).contains("1 of them silent"));
+        assert!(!told_with(Some(30_000)).contains("silent"));
+        // A server of a former release says nothing of it.
+        assert!(!told_with(None).contains("silent"));
     }
 
     #[test]
@@ -216,14 +237,14 @@ mod tests {
         namespace.never_registered = String::new();
         namespace.waits[0].kind = "key".into();
         namespace.waits[0].what = "RECEIVED_PREEMPTION_NOTICE".into();
-        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        let text = told(namespace);
         assert!(text.contains("nobody waits for anything here"), "{text}");
     }
 
     #[test]
     fn a_namespace_of_keys_alone_has_no_tasks_to_count() {
         let namespace = NamespaceReport { tasks_expected: None, keys: 7, ..stuck() };
-        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        let text = told(namespace);
         assert!(text.contains("default: 7 keys, 2 calls wait; no tasks register here"), "{text}");
     }
 
@@ -252,12 +273,13 @@ mod tests {
             size_bytes: 0,
             revision: 0,
             waiting_calls: 2,
+            heartbeat_timeout_ms: Some(100_000),
         }
     }
 
     #[test]
     fn the_missing_task_is_named_with_its_host_and_since_when() {
-        let text = render(&Report { namespaces: vec![stuck()] }, &nothing());
+        let text = told(stuck());
         for part in [
             "2 of 3 tasks connected",
             "never registered: tasks 2",
@@ -279,11 +301,11 @@ mod tests {
             stuck: Some("its key step/1 has been 1041 for 312.0 s".into()),
             ..task(1, 10)
         }];
-        let text = render(&Report { namespaces: vec![namespace.clone()] }, &nothing());
+        let text = told(namespace.clone());
         let line = "task 1 at 10.0.0.4:9 is STUCK: its key step/1 has been 1041 for 312.0 s";
         assert!(text.contains(line), "{text}");
         namespace.tasks = vec![namespace.tasks[0].clone(); 100];
-        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        let text = told(namespace);
         assert!(text.contains("96 more stuck tasks") && text.lines().count() < 24, "{text}");
     }
 
@@ -291,7 +313,7 @@ mod tests {
     fn it_stays_on_one_screen() {
         let mut namespace = stuck();
         namespace.waits = vec![namespace.waits[0].clone(); 100];
-        let text = render(&Report { namespaces: vec![namespace] }, &nothing());
+        let text = told(namespace);
         assert!(text.lines().count() < 24, "{text}");
         assert!(text.contains("94 more waits"), "{text}");
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use rondo_core::dispatcher::{
-    ClientReport, IterationReport, JobReport, Report, TaskReport, WorkerReport,
+    ClientReport, FreedJobReport, IterationReport, JobReport, Report, TaskReport, WorkerReport,
 };
 
 use super::plain::plain;
@@ -13,60 +13,113 @@ use super::status_tables::span;
 const ITERATIONS_MAX: usize = 6;
 /// A worker or client that was not heard for so long is named, in ms.
 const SILENT_MS: u64 = 20_000;
-/// Workers named in one line.
+/// Workers, or jobs that nobody reads, named at once.
 const NAMED_MAX: usize = 4;
 
-/// What each job that is not finished waits for.
-pub(super) fn jobs(report: &Report) -> Option<String> {
-    let of_jobs = |it: &&IterationReport| {
-        it.state == "running" && report.jobs.iter().any(|job| job.name == it.job)
-    };
-    let running: Vec<_> = report.iterations.iter().rev().filter(of_jobs).collect();
-    if running.is_empty() {
-        return idle(&report.jobs);
+/// What a dispatcher has.
+pub(super) struct Data<'a> {
+    pub(super) report: &'a Report,
+    /// How long its process has run.
+    pub(super) uptime_ms: u64,
+}
+
+impl Data<'_> {
+    /// What each job that is not finished waits for.
+    pub(super) fn text(&self) -> Option<String> {
+        let report = self.report;
+        let of_jobs = |it: &&IterationReport| {
+            it.state == "running" && report.jobs.iter().any(|job| job.name == it.job)
+        };
+        let running: Vec<_> = report.iterations.iter().rev().filter(of_jobs).collect();
+        if running.is_empty() {
+            return idle(report);
+        }
+        let mut text = String::new();
+        for iteration in running.iter().take(ITERATIONS_MAX) {
+            self.one(iteration, &mut text);
+        }
+        if let Some(left) = running.len().checked_sub(ITERATIONS_MAX).filter(|left| *left > 0) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "… and {left} more iterations: rondo status shows them");
+        }
+        Some(text)
     }
-    let mut text = String::new();
-    for iteration in running.iter().take(ITERATIONS_MAX) {
-        one(report, iteration, &mut text);
-    }
-    if let Some(left) = running.len().checked_sub(ITERATIONS_MAX).filter(|left| *left > 0) {
+
+    fn one(&self, iteration: &IterationReport, text: &mut String) {
+        let report = self.report;
+        let tasks: Vec<_> = report.tasks.iter().filter(|it| it.iteration == iteration.id).collect();
+        let clients: Vec<_> =
+            report.clients.iter().filter(|it| it.iteration == iteration.id).collect();
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "… and {left} more iterations: rondo status shows them");
-    }
-    Some(text)
-}
-
-fn idle(jobs: &[JobReport]) -> Option<String> {
-    let names: Vec<String> = jobs.iter().map(|job| plain(&job.name)).collect();
-    let shown = names.iter().rev().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| format!("{} jobs, none is being read: {shown}\n", names.len()))
-}
-
-fn one(report: &Report, iteration: &IterationReport, text: &mut String) {
-    let tasks: Vec<_> = report.tasks.iter().filter(|it| it.iteration == iteration.id).collect();
-    let clients: Vec<_> = report.clients.iter().filter(|it| it.iteration == iteration.id).collect();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{}, repetition {}: {} clients, {} tasks, {} of them finished",
-        plain(&iteration.job),
-        iteration.repetition,
-        iteration.clients,
-        iteration.tasks,
-        iteration.tasks_finished
-    );
-    for line in reasons(report, iteration, &tasks, &clients) {
-        let _ = writeln!(text, "  {}", plain(&line));
+        let _ = writeln!(
+            text,
+            "{}, repetition {}: {} clients, {} tasks, {} of them finished",
+            plain(&iteration.job),
+            iteration.repetition,
+            iteration.clients,
+            iteration.tasks,
+            iteration.tasks_finished
+        );
+        let about_workers = about_workers(&report.workers, &tasks, self.uptime_ms);
+        let mut lines: Vec<String> =
+            about_workers.into_iter().chain(reasons(iteration, &clients)).collect();
+        if lines.is_empty() {
+            lines.push("nothing is missing: it goes as fast as its workers and clients".into());
+        }
+        for line in lines {
+            let _ = writeln!(text, "  {}", plain(&line));
+        }
     }
 }
 
-fn reasons(
-    report: &Report,
-    of: &IterationReport,
-    tasks: &[&TaskReport],
-    clients: &[&ClientReport],
-) -> Vec<String> {
-    let mut lines: Vec<String> = about_workers(&report.workers, tasks).into_iter().collect();
+/// What is known of jobs of which nothing is being read.
+fn idle(report: &Report) -> Option<String> {
+    let jobs = report.jobs.iter().rev().map(|job| (&job.name, state_of(job, &report.iterations)));
+    let freed = report.freed_jobs.iter().map(|job| (&job.name, state_of_freed(job)));
+    let lines = jobs.chain(freed).map(|(name, state)| format!("{}: {state}", plain(name)));
+    let lines: Vec<String> = lines.collect();
+    let mut shown =
+        lines.iter().take(NAMED_MAX).fold(String::new(), |text, line| text + line + "\n");
+    if let Some(left) = lines.len().checked_sub(NAMED_MAX).filter(|left| *left > 0) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(shown, "… and {left} more jobs, none is being read: rondo job list");
+    }
+    (!lines.is_empty()).then_some(shown)
+}
+
+/// How far a job is of which nothing is being read.
+fn state_of(job: &JobReport, iterations: &[IterationReport]) -> String {
+    match iterations.iter().rev().find(|it| it.job == job.name) {
+        None => {
+            let known = read_or_given_up(&job.finished, &job.abandoned);
+            known.unwrap_or_else(|| "nobody has begun to read it".into())
+        }
+        Some(it) if it.state == "finished" => {
+            format!("finished: repetition {} was read to its end", it.repetition)
+        }
+        Some(it) => format!("repetition {} was given up before its end", it.repetition),
+    }
+}
+
+/// How far a job was that was freed since.
+fn state_of_freed(job: &FreedJobReport) -> String {
+    let known = read_or_given_up(&job.finished, &job.abandoned);
+    format!("freed: {}", known.as_deref().unwrap_or("nobody had begun to read it"))
+}
+
+/// Which repetitions of a job were read, and which given up.
+fn read_or_given_up(finished: &[String], abandoned: &[String]) -> Option<String> {
+    let of = |what: &str, ranges: &[String]| {
+        (!ranges.is_empty()).then(|| format!("repetitions {} were {what}", ranges.join(", ")))
+    };
+    let read = of("read to their end", finished);
+    let given_up = of("given up before their end", abandoned);
+    let known: Vec<String> = read.into_iter().chain(given_up).collect();
+    (!known.is_empty()).then(|| known.join(", and "))
+}
+
+fn reasons(of: &IterationReport, clients: &[&ClientReport]) -> Vec<String> {
+    let mut lines = Vec::new();
     if of.clients == 0 {
         lines.push("no client reads it".into());
     }
@@ -98,17 +151,19 @@ fn reasons(
         let (lost, doubt) = (of.splits_lost, of.splits_in_doubt);
         lines.push(format!("{lost} splits are lost with their workers, and {doubt} may be"));
     }
-    if lines.is_empty() {
-        lines.push("nothing is missing: it goes as fast as its workers and clients".into());
-    }
     lines
 }
 
-/// What is wrong with the workers that an iteration needs.
-fn about_workers(workers: &[WorkerReport], tasks: &[&TaskReport]) -> Option<String> {
+/// What is wrong with the workers that an iteration needs. One that has not been heard since the server began
+/// may have been heard before: it is silent once the server has run for long.
+fn about_workers(
+    workers: &[WorkerReport],
+    tasks: &[&TaskReport],
+    uptime_ms: u64,
+) -> Option<String> {
     let live = workers.iter().filter(|worker| !worker.lost);
     match (workers.len(), live.clone().count()) {
-        (0, _) => return Some("no worker has registered".into()),
+        (0, _) => return Some("no worker is registered".into()),
         (all, 0) => return Some(format!("all {all} workers are lost")),
         _ => {}
     }
@@ -118,12 +173,12 @@ fn about_workers(workers: &[WorkerReport], tasks: &[&TaskReport]) -> Option<Stri
     let runs = |worker: &&WorkerReport| {
         tasks.iter().any(|task| task.worker == worker.address && task.state != "finished")
     };
-    let silent = live.filter(runs).filter(|it| it.silent_ms.is_some_and(|ms| ms >= SILENT_MS));
-    let named: Vec<String> = silent
-        .clone()
-        .take(NAMED_MAX)
-        .map(|it| format!("{} for {}", it.address, span(it.silent_ms.unwrap_or_default())))
-        .collect();
+    let silent = live.filter(runs).filter(|it| it.silent_ms.unwrap_or(uptime_ms) >= SILENT_MS);
+    let for_how_long = |it: &WorkerReport| match it.silent_ms {
+        Some(ms) => format!("{} for {}", it.address, span(ms)),
+        None => format!("{} since the server began {} ago", it.address, span(uptime_ms)),
+    };
+    let named: Vec<String> = silent.clone().take(NAMED_MAX).map(for_how_long).collect();
     let count = silent.count();
     (count > 0).then(|| format!("{count} of its workers have not been heard: {}", named.join(", ")))
 }
@@ -141,6 +196,8 @@ mod tests {
             consumers: None,
             target_workers: "AUTO".into(),
             use_cross_trainer_cache: false,
+            finished: Vec::new(),
+            abandoned: Vec::new(),
         }
     }
 
@@ -186,18 +243,27 @@ mod tests {
             starting_round: 0,
         };
         let tasks = workers.iter().filter(|worker| !worker.lost).map(task).collect();
-        let (jobs_, iterations) = (vec![job("train")], vec![iteration]);
-        jobs(&Report { workers, tasks, jobs: jobs_, iterations, ..Report::default() }).unwrap()
+        let (jobs, iterations) = (vec![job("train")], vec![iteration]);
+        text(&Report { workers, tasks, jobs, iterations, ..Report::default() }).unwrap()
+    }
+
+    /// What is said by a server that has run for half a minute.
+    fn text(report: &Report) -> Option<String> {
+        Data { report, uptime_ms: 30_000 }.text()
     }
 
     #[test]
     fn what_a_job_lacks_is_said() {
         for (workers, words) in [
-            (vec![], "no worker has registered"),
+            (vec![], "no worker is registered"),
             (vec![worker("w:1", 90_000, true)], "all 1 workers are lost"),
             (
                 vec![worker("w:1", 42_000, false)],
                 "1 of its workers have not been heard: w:1 for 42 s",
+            ),
+            (
+                vec![WorkerReport { silent_ms: None, ..worker("w:1", 0, false) }],
+                "1 of its workers have not been heard: w:1 since the server began 30 s ago",
             ),
             (vec![worker("w:1", 4_000, false)], "nothing is missing"),
         ] {
@@ -223,9 +289,44 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_nobody_reads_take_one_line() {
-        assert_eq!(jobs(&Report::default()), None);
-        let report = Report { jobs: vec![job("a"), job("b")], ..Report::default() };
-        assert_eq!(jobs(&report).unwrap(), "2 jobs, none is being read: b, a\n");
+    fn of_jobs_that_nobody_reads_it_is_said_how_far_they_are() {
+        assert_eq!(text(&Report::default()), None);
+        let over = |job: &str, repetition, state: &str| IterationReport {
+            repetition,
+            state: state.into(),
+            ..running(job)
+        };
+        let report = Report {
+            jobs: vec![
+                job("a"),
+                job("b"),
+                job("c"),
+                JobReport { finished: vec!["0".into()], ..job("f") },
+            ],
+            iterations: vec![
+                over("b", 0, "finished"),
+                over("b", 1, "finished"),
+                over("c", 0, "collected"),
+            ],
+            freed_jobs: vec![FreedJobReport {
+                name: "d".into(),
+                finished: vec!["0-4".into()],
+                abandoned: vec!["5".into()],
+            }],
+            ..Report::default()
+        };
+        let lines = "f: repetitions 0 were read to their end\n\
+                     c: repetition 0 was given up before its end\n\
+                     b: finished: repetition 1 was read to its end\n\
+                     a: nobody has begun to read it\n\
+                     … and 1 more jobs, none is being read: rondo job list\n";
+        assert_eq!(text(&report).unwrap(), lines);
+        let freed = Report { jobs: Vec::new(), ..report };
+        let line = "d: freed: repetitions 0-4 were read to their end, and repetitions 5 were given up \
+                    before their end\n";
+        assert_eq!(text(&freed).unwrap(), line);
+        let many = Report { jobs: vec![job("e"); 9], ..Report::default() };
+        let text = text(&many).unwrap();
+        assert!(text.contains("… and 5 more jobs") && text.lines().count() == 5, "{text}");
     }
 }

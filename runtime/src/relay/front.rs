@@ -6,26 +6,34 @@ use bytes::Bytes;
 use rondo_core::coordination::Dialect;
 use rondo_core::ids::ConnectionId as ClientId;
 use rondo_core::relay::{Answer, Asked, Refused};
-use rondo_core::status::{Detail, Status};
-use rondo_proto::convert::{self, CoordinationMethod, WATCH_KEYS_PATH};
+use rondo_core::status::{Code, Detail, Status};
+use rondo_proto::convert::{self, CoordinationMethod, HEALTH_CHECK_PATH, WATCH_KEYS_PATH};
 
 use super::driver::Handle;
+use crate::service::health;
 use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
 use crate::watching::watch;
 
-/// The relay as a service: it takes calls to every method of the coordination service.
+/// The relay as a service: it takes calls to every method of the coordination service, and probes.
 pub struct Front {
     handle: Handle,
+    /// The address of its server.
+    upstream: Arc<str>,
 }
 
 impl Front {
-    /// The service of a relay.
-    pub const fn new(handle: Handle) -> Self {
-        Self { handle }
+    /// The service of a relay of the server at `upstream`.
+    pub const fn new(handle: Handle, upstream: Arc<str>) -> Self {
+        Self { handle, upstream }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
-        let kind = convert::relayed_kind(&call.path, &call.message)?;
+        if call.path == HEALTH_CHECK_PATH {
+            // Its tasks live on while the server is away: so does it.
+            return health::answer(&call.message, &[], true);
+        }
+        let kind = convert::relayed_kind(&call.path, &call.message);
+        let kind = kind.map_err(|status| self.not_here(status))?;
         let asked = Asked {
             client: ClientId::new(call.connection.get()),
             peer: call.peer.to_string().into(),
@@ -37,6 +45,17 @@ impl Front {
             Ok(Answer::Passed(body)) => Ok(body),
             Ok(Answer::Heartbeat(life)) => Ok(convert::encode_heartbeat_reply(life)),
             Err(refused) => Err(status_of(refused)),
+        }
+    }
+
+    /// A refusal of what only the server has names the server.
+    fn not_here(&self, status: Status) -> Status {
+        match status.code {
+            Code::Unimplemented => {
+                let text = "this is a relay for the processes of a job. Ask its server";
+                Status::new(status.code, format!("{}: {text}, {}", status.message, self.upstream))
+            }
+            _ => status,
         }
     }
 }

@@ -57,9 +57,10 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
         relay: rondo_core::ids::RelayId::new(entropy.next().max(1)),
         connect: Arc::new(|| Arc::new(Client::new()) as Arc<dyn Transport>),
     };
+    let at: Arc<str> = upstream.address.as_str().into();
     let handle = start(config.relay.clone(), upstream, Clock::start(), entropy);
     announce(&address, &config.relay.upstream);
-    let front = Arc::new(Front::new(handle.clone()));
+    let front = Arc::new(Front::new(handle.clone(), at));
     let stop = Notify::new();
     let mut serving = pin!(serve(listener, front, config.server, stop.notified()));
     tokio::select! {

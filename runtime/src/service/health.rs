@@ -28,21 +28,25 @@ impl HealthService {
         if call.path != HEALTH_CHECK_PATH {
             return Err(super::router::unknown(&call.path));
         }
-        let request = HealthCheckRequest::decode(call.message.clone()).map_err(|error| {
-            Status::new(Code::InvalidArgument, format!("no HealthCheckRequest: {error}"))
-        })?;
-        if !request.service.is_empty() && !self.services.contains(&request.service.as_str()) {
-            let text = format!("no service {:?} here", request.service);
-            return Err(Status::new(Code::NotFound, text));
-        }
-        let status = match self.node.node().map(|node| node.health()) {
-            Ok(Health::Serving) => ServingStatus::Serving,
-            Ok(Health::RefusingUpdates(_) | Health::Halted(_)) | Err(_) => {
-                ServingStatus::NotServing
-            }
-        };
-        Ok(HealthCheckResponse { status: status.into() }.encode_to_vec().into())
+        let serves = matches!(self.node.node().map(|node| node.health()), Ok(Health::Serving));
+        answer(&call.message, &self.services, serves)
     }
+}
+
+/// Answers a `HealthCheckRequest` to a process that has these services.
+///
+/// # Errors
+/// INVALID_ARGUMENT for malformed bytes, NOT_FOUND for a service that is not there.
+pub(crate) fn answer(message: &Bytes, services: &[&str], serves: bool) -> Result<Bytes, Status> {
+    let request = HealthCheckRequest::decode(message.clone()).map_err(|error| {
+        Status::new(Code::InvalidArgument, format!("no HealthCheckRequest: {error}"))
+    })?;
+    if !request.service.is_empty() && !services.contains(&request.service.as_str()) {
+        let text = format!("no service {:?} here", request.service);
+        return Err(Status::new(Code::NotFound, text));
+    }
+    let status = if serves { ServingStatus::Serving } else { ServingStatus::NotServing };
+    Ok(HealthCheckResponse { status: status.into() }.encode_to_vec().into())
 }
 
 impl Service for HealthService {

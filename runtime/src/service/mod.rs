@@ -7,7 +7,7 @@ mod callers;
 mod coordination;
 mod directories;
 mod dispatcher;
-mod health;
+pub(crate) mod health;
 mod node_port;
 mod relay;
 mod router;

@@ -217,7 +217,7 @@ async fn a_file_is_left_alone_that_is_not_for_these_records() {
     let train = ["--job=train", "--dataset=numbers"];
     let foreign = bed.file("foreign.jsonl");
     std::fs::write(&foreign, "{\"mine\":1}\n").unwrap();
-    refused(&train, &foreign, "`rondo read` did not write it");
+    refused(&train, &foreign, "that says what it holds");
     let file = bed.file("out.jsonl");
     let part = [&train[..], &["--max-records=10"]].concat();
     assert!(ended(&mut read(&bed, &part, &file)).status.success());

@@ -49,7 +49,7 @@ fn all<A, B: From<A>>(items: Vec<A>) -> Vec<B> {
 
 mirror!(NamespaceReport, NamespaceStatus {
     name, life, incarnation, tasks_expected, tasks_connected, never_registered, error, keys,
-    size_bytes, revision, waiting_calls;
+    size_bytes, revision, waiting_calls, heartbeat_timeout_ms;
     tasks, waits
 });
 mirror!(CoordinationTaskReport, CoordinationTaskStatus {

@@ -1,23 +1,26 @@
 //! `rondo read`: reads a job, and shows, counts or writes what it reads.
 
+mod complete;
 mod display;
 mod element_json;
 mod encoder;
 mod note;
 mod output;
+mod pass;
 mod reading;
 mod record_file;
 mod resume;
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use rondo_core::status::Status;
-use rondo_proto::admin::{DispatcherStatus, IterationStatus};
+use rondo_proto::admin::{DispatcherStatus, JobStatus};
 
 use super::ask::{ServerArgs, address, noticed, said_by};
 use super::dataset::{self, CompressionArg, How};
-use super::exit::{Exit, Failure, of_status};
+use super::exit::{Exit, Failure, of_answer, of_status};
 use super::from_cluster::{FromCluster, told};
 use super::journal::say;
 use super::layers::Settings;
@@ -36,11 +39,12 @@ pub(super) struct ReadArgs {
     server: String,
 
     /// The job's name. Readers of one name share what there is to read, and its position
-    #[arg(long, env = "RONDO_JOB", value_name = "NAME")]
+    #[arg(long, env = "RONDO_JOB", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     job: String,
 
     /// The dataset's id; that of the job if there is such a job
-    #[arg(long, value_name = "ID", conflicts_with = "pipeline")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(),
+          conflicts_with = "pipeline")]
     dataset: Option<String>,
 
     /// A pipeline in YAML or JSON to register and read
@@ -82,11 +86,11 @@ pub(super) struct ReadArgs {
     output: Option<PathBuf>,
 
     /// Begin at this named position
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     position: Option<String>,
 
     /// Save this named position at the end
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     save_position: Option<String>,
 
     /// Stop after so many records or elements, with those that the file holds from former runs
@@ -228,7 +232,17 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
     let Some(output) = Output::open(args).await? else {
         return Ok(());
     };
-    let reader = match open(args, &output).await {
+    let status = match status_of(args).await {
+        Ok(status) => status,
+        Err(failure) => {
+            output.discard()?;
+            return Err(failure);
+        }
+    };
+    if !output.goes_on() && pass::is_over(&status, &args.job, args.repetition) {
+        return finished_before(args, output);
+    }
+    let reader = match open(args, &output, &status).await {
         Ok(reader) => reader,
         Err(failure) => {
             output.discard()?;
@@ -247,8 +261,12 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
     }
 }
 
-async fn open(args: &ReadArgs, output: &Output) -> Result<Reader, Failure> {
-    let builder = builder(args, output.goes_on()).await?;
+async fn open(
+    args: &ReadArgs,
+    output: &Output,
+    status: &DispatcherStatus,
+) -> Result<Reader, Failure> {
+    let builder = builder(args, output.goes_on(), &status.jobs).await?;
     let opened = noticed(&args.server, OPEN_PATIENCE, builder.open()).await;
     opened.map_err(|error| not_opened(args, &error))
 }
@@ -257,15 +275,14 @@ fn not_opened(args: &ReadArgs, error: &OpenError) -> Failure {
     match error {
         OpenError::Settings(text) => Failure::new(Exit::Usage, text),
         OpenError::Dispatcher { status, .. } => {
-            Failure::new(of_status(status), said_by(&args.server, &error.to_string()))
+            Failure::new(of_answer(status), said_by(&args.server, &error.to_string()))
         }
     }
 }
 
 /// `goes_on` if a former run has begun to read: the job stands behind what that one acknowledged, and not
 /// at the position where it began.
-async fn builder(args: &ReadArgs, goes_on: bool) -> Result<Builder, Failure> {
-    let jobs = status_of(args).await?.jobs;
+async fn builder(args: &ReadArgs, goes_on: bool, jobs: &[JobStatus]) -> Result<Builder, Failure> {
     let job = jobs.iter().rev().find(|job| job.name == args.job);
     let wished = match (&args.dataset, &args.pipeline) {
         (Some(id), _) => Some(id.clone()),
@@ -343,20 +360,11 @@ fn policy_named(name: &str) -> Option<ShardingPolicy> {
     all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// Ends a run that found nothing to read. The pass is empty, or others had read it before.
-async fn finished_before(args: &ReadArgs, mut output: Output) -> Result<(), Failure> {
-    let iterations = status_of(args).await?.iterations;
-    let mut of_pass = iterations
-        .iter()
-        .rev()
-        .filter(|iteration| iteration.job == args.job && iteration.repetition == args.repetition);
-    let is_empty = |pass: &IterationStatus| pass.sources.iter().all(|source| source.total == 0);
-    if of_pass.next().is_some_and(is_empty) {
-        return output.close(true);
-    }
+/// Refuses to read a pass of which there is nothing left.
+fn finished_before(args: &ReadArgs, output: Output) -> Result<(), Failure> {
     let text = format!(
-        "pass {} of job {:?} has been read to its end before. To read the dataset again, name another \
-         job, or another pass with --repetition",
+        "pass {} of job {:?} has been read to its end before, or was given up. To read the dataset again, \
+         name another job, or another pass with --repetition",
         args.repetition, args.job
     );
     match &args.output {

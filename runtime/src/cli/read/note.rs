@@ -30,6 +30,20 @@ pub(super) struct Note {
     pub(super) written: Vec<Commit>,
     /// Everything was read: nothing more comes.
     pub(super) complete: bool,
+    /// What was read, as the server knew it when everything was; absent before, where the server did not say
+    /// it, and in notes of former releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<Source>,
+}
+
+/// The job that was read, and its dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Source {
+    /// The job's number.
+    pub(super) job: i64,
+    /// The dataset's id.
+    pub(super) dataset: String,
 }
 
 /// Which records a file is for.
@@ -69,8 +83,9 @@ pub(super) struct Commit {
 impl Note {
     pub(super) fn new(of: Contents) -> Self {
         let acknowledged = Extent::default();
-        let (reader, by_element, written, complete) = (None, false, Vec::new(), false);
-        Self { version: VERSION, of, reader, by_element, acknowledged, written, complete }
+        let (reader, source, written) = (None, None, Vec::new());
+        let (by_element, complete) = (false, false);
+        Self { version: VERSION, of, reader, by_element, acknowledged, written, complete, source }
     }
 
     /// Whether no record was written so far.

@@ -8,12 +8,11 @@ use rondo_core::element::Spec;
 use rondo_data::Origin;
 
 use super::super::exit::{Exit, Failure};
-use super::ReadArgs;
-use super::display;
 use super::encoder::Encoder;
-use super::note::Extent;
+use super::note::{Extent, Note};
 use super::record_file::{Opened, RecordFile};
 use super::resume::end_reader;
+use super::{ReadArgs, complete, display, status_of};
 use crate::reader::{Content, Delivery};
 
 /// Somewhere to write, and in which form.
@@ -56,12 +55,8 @@ impl Output {
                     go_on(args, path, &mut file).await?;
                     To::Records { file: Box::new(file), is_new: false }
                 }
-                Opened::Complete(Extent { records, .. }) => {
-                    let path = path.display();
-                    display::line(&format!(
-                        "{path} is complete: it holds the {records} records that job {:?} had for it",
-                        args.job
-                    ));
+                Opened::Complete(note) => {
+                    say_complete(args, path, &note).await?;
                     return Ok(None);
                 }
             },
@@ -190,15 +185,28 @@ impl Output {
         self.noted(written)
     }
 
-    /// The dispatcher has confirmed everything; `complete` if nothing more comes.
+    /// The dispatcher has confirmed everything, and more may come.
     ///
     /// # Errors
     /// When the file system refuses.
-    pub(super) fn close(&mut self, complete: bool) -> Result<(), Failure> {
+    pub(super) fn close(&mut self) -> Result<(), Failure> {
         match &mut self.to {
-            To::Records { file, .. } => file.close(complete),
+            To::Records { file, .. } => file.close(),
             _ => Ok(()),
         }
+    }
+
+    /// The dispatcher has confirmed everything, and nothing more comes.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub(super) async fn complete(&mut self, args: &ReadArgs) -> Result<(), Failure> {
+        let To::Records { file, .. } = &mut self.to else {
+            return Ok(());
+        };
+        // Without it a file cannot be told from one of a later job of the same name: no reason to fail.
+        let status = status_of(args).await.ok();
+        file.complete(status.and_then(|status| complete::source(&status, &args.job)))
     }
 
     /// Removes the file if this run made it and nothing is in it. Says whether it did.
@@ -211,6 +219,20 @@ impl Output {
             _ => Ok(false),
         }
     }
+}
+
+/// Says that a file is complete, unless it is so for something else.
+async fn say_complete(args: &ReadArgs, path: &Path, note: &Note) -> Result<(), Failure> {
+    // A server that is away says nothing against it.
+    if let Ok(status) = status_of(args).await {
+        complete::check(path, note, args.dataset.as_deref(), &status)?;
+    }
+    let (path, records) = (path.display(), note.acknowledged.records);
+    display::line(&format!(
+        "{path} is complete: it holds the {records} records that job {:?} had for it",
+        args.job
+    ));
+    Ok(())
 }
 
 /// Cuts off what a former run wrote and did not acknowledge.

@@ -79,10 +79,6 @@ impl<'a> Reading<'a> {
         let progress = self.reader.progress().await;
         let summary = display::summary(&progress, self.records, self.reader.is_by_split());
         self.display.end();
-        let came_too_late = matches!(ended, Ok(End::All))
-            && self.reader.is_by_split()
-            && !self.output.goes_on()
-            && progress.report.splits_taken == 0;
         let left = self.reader.close().await;
         let left = left.map_err(|status| Failure::new(of_status(&status), status.to_string()));
         let ended = match (ended, kept, saved, left) {
@@ -95,12 +91,10 @@ impl<'a> Reading<'a> {
                 return Err(failure);
             }
         };
-        if came_too_late {
-            return super::finished_before(self.args, self.output)
-                .await
-                .map(|()| (summary, End::All));
+        match ended {
+            End::All => self.output.complete(self.args).await?,
+            End::Stopped | End::Interrupted => self.output.close()?,
         }
-        self.output.close(ended == End::All)?;
         Ok((summary, ended))
     }
 

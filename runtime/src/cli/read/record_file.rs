@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::exit::{Exit, Failure};
 use super::encoder::Encoded;
-use super::note::{Commit, Contents, Extent, Note};
+use super::note::{Commit, Contents, Extent, Note, Source};
 
 /// A locked file of records with its note.
 pub(super) struct RecordFile {
@@ -29,7 +29,7 @@ pub(super) enum Opened {
     /// A former run wrote it, and did not come to the end.
     Begun(RecordFile),
     /// A former run wrote everything there is.
-    Complete(Extent),
+    Complete(Box<Note>),
 }
 
 impl RecordFile {
@@ -42,7 +42,8 @@ impl RecordFile {
         let note = Note::load(&note_path).map_err(|error| about(&note_path, &error))?;
         if note.as_ref().is_some_and(|note| !note.is_blank()) && !path.exists() {
             let text = format!(
-                "{} is gone, but {} says that it held records. Remove the note to begin anew",
+                "{} is gone, but {} says that it held records. They are acknowledged, and this job gives \
+                 them out no more: bring the file back, or name another job and another file",
                 path.display(),
                 note_path.display()
             );
@@ -61,8 +62,8 @@ impl RecordFile {
         let is_new = note.is_none();
         if is_new && length > 0 {
             let text = format!(
-                "{} exists, and `rondo read` did not write it: there is no {}. Name another file, or \
-                 remove it",
+                "{} exists, and there is no {} that says what it holds. If `rondo read` wrote it, its \
+                 records are acknowledged and come no more: keep it, and name another file",
                 path.display(),
                 note_path.display()
             );
@@ -71,7 +72,7 @@ impl RecordFile {
         let note = note.unwrap_or_else(|| Note::new(of.clone()));
         check(path, &note, &of, length)?;
         if note.complete {
-            return Ok(Opened::Complete(note.acknowledged));
+            return Ok(Opened::Complete(Box::new(note)));
         }
         let (path, written) = (path.to_owned(), note.acknowledged);
         let file = BufWriter::new(file);
@@ -242,14 +243,23 @@ impl RecordFile {
         self.sync()
     }
 
-    /// Everything is acknowledged; `complete` if nothing more comes.
+    /// Everything is acknowledged, and more may come.
     ///
     /// # Errors
     /// When the file system refuses.
-    pub(super) fn close(&mut self, complete: bool) -> Result<(), Failure> {
+    pub(super) fn close(&mut self) -> Result<(), Failure> {
         self.note.confirm(usize::MAX);
-        self.note.complete = complete;
         self.save()
+    }
+
+    /// Everything is acknowledged, and nothing more comes of this source.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub(super) fn complete(&mut self, source: Option<Source>) -> Result<(), Failure> {
+        self.note.complete = true;
+        self.note.source = source;
+        self.close()
     }
 
     /// Removes the file if it is empty. Says whether it did.
