@@ -96,6 +96,14 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     text.parse::<Listen>().map(|_| text.to_owned())
 }
 
+/// The name of something at a server, as it was given.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("it must be a name".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 fn failure(server: &str, status: &Status) -> Failure {
     Failure::new(of_answer(status), said_by(server, &status.message))
 }
@@ -123,6 +131,12 @@ mod tests {
             7
         };
         assert_eq!(noticed("10.255.255.1:5050", SILENCE * 10, late).await, 7);
+    }
+
+    #[test]
+    fn a_name_is_not_empty() {
+        assert_eq!(name("w"), Ok("w".into()));
+        assert_eq!(name(""), Err("it must be a name".into()));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 use prost::Message;
 use rondo_core::dispatcher::Compression;
@@ -19,7 +18,7 @@ use rondo_proto::convert::{
 };
 use rondo_proto::element;
 
-use super::ask::{ServerArgs, address, noticed, run, said_by};
+use super::ask::{ServerArgs, address, name, noticed, run, said_by};
 use super::exit::{Exit, Failure, of_answer, of_data};
 use super::journal::say;
 use super::table::Table;
@@ -41,7 +40,7 @@ pub(super) enum DatasetCommand {
         file: PathBuf,
 
         /// The id to register it under; else one of its content
-        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(long, value_name = "NAME", value_parser = name)]
         id: Option<String>,
 
         /// Whether elements travel compressed to TensorFlow's clients
@@ -69,7 +68,7 @@ pub(super) enum DatasetCommand {
     /// Show a dataset: its pipeline, files, splits and columns
     Show {
         /// Its id
-        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_name = "ID", value_parser = name)]
         id: String,
 
         /// The server to ask
@@ -87,7 +86,7 @@ pub(super) enum DatasetCommand {
     /// `rondo job delete` deletes its jobs first.
     Delete {
         /// Its id
-        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_name = "ID", value_parser = name)]
         id: String,
 
         /// The server to ask

@@ -1,12 +1,11 @@
 //! `rondo job`: the jobs that read datasets.
 
 use clap::Subcommand;
-use clap::builder::NonEmptyStringValueParser;
 use rondo_core::dispatcher::Report;
 use rondo_proto::admin as wire;
 use rondo_proto::convert::{self, DELETE_JOB_PATH};
 
-use super::ask::{ServerArgs, run};
+use super::ask::{ServerArgs, name, run};
 use super::exit::Failure;
 use super::journal::say;
 use super::status_tables::{freed_jobs, jobs};
@@ -26,7 +25,7 @@ pub(super) enum JobCommand {
     /// abandoned; this command makes the server forget that too.
     Delete {
         /// The job's name (`--job` of `read`, `job_name` of `distribute`)
-        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_name = "NAME", value_parser = name)]
         name: String,
 
         #[command(flatten)]

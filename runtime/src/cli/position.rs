@@ -1,6 +1,5 @@
 //! `rondo position`: remembering how far a job has been read, and going back there.
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Subcommand, ValueEnum};
 use rondo_core::dispatcher::{PositionReport, SavedRepetitionReport, SavedSplitReport};
 use rondo_proto::admin as wire;
@@ -8,7 +7,7 @@ use rondo_proto::convert::{
     DELETE_POSITION_PATH, LIST_POSITIONS_PATH, RESTORE_POSITION_PATH, SAVE_POSITION_PATH,
 };
 
-use super::ask::{ServerArgs, run};
+use super::ask::{ServerArgs, name, run};
 use super::exit::{Exit, Failure};
 use super::journal::say;
 use super::table::Table;
@@ -24,11 +23,11 @@ pub(super) enum PositionCommand {
     /// A position of the same name is replaced.
     Save {
         /// The position's name
-        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_name = "NAME", value_parser = name)]
         name: String,
 
         /// The job's name (`job_name` of `distribute`)
-        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(long, value_name = "NAME", value_parser = name)]
         job: String,
 
         #[command(flatten)]
@@ -40,11 +39,11 @@ pub(super) enum PositionCommand {
     /// job yet, and it may have another name than the one whose position was saved.
     Restore {
         /// The position's name
-        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_name = "NAME", value_parser = name)]
         name: String,
 
         /// The job's name (`job_name` of `distribute`)
-        #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(long, value_name = "NAME", value_parser = name)]
         job: String,
 
         #[command(flatten)]
@@ -62,7 +61,7 @@ pub(super) enum PositionCommand {
     /// Forget a position; jobs that wait at it begin at the beginning
     Delete {
         /// The position's name
-        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        #[arg(value_name = "NAME", value_parser = name)]
         name: String,
 
         #[command(flatten)]

@@ -110,12 +110,12 @@ fn state_of_freed(job: &FreedJobReport) -> String {
 /// Which repetitions of a job were read, and which given up.
 fn read_or_given_up(finished: &[String], abandoned: &[String]) -> Option<String> {
     let of = |what: &str, ranges: &[String]| {
-        (!ranges.is_empty()).then(|| format!("repetitions {} were {what}", ranges.join(", ")))
+        (!ranges.is_empty()).then(|| format!("repetitions {what}: {}", ranges.join(", ")))
     };
     let read = of("read to their end", finished);
     let given_up = of("given up before their end", abandoned);
     let known: Vec<String> = read.into_iter().chain(given_up).collect();
-    (!known.is_empty()).then(|| known.join(", and "))
+    (!known.is_empty()).then(|| known.join("; "))
 }
 
 fn reasons(of: &IterationReport, clients: &[&ClientReport]) -> Vec<String> {
@@ -315,15 +315,15 @@ mod tests {
             }],
             ..Report::default()
         };
-        let lines = "f: repetitions 0 were read to their end\n\
+        let lines = "f: repetitions read to their end: 0\n\
                      c: repetition 0 was given up before its end\n\
                      b: finished: repetition 1 was read to its end\n\
                      a: nobody has begun to read it\n\
                      … and 1 more jobs, none is being read: rondo job list\n";
         assert_eq!(text(&report).unwrap(), lines);
         let freed = Report { jobs: Vec::new(), ..report };
-        let line = "d: freed: repetitions 0-4 were read to their end, and repetitions 5 were given up \
-                    before their end\n";
+        let line = "d: freed: repetitions read to their end: 0-4; repetitions given up before their \
+                    end: 5\n";
         assert_eq!(text(&freed).unwrap(), line);
         let many = Report { jobs: vec![job("e"); 9], ..Report::default() };
         let text = text(&many).unwrap();

@@ -13,12 +13,11 @@ mod resume;
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use rondo_core::status::Status;
 use rondo_proto::admin::{DispatcherStatus, JobStatus};
 
-use super::ask::{ServerArgs, address, noticed, said_by};
+use super::ask::{ServerArgs, address, name, noticed, said_by};
 use super::dataset::{self, CompressionArg, How};
 use super::exit::{Exit, Failure, of_answer, of_status};
 use super::from_cluster::{FromCluster, told};
@@ -39,11 +38,11 @@ pub(super) struct ReadArgs {
     server: String,
 
     /// The job's name. Readers of one name share what there is to read, and its position
-    #[arg(long, env = "RONDO_JOB", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, env = "RONDO_JOB", value_name = "NAME", value_parser = name)]
     job: String,
 
     /// The dataset's id; that of the job if there is such a job
-    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(),
+    #[arg(long, value_name = "ID", value_parser = name,
           conflicts_with = "pipeline")]
     dataset: Option<String>,
 
@@ -86,11 +85,11 @@ pub(super) struct ReadArgs {
     output: Option<PathBuf>,
 
     /// Begin at this named position
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     position: Option<String>,
 
     /// Save this named position at the end
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     save_position: Option<String>,
 
     /// Stop after so many records or elements, with those that the file holds from former runs
