@@ -178,9 +178,15 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 async fn a_relay_answers_probes_and_says_whom_to_ask_for_the_rest() {
     let upstream = anywhere();
     let (client, relay) = (GrpcClient::new(), relay_for(upstream, 1000));
-    let answer = call(&client, &relay, HEALTH_CHECK_PATH, HealthCheckRequest::default()).await;
-    let answer = HealthCheckResponse::decode(answer.unwrap()).unwrap();
-    assert_eq!(answer.status(), ServingStatus::Serving);
+    for service in ["", "tensorflow.CoordinationService"] {
+        let request = HealthCheckRequest { service: service.into() };
+        let answer = call(&client, &relay, HEALTH_CHECK_PATH, request).await;
+        let answer = HealthCheckResponse::decode(answer.unwrap()).unwrap();
+        assert_eq!(answer.status(), ServingStatus::Serving, "{service}");
+    }
+    let other = HealthCheckRequest { service: "rondo.v1.Admin".into() };
+    let refused = call(&client, &relay, HEALTH_CHECK_PATH, other).await.unwrap_err();
+    assert_eq!(refused.code, Code::NotFound);
     let refused = call(&client, &relay, GET_STATUS_PATH, GetStatusRequest {}).await.unwrap_err();
     assert_eq!(refused.code, Code::Unimplemented);
     let text = format!("this is a relay for the processes of a job. Ask its server, {upstream}");

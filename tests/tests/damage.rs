@@ -180,6 +180,12 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
         server.start_again();
         let taken = fill(&server.dispatcher(), iteration);
         assert_full(&server.dispatcher(), &dataset, client, iteration);
+        let pipeline = server.data().with_file_name("range.yaml");
+        fs::write(&pipeline, "source: { range: { start: 0, end: 9 } }\n").unwrap();
+        let at = format!("--server={}", server.address());
+        let refused = run(&["dataset", "register", pipeline.to_str().unwrap(), &at]);
+        assert_eq!(refused.status.code(), Some(8), "{store}: {}", refused.log);
+        assert!(refused.log.contains("the journal takes no updates"), "{store}: {}", refused.log);
         server.kill();
         server.set_options(&normal);
         server.start_again();

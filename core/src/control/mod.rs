@@ -10,5 +10,5 @@ pub use effect::{
     Config, Deadline, Effect, Effects, Event, Input, Part, Record, Reply, Request, Timer,
 };
 pub(crate) use invariants::NODE_INVARIANTS;
-pub use node::{Durability, Health, Node};
+pub use node::{Durability, Health, NO_UPDATES, Node};
 pub use recovery::{Recovered, Recovery};

@@ -16,6 +16,8 @@ use crate::log::Log;
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
+/// What a refusal says first when the journal takes no records at present. Commands know it by this.
+pub const NO_UPDATES: &str = "the journal takes no updates";
 /// Pause between two tries to write records that the journal refused.
 const APPEND_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -455,5 +457,5 @@ fn refuse(call: CallId, reason: &str, out: &mut Effects) {
 }
 
 fn unavailable(reason: &str) -> Status {
-    Status::new(Code::Unavailable, alloc::format!("the journal takes no updates: {reason}"))
+    Status::new(Code::Unavailable, alloc::format!("{NO_UPDATES}: {reason}"))
 }

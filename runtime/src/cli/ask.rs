@@ -10,7 +10,7 @@ use rondo_core::status::Status;
 use rondo_proto::admin::{GetStatusRequest, GetStatusResponse};
 use rondo_proto::convert::GET_STATUS_PATH;
 
-use super::exit::{Exit, Failure, of_answer};
+use super::exit::{Exit, Failure, of_status};
 use super::plain::plain;
 use super::units::Span;
 use crate::config::Listen;
@@ -105,7 +105,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 }
 
 fn failure(server: &str, status: &Status) -> Failure {
-    Failure::new(of_answer(status), said_by(server, &status.message))
+    Failure::new(of_status(status), said_by(server, &status.message))
 }
 
 /// A server's message, with the server's name in front unless the message names it.

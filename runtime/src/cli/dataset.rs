@@ -19,7 +19,7 @@ use rondo_proto::convert::{
 use rondo_proto::element;
 
 use super::ask::{ServerArgs, address, name, noticed, run, said_by};
-use super::exit::{Exit, Failure, of_answer, of_data};
+use super::exit::{Exit, Failure, of_data, of_status};
 use super::journal::say;
 use super::table::Table;
 use crate::transport::{Client, Transport};
@@ -253,7 +253,7 @@ async fn ask(dispatcher: &str, call: (&'static str, Bytes)) -> Result<Bytes, Fai
 }
 
 fn refused(dispatcher: &str, status: &Status) -> Failure {
-    Failure::new(of_answer(status), said_by(dispatcher, &status.message))
+    Failure::new(of_status(status), said_by(dispatcher, &status.message))
 }
 
 /// The id of the version that new jobs read. A server of a former release knows no versions.

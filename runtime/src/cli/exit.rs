@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use rondo_core::control::NO_UPDATES;
 use rondo_core::status::{Code, Status};
 use rondo_data::DataError;
 
 use crate::store::DirectoryError;
-use crate::transport::is_unreached;
 
 /// Why the process ends. The numbers are part of the interface: never change one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,18 +75,10 @@ pub(super) const fn of_directory(error: &DirectoryError) -> Exit {
     }
 }
 
-/// How the outcome of a call to a server shows in the exit status. A server that says UNAVAILABLE can be
-/// reached, and is not well: its disk may be full.
-pub(super) fn of_answer(status: &Status) -> Exit {
+/// How a server's refusal shows in the exit status. One whose disk is full answers, and is not well.
+pub(super) fn of_status(status: &Status) -> Exit {
     match status.code {
-        Code::Unavailable if !is_unreached(status) => Exit::Unhealthy,
-        _ => of_status(status),
-    }
-}
-
-/// How a failure shows in the exit status that more than one call has led to.
-pub(super) const fn of_status(status: &Status) -> Exit {
-    match status.code {
+        Code::Unavailable if status.message.contains(NO_UPDATES) => Exit::Unhealthy,
         Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
         _ => Exit::Other,
     }
@@ -160,18 +152,16 @@ mod tests {
         for code in [Code::Unavailable, Code::DeadlineExceeded] {
             assert_eq!(of_status(&Status::new(code, "away")), Exit::Unreachable);
         }
-        for code in [Code::Unavailable, Code::DeadlineExceeded] {
-            let away = Status::new(code, "cannot reach h:1: Connection refused");
-            assert_eq!(of_answer(&away), Exit::Unreachable);
-        }
         assert_eq!(of_status(&Status::new(Code::NotFound, "no such job")), Exit::Other);
-        assert_eq!(of_answer(&Status::new(Code::NotFound, "no such job")), Exit::Other);
     }
 
     #[test]
     fn a_server_that_has_no_room_ends_with_8() {
-        let full = Status::new(Code::Unavailable, "no space for 90 bytes in the journal");
-        assert_eq!(of_answer(&full), Exit::Unhealthy);
+        let text = format!("{NO_UPDATES} at present: no space for 90 bytes in the journal");
+        assert_eq!(of_status(&Status::new(Code::Unavailable, text)), Exit::Unhealthy);
+        // A connection that breaks says nothing of the server.
+        let broke = Status::new(Code::Unavailable, "the connection to h:1 broke");
+        assert_eq!(of_status(&broke), Exit::Unreachable);
     }
 
     #[test]

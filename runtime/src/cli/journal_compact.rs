@@ -65,14 +65,15 @@ async fn cut(journal: &mut AtRest, before: Lsn) -> Result<(), Failure> {
         );
         return Err(Failure::new(Exit::Usage, text));
     }
+    journal.store.truncate(before).await.map_err(|error| unusable(&error))?;
     let left = Lsn::new(before.get().saturating_sub(1));
     if journal.noted.is_some_and(|noted| noted.upto() > left) {
-        // It says that what is given up was acknowledged, and would stop every start from here on.
+        // It says that what is given up was acknowledged, and would stop every start from here on. Until it
+        // is lowered a start is refused, and the same command goes on.
         journal.acknowledged.note(left).await.map_err(|error| unusable(&error))?;
         journal.acknowledged.sync().await;
         journal.noted = Some(Noted::Exactly(left));
     }
-    journal.store.truncate(before).await.map_err(|error| unusable(&error))?;
     say(&format!("record {before} and every later one are given up"))
 }
 

@@ -40,6 +40,8 @@ fn harmless_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 
         let value = plain(&format!("{value:?}"));
         match field.name() {
             "message" => write!(writer, "{value}"),
+            // Where in a library of the `log` crate: of no use to people.
+            name if name.starts_with("log.") => Ok(()),
             name => write!(writer, "{name}={value}"),
         }
     });
@@ -77,7 +79,7 @@ mod tests {
             .fmt_fields(harmless_fields());
         tracing::subscriber::with_default(log.finish(), || {
             let name = "w\n2026-01-01 ERROR forged \u{1b}[2J";
-            tracing::warn!(worker = %name, count = 3, "lost {name}");
+            tracing::warn!(log.line = 7, worker = %name, count = 3, "lost {name}");
         });
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 1, "{text:?}");

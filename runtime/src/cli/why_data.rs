@@ -97,7 +97,10 @@ fn state_of(job: &JobReport, iterations: &[IterationReport]) -> String {
         Some(it) if it.state == "finished" => {
             format!("finished: repetition {} was read to its end", it.repetition)
         }
-        Some(it) => format!("repetition {} was given up before its end", it.repetition),
+        Some(it) => format!(
+            "repetition {} ended before its end: it was given up, or set back to a position",
+            it.repetition
+        ),
     }
 }
 
@@ -316,7 +319,8 @@ mod tests {
             ..Report::default()
         };
         let lines = "f: repetitions read to their end: 0\n\
-                     c: repetition 0 was given up before its end\n\
+                     c: repetition 0 ended before its end: it was given up, or set back to a \
+                     position\n\
                      b: finished: repetition 1 was read to its end\n\
                      a: nobody has begun to read it\n\
                      … and 1 more jobs, none is being read: rondo job list\n";

@@ -7,12 +7,18 @@ use rondo_core::coordination::Dialect;
 use rondo_core::ids::ConnectionId as ClientId;
 use rondo_core::relay::{Answer, Asked, Refused};
 use rondo_core::status::{Code, Detail, Status};
-use rondo_proto::convert::{self, CoordinationMethod, HEALTH_CHECK_PATH, WATCH_KEYS_PATH};
+use rondo_proto::convert::{
+    self, CoordinationMethod, HEALTH_CHECK_PATH, SERVICE_RONDO, SERVICE_T, SERVICE_X,
+    WATCH_KEYS_PATH,
+};
 
 use super::driver::Handle;
 use crate::service::health;
 use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
 use crate::watching::watch;
+
+/// The services that a relay stands in for.
+const SERVICES: [&str; 3] = [SERVICE_T, SERVICE_X, SERVICE_RONDO];
 
 /// The relay as a service: it takes calls to every method of the coordination service, and probes.
 pub struct Front {
@@ -30,7 +36,7 @@ impl Front {
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
         if call.path == HEALTH_CHECK_PATH {
             // Its tasks live on while the server is away: so does it.
-            return health::answer(&call.message, &[], true);
+            return health::answer(&call.message, &SERVICES, true);
         }
         let kind = convert::relayed_kind(&call.path, &call.message);
         let kind = kind.map_err(|status| self.not_here(status))?;

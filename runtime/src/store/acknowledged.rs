@@ -30,6 +30,8 @@ use super::{BoxFuture, StoreError, small_file};
 pub(super) const NAME: &str = "ACKNOWLEDGED";
 /// Era, record, checksum.
 const FILE_BYTES: usize = 32 + 8 + 4;
+/// The era of a note that is written where the system tells none. No later life has it.
+const NO_ERA: [u8; 32] = [0; 32];
 /// A note is on the disk this long after it was written, and the time that a sync takes.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
@@ -38,7 +40,7 @@ const SYNC_AFTER: Duration = Duration::from_secs(1);
 pub struct Acknowledged {
     file: Arc<dyn DiskFile>,
     path: Arc<Path>,
-    era: Option<[u8; 32]>,
+    era: [u8; 32],
     /// A sync is about to begin.
     sync_is_due: Arc<AtomicBool>,
 }
@@ -57,24 +59,22 @@ impl Acknowledged {
         };
         let file = opened.map_err(|error| StoreError::new("cannot open", &path, &error))?;
         let era = disk.era(&path).await;
-        if era.is_none() {
-            // Nothing is noted in this life. A later one must not take a note of a former one for exact.
-            let cleared = file.write_at(0, Bytes::from_static(&[0; FILE_BYTES])).await;
-            cleared.map_err(|error| StoreError::new("cannot write", &path, &error))?;
-        }
         let known = found.and_then(|bytes| parse(&bytes, era));
+        if let (None, Some(noted)) = (era, known) {
+            // What this life notes is exact for nobody: neither must be what a former one has noted.
+            let written = file.write_at(0, text(NO_ERA, noted.upto())).await;
+            written.map_err(|error| StoreError::new("cannot write", &path, &error))?;
+        }
+        let era = era.unwrap_or(NO_ERA);
         Ok((Self { file, path: path.into(), era, sync_is_due: Arc::default() }, known))
     }
 
-    /// Notes that replies up to record `upto` may leave. Does nothing where nobody could rely on it.
+    /// Notes that replies up to record `upto` may leave.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn note(&self, upto: Lsn) -> BoxFuture<'static, Result<(), StoreError>> {
-        let Some(era) = self.era else {
-            return Box::pin(async { Ok(()) });
-        };
-        let (written, this) = (self.file.write_at(0, text(era, upto)), self.clone());
+        let (written, this) = (self.file.write_at(0, text(self.era, upto)), self.clone());
         Box::pin(async move {
             written.await.map_err(|error| StoreError::new("cannot write", &this.path, &error))?;
             this.sync_soon();
@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(parse(&note, Some([7; 32])), Some(Noted::Exactly(Lsn::new(41))));
         assert_eq!(parse(&note, Some([8; 32])), Some(Noted::AtLeast(Lsn::new(41))));
         assert_eq!(parse(&note, None), Some(Noted::AtLeast(Lsn::new(41))));
+        assert_eq!(parse(&text(NO_ERA, Lsn::new(41)), None), Some(Noted::AtLeast(Lsn::new(41))));
     }
 
     #[test]

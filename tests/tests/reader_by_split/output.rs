@@ -11,7 +11,7 @@ use arrow::ipc::reader::StreamReader;
 use rondo_data::Pipeline;
 use rondo_tests::binary;
 use rondo_tests::process::{Ended, Process};
-use rondo_tests::server::{Options, run_command};
+use rondo_tests::server::{Options, run, run_command};
 use tokio::task::block_in_place;
 
 use super::{Bed, PATIENCE, bed, lines};
@@ -243,11 +243,56 @@ async fn a_job_that_was_read_before_leaves_no_empty_file() {
     let train = ["--job=train", "--dataset=numbers"];
     assert!(ended(&mut read(&bed, &train, &bed.file("first.jsonl"))).status.success());
     let second = bed.file("second.jsonl");
-    let ended = ended(&mut read(&bed, &train, &second));
-    assert!(!ended.status.success(), "{}", ended.log);
-    let text = "pass 0 of job \"train\" has been read to its end before";
-    assert!(ended.log.contains(text), "{}", ended.log);
-    assert!(!second.exists() && !bed.file("second.jsonl.rondo").exists());
+    let by_element = [&train[..], &["--mode=element"]].concat();
+    for arguments in [&train[..], &by_element] {
+        let ended = ended(&mut read(&bed, arguments, &second));
+        assert!(!ended.status.success(), "{}", ended.log);
+        let text = "pass 0 of job \"train\" has been read to its end before";
+        assert!(ended.log.contains(text), "{}", ended.log);
+        assert!(!second.exists() && !bed.file("second.jsonl.rondo").exists());
+    }
+    bed.end();
+}
+
+/// A pass that was read to its end can be read again from a position, and after a position was restored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pass_that_is_over_is_read_again_from_a_position() {
+    let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let job = ["--job=train", "--dataset=numbers"];
+    let succeeds = |more: &[&str], file: &str| {
+        let ended = ended(&mut read(&bed, &[&job[..], more].concat(), &bed.file(file)));
+        assert!(ended.status.success(), "{file}: {}", ended.log);
+        lines(&bed.file(file)).len()
+    };
+    assert_eq!(succeeds(&["--max-records=40", "--save-position=forty"], "first.jsonl"), 40);
+    assert_eq!(succeeds(&[], "rest.jsonl"), 60);
+    assert_eq!(succeeds(&["--position=forty"], "again.jsonl"), 60);
+    let server = format!("--server={}", bed.server.address());
+    let restored = ["position", "restore", "forty", "--job=train", &server];
+    let restored = block_in_place(|| run(&restored));
+    assert!(restored.status.success(), "{}", restored.log);
+    assert_eq!(succeeds(&[], "restored.jsonl"), 60);
+    bed.end();
+}
+
+/// What is complete is so for one job and one dataset.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_complete_file_is_none_of_a_job_that_was_deleted() {
+    let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let file = bed.file("out.jsonl");
+    let train = ["--job=train", "--dataset=numbers"];
+    assert!(ended(&mut read(&bed, &train, &file)).status.success());
+    let other = ended(&mut read(&bed, &["--job=train", "--dataset=letters"], &file));
+    assert_eq!(other.status.code(), Some(2), "{}", other.log);
+    let server = format!("--server={}", bed.server.address());
+    let deleted = block_in_place(|| run(&["job", "delete", "train", &server]));
+    assert!(deleted.status.success(), "{}", deleted.log);
+    let again = ended(&mut read(&bed, &train, &file));
+    assert_eq!(again.status.code(), Some(1), "{}", again.log);
+    assert!(again.log.contains("does not know that job any more"), "{}", again.log);
+    assert_eq!(lines(&file).len(), 100);
     bed.end();
 }
 

@@ -60,12 +60,14 @@ fn job_of<'a>(status: &'a DispatcherStatus, name: &str) -> Option<&'a JobStatus>
     status.jobs.iter().rev().find(|job| job.name == name)
 }
 
-/// Whether a dataset is the one of this name, or a version of it.
+/// Whether a dataset is the one of this name, or a version of it. A version that was freed since is known by
+/// its id alone.
 fn is_of(status: &DispatcherStatus, held: &str, wanted: &str) -> bool {
-    let version_of = |id: &str| {
-        status.datasets.iter().find(|it| it.id == id).and_then(|it| it.version_of.as_deref())
+    let is_version = match status.datasets.iter().find(|it| it.id == held) {
+        Some(dataset) => dataset.version_of.as_deref() == Some(wanted),
+        None => held.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('@')),
     };
-    held == wanted || version_of(held) == Some(wanted)
+    held == wanted || is_version
 }
 
 #[cfg(test)]
@@ -131,5 +133,14 @@ mod tests {
         assert_eq!(told(&version, Some("weather"), &has(5, "weather@2")), None);
         assert_eq!(told(&version, Some("weather@2"), &has(5, "weather@2")), None);
         assert!(told(&version, Some("weather@3"), &has(5, "weather@2")).is_some());
+        // The job was freed, and then the version.
+        let freed = FreedJobStatus {
+            name: "train".into(),
+            finished: vec!["0".into()],
+            ..FreedJobStatus::default()
+        };
+        let status = DispatcherStatus { freed_jobs: vec![freed], ..Default::default() };
+        assert_eq!(told(&version, Some("weather"), &status), None);
+        assert!(told(&version, Some("tides"), &status).is_some());
     }
 }

@@ -19,7 +19,7 @@ use rondo_proto::admin::{DispatcherStatus, JobStatus};
 
 use super::ask::{ServerArgs, address, name, noticed, said_by};
 use super::dataset::{self, CompressionArg, How};
-use super::exit::{Exit, Failure, of_answer, of_status};
+use super::exit::{Exit, Failure, of_status};
 use super::from_cluster::{FromCluster, told};
 use super::journal::say;
 use super::layers::Settings;
@@ -238,8 +238,13 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    if !output.goes_on() && pass::is_over(&status, &args.job, args.repetition) {
-        return finished_before(args, output);
+    // A position sets the job back.
+    let begins = args.position.is_none() && !output.goes_on();
+    if begins && pass::is_over(&status, &args.job, args.repetition) {
+        match &args.output {
+            Some(file) => return finished_before(args, file, output),
+            None => display::line(&over(args)),
+        }
     }
     let reader = match open(args, &output, &status).await {
         Ok(reader) => reader,
@@ -274,7 +279,7 @@ fn not_opened(args: &ReadArgs, error: &OpenError) -> Failure {
     match error {
         OpenError::Settings(text) => Failure::new(Exit::Usage, text),
         OpenError::Dispatcher { status, .. } => {
-            Failure::new(of_answer(status), said_by(&args.server, &error.to_string()))
+            Failure::new(of_status(status), said_by(&args.server, &error.to_string()))
         }
     }
 }
@@ -359,23 +364,19 @@ fn policy_named(name: &str) -> Option<ShardingPolicy> {
     all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// Refuses to read a pass of which there is nothing left.
-fn finished_before(args: &ReadArgs, output: Output) -> Result<(), Failure> {
-    let text = format!(
+/// Refuses to write a pass of which there is nothing left into a file.
+fn finished_before(args: &ReadArgs, file: &Path, output: Output) -> Result<(), Failure> {
+    output.discard()?;
+    let text = format!("{}; {} is not written", over(args), file.display());
+    Err(Failure::new(Exit::Other, text))
+}
+
+fn over(args: &ReadArgs) -> String {
+    format!(
         "pass {} of job {:?} has been read to its end before, or was given up. To read the dataset again, \
          name another job, or another pass with --repetition",
         args.repetition, args.job
-    );
-    match &args.output {
-        None => {
-            display::line(&text);
-            Ok(())
-        }
-        Some(file) => {
-            output.discard()?;
-            Err(Failure::new(Exit::Other, format!("{text}; {} is not written", file.display())))
-        }
-    }
+    )
 }
 
 fn failure(status: &Status) -> Failure {

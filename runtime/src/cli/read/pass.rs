@@ -3,13 +3,15 @@
 use rondo_proto::admin::{DispatcherStatus, IterationStatus};
 
 /// Whether there is nothing left to read of a pass of a job, because others have read it to its end or it was
-/// given up. A pass of an empty dataset never is: whoever reads it has all of it.
+/// abandoned. A pass of an empty dataset never is: whoever reads it has all of it. Nor is one that was
+/// collected, by maintenance or for a position that was restored: the next reader begins it anew.
 pub(super) fn is_over(status: &DispatcherStatus, job: &str, repetition: i64) -> bool {
     let is_it = |it: &&IterationStatus| it.job == job && it.repetition == repetition;
-    if let Some(iteration) = status.iterations.iter().rev().find(is_it) {
-        return iteration.state != "running" && !has_no_splits(iteration);
+    match status.iterations.iter().rev().find(is_it) {
+        Some(iteration) if iteration.state == "finished" => !has_no_splits(iteration),
+        Some(iteration) if iteration.state == "running" => false,
+        _ => is_known_to_be_over(status, job, repetition),
     }
-    is_known_to_be_over(status, job, repetition)
 }
 
 /// Whether the dispatcher remembers that a pass was read or given up, after it has freed the pass or its job.
@@ -60,7 +62,9 @@ mod tests {
         assert!(!is_read(&[]) && !is_read(&[iteration(0, "finished", &[9])]));
         assert!(!is_read(&[iteration(1, "running", &[9])]));
         assert!(is_read(&[iteration(1, "finished", &[9])]));
-        assert!(is_read(&[iteration(1, "collected", &[9])]));
+        // The next reader begins it anew, as after a position was restored.
+        assert!(!is_read(&[iteration(1, "collected", &[9])]));
+        assert!(!is_read(&[iteration(1, "finished", &[9]), iteration(1, "collected", &[9])]));
         // Without splits nobody knows whether there were elements.
         assert!(is_read(&[iteration(1, "finished", &[])]));
         assert!(!is_read(&[iteration(1, "finished", &[0, 0])]));

@@ -8,7 +8,7 @@ use rondo_core::status::Code;
 use rondo_proto::convert::{END_READER_PATH, decode_ended, encode_end_reader};
 
 use super::super::ask::{noticed, said_by};
-use super::super::exit::{Failure, of_answer};
+use super::super::exit::{Failure, of_status};
 use crate::transport::{Client, Transport};
 
 /// How long a dispatcher that is away is waited for.
@@ -41,7 +41,7 @@ async fn end(dispatcher: &str, reader: i64, job: &str) -> Result<DepartedReader,
             }
             Err(status) => {
                 let text = said_by(dispatcher, &status.message);
-                return Err(Failure::new(of_answer(&status), text));
+                return Err(Failure::new(of_status(&status), text));
             }
         }
     }

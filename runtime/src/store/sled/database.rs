@@ -63,7 +63,9 @@ impl Database {
         let db = db.map_err(|error| match error {
             sled::Error::Corruption { .. } => {
                 let reason = format!(
-                    "sled cannot read what it wrote there ({error}). Restore the data directory from a copy"
+                    "sled cannot read what it wrote there ({error}). If only its own snapshot is damaged \
+                     (snap.*), it does without: try `rondo journal verify` on a copy of the data directory \
+                     from which that file is removed. Otherwise restore the data directory from a copy"
                 );
                 StoreError::damaged("cannot open", path, &reason)
             }
