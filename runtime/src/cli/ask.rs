@@ -67,8 +67,8 @@ impl ServerArgs {
     }
 }
 
-/// Waits for a server to do something. When it has not after a second, says so and how long it waits on: a host
-/// that drops packets gives no other sign, and one that refuses may be asked again.
+/// Waits for a server to do something. When it has not after a second, says so and how long it waits on: a
+/// host that drops packets gives no other sign, and one that refuses may be asked again.
 pub(super) async fn noticed<T>(
     server: &str,
     patience: Duration,

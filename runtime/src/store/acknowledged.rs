@@ -7,11 +7,11 @@
 //! The note may be older than the journal: the machine died, the file was copied, or an older image of the
 //! disk came back. So it is exact only within its era ([`Disk::era`]), which is this boot of the machine and
 //! this very file. Without its era it still says that at least those records were acknowledged: a journal
-//! that ends before them has lost some. A mount is no part of the era: a process that starts in another container sees the
-//! same file through another mount. An older image of the disk has the same file. There the journal
-//! itself proves that the note is older: a process writes the note before it writes a group that says as
-//! much, and the replay refuses a note that is older than a group. What the journal cannot prove is a last
-//! group that was acknowledged less than [`SYNC_AFTER`] before the image was taken.
+//! that ends before them has lost some. A mount is no part of the era: a process that starts in another
+//! container sees the same file through another mount. An older image of the disk has the same file. There
+//! the journal itself proves that the note is older: a process writes the note before it writes a group that
+//! says as much, and the replay refuses a note that is older than a group. What the journal cannot prove is a
+//! last group that was acknowledged less than [`SYNC_AFTER`] before the image was taken.
 
 use std::io;
 use std::path::Path;

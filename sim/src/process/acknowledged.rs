@@ -14,8 +14,8 @@ pub(super) fn note(disk: &mut Disk, upto: Lsn) {
     note_in(disk, disk.era(), upto);
 }
 
-/// Leaves a note, and syncs it, as somebody does who puts a directory right, or wrong. It is of the time since
-/// the power went last if it is exact.
+/// Leaves a note, and syncs it, as somebody does who puts a directory right, or wrong. It is of the time
+/// since the power went last if it is exact.
 pub fn put(disk: &mut Disk, noted: Noted) {
     let put = match noted {
         Noted::Exactly(upto) => note_in(disk, disk.era(), upto),
