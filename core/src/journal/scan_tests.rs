@@ -4,7 +4,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-use super::{End, GroupHeader, RecoverError, Scan, Verdict};
+use super::{End, GroupHeader, Noted, RecoverError, Scan, Verdict};
 use crate::ids::Lsn;
 
 fn group(first: u64, count: u64, durable_upto: u64) -> GroupHeader {
@@ -43,6 +43,25 @@ fn a_mark_is_not_applied_but_vouches_for_what_came_before() {
     read(&mut scan, group(1, 2, 0));
     assert_eq!(read(&mut scan, group(3, 0, 2)), Verdict::Skip);
     assert_eq!(scan.finish().unwrap().next, Lsn::new(3));
+}
+
+/// The note is of a former boot, or of the directory that this one was copied from.
+#[test]
+fn a_note_that_is_not_exact_says_what_was_acknowledged_at_least() {
+    let ends_after_five = |noted| {
+        let mut scan = from_the_start().noted(noted);
+        assert_eq!(read(&mut scan, group(1, 2, 0)), Verdict::Apply);
+        read(&mut scan, group(3, 3, 2));
+        scan.finish()
+    };
+    for upto in [1, 2, 5] {
+        let end = ends_after_five(Noted::AtLeast(Lsn::new(upto)));
+        assert_eq!(end, Ok(End { next: Lsn::new(6), cut: None }), "{upto}: every record is kept");
+    }
+    let refused = ends_after_five(Noted::AtLeast(Lsn::new(6))).unwrap_err();
+    let RecoverError::Damaged { lsn, durable_upto, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!((lsn, durable_upto), (Lsn::new(6), Lsn::new(6)));
+    assert_eq!(ends_after_five(Noted::Exactly(Lsn::new(2))).unwrap().next, Lsn::new(3));
 }
 
 /// The process died: of records that nobody was told of some may be in a segment of their own.

@@ -89,6 +89,8 @@ fn an_abandoned_iteration_is_given_up_and_its_reader_is_told() {
     assert!(!driver.state().iterations()[&iteration].finished, "a reader may still come back");
     pass(&mut driver, Duration::from_secs(20), Duration::from_secs(10));
     assert!(driver.state().iterations()[&iteration].collected);
+    let report = driver.node.dispatcher().report(driver.now);
+    assert_eq!((&report.jobs[0].finished, &report.jobs[0].abandoned), (&vec![], &vec!["0".into()]));
     let refused = join_refused(&mut driver, job);
     assert_eq!(refused.code, Code::FailedPrecondition);
     assert!(refused.message.contains("repetition 0 of job \"train\" was abandoned"), "{refused:?}");

@@ -101,3 +101,21 @@ pub(super) fn say(line: &str) -> Result<(), Failure> {
     let printed = writeln!(std::io::stdout(), "{line}");
     printed.map_err(|error| Failure::new(Exit::Other, format!("cannot print: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_cannot_read_what_was_written_is_damaged() {
+        let error = |is_damage| StoreError {
+            what: "cannot open",
+            place: "journal/1.sled".into(),
+            reason: "it cannot be read".into(),
+            is_damage,
+        };
+        assert_eq!(unusable(&error(true)).exit, Exit::JournalDamaged);
+        assert_eq!(unusable(&error(false)).exit, Exit::DataDirectory);
+        assert_eq!(unreadable(&ReplayError::Store(error(true))).exit, Exit::JournalDamaged);
+    }
+}

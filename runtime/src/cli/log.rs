@@ -2,10 +2,11 @@
 
 use std::io::{IsTerminal, stderr};
 
+use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::exit::{Exit, Failure};
 use super::plain::plain;
@@ -21,31 +22,39 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(directives).map_err(|error| {
         Failure::new(Exit::Usage, format!("--log-filter {directives:?}: {error}"))
     })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
     let started = match args.log {
-        LogForm::Human => {
-            log.with_ansi(stderr().is_terminal()).fmt_fields(harmless_fields()).try_init()
+        LogForm::Human => human(filter, stderr().is_terminal(), stderr).try_init(),
+        LogForm::Json => {
+            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+            log.json().finish().try_init()
         }
-        LogForm::Json => log.json().try_init(),
     };
     started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))?;
     variables::mistyped().iter().for_each(|line| tracing::warn!("{line}"));
     Ok(())
 }
 
+/// The log as people read it.
+fn human<W>(filter: EnvFilter, is_terminal: bool, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    log.with_ansi(is_terminal).fmt_fields(harmless_fields()).finish()
+}
+
 /// Fields as people read them. Names come from the network: what they hold begins no line of its own, and
 /// does not steer the terminal.
 fn harmless_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
-    let fields = debug_fn(|writer, field, value| {
+    debug_fn(|writer, field, value| {
         let value = plain(&format!("{value:?}"));
         match field.name() {
             "message" => write!(writer, "{value}"),
             // Where in a library of the `log` crate: of no use to people.
             name if name.starts_with("log.") => Ok(()),
-            name => write!(writer, "{name}={value}"),
+            name => write!(writer, " {name}={value}"),
         }
-    });
-    fields.delimited(" ")
+    })
 }
 
 #[cfg(test)]
@@ -73,11 +82,8 @@ mod tests {
     fn names_begin_no_line_and_do_not_steer_the_terminal() {
         let kept = Kept::default();
         let writer = kept.clone();
-        let log = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .fmt_fields(harmless_fields());
-        tracing::subscriber::with_default(log.finish(), || {
+        let log = human(EnvFilter::new("info"), false, move || writer.clone());
+        tracing::subscriber::with_default(log, || {
             let name = "w\n2026-01-01 ERROR forged \u{1b}[2J";
             tracing::warn!(log.line = 7, worker = %name, count = 3, "lost {name}");
         });

@@ -290,6 +290,12 @@ mod tests {
     use clap::ValueEnum;
 
     #[test]
+    fn who_has_not_been_heard_was_not_heard_just_now() {
+        assert_eq!(heard(Some(4_000)), "4 s ago");
+        assert_eq!(heard(None), "not since the server's start");
+    }
+
+    #[test]
     fn spans_and_sizes_have_readable_units() {
         let spans = [(0, "0 ms"), (999, "999 ms"), (59_999, "59 s"), (61_000, "1 min 1 s")];
         let spans = spans.into_iter().chain([(3_660_000, "1 h 1 min"), (90_000_000, "1 d 1 h")]);

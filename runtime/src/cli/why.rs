@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use rondo_core::coordination::{CoordinationTaskReport, NamespaceReport, Report, WaitReport};
+use rondo_proto::admin::GetStatusResponse;
 use rondo_proto::convert;
 
 use super::ask::{ServerArgs, run};
@@ -42,19 +43,24 @@ pub(super) struct WhyArgs {
 /// Says why jobs are not moving.
 pub(super) fn why(args: &WhyArgs) -> Result<(), Failure> {
     let status = run(args.server.status())?;
+    say(text(status, args.job.as_deref())?.trim_end())
+}
+
+/// Why all jobs of a server are not moving, or the wanted one.
+fn text(status: GetStatusResponse, wanted: Option<&str>) -> Result<String, Failure> {
     let mut report = convert::coordination_report(status.coordination.unwrap_or_default());
     let uptime_ms = status.server.map_or(0, |server| server.uptime_ms);
     let mut data = convert::report(status.dispatcher.unwrap_or_default());
-    if let Some(wanted) = &args.job {
-        report.namespaces.retain(|namespace| namespace.name == *wanted);
-        data.jobs.retain(|job| job.name == *wanted);
-        data.freed_jobs.retain(|job| job.name == *wanted);
+    if let Some(wanted) = wanted {
+        report.namespaces.retain(|namespace| namespace.name == wanted);
+        data.jobs.retain(|job| job.name == wanted);
+        data.freed_jobs.retain(|job| job.name == wanted);
         if report.namespaces.is_empty() && data.jobs.is_empty() && data.freed_jobs.is_empty() {
             let text = format!("no namespace {wanted:?} has had a task, and no job has this name");
             return Err(Failure::new(Exit::Other, text));
         }
     }
-    say(render(&report, &Data { report: &data, uptime_ms }).trim_end())
+    Ok(render(&report, &Data { report: &data, uptime_ms }))
 }
 
 fn render(report: &Report, data: &Data<'_>) -> String {
@@ -184,6 +190,7 @@ mod tests {
     use super::*;
     use rondo_core::coordination::TaskWait;
     use rondo_core::dispatcher;
+    use rondo_proto::admin as wire;
 
     fn told(namespace: NamespaceReport) -> String {
         let report = Report { namespaces: vec![namespace] };
@@ -307,6 +314,63 @@ mod tests {
         namespace.tasks = vec![namespace.tasks[0].clone(); 100];
         let text = told(namespace);
         assert!(text.contains("96 more stuck tasks") && text.lines().count() < 24, "{text}");
+    }
+
+    #[test]
+    fn a_task_that_is_not_connected_is_not_silent() {
+        let gone = CoordinationTaskReport { state: "disconnected".into(), ..task(1, 200_000) };
+        let text = told(NamespaceReport { tasks: vec![gone], ..stuck() });
+        assert!(!text.contains("silent") && !text.contains("has not been heard"), "{text}");
+    }
+
+    /// What a server says that has run for half a minute, with a freed job and one that is read.
+    fn status() -> GetStatusResponse {
+        let job = wire::JobStatus { name: "train".into(), ..Default::default() };
+        let iteration = wire::IterationStatus {
+            id: 2000,
+            job: "train".into(),
+            state: "running".into(),
+            clients: 1,
+            tasks: 1,
+            ..Default::default()
+        };
+        let task = wire::TaskStatus {
+            iteration: 2000,
+            worker: "w:1".into(),
+            state: "running".into(),
+            ..Default::default()
+        };
+        let worker = wire::WorkerStatus { address: "w:1".into(), ..Default::default() };
+        let freed = wire::FreedJobStatus { name: "old".into(), ..Default::default() };
+        GetStatusResponse {
+            server: Some(wire::ServerStatus { uptime_ms: 30_000, ..Default::default() }),
+            dispatcher: Some(wire::DispatcherStatus {
+                jobs: vec![job],
+                iterations: vec![iteration],
+                tasks: vec![task],
+                workers: vec![worker],
+                freed_jobs: vec![freed],
+                ..Default::default()
+            }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_worker_that_the_server_has_not_heard_is_named_once_the_server_has_run_for_long() {
+        let text = text(status(), None).unwrap();
+        assert!(text.starts_with("train, repetition 0: 1 clients"), "{text}");
+        assert!(text.contains("w:1 since the server began 30 s ago"), "{text}");
+    }
+
+    #[test]
+    fn one_job_is_shown_if_it_is_named_and_a_name_that_nothing_has_is_refused() {
+        let text = |wanted| text(status(), Some(wanted));
+        assert_eq!(text("old").unwrap(), "old: freed: nobody had begun to read it\n");
+        assert!(!text("train").unwrap().contains("old"));
+        let refused = text("other").unwrap_err();
+        assert_eq!(refused.exit, Exit::Other);
+        assert!(refused.text.contains("no job has this name"), "{}", refused.text);
     }
 
     #[test]

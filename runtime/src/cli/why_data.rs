@@ -250,6 +250,27 @@ mod tests {
         text(&Report { workers, tasks, jobs, iterations, ..Report::default() }).unwrap()
     }
 
+    #[test]
+    fn a_worker_that_has_not_been_heard_is_given_time_when_the_server_begins() {
+        let unheard = WorkerReport { silent_ms: None, ..worker("w:1", 0, false) };
+        let task = TaskReport {
+            id: 4000,
+            iteration: 2000,
+            worker: "w:1".into(),
+            state: "running".into(),
+            starting_round: 0,
+        };
+        let report = Report {
+            workers: vec![unheard],
+            tasks: vec![task],
+            jobs: vec![job("train")],
+            iterations: vec![running("train")],
+            ..Report::default()
+        };
+        let text = Data { report: &report, uptime_ms: 5_000 }.text().unwrap();
+        assert!(text.contains("nothing is missing"), "{text}");
+    }
+
     /// What is said by a server that has run for half a minute.
     fn text(report: &Report) -> Option<String> {
         Data { report, uptime_ms: 30_000 }.text()

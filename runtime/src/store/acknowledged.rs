@@ -31,7 +31,7 @@ pub(super) const NAME: &str = "ACKNOWLEDGED";
 /// Era, record, checksum.
 const FILE_BYTES: usize = 32 + 8 + 4;
 /// The era of a note that is written where the system tells none. No later life has it.
-const NO_ERA: [u8; 32] = [0; 32];
+const NO_ERA: [u8; 32] = [0xff; 32];
 /// A note is on the disk this long after it was written, and the time that a sync takes.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 

@@ -28,3 +28,21 @@ impl Health {
         error
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_follows_from_damage_is_damage() {
+        for is_damage in [false, true] {
+            let health = Health::default();
+            let failed =
+                StoreError { is_damage, ..StoreError::new("cannot", Path::new("x"), &"no") };
+            let _ = health.fail(failed);
+            assert_eq!(health.check().map_err(|error| error.is_damage), Err(is_damage));
+        }
+    }
+}

@@ -157,6 +157,7 @@ impl StoreError {
     }
 
     /// Says that what was written before cannot be read.
+    #[cfg(not(madsim))]
     fn damaged(what: &'static str, place: &Path, reason: &dyn Display) -> Self {
         Self { is_damage: true, ..Self::new(what, place, reason) }
     }

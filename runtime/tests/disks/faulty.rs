@@ -32,6 +32,8 @@ pub(crate) struct Faults {
     pub(crate) no_removal: Mutex<Option<&'static str>>,
     /// Nothing can be created or locked.
     pub(crate) read_only: AtomicBool,
+    /// The disk does not tell the era of a file.
+    pub(crate) no_era: AtomicBool,
 }
 
 fn is_one(path: &Path, part: Option<&str>) -> bool {
@@ -58,6 +60,7 @@ impl FaultyDisk {
             no_new: Mutex::default(),
             no_removal: Mutex::default(),
             read_only: AtomicBool::new(false),
+            no_era: AtomicBool::new(false),
         };
         Self { disk, faults: Arc::new(faults) }
     }
@@ -134,7 +137,10 @@ impl Disk for FaultyDisk {
     }
 
     fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {
-        self.disk.era(path)
+        match self.faults.no_era.load(Ordering::SeqCst) {
+            true => Box::pin(async { None }),
+            false => self.disk.era(path),
+        }
     }
 
     fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>> {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rondo_core::control::Record;
@@ -24,6 +25,7 @@ for_each_store!(
     a_newer_note_stops_a_start,
     a_copy_that_ends_before_its_note_does_not_start,
     what_the_operator_gives_up_stops_no_start,
+    giving_up_what_is_not_there_loses_nothing,
 );
 
 /// Leaves three jobs that were acknowledged and one that nobody was told of.
@@ -174,11 +176,49 @@ fn what_the_operator_gives_up_stops_no_start(mut world: World) {
     }
 }
 
+fn giving_up_what_is_not_there_loses_nothing(world: World) {
+    leave_one_untold(&world);
+    note(&world, 4);
+    let rondo = env!("CARGO_BIN_EXE_rondo");
+    let cut = ["journal", "compact", "--cut-before", "50"];
+    let cut = said(&Command::new(rondo).args(cut).arg(&world.path).output().unwrap());
+    assert!(cut.contains("snapshot of records up to 4 written"), "{cut}");
+    let said = verified(&world.path);
+    assert!(said.contains("all is well: records up to 4"), "{said}");
+    assert_eq!(jobs(&world), ["a", "b", "c"]);
+}
+
 fn copy_of(world: &World) -> PathBuf {
     let copy = world.path.with_file_name("copy");
     let copied = Command::new("cp").arg("-a").args([&world.path, &copy]).status().unwrap();
     assert!(copied.success());
     copy
+}
+
+/// Where the system tells no era, nothing that was noted is exact, and nothing is forgotten either.
+#[test]
+fn a_note_without_an_era_stays_and_is_not_exact() {
+    let (world, disk) = World::faulty();
+    leave_one_untold(&world);
+    note(&world, 7);
+    disk.faults.no_era.store(true, Ordering::SeqCst);
+    let refused = || match Life::try_begin(&world) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it started"),
+    };
+    assert!(refused().contains("durable up to record 7"));
+    // A process that was refused leaves it as it is.
+    assert!(refused().contains("durable up to record 7"));
+    note(&world, 4);
+    assert_eq!(
+        jobs(&world),
+        ["a", "b", "c", "untold"],
+        "nobody knows that it was not acknowledged"
+    );
+    // What was noted without an era is exact in no later life.
+    note(&world, 4);
+    disk.faults.no_era.store(false, Ordering::SeqCst);
+    assert_eq!(jobs(&world), ["a", "b", "c", "untold"]);
 }
 
 /// So that an older image has the note of all that was acknowledged more than a second before.

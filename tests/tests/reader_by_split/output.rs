@@ -201,6 +201,12 @@ async fn a_file_that_is_complete_stays_as_it_is() {
     assert!(again.status.success(), "{}", again.log);
     assert!(again.log.contains("is complete: it holds the 100 records"), "{}", again.log);
     assert_eq!(std::fs::read(&file).unwrap(), before);
+    // A server that is away says nothing against it.
+    let mut elsewhere = Command::new(binary::rondo());
+    elsewhere.args(["read", "--server=127.0.0.1:9", "-o"]).arg(&file).args(arguments);
+    let away = ended(&mut elsewhere);
+    assert!(away.status.success(), "{}", away.log);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
     bed.end();
 }
 

@@ -117,6 +117,9 @@ mod tests {
         let freed = FreedJobStatus { name: "train".into(), ..FreedJobStatus::default() };
         let status = DispatcherStatus { freed_jobs: vec![freed], ..Default::default() };
         assert_eq!(told(&own, None, &status), None);
+        let other = FreedJobStatus { name: "eval".into(), ..FreedJobStatus::default() };
+        let status = DispatcherStatus { freed_jobs: vec![other], ..Default::default() };
+        assert!(told(&own, None, &status).is_some(), "another job was freed");
         // Freed, and asked for again.
         let mut again = has(6, "weather");
         again.jobs[0].finished = vec!["0".into()];

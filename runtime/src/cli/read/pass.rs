@@ -68,6 +68,7 @@ mod tests {
         // Without splits nobody knows whether there were elements.
         assert!(is_read(&[iteration(1, "finished", &[])]));
         assert!(!is_read(&[iteration(1, "finished", &[0, 0])]));
+        assert!(is_read(&[iteration(1, "finished", &[0, 9])]));
         // A position was restored over it since.
         assert!(!is_read(&[iteration(1, "finished", &[9]), iteration(1, "running", &[9])]));
     }
