@@ -323,7 +323,7 @@ mod tests {
         assert!(!text.contains("silent") && !text.contains("has not been heard"), "{text}");
     }
 
-    /// What a server says that has run for half a minute, with a freed job and one that is read.
+    /// The status of a server that has run for half a minute. It has a freed job, and one that is read.
     fn status() -> GetStatusResponse {
         let job = wire::JobStatus { name: "train".into(), ..Default::default() };
         let iteration = wire::IterationStatus {

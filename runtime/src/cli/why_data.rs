@@ -16,7 +16,7 @@ const SILENT_MS: u64 = 20_000;
 /// Workers, or jobs that nobody reads, named at once.
 const NAMED_MAX: usize = 4;
 
-/// What a dispatcher has.
+/// A dispatcher, as its status shows it.
 pub(super) struct Data<'a> {
     pub(super) report: &'a Report,
     /// How long its process has run.
@@ -24,7 +24,7 @@ pub(super) struct Data<'a> {
 }
 
 impl Data<'_> {
-    /// What each job that is not finished waits for.
+    /// Says what each unfinished job waits for.
     pub(super) fn text(&self) -> Option<String> {
         let report = self.report;
         let of_jobs = |it: &&IterationReport| {
@@ -72,7 +72,7 @@ impl Data<'_> {
     }
 }
 
-/// What is known of jobs of which nothing is being read.
+/// Says how far the jobs are when nobody reads any.
 fn idle(report: &Report) -> Option<String> {
     let jobs = report.jobs.iter().rev().map(|job| (&job.name, state_of(job, &report.iterations)));
     let freed = report.freed_jobs.iter().map(|job| (&job.name, state_of_freed(job)));
@@ -87,7 +87,7 @@ fn idle(report: &Report) -> Option<String> {
     (!lines.is_empty()).then_some(shown)
 }
 
-/// How far a job is of which nothing is being read.
+/// Says how far a job is that nobody reads.
 fn state_of(job: &JobReport, iterations: &[IterationReport]) -> String {
     match iterations.iter().rev().find(|it| it.job == job.name) {
         None => {
@@ -157,8 +157,8 @@ fn reasons(of: &IterationReport, clients: &[&ClientReport]) -> Vec<String> {
     lines
 }
 
-/// What is wrong with the workers that an iteration needs. One that has not been heard since the server began
-/// may have been heard before: it is silent once the server has run for long.
+/// Says what is wrong with the workers that an iteration needs. A worker may have spoken to a former process
+/// of the server only: it counts as silent once this process has run for long.
 fn about_workers(
     workers: &[WorkerReport],
     tasks: &[&TaskReport],
@@ -271,7 +271,7 @@ mod tests {
         assert!(text.contains("nothing is missing"), "{text}");
     }
 
-    /// What is said by a server that has run for half a minute.
+    /// What `why` prints for a server that has run for half a minute.
     fn text(report: &Report) -> Option<String> {
         Data { report, uptime_ms: 30_000 }.text()
     }

@@ -61,7 +61,7 @@ impl Acknowledged {
         let era = disk.era(&path).await;
         let known = found.and_then(|bytes| parse(&bytes, era));
         if let (None, Some(noted)) = (era, known) {
-            // What this life notes is exact for nobody: neither must be what a former one has noted.
+            // Nobody may take a note of this life for exact, so nobody may take the former one for exact.
             let written = file.write_at(0, text(NO_ERA, noted.upto())).await;
             written.map_err(|error| StoreError::new("cannot write", &path, &error))?;
         }

@@ -215,7 +215,7 @@ fn a_note_without_an_era_stays_and_is_not_exact() {
         ["a", "b", "c", "untold"],
         "nobody knows that it was not acknowledged"
     );
-    // What was noted without an era is exact in no later life.
+    // A later life does not take it for exact.
     note(&world, 4);
     disk.faults.no_era.store(false, Ordering::SeqCst);
     assert_eq!(jobs(&world), ["a", "b", "c", "untold"]);

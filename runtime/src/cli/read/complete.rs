@@ -8,7 +8,7 @@ use super::super::exit::{Exit, Failure};
 use super::note::{Note, Source};
 use super::pass::is_known_to_be_over;
 
-/// What the file's job is at the server, now that everything of it was read.
+/// The job that was read and its dataset, as the server has them now.
 pub(super) fn source(status: &DispatcherStatus, job: &str) -> Option<Source> {
     job_of(status, job).map(|job| Source { job: job.id, dataset: job.dataset.clone() })
 }

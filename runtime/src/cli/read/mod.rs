@@ -364,7 +364,7 @@ fn policy_named(name: &str) -> Option<ShardingPolicy> {
     all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// Refuses to write a pass of which there is nothing left into a file.
+/// Removes the new file, and says that the pass is over.
 fn finished_before(args: &ReadArgs, file: &Path, output: Output) -> Result<(), Failure> {
     output.discard()?;
     let text = format!("{}; {} is not written", over(args), file.display());

@@ -30,8 +30,8 @@ pub(super) struct Note {
     pub(super) written: Vec<Commit>,
     /// Everything was read: nothing more comes.
     pub(super) complete: bool,
-    /// What was read, as the server knew it when everything was; absent before, where the server did not say
-    /// it, and in notes of former releases.
+    /// The job that was read, and its dataset. Absent until everything was read, where the server did not
+    /// answer then, and in notes of former releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<Source>,
 }
