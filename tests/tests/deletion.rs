@@ -101,7 +101,7 @@ fn jobs_and_datasets_are_deleted_and_stay_so_after_kill_9() {
         server.start_again();
         refused(&server, &["job", "delete", "train"], "no job named \"train\"");
         refused(&server, &["dataset", "delete", "data"], "Dataset id data not found");
-        refused(&server, &["job", "delete", ""], "DeleteJobRequest.name is empty");
+        refused(&server, &["job", "delete", ""], "<NAME> is \"\": it must be a name");
     }
 }
 

@@ -27,6 +27,25 @@ use tonic::Code;
 
 const DYNAMIC: ShardingPolicy = ShardingPolicy::Dynamic;
 
+/// The command asks for none of these; another client may.
+#[test]
+fn a_name_that_is_empty_is_refused_and_harms_nobody() {
+    let mut bed = Bed::start();
+    for (method, field, what) in [
+        ("DeleteJob", "DeleteJobRequest.name", "a job"),
+        ("DeleteDataset", "DeleteDatasetRequest.dataset_id", "a dataset"),
+        ("RemoveWorker", "RemoveWorkerRequest.address", "a worker"),
+        ("SavePosition", "SavePositionRequest.name", "a position"),
+        ("RestorePosition", "RestorePositionRequest.name", "a position"),
+        ("DeletePosition", "DeletePositionRequest.name", "a position"),
+    ] {
+        let result = bed.dispatcher.bytes(&format!("/rondo.v1.Admin/{method}"), Bytes::new());
+        let text = format!("{field} is empty; it must name {what}");
+        assert_refused(result, Code::InvalidArgument, &text);
+    }
+    bed.assert_unharmed();
+}
+
 #[test]
 fn numbers_out_of_range_are_named() {
     let mut bed = Bed::start();

@@ -87,7 +87,8 @@ fn what_cannot_be_done_is_said() {
     assert_ended(&stands, 1, &["static", "OFF", "DYNAMIC"]);
     assert_ended(&position(&server, &["restore", "p", "--job=x"]), 1, &["no position named \"p\""]);
     assert_ended(&position(&server, &["delete", "p"]), 1, &["no position named \"p\""]);
-    assert_ended(&position(&server, &["save", "", "--job=x"]), 1, &["name is empty"]);
+    let empty = position(&server, &["save", "", "--job=x"]);
+    assert_ended(&empty, 2, &["<NAME> is \"\": it must be a name"]);
     assert_ended(&run(&["position", "list", "--server=127.0.0.1:1"]), 7, &["127.0.0.1:1"]);
     assert_ended(&run(&["position", "save", "--help"]), 0, &["not consumed yet", "--job"]);
 }
