@@ -16,8 +16,11 @@ use crate::log::Log;
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
-/// What a refusal says first when the journal takes no records at present. Commands know it by this.
+/// The server says this first when its journal takes no records at present. Commands know the refusal by it.
 pub const NO_UPDATES: &str = "the journal takes no updates";
+/// The server says this to a caller whose update it keeps.
+const KEPT: &str = "the server keeps this update, and makes it once the journal takes it; a restart before \
+                    that forgets it";
 /// Pause between two tries to write records that the journal refused.
 const APPEND_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -358,7 +361,8 @@ impl Node {
         let reason: Arc<str> = reason.into();
         self.log.refuse(Some(reason.clone()));
         self.append_retry = now.after(APPEND_RETRY_INTERVAL);
-        self.fail_held(from, &reason, |result| !hands_out(result), out);
+        let told = alloc::format!("{reason}; {KEPT}");
+        self.fail_held(from, &told, |result| !hands_out(result), out);
         self.health = Health::RefusingUpdates(reason);
     }
 
@@ -394,7 +398,7 @@ impl Node {
     fn fail_held(
         &mut self,
         from: Lsn,
-        reason: &Arc<str>,
+        reason: &str,
         may_fail: impl Fn(&Result<Reply, Status>) -> bool,
         out: &mut Effects,
     ) {

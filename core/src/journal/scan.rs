@@ -15,13 +15,14 @@ pub struct GroupHeader {
     pub durable_upto: Lsn,
 }
 
-/// What a note beside the journal says of the records whose replies have left.
+/// Up to which record the server has sent replies, as the note beside the journal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
-    /// The last of them, and everything written is still there: the process died, and not the machine.
+    /// Up to this record and no further. The process died and the machine did not, so everything that the
+    /// server wrote is still there.
     Exactly(Lsn),
-    /// One of them. Later ones may have been answered too: the machine was started again since, or the
-    /// directory is a copy.
+    /// Up to this record at least. The machine was started again since, or the directory is a copy, so the
+    /// server may have sent replies to later records too.
     AtLeast(Lsn),
 }
 

@@ -213,6 +213,23 @@ fn a_full_journal_still_shows_the_picture_to_people() {
     assert!(matches!(driver.ask(Request::Report), Ok(Reply::Report(_))));
 }
 
+/// A caller that asks for something else in its place must know that the first may still come.
+#[test]
+fn who_asked_for_an_update_is_told_that_it_may_still_be_made() {
+    let (mut driver, job) = reading();
+    driver.journal = Journal::Full;
+    let kept = driver.send(Request::RegisterDataset(dataset_named("mine")));
+    let status = driver.take(kept).unwrap().unwrap_err();
+    assert!(status.message.contains("the server keeps this update"), "{status}");
+    let refused = Request::GetOrCreateIteration { job, repetition: 1 };
+    let status = driver.ask(refused).unwrap_err();
+    assert!(!status.message.contains("keeps this update"), "{status}");
+    driver.make_room();
+    let metadata = Request::GetMetadata { dataset: DatasetId::new("mine") };
+    assert!(driver.ask(metadata).is_ok());
+    assert!(driver.state().iteration_of(job, 1).is_none(), "what was refused is not made");
+}
+
 #[test]
 fn what_was_refused_is_not_shown() {
     let (mut driver, _) = refusing();
