@@ -256,9 +256,10 @@ pub(super) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
-/// How long ago somebody was heard. A server does not know when its former process heard whom.
+/// How long ago the server heard somebody. It does not know whom its former process heard, and somebody new may
+/// have sent no heartbeat yet.
 pub(super) fn heard(silent_ms: Option<u64>) -> String {
-    let never = || "not since the server's start".into();
+    let never = || "no heartbeat since the server's start".into();
     silent_ms.map_or_else(never, |ms| format!("{} ago", span(ms)))
 }
 
@@ -292,7 +293,7 @@ mod tests {
     #[test]
     fn who_has_not_been_heard_was_not_heard_just_now() {
         assert_eq!(heard(Some(4_000)), "4 s ago");
-        assert_eq!(heard(None), "not since the server's start");
+        assert_eq!(heard(None), "no heartbeat since the server's start");
     }
 
     #[test]

@@ -231,28 +231,29 @@ async fn carry_out(args: &ReadArgs) -> Result<(), Failure> {
     let Some(output) = Output::open(args).await? else {
         return Ok(());
     };
-    let status = match status_of(args).await {
-        Ok(status) => status,
+    match reader_of(args, &output).await {
+        Ok(reader) => read_on(args, reader, output).await,
         Err(failure) => {
             output.discard()?;
-            return Err(failure);
+            Err(failure)
         }
-    };
+    }
+}
+
+async fn reader_of(args: &ReadArgs, output: &Output) -> Result<Reader, Failure> {
+    let status = status_of(args).await?;
     // A position sets the job back.
     let begins = args.position.is_none() && !output.goes_on();
     if begins && pass::is_over(&status, &args.job, args.repetition) {
         match &args.output {
-            Some(file) => return finished_before(args, file, output),
+            Some(file) => return Err(over_before(args, file)),
             None => display::line(&over(args)),
         }
     }
-    let reader = match open(args, &output, &status).await {
-        Ok(reader) => reader,
-        Err(failure) => {
-            output.discard()?;
-            return Err(failure);
-        }
-    };
+    open(args, output, &status).await
+}
+
+async fn read_on(args: &ReadArgs, reader: Reader, output: Output) -> Result<(), Failure> {
     output.check_mode(reader.is_by_split())?;
     let (summary, end) = Reading::new(args, reader, output).run().await?;
     match args.form()? == Form::Count || args.output.is_some() {
@@ -364,11 +365,8 @@ fn policy_named(name: &str) -> Option<ShardingPolicy> {
     all.into_iter().find(|policy| policy.name() == name)
 }
 
-/// Removes the new file, and says that the pass is over.
-fn finished_before(args: &ReadArgs, file: &Path, output: Output) -> Result<(), Failure> {
-    output.discard()?;
-    let text = format!("{}; {} is not written", over(args), file.display());
-    Err(Failure::new(Exit::Other, text))
+fn over_before(args: &ReadArgs, file: &Path) -> Failure {
+    Failure::new(Exit::Other, format!("{}; {} is not written", over(args), file.display()))
 }
 
 fn over(args: &ReadArgs) -> String {
