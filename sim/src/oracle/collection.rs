@@ -9,7 +9,7 @@ use rondo_core::dispatcher::{self, Config, Reply, Request, ShardingPolicy};
 use rondo_core::ids::{CallId, ClientId, DatasetId, IterationId, JobId, TaskId, WorkerId};
 use rondo_core::time::{Duration, Time};
 
-use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict, broken_if};
 use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
@@ -100,7 +100,7 @@ impl Collection {
                 }
                 let mut dropped = reply.tasks_to_delete.iter();
                 let live = dropped.find(|task| runs(shadow, &address, **task));
-                return refuse(live.is_some(), || {
+                return broken_if(live.is_some(), || {
                     format!("worker {address} was told to drop task {live:?}, which it is to run")
                 });
             }
@@ -146,7 +146,9 @@ impl Collection {
                 let open = shadow.state().clients().values().find(|client| client.iteration == *id);
                 self.last_release.remove(id);
                 reached(Check::CollectionFreed);
-                return refuse(open.is_some(), || format!("iteration {id} was freed with clients"));
+                return broken_if(open.is_some(), || {
+                    format!("iteration {id} was freed with clients")
+                });
             }
             dispatcher::Record::FreeJob { id, .. } | dispatcher::Record::RetireJob { id, .. } => {
                 return self.job_freed(now, *id, shadow);
@@ -173,7 +175,7 @@ impl Collection {
         if !asked_for {
             reached(Check::CollectionClient);
         }
-        refuse(!asked_for && silent <= patience, || {
+        broken_if(!asked_for && silent <= patience, || {
             format!("client {id} was released after {} ms of silence", silent.as_millis())
         })
     }
@@ -184,7 +186,7 @@ impl Collection {
         let silent = now.since(heard.copied().unwrap_or(self.began).max(self.began));
         let patience = self.config.worker_timeout;
         reached(Check::CollectionWorker);
-        refuse(patience.is_none_or(|patience| silent <= patience), || {
+        broken_if(patience.is_none_or(|patience| silent <= patience), || {
             format!("worker {id} was given up after {} ms of silence", silent.as_millis())
         })
     }
@@ -193,16 +195,16 @@ impl Collection {
         let state = shadow.state();
         reached(Check::CollectionIteration);
         let open = state.clients().values().any(|client| client.iteration == id);
-        refuse(open, || format!("iteration {id} was collected with clients"))?;
+        broken_if(open, || format!("iteration {id} was collected with clients"))?;
         let iteration = state.iterations().get(&id);
         let job = iteration.and_then(|iteration| state.jobs().get(&iteration.job));
         let dynamic = job.is_some_and(|job| job.sharding == ShardingPolicy::Dynamic);
-        refuse(dynamic && !self.config.gc_dynamic_sharding_jobs, || {
+        broken_if(dynamic && !self.config.gc_dynamic_sharding_jobs, || {
             format!("iteration {id} has DYNAMIC sharding and was collected")
         })?;
         let left = self.last_release.get(&id).copied().unwrap_or(Time::ZERO);
         let timeout = self.config.job_gc_timeout;
-        refuse(timeout.is_none_or(|timeout| now < left.after(timeout)), || {
+        broken_if(timeout.is_none_or(|timeout| now < left.after(timeout)), || {
             format!("iteration {id} was collected too early")
         })
     }
@@ -210,14 +212,14 @@ impl Collection {
     fn job_freed(&mut self, now: Time, id: JobId, shadow: &Shadow) -> Verdict {
         reached(Check::CollectionFreed);
         let in_use = shadow.state().iterations().values().any(|iteration| iteration.job == id);
-        refuse(in_use, || format!("job {id} was freed with iterations"))?;
+        broken_if(in_use, || format!("job {id} was freed with iterations"))?;
         let used = self.jobs_used.remove(&id);
         let anonymous = shadow.state().jobs().get(&id).is_some_and(|job| job.anonymous);
         let retention = match anonymous {
             true => self.config.job_gc_timeout,
             false => self.config.named_job_retention,
         };
-        refuse(too_early(used, retention, now), || format!("job {id} was freed too early"))
+        broken_if(too_early(used, retention, now), || format!("job {id} was freed too early"))
     }
 
     /// An iteration that readers by split or by element had to share is given up only after its retention.
@@ -225,10 +227,10 @@ impl Collection {
         let state = shadow.state();
         reached(Check::CollectionAbandoned);
         let open = state.clients().values().any(|client| client.iteration == id);
-        refuse(open, || format!("iteration {id} was abandoned with clients"))?;
+        broken_if(open, || format!("iteration {id} was abandoned with clients"))?;
         let left = self.last_release.get(&id).copied().unwrap_or(Time::ZERO);
         let retention = self.config.abandoned_iteration_retention;
-        refuse(retention.is_none_or(|retention| now < left.after(retention)), || {
+        broken_if(retention.is_none_or(|retention| now < left.after(retention)), || {
             format!("iteration {id} was abandoned too early")
         })
     }
@@ -237,14 +239,14 @@ impl Collection {
         let state = shadow.state();
         reached(Check::CollectionWorkerFreed);
         let busy = state.tasks().values().any(|task| task.worker == id);
-        refuse(busy, || format!("worker {id} was forgotten with tasks"))?;
+        broken_if(busy, || format!("worker {id} was forgotten with tasks"))?;
         let worker = state.workers().get(&id);
-        refuse(worker.is_some_and(|worker| !worker.lost), || {
+        broken_if(worker.is_some_and(|worker| !worker.lost), || {
             format!("worker {id} was forgotten, and is not lost")
         })?;
         let heard = worker.and_then(|worker| self.workers_heard.get(&*worker.address)).copied();
         let retention = self.config.lost_worker_retention;
-        refuse(!deleted && too_early(heard, retention, now), || {
+        broken_if(!deleted && too_early(heard, retention, now), || {
             format!("worker {id} was forgotten too early")
         })
     }
@@ -258,9 +260,9 @@ impl Collection {
     ) -> Verdict {
         reached(Check::CollectionFreed);
         let in_use = shadow.state().jobs().values().any(|job| job.dataset == *id);
-        refuse(in_use, || format!("dataset {id} was freed with jobs"))?;
+        broken_if(in_use, || format!("dataset {id} was freed with jobs"))?;
         let used = self.datasets_used.remove(id);
-        refuse(!deleted && too_early(used, self.config.dataset_retention, now), || {
+        broken_if(!deleted && too_early(used, self.config.dataset_retention, now), || {
             format!("dataset {id} was freed too early")
         })
     }
@@ -286,7 +288,7 @@ impl Collection {
         }
         let missing =
             self.positions.iter().find(|name| !state.positions().contains_key(name.as_str()));
-        refuse(missing.is_some(), || format!("position {missing:?} is gone"))
+        broken_if(missing.is_some(), || format!("position {missing:?} is gone"))
     }
 }
 
@@ -294,11 +296,11 @@ impl Collection {
 fn job_deleted(name: &str, deleted: bool, shadow: &Shadow) -> Verdict {
     let state = shadow.state();
     reached(Check::CollectionDeleted);
-    refuse(!deleted, || format!("job {name:?} was deleted, and nobody asked for that"))?;
+    broken_if(!deleted, || format!("job {name:?} was deleted, and nobody asked for that"))?;
     let job = state.jobs().values().find(|job| *job.name == *name).map(|job| job.id);
     let of_job = |id: &IterationId| state.iterations().get(id).map(|of| of.job) == job;
     let client = state.clients().values().find(|it| job.is_some() && of_job(&it.iteration));
-    refuse(client.is_some(), || format!("job {name:?} was deleted while {client:?} read it"))
+    broken_if(client.is_some(), || format!("job {name:?} was deleted while {client:?} read it"))
 }
 
 /// Whether a task is one that the worker at an address is to run.
@@ -315,10 +317,6 @@ fn too_early(used: Option<Time>, retention: Option<Duration>, now: Time) -> bool
         (_, None) => true,
         (None, _) => false,
     }
-}
-
-fn refuse(broken: bool, text: impl FnOnce() -> String) -> Verdict {
-    if broken { Err(text()) } else { Ok(()) }
 }
 
 impl Oracle for Collection {

@@ -9,7 +9,7 @@ use rondo_core::dispatcher::{self, Reply, Request, TaskDef};
 use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict, broken_if};
 use crate::call_map::CallMap;
 use crate::checks::{Check, reached};
 
@@ -61,20 +61,20 @@ impl Identity {
                 let again = self.freed.contains(id);
                 let other = |told| !wished || !again && told != *structure;
                 let known = told.is_some_and(other);
-                fail_if(known, || format!("dataset id {id} stands for two things"))
+                broken_if(known, || format!("dataset id {id} stands for two things"))
             }
             (Asked::Job(name), Reply::Job(id)) => {
                 let told = self.jobs.insert(*id, name.clone());
                 let other = told.is_some_and(|told| told.is_none() || told != *name);
-                fail_if(other, || format!("job id {id} stands for two jobs, one named {name:?}"))
+                broken_if(other, || format!("job id {id} stands for two jobs, one named {name:?}"))
             }
             (Asked::Client(job, repetition), Reply::Client(id)) => {
                 let told = self.clients.insert(*id, (*job, *repetition));
-                fail_if(told.is_some(), || format!("client id {id} was given twice"))
+                broken_if(told.is_some(), || format!("client id {id} was given twice"))
             }
             (Asked::Compression(id), Reply::Compression(Some(disabled))) => {
                 let told = *self.compression.entry(id.clone()).or_insert(*disabled);
-                fail_if(told != *disabled, || format!("compression of dataset {id} has changed"))
+                broken_if(told != *disabled, || format!("compression of dataset {id} has changed"))
             }
             (_, Reply::ClientHeartbeat(reply)) => reply
                 .tasks
@@ -86,10 +86,6 @@ impl Identity {
             _ => Ok(()),
         }
     }
-}
-
-fn fail_if(failed: bool, text: impl FnOnce() -> String) -> Verdict {
-    if failed { Err(text()) } else { Ok(()) }
 }
 
 fn asked(request: &Request) -> Asked {

@@ -84,6 +84,11 @@ impl std::fmt::Display for Broken {
 /// What an oracle says of what it has seen.
 pub type Verdict = Result<(), String>;
 
+/// A promise is broken, and how, if this is so.
+fn broken_if(is_broken: bool, how: impl FnOnce() -> String) -> Verdict {
+    if is_broken { Err(how()) } else { Ok(()) }
+}
+
 /// Watches one promise.
 pub trait Oracle: Send {
     /// The promise's name.

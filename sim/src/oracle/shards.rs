@@ -8,7 +8,7 @@ use rondo_core::control::Record;
 use rondo_core::dispatcher::{self, Config, Reply, ShardingPolicy, TaskDef};
 use rondo_core::time::Time;
 
-use super::{Oracle, Seen, SeenKind, Shadow, Verdict};
+use super::{Oracle, Seen, SeenKind, Shadow, Verdict, broken_if};
 use crate::checks::{Check, reached};
 
 pub(super) struct Shards {
@@ -26,21 +26,21 @@ impl Shards {
     fn def(&mut self, task: &TaskDef) -> Verdict {
         let TaskDef { task: id, worker_address: address, workers, worker_index: index, .. } = task;
         if matches!(task.sharding, ShardingPolicy::Off | ShardingPolicy::Dynamic) {
-            return refuse((*workers, *index) != (0, 0), || {
+            return broken_if((*workers, *index) != (0, 0), || {
                 format!("task {id} has index {index} of {workers} and no static sharding")
             });
         }
         reached(Check::Shards);
         let count = self.entries.len();
-        refuse(usize::try_from(*workers) != Ok(count), || {
+        broken_if(usize::try_from(*workers) != Ok(count), || {
             format!("task {id} counts {workers} workers, and {count} are listed")
         })?;
         let entry = usize::try_from(*index).ok().and_then(|index| self.entries.get(index));
-        refuse(!entry.is_some_and(|entry| is_for(entry, address)), || {
+        broken_if(!entry.is_some_and(|entry| is_for(entry, address)), || {
             format!("{address} has index {index} in task {id}, whose entry is {entry:?}")
         })?;
         let holder = self.told.entry(*index).or_insert_with(|| address.clone());
-        refuse(holder != address, || {
+        broken_if(holder != address, || {
             format!("{address} has index {index} in task {id}, which is that of {holder}")
         })
     }
@@ -63,10 +63,6 @@ fn is_for(entry: &str, address: &str) -> bool {
         Some(_) => entry == address,
         None => host == Some(entry),
     }
-}
-
-fn refuse(broken: bool, text: impl FnOnce() -> String) -> Verdict {
-    if broken { Err(text()) } else { Ok(()) }
 }
 
 impl Oracle for Shards {
