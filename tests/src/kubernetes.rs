@@ -21,6 +21,7 @@ pub fn python() -> Option<&'static Path> {
         required_by: "RONDO_KUBERNETES_REQUIRED",
         requirements: "requirements-kubernetes.txt",
         is_all: true,
+        python_min: 11,
         folder: "venv-kubernetes",
     };
     environment.said(PYTHON.get_or_init(|| environment.find()))

@@ -14,22 +14,24 @@ const PYTHONS: [&str; 4] = ["python3", "python3.13", "python3.12", "python3.11"]
 
 /// Packages that programs run under.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Environment {
+pub(crate) struct Environment<'a> {
     /// What it is called in messages.
-    pub(crate) what: &'static str,
+    pub(crate) what: &'a str,
     /// Names another Python to use.
     pub(crate) chosen_by: &'static str,
     /// Set to anything, it makes a failure of what is skipped else.
     pub(crate) required_by: &'static str,
     /// The pinned packages' file.
-    pub(crate) requirements: &'static str,
+    pub(crate) requirements: &'a str,
     /// Whether they name all that is needed: what they say they need is left out.
     pub(crate) is_all: bool,
+    /// The minor release of Python 3 that they need at least.
+    pub(crate) python_min: u32,
     /// The folder below the target directory.
-    pub(crate) folder: &'static str,
+    pub(crate) folder: &'a str,
 }
 
-impl Environment {
+impl Environment<'_> {
     /// Its Python, or `None` after saying why there is none.
     pub(crate) fn said(&self, found: &'static Result<PathBuf, String>) -> Option<&'static Path> {
         match found {
@@ -57,7 +59,7 @@ impl Environment {
         if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
             return Ok(python);
         }
-        run(Command::new(base()?).args(["-m", "venv"]).arg(&venv))?;
+        run(Command::new(base(self.python_min)?).args(["-m", "venv"]).arg(&venv))?;
         run(Command::new(&python)
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
             .args(self.is_all.then_some("--no-deps"))
@@ -68,11 +70,13 @@ impl Environment {
     }
 }
 
-/// A Python of a release that the pinned packages are made for.
-fn base() -> Result<&'static str, String> {
-    let check = "import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))";
-    let fits = |python: &&str| run(Command::new(python).args(["-c", check])).is_ok();
-    PYTHONS.into_iter().find(fits).ok_or_else(|| "no Python 3.11, 3.12 or 3.13 on PATH".into())
+/// A Python of a release that the pinned packages are made for, of this minor release at least.
+fn base(minor: u32) -> Result<&'static str, String> {
+    let check =
+        format!("import sys, venv; sys.exit(not (3, {minor}) <= sys.version_info < (3, 14))");
+    let fits = |python: &&str| run(Command::new(python).args(["-c", &check])).is_ok();
+    let none = || format!("no Python 3.{minor} to 3.13 on PATH");
+    PYTHONS.into_iter().find(fits).ok_or_else(none)
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

@@ -8,12 +8,13 @@ use std::sync::OnceLock;
 use crate::binary;
 use crate::python::Environment;
 
-const ENVIRONMENT: Environment = Environment {
+const ENVIRONMENT: Environment<'static> = Environment {
     what: "the Python module",
     chosen_by: "RONDO_MODULE_PYTHON",
     required_by: "RONDO_PYTHON_REQUIRED",
     requirements: "requirements-python.txt",
     is_all: false,
+    python_min: 11,
     folder: "venv-python",
 };
 

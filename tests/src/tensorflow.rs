@@ -10,12 +10,13 @@ pub use crate::python::program;
 
 /// How long a program may be silent: starting TensorFlow takes seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-const ENVIRONMENT: Environment = Environment {
+const ENVIRONMENT: Environment<'static> = Environment {
     what: "TensorFlow",
     chosen_by: "RONDO_TENSORFLOW_PYTHON",
     required_by: "RONDO_TENSORFLOW_REQUIRED",
     requirements: "requirements.txt",
     is_all: false,
+    python_min: 11,
     folder: "venv-tensorflow",
 };
 

@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use crate::binary;
 use crate::python::Environment;
 
-const ENVIRONMENT: Environment = Environment {
+const ENVIRONMENT: Environment<'static> = Environment {
     what: "PyTorch 2.11",
     chosen_by: "RONDO_TORCH_PYTHON",
     required_by: "RONDO_TORCH_REQUIRED",
     requirements: "requirements-torch.txt",
     is_all: true,
+    python_min: 11,
     folder: "venv-torch",
 };
 
