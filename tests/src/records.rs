@@ -1,9 +1,10 @@
 //! A worker that serves records by split and nothing else, in the test's own process, so that a test
 //! can take it away at any moment.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,18 +15,21 @@ use rondo::transport::{
 use rondo_core::status::{Code, Status};
 use rondo_data::{Dataset, Stores, to_ipc};
 use rondo_proto::admin::{ReadSplitRequest, ReadSplitResponse};
-use rondo_proto::convert::{Method, READ_SPLIT_PATH};
+use rondo_proto::convert::{Method, PROCESS_TASK_PATH, READ_SPLIT_PATH};
 use rondo_proto::tf::data as wire;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two heartbeats. A dispatcher gives up a worker that is silent for a minute.
+const BEAT: Duration = Duration::from_secs(5);
 
 /// A worker.
 #[derive(Debug)]
 pub struct RecordsWorker {
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
+    beating: JoinHandle<()>,
     served: Arc<AtomicU64>,
 }
 
@@ -36,6 +40,8 @@ struct Records {
     /// Before each message.
     pause: Duration,
     served: Arc<AtomicU64>,
+    /// The tasks that the dispatcher has given it.
+    tasks: Mutex<BTreeSet<i64>>,
 }
 
 impl RecordsWorker {
@@ -53,16 +59,25 @@ impl RecordsWorker {
         let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let served = Arc::new(AtomicU64::new(0));
-        let (dataset, counted) = (dataset.clone(), Arc::clone(&served));
-        let service = Records { dataset, batch_records, pause, served: counted };
+        let (dataset, counted, tasks) = (dataset.clone(), Arc::clone(&served), Mutex::default());
+        let records = Arc::new(Records { dataset, batch_records, pause, served: counted, tasks });
+        let service: Arc<dyn Service> = records.clone();
         let config = ServerConfig { shutdown_grace: Duration::ZERO, ..ServerConfig::default() };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(serve(listener, Arc::new(service), config, async {
+        let serving = tokio::spawn(serve(listener, service, config, async {
             // Dropped is stopped.
             let _ = stopped.await;
         }));
-        register(dispatcher, &address).await;
-        Self { stop: Some(stop), serving, served }
+        records.beat(dispatcher, &address).await.unwrap();
+        let dispatcher = dispatcher.to_owned();
+        let beating = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(BEAT).await;
+                // A dispatcher that is away is asked again.
+                drop(records.beat(&dispatcher, &address).await);
+            }
+        });
+        Self { stop: Some(stop), serving, beating, served }
     }
 
     /// Records it has sent.
@@ -75,29 +90,19 @@ impl RecordsWorker {
     /// # Panics
     /// When it does not end.
     pub async fn kill(mut self) {
+        self.beating.abort();
         drop(self.stop.take());
         tokio::time::timeout(PATIENCE, self.serving).await.expect("it ends").unwrap();
     }
 }
 
-async fn register(dispatcher: &str, address: &str) {
-    let server = wire::DataTransferServerInfo {
-        protocol: "rondo".into(),
-        address: address.into(),
-        ..Default::default()
-    };
-    let request = wire::WorkerHeartbeatRequest {
-        worker_address: address.into(),
-        transfer_servers: vec![server],
-        ..Default::default()
-    };
-    let (path, message) = (Method::WorkerHeartbeat.path(), request.encode_to_vec().into());
-    Client::new().unary(dispatcher, path, message, PATIENCE).await.unwrap();
-}
-
 impl Service for Records {
-    /// It is told of tasks, and needs to know nothing of them.
-    fn unary(&self, _call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+    /// It is told of tasks, and only remembers that it has them.
+    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        if call.path == PROCESS_TASK_PATH {
+            let request = wire::ProcessTaskRequest::decode(call.message).unwrap();
+            self.tasks.lock().unwrap().extend(request.task.map(|task| task.task_id));
+        }
         Box::pin(std::future::ready(Ok(Bytes::new())))
     }
 
@@ -111,6 +116,28 @@ impl Service for Records {
 }
 
 impl Records {
+    /// Registers the worker, or says that it lives, and hears of its tasks.
+    async fn beat(&self, dispatcher: &str, address: &str) -> Result<(), Status> {
+        let server = wire::DataTransferServerInfo {
+            protocol: "rondo".into(),
+            address: address.into(),
+            ..Default::default()
+        };
+        let request = wire::WorkerHeartbeatRequest {
+            worker_address: address.into(),
+            current_tasks: self.tasks.lock().unwrap().iter().copied().collect(),
+            transfer_servers: vec![server],
+            ..Default::default()
+        };
+        let (path, message) = (Method::WorkerHeartbeat.path(), request.encode_to_vec().into());
+        let answer = Client::new().unary(dispatcher, path, message, PATIENCE).await?;
+        let answer = wire::WorkerHeartbeatResponse::decode(answer).unwrap();
+        let mut tasks = self.tasks.lock().unwrap();
+        tasks.extend(answer.new_tasks.iter().map(|task| task.task_id));
+        tasks.retain(|task| !answer.tasks_to_delete.contains(task));
+        Ok(())
+    }
+
     async fn send(&self, call: Call, mut to: MessageWriter) -> Result<(), Status> {
         let request = ReadSplitRequest::decode(call.message)
             .map_err(|error| Status::new(Code::InvalidArgument, error.to_string()))?;

@@ -171,6 +171,19 @@ impl Server {
         std::fs::write(path, "5").expect("it runs");
     }
 
+    /// Processor time that all its threads have used, in steps of 10 ms: the unit of `/proc/PID/stat`.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn processor_time(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let stat = std::fs::read_to_string(path).expect("it runs");
+        // The program's name, in parentheses, may hold anything; user and system time are fields 14 and 15.
+        let (_, fields) = stat.rsplit_once(')').expect("a name");
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        Duration::from_millis(ticks.map(|ticks| 10 * ticks.parse::<u64>().expect("a number")).sum())
+    }
+
     fn memory_kib(&self, what: &str) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
         let status = std::fs::read_to_string(path).expect("it runs");

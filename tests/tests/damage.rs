@@ -119,6 +119,40 @@ fn a_damaged_manifest_is_named_and_the_server_does_not_start() {
     }
 }
 
+/// sled lists its pages in a file beside its log, and can do without that file.
+#[test]
+fn a_damaged_snapshot_of_sleds_own_is_told_with_its_remedy() {
+    let mut server = stopped_with_needle("sled");
+    // sled writes it when it opens its log.
+    server.start_again();
+    server.kill();
+    let is_snapshot =
+        |file: &PathBuf| file.file_name().unwrap().to_string_lossy().starts_with("snap.");
+    let snapshots: Vec<PathBuf> = files(&server.data()).into_iter().filter(is_snapshot).collect();
+    assert!(!snapshots.is_empty(), "{:?}", files(&server.data()));
+    for snapshot in &snapshots {
+        let mut bytes = fs::read(snapshot).unwrap();
+        bytes[0] ^= 1;
+        fs::write(snapshot, bytes).unwrap();
+    }
+    let Err(ended) = server.try_again() else {
+        panic!("the server started over a damaged file");
+    };
+    let data = server.data();
+    let verify = || run(&["journal", "verify", data.to_str().unwrap()]);
+    for told in [ended, verify()] {
+        assert_eq!(told.status.code(), Some(6), "{}", told.log);
+        assert!(told.log.contains("try `rondo journal verify` on a copy"), "{}", told.log);
+    }
+    for snapshot in &snapshots {
+        fs::remove_file(snapshot).unwrap();
+    }
+    let verified = verify();
+    assert_eq!(verified.status.code(), Some(0), "{}", verified.log);
+    server.start_again();
+    assert!(server.dispatcher().job("", Some(NEEDLE), ShardingPolicy::Dynamic).is_ok());
+}
+
 #[test]
 fn an_unfinished_write_at_the_end_is_cut() {
     let mut server = stopped_with_needle("segment");

@@ -170,15 +170,16 @@ async fn all_workers_are_told_of_a_new_epoch() {
     let job = dispatcher.job().await;
     for epoch in 0..EPOCHS {
         workers.take_told();
-        let began = Instant::now();
+        let (began, used) = (Instant::now(), server.processor_time());
         let join = dispatcher.epoch(job, epoch);
         let ((client, answered), told) =
             tokio::join!(async { (join.await, began.elapsed()) }, workers.all_told(number));
         let all = began.elapsed();
+        let used = server.processor_time() - used;
         let resident = server.resident_kib() / 1024;
         println!(
             "epoch {epoch}: the reader was answered after {answered:.1?}, {told} workers told \
-             after {all:.1?}, {resident} MiB resident"
+             after {all:.1?}, the server used {used:.1?}, {resident} MiB resident"
         );
         assert_eq!(told, number);
         assert_eq!(dispatcher.tasks(client).await, number);

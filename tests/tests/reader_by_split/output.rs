@@ -282,6 +282,29 @@ async fn a_pass_that_is_over_is_read_again_from_a_position() {
     bed.end();
 }
 
+/// Ctrl-C is no end of the data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_not_complete_when_the_command_is_interrupted() {
+    let bed = bed(Pipeline::range(0, 1000), &Options::store("segment")).await;
+    let _slow = bed.worker(50).await;
+    let file = bed.file("out.jsonl");
+    let train = ["--job=train", "--dataset=numbers"];
+    let mut command = read(&bed, &train, &file);
+    let mut process = Process::start("rondo read", &mut command);
+    grown(&file, 0).await;
+    process.signal("INT");
+    let interrupted = block_in_place(|| process.wait(PATIENCE));
+    assert_eq!(interrupted.status.code(), Some(130), "{}", interrupted.log);
+    assert!(lines(&file).len() < 1000, "{}", interrupted.log);
+    let _fast = bed.worker(0).await;
+    let rest = ended(&mut read(&bed, &train, &file));
+    assert!(rest.status.success() && rest.log.contains("goes on behind the "), "{}", rest.log);
+    let mut held = lines(&file);
+    held.sort_unstable();
+    assert_eq!(held, (0..1000).collect::<Vec<i64>>());
+    bed.end();
+}
+
 /// What is complete is so for one job and one dataset.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_complete_file_is_none_of_a_job_that_was_deleted() {
