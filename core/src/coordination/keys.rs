@@ -34,7 +34,8 @@ impl Coordination {
         let normal = normal(key);
         let entry = self.namespace(id)?.store.get(&normal);
         check_condition(key, entry, condition)?;
-        self.check_lease(id, caller, lease)?;
+        let former = entry.and_then(|entry| entry.lease());
+        self.check_lease(id, caller, (former, lease))?;
         let shared = entry.map_or_else(|| Arc::from(&*normal), |entry| entry.key().clone());
         self.put(turn, asked, shared, value, lease)?;
         let revision = self.namespace(id)?.head.revision;
@@ -79,12 +80,13 @@ impl Coordination {
         Ok(())
     }
 
-    /// A key can die with a task only if that lives.
+    /// A key can die with a task only if that lives, and only so many keys can. A key that does so already
+    /// is none more.
     fn check_lease(
         &self,
         id: NamespaceId,
         caller: &Caller,
-        lease: Option<TaskIndex>,
+        (former, lease): (Option<TaskIndex>, Option<TaskIndex>),
     ) -> Result<(), Refusal> {
         let Some(task) = lease else {
             return Ok(());
@@ -94,7 +96,8 @@ impl Coordination {
         if known.is_none_or(|known| known.phase != Phase::Connected) {
             return Err(Refusal::NoLease { task: self.called(id, task, caller.dialect) });
         }
-        match namespace.store.leased_by(task).count() >= LEASED_KEYS_MAX {
+        let is_one_more = former != Some(task);
+        match is_one_more && namespace.store.leased_by(task).count() >= LEASED_KEYS_MAX {
             true => Err(Refusal::TooMany { what: "leased keys", bound: LEASED_KEYS_MAX as u64 }),
             false => Ok(()),
         }

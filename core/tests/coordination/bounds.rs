@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rondo_core::coordination::{BarrierKey, Condition, Method, NamespaceConfig, Reply, Value};
+use rondo_core::ids::TaskIndex;
 use rondo_core::limits::{
     COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEY_WAITS_MAX,
     KEYS_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX, LISTED_PARTICIPANTS_MAX, PARKED_CALLS_MAX,
@@ -61,6 +62,9 @@ fn leases_have_a_bound() {
         driver.node_only(of(leased(&format!("k/{index}"), "v", 0)));
     }
     driver.refused(leased("one more", "v", 0), Code::ResourceExhausted);
+    // A key that is leased already is none more.
+    driver.node_only(of(leased("k/7", "w", 0)));
+    assert_eq!(driver.namespace().store().leased_by(TaskIndex::new(0)).count(), LEASED_KEYS_MAX);
 }
 
 /// Whoever waits for keys without end leaves room for those that wait for each other.
