@@ -13,7 +13,7 @@ use super::plain::plain;
 use super::serve_args::{LogArgs, LogForm};
 use super::variables;
 
-/// Starts logging.
+/// Starts logging, raises the limit on open files, and says what is wrong with either.
 ///
 /// # Errors
 /// When the filter makes no sense.
@@ -30,6 +30,7 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
         }
     };
     started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))?;
+    crate::descriptors::raise();
     variables::mistyped().iter().for_each(|line| tracing::warn!("{line}"));
     Ok(())
 }

@@ -174,9 +174,10 @@ fn exit_statuses() -> String {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    crate::descriptors::raise();
     let parsed = parse(std::env::args_os().collect());
+    // Those that log do both once their log can say what is wrong.
     if parsed.as_ref().is_ok_and(|(cli, _)| !cli.command.logs()) {
+        crate::descriptors::raise();
         variables::warn();
     }
     let ended = match parsed {

@@ -9,12 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use rondo_core::ids::Digest;
 use tokio::sync::Notify;
+use tokio::task::JoinError;
 
+use crate::store::StoreError;
 use crate::store::blobs::{Blob, BlobError, Blobs};
 
 /// Keeps blobs.
@@ -86,16 +89,21 @@ impl BlobKeeper {
         self.state().kept.len()
     }
 
-    /// Keeps a blob, durably, at least as long as the pin lives.
+    /// Keeps a blob, durably, at least as long as the pin lives. The disk goes on with what it has begun when
+    /// the caller leaves, so the blob is kept all the same, until its pin ends.
     ///
     /// # Errors
     /// As [`Blobs::put`].
     pub(super) async fn put(&self, blob: Blob) -> Result<BlobPin, BlobError> {
         let digest = blob.digest();
         let pin = self.pin(digest).await;
-        self.0.blobs.put(blob).await?;
-        self.state().kept.insert(digest);
-        Ok(pin)
+        let keeper = self.clone();
+        let putting = tokio::spawn(async move {
+            keeper.0.blobs.put(blob).await?;
+            keeper.state().kept.insert(digest);
+            Ok(pin)
+        });
+        putting.await.unwrap_or_else(|error| Err(lost(&error)))
     }
 
     /// Reads a blob.
@@ -168,6 +176,11 @@ impl BlobKeeper {
     }
 }
 
+/// The task that put a blob is lost.
+fn lost(error: &JoinError) -> BlobError {
+    StoreError::new("cannot write", Path::new("a blob"), error).into()
+}
+
 #[cfg(all(test, not(madsim)))]
 mod tests {
     use super::*;
@@ -175,15 +188,21 @@ mod tests {
     use crate::store::blobs::{MemoryBlobs, digest};
     use tokio::sync::Semaphore;
 
-    /// Blobs whose removals wait for a permit.
+    /// Blobs that are put and removed only when there is a permit. What was begun goes on without its caller.
     struct Slow {
         blobs: MemoryBlobs,
-        permits: Arc<Semaphore>,
+        puts: Arc<Semaphore>,
+        removals: Arc<Semaphore>,
     }
 
     impl Blobs for Slow {
         fn put(&self, blob: Blob) -> BoxFuture<'static, Result<(), BlobError>> {
-            self.blobs.put(blob)
+            let (blobs, permits) = (self.blobs.clone(), self.puts.clone());
+            let going = tokio::spawn(async move {
+                let _permit = permits.acquire().await;
+                blobs.put(blob).await
+            });
+            Box::pin(async { going.await.unwrap_or_else(|error| Err(lost(&error))) })
         }
 
         fn get(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Bytes>, BlobError>> {
@@ -195,7 +214,7 @@ mod tests {
         }
 
         fn remove(&self, digest: Digest) -> BoxFuture<'static, Result<(), BlobError>> {
-            let (blobs, permits) = (self.blobs.clone(), self.permits.clone());
+            let (blobs, permits) = (self.blobs.clone(), self.removals.clone());
             Box::pin(async move {
                 let _permit = permits.acquire().await;
                 blobs.remove(digest).await
@@ -203,11 +222,16 @@ mod tests {
         }
     }
 
+    /// A keeper that puts at once, and whose removals wait for permits.
     fn keeper() -> (BlobKeeper, Arc<Semaphore>) {
-        let permits = Arc::new(Semaphore::new(0));
-        let blobs = MemoryBlobs::new(1 << 20);
-        let slow = Slow { blobs, permits: permits.clone() };
-        (BlobKeeper::new(Arc::new(slow), BTreeSet::new()), permits)
+        let removals = Arc::new(Semaphore::new(0));
+        let puts = Arc::new(Semaphore::new(9));
+        (keeper_with(puts, removals.clone()), removals)
+    }
+
+    fn keeper_with(puts: Arc<Semaphore>, removals: Arc<Semaphore>) -> BlobKeeper {
+        let slow = Slow { blobs: MemoryBlobs::new(1 << 20), puts, removals };
+        BlobKeeper::new(Arc::new(slow), BTreeSet::new())
     }
 
     const BLOB: Bytes = Bytes::from_static(b"a definition");
@@ -227,6 +251,23 @@ mod tests {
         assert_eq!(keeper.take_loose(), [name]);
         keeper.remove(name);
         assert_eq!(keeper.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_blob_whose_caller_left_while_it_was_put_can_go() {
+        let puts = Arc::new(Semaphore::new(0));
+        let keeper = keeper_with(puts.clone(), Arc::new(Semaphore::new(9)));
+        let name = digest(&BLOB);
+        let put = keeper.put(Blob::of(BLOB));
+        let late = tokio::time::timeout(std::time::Duration::from_millis(20), put).await;
+        assert!(late.is_err(), "it needs a permit");
+        puts.add_permits(9);
+        keeper.unpinned().await;
+        assert_eq!(keeper.take_loose(), [name]);
+        keeper.remove(name);
+        while keeper.get(name).await.unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The race of a registration with the removal of the same definition.

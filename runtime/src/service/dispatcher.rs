@@ -53,6 +53,9 @@ impl DispatcherService {
         }
         let node = self.node.node()?;
         let reply = match decoded {
+            Decoded::Request(request @ dispatcher::Request::GetDefinition { .. }) => {
+                return Box::pin(self.asked_definition(node.as_ref(), request)).await;
+            }
             Decoded::Request(mut request) => {
                 self.askers.identify(&call, Instant::now(), &mut request);
                 node.call(Request::Dispatcher(request)).await?
@@ -63,13 +66,30 @@ impl DispatcherService {
             }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
-        let Reply::Dispatcher(reply) = reply else {
-            return Err(internal("another machine answered"));
-        };
         self.encode(node.as_ref(), reply).await
     }
 
-    async fn encode(&self, node: &dyn NodePort, reply: dispatcher::Reply) -> Result<Bytes, Status> {
+    /// Answers with a definition. A large one may go between the node's answer and the reading of it, since
+    /// its dataset was deleted: the node then says so when it is asked again.
+    async fn asked_definition(
+        &self,
+        node: &dyn NodePort,
+        request: dispatcher::Request,
+    ) -> Result<Bytes, Status> {
+        let reply = node.call(Request::Dispatcher(request.clone())).await?;
+        match self.encode(node, reply).await {
+            Err(status) if status.code == Code::DataLoss => {
+                let reply = node.call(Request::Dispatcher(request)).await?;
+                self.encode(node, reply).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn encode(&self, node: &dyn NodePort, reply: Reply) -> Result<Bytes, Status> {
+        let Reply::Dispatcher(reply) = reply else {
+            return Err(internal("another machine answered"));
+        };
         let size_bytes = match &reply {
             dispatcher::Reply::ClientHeartbeat(reply) => return Ok(self.task_lists.encode(reply)),
             dispatcher::Reply::Definition(definition) => definition.size_bytes,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use rondo_core::ids::Digest;
@@ -126,6 +126,9 @@ pub struct FileBlobs {
     unfinished: Arc<AtomicU64>,
     /// Directories below `dir` that are there, durably.
     made: Arc<Mutex<BTreeSet<PathBuf>>>,
+    /// Directories below `dir` that could not be synced once. A name in them may be lost although a later sync
+    /// says nothing, so each blob that is put there is written anew.
+    unsynced: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl FileBlobs {
@@ -154,6 +157,7 @@ impl FileBlobs {
             free_space_reserve_bytes: config.free_space_reserve_bytes,
             unfinished: Arc::default(),
             made: Arc::default(),
+            unsynced: Arc::default(),
         })
     }
 
@@ -170,9 +174,10 @@ impl FileBlobs {
         if found_bytes > self.blob_bytes_max {
             return Err(BlobError::TooLarge { found_bytes, max_bytes: self.blob_bytes_max });
         }
-        let written = match self.has(&path, found_bytes).await {
+        let has = self.has(&path, found_bytes).await;
+        let written = match has.map(|has| has && !locked(&self.unsynced).contains(&dir)) {
             // It may have got its name just before a crash, so the name may not be durable.
-            Ok(true) => self.disk.sync_dir(&dir).await,
+            Ok(true) => self.sync(&dir).await,
             Ok(false) => self.write(&dir, &path, bytes).await,
             Err(error) => Err(error),
         };
@@ -207,14 +212,21 @@ impl FileBlobs {
             let _ = self.disk.remove_file(&unfinished).await;
             return Err(error);
         }
-        self.disk.sync_dir(dir).await
+        self.sync(dir).await
+    }
+
+    async fn sync(&self, dir: &Path) -> io::Result<()> {
+        let synced = self.disk.sync_dir(dir).await;
+        if synced.is_err() {
+            locked(&self.unsynced).insert(dir.to_owned());
+        }
+        synced
     }
 
     async fn make(&self, dir: &Path) -> io::Result<()> {
-        let made = || self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if !made().contains(dir) {
+        if !locked(&self.made).contains(dir) {
             create_dir(&*self.disk, &self.dir, dir).await?;
-            made().insert(dir.to_owned());
+            locked(&self.made).insert(dir.to_owned());
         }
         Ok(())
     }
@@ -283,6 +295,11 @@ impl Blobs for FileBlobs {
     fn remove(&self, digest: Digest) -> BoxFuture<'static, Result<(), BlobError>> {
         Box::pin(self.clone().remove(digest))
     }
+}
+
+/// A set is whole after any panic of its users.
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a directory that may be there, durably.

@@ -151,7 +151,7 @@ pub struct StoreError {
 
 impl StoreError {
     /// Says that the system refused something.
-    fn new(what: &'static str, place: &Path, reason: &dyn Display) -> Self {
+    pub(crate) fn new(what: &'static str, place: &Path, reason: &dyn Display) -> Self {
         let (place, reason) = (place.display().to_string(), reason.to_string());
         Self { what, place, reason, is_damage: false }
     }

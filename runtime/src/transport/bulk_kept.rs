@@ -89,7 +89,11 @@ impl Peers {
     pub(super) fn idle(&self, address: &str) -> Option<Connection> {
         let mut known = self.known();
         let idle = known.idle.get_mut(address)?;
-        std::iter::from_fn(|| idle.pop()).find(Connection::is_quiet)
+        let found = std::iter::from_fn(|| idle.pop()).find(Connection::is_quiet);
+        if idle.is_empty() {
+            known.idle.remove(address);
+        }
+        found
     }
 
     fn keep(&self, address: String, connection: Connection) {

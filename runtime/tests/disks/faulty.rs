@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub(crate) free_space: AtomicU64,
     /// Syncs of files fail.
     pub(crate) sync_fails: AtomicBool,
+    /// Syncs of directories fail.
+    pub(crate) dir_sync_fails: AtomicBool,
     /// Syncs of files with this in their names do not end.
     pub(crate) sync_hangs_for: watch::Sender<Option<&'static str>>,
     /// Syncs of files begun so far.
@@ -54,6 +56,7 @@ impl FaultyDisk {
             writes_left: AtomicU64::new(u64::MAX),
             free_space: AtomicU64::new(u64::MAX),
             sync_fails: AtomicBool::new(false),
+            dir_sync_fails: AtomicBool::new(false),
             sync_hangs_for: watch::Sender::new(None),
             syncs: AtomicU64::new(0),
             full_for: Mutex::default(),
@@ -133,7 +136,10 @@ impl Disk for FaultyDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
-        self.disk.sync_dir(dir)
+        match self.faults.dir_sync_fails.load(Ordering::SeqCst) {
+            true => fail(io::Error::other("the names may be lost")),
+            false => self.disk.sync_dir(dir),
+        }
     }
 
     fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {

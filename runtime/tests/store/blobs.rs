@@ -93,6 +93,26 @@ async fn one_that_is_kept_is_not_written_again() {
     blobs.put(Blob::of(value)).await.unwrap();
 }
 
+/// A sync that follows a failed one may say nothing although the name is lost.
+#[tokio::test]
+async fn one_whose_name_could_not_be_synced_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    let value = Bytes::from_static(b"a value");
+    let put = || blobs.put(Blob::of(value.clone()));
+    put().await.unwrap();
+    blobs.remove(digest(&value)).await.unwrap();
+    disk.faults.dir_sync_fails.store(true, Ordering::SeqCst);
+    assert!(matches!(put().await, Err(BlobError::Failed(_))));
+    disk.faults.dir_sync_fails.store(false, Ordering::SeqCst);
+    disk.faults.writes_left.store(0, Ordering::SeqCst);
+    assert!(put().await.is_err(), "the file that is there was believed");
+    disk.faults.writes_left.store(u64::MAX, Ordering::SeqCst);
+    put().await.unwrap();
+    assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value));
+}
+
 #[tokio::test]
 async fn many_may_keep_the_same_at_once() {
     let dir = tempfile::tempdir().unwrap();
