@@ -11,7 +11,7 @@ mod glibc {
     use std::sync::Mutex;
 
     /// Variables with which a user tunes the allocator.
-    const OF_THE_USER: [&str; 5] = [
+    pub(super) const OF_THE_USER: [&str; 5] = [
         "GLIBC_TUNABLES",
         "MALLOC_ARENA_MAX",
         "MALLOC_TRIM_THRESHOLD_",
@@ -114,4 +114,72 @@ pub(crate) fn free<T>(much: T) {
     glibc::free(much, &glibc::SERVER);
     #[cfg(not(all(target_os = "linux", target_env = "gnu", not(madsim))))]
     drop(much);
+}
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu", not(madsim)))]
+mod tests {
+    use std::process::Command;
+
+    /// Bytes that are resident.
+    fn resident() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    const MIB: usize = 1 << 20;
+
+    /// In a process of its own: the settings and what is measured are the process's.
+    fn alone(name: &str) -> bool {
+        if std::env::var_os("RONDO_ALLOCATOR_ALONE").is_some() {
+            return true;
+        }
+        let test = format!("allocator::tests::{name}");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([test.as_str(), "--exact", "--test-threads=1"]);
+        for of_the_user in super::glibc::OF_THE_USER {
+            command.env_remove(of_the_user);
+        }
+        let output = command.env("RONDO_ALLOCATOR_ALONE", "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        false
+    }
+
+    /// Whether what is freed at the end of a pool stays for the next request.
+    fn is_kept() -> bool {
+        let piece = vec![1_u8; 4 * MIB];
+        let before = resident();
+        drop(std::hint::black_box(piece));
+        resident() + MIB > before
+    }
+
+    #[test]
+    fn freed_memory_of_requests_is_kept_also_after_a_state_was_freed() {
+        if !alone("freed_memory_of_requests_is_kept_also_after_a_state_was_freed") {
+            return;
+        }
+        super::keep_for_requests();
+        assert!(is_kept());
+        super::free(vec![1_u8; 100]);
+        assert!(is_kept());
+    }
+
+    #[test]
+    fn a_state_in_many_pieces_goes_back_to_the_system() {
+        if !alone("a_state_in_many_pieces_goes_back_to_the_system") {
+            return;
+        }
+        super::keep_for_requests();
+        let before = resident();
+        let (mut state, mut stays) = (Vec::new(), Vec::new());
+        for number in 0..400_000 {
+            state.push(Box::new([1_u8; 100]));
+            if number % 1000 == 0 {
+                stays.push(Box::new([1_u8; 100]));
+            }
+        }
+        assert!(resident() - before > 40 * MIB);
+        super::free(state);
+        assert!(resident() - before < 8 * MIB, "{} MiB", (resident() - before) / MIB);
+        drop(stays);
+    }
 }

@@ -1,5 +1,5 @@
-//! Each minor release of JAX that docs/compatibility.md names, on `rondo serve` directly and behind `rondo relay`
-//! with a server that dies. `.ci/night` asks for it.
+//! Each minor release of JAX that docs/compatibility.md names, on `rondo serve` directly and behind
+//! `rondo relay` with a server that dies. `.ci/night` asks for it.
 
 #![allow(clippy::print_stdout, reason = "what a failed test has printed says which release it was")]
 

@@ -210,6 +210,13 @@ impl Live {
         }
     }
 
+    /// Something for which a place is kept though nobody waits there.
+    pub(super) fn kept_for_nobody(&self) -> Option<Arc<str>> {
+        let gets = self.gets.iter().filter(|(_, calls)| calls.is_empty()).map(|(key, _)| key);
+        let watches = self.key_watches.iter().filter(|(_, calls)| calls.is_empty());
+        gets.chain(watches.map(|(key, _)| key)).next().cloned()
+    }
+
     /// How many calls have a place here.
     pub(super) fn seats_taken(&self) -> usize {
         let gets = self.gets.values().map(BTreeMap::len);

@@ -37,6 +37,20 @@ fn keys_values_and_the_whole_have_bounds() {
     driver.tell(sized("d", 1)).unwrap();
 }
 
+/// What a value takes is not counted beside the one in whose place it comes.
+#[test]
+fn a_value_has_the_room_of_the_one_before() {
+    let small = NamespaceConfig { value_bytes_max: 100, store_bytes_max: 110, ..settings(1) };
+    let mut driver = Driver::with(small);
+    driver.tell(sized("a", 100)).unwrap();
+    driver.tell(sized("a", 100)).unwrap();
+    driver.tell(sized("a", 90)).unwrap();
+    driver.refused(sized("b", 19), Code::ResourceExhausted);
+    driver.tell(sized("b", 18)).unwrap();
+    driver.refused(sized("a", 91), Code::ResourceExhausted);
+    driver.tell(sized("a", 90)).unwrap();
+}
+
 #[test]
 fn names_have_bounds() {
     let mut driver = Driver::of(1);
@@ -174,6 +188,25 @@ fn a_large_directory_goes_at_once_and_its_neighbours_stay() {
     assert!(later > driver.now.after(Duration::from_millis(20)), "all is freed");
     driver.restart();
     assert_eq!(driver.namespace().store().entries().len(), neighbours.len());
+}
+
+/// However it went: with its directory, or with the life of its namespace.
+#[test]
+fn many_keys_are_freed_a_little_in_each_step() {
+    for gone in [delete("d"), Method::ResetNamespace] {
+        let mut driver = Driver::of(1);
+        for number in 0..3 * FREED_PER_STEP_MAX {
+            driver.node_only(of(insert(&format!("d/{number}"), "goes")));
+        }
+        driver.tell(gone.clone()).unwrap();
+        for left in [3, 2, 1] {
+            let (soon, _) = driver.node.deadline().unwrap();
+            assert_eq!(soon, driver.now.after(FREED_PER_STEP_PAUSE), "{gone:?}: {left} more steps");
+            driver.advance(FREED_PER_STEP_PAUSE);
+        }
+        let next = driver.node.deadline();
+        assert!(next.is_none_or(|(at, _)| at > driver.now.after(FREED_PER_STEP_PAUSE)), "{gone:?}");
+    }
 }
 
 /// What the lists of participants of ended barriers take does not grow for ever; a barrier whose list

@@ -177,6 +177,19 @@ fn leased_keys_die_with_their_task() {
     assert_eq!(there, [false, false, true, true]);
 }
 
+/// A listing that is still under way to somebody else shows keys that have died since.
+#[test]
+fn a_listing_is_made_anew_when_keys_died_with_their_task() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    driver.tell(leased("d/a", "v", 0)).unwrap();
+    driver.tell(insert("d/b", "v")).unwrap();
+    let before = listing(&mut driver, "d");
+    driver.tell(Method::ResetTask { task: task(0) }).unwrap();
+    assert_eq!(keys_in(&mut driver, "d"), ["d/b"]);
+    assert_eq!(before.len(), 2);
+}
+
 #[test]
 fn a_new_run_of_a_task_has_no_keys_of_the_former() {
     let mut driver = Driver::recoverable(2);
@@ -213,5 +226,17 @@ fn blobs_are_forgotten_when_nothing_names_them() {
             .unwrap();
     }
     assert_eq!(driver.forgotten_blobs.len(), 1);
+    assert!(driver.forgotten_blobs.contains(&digest));
+}
+
+/// A new life has no keys, and so none of their blobs.
+#[test]
+fn the_blobs_of_a_life_are_forgotten_with_it() {
+    let mut driver = Driver::of(1);
+    let digest = Digest::new([7; 32]);
+    let value = Value::Blob { digest, size_bytes: 1_000_000 };
+    let (key, condition) = ("a".into(), Condition::Always);
+    driver.tell(Method::PutKeyValue { key, value, condition, lease: None }).unwrap();
+    driver.tell(Method::ResetNamespace).unwrap();
     assert!(driver.forgotten_blobs.contains(&digest));
 }

@@ -161,3 +161,29 @@ fn a_watch_sees_that_a_life_took_its_keys() {
     driver.tell(Method::ResetNamespace).unwrap();
     assert_eq!(keys(driver.tell(watch("d", Some(1)))).0, Vec::<String>::new());
 }
+
+/// The driver checks the invariants after each step: nothing is kept for those who left.
+#[test]
+fn a_watch_that_is_cancelled_leaves_nothing_behind() {
+    let mut driver = Driver::of(1);
+    let two = [driver.start_call(watch("d", Some(0))), driver.start_call(watch("d", Some(0)))];
+    let waits = driver.start_call(get("d"));
+    two.into_iter().chain([waits]).for_each(|call| driver.cancel(call));
+    driver.tick();
+}
+
+/// Whoever is told of a change may rely on it.
+#[test]
+fn changes_are_told_when_they_are_durable() {
+    let mut driver = Driver::of(1);
+    let waits = [driver.start_call(watch("d", Some(0))), driver.start_call(get("d/a"))];
+    driver.prompt = false;
+    let puts = driver.start_call(insert("d/a", "v"));
+    let asks = driver.start_call(watch("d", Some(0)));
+    let all = driver.start_call(watch("d", None));
+    let lists = driver.start_call(Method::GetKeyValueDir { directory: "d".into() });
+    let calls = [waits[0], waits[1], puts, asks, all, lists];
+    assert!(calls.iter().all(|call| driver.take(*call).is_none()));
+    driver.sync();
+    assert!(calls.iter().all(|call| driver.take(*call).is_some()));
+}

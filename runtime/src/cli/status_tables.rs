@@ -256,8 +256,8 @@ pub(super) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |value| value.to_string())
 }
 
-/// How long ago the server heard somebody. It does not know whom its former process heard, and somebody new may
-/// have sent no heartbeat yet.
+/// How long ago the server heard somebody. It does not know whom its former process heard, and somebody
+/// new may have sent no heartbeat yet.
 pub(super) fn heard(silent_ms: Option<u64>) -> String {
     let never = || "no heartbeat since the server's start".into();
     silent_ms.map_or_else(never, |ms| format!("{} ago", span(ms)))

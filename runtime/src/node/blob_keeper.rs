@@ -317,4 +317,38 @@ mod tests {
         }
         remover.await.unwrap();
     }
+
+    /// Blobs that cannot be removed.
+    struct Stuck(MemoryBlobs);
+
+    impl Blobs for Stuck {
+        fn put(&self, blob: Blob) -> BoxFuture<'static, Result<(), BlobError>> {
+            self.0.put(blob)
+        }
+
+        fn get(&self, digest: Digest) -> BoxFuture<'static, Result<Option<Bytes>, BlobError>> {
+            self.0.get(digest)
+        }
+
+        fn list(&self) -> BoxFuture<'static, Result<Vec<(Digest, u64)>, BlobError>> {
+            self.0.list()
+        }
+
+        fn remove(&self, _: Digest) -> BoxFuture<'static, Result<(), BlobError>> {
+            let (needed_bytes, detail) = (0, "stuck".to_owned());
+            Box::pin(std::future::ready(Err(BlobError::Full { needed_bytes, detail })))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_blob_that_could_not_be_removed_can_be_put_again() {
+        let stuck = Stuck(MemoryBlobs::new(1 << 20));
+        let keeper = BlobKeeper::new(Arc::new(stuck), BTreeSet::new());
+        drop(keeper.put(Blob::of(BLOB)).await.unwrap());
+        keeper.remove(digest(&BLOB));
+        let again = keeper.put(Blob::of(BLOB));
+        let again = tokio::time::timeout(std::time::Duration::from_secs(5), again).await;
+        let _pin = again.expect("it waits for ever").unwrap();
+        assert_eq!(keeper.count(), 1);
+    }
 }

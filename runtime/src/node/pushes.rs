@@ -208,4 +208,47 @@ mod tests {
             assert!(began.elapsed() >= REPLY_PATIENCE);
         });
     }
+
+    /// Notes how long calls may take.
+    #[derive(Default)]
+    struct Noting(Mutex<Vec<Duration>>);
+
+    impl Transport for Noting {
+        fn unary(
+            &self,
+            _: &str,
+            _: &'static str,
+            _: Bytes,
+            deadline: Duration,
+        ) -> BoxFuture<'static, Result<Bytes, Status>> {
+            self.0.lock().unwrap().push(deadline);
+            Box::pin(std::future::ready(Ok(Bytes::new())))
+        }
+
+        fn streaming(&self, _: &str, _: &'static str, _: Bytes) -> MessageStream {
+            unreachable!("pushes are no streams")
+        }
+    }
+
+    /// The wait for a place and the call together end before a heartbeat brings the task.
+    #[tokio::test]
+    async fn a_push_that_waited_has_less_time_for_its_call() {
+        let noting = Arc::new(Noting::default());
+        let pushes = Pushes::new(noting.clone());
+        let waited = Duration::from_millis(200);
+        let all = pushes.places.clone().acquire_many_owned(PUSHES_MAX as u32).await.unwrap();
+        let push = pushes.push(task(1)).unwrap();
+        sleep(waited).await;
+        drop(all);
+        push.await.unwrap();
+        let left = noting.0.lock().unwrap()[0];
+        assert!(left <= PUSH_DEADLINE - waited, "{left:?}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_waits_for_many_hung_workers_as_long_as_for_one() {
+        let began = Instant::now();
+        settled((0..20).map(|_| tokio::spawn(std::future::pending())).collect()).await;
+        assert!(began.elapsed() < REPLY_PATIENCE * 4, "{:?}", began.elapsed());
+    }
 }

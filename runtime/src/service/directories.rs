@@ -203,4 +203,20 @@ mod tests {
         assert_eq!(directories.0.lock().unwrap().len(), 1, "what has left is forgotten");
         assert_eq!(Arc::strong_count(&entries), 1);
     }
+
+    /// The answer counts in the memory for large messages until it has left.
+    #[tokio::test]
+    async fn an_answer_has_its_share_of_the_memory_while_it_is_under_way() {
+        let (directories, node) = (Directories::default(), OneBlob(AtomicUsize::new(1)));
+        let budget = Budget::new(4 * VALUE_BYTES as u64);
+        let answer = directories.encode(&node, &budget, METHOD, listing()).await.unwrap();
+        let soon = std::time::Duration::from_millis(50);
+        // Each value counts twice: as read, and within the answer.
+        let more = async |bytes: usize| {
+            tokio::time::timeout(soon, budget.acquire(bytes as u64)).await.is_ok()
+        };
+        assert!(more(2 * VALUE_BYTES).await && !more(2 * VALUE_BYTES + (64 << 10)).await);
+        drop(answer);
+        assert!(more(4 * VALUE_BYTES).await);
+    }
 }

@@ -218,4 +218,34 @@ mod tests {
         let kept = lists.0.lock().unwrap();
         assert_eq!((kept.answers.len(), kept.bytes), (1, length));
     }
+
+    /// Three of these lists fit, a fourth one does not.
+    #[test]
+    fn the_newest_answers_stay_within_the_bound() {
+        let lists = TaskLists::default();
+        let tag = "t".repeat(KEPT_BYTES_MAX / TASKS_MIN * 3 / 10);
+        for iteration in 1..5 {
+            let one = list(iteration, 1, &tag).first().cloned().unwrap();
+            let tasks: Arc<[TaskInfo]> = vec![one; TASKS_MIN].into();
+            // The core keeps it.
+            std::mem::forget(Arc::clone(&tasks));
+            lists.encode(&reply(&tasks));
+            assert!(lists.0.lock().unwrap().bytes <= KEPT_BYTES_MAX);
+        }
+        let kept = lists.0.lock().unwrap();
+        let iterations: Vec<_> = kept.answers.keys().map(|iteration| iteration.get()).collect();
+        assert_eq!(iterations, [2, 3, 4]);
+    }
+
+    #[test]
+    fn an_answer_whose_place_was_taken_while_it_was_encoded_is_not_counted() {
+        let lists = TaskLists::default();
+        let (tasks, newer) = (list(1, 100, "a"), list(1, 100, "b"));
+        let former = lists.find(IterationId::new(1), &reply(&tasks));
+        let length = encode(&lists, &reply(&newer)).len() + size_of_val(&*newer);
+        lists.count(IterationId::new(1), &former, 7);
+        let kept = lists.0.lock().unwrap();
+        assert_eq!(kept.bytes, length);
+        assert_eq!(kept.answers.values().map(|(_, bytes)| bytes).sum::<usize>(), length);
+    }
 }

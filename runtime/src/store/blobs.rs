@@ -126,8 +126,8 @@ pub struct FileBlobs {
     unfinished: Arc<AtomicU64>,
     /// Directories below `dir` that are there, durably.
     made: Arc<Mutex<BTreeSet<PathBuf>>>,
-    /// Directories below `dir` that could not be synced once. A name in them may be lost although a later sync
-    /// says nothing, so each blob that is put there is written anew.
+    /// Directories below `dir` that could not be synced once. A name in them may be lost although a later
+    /// sync says nothing, so each blob that is put there is written anew.
     unsynced: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 

@@ -525,4 +525,15 @@ mod tests {
         let status = next.expect("the stream stays open").unwrap_err();
         assert_eq!(status.code, Code::Unavailable, "{status}");
     }
+
+    /// Messages of streams that nobody reads would hold up calls on the same connection.
+    #[tokio::test]
+    async fn calls_and_streams_to_one_address_have_channels_of_their_own() {
+        let mut channels = Channels::default();
+        for load in [Load::Calls, Load::Streams, Load::Calls] {
+            channels.get(&address(1), load, Keepalive::default()).unwrap();
+        }
+        let kept = (channels.calls.by_address.len(), channels.streams.by_address.len());
+        assert_eq!(kept, (1, 1));
+    }
 }

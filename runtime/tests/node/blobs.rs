@@ -126,3 +126,15 @@ async fn a_blob_that_a_dead_process_left_is_durable_when_it_is_kept_again() {
     }
     assert!(operations > 4, "{operations} operations");
 }
+
+#[test]
+fn a_definition_that_nothing_named_at_a_crash_goes_at_the_next_start() {
+    let world = World::new(StoreKind::Segment);
+    let life = Life::begin(&world);
+    let pin = life.run(life.node.put_blob(Blob::of(large(1)))).unwrap();
+    life.crash();
+    drop(pin);
+    let life = Life::begin(&world);
+    assert_eq!(life.node.journal_status().blobs, 0);
+    assert!(life.run(life.node.get_blob(digest(&large(1)))).is_err());
+}

@@ -15,6 +15,7 @@ mod full_disk;
 mod model_disk;
 mod note;
 mod power_cut;
+mod pushes;
 mod random;
 mod restart;
 mod snapshots;

@@ -166,3 +166,55 @@ async fn unfinished_files_are_cleared_away() {
     blobs.put(Blob::of(Bytes::from_static(b"x"))).await.unwrap();
     assert!(fs::read_dir(dir.path().join("unfinished")).unwrap().next().is_none());
 }
+
+/// What is left of the space belongs to others.
+#[tokio::test]
+async fn what_could_not_be_written_is_cleared_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    disk.faults.writes_left.store(5000, Ordering::SeqCst);
+    blobs.put(Blob::of(Bytes::from(vec![5; 10_000]))).await.unwrap_err();
+    assert!(fs::read_dir(dir.path().join("unfinished")).unwrap().next().is_none());
+}
+
+#[tokio::test]
+async fn the_reserve_is_left_to_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let config = StoreConfig { free_space_reserve_bytes: 5000, ..config() };
+    let shared = Arc::clone(&disk) as Arc<dyn Disk>;
+    let blobs = FileBlobs::open(shared, dir.path(), &config).await.unwrap();
+    let value = Bytes::from(vec![5; 10_000]);
+    disk.faults.free_space.store(14_999, Ordering::SeqCst);
+    let full = blobs.put(Blob::of(value.clone())).await;
+    assert!(matches!(full, Err(BlobError::Full { .. })));
+    disk.faults.free_space.store(15_000, Ordering::SeqCst);
+    blobs.put(Blob::of(value)).await.unwrap();
+}
+
+#[tokio::test]
+async fn as_much_as_the_bounds_allow_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = files(RealDisk::shared(), dir.path()).await;
+    let value = Bytes::from(vec![5; 1 << 20]);
+    blobs.put(Blob::of(value.clone())).await.unwrap();
+    assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value.clone()));
+    let memory = MemoryBlobs::new(1 << 20);
+    for _ in 0..2 {
+        memory.put(Blob::of(value.clone())).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_could_not_be_made_is_made_for_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    let value = Bytes::from_static(b"a value");
+    disk.faults.read_only.store(true, Ordering::SeqCst);
+    blobs.put(Blob::of(value.clone())).await.unwrap_err();
+    disk.faults.read_only.store(false, Ordering::SeqCst);
+    blobs.put(Blob::of(value.clone())).await.unwrap();
+    assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value));
+}

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-use super::super::live::Alarm;
+use super::super::live::{Alarm, Live};
 use super::super::machine::Coordination;
 use super::super::types::Phase;
 use crate::time::Time;
@@ -19,6 +19,9 @@ pub(in super::super) fn calls_have_places(machine: &Coordination) -> Result<(), 
         if has == leaving.contains(call) {
             return Err(format!("call {call} at {seat:?} has a place: {has}"));
         }
+    }
+    if let Some(key) = machine.lives.values().find_map(Live::kept_for_nobody) {
+        return Err(format!("a place is kept for nobody at key {key:?}"));
     }
     let taken =
         machine.lives.values().fold(0, |sum: usize, live| sum.saturating_add(live.seats_taken()));
