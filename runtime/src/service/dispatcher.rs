@@ -208,3 +208,79 @@ fn unkeepable(error: GraphError) -> Status {
 fn internal(text: &str) -> Status {
     Status::new(Code::Internal, text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rondo_core::control::Health;
+    use rondo_core::dispatcher::Definition;
+    use rondo_core::ids::DatasetId;
+
+    use super::*;
+    use crate::service::JournalStatus;
+
+    /// A node whose large definitions cannot be read. It knows the dataset so many times that it is asked.
+    struct Gone {
+        known: usize,
+        asked: AtomicUsize,
+    }
+
+    fn nothing<T: Send>() -> BoxFuture<'static, Result<T, Status>> {
+        Box::pin(async { Err(internal("only definitions are here")) })
+    }
+
+    impl NodePort for Gone {
+        fn call(&self, _: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+            let is_known = self.asked.fetch_add(1, Ordering::Relaxed) < self.known;
+            let digest = Digest::new([1; 32]);
+            let definition = Definition { digest, size_bytes: 1 << 20, inline: None };
+            let answer = match is_known {
+                true => Ok(Reply::Dispatcher(dispatcher::Reply::Definition(definition))),
+                false => Err(Status::new(Code::NotFound, "no such dataset")),
+            };
+            Box::pin(async { answer })
+        }
+
+        fn register(&self, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
+            nothing()
+        }
+
+        fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
+            nothing()
+        }
+
+        fn get_blob(&self, _: Digest) -> BoxFuture<'_, Result<Bytes, Status>> {
+            Box::pin(async { Err(Status::new(Code::DataLoss, "gone")) })
+        }
+
+        fn health(&self) -> Health {
+            Health::Serving
+        }
+
+        fn journal_status(&self) -> JournalStatus {
+            JournalStatus::default()
+        }
+
+        fn halted(&self) -> BoxFuture<'_, String> {
+            Box::pin(std::future::pending())
+        }
+
+        fn shutdown(&self) -> BoxFuture<'_, Result<(), String>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_definition_that_goes_while_it_is_read_is_lost_only_if_its_dataset_stays() {
+        let service = DispatcherService::new(NodeSlot::default(), 9, Budget::new(64 << 20));
+        for (known, code) in [(1, Code::NotFound), (usize::MAX, Code::DataLoss)] {
+            let node = Gone { known, asked: AtomicUsize::new(0) };
+            let dataset = DatasetId::new("1000");
+            let request = dispatcher::Request::GetDefinition { dataset };
+            let status = service.asked_definition(&node, request).await.unwrap_err();
+            assert_eq!(status.code, code, "{status}");
+            assert_eq!(node.asked.load(Ordering::Relaxed), 2);
+        }
+    }
+}
