@@ -30,7 +30,8 @@ impl Coordination {
         let (newest, after) = (head.revision, head.keys_changed);
         let Some(from) = from.filter(|from| *from >= head.forgotten) else {
             let itself = namespace.store.get(&normal).into_iter();
-            let entries = listed(itself.chain(namespace.store.under(&normal)))?;
+            let all = itself.chain(namespace.store.under(&normal));
+            let entries = listed(&namespace.store, all)?;
             return Ok(Said::Now(Reply::Keys { entries, upto: newest }, after));
         };
         if from > newest {

@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::reply::{KeyEntry, Reply};
 use super::request::{Caller, Condition};
 use super::slot::StoredEntry;
-use super::store::cost;
+use super::store::{Store, cost};
 use super::types::{Phase, Value};
 use crate::ids::{NamespaceId, Revision, TaskIndex};
 use crate::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX};
@@ -179,15 +179,16 @@ fn found(entry: StoredEntry<'_>) -> Said {
     Said::Now(Reply::Value { value, revision }, entry.changed())
 }
 
-/// Entries as one answer.
+/// Entries of a store as one answer. They are counted first if there may be too many: to count them is quick,
+/// to make entries of an answer is not.
 pub(super) fn listed<'a>(
-    entries: impl Iterator<Item = StoredEntry<'a>>,
+    store: &Store,
+    entries: impl Iterator<Item = StoredEntry<'a>> + Clone,
 ) -> Result<Vec<KeyEntry>, Refusal> {
-    let entries = entries.take(LISTED_KEYS_MAX.saturating_add(1));
-    let entries: Vec<KeyEntry> = entries.map(entry_of).collect();
-    match entries.len() > LISTED_KEYS_MAX {
+    let may_be_many = store.entries().len() > LISTED_KEYS_MAX;
+    match may_be_many && entries.clone().nth(LISTED_KEYS_MAX).is_some() {
         true => Err(Refusal::TooMany { what: "keys in one answer", bound: LISTED_KEYS_MAX as u64 }),
-        false => Ok(entries),
+        false => Ok(entries.map(entry_of).collect()),
     }
 }
 

@@ -49,10 +49,11 @@ impl Coordination {
         directory: &str,
         upto: Lsn,
     ) -> Result<Arc<Vec<KeyEntry>>, Refusal> {
+        let store = &self.namespace(id)?.store;
         // "" lists nothing: no key begins with a slash.
         let entries = match directory.is_empty() {
             true => Vec::new(),
-            false => listed(self.namespace(id)?.store.under(directory))?,
+            false => listed(store, store.under(directory))?,
         };
         let shared = Arc::new(entries);
         let (directory, entries) = (directory.into(), Arc::downgrade(&shared));

@@ -105,7 +105,7 @@ impl Store {
 
     /// Entries under a directory in normal form, by key, not the one of the directory itself.
     /// Everything but the key "" is under "".
-    pub fn under(&self, directory: &str) -> impl Iterator<Item = StoredEntry<'_>> {
+    pub fn under(&self, directory: &str) -> impl Iterator<Item = StoredEntry<'_>> + Clone {
         let beginning = match directory.is_empty() {
             true => String::new(),
             false => format!("{directory}/"),
