@@ -117,6 +117,7 @@ pub(crate) fn free<T>(much: T) {
 }
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu", not(madsim)))]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use std::process::Command;
 
@@ -128,9 +129,23 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// In a process of its own: the settings and what is measured are the process's.
-    fn alone(name: &str) -> bool {
-        if std::env::var_os("RONDO_ALLOCATOR_ALONE").is_some() {
+    /// Nothing is set for a user who sets a variable of the allocator.
+    #[test]
+    fn what_a_user_set_stays() {
+        if !alone("what_a_user_set_stays", &[("MALLOC_ARENA_MAX", "4")]) {
+            return;
+        }
+        super::keep_for_requests();
+        assert!(!is_kept(), "glibc gives so large a piece back when it is freed first");
+    }
+
+    /// Set in the process of a test that runs alone.
+    const ALONE: &str = "RONDO_ALLOCATOR_ALONE";
+
+    /// Whether this is a process of the test's own, with these variables of the allocator and no others; if not,
+    /// runs the test in such a process. The settings and what is measured are the process's.
+    fn alone(name: &str, variables: &[(&str, &str)]) -> bool {
+        if std::env::var_os(ALONE).is_some() {
             return true;
         }
         let test = format!("allocator::tests::{name}");
@@ -139,7 +154,8 @@ mod tests {
         for of_the_user in super::glibc::OF_THE_USER {
             command.env_remove(of_the_user);
         }
-        let output = command.env("RONDO_ALLOCATOR_ALONE", "1").output().unwrap();
+        command.env(ALONE, "1").envs(variables.iter().copied());
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         false
     }
@@ -154,7 +170,7 @@ mod tests {
 
     #[test]
     fn freed_memory_of_requests_is_kept_also_after_a_state_was_freed() {
-        if !alone("freed_memory_of_requests_is_kept_also_after_a_state_was_freed") {
+        if !alone("freed_memory_of_requests_is_kept_also_after_a_state_was_freed", &[]) {
             return;
         }
         super::keep_for_requests();
@@ -165,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_state_in_many_pieces_goes_back_to_the_system() {
-        if !alone("a_state_in_many_pieces_goes_back_to_the_system") {
+        if !alone("a_state_in_many_pieces_goes_back_to_the_system", &[]) {
             return;
         }
         super::keep_for_requests();

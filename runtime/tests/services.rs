@@ -493,3 +493,65 @@ async fn whoever_asks_for_splits_is_known_by_the_connection() {
     let askers = node.askers.lock().unwrap().clone();
     assert_eq!(askers, [None, known("w:1"), known("w:2"), None]);
 }
+
+/// What stays in the state does not keep the whole request in memory.
+#[tokio::test]
+async fn what_is_registered_is_no_part_of_the_request() {
+    let node = Arc::new(FakeNode::default());
+    let slot = NodeSlot::new();
+    slot.fill(node.clone());
+    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30));
+    let metadata = tf::data::DataServiceMetadata { cardinality: 4, ..Default::default() };
+    let request = tf::data::GetOrRegisterDatasetRequest {
+        dataset: Some(dataset_def(100)),
+        metadata: Some(metadata.encode_to_vec().into()),
+        ..Default::default()
+    };
+    let message: Bytes = request.encode_to_vec().into();
+    let call = Call {
+        path: Method::GetOrRegisterDataset.path().to_owned(),
+        message: message.clone(),
+        peer: SocketAddr::from(([127, 0, 0, 1], 1)),
+        connection: ConnectionId::new(1),
+        worker: None,
+    };
+    service.unary(call).await.unwrap();
+    let registered = node.registered.lock().unwrap().pop().unwrap();
+    let kept = [registered.definition.inline.unwrap(), registered.metadata.encoded];
+    let request = message.as_ptr_range();
+    for bytes in kept {
+        assert!(!bytes.is_empty() && !request.contains(&bytes.as_ptr()), "{bytes:?}");
+    }
+}
+
+/// An answer with a large definition counts in the memory for large messages until it has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_definition_has_its_share_of_the_memory_while_it_is_under_way() {
+    const BYTES: u64 = 1 << 20;
+    let (slot, node) = (NodeSlot::new(), Arc::new(FakeNode::default()));
+    slot.fill(node.clone());
+    let budget = Budget::new(4 * BYTES);
+    let service = DispatcherService::new(slot, 9, budget.clone());
+    let ask = async |method: Method, message: Vec<u8>| {
+        let call = Call {
+            path: method.path().to_owned(),
+            message: message.into(),
+            peer: SocketAddr::from(([127, 0, 0, 1], 1)),
+            connection: ConnectionId::new(1),
+            worker: None,
+        };
+        service.unary(call).await.unwrap()
+    };
+    let request = tf::data::GetOrRegisterDatasetRequest {
+        dataset: Some(dataset_def(BYTES as usize)),
+        ..Default::default()
+    };
+    ask(Method::GetOrRegisterDataset, request.encode_to_vec()).await;
+    let request = tf::data::GetDatasetDefRequest { dataset_id: "1000".into() };
+    let answer = ask(Method::GetDatasetDef, request.encode_to_vec()).await;
+    let soon = Duration::from_millis(50);
+    let more = async |bytes| tokio::time::timeout(soon, budget.acquire(bytes)).await.is_ok();
+    assert!(more(BYTES).await && !more(2 * BYTES).await);
+    drop(answer);
+    assert!(more(4 * BYTES).await);
+}

@@ -63,6 +63,7 @@ fn names_have_bounds() {
     driver.refused(barrier(&long, 0, 0, NO_TASKS), Code::InvalidArgument);
     driver.refused(cancel_barrier(&long, 0), Code::InvalidArgument);
     driver.refused(watch(&long, None), Code::InvalidArgument);
+    driver.refused(Method::GetKeyValueDir { directory: long }, Code::InvalidArgument);
     let devices = Bytes::from(vec![0; 2 << 20]);
     driver.refused(Method::WaitForAllTasks { task: task(0), devices }, Code::InvalidArgument);
     driver.tell(sized(&"k".repeat(KEY_BYTES_MAX), 1)).unwrap();

@@ -240,3 +240,13 @@ fn the_blobs_of_a_life_are_forgotten_with_it() {
     driver.tell(Method::ResetNamespace).unwrap();
     assert!(driver.forgotten_blobs.contains(&digest));
 }
+
+#[test]
+fn a_leased_key_that_is_counted_dies_with_its_task_too() {
+    let mut driver = Driver::of(1);
+    driver.register_all(1);
+    driver.tell(leased("n", "1", 0)).unwrap();
+    driver.tell(increment("n", 1)).unwrap();
+    driver.tell(Method::ResetTask { task: task(0) }).unwrap();
+    assert_eq!(driver.value("n"), None);
+}

@@ -351,4 +351,12 @@ mod tests {
         let _pin = again.expect("it waits for ever").unwrap();
         assert_eq!(keeper.count(), 1);
     }
+
+    #[tokio::test]
+    async fn a_blob_whose_pin_has_ended_comes_up_once() {
+        let (keeper, _) = keeper();
+        drop(keeper.put(Blob::of(BLOB)).await.unwrap());
+        assert_eq!(keeper.take_loose(), [digest(&BLOB)]);
+        assert_eq!(keeper.take_loose(), []);
+    }
 }

@@ -193,3 +193,40 @@ impl Drop for UnderWay {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn few_idle_connections_are_kept_to_an_address() {
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = door.local_addr().unwrap();
+        let (peers, mut others) = (Peers::default(), Vec::new());
+        for _ in 0..IDLE_MAX + 3 {
+            let stream = TcpStream::connect(address).await.unwrap();
+            others.push(door.accept().await.unwrap());
+            peers.keep("w:1".into(), Connection::new(BufReader::new(stream), None));
+        }
+        assert_eq!(std::iter::from_fn(|| peers.idle("w:1")).count(), IDLE_MAX);
+    }
+
+    #[tokio::test]
+    async fn addresses_have_a_bound() {
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
+        let peers = Peers::default();
+        for number in 0..ADDRESSES_MAX + 3 {
+            peers.note_stranger(&format!("w{number}:1"));
+        }
+        for number in 0..ADDRESSES_MAX {
+            peers.known().idle.insert(format!("w{number}:1"), Vec::new());
+        }
+        peers.keep("x:1".into(), Connection::new(BufReader::new(stream), None));
+        let known = peers.known();
+        assert_eq!((known.strangers.len(), known.idle.len()), (ADDRESSES_MAX, ADDRESSES_MAX));
+        assert!(known.idle.contains_key("x:1"));
+    }
+}

@@ -536,4 +536,27 @@ mod tests {
         let kept = (channels.calls.by_address.len(), channels.streams.by_address.len());
         assert_eq!(kept, (1, 1));
     }
+
+    /// A host whose queue is full does not even refuse.
+    #[tokio::test]
+    async fn an_address_that_takes_no_connection_is_given_up_in_time() {
+        use socket2::{Domain, Socket, Type};
+        let door = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        door.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        door.listen(0).unwrap();
+        let place = door.local_addr().unwrap();
+        let fill = |_| {
+            let filler = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            filler.set_nonblocking(true).unwrap();
+            let _ = filler.connect(&place);
+            filler
+        };
+        let _fillers: Vec<_> = (0..4).map(fill).collect();
+        let address = place.as_socket().unwrap().to_string();
+        let mut stream = GrpcClient::new().streaming(&address, "/test/Feed", Bytes::new());
+        let patience = CONNECT_TIMEOUT + Duration::from_secs(5);
+        let next = tokio::time::timeout(patience, stream.next()).await;
+        let status = next.expect("it goes on trying").unwrap_err();
+        assert!(is_unreached(&status), "{status}");
+    }
 }

@@ -173,3 +173,31 @@ async fn a_server_that_stops_ends_its_watches() {
     assert!(status.message().contains("shutting down"), "{status}");
     soon(stopping).await.unwrap();
 }
+
+/// Values that were put, in the order in which they are told.
+fn values(told: &WatchKeysResponse) -> Vec<bytes::Bytes> {
+    let value = |kind: Option<Kind>| match kind {
+        Some(Kind::Put(value)) => value,
+        other => panic!("{other:?}"),
+    };
+    told.changes.iter().map(|change| value(change.kind.clone())).collect()
+}
+
+/// Long values are kept beside the journal, and each is told as it is.
+#[tokio::test]
+async fn long_values_are_told_as_they_were_put() {
+    let world = World::start(&[pair()]);
+    let client = world.client().await;
+    let put: Vec<_> = (1..4).map(|fill| vec![fill; 100_000]).collect();
+    for (number, value) in put.iter().enumerate() {
+        set(&client, &format!("d/{number}"), value).await;
+    }
+    let whole = client.watch("d", None).await.unwrap().next().await.unwrap();
+    assert!(whole.is_whole && values(&whole) == put);
+    let changes = client.watch("d", Some(0)).await.unwrap().next().await.unwrap();
+    assert!(!changes.is_whole && values(&changes) == put);
+    let mut watch = client.watch("d", Some(changes.upto)).await.unwrap();
+    world.until_waiting(1).await;
+    set(&client, "d/0", &put[2]).await;
+    assert!(values(&watch.next().await.unwrap()) == put[2..]);
+}

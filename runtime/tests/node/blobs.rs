@@ -9,7 +9,10 @@ use rondo::store::blobs::{Blob, Blobs, FileBlobs, digest};
 use rondo::store::{Disk, StoreConfig, StoreKind};
 use rondo_core::status::Code;
 
-use super::calls::register;
+use rondo_core::dispatcher;
+use rondo_core::ids::DatasetId;
+
+use super::calls::{call, register};
 use super::model_disk::{Left, ModelDisk};
 use super::world::{Life, World, eventually};
 
@@ -137,4 +140,21 @@ fn a_definition_that_nothing_named_at_a_crash_goes_at_the_next_start() {
     let life = Life::begin(&world);
     assert_eq!(life.node.journal_status().blobs, 0);
     assert!(life.run(life.node.get_blob(digest(&large(1)))).is_err());
+}
+
+#[test]
+fn a_definition_goes_with_the_last_dataset_that_has_it() {
+    let world = World::new(StoreKind::Segment);
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &life.node;
+        for id in ["a", "b"] {
+            register(node, id, large(1), 3).await.unwrap();
+        }
+        for (id, left) in [("a", 1), ("b", 0)] {
+            let dataset = DatasetId::new(id);
+            call(node, dispatcher::Request::DeleteDataset { dataset }).await.unwrap();
+            eventually("the removal", || node.journal_status().blobs == left).await;
+        }
+    });
 }
