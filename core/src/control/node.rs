@@ -19,8 +19,8 @@ use crate::time::{Duration, Time};
 /// The server says this first when its journal takes no records at present. Commands know the refusal by it.
 pub const NO_UPDATES: &str = "the journal takes no updates";
 /// The server says this to a caller whose update it keeps.
-const KEPT: &str = "the server keeps this update, and makes it once the journal takes it; a restart before \
-                    that forgets it";
+const KEPT: &str = "the server keeps this update and makes it once the journal takes records again; if the \
+                    server restarts before, the update is lost";
 /// Pause between two tries to write records that the journal refused.
 const APPEND_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -80,8 +80,8 @@ impl Coordination {
         Ok(())
     }
 
-    /// A key can die with a task only if that lives, and only so many keys can. A key that does so already
-    /// is none more.
+    /// A key can die with a task only if that lives, and only so many keys can. A key that the task has leased
+    /// already does not count once more.
     fn check_lease(
         &self,
         id: NamespaceId,
@@ -179,8 +179,8 @@ fn found(entry: StoredEntry<'_>) -> Said {
     Said::Now(Reply::Value { value, revision }, entry.changed())
 }
 
-/// Entries of a store as one answer. They are counted first if there may be too many: to count them is quick,
-/// to make entries of an answer is not.
+/// Entries of a store as one answer. If there may be too many, they are counted first: that is quick, and an
+/// answer's entries take memory of their own.
 pub(super) fn listed<'a>(
     store: &Store,
     entries: impl Iterator<Item = StoredEntry<'a>> + Clone,

@@ -210,7 +210,7 @@ impl Live {
         }
     }
 
-    /// Something for which a place is kept though nobody waits there.
+    /// A key whose list of waiting calls is empty, and should have been removed.
     pub(super) fn kept_for_nobody(&self) -> Option<Arc<str>> {
         let gets = self.gets.iter().filter(|(_, calls)| calls.is_empty()).map(|(key, _)| key);
         let watches = self.key_watches.iter().filter(|(_, calls)| calls.is_empty());

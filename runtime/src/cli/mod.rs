@@ -175,7 +175,7 @@ fn exit_statuses() -> String {
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let parsed = parse(std::env::args_os().collect());
-    // Those that log do both once their log can say what is wrong.
+    // A command that logs does both when its log has begun.
     if parsed.as_ref().is_ok_and(|(cli, _)| !cli.command.logs()) {
         crate::descriptors::raise();
         variables::warn();

@@ -102,65 +102,24 @@ async fn encode_anew(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use rondo_core::control::{Health, Reply, Request};
     use rondo_core::coordination::Value;
     use rondo_core::ids::{Digest, Revision};
 
     use super::*;
-    use crate::node::BlobPin;
-    use crate::service::JournalStatus;
-    use crate::store::blobs::Blob;
-    use crate::transport::BoxFuture;
+    use crate::service::node_double::{NodeDouble, no_answer};
 
     const METHOD: DialectMethod = (Dialect::X, CoordinationMethod::GetKeyValueDir);
     const VALUE_BYTES: usize = 2 << 20;
 
-    /// A node that has one blob, which is gone when it is read first. Counts how often it is read.
-    #[derive(Default)]
-    struct OneBlob(AtomicUsize);
-
-    fn nothing<T: Send>() -> BoxFuture<'static, Result<T, Status>> {
-        Box::pin(async { Err(Status::new(Code::Internal, "only blobs are here")) })
-    }
-
-    impl NodePort for OneBlob {
-        fn call(&self, _: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-            nothing()
-        }
-
-        fn register(&self, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
-            nothing()
-        }
-
-        fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
-            nothing()
-        }
-
-        fn get_blob(&self, _: Digest) -> BoxFuture<'_, Result<Bytes, Status>> {
-            Box::pin(async {
-                tokio::task::yield_now().await;
-                match self.0.fetch_add(1, Ordering::Relaxed) {
-                    0 => Err(Status::new(Code::DataLoss, "gone")),
-                    _ => Ok(vec![7; VALUE_BYTES].into()),
-                }
-            })
-        }
-
-        fn health(&self) -> Health {
-            Health::Serving
-        }
-
-        fn journal_status(&self) -> JournalStatus {
-            JournalStatus::default()
-        }
-
-        fn halted(&self) -> BoxFuture<'_, String> {
-            Box::pin(std::future::pending())
-        }
-
-        fn shutdown(&self) -> BoxFuture<'_, Result<(), String>> {
-            Box::pin(std::future::ready(Ok(())))
-        }
+    /// A node that has one blob. Counts how often it is read.
+    fn one_blob(reads: &Arc<AtomicUsize>) -> impl NodePort {
+        let reads = Arc::clone(reads);
+        let blob = move |_| match reads.fetch_add(1, Ordering::Relaxed) {
+            // At first it is gone.
+            0 => Err(Status::new(Code::DataLoss, "gone")),
+            _ => Ok(vec![7; VALUE_BYTES].into()),
+        };
+        NodeDouble { call: no_answer, blob }
     }
 
     fn listing() -> Arc<Vec<KeyEntry>> {
@@ -171,7 +130,8 @@ mod tests {
 
     #[tokio::test]
     async fn callers_at_once_share_one_answer_and_one_error_is_one_callers() {
-        let (directories, node) = (Directories::default(), OneBlob::default());
+        let (directories, reads) = (Directories::default(), Arc::default());
+        let node = one_blob(&reads);
         let budget = Budget::new(64 << 20);
         let entries = listing();
         let ask = || directories.encode(&node, &budget, METHOD, Arc::clone(&entries));
@@ -179,14 +139,15 @@ mod tests {
         assert_eq!(first.unwrap_err().code, Code::DataLoss);
         let (second, third) = (second.unwrap(), third.unwrap());
         assert_eq!(second.as_ptr(), third.as_ptr());
-        assert_eq!(node.0.load(Ordering::Relaxed), 2);
+        assert_eq!(reads.load(Ordering::Relaxed), 2);
         assert!(second.len() > VALUE_BYTES && second.ends_with(&[7; 64]));
         assert_eq!(entries[0].value, listing()[0].value, "the node's listing is as it was");
     }
 
     #[tokio::test]
     async fn another_listing_and_another_dialect_are_encoded_apart() {
-        let (directories, node) = (Directories::default(), OneBlob(AtomicUsize::new(1)));
+        let (directories, node) =
+            (Directories::default(), one_blob(&Arc::new(AtomicUsize::new(1))));
         let budget = Budget::new(64 << 20);
         let (entries, others) = (listing(), listing());
         let ask = |method, entries: &Arc<_>| {
@@ -207,7 +168,8 @@ mod tests {
     /// The answer counts in the memory for large messages until it has left.
     #[tokio::test]
     async fn an_answer_has_its_share_of_the_memory_while_it_is_under_way() {
-        let (directories, node) = (Directories::default(), OneBlob(AtomicUsize::new(1)));
+        let (directories, node) =
+            (Directories::default(), one_blob(&Arc::new(AtomicUsize::new(1))));
         let budget = Budget::new(4 * VALUE_BYTES as u64);
         let answer = directories.encode(&node, &budget, METHOD, listing()).await.unwrap();
         let soon = std::time::Duration::from_millis(50);

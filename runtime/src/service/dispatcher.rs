@@ -69,8 +69,8 @@ impl DispatcherService {
         self.encode(node.as_ref(), reply).await
     }
 
-    /// Answers with a definition. A large one may go between the node's answer and the reading of it, since
-    /// its dataset was deleted: the node then says so when it is asked again.
+    /// Answers with a definition. Somebody may delete the dataset between the node's answer and the reading of
+    /// a large definition. The node says so when it is asked again.
     async fn asked_definition(
         &self,
         node: &dyn NodePort,
@@ -211,76 +211,38 @@ fn internal(text: &str) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use rondo_core::control::Health;
     use rondo_core::dispatcher::Definition;
     use rondo_core::ids::DatasetId;
 
     use super::*;
-    use crate::service::JournalStatus;
+    use crate::service::node_double::NodeDouble;
 
-    /// A node whose large definitions cannot be read. It knows the dataset so many times that it is asked.
-    struct Gone {
-        known: usize,
-        asked: AtomicUsize,
-    }
-
-    fn nothing<T: Send>() -> BoxFuture<'static, Result<T, Status>> {
-        Box::pin(async { Err(internal("only definitions are here")) })
-    }
-
-    impl NodePort for Gone {
-        fn call(&self, _: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-            let is_known = self.asked.fetch_add(1, Ordering::Relaxed) < self.known;
-            let digest = Digest::new([1; 32]);
-            let definition = Definition { digest, size_bytes: 1 << 20, inline: None };
-            let answer = match is_known {
+    /// A node whose large definitions cannot be read. It knows the dataset for so many questions.
+    fn gone(known: usize, asked: &Arc<AtomicUsize>) -> impl NodePort {
+        let asked = Arc::clone(asked);
+        let call = move |_| {
+            let definition =
+                Definition { digest: Digest::new([1; 32]), size_bytes: 1 << 20, inline: None };
+            match asked.fetch_add(1, Ordering::Relaxed) < known {
                 true => Ok(Reply::Dispatcher(dispatcher::Reply::Definition(definition))),
                 false => Err(Status::new(Code::NotFound, "no such dataset")),
-            };
-            Box::pin(async { answer })
-        }
-
-        fn register(&self, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
-            nothing()
-        }
-
-        fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
-            nothing()
-        }
-
-        fn get_blob(&self, _: Digest) -> BoxFuture<'_, Result<Bytes, Status>> {
-            Box::pin(async { Err(Status::new(Code::DataLoss, "gone")) })
-        }
-
-        fn health(&self) -> Health {
-            Health::Serving
-        }
-
-        fn journal_status(&self) -> JournalStatus {
-            JournalStatus::default()
-        }
-
-        fn halted(&self) -> BoxFuture<'_, String> {
-            Box::pin(std::future::pending())
-        }
-
-        fn shutdown(&self) -> BoxFuture<'_, Result<(), String>> {
-            Box::pin(std::future::ready(Ok(())))
-        }
+            }
+        };
+        NodeDouble { call, blob: |_| Err(Status::new(Code::DataLoss, "gone")) }
     }
 
     #[tokio::test]
     async fn a_definition_that_goes_while_it_is_read_is_lost_only_if_its_dataset_stays() {
         let service = DispatcherService::new(NodeSlot::default(), 9, Budget::new(64 << 20));
         for (known, code) in [(1, Code::NotFound), (usize::MAX, Code::DataLoss)] {
-            let node = Gone { known, asked: AtomicUsize::new(0) };
-            let dataset = DatasetId::new("1000");
-            let request = dispatcher::Request::GetDefinition { dataset };
-            let status = service.asked_definition(&node, request).await.unwrap_err();
-            assert_eq!(status.code, code, "{status}");
-            assert_eq!(node.asked.load(Ordering::Relaxed), 2);
+            let asked = Arc::default();
+            let request = dispatcher::Request::GetDefinition { dataset: DatasetId::new("1000") };
+            let answer = service.asked_definition(&gone(known, &asked), request).await;
+            assert_eq!(answer.unwrap_err().code, code);
+            assert_eq!(asked.load(Ordering::Relaxed), 2);
         }
     }
 }

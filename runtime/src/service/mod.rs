@@ -8,6 +8,8 @@ mod coordination;
 mod directories;
 mod dispatcher;
 pub(crate) mod health;
+#[cfg(test)]
+mod node_double;
 mod node_port;
 mod relay;
 mod router;

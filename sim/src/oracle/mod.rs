@@ -84,7 +84,7 @@ impl std::fmt::Display for Broken {
 /// What an oracle says of what it has seen.
 pub type Verdict = Result<(), String>;
 
-/// A promise is broken, and how, if this is so.
+/// Says that a promise is broken, and how, if it is.
 fn broken_if(is_broken: bool, how: impl FnOnce() -> String) -> Verdict {
     if is_broken { Err(how()) } else { Ok(()) }
 }

@@ -21,7 +21,9 @@ pub(in super::super) fn calls_have_places(machine: &Coordination) -> Result<(), 
         }
     }
     if let Some(key) = machine.lives.values().find_map(Live::kept_for_nobody) {
-        return Err(format!("a place is kept for nobody at key {key:?}"));
+        return Err(format!(
+            "the list of calls that wait for key {key:?} is empty and still there"
+        ));
     }
     let taken =
         machine.lives.values().fold(0, |sum: usize, live| sum.saturating_add(live.seats_taken()));
