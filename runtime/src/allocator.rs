@@ -142,8 +142,8 @@ mod tests {
     /// Set in the process of a test that runs alone.
     const ALONE: &str = "RONDO_ALLOCATOR_ALONE";
 
-    /// Whether this is a process of the test's own, with these variables of the allocator and no others; if not,
-    /// runs the test in such a process. The settings and what is measured are the process's.
+    /// Whether this is a process of the test's own, with these variables of the allocator and no others;
+    /// if not, runs the test in such a process. The settings and what is measured are the process's.
     fn alone(name: &str, variables: &[(&str, &str)]) -> bool {
         if std::env::var_os(ALONE).is_some() {
             return true;

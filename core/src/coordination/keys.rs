@@ -80,8 +80,8 @@ impl Coordination {
         Ok(())
     }
 
-    /// A key can die with a task only if that lives, and only so many keys can. A key that the task has leased
-    /// already does not count once more.
+    /// A key can die with a task only if that lives, and only so many keys can. A key that the task has
+    /// leased already does not count once more.
     fn check_lease(
         &self,
         id: NamespaceId,

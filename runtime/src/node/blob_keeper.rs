@@ -188,8 +188,8 @@ mod tests {
     use crate::store::blobs::{MemoryBlobs, digest};
     use tokio::sync::Semaphore;
 
-    /// Blobs that are put and removed only when there is a permit. A put that has begun goes on when its caller
-    /// leaves.
+    /// Blobs that are put and removed only when there is a permit. A put that has begun goes on when its
+    /// caller leaves.
     struct Slow {
         blobs: MemoryBlobs,
         puts: Arc<Semaphore>,

@@ -69,8 +69,8 @@ impl DispatcherService {
         self.encode(node.as_ref(), reply).await
     }
 
-    /// Answers with a definition. Somebody may delete the dataset between the node's answer and the reading of
-    /// a large definition. The node says so when it is asked again.
+    /// Answers with a definition. Somebody may delete the dataset between the node's answer and the reading
+    /// of a large definition. The node says so when it is asked again.
     async fn asked_definition(
         &self,
         node: &dyn NodePort,
