@@ -494,7 +494,7 @@ async fn whoever_asks_for_splits_is_known_by_the_connection() {
     assert_eq!(askers, [None, known("w:1"), known("w:2"), None]);
 }
 
-/// What stays in the state does not keep the whole request in memory.
+/// The state keeps copies of the parts that it needs, so that the request's memory can go.
 #[tokio::test]
 async fn what_is_registered_is_no_part_of_the_request() {
     let node = Arc::new(FakeNode::default());

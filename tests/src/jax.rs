@@ -171,7 +171,7 @@ pub fn right_sums(processes: usize, step: usize) -> Vec<u64> {
     vec![sum as u64; processes]
 }
 
-/// Processes of a job of which a test looks at the end alone.
+/// How many processes a job has that these functions start.
 const PROCESSES: usize = 2;
 const STEPS: usize = 4;
 /// Between two steps, so that the server dies while the job is under way.

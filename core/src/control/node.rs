@@ -18,9 +18,10 @@ use crate::time::{Duration, Time};
 
 /// The server says this first when its journal takes no records at present. Commands know the refusal by it.
 pub const NO_UPDATES: &str = "the journal takes no updates";
-/// The server says this to a caller whose update it keeps.
-const KEPT: &str = "the server keeps this update and makes it once the journal takes records again; if the \
-                    server restarts before, the update is lost";
+/// The server says this to a caller whose answer rests on records that it keeps: those of the caller's own
+/// update, or of another one that the answer shows.
+const KEPT: &str = "the server keeps what this answer rests on, and writes it once the journal takes records \
+                    again; if the server restarts before, that is lost";
 /// Pause between two tries to write records that the journal refused.
 const APPEND_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -305,7 +306,9 @@ impl Node {
             (Health::Halted(reason), Held::Reply(call, _)) => refuse(*call, reason, out),
             _ if after <= self.durable => self.release(held, out),
             // Nobody knows when the journal will take records again.
-            (Health::RefusingUpdates(reason), Held::Reply(call, _)) => refuse(*call, reason, out),
+            (Health::RefusingUpdates(reason), Held::Reply(call, result)) => {
+                refuse(*call, &while_refusing(reason, result), out);
+            }
             _ => {
                 self.held_serial = self.held_serial.wrapping_add(1);
                 self.held.insert((after, self.held_serial), held);
@@ -361,8 +364,8 @@ impl Node {
         let reason: Arc<str> = reason.into();
         self.log.refuse(Some(reason.clone()));
         self.append_retry = now.after(APPEND_RETRY_INTERVAL);
-        let told = alloc::format!("{reason}; {KEPT}");
-        self.fail_held(from, &told, |result| !hands_out(result), out);
+        let told = |result: &_| (!hands_out(result)).then(|| while_refusing(&reason, result));
+        self.fail_held(from, told, out);
         self.health = Health::RefusingUpdates(reason);
     }
 
@@ -383,7 +386,7 @@ impl Node {
             return;
         }
         let reason: Arc<str> = reason.into();
-        self.fail_held(Lsn::NONE, &reason, |_| true, out);
+        self.fail_held(Lsn::NONE, |_| Some(String::from(&*reason)), out);
         self.held.clear();
         let waiting = self.dispatcher.abandon_calls();
         for call in waiting.chain(self.coordination.abandon_calls()) {
@@ -393,19 +396,22 @@ impl Node {
         self.health = Health::Halted(reason);
     }
 
-    /// Answers the calls that wait for `from` or a later record with UNAVAILABLE, if what they wait
-    /// to be told `may_fail`.
+    /// Answers the calls that wait for `from` or a later record with UNAVAILABLE, if there is a reason for
+    /// what they wait to be told.
     fn fail_held(
         &mut self,
         from: Lsn,
-        reason: &str,
-        may_fail: impl Fn(&Result<Reply, Status>) -> bool,
+        reason: impl Fn(&Result<Reply, Status>) -> Option<String>,
         out: &mut Effects,
     ) {
         for (key, held) in self.held.split_off(&(from, 0)) {
-            match held {
-                Held::Reply(call, result) if may_fail(&result) => refuse(call, reason, out),
-                held => {
+            let told = match &held {
+                Held::Reply(call, result) => reason(result).map(|reason| (*call, reason)),
+                _ => None,
+            };
+            match told {
+                Some((call, reason)) => refuse(call, &reason, out),
+                None => {
                     self.held.insert(key, held);
                 }
             }
@@ -453,6 +459,15 @@ impl From<coordination::Effect> for Wish {
 /// Whether it hands something out that nobody else will get.
 const fn hands_out(result: &Result<Reply, Status>) -> bool {
     matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Split(Some(_)))))
+}
+
+/// What the caller of this answer is told in its place while the journal takes no records. A refusal rests on
+/// nothing that will be made.
+fn while_refusing(reason: &str, result: &Result<Reply, Status>) -> String {
+    match result {
+        Ok(_) => alloc::format!("{reason}; {KEPT}"),
+        Err(_) => reason.into(),
+    }
 }
 
 fn refuse(call: CallId, reason: &str, out: &mut Effects) {

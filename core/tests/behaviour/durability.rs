@@ -220,12 +220,20 @@ fn who_asked_for_an_update_is_told_that_it_may_still_be_made() {
     driver.journal = Journal::Full;
     let kept = driver.send(Request::RegisterDataset(dataset_named("mine")));
     let status = driver.take(kept).unwrap().unwrap_err();
-    assert!(status.message.contains("the server keeps this update"), "{status}");
-    let refused = Request::GetOrCreateIteration { job, repetition: 1 };
-    let status = driver.ask(refused).unwrap_err();
-    assert!(!status.message.contains("keeps this update"), "{status}");
-    driver.make_room();
+    let keeps = "the server keeps what this answer rests on";
+    assert!(status.message.contains(keeps), "{status}");
+    // Who asks again, and who reads what waits.
     let metadata = Request::GetMetadata { dataset: DatasetId::new("mine") };
+    for rests_on_it in [Request::RegisterDataset(dataset_named("mine")), metadata.clone()] {
+        let status = driver.ask(rests_on_it).unwrap_err();
+        assert!(status.message.contains(keeps), "{status}");
+    }
+    let unknown = Request::GetMetadata { dataset: DatasetId::new("nobody's") };
+    for refused in [Request::GetOrCreateIteration { job, repetition: 1 }, unknown] {
+        let status = driver.ask(refused).unwrap_err();
+        assert!(!status.message.contains(keeps), "{status}");
+    }
+    driver.make_room();
     assert!(driver.ask(metadata).is_ok());
     assert!(driver.state().iteration_of(job, 1).is_none(), "what was refused is not made");
 }

@@ -37,7 +37,7 @@ fn keys_values_and_the_whole_have_bounds() {
     driver.tell(sized("d", 1)).unwrap();
 }
 
-/// What a value takes is not counted beside the one in whose place it comes.
+/// A value that replaces another one counts in its place, and not beside it.
 #[test]
 fn a_value_has_the_room_of_the_one_before() {
     let small = NamespaceConfig { value_bytes_max: 100, store_bytes_max: 110, ..settings(1) };

@@ -172,7 +172,7 @@ fn a_watch_that_is_cancelled_leaves_nothing_behind() {
     driver.tick();
 }
 
-/// Whoever is told of a change may rely on it.
+/// The server tells a change only when it cannot be lost any more.
 #[test]
 fn changes_are_told_when_they_are_durable() {
     let mut driver = Driver::of(1);

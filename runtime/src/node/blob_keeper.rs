@@ -14,11 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use rondo_core::ids::Digest;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinError;
 
 use crate::store::StoreError;
 use crate::store::blobs::{Blob, BlobError, Blobs};
+
+/// Puts under way at once. A put goes on when its caller has left, and its bytes are not counted any more;
+/// hence there are few.
+const PUTS_MAX: usize = 16;
 
 /// Keeps blobs.
 #[derive(Clone)]
@@ -27,6 +31,8 @@ pub(super) struct BlobKeeper(Arc<Inner>);
 struct Inner {
     blobs: Arc<dyn Blobs>,
     state: Mutex<State>,
+    /// Places for puts under way.
+    puts: Arc<Semaphore>,
     /// A removal has ended.
     removed: Notify,
     /// A last pin has ended.
@@ -75,6 +81,7 @@ impl BlobKeeper {
         Self(Arc::new(Inner {
             blobs,
             state: Mutex::new(state),
+            puts: Arc::new(Semaphore::new(PUTS_MAX)),
             removed: Notify::new(),
             unpinned: Notify::new(),
         }))
@@ -97,11 +104,15 @@ impl BlobKeeper {
     pub(super) async fn put(&self, blob: Blob) -> Result<BlobPin, BlobError> {
         let digest = blob.digest();
         let pin = self.pin(digest).await;
+        // Whoever leaves while waiting takes the blob along.
+        let place = Arc::clone(&self.0.puts).acquire_owned().await;
         let keeper = self.clone();
         let putting = tokio::spawn(async move {
-            keeper.0.blobs.put(blob).await?;
+            let put = keeper.0.blobs.put(blob).await;
+            // A failed put may have left a file: it goes with the pin.
             keeper.state().kept.insert(digest);
-            Ok(pin)
+            drop(place);
+            put.map(|()| pin)
         });
         putting.await.unwrap_or_else(|error| Err(lost(&error)))
     }
@@ -186,7 +197,6 @@ mod tests {
     use super::*;
     use crate::store::BoxFuture;
     use crate::store::blobs::{MemoryBlobs, digest};
-    use tokio::sync::Semaphore;
 
     /// Blobs that are put and removed only when there is a permit. A put that has begun goes on when its
     /// caller leaves.
@@ -265,6 +275,8 @@ mod tests {
         puts.add_permits(9);
         keeper.unpinned().await;
         assert_eq!(keeper.take_loose(), [name]);
+        assert_eq!(keeper.get(name).await.unwrap(), Some(BLOB));
+        assert_eq!(keeper.count(), 1);
         keeper.remove(name);
         while keeper.get(name).await.unwrap().is_some() {
             tokio::task::yield_now().await;

@@ -249,6 +249,6 @@ mod tests {
     async fn an_answer_waits_for_many_hung_workers_as_long_as_for_one() {
         let began = Instant::now();
         settled((0..20).map(|_| tokio::spawn(std::future::pending())).collect()).await;
-        assert!(began.elapsed() < REPLY_PATIENCE * 4, "{:?}", began.elapsed());
+        assert!(began.elapsed() < REPLY_PATIENCE * 10, "{:?}", began.elapsed());
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct NodeDouble<C, B> {
     pub(super) blob: B,
 }
 
-/// What a node answers that takes no calls.
+/// Refuses a call: a node that only gives blobs answers so.
 pub(super) fn no_answer(_: Request) -> Result<Reply, Status> {
     Err(nothing())
 }

@@ -37,7 +37,7 @@ impl Transport for Shared {
                 *asked += 1;
                 *asked
             };
-            tokio::time::sleep(Duration::from_millis(25) * (WORKERS + 1 - number) as u32).await;
+            tokio::time::sleep(Duration::from_millis(10) * (WORKERS + 1 - number) as u32).await;
             slow.0.lock().unwrap().1.push(address);
             Ok(Bytes::new())
         })

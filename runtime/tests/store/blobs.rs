@@ -167,7 +167,7 @@ async fn unfinished_files_are_cleared_away() {
     assert!(fs::read_dir(dir.path().join("unfinished")).unwrap().next().is_none());
 }
 
-/// What is left of the space belongs to others.
+/// A put that fails removes its unfinished file and so gives the space back.
 #[tokio::test]
 async fn what_could_not_be_written_is_cleared_away() {
     let dir = tempfile::tempdir().unwrap();
