@@ -57,6 +57,7 @@ fn full() -> Report {
     };
     let job = |consumers| JobReport {
         id: 5000,
+        first_id: Some(4999),
         name: "job".into(),
         dataset: "1000".into(),
         sharding: "DYNAMIC".into(),
@@ -72,6 +73,8 @@ fn full() -> Report {
         jobs: vec![job(None), job(Some(2))],
         freed_jobs: vec![FreedJobReport {
             name: "freed".into(),
+            id: Some(5009),
+            first_id: Some(5002),
             finished: vec!["0-4".into(), "7".into()],
             abandoned: vec!["5".into()],
         }],

@@ -108,9 +108,10 @@ impl State {
             return Err(ApplyError("the record is of no kind that jobs have".to_string()));
         };
         self.check_new_job(*id, name)?;
-        let (finished, abandoned) = self.take_former(name);
+        let (first_id, finished, abandoned) = self.take_former(*id, name);
         let job = Job {
             id: *id,
+            first_id,
             name: name.clone(),
             dataset: dataset.clone(),
             sharding: *sharding,
@@ -131,12 +132,18 @@ impl State {
         Ok(())
     }
 
-    /// Takes what a former job of this name left: repetitions that were finished, and that were given up.
-    fn take_former(&mut self, name: &Arc<str>) -> (Repetitions, Repetitions) {
-        match self.retired.remove(name) {
-            Some(retired) => (retired.finished, retired.abandoned),
-            None => self.take_beginning(name),
+    /// Takes what a freed job of this name left to the job that continues it: the first job of them all, and
+    /// the repetitions that were finished and given up.
+    fn take_former(
+        &mut self,
+        id: JobId,
+        name: &Arc<str>,
+    ) -> (Option<JobId>, Repetitions, Repetitions) {
+        if let Some(retired) = self.retired.remove(name) {
+            return (retired.first_id, retired.finished, retired.abandoned);
         }
+        let (finished, abandoned) = self.take_beginning(name);
+        (Some(id), finished, abandoned)
     }
 
     /// Refuses a job whose number or name is taken.

@@ -86,6 +86,8 @@ impl State {
     fn retire_job(&mut self, lsn: Lsn, id: JobId, at: Time) -> Result<(), ApplyError> {
         let job = self.free_job(id, at)?;
         self.retired.insert(RetiredJob {
+            id: Some(job.id),
+            first_id: job.first_id,
             parameters: Some(job.parameters()),
             definition: self.definition_of(&job.dataset),
             dataset: Some(job.dataset),

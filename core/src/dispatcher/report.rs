@@ -68,6 +68,8 @@ pub struct WorkerReport {
 pub struct JobReport {
     /// Its id.
     pub id: i64,
+    /// The id of the first of the jobs that it continues, its own if there is none; absent if not known.
+    pub first_id: Option<i64>,
     /// Its name.
     pub name: String,
     /// Its dataset's id.
@@ -91,6 +93,10 @@ pub struct JobReport {
 pub struct FreedJobReport {
     /// Its name.
     pub name: String,
+    /// Its id; absent if not known.
+    pub id: Option<i64>,
+    /// The id of the first of the jobs that it continued, its own if there is none; absent if not known.
+    pub first_id: Option<i64>,
     /// Ranges of repetitions that were read to their end, such as `0-4`.
     pub finished: Vec<String>,
     /// Ranges of repetitions that were given up before their end.

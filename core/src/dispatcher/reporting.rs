@@ -14,7 +14,7 @@ use super::report::{
 use super::retired::RetiredJob;
 use super::state::{Client, Dataset, Iteration, Job, SourcePosition, State, Task, Worker};
 use super::types::SplitPlan;
-use crate::ids::TaskId;
+use crate::ids::{JobId, TaskId};
 use crate::time::{Duration, Time};
 
 impl Dispatcher {
@@ -138,6 +138,8 @@ fn dataset_report(dataset: &Dataset, state: &State) -> DatasetReport {
 fn freed_job_report(job: &RetiredJob) -> FreedJobReport {
     FreedJobReport {
         name: job.name.to_string(),
+        id: job.id.map(JobId::get),
+        first_id: job.first_id.map(JobId::get),
         finished: job.finished.ranges().iter().map(range).collect(),
         abandoned: job.abandoned.ranges().iter().map(range).collect(),
     }
@@ -146,6 +148,7 @@ fn freed_job_report(job: &RetiredJob) -> FreedJobReport {
 fn job_report(job: &Job) -> JobReport {
     JobReport {
         id: job.id.get(),
+        first_id: job.first_id.map(JobId::get),
         name: job.name.to_string(),
         dataset: job.dataset.to_string(),
         sharding: job.sharding.name().into(),

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 
 use super::repetitions::Repetitions;
 use super::types::{ShardingPolicy, TargetWorkers};
-use crate::ids::{DatasetId, Digest, Lsn};
+use crate::ids::{DatasetId, Digest, JobId, Lsn};
 use crate::limits::RETIRED_JOBS_MAX;
 
 /// The parameters of a job. A later request for the job must have the same.
@@ -25,6 +25,10 @@ pub struct JobParameters {
 pub struct RetiredJob {
     /// Its name.
     pub name: Arc<str>,
+    /// Its id; `None` in journals from before it was kept.
+    pub id: Option<JobId>,
+    /// The first of the jobs that it continued ([`Job::first_id`](super::Job::first_id)).
+    pub first_id: Option<JobId>,
     /// The dataset that it read; `None` in journals from before it was kept.
     pub dataset: Option<DatasetId>,
     /// The digest of that dataset's definition. Its id may stand for another pipeline by now. `None` in
@@ -115,6 +119,8 @@ mod tests {
     fn job(number: u64) -> RetiredJob {
         RetiredJob {
             name: format!("job {number}").into(),
+            id: None,
+            first_id: None,
             dataset: None,
             definition: None,
             parameters: None,

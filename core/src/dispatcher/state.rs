@@ -130,6 +130,9 @@ pub struct Worker {
 pub struct Job {
     /// Its id.
     pub id: JobId,
+    /// The first of the jobs that this one continues: jobs of its name that were freed and asked for again.
+    /// Its own id if there is none; `None` when a journal from before it was kept had one.
+    pub first_id: Option<JobId>,
     /// Its name.
     pub name: Arc<str>,
     /// Its dataset.

@@ -70,6 +70,35 @@ fn a_reader_that_comes_back_to_a_freed_job_is_told_that_all_was_read() {
     assert!(reply.iteration_finished && reply.tasks.is_empty());
 }
 
+/// Who kept the id of a job can tell whether a later job of the name continues it.
+#[test]
+fn a_job_says_which_job_it_continues_and_a_deleted_one_is_continued_by_none() {
+    let (mut driver, dataset, first, id) = reading(short(), "train");
+    let ids = |driver: &Driver| {
+        let report = driver.node.dispatcher().report(driver.now);
+        let there = report.jobs.iter().map(|job| (job.first_id, Some(job.id)));
+        there.chain(report.freed_jobs.iter().map(|job| (job.first_id, job.id))).collect::<Vec<_>>()
+    };
+    let number = |job: JobId| Some(job.get());
+    assert_eq!(ids(&driver), [(number(first), number(first))]);
+    driver.finish(WORKER, TaskId::new(4000));
+    driver.release(id);
+    let mut last = first;
+    for _ in 0..2 {
+        pass(&mut driver, Duration::from_secs(600), Duration::from_secs(10));
+        assert!(driver.state().jobs().is_empty());
+        driver.restart();
+        assert_eq!(ids(&driver), [(number(first), number(last))]);
+        let again = driver.job(named(&dataset, "train"));
+        assert!(again > last);
+        last = again;
+        assert_eq!(ids(&driver), [(number(first), number(last))]);
+    }
+    assert_eq!(driver.ask(delete_job("train")), Ok(Reply::JobDeleted));
+    let anew = driver.job(named(&dataset, "train"));
+    assert_eq!(ids(&driver), [(number(anew), number(anew))]);
+}
+
 #[test]
 fn a_job_of_which_nothing_was_read_leaves_no_name_behind() {
     let mut driver = Driver::with(short());

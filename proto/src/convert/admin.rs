@@ -49,9 +49,10 @@ mirror!(DatasetReport, DatasetStatus {
 });
 mirror!(WorkerReport, WorkerStatus { address, uid, tags, tasks, silent_ms, lost; });
 mirror!(JobReport, JobStatus {
-    id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache, finished, abandoned;
+    id, first_id, name, dataset, sharding, consumers, target_workers, use_cross_trainer_cache, finished,
+    abandoned;
 });
-mirror!(FreedJobReport, FreedJobStatus { name, finished, abandoned; });
+mirror!(FreedJobReport, FreedJobStatus { name, id, first_id, finished, abandoned; });
 mirror!(IterationReport, IterationStatus {
     id, job, repetition, state, clients, tasks, tasks_finished, tasks_pending, round, block_round,
     splits_lost, splits_again, splits_in_doubt, splits_held, splits_waiting, records_acknowledged;

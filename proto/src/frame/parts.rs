@@ -16,7 +16,7 @@ message!(DatasetVersions { name, current, later; ; });
 message!(Dataset { id, compression_disabled, used, changed; definition, plan, metadata; });
 message!(Worker { id, address, changed, lost; profile; tasks });
 message!(Job {
-    id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,
+    id, first_id, name, dataset, sharding, consumers, use_cross_trainer_cache, target_workers, anonymous,
     asked, idle_since, finished, departed, abandoned, changed;
     ;
 });
@@ -34,7 +34,10 @@ message!(Restoration {
     job, position, dataset, definition, finished, abandoned, waiting, changed;
     ;
 });
-message!(RetiredJob { name, dataset, definition, parameters, finished, abandoned, changed; ; });
+message!(RetiredJob {
+    name, id, first_id, dataset, definition, parameters, finished, abandoned, changed;
+    ;
+});
 message!(JobParameters { sharding, use_cross_trainer_cache, target_workers; ; });
 message!(SavedRepetition { repetition, sources, splits; ; });
 message!(SavedSource { repetition, index; ; });

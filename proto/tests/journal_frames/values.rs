@@ -169,7 +169,7 @@ fn parameters() -> impl Strategy<Value = core::JobParameters> {
 
 fn job_value() -> impl Strategy<Value = core::Job> {
     let options = (option::of(any::<i64>()), any::<bool>(), target(), lsn());
-    let known = (repetitions(), repetitions());
+    let known = (repetitions(), repetitions(), option::of(job()));
     let uses = (any::<bool>(), time(), time(), known, departed());
     (job(), shared(), dataset_id(), sharding(), options, uses).prop_map(
         |(id, name, dataset, sharding, (consumers, cache, target_workers, changed), uses)| {
@@ -179,6 +179,7 @@ fn job_value() -> impl Strategy<Value = core::Job> {
                 idle_since: uses.2,
                 finished: uses.3.0,
                 abandoned: uses.3.1,
+                first_id: uses.3.2,
                 departed: uses.4,
                 id,
                 name,
@@ -495,6 +496,7 @@ fn task_value() -> impl Strategy<Value = core::Task> {
 }
 
 pub(crate) fn part() -> impl Strategy<Value = Part> {
+    let ids = (option::of(job()), option::of(job()));
     use DispatcherPart as P;
     prop_oneof![
         counters().prop_map(P::Counters),
@@ -518,17 +520,21 @@ pub(crate) fn part() -> impl Strategy<Value = Part> {
                 changed: position.changed,
             })
         }),
-        (position_value(), option::of(parameters())).prop_map(|(position, parameters)| {
-            P::RetiredJob(core::RetiredJob {
-                name: position.name,
-                dataset: position.dataset,
-                definition: position.definition,
-                parameters,
-                finished: position.finished,
-                abandoned: position.abandoned,
-                changed: position.changed,
-            })
-        }),
+        (position_value(), option::of(parameters()), ids).prop_map(
+            |(position, parameters, ids)| {
+                P::RetiredJob(core::RetiredJob {
+                    name: position.name,
+                    id: ids.0,
+                    first_id: ids.1,
+                    dataset: position.dataset,
+                    definition: position.definition,
+                    parameters,
+                    finished: position.finished,
+                    abandoned: position.abandoned,
+                    changed: position.changed,
+                })
+            }
+        ),
     ]
     .prop_map(Part::Dispatcher)
 }

@@ -30,6 +30,7 @@ pub(super) fn all() -> Vec<control::Part> {
         known_of_what_is_gone(),
         versions(),
         definitions_read(),
+        continued_jobs(),
     ];
     let dispatcher = dispatcher.into_iter().flatten().map(control::Part::Dispatcher);
     let coordination = [heads(), tasks(), barriers(), keys(), relays()];
@@ -80,6 +81,7 @@ fn jobs() -> Vec<Part> {
     vec![
         Part::Job(Job {
             id: job(5000),
+            first_id: None,
             name: "job".into(),
             dataset: dataset("dataset"),
             sharding: ShardingPolicy::Hint,
@@ -96,6 +98,7 @@ fn jobs() -> Vec<Part> {
         }),
         Part::Job(Job {
             id: job(5001),
+            first_id: None,
             name: "other".into(),
             dataset: dataset("first"),
             sharding: ShardingPolicy::Off,
@@ -228,6 +231,7 @@ fn abandoned_and_retired() -> Vec<Part> {
     vec![
         Part::Job(Job {
             id: job(5004),
+            first_id: None,
             name: "fourth".into(),
             dataset: dataset("first"),
             sharding: ShardingPolicy::Off,
@@ -244,6 +248,8 @@ fn abandoned_and_retired() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed".into(),
+            id: None,
+            first_id: None,
             dataset: None,
             definition: None,
             parameters: None,
@@ -281,6 +287,8 @@ fn known_of_what_is_gone() -> Vec<Part> {
         }),
         Part::RetiredJob(RetiredJob {
             name: "freed again".into(),
+            id: None,
+            first_id: None,
             dataset: None,
             definition: None,
             parameters: Some(JobParameters {
@@ -294,6 +302,7 @@ fn known_of_what_is_gone() -> Vec<Part> {
         }),
         Part::Job(Job {
             id: job(5005),
+            first_id: None,
             name: "fifth".into(),
             dataset: dataset("first"),
             sharding: ShardingPolicy::Dynamic,
@@ -316,6 +325,8 @@ fn versions() -> Vec<Part> {
     vec![
         Part::RetiredJob(RetiredJob {
             name: "freed at last".into(),
+            id: None,
+            first_id: None,
             dataset: Some(dataset("first")),
             definition: None,
             parameters: None,
@@ -337,6 +348,8 @@ fn definitions_read() -> Vec<Part> {
     vec![
         Part::RetiredJob(RetiredJob {
             name: "freed for good".into(),
+            id: None,
+            first_id: None,
             dataset: Some(dataset("first@2")),
             definition,
             parameters: None,
@@ -368,6 +381,40 @@ fn definitions_read() -> Vec<Part> {
     ]
 }
 
+/// What came with the numbers of jobs that continue each other.
+fn continued_jobs() -> Vec<Part> {
+    vec![
+        Part::Job(Job {
+            id: job(5007),
+            first_id: Some(job(5002)),
+            name: "sixth".into(),
+            dataset: dataset("first"),
+            sharding: ShardingPolicy::Off,
+            consumers: None,
+            use_cross_trainer_cache: false,
+            target_workers: TargetWorkers::Unspecified,
+            anonymous: false,
+            asked: at(1117),
+            idle_since: rondo_core::time::Time::ZERO,
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            departed: BTreeMap::new(),
+            changed: lsn(234),
+        }),
+        Part::RetiredJob(RetiredJob {
+            name: "freed twice".into(),
+            id: Some(job(5008)),
+            first_id: Some(job(5006)),
+            dataset: None,
+            definition: None,
+            parameters: None,
+            finished: Repetitions::default(),
+            abandoned: Repetitions::default(),
+            changed: lsn(235),
+        }),
+    ]
+}
+
 fn departed(of: i64, repetition: i64, splits: Vec<SavedSplit>) -> DepartedReader {
     DepartedReader { iteration: iteration(of), repetition, splits, left: Lsn::NONE }
 }
@@ -379,6 +426,7 @@ fn departed_readers() -> Vec<Part> {
     vec![
         Part::Job(Job {
             id: job(5003),
+            first_id: None,
             name: "third".into(),
             dataset: dataset("first"),
             sharding: ShardingPolicy::Dynamic,

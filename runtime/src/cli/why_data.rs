@@ -193,6 +193,7 @@ mod tests {
     fn job(name: &str) -> JobReport {
         JobReport {
             id: 5000,
+            first_id: Some(5000),
             name: name.into(),
             dataset: "data".into(),
             sharding: "DYNAMIC".into(),
@@ -334,6 +335,8 @@ mod tests {
             ],
             freed_jobs: vec![FreedJobReport {
                 name: "d".into(),
+                id: Some(4000),
+                first_id: Some(4000),
                 finished: vec!["0-4".into()],
                 abandoned: vec!["5".into()],
             }],

@@ -184,6 +184,11 @@ pub(super) fn what_is_left_agrees(state: &State) -> Result<(), String> {
     if let Some(job) = retired.find(|job| state.job_named(&job.name).is_some()) {
         return Err(format!("job {:?} is there and was freed", job.name));
     }
+    let there = state.jobs.values().map(|job| (job.first_id, Some(job.id)));
+    let freed = state.retired.iter().map(|job| (job.first_id, job.id));
+    if let Some((first, id)) = there.chain(freed).find(|(first, id)| first > id) {
+        return Err(format!("job {id:?} continues the later job {first:?}"));
+    }
     let tasks = state.tasks.values().map(|task| (task.worker, task.iteration, task.id));
     same(&state.index.tasks_on, &tasks.collect(), "tasks by worker")
 }

@@ -363,6 +363,8 @@ fn d20_sees_a_freed_job_that_is_there() {
     assert_violates("D20", |state| {
         state.retired.insert(RetiredJob {
             definition: None,
+            id: None,
+            first_id: None,
             name: "dynamic".into(),
             dataset: None,
             parameters: None,
@@ -370,6 +372,14 @@ fn d20_sees_a_freed_job_that_is_there() {
             abandoned: Repetitions::default(),
             changed: Lsn::new(99),
         });
+    });
+}
+
+#[test]
+fn d20_sees_a_job_that_continues_a_later_one() {
+    assert_violates("D20", |state| {
+        let job = state.jobs.values_mut().next().unwrap();
+        job.first_id = Some(job.id.next());
     });
 }
 

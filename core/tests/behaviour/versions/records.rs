@@ -91,6 +91,8 @@ fn a_freed_job_whose_definition_is_not_known_is_compared_by_its_datasets_id() {
     let mut dispatcher = driver.state().clone();
     let freed = RetiredJob {
         name: "train".into(),
+        id: None,
+        first_id: None,
         dataset: Some(DatasetId::new("data")),
         definition: None,
         parameters: None,

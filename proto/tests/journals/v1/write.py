@@ -451,6 +451,10 @@ PARTS = [
         raw(7, "first@2"),
         raw(8, b"\x07" * 32),
     ),
+    dispatcher_part(
+        4, num(1, 5007), raw(2, "sixth"), raw(3, "first"), num(8, 234), fixed(10, 1117), num(15, 5002)
+    ),
+    dispatcher_part(52, raw(1, "freed twice"), num(4, 235), num(8, 5008), num(9, 5006)),
     coordination_part(
         1,
         num(1, 1),

@@ -1,5 +1,6 @@
 //! Whether a file that is complete is so for the job that is to be read now.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use rondo_proto::admin::{DispatcherStatus, JobStatus};
@@ -26,14 +27,19 @@ pub(super) fn check(
     let (job, repetition) = (note.of.job.as_str(), note.of.repetition);
     let source = note.source.as_ref();
     let present = job_of(status, job);
-    let is_freed = status.freed_jobs.iter().any(|it| it.name == job);
-    let is_the_same = match (present, source) {
-        // A job that was freed and asked for again has another number, and remembers its passes.
-        (Some(present), Some(source)) => {
-            present.id == source.job || is_known_to_be_over(status, job, repetition)
-        }
-        (Some(_), None) => true,
-        (None, _) => is_freed,
+    let freed = status.freed_jobs.iter().find(|it| it.name == job);
+    let is_the_same = match (present, freed) {
+        (Some(present), _) => source.is_none_or(|source| {
+            let ids = ids(present.first_id, Some(present.id));
+            ids.map_or_else(
+                || present.id == source.job || is_known_to_be_over(status, job, repetition),
+                |ids| ids.contains(&source.job),
+            )
+        }),
+        (None, Some(freed)) => source.is_none_or(|source| {
+            ids(freed.first_id, freed.id).is_none_or(|ids| ids.contains(&source.job))
+        }),
+        (None, None) => false,
     };
     let path = path.display();
     if !is_the_same {
@@ -54,6 +60,13 @@ pub(super) fn check(
         }
         _ => Ok(()),
     }
+}
+
+/// The ids that a job and those before it, which it continues, have among them: one that was freed and asked
+/// for again has another id, and remembers its passes. A job that was deleted has none of these ids. `None`
+/// if the server does not know them all.
+fn ids(first: Option<i64>, last: Option<i64>) -> Option<RangeInclusive<i64>> {
+    Some(first?..=last?)
 }
 
 fn job_of<'a>(status: &'a DispatcherStatus, name: &str) -> Option<&'a JobStatus> {
@@ -126,6 +139,31 @@ mod tests {
         assert_eq!(told(&own, None, &again), None);
         // A note of a former release does not know the job's number.
         assert_eq!(told(&note(None), None, &has(6, "weather")), None);
+    }
+
+    /// Of two jobs that were asked for under one name, the second either continues the first or has
+    /// nothing to do with it.
+    #[test]
+    fn a_file_of_a_deleted_job_is_not_complete_for_the_next_one() {
+        let own = note(Some((5, "weather")));
+        let freed = |first_id, id| {
+            let freed = FreedJobStatus { name: "train".into(), first_id, id, ..Default::default() };
+            DispatcherStatus { freed_jobs: vec![freed], ..Default::default() }
+        };
+        assert_eq!(told(&own, None, &freed(Some(5), Some(5))), None);
+        assert_eq!(told(&own, None, &freed(Some(3), Some(9))), None);
+        assert!(told(&own, None, &freed(Some(6), Some(9))).is_some());
+        // Of another server's data.
+        assert!(told(&own, None, &freed(Some(3), Some(4))).is_some());
+        let present = |first_id, id| {
+            let mut status = has(id, "weather");
+            status.jobs[0].first_id = first_id;
+            status.jobs[0].finished = vec!["0".into()];
+            status
+        };
+        assert_eq!(told(&own, None, &present(Some(5), 9)), None);
+        assert!(told(&own, None, &present(Some(9), 9)).is_some());
+        assert!(told(&own, None, &present(Some(2), 4)).is_some());
     }
 
     #[test]

@@ -79,6 +79,7 @@ mod tests {
             name: "train".into(),
             finished: vec!["0-2".into(), "5".into()],
             abandoned: vec!["7".into()],
+            ..Default::default()
         };
         let job =
             JobStatus { name: "eval".into(), finished: vec!["0".into()], ..Default::default() };
