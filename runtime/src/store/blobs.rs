@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rondo_core::ids::Digest;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use super::disk::{Disk, is_full};
 use super::small_file::remove_if_there;
 use super::{BoxFuture, StoreConfig, StoreError};
+
+/// How the text of a refusal begins when a large value cannot be kept at present.
+pub const NO_LARGE_VALUES: &str = "the server keeps no large value at present";
 
 /// Where files are while they are written, below the blobs' directory.
 const UNFINISHED_DIR: &str = "unfinished";
@@ -124,11 +128,42 @@ pub struct FileBlobs {
     free_space_reserve_bytes: u64,
     /// Numbers the unfinished files of this process.
     unfinished: Arc<AtomicU64>,
-    /// Directories below `dir` that are there, durably.
-    made: Arc<Mutex<BTreeSet<PathBuf>>>,
-    /// Directories below `dir` that could not be synced once. A name in them may be lost although a later
-    /// sync says nothing, so each blob that is put there is written anew.
-    unsynced: Arc<Mutex<BTreeSet<PathBuf>>>,
+    groups: Arc<Groups>,
+}
+
+/// What is known of the directories of blobs.
+#[derive(Default)]
+struct Groups {
+    /// Directories whose names may be lost: the sync of their parent failed, or nobody waited for it. They
+    /// are created anew. Who creates a directory holds the lock until the parent is synced, so a failed sync
+    /// loses no other name.
+    making: AsyncMutex<BTreeSet<PathBuf>>,
+    /// By the first byte of the digests.
+    groups: Mutex<BTreeMap<u8, Arc<AsyncMutex<Group>>>>,
+}
+
+/// What is known of one directory of blobs. Who gives a blob its name holds the lock until the directory is
+/// synced, so a failed sync loses no other name.
+#[derive(Default)]
+struct Group {
+    /// It is there, durably.
+    is_made: bool,
+    /// Blobs whose names may be lost: the sync failed, or nobody waited for it. A later sync may succeed and
+    /// not bring them back, so they are written anew.
+    doubtful: BTreeSet<Digest>,
+}
+
+impl Groups {
+    async fn lock(&self, digest: Digest) -> OwnedMutexGuard<Group> {
+        self.of(digest).lock_owned().await
+    }
+
+    fn of(&self, digest: Digest) -> Arc<AsyncMutex<Group>> {
+        let [first, ..] = *digest.as_bytes();
+        // A map is whole after any panic of its users.
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(groups.entry(first).or_default())
+    }
 }
 
 impl FileBlobs {
@@ -156,8 +191,7 @@ impl FileBlobs {
             blob_bytes_max: config.blob_bytes_max,
             free_space_reserve_bytes: config.free_space_reserve_bytes,
             unfinished: Arc::default(),
-            made: Arc::default(),
-            unsynced: Arc::default(),
+            groups: Arc::default(),
         })
     }
 
@@ -169,25 +203,31 @@ impl FileBlobs {
     }
 
     async fn put(self, Blob { digest, bytes }: Blob) -> Result<(), BlobError> {
-        let (dir, path) = self.place(digest);
         let found_bytes = bytes.len() as u64;
         if found_bytes > self.blob_bytes_max {
             return Err(BlobError::TooLarge { found_bytes, max_bytes: self.blob_bytes_max });
         }
-        let has = self.has(&path, found_bytes).await;
-        let written = match has.map(|has| has && !locked(&self.unsynced).contains(&dir)) {
-            // It may have got its name just before a crash, so the name may not be durable.
-            Ok(true) => self.sync(&dir).await,
-            Ok(false) => self.write(&dir, &path, bytes).await,
-            Err(error) => Err(error),
-        };
-        written.map_err(|error| {
+        let (_, path) = self.place(digest);
+        self.keep(digest, bytes).await.map_err(|error| {
             if is_full(&error) {
                 let detail = format!("{}: {error}", path.display());
                 return BlobError::Full { needed_bytes: found_bytes, detail };
             }
             StoreError::new("cannot write", &path, &error).into()
         })
+    }
+
+    async fn keep(&self, digest: Digest, bytes: Bytes) -> io::Result<()> {
+        let (dir, path) = self.place(digest);
+        if self.has(&path, bytes.len() as u64).await? {
+            let mut group = self.groups.lock(digest).await;
+            if !group.doubtful.contains(&digest) {
+                // It may have got its name just before a crash, so the name may not be durable.
+                group.doubtful.insert(digest);
+                return self.sync(&mut group, digest, &dir).await;
+            }
+        }
+        self.write(digest, bytes).await
     }
 
     async fn has(&self, path: &Path, size_bytes: u64) -> io::Result<bool> {
@@ -198,36 +238,50 @@ impl FileBlobs {
         }
     }
 
-    async fn write(&self, dir: &Path, path: &Path, bytes: Bytes) -> io::Result<()> {
+    async fn write(&self, digest: Digest, bytes: Bytes) -> io::Result<()> {
         self.check_space(bytes.len() as u64).await?;
-        self.make(dir).await?;
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
         let unfinished = self.dir.join(UNFINISHED_DIR).join(number.to_string());
         let write = async {
             self.disk.create_with(&unfinished, bytes).await?;
-            self.disk.rename(&unfinished, path).await
+            self.name(digest, &unfinished).await
         };
-        if let Err(error) = write.await {
+        let written = write.await;
+        if written.is_err() {
             // The space matters more than a second error.
-            let _ = self.disk.remove_file(&unfinished).await;
-            return Err(error);
+            let _ = remove_if_there(&*self.disk, &unfinished).await;
         }
-        self.sync(dir).await
+        written
     }
 
-    async fn sync(&self, dir: &Path) -> io::Result<()> {
-        let synced = self.disk.sync_dir(dir).await;
-        if synced.is_err() {
-            locked(&self.unsynced).insert(dir.to_owned());
-        }
-        synced
+    /// Gives a written file the blob's name, durably.
+    async fn name(&self, digest: Digest, unfinished: &Path) -> io::Result<()> {
+        let (dir, path) = self.place(digest);
+        let mut group = self.groups.lock(digest).await;
+        self.make(&mut group, &dir).await?;
+        group.doubtful.insert(digest);
+        self.disk.rename(unfinished, &path).await?;
+        self.sync(&mut group, digest, &dir).await
     }
 
-    async fn make(&self, dir: &Path) -> io::Result<()> {
-        if !locked(&self.made).contains(dir) {
-            create_dir(&*self.disk, &self.dir, dir).await?;
-            locked(&self.made).insert(dir.to_owned());
+    async fn sync(&self, group: &mut Group, digest: Digest, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir).await?;
+        group.doubtful.remove(&digest);
+        Ok(())
+    }
+
+    async fn make(&self, group: &mut Group, dir: &Path) -> io::Result<()> {
+        if group.is_made {
+            return Ok(());
         }
+        let mut doubtful = self.groups.making.lock().await;
+        if !doubtful.insert(dir.to_owned()) {
+            // One with blobs in it stays: its name was durable before theirs.
+            let _ = self.disk.remove_dir(dir).await;
+        }
+        create_dir(&*self.disk, &self.dir, dir).await?;
+        doubtful.remove(dir);
+        group.is_made = true;
         Ok(())
     }
 
@@ -274,7 +328,9 @@ impl FileBlobs {
 
     async fn remove(self, digest: Digest) -> Result<(), BlobError> {
         let (_, path) = self.place(digest);
+        let mut group = self.groups.lock(digest).await;
         let removed = remove_if_there(&*self.disk, &path).await;
+        group.doubtful.remove(&digest);
         Ok(removed.map_err(|error| StoreError::new("cannot remove", &path, &error))?)
     }
 }
@@ -295,11 +351,6 @@ impl Blobs for FileBlobs {
     fn remove(&self, digest: Digest) -> BoxFuture<'static, Result<(), BlobError>> {
         Box::pin(self.clone().remove(digest))
     }
-}
-
-/// A set is whole after any panic of its users.
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a directory that may be there, durably.

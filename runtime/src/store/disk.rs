@@ -65,6 +65,12 @@ pub trait Disk: Send + Sync + 'static {
     /// Also when the name is taken.
     fn create_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>>;
 
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Also when there is none, or it is not empty.
+    fn remove_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>>;
+
     /// Makes creations, renamings and removals in a directory durable.
     ///
     /// # Errors

@@ -96,6 +96,10 @@ impl Disk for RealDisk {
         with_path(path, std::fs::create_dir)
     }
 
+    fn remove_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
+        with_path(path, std::fs::remove_dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
         with_path(dir, |dir| File::open(dir)?.sync_all())
     }

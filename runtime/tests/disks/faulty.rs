@@ -135,6 +135,10 @@ impl Disk for FaultyDisk {
         self.writable().map_or_else(fail, |()| self.disk.create_dir(path))
     }
 
+    fn remove_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
+        self.disk.remove_dir(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
         match self.faults.dir_sync_fails.load(Ordering::SeqCst) {
             true => fail(io::Error::other("the names may be lost")),

@@ -1,6 +1,6 @@
 //! A disk in memory that can stop after any operation, and knows what a power cut would leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,8 @@ struct State {
     operations: u64,
     operations_max: u64,
     power_cuts: u8,
+    /// Draws which syncs of directories fail.
+    failing: Option<Chance>,
 }
 
 #[derive(Clone, Copy)]
@@ -97,6 +99,12 @@ impl ModelDisk {
         self.with(|state| state.operations_max = operations);
     }
 
+    /// From now on, every third sync of a directory fails.
+    #[allow(dead_code, reason = "only the store's tests need it")]
+    pub(crate) fn fail_syncs_of_dirs(&self, seed: u64) {
+        self.with(|state| state.failing = Some(Chance(seed)));
+    }
+
     /// Waits until an operation did not end.
     pub(crate) async fn stopped(&self) {
         self.stopped.subscribe().wait_for(|stopped| *stopped).await.unwrap();
@@ -115,6 +123,7 @@ impl ModelDisk {
         let mut state = self.with(|state| state.clone());
         state.operations_max = u64::MAX;
         state.operations = 0;
+        state.failing = None;
         match left {
             Left::Everything => return Self::over(state),
             Left::Synced => state.forget(None),
@@ -193,11 +202,29 @@ impl State {
         }
     }
 
-    fn sync_dir(&mut self, dir: &Path) {
-        let (durable, rest) =
+    fn remove_dir(&mut self, path: PathBuf) -> io::Result<()> {
+        if !matches!(self.names.get(&path), Some(Node::Dir)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if self.names.keys().any(|name| name.parent() == Some(&path)) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.names.remove(&path);
+        self.changes.push(NameChange::Remove(path));
+        Ok(())
+    }
+
+    /// As Linux does it: a sync that fails forgets what it could not make durable, so the next one
+    /// succeeds without it.
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        let (tried, rest) =
             std::mem::take(&mut self.changes).into_iter().partition(|change| change.touches(dir));
         self.changes = rest;
-        durable_changes(durable, &mut self.synced_names);
+        if self.failing.as_mut().is_some_and(|chance| chance.below(3) == 0) {
+            return Err(io::Error::other("the names may be lost"));
+        }
+        durable_changes(tried, &mut self.synced_names);
+        Ok(())
     }
 
     /// Forgets what was not durable, or some of it.
@@ -209,6 +236,10 @@ impl State {
             file.forget(chance.as_deref_mut());
         }
         self.names = self.synced_names.clone();
+        // What is in a directory that is lost is lost with it.
+        let dirs: BTreeSet<_> = self.names.keys().cloned().collect();
+        self.names.retain(|path, _| path.ancestors().all(|dir| dirs.contains(dir)));
+        self.synced_names = self.names.clone();
     }
 }
 
@@ -265,6 +296,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 }
 
 /// Repeatable chance (SplitMix64).
+#[derive(Clone)]
 struct Chance(u64);
 
 impl Chance {
@@ -348,15 +380,14 @@ impl Disk for ModelDisk {
         Box::pin(async move { disk.change(|state| state.add(path, Node::Dir)).await })
     }
 
+    fn remove_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
+        let (disk, path) = (self.clone(), path.to_owned());
+        Box::pin(async move { disk.change(|state| state.remove_dir(path)).await })
+    }
+
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
         let (disk, dir) = (self.clone(), dir.to_owned());
-        Box::pin(async move {
-            disk.change(|state| {
-                state.sync_dir(&dir);
-                Ok(())
-            })
-            .await
-        })
+        Box::pin(async move { disk.change(|state| state.sync_dir(&dir)).await })
     }
 
     fn era(&self, _: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {

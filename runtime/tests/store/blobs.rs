@@ -11,6 +11,7 @@ use rondo::store::{Disk, RealDisk, StoreConfig};
 use rondo_core::ids::Digest;
 
 use super::faulty_disk::FaultyDisk;
+use super::model_disk::{Left, ModelDisk};
 
 fn config() -> StoreConfig {
     StoreConfig { free_space_reserve_bytes: 0, blob_bytes_max: 1 << 20, ..StoreConfig::default() }
@@ -111,6 +112,58 @@ async fn one_whose_name_could_not_be_synced_is_written_again() {
     disk.faults.writes_left.store(u64::MAX, Ordering::SeqCst);
     put().await.unwrap();
     assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value));
+}
+
+/// Values whose blobs share two directories.
+fn crowded() -> Vec<Bytes> {
+    let all = (0_u32..).map(|n| Bytes::from(n.to_le_bytes().to_vec()));
+    all.filter(|value| digest(value).as_bytes()[0] < 2).take(8).collect()
+}
+
+/// Puts each value, some at the same time, and gives up waiting for some. Returns those that were kept.
+async fn put_at_once(blobs: &FileBlobs, values: &[Bytes], seed: u64) -> Vec<Bytes> {
+    let mut puts = tokio::task::JoinSet::new();
+    for (value, n) in values.iter().zip(1_u64..) {
+        let (put, value) = (blobs.put(Blob::of(value.clone())), value.clone());
+        let (delay, patience) = (seed * n % 5, seed / 5 * n % 60);
+        puts.spawn(async move {
+            for _ in 0..delay {
+                tokio::task::yield_now().await;
+            }
+            let gives_up = async {
+                for _ in 0..patience + 10 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! { put = put => put.is_ok().then_some(value), () = gives_up => None }
+        });
+    }
+    puts.join_all().await.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn what_was_put_outlives_a_power_cut_although_syncs_of_directories_failed() {
+    let (values, dir) = (crowded(), Path::new("/blobs"));
+    let (mut kept_in_all, mut refused_in_all) = (0, 0);
+    for seed in 0..300 {
+        let disk = ModelDisk::new();
+        disk.create_dir(dir).await.unwrap();
+        disk.sync_dir(Path::new("/")).await.unwrap();
+        let blobs = files(Arc::new(disk.clone()), dir).await;
+        disk.fail_syncs_of_dirs(seed);
+        let mut kept = Vec::new();
+        for round in 0..3 {
+            kept.extend(put_at_once(&blobs, &values, seed + round).await);
+        }
+        let after = files(Arc::new(disk.after_the_cut(Left::Synced)), dir).await;
+        for value in &kept {
+            let found = after.get(digest(value)).await.unwrap();
+            assert_eq!(found.as_ref(), Some(value), "seed {seed}: a kept blob is lost");
+        }
+        kept_in_all += kept.len();
+        refused_in_all += 3 * values.len() - kept.len();
+    }
+    assert!(kept_in_all > 1000 && refused_in_all > 1000, "{kept_in_all}, {refused_in_all}");
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ mod directory;
 #[path = "../disks/faulty.rs"]
 mod faulty_disk;
 mod full_disk;
+#[allow(dead_code, reason = "these tests need less of it")]
+#[path = "../disks/model.rs"]
+mod model_disk;
 mod rates;
 mod snapshot;
 mod world;
