@@ -80,6 +80,22 @@ fn a_mistyped_variable_is_told() {
     refused(list.env("RONDO_ASK_TIMEOU", "1s"), 7, told);
     let mut serve = rondo(&["serve", "--listen=127.0.0.1:0", "--data=/dev/null"]);
     refused(serve.env("RONDO_TASK", "4"), 4, "is RONDO_TASKS meant?");
+    let mut shown = rondo(&["serve", "--print-config"]);
+    let shown = shown.env("RONDO_TASK", "4").output().unwrap();
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("is RONDO_TASKS meant?"));
+    assert!(shown.status.success());
+    let mut workers = rondo(&["worker", "list", "--server=127.0.0.1:1"]);
+    refused(workers.env("RONDO_ASK_TIMEOU", "1s"), 7, told);
+}
+
+/// The mistyped variable may be why something is missing.
+#[test]
+fn a_mistyped_variable_is_told_although_the_command_line_is_wrong() {
+    let told = "is RONDO_SERVER meant?";
+    refused(rondo(&["worker"]).env("RONDO_SERVR", "h:1"), 2, told);
+    refused(rondo(&["relay"]).env("RONDO_SERVR", "h:1"), 2, told);
+    refused(rondo(&["job", "delete"]).env("RONDO_SERVR", "h:1"), 2, told);
+    refused(rondo(&["serve", "--tasks=none"]).env("RONDO_TASK", "4"), 2, "is RONDO_TASKS meant?");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use rondo_core::status::{Code, Status};
 use rondo_data::DataError;
 
 use crate::store::DirectoryError;
+use crate::store::blobs::NO_LARGE_VALUES;
 
 /// Why the process ends. The numbers are part of the interface: never change one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +76,13 @@ pub(super) const fn of_directory(error: &DirectoryError) -> Exit {
     }
 }
 
-/// How a server's refusal shows in the exit status. One whose disk is full answers, and is not well.
+/// How a server's refusal shows in the exit status. A server whose disk is full answers, so it is not
+/// unreachable.
 pub(super) fn of_status(status: &Status) -> Exit {
+    let keeps_nothing =
+        [NO_UPDATES, NO_LARGE_VALUES].iter().any(|text| status.message.contains(text));
     match status.code {
-        Code::Unavailable if status.message.contains(NO_UPDATES) => Exit::Unhealthy,
+        Code::Unavailable if keeps_nothing => Exit::Unhealthy,
         Code::Unavailable | Code::DeadlineExceeded => Exit::Unreachable,
         _ => Exit::Other,
     }
@@ -157,8 +161,12 @@ mod tests {
 
     #[test]
     fn a_server_that_has_no_room_ends_with_8() {
-        let text = format!("{NO_UPDATES} at present: no space for 90 bytes in the journal");
-        assert_eq!(of_status(&Status::new(Code::Unavailable, text)), Exit::Unhealthy);
+        for text in [
+            "the journal takes no updates: no space for 90 bytes in the journal",
+            "the server keeps no large value at present: no space for a blob of 90 bytes",
+        ] {
+            assert_eq!(of_status(&Status::new(Code::Unavailable, text)), Exit::Unhealthy);
+        }
         // A connection that breaks says nothing of the server.
         let broke = Status::new(Code::Unavailable, "the connection to h:1 broke");
         assert_eq!(of_status(&broke), Exit::Unreachable);

@@ -160,9 +160,14 @@ enum Command {
 }
 
 impl Command {
-    /// Whether it keeps a log, which then tells what there is to warn of.
+    /// Whether it keeps a log. Its warnings go there.
     const fn logs(&self) -> bool {
-        matches!(self, Self::Serve(_) | Self::Relay(_) | Self::Worker(_) | Self::Exchange(_))
+        match self {
+            Self::Serve(args) => !args.print_config,
+            Self::Worker(args) => !args.asks_a_server(),
+            Self::Relay(_) | Self::Exchange(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -175,8 +180,9 @@ fn exit_statuses() -> String {
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let parsed = parse(std::env::args_os().collect());
-    // A command that logs does both when its log has begun.
-    if parsed.as_ref().is_ok_and(|(cli, _)| !cli.command.logs()) {
+    // A command that logs does both when its log has begun. A wrong command line may want the setting that
+    // a mistyped variable was to give.
+    if !parsed.as_ref().is_ok_and(|(cli, _)| cli.command.logs()) {
         crate::descriptors::raise();
         variables::warn();
     }

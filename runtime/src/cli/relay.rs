@@ -132,8 +132,8 @@ impl RelayArgs {
 
 /// Relays until it is asked to stop.
 pub(super) fn relay(args: &RelayArgs, settings: &Settings) -> Result<(), Failure> {
-    let config = args.resolve()?;
     log::start(&args.log)?;
+    let config = args.resolve()?;
     if let Some(told) = told(settings) {
         tracing::info!("{told}");
     }

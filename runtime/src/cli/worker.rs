@@ -119,6 +119,11 @@ pub(super) struct WorkerArgs {
 }
 
 impl WorkerArgs {
+    /// Whether this is a command to a server rather than a worker.
+    pub(super) const fn asks_a_server(&self) -> bool {
+        self.known.is_some()
+    }
+
     fn resolve(&self) -> Result<Config, Failure> {
         // The file may name it, so that clap cannot ask for it.
         let dispatcher = self.server.as_ref().ok_or_else(|| {
@@ -184,8 +189,8 @@ pub(super) fn worker(args: &WorkerArgs, settings: &Settings) -> Result<(), Failu
     if let Some(command) = &args.known {
         return known_workers(command);
     }
-    let config = args.resolve()?;
     log::start(&args.log)?;
+    let config = args.resolve()?;
     if let Some(told) = told(settings) {
         tracing::info!("{told}");
     }

@@ -13,7 +13,7 @@ use super::blob_keeper::{BlobKeeper, BlobPin};
 use super::driver::Ended;
 use super::handle::NodeHandle;
 use crate::service::{JournalStatus, NodePort};
-use crate::store::blobs::{Blob, BlobError};
+use crate::store::blobs::{Blob, BlobError, NO_LARGE_VALUES};
 use crate::transport::BoxFuture;
 
 /// A node that runs in a task of its own.
@@ -67,7 +67,7 @@ impl NodePort for RunningNode {
     fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
         Box::pin(async move {
             let put = self.blobs.put(blob).await;
-            put.map_err(|error| blob_status(&error))
+            put.map_err(|error| not_kept(&error))
         })
     }
 
@@ -110,6 +110,17 @@ impl NodePort for RunningNode {
                 Ended::Halted(reason) => Err(reason),
             }
         })
+    }
+}
+
+/// What the caller is told whose large value is not kept.
+fn not_kept(error: &BlobError) -> Status {
+    let status = blob_status(error);
+    match status.code {
+        Code::Unavailable => {
+            Status::new(status.code, format!("{NO_LARGE_VALUES}: {}", status.message))
+        }
+        _ => status,
     }
 }
 
