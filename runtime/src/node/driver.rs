@@ -17,7 +17,7 @@ use super::compaction::Built;
 use super::events::{observe, observe_coordination};
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
-use super::pushes::{Pushes, settled};
+use super::pushes::{FreshPushes, Pushes, settled};
 #[cfg(madsim)]
 use super::watch::Watch;
 use crate::clock::Clock;
@@ -94,7 +94,7 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
         clock: parts.clock,
         entropy: parts.entropy,
         pushes: Pushes::new(parts.transport),
-        fresh_pushes: Vec::new(),
+        fresh_pushes: FreshPushes::default(),
         blobs: parts.blobs,
         inbox,
         shared,
@@ -117,8 +117,7 @@ struct Driver {
     clock: Clock,
     entropy: Entropy,
     pushes: Pushes,
-    /// Pushes that the next reader's answer waits for.
-    fresh_pushes: Vec<JoinHandle<()>>,
+    fresh_pushes: FreshPushes,
     blobs: BlobKeeper,
     inbox: mpsc::Receiver<Submission>,
     shared: Arc<Shared>,
@@ -291,11 +290,9 @@ impl Driver {
                 }
             }
             Effect::Push { task } => {
-                // Those that no new reader waits for would stay here.
-                if self.fresh_pushes.len() == self.fresh_pushes.capacity() {
-                    self.fresh_pushes.retain(|push| !push.is_finished());
+                if let Some(push) = self.pushes.push(task) {
+                    self.fresh_pushes.add(push);
                 }
-                self.fresh_pushes.extend(self.pushes.push(task));
             }
             Effect::ForgetBlob { digest } => self.blobs.remove(digest),
             Effect::Observe(control::Event::Dispatcher(event)) => observe(&event),
@@ -317,7 +314,7 @@ impl Driver {
             let _ = answer.send(result);
             return;
         }
-        let pushes = std::mem::take(&mut self.fresh_pushes);
+        let pushes = self.fresh_pushes.take();
         tokio::spawn(async move {
             settled(pushes).await;
             let _ = answer.send(result);

@@ -65,6 +65,29 @@ impl Pushes {
     }
 }
 
+/// Pushes that the next reader's answer waits for.
+#[derive(Default)]
+pub(super) struct FreshPushes(Vec<JoinHandle<()>>);
+
+impl FreshPushes {
+    pub(super) fn add(&mut self, push: JoinHandle<()>) {
+        // The next reader may come late: those that have ended do not wait for it.
+        if self.0.len() == self.0.capacity() {
+            self.0.retain(|push| !push.is_finished());
+        }
+        self.0.push(push);
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes them all.
+    pub(super) fn take(&mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.0)
+    }
+}
+
 /// Waits for pushes, but not for a hung worker.
 pub(super) async fn settled(pushes: Vec<JoinHandle<()>>) {
     let all = async {
@@ -243,6 +266,23 @@ mod tests {
         push.await.unwrap();
         let left = noting.0.lock().unwrap()[0];
         assert!(left <= PUSH_DEADLINE - waited, "{left:?}");
+    }
+
+    #[tokio::test]
+    async fn pushes_that_have_ended_are_not_kept_for_a_reader_that_does_not_come() {
+        let (mut fresh, hung) = (FreshPushes::default(), tokio::spawn(std::future::pending()));
+        fresh.add(hung);
+        for _ in 0..10_000 {
+            let ended = tokio::spawn(async {});
+            while !ended.is_finished() {
+                tokio::task::yield_now().await;
+            }
+            fresh.add(ended);
+        }
+        let kept = fresh.take();
+        assert!(kept.len() < 100, "{} pushes are kept", kept.len());
+        assert!(kept.iter().any(|push| !push.is_finished()), "the one under way is forgotten");
+        assert!(fresh.is_empty());
     }
 
     #[tokio::test]

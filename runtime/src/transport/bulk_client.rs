@@ -1,7 +1,7 @@
 //! Bulk connections out: each carries one call at a time, and waits for the next one when it is over.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::status::{Code, Status};
@@ -49,7 +49,7 @@ impl BulkClient {
 
     /// Whether the server at this address may know bulk connections.
     pub(super) fn is_possible(&self, address: &str) -> bool {
-        !self.peers.is_stranger(address)
+        !self.peers.is_stranger(address, Instant::now())
     }
 
     /// Makes a call, and hands on what answers it.
@@ -113,7 +113,7 @@ impl BulkClient {
             Err(NoConnection::Broken(error)) => Err(Unfinished::Refused(broken(address, &error))),
             Err(NoConnection::Stranger) => {
                 tracing::debug!(address, "knows no bulk connections");
-                self.peers.note_stranger(address);
+                self.peers.note_stranger(address, Instant::now());
                 Err(Unfinished::Stranger)
             }
         }

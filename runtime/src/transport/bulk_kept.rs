@@ -1,9 +1,9 @@
 //! Bulk connections of a client: those under way, and those that wait for their next call.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rondo_core::limits::ELEMENT_BYTES_MAX;
@@ -19,6 +19,8 @@ use super::near::Borrower;
 const IDLE_MAX: usize = 8;
 /// Addresses to which idle connections are kept, and of servers that do not know bulk connections.
 const ADDRESSES_MAX: usize = 4096;
+/// How long a server is believed not to know bulk connections: it may be upgraded.
+const STRANGER_FOR: Duration = Duration::from_secs(60);
 /// How long the end of an answer may take of which its caller has all it wants, before its connection is
 /// closed.
 const END_MAX: Duration = Duration::from_millis(20);
@@ -36,8 +38,8 @@ pub(super) struct Peers(Arc<Mutex<Known>>);
 #[derive(Default)]
 struct Known {
     idle: BTreeMap<String, Vec<Connection>>,
-    /// Servers that do not know bulk connections.
-    strangers: BTreeSet<String>,
+    /// Servers that do not know bulk connections, and when that showed.
+    strangers: BTreeMap<String, Instant>,
 }
 
 impl Connection {
@@ -72,17 +74,19 @@ impl Peers {
     }
 
     /// Whether a server does not know bulk connections.
-    pub(super) fn is_stranger(&self, address: &str) -> bool {
-        self.known().strangers.contains(address)
+    pub(super) fn is_stranger(&self, address: &str, now: Instant) -> bool {
+        let known = self.known();
+        let since = known.strangers.get(address);
+        since.is_some_and(|since| now.saturating_duration_since(*since) < STRANGER_FOR)
     }
 
     /// A server does not know bulk connections.
-    pub(super) fn note_stranger(&self, address: &str) {
+    pub(super) fn note_stranger(&self, address: &str, now: Instant) {
         let mut known = self.known();
-        if known.strangers.len() >= ADDRESSES_MAX {
+        if known.strangers.len() >= ADDRESSES_MAX && !known.strangers.contains_key(address) {
             known.strangers.pop_first();
         }
-        known.strangers.insert(address.to_owned());
+        known.strangers.insert(address.to_owned(), now);
     }
 
     /// A connection that waits for its next call, and is not closed meanwhile.
@@ -213,13 +217,24 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| peers.idle("w:1")).count(), IDLE_MAX);
     }
 
+    #[test]
+    fn a_server_that_knew_no_bulk_connections_is_asked_again_later() {
+        let (peers, then) = (Peers::default(), Instant::now());
+        peers.note_stranger("w:1", then);
+        assert!(peers.is_stranger("w:1", then + STRANGER_FOR / 2));
+        assert!(!peers.is_stranger("w:1", then + STRANGER_FOR));
+        // An older server still: the time begins anew.
+        peers.note_stranger("w:1", then + STRANGER_FOR);
+        assert!(peers.is_stranger("w:1", then + STRANGER_FOR * 3 / 2));
+    }
+
     #[tokio::test]
     async fn addresses_have_a_bound() {
         let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
         let peers = Peers::default();
         for number in 0..ADDRESSES_MAX + 3 {
-            peers.note_stranger(&format!("w{number}:1"));
+            peers.note_stranger(&format!("w{number}:1"), Instant::now());
         }
         for number in 0..ADDRESSES_MAX {
             peers.known().idle.insert(format!("w{number}:1"), Vec::new());

@@ -445,3 +445,32 @@ async fn the_service_hears_of_every_closed_connection() {
         until(|| running.service.closed.load(Ordering::SeqCst) == count).await;
     }
 }
+
+/// A server may then stop work that nobody waits for any more.
+#[tokio::test]
+async fn a_call_says_how_long_its_caller_waits() {
+    let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = door.local_addr().unwrap().to_string();
+    let client = GrpcClient::new();
+    let call = client.unary(&address, "/test/Wait", Bytes::new(), Duration::from_secs(7));
+    let heard = async {
+        let (peer, _) = door.accept().await.unwrap();
+        let mut connection = h2::server::handshake(peer).await.unwrap();
+        let (request, _) = connection.accept().await.unwrap().unwrap();
+        request.headers().get("grpc-timeout").map(|found| found.to_str().unwrap().to_owned())
+    };
+    let said = tokio::select! {
+        answer = call => panic!("answered: {answer:?}"),
+        said = tokio::time::timeout(SOON, heard) => said.expect("no call came"),
+    };
+    let said = said.expect("no grpc-timeout");
+    let (count, unit) = said.split_at(said.len() - 1);
+    let micros = count.parse::<u64>().unwrap()
+        * match unit {
+            "u" => 1,
+            "m" => 1000,
+            "S" => 1_000_000,
+            _ => 0,
+        };
+    assert_eq!(micros, 7_000_000, "{said}");
+}
