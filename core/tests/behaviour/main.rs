@@ -33,6 +33,7 @@ mod jobs;
 mod lost_splits;
 mod lost_workers;
 mod maintenance;
+mod months;
 mod positions;
 mod properties;
 mod refusals;

@@ -468,6 +468,61 @@ fn a_process_on_a_tpu_machine_uses_all_that_it_sees() {
     assert_eq!(process.local_device_ids, Some(vec![3]));
 }
 
+/// `squeue` shows the components of a heterogeneous job so. They belong to one job, and so has its
+/// coordinator one port.
+#[test]
+fn the_id_of_a_component_is_read_as_its_jobs() {
+    let coordinator = |id: &str| {
+        let mut world = step(&[("SLURM_JOB_ID", id)]);
+        world.call(|seen| Jax::default().process(seen)).map(|process| process.coordinator)
+    };
+    assert!(coordinator("12").unwrap().is_some());
+    assert_eq!(coordinator("12+1").unwrap(), coordinator("12").unwrap());
+    assert_ne!(coordinator("13").unwrap(), coordinator("12").unwrap());
+    assert_eq!(coordinator("+1").unwrap_err().fault, Fault::Malformed);
+}
+
+#[test]
+fn a_negative_job_of_open_mpis_is_refused() {
+    let process = |uri: &str| {
+        let variables = [("OMPI_MCA_orte_hnp_uri", uri), ("OMPI_COMM_WORLD_RANK", "1")];
+        let more = [("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_RANK", "0")];
+        let mut world = World::default();
+        for (name, value) in variables.iter().chain(&more) {
+            world.environment.insert((*name).into(), (*value).into());
+        }
+        world.call(|seen| Jax::default().process(seen))
+    };
+    let address = process("1234.0;tcp://10.0.0.1:99").unwrap().coordinator.unwrap();
+    assert!(address.starts_with("10.0.0.1:"), "{address}");
+    let refused = process("-1234.0;tcp://10.0.0.1:99").unwrap_err();
+    assert_eq!(refused.fault, Fault::Malformed);
+    assert_eq!(refused.about, "OMPI_MCA_orte_hnp_uri");
+}
+
+#[test]
+fn an_unknown_or_empty_method_of_detection_is_refused() {
+    for method in ["", "Slurm", "mesos"] {
+        let jax = Jax { method: Some(method.into()), ..Jax::default() };
+        let refused = step(&[]).call(|seen| jax.process(seen)).unwrap_err();
+        assert_eq!(refused.about, "cluster_detection_method");
+        assert!(refused.text.contains("slurm"), "{refused}");
+    }
+}
+
+#[test]
+fn a_tpu_resolver_has_no_task_id_to_set() {
+    for task in ["null", "1"] {
+        let settings = format!(r#"{{"resolver": "tpu", "tpu": "v4", "task_id": {task}}}"#);
+        let refused = spec_of(&mut World::default(), &settings).unwrap_err();
+        assert_eq!(refused.fault, Fault::Malformed);
+        assert!(
+            refused.text.contains("\"task_id\" is no setting of the tpu resolver"),
+            "{refused}"
+        );
+    }
+}
+
 #[test]
 fn hosts_of_a_tpu_slice_are_counted_as_they_are() {
     let mut world = World { is_tpu: true, ..World::default() }.host("t0", &["10.0.0.1"]);
