@@ -29,7 +29,6 @@ const BEAT: Duration = Duration::from_secs(5);
 pub struct RecordsWorker {
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
-    beating: JoinHandle<()>,
     served: Arc<AtomicU64>,
 }
 
@@ -64,20 +63,13 @@ impl RecordsWorker {
         let service: Arc<dyn Service> = records.clone();
         let config = ServerConfig { shutdown_grace: Duration::ZERO, ..ServerConfig::default() };
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(serve(listener, service, config, async {
+        let (beating, at, own) = (records.clone(), dispatcher.to_owned(), address.clone());
+        let serving = tokio::spawn(serve(listener, service, config, async move {
             // Dropped is stopped.
-            let _ = stopped.await;
+            tokio::select! { _ = stopped => (), () = beating.beat_on(&at, &own) => () }
         }));
         records.beat(dispatcher, &address).await.unwrap();
-        let dispatcher = dispatcher.to_owned();
-        let beating = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(BEAT).await;
-                // A dispatcher that is away is asked again.
-                drop(records.beat(&dispatcher, &address).await);
-            }
-        });
-        Self { stop: Some(stop), serving, beating, served }
+        Self { stop: Some(stop), serving, served }
     }
 
     /// Records it has sent.
@@ -90,7 +82,6 @@ impl RecordsWorker {
     /// # Panics
     /// When it does not end.
     pub async fn kill(mut self) {
-        self.beating.abort();
         drop(self.stop.take());
         tokio::time::timeout(PATIENCE, self.serving).await.expect("it ends").unwrap();
     }
@@ -116,6 +107,15 @@ impl Service for Records {
 }
 
 impl Records {
+    /// Says again and again that the worker lives.
+    async fn beat_on(&self, dispatcher: &str, address: &str) {
+        loop {
+            tokio::time::sleep(BEAT).await;
+            // A dispatcher that is away is asked again.
+            drop(self.beat(dispatcher, address).await);
+        }
+    }
+
     /// Registers the worker, or says that it lives, and hears of its tasks.
     async fn beat(&self, dispatcher: &str, address: &str) -> Result<(), Status> {
         let server = wire::DataTransferServerInfo {

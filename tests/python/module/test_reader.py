@@ -150,7 +150,7 @@ def is_forgotten(reader):
 
 @pytest.mark.parametrize("fails", [raises, is_interrupted, closes, is_forgotten])
 def test_a_batch_is_read_again_unless_the_next_one_was_asked_for(data, job, fails):
-    """RONDO_RUNS=10000 for the figure in docs/reading.md."""
+    """RONDO_RUNS=10000 for more runs."""
     for _ in range(int(os.environ.get("RONDO_RUNS", "50"))):
         reader = rondo.Reader(data.address, "batches", job=job)
         try:

@@ -208,7 +208,7 @@ async fn close_says_whether_the_dispatcher_knows_what_was_consumed() {
     bed.end();
 }
 
-/// `RONDO_RUNS=10000` for the figure in docs/reading.md.
+/// `RONDO_RUNS=10000` for more runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delivery_is_read_again_unless_the_next_one_was_asked_for() {
     let bed = bed(numbers(), &Options::store("segment")).await;
