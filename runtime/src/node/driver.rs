@@ -28,6 +28,10 @@ use crate::transport::Transport;
 /// The longest sleep, so that a far deadline cannot overflow a timer.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
+/// Turns that all others have between a sync and the next group, at least and at most: callers are answered in
+/// the first one, and their next calls come in the second one at the earliest. docs/performance.md has the figures.
+const GATHERING_TURNS: (usize, usize) = (2, 8);
+
 /// Bounds of the node's loop.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeConfig {
@@ -149,7 +153,13 @@ impl Driver {
         while self.halted.is_none() {
             let woken = self.wait(&shared, &mut calls).await;
             match woken {
-                Woken::Journal(woke) => self.journal_woke(woke).await,
+                Woken::Journal(woke) => {
+                    let is_synced = matches!(woke, JournalWoke::Synced(..));
+                    self.journal_woke(woke).await;
+                    if is_synced {
+                        self.gather(&mut calls).await;
+                    }
+                }
                 Woken::CallersLeft => self.forget_gone(),
                 Woken::BlobsUnpinned => self.forget_loose_blobs(),
                 Woken::Due => self.step(Input::Tick),
@@ -195,6 +205,21 @@ impl Driver {
             if self.journal.as_ref().is_some_and(Journal::is_group_full) {
                 self.append().await;
             }
+        }
+    }
+
+    /// Lets those whom a sync answered send their next calls, and takes these: the next sync then serves
+    /// more calls, and each connection has more answers to write at once.
+    async fn gather(&mut self, calls: &mut Vec<Submission>) {
+        let (least, most) = GATHERING_TURNS;
+        for turn in 0..most {
+            tokio::task::yield_now().await;
+            let room = self.config.batch_calls_max.max(1);
+            calls.extend(std::iter::from_fn(|| self.inbox.try_recv().ok()).take(room));
+            if self.halted.is_some() || (calls.is_empty() && turn >= least) {
+                return;
+            }
+            self.take(calls).await;
         }
     }
 
