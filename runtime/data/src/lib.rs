@@ -28,6 +28,7 @@
 mod choice;
 mod dataset;
 mod error;
+mod exact;
 mod guard;
 mod ipc;
 mod limits;

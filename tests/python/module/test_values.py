@@ -1,6 +1,7 @@
 """Random typed columns, written with pyarrow in each format: every value is read as it was written."""
 import datetime
 import decimal
+import gzip
 import itertools
 import json
 import math
@@ -17,6 +18,7 @@ import rondo
 
 ROWS = 200
 SEEDS = range(6)
+SHAPE = 3
 _NUMBERS = itertools.count()
 
 INTEGERS = {"int8": (-(2**7), 2**7 - 1), "int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1),
@@ -67,14 +69,97 @@ def column(generator, kind):
     return pyarrow.array([None if generator.random() < 0.1 else make() for _ in range(ROWS)], arrow)
 
 
+def lists(generator, kind, lengths):
+    """Lists of values of a type, so long; none where there is no length."""
+    pool = column(generator, kind).drop_null()
+    rows = [None if length is None else generator.choices(pool.to_pylist(), k=length)
+            for length in lengths]
+    return pyarrow.array(rows, pyarrow.list_(pool.type))
+
+
 def table(generator, kinds):
     return pyarrow.table({kind: column(generator, kind) for kind in kinds})
+
+
+CASTAGNOLI = 0x82F63B78
+FEATURES = {"int64": 3, "float32": 2, "string": 1, "binary": 1}
+
+
+def crc32c(data):
+    """The checksum of TFRecord's frames, before it is masked."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (CASTAGNOLI if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def framed(record):
+    """A record of a TFRecord file."""
+    length = struct.pack("<Q", len(record))
+    return length + masked(length) + record + masked(record)
+
+
+def varint(number):
+    """An integer as protobuf has it: negative ones are 64 bits of two's complement."""
+    number &= 2**64 - 1
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def field(number, content):
+    """A field of protobuf that is a message or bytes."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def feature(kind, values):
+    """A `tensorflow.Feature` of these values."""
+    if kind == "int64":
+        content = field(1, b"".join(map(varint, values)))
+    elif kind == "float32":
+        content = field(1, struct.pack(f"<{len(values)}f", *values))
+    else:
+        texts = (value.encode() if isinstance(value, str) else value for value in values)
+        content = b"".join(field(1, text) for text in texts)
+    return field(FEATURES[kind], content)
+
+
+def example(row, kinds):
+    """A `tensorflow.Example` of a table's row: a null is no feature."""
+    features = b""
+    for name, value in row.items():
+        if value is not None:
+            values = value if isinstance(value, list) else [value]
+            features += field(1, field(1, name.encode()) + field(2, feature(kinds[name], values)))
+    return field(1, features)
 
 
 OF_TEXTS = ["int8", "int32", "int64", "uint16", "uint64", "float32", "float64", "bool", "string"]
 TIMES = ["date32", "timestamp"]
 ALL = [*OF_TEXTS, *TIMES, "binary"]
 TYPES = {"date32": "date"}
+
+
+def write_examples(path, form, data):
+    """A TFRecord file of a table's rows, and the pipeline's columns."""
+    kinds = {name: name.split("_")[0] for name in data.column_names}
+    text = b"".join(framed(example(row, kinds)) for row in data.to_pylist())
+    path.write_bytes(gzip.compress(text) if form.endswith("gz") else text)
+    columns = []
+    for name, kind in kinds.items():
+        told = {"list": True} if name.endswith("_list") else {}
+        told |= {"shape": [SHAPE]} if name.endswith("_shape") else {}
+        columns.append({"name": name, "type": kind, **told})
+    return columns
 
 
 def plain(value):
@@ -121,6 +206,39 @@ def test_every_value_is_the_one_that_was_written(data, tmp_path, form, kinds, se
             ours, theirs = [value or "" for value in ours], [value or "" for value in theirs]
         assert found[name].type == wrote[name].type, name
         assert ours == theirs, name
+
+
+@pytest.mark.parametrize("form", ["tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_feature_of_an_example_is_the_one_that_was_written(data, tmp_path, form, seed):
+    """Single values and nulls, lists of any length, and lists of a shape."""
+    generator = random.Random(f"{form} {seed}")
+    kinds = list(FEATURES)
+    columns = {kind: column(generator, kind) for kind in kinds}
+    for kind in kinds:
+        lengths = [generator.choice([None, 0, 1, 2, 5]) for _ in range(ROWS)]
+        columns[f"{kind}_list"] = lists(generator, kind, lengths)
+        columns[f"{kind}_shape"] = lists(generator, kind, [SHAPE] * ROWS)
+    wrote = pyarrow.table(columns)
+    path = tmp_path / f"a.{form}"
+    told = write_examples(path, form, wrote)
+    source = {"tfrecord": {"files": [str(path)], "example": told}}
+    found = read(wrote, data, json.dumps({"source": source, "split_records": 50}))
+    for name in wrote.column_names:
+        ours, theirs = found[name].type, wrote[name].type
+        assert getattr(ours, "value_type", ours) == getattr(theirs, "value_type", theirs), name
+        assert found[name].to_pylist() == wrote[name].to_pylist(), name
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_record_of_tfrecord_is_the_bytes_that_were_written(data, tmp_path, seed):
+    generator = random.Random(f"records {seed}")
+    wrote = [generator.randbytes(generator.choice([0, 1, 7, 300])) for _ in range(ROWS)]
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(b"".join(map(framed, wrote)))
+    source = {"tfrecord": {"files": [str(path)]}}
+    found = read(pyarrow.table({"record": wrote}), data, json.dumps({"source": source}))
+    assert found["record"].to_pylist() == wrote
 
 
 @pytest.mark.parametrize("form", ["csv", "json_lines"])

@@ -77,7 +77,7 @@ fn passes(column: &str, values: &ArrayRef, test: &Test) -> Result<BooleanArray, 
 type Compare = fn(&ArrayRef, &Scalar<ArrayRef>) -> Result<BooleanArray, ArrowError>;
 
 /// A column and a value so that they can be compared: numbers with a fraction, beside integers, as
-/// floating-point numbers.
+/// floating-point numbers. Those are less than 2^52, so integers that are rounded stay on their side.
 fn comparable(
     column: &str,
     values: &ArrayRef,

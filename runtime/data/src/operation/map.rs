@@ -1,18 +1,19 @@
 //! Columns made of others.
 
 use arrow::array::{Array, ArrayRef, Datum, Scalar};
+use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::compute::kernels::numeric;
-use arrow::compute::{cast, cast_with_options};
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
+use super::cast::exactly;
 use super::fill::with_column;
 use super::place;
-use super::value::{arrow_type, first_unfit, natural, repeated, strict};
+use super::value::{arrow_type, natural, of_type, repeated};
 use crate::error::DataError;
-use crate::pipeline::{Arithmetic, ColumnType, Made, Map, Operand, Value};
+use crate::pipeline::{Arithmetic, Made, Map, Operand, Value};
 
 pub(super) fn apply(map: &Map, records: &RecordBatch) -> Result<RecordBatch, DataError> {
     let (values, is_nullable) = match &map.made {
@@ -24,7 +25,7 @@ pub(super) fn apply(map: &Map, records: &RecordBatch) -> Result<RecordBatch, Dat
         Made::Value(value) => (repeated(&natural(value), records.num_rows())?, false),
         Made::Cast { column, to } => {
             let at = place("map", column, records)?;
-            (converted(column, records.column(at), *to)?, is_nullable(records, at))
+            (exactly(column, records.column(at), &arrow_type(*to))?, is_nullable(records, at))
         }
         Made::Arithmetic { operator, left, right } => computed(*operator, left, right, records)?,
         Made::Length(column) => {
@@ -51,14 +52,6 @@ fn renamed(from: &str, to: &str, records: &RecordBatch) -> Result<RecordBatch, D
     with_column(records, at, field, values)
 }
 
-fn converted(column: &str, values: &ArrayRef, to: ColumnType) -> Result<ArrayRef, DataError> {
-    let to = arrow_type(to);
-    cast_with_options(values, &to, &strict()).map_err(|error| match first_unfit(values, &to) {
-        Some((row, what)) => DataError::Value { column: column.to_owned(), row, what },
-        None => DataError::column(column, error.to_string()),
-    })
-}
-
 fn lengths(column: &str, values: &ArrayRef) -> Result<ArrayRef, DataError> {
     let unfit = |error: ArrowError| DataError::column(column, error.to_string());
     let lengths = length(values.as_ref()).map_err(unfit)?;
@@ -69,8 +62,23 @@ fn lengths(column: &str, values: &ArrayRef) -> Result<ArrayRef, DataError> {
 struct Term {
     name: String,
     values: ArrayRef,
-    is_one: bool,
+    /// The number, if it is none of a column.
+    number: Option<Value>,
     is_nullable: bool,
+}
+
+impl Term {
+    const fn is_one(&self) -> bool {
+        self.number.is_some()
+    }
+
+    /// The values in the type that is computed with, beside another term.
+    fn converted(&self, kind: &DataType, other: &Self) -> Result<ArrayRef, DataError> {
+        match &self.number {
+            Some(number) => of_type(&other.name, number, kind),
+            None => exactly(&self.name, &self.values, kind),
+        }
+    }
 }
 
 fn computed(
@@ -81,10 +89,7 @@ fn computed(
 ) -> Result<(ArrayRef, bool), DataError> {
     let (mut left, mut right) = (term(left, records)?, term(right, records)?);
     let kind = common(&left, &right)?;
-    for term in [&mut left, &mut right] {
-        let values = cast_with_options(&term.values, &kind, &strict());
-        term.values = values.map_err(|it| DataError::column(&term.name, it.to_string()))?;
-    }
+    (left.values, right.values) = (left.converted(&kind, &right)?, right.converted(&kind, &left)?);
     let how = match operator {
         Arithmetic::Add => numeric::add,
         Arithmetic::Subtract => numeric::sub,
@@ -95,7 +100,7 @@ fn computed(
     let found = both(&left, &right, how);
     let found = found.map_err(|error| unfit_row(&left, &right, how, &error))?;
     let found =
-        if left.is_one && right.is_one { repeated(&found, records.num_rows())? } else { found };
+        if left.is_one() && right.is_one() { repeated(&found, records.num_rows())? } else { found };
     Ok((found, left.is_nullable || right.is_nullable))
 }
 
@@ -103,7 +108,7 @@ type Compute = fn(&dyn Datum, &dyn Datum) -> Result<ArrayRef, ArrowError>;
 
 fn both(left: &Term, right: &Term, how: Compute) -> Result<ArrayRef, ArrowError> {
     let one = |term: &Term| Scalar::new(term.values.clone());
-    match (left.is_one, right.is_one) {
+    match (left.is_one(), right.is_one()) {
         (false, true) => how(&left.values, &one(right)),
         (true, false) => how(&one(left), &right.values),
         (_, _) => how(&left.values, &right.values),
@@ -112,12 +117,12 @@ fn both(left: &Term, right: &Term, how: Compute) -> Result<ArrayRef, ArrowError>
 
 /// The error, with the row it comes from.
 fn unfit_row(left: &Term, right: &Term, how: Compute, error: &ArrowError) -> DataError {
-    let column = if left.is_one { &right.name } else { &left.name };
-    let rows = if left.is_one { right.values.len() } else { left.values.len() };
+    let column = if left.is_one() { &right.name } else { &left.name };
+    let rows = if left.is_one() { right.values.len() } else { left.values.len() };
     let at = |term: &Term, row: usize| Term {
         name: String::new(),
-        values: if term.is_one { term.values.clone() } else { term.values.slice(row, 1) },
-        is_one: false,
+        values: if term.is_one() { term.values.clone() } else { term.values.slice(row, 1) },
+        number: None,
         is_nullable: term.is_nullable,
     };
     let fails = |row: &usize| both(&at(left, *row), &at(right, *row), how).is_err();
@@ -131,7 +136,7 @@ fn term(operand: &Operand, records: &RecordBatch) -> Result<Term, DataError> {
     let number = |value: Value| Term {
         name: value.to_string(),
         values: natural(&value),
-        is_one: true,
+        number: Some(value),
         is_nullable: false,
     };
     Ok(match operand {
@@ -141,7 +146,7 @@ fn term(operand: &Operand, records: &RecordBatch) -> Result<Term, DataError> {
             let at = place("map", column, records)?;
             let values = records.column(at).clone();
             let is_nullable = is_nullable(records, at);
-            Term { name: column.clone(), values, is_one: false, is_nullable }
+            Term { name: column.clone(), values, number: None, is_nullable }
         }
     })
 }
@@ -156,7 +161,7 @@ fn common(left: &Term, right: &Term) -> Result<DataType, DataError> {
         }
     }
     let (one, other) = (left.values.data_type(), right.values.data_type());
-    Ok(match (left.is_one, right.is_one) {
+    Ok(match (left.is_one(), right.is_one()) {
         _ if one == other => one.clone(),
         (false, true) if one.is_floating() || other.is_integer() => one.clone(),
         (true, false) if other.is_floating() || one.is_integer() => other.clone(),

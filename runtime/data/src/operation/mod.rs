@@ -1,5 +1,6 @@
 //! What is done to records.
 
+mod cast;
 mod fill;
 mod filter;
 mod map;

@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, new_null_array,
-};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, new_null_array};
+use arrow::compute::cast_with_options;
 use arrow::datatypes::DataType;
-use arrow::util::display::FormatOptions;
 
+use super::cast::{first_loss, strict};
 use crate::error::DataError;
+use crate::exact;
 use crate::pipeline::{ColumnType, Value};
 
-/// Casts that refuse what does not fit, instead of making null of it.
-pub(super) fn strict() -> CastOptions<'static> {
-    CastOptions { safe: false, format_options: FormatOptions::default() }
-}
+/// Floating-point numbers up to this one are the integers that their texts say.
+const FLOAT64_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The value as an array of one, of the type that values of its kind have.
 pub(super) fn natural(value: &Value) -> ArrayRef {
@@ -27,7 +24,10 @@ pub(super) fn natural(value: &Value) -> ArrayRef {
     }
 }
 
-/// The value as an array of one of a column's type.
+/// The value as an array of one of a column's type, the same value there.
+///
+/// # Errors
+/// When the type does not have it. A number with a fraction becomes the nearest one of a floating-point type.
 pub(super) fn of_type(column: &str, value: &Value, kind: &DataType) -> Result<ArrayRef, DataError> {
     let unfit = |why: &str| {
         let what = format!("{value} is no value of its type {kind}{why}");
@@ -42,8 +42,47 @@ pub(super) fn of_type(column: &str, value: &Value, kind: &DataType) -> Result<Ar
     if !is_like {
         return Err(unfit(""));
     }
-    let cast = cast_with_options(&natural(value), kind, &strict());
-    cast.map_err(|error| unfit(&format!(": {error}")))
+    let lost = match value {
+        Value::Text(text) => exact::loss(text, kind),
+        Value::Number(number) => loss_of_number(*number, kind),
+        Value::Flag(_) | Value::Integer(_) => None,
+    };
+    if let Some(lost) = lost {
+        return Err(unfit(&format!(": {lost}")));
+    }
+    let own = natural(&whole(value, kind));
+    let found = cast_with_options(&own, kind, &strict());
+    let found = found.map_err(|error| unfit(&format!(": {error}")))?;
+    match first_loss(&own, &found) {
+        Ok(None) => Ok(found),
+        Ok(Some((_, what))) => Err(DataError::column(column, what)),
+        Err(error) => Err(unfit(&format!(": {error}"))),
+    }
+}
+
+/// What would change if a column of this type had a number.
+fn loss_of_number(number: f64, kind: &DataType) -> Option<&'static str> {
+    match kind {
+        DataType::Float64 => None,
+        DataType::Float32 => exact::loss(&number.to_string(), kind),
+        // Several texts of integers are this number.
+        _ if number.fract() == 0.0 && number.abs() > FLOAT64_INTEGER_MAX => {
+            Some("write all its digits, without a point or an exponent")
+        }
+        _ => None,
+    }
+}
+
+/// The value, as an integer where it is one in a column of another type than the usual floating-point ones.
+fn whole(value: &Value, kind: &DataType) -> Value {
+    match value {
+        Value::Number(number)
+            if number.fract() == 0.0 && !matches!(kind, DataType::Float32 | DataType::Float64) =>
+        {
+            Value::Integer(*number as i64)
+        }
+        other => other.clone(),
+    }
 }
 
 /// So many times the value of an array of one.
@@ -75,13 +114,4 @@ pub(crate) fn arrow_type(kind: ColumnType) -> DataType {
         ColumnType::Date => DataType::Date32,
         ColumnType::Timestamp => DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, None),
     }
-}
-
-/// Where the first row is that a cast cannot make anything of, and what it says.
-pub(super) fn first_unfit(values: &dyn Array, to: &DataType) -> Option<(usize, String)> {
-    (0..values.len()).find_map(|row| {
-        let one = values.slice(row, 1);
-        let error = cast_with_options(&one, to, &strict()).err()?;
-        Some((row, error.to_string()))
-    })
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::value::number;
 use super::{ColumnType, Value};
 
 /// A column made of others; it takes the place of one that has its name.
@@ -43,7 +44,8 @@ pub enum Made {
     Length(String),
 }
 
-/// What is done with two numbers. Results that do not fit their type are errors.
+/// What is done with two numbers. Integers that do not fit their type are errors; floating-point numbers are
+/// rounded as IEEE 754 says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// Their sum.
@@ -60,12 +62,15 @@ pub enum Arithmetic {
 
 /// What is computed with: a column by its name, or a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "an operand is a column or a number, and an integer is at most 2^63 - 1"
+)]
 pub enum Operand {
     /// A whole number.
     Integer(i64),
     /// Any number.
-    Number(f64),
+    Number(#[serde(deserialize_with = "number")] f64),
     /// A column.
     Column(String),
 }

@@ -12,6 +12,7 @@ mod definitions;
 mod demo;
 mod errors;
 mod formats;
+mod operands;
 mod properties;
 mod splits;
 mod stores;

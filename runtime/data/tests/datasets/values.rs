@@ -2,7 +2,7 @@
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, UInt64Type,
+    DataType, Date32Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, UInt64Type,
 };
 use rondo_data::{Column, ColumnType, DataError, Pipeline, Source};
 
@@ -47,7 +47,8 @@ fn thousand() -> impl Iterator<Item = String> {
 #[tokio::test]
 async fn a_fraction_behind_a_thousand_integers() {
     let read = json(&lines(thousand().chain(["1.5".into()])), Vec::new()).await;
-    names(read, &["a.jsonl", "column \"a\"", "1.5", "Int64", "no integer", "`columns`"]);
+    let place = "a.jsonl is corrupt at byte 10890: row 1000: column \"a\"";
+    names(read, &[place, "1.5", "Int64", "no integer", "`columns`"]);
     let text: String = thousand().chain(["1.5".into()]).map(|value| value + "\n").collect();
     names(csv(&format!("a\n{text}"), Vec::new()).await, &["a.csv", "1.5", "Int64"]);
 }
@@ -115,6 +116,48 @@ async fn times_and_dates() {
 }
 
 #[tokio::test]
+async fn numbers_of_json_in_columns_of_dates_and_times() {
+    for (kind, name) in [(ColumnType::Date, "Date32"), (ColumnType::Timestamp, "Timestamp(µs)")] {
+        let column = || vec![Column::new("a", kind)];
+        for (value, why) in [
+            ("1.7", "no integer"),
+            ("-0.5", "no integer"),
+            ("1e400", ""),
+            ("1e99999999999999999999", ""),
+            ("9223372036854775808", ""),
+            ("-9223372036854775809", ""),
+            ("9007199254740993.0", ""),
+        ] {
+            let read = json(&lines(["1".into(), value.into()]), column()).await;
+            names(read, &["a.jsonl", "byte 9", "row 1", value, name, why]);
+        }
+    }
+    let mut list = Column::new("a", ColumnType::Timestamp);
+    list.list = true;
+    names(json(&lines(["[1, 1.7]".into()]), vec![list]).await, &["row 0", "1.7", "no integer"]);
+    let read = |kind, values: &[&str]| {
+        let values: Vec<String> = values.iter().map(|it| (*it).to_owned()).collect();
+        async move { json(&lines(values), vec![Column::new("a", kind)]).await.unwrap()["a"].clone() }
+    };
+    let days = ["0", "-1", "2e1", "2147483647", "-2147483648", "\"1970-01-02\"", "null"];
+    let found = read(ColumnType::Date, &days).await;
+    let found: Vec<_> = found.as_primitive::<Date32Type>().iter().collect();
+    assert_eq!(found, [Some(0), Some(-1), Some(20), Some(i32::MAX), Some(i32::MIN), Some(1), None]);
+    let micros = ["9223372036854775807", "-9223372036854775808", "9007199254740993", "1.0"];
+    let found = read(ColumnType::Timestamp, &micros).await;
+    let found = found.as_primitive::<TimestampMicrosecondType>().values().to_vec();
+    assert_eq!(found, [i64::MAX, i64::MIN, (1 << 53) + 1, 1]);
+}
+
+#[tokio::test]
+async fn binary_in_json_is_whole_bytes() {
+    let column = || vec![Column::new("a", ColumnType::Binary)];
+    let read = json(&lines(["\"0aFF\"".into()]), column()).await.unwrap();
+    assert_eq!(read["a"].as_binary::<i32>().value(0), [0x0A, 0xFF]);
+    names(json(&lines(["\"0aF\"".into()]), column()).await, &["0aF", "Binary", "half a byte"]);
+}
+
+#[tokio::test]
 async fn zeros_at_the_beginning() {
     let table = csv("a\n02134\n10115\n", Vec::new()).await.unwrap();
     assert_eq!(table["a"].as_string::<i32>().value(0), "02134");
@@ -134,4 +177,56 @@ async fn floats_are_the_nearest_ones() {
     names(json(&lines(["1.5".into(), "1e400".into()]), wide).await, &["1e400", "too large"]);
     let narrow = vec![Column::new("a", ColumnType::Float32)];
     names(json(&lines(["16777217".into()]), narrow).await, &["16777217", "Float32", "rounded"]);
+}
+
+#[tokio::test]
+async fn blanks_around_a_number_hide_nothing() {
+    let wide = || vec![Column::new("a", ColumnType::Float64)];
+    names(csv("a\n 9007199254740993\n", wide()).await, &["9007199254740993", "rounded"]);
+    names(csv("a\n1e400 \n", wide()).await, &["1e400", "too large"]);
+    names(json(&lines(["\" 1e400\"".into()]), wide()).await, &["1e400", "too large"]);
+    let text: String = thousand().map(|value| value + "\n").collect();
+    names(csv(&format!("a\n{text} 02134\n"), Vec::new()).await, &["02134", "zeros would be lost"]);
+}
+
+#[tokio::test]
+async fn an_integer_beyond_all_floats_is_not_infinite() {
+    for kind in [ColumnType::Float32, ColumnType::Float64] {
+        let column = || vec![Column::new("a", kind)];
+        let large = format!("1{}", "0".repeat(400));
+        names(json(&lines([large.clone()]), column()).await, &["000", "too large"]);
+        names(csv(&format!("a\n{large}\n"), column()).await, &["000", "too large"]);
+    }
+}
+
+/// Whichever split a record is of, and whatever stands before it: a header, empty lines, a record that is
+/// passed over or left out.
+#[tokio::test]
+async fn the_row_is_the_records_number_in_its_file() {
+    let world = World::new();
+    let row = |row: u32| if row % 10 == 7 { "many\n\n".to_owned() } else { format!("{row}\n") };
+    let text: String = (0..60).map(row).collect();
+    std::fs::write(world.path("a.csv"), format!("a\n{text}")).unwrap();
+    let mut pipeline = Pipeline::csv(world.files("a.csv")).with_split_records(25);
+    if let Source::Csv(source) = &mut pipeline.source {
+        source.columns = vec![Column::new("a", ColumnType::Int64)];
+    }
+    for (pipeline, rows) in [
+        (pipeline.clone(), [7, 17, 27, 37, 47, 57].as_slice()),
+        (pipeline.clone().skip(20), &[27, 37, 47, 57]),
+        (pipeline.shard(3, 4), &[7, 27, 47]),
+    ] {
+        let dataset = world.plan(&pipeline.skipping_corrupt()).await;
+        let mut found = Vec::new();
+        for split in 0..dataset.splits() {
+            let mut reader = dataset.read_split(&world.stores, split as i64, 0, 0);
+            while let Some(batch) = reader.next().await.unwrap() {
+                found.extend(batch.skipped);
+            }
+        }
+        assert_eq!(found.len(), rows.len(), "{found:?}");
+        for (text, row) in found.iter().zip(rows) {
+            assert!(text.contains(&format!(": row {row}: ")), "{text} is of row {row}");
+        }
+    }
 }

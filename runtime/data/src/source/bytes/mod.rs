@@ -31,6 +31,8 @@ pub(crate) struct BytesReader {
     has_begun: bool,
     /// Records before the next one that is wanted.
     ahead: u64,
+    /// The number in the file of the record that comes next.
+    row: u64,
     skipped: Vec<String>,
     /// What is wrong behind the records that were gathered.
     broken: Option<DataError>,
@@ -40,8 +42,8 @@ pub(crate) struct BytesReader {
 #[derive(Default)]
 struct Frames {
     contents: Vec<Bytes>,
-    /// Where each of them is.
-    offsets: Vec<u64>,
+    /// Where each of them is: its first byte, and its number among the file's records.
+    places: Vec<(u64, u64)>,
 }
 
 impl BytesReader {
@@ -58,9 +60,9 @@ impl BytesReader {
         let compression = compression_of(source.compression(), &file.location);
         let end = part.offset.saturating_add(part.length);
         let feed = Feed::new(file, compression, part.offset, Some(end))?;
-        let (skipped, ahead) = (Vec::new(), part.skip);
+        let (skipped, ahead, row) = (Vec::new(), part.skip, part.first);
         let (has_begun, broken) = (false, None);
-        Ok(Self { reading, part, feed, framing, form, has_begun, ahead, skipped, broken })
+        Ok(Self { reading, part, feed, framing, form, has_begun, ahead, row, skipped, broken })
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Chunk>, DataError> {
@@ -98,9 +100,10 @@ impl BytesReader {
                     if is_alone && !frames.contents.is_empty() {
                         break;
                     }
+                    let row = self.row;
                     if self.is_wanted() {
                         bytes = bytes.saturating_add(content.len() as u64);
-                        frames.offsets.push(self.feed.position());
+                        frames.places.push((self.feed.position(), row));
                         frames.contents.push(self.feed.buffer().slice(content));
                     }
                     self.feed.consume(length);
@@ -139,6 +142,7 @@ impl BytesReader {
 
     /// Whether the record that comes next is wanted; counts it.
     const fn is_wanted(&mut self) -> bool {
+        self.row = self.row.saturating_add(1);
         if self.ahead > 0 {
             self.ahead -= 1;
             return false;
@@ -212,11 +216,11 @@ impl BytesReader {
             return Ok(records);
         }
         let mut good = Vec::with_capacity(frames.contents.len());
-        for (content, offset) in frames.contents.iter().zip(&frames.offsets) {
+        for (content, (offset, row)) in frames.contents.iter().zip(&frames.places) {
             match self.form.read(std::slice::from_ref(content), schema) {
                 Ok(record) => good.push(record),
                 Err(what) => {
-                    let error = self.corrupt(*offset, &what);
+                    let error = self.corrupt(*offset, &format!("row {row}: {what}"));
                     if !self.reading.skip_corrupt {
                         return Err(error);
                     }

@@ -218,7 +218,7 @@ impl Scan<'_> {
                 .and_then(|schema| crate::schema::plain(&schema)),
             Source::JsonLines(_) => guess_json(&look.sample).map_err(|(place, what)| {
                 let offset = look.offsets.get(place).copied().unwrap_or(0);
-                file.corrupt_in(self.feed.unit(), offset, what)
+                file.corrupt_in(self.feed.unit(), offset, format!("row {place}: {what}"))
             }),
             Source::Webdataset(_) => {
                 let in_each = look.in_each.clone().unwrap_or_default();

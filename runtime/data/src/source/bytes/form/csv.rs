@@ -8,8 +8,9 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
 use super::super::framing::fields;
-use super::{exact, guess};
+use super::guess;
 use crate::error::DataError;
+use crate::exact;
 use crate::pipeline::{Column, CsvSource};
 
 pub(super) fn read(

@@ -3,7 +3,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::exact;
+use crate::exact;
 
 /// Digits of a second's part that microseconds keep.
 const MICROSECOND_DIGITS: usize = 6;
@@ -41,6 +41,8 @@ pub(super) fn kind_of<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> DataT
 
 /// Whether a number's text begins with zeros that the number does not keep.
 pub(super) fn has_leading_zeros(text: &str) -> bool {
+    // The decoder passes over blanks.
+    let text = text.trim_ascii();
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     matches!(digits, [b'0', next, ..] if next.is_ascii_digit())
 }

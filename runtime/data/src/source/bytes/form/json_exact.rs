@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Fields, SchemaRef};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::exact;
+use crate::exact;
 
 /// Checks that the columns keep the values of an object.
 ///
@@ -39,6 +39,10 @@ impl<'de> DeserializeSeed<'de> for Member<'_> {
                 let value: &RawValue = serde::Deserialize::deserialize(values)?;
                 check_leaf(field, value.get()).map_err(D::Error::custom)
             }
+            DataType::Binary => {
+                let value: &RawValue = serde::Deserialize::deserialize(values)?;
+                check_binary(field, value.get()).map_err(D::Error::custom)
+            }
             _ => serde::Deserialize::deserialize(values).map(|IgnoredAny| ()),
         }
     }
@@ -46,15 +50,28 @@ impl<'de> DeserializeSeed<'de> for Member<'_> {
 
 /// A number, or the text of a number or a time.
 fn check_leaf(field: &Field, value: &str) -> Result<(), String> {
-    let text = match value.starts_with('"') {
-        true => serde_json::from_str::<String>(value).map_err(|error| error.to_string())?,
-        false => value.to_owned(),
+    let kept = match value.starts_with('"') {
+        true => {
+            let text = serde_json::from_str::<String>(value).map_err(|error| error.to_string())?;
+            exact::check(&text, field.data_type())
+        }
+        false => exact::check_number(value, field.data_type()),
     };
-    let kept = exact::check(&text, field.data_type());
     kept.map_err(|what| {
         let name = field.name();
         format!("column {name:?}: {what}; if its type is another one, give the source `columns`")
     })
+}
+
+/// Text of two hexadecimal digits a byte. The decoder takes a single last digit for a byte, too.
+fn check_binary(field: &Field, value: &str) -> Result<(), String> {
+    // Both quotation marks count: they are even.
+    let is_plain = value.starts_with('"') && !value.contains('\\');
+    if !is_plain || value.len().is_multiple_of(2) {
+        return Ok(());
+    }
+    let (name, kind) = (field.name(), field.data_type());
+    Err(format!("column {name:?}: {value} does not fit the type {kind}: it ends with half a byte"))
 }
 
 /// The members of an object.

@@ -1,7 +1,6 @@
 //! What the bytes of records say, as columns.
 
 mod csv;
-mod exact;
 mod example;
 mod guess;
 mod json;

@@ -1,4 +1,4 @@
-//! Whether a column keeps the value that a text of CSV or JSON says.
+//! Whether a type keeps the value that a text says: one of CSV, of JSON, of a pipeline or of a column.
 //!
 //! The decoders round: one reads `1.7` into an integer column as 1, another one drops the time of day of
 //! what it takes for a date. So each text is checked against its column's type beside them.
@@ -14,7 +14,7 @@ const FLOAT32_BITS: u32 = 24;
 const DATE_BYTES: usize = 10;
 
 /// Whether texts of a column can change on their way into it.
-pub(super) fn is_checked(kind: &DataType) -> bool {
+pub(crate) fn is_checked(kind: &DataType) -> bool {
     kind.is_numeric() || matches!(kind, DataType::Date32 | DataType::Timestamp(..))
 }
 
@@ -22,15 +22,39 @@ pub(super) fn is_checked(kind: &DataType) -> bool {
 ///
 /// # Errors
 /// The text, the type, and what would change.
-pub(super) fn check(text: &str, kind: &DataType) -> Result<(), String> {
+pub(crate) fn check(text: &str, kind: &DataType) -> Result<(), String> {
+    told(text, kind, loss(text, kind))
+}
+
+/// As [`check`], of a number of JSON: in a column of dates it counts days, in one of times their unit.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_number(text: &str, kind: &DataType) -> Result<(), String> {
     let lost = match kind {
+        DataType::Date32 => loss_of_integer(text, &DataType::Int32),
+        DataType::Timestamp(..) => loss_of_integer(text, &DataType::Int64),
+        kind => loss(text, kind),
+    };
+    told(text, kind, lost)
+}
+
+/// What would change if a column of this type had what a text says.
+pub(crate) fn loss(text: &str, kind: &DataType) -> Option<&'static str> {
+    match kind {
         kind if kind.is_integer() => loss_of_integer(text, kind),
         DataType::Float64 => loss_of_float(text, FLOAT64_BITS),
         DataType::Float32 => loss_of_float(text, FLOAT32_BITS),
         DataType::Date32 if text.len() > DATE_BYTES => Some("its time of day would be lost"),
-        DataType::Timestamp(unit, _) => loss_of_timestamp(text, *unit),
+        DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => {
+            loss_of_time(text, *unit)
+        }
+        DataType::Date64 => loss_of_time(text, TimeUnit::Millisecond),
         _ => None,
-    };
+    }
+}
+
+fn told(text: &str, kind: &DataType, lost: Option<&'static str>) -> Result<(), String> {
     match lost {
         None => Ok(()),
         Some(lost) => Err(format!("{text:?} does not fit the type {kind}: {lost}")),
@@ -48,14 +72,15 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// None if the text is no number.
+    /// None if the text is no number. Blanks around it count for nothing, as decoders have it.
     fn of(text: &str) -> Option<Self> {
+        let text = text.trim_ascii();
         let (is_negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
         let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+            Some((mantissa, exponent)) => (mantissa, exponent_of(exponent)?),
             None => (rest, 0),
         };
         let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -65,7 +90,7 @@ impl Decimal {
         }
         let trimmed = digits.trim_end_matches('0');
         let zeros = i64::try_from(digits.len() - trimmed.len()).ok()?;
-        let scale = exponent.checked_sub(i64::try_from(part.len()).ok()?)?.checked_add(zeros)?;
+        let scale = exponent.saturating_sub(i64::try_from(part.len()).ok()?).saturating_add(zeros);
         let is_plain = mantissa.len() == rest.len() && !mantissa.contains('.');
         let digits = trimmed.trim_start_matches('0').to_owned();
         Some(Self { is_negative, digits, scale, is_plain })
@@ -85,6 +110,16 @@ impl Decimal {
         let scale = u32::try_from(self.scale).ok()?;
         self.digits.parse::<u128>().ok()?.checked_mul(10_u128.checked_pow(scale)?)
     }
+}
+
+/// The number that an exponent says, or the nearest one of 64 bits.
+fn exponent_of(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let furthest = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    Some(text.parse().unwrap_or(furthest))
 }
 
 fn loss_of_integer(text: &str, kind: &DataType) -> Option<&'static str> {
@@ -123,22 +158,26 @@ fn greatest(kind: &DataType, is_negative: bool) -> u128 {
 /// A part behind the point is rounded to the nearest number of the type. An integer is not, but the shortest
 /// text of a number may be one: `129656140` stands for 129656144 where the type has 32 bits.
 fn loss_of_float(text: &str, bits: u32) -> Option<&'static str> {
+    let text = text.trim_ascii();
     let number = Decimal::of(text)?;
-    if number.is_plain {
-        let is_exact = number.integer().is_some_and(|amount| {
-            amount == 0 || u128::BITS - amount.leading_zeros() - amount.trailing_zeros() <= bits
-        });
-        let is_kept = is_exact || number.is_like(&shortest(text, bits)?);
-        return (!is_kept).then_some("the integer would be rounded");
+    let is_exact = |amount: u128| {
+        amount == 0 || u128::BITS - amount.leading_zeros() - amount.trailing_zeros() <= bits
+    };
+    if number.is_plain && number.integer().is_some_and(is_exact) {
+        return None;
     }
     let (is_finite, is_zero) = match bits {
         FLOAT32_BITS => text.parse::<f32>().map(|it| (it.is_finite(), it == 0.0)),
         _ => text.parse::<f64>().map(|it| (it.is_finite(), it == 0.0)),
     }
     .ok()?;
-    match is_finite {
-        false => Some("it is too large"),
-        true => (is_zero && !number.digits.is_empty()).then_some("it would be zero"),
+    match (is_finite, number.is_plain) {
+        (false, _) => Some("it is too large"),
+        (true, true) => {
+            let is_kept = number.is_like(&shortest(text, bits)?);
+            (!is_kept).then_some("the integer would be rounded")
+        }
+        (true, false) => (is_zero && !number.digits.is_empty()).then_some("it would be zero"),
     }
 }
 
@@ -151,7 +190,7 @@ fn shortest(text: &str, bits: u32) -> Option<Decimal> {
     Decimal::of(&text)
 }
 
-fn loss_of_timestamp(text: &str, unit: TimeUnit) -> Option<&'static str> {
+fn loss_of_time(text: &str, unit: TimeUnit) -> Option<&'static str> {
     let (_, part) = text.split_once('.')?;
     let end = part.find(|character: char| !character.is_ascii_digit()).unwrap_or(part.len());
     let digits = part.get(..end).unwrap_or_default().trim_end_matches('0').len();
@@ -199,6 +238,8 @@ mod tests {
                 ("9223372036854775808", "too large"),
                 ("-9223372036854775809", "too small"),
                 ("1e400", "too large"),
+                ("1e99999999999999999999", "too large"),
+                ("1e-99999999999999999999", "no integer"),
                 ("1.00000000000000000001", "no integer"),
                 ("9007199254740993.0", "all its digits"),
             ],
@@ -232,12 +273,38 @@ mod tests {
                 ("1e309", "too large"),
                 ("1e-400", "zero"),
                 ("340282366920938463463374607431768211457", "rounded"),
+                (&format!("1{}", "0".repeat(400)), "too large"),
+                (" 9007199254740993", "rounded"),
+                ("1e400 ", "too large"),
+                ("1e99999999999999999999", "too large"),
+                ("1e-99999999999999999999", "zero"),
             ],
         );
         lost(
             &DataType::Float32,
             &[("16777217", "rounded"), ("1e39", "too large"), ("1e-60", "zero")],
         );
+    }
+
+    #[test]
+    fn numbers_of_days_and_units() {
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        for text in ["0", "-1", "1e3", "1.0", "2147483647", "null", "true"] {
+            assert_eq!(check_number(text, &DataType::Date32), Ok(()));
+            assert_eq!(check_number(text, &micros), Ok(()));
+        }
+        assert_eq!(check_number("9223372036854775807", &micros), Ok(()));
+        for (text, kind, why) in [
+            ("1.7", &DataType::Date32, "no integer"),
+            ("2147483648", &DataType::Date32, "too large"),
+            ("1.7", &micros, "no integer"),
+            ("1e400", &micros, "too large"),
+            ("-9223372036854775809", &micros, "too small"),
+            ("16777217", &DataType::Float32, "rounded"),
+        ] {
+            let error = check_number(text, kind).expect_err(text);
+            assert!(error.contains(why) && error.contains(&kind.to_string()), "{error}");
+        }
     }
 
     #[test]
