@@ -43,12 +43,31 @@ async fn three_workers() -> tempfile::TempDir {
     dir
 }
 
-/// Runs `rondo journal` and returns its exit status and all it printed.
-fn journal(action: &str, dir: &Path, more: &[&str]) -> (i32, String) {
+/// A directory whose journal ends with a record of a kind that no release has so far.
+async fn a_record_of_a_later_release() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = open(&dir.path().join("data")).await;
+    let mut store = directory.open_journal(&StoreConfig::default()).await.unwrap();
+    // An entry of machine 1, kind 99.
+    let mut later = frame::encode_records(&[worker(1)]);
+    later.extend([0x0a, 0x05, 0x0a, 0x03, 0x9a, 0x06, 0x00]);
+    let header = GroupHeader { first: Lsn::new(1), count: 2, durable_upto: Lsn::new(0) };
+    store.append(header.first, frame::encode(&header, &later).unwrap()).await.unwrap();
+    store.sync().await.unwrap();
+    dir
+}
+
+/// Runs a command of the binary and returns its exit status and all it printed.
+fn rondo(arguments: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rondo"));
-    let output = command.args(["journal", action]).arg(dir).args(more).output().unwrap();
+    let output = command.args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+}
+
+/// Runs `rondo journal` and returns its exit status and all it printed.
+fn journal(action: &str, dir: &Path, more: &[&str]) -> (i32, String) {
+    rondo(&[&["journal", action, dir.to_str().unwrap()], more].concat())
 }
 
 /// Flips one bit of the journal, in the first place where `text` stands.
@@ -87,6 +106,32 @@ async fn a_lost_acknowledged_record_exits_with_6_and_is_named() {
     let (status, text) = journal("inspect", &data, &["--records", "--wide"]);
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("DAMAGED"), "{text}");
+}
+
+/// What a later release wrote is whole: no command calls it damaged, and each says which release to use.
+#[tokio::test]
+async fn a_record_of_a_later_release_exits_with_4_and_is_not_called_damaged() {
+    let dir = a_record_of_a_later_release().await;
+    let data = dir.path().join("data");
+    let data = data.to_str().unwrap();
+    let given = format!("--data={data}");
+    let commands = [
+        &["journal", "verify", data][..],
+        &["journal", "compact", data],
+        &["serve", "--port=0", &given],
+    ];
+    for command in commands {
+        let (status, text) = rondo(command);
+        assert_eq!(status, 4, "{command:?}: {text}");
+        let said =
+            "kind 1.99 at index 1 is not known to this release: use the release that wrote it";
+        assert!(text.contains(said), "{command:?}: {text}");
+        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
+    }
+    let (status, text) = rondo(&["journal", "inspect", data, "--records", "--wide"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("OF A LATER RELEASE: kind 1.99"), "{text}");
+    assert!(!text.contains("DAMAGED:"), "{text}");
 }
 
 #[tokio::test]

@@ -306,6 +306,38 @@ fn the_log_is_json_on_request_and_the_ready_line_is_not() {
     assert!(count > 0, "nothing was logged");
 }
 
+/// Programs that read the log find each fact by its name, and no text as Rust prints its own types.
+#[test]
+fn the_log_as_json_has_a_field_for_each_fact() {
+    let options = Options::store("segment").flag("--log=json");
+    let options = options.flag("--client-timeout=500ms").flag("--job-gc-check-interval=100ms");
+    let mut server = Server::start(&options);
+    let dispatcher = server.dispatcher();
+    dispatcher.worker_heartbeat("worker:1", &[]).unwrap();
+    let metadata = graph::metadata(Compression::Off, 9);
+    let dataset = dispatcher.register(Some("digits"), graph::range(0, 9, 1), &metadata).unwrap();
+    let job = dispatcher.job(&dataset, Some("counting"), ShardingPolicy::Dynamic).unwrap();
+    let client = dispatcher.iteration(job, 0).unwrap();
+    dispatcher.heartbeat(client).unwrap();
+    let began = std::time::Instant::now();
+    while !server.log().contains("silent client released") {
+        assert!(began.elapsed() < PATIENCE, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let log = server.terminate().log;
+    let lines: Vec<Value> =
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let fields = |message: &str| {
+        let line = lines.iter().find(|line| line["fields"]["message"] == message);
+        line.map(|line| &line["fields"]).unwrap_or_else(|| panic!("{message:?} is not in:\n{log}"))
+    };
+    assert_eq!(fields("worker registered")["worker"], "worker:1");
+    assert_eq!(fields("silent client released")["client"], client.to_string());
+    for debug in ["Some(", "None", "WorkerRegistered", "ClientExpired", " { "] {
+        assert!(!log.contains(debug), "{debug:?} in {log}");
+    }
+}
+
 #[test]
 fn serve_needs_no_flag_at_all() {
     let folder = TempDir::new().unwrap();
@@ -320,6 +352,11 @@ fn serve_needs_no_flag_at_all() {
     process.signal("TERM");
     assert_ended(&process.wait(PATIENCE), 0, &[]);
     assert!(state.join("rondo").is_dir());
+    // Where that is, the settings show.
+    let mut command = Command::new(binary::rondo());
+    command.args(["serve", "--print-config"]).env("XDG_STATE_HOME", &state);
+    let data = format!("data: {:?}  # default", state.join("rondo"));
+    assert_ended(&run_command(&mut command), 0, &[&data]);
     // What holds a journal is its owner's.
     assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o700);
 }

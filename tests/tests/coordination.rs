@@ -16,6 +16,7 @@ use bytes::Bytes;
 use prost::Message;
 use rondo_proto::{tf, xla};
 use rondo_tests::dispatcher::Dispatcher;
+use rondo_tests::relay::Relay;
 use rondo_tests::server::{Options, Server, run};
 use tonic::{Code, Status};
 
@@ -165,6 +166,34 @@ fn why_names_who_is_missing_and_where() {
     assert_eq!(second.barrier("checkpoint").unwrap(), 0);
     waiting.join().unwrap().unwrap();
     assert!(why().contains("nobody waits"), "{}", why());
+}
+
+/// A task whose process died counts as connected until its time-out. Until then its silence is what tells.
+#[test]
+fn why_says_when_tasks_were_last_heard_that_died_behind_a_relay() {
+    let options = Options::store("segment").flag("--tasks=2").flag("--heartbeat-timeout=10s");
+    let server = Server::start(&options);
+    let address = server.address();
+    let relay = Relay::start(&address);
+    drop(pair(&relay.address()));
+    drop(relay);
+    let why = || run(&["why", "--server", &address]).log;
+    let until = |words: &[&str]| {
+        let began = Instant::now();
+        loop {
+            let text = why();
+            if words.iter().all(|word| text.contains(word)) {
+                return text;
+            }
+            assert!(began.elapsed() < PATIENCE, "{words:?}: {text}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let text = until(&["2 of 2 tasks connected, life", "last heard: task ", " s ago"]);
+    assert!(text.contains("A dead task counts as connected until its time-out, 10 s"), "{text}");
+    let text = until(&["2 of 2 tasks connected (2 of them silent)"]);
+    assert!(text.contains("task 1 at 127.0.0.1:") && text.contains("has not been heard"), "{text}");
+    assert!(!text.contains("last heard"), "{text}");
 }
 
 #[test]

@@ -83,10 +83,12 @@ pub(super) fn unusable(error: &StoreError) -> Failure {
     Failure::new(exit, error)
 }
 
-/// A journal that cannot be replayed.
+/// A journal that cannot be replayed. One that a later release wrote is whole, and ends as it does for
+/// `rondo serve`.
 pub(super) fn unreadable(error: &ReplayError) -> Failure {
     match error {
         ReplayError::Store(error) => unusable(error),
+        error if error.is_of_later_release() => Failure::new(Exit::DataDirectory, error),
         _ => Failure::new(Exit::JournalDamaged, error),
     }
 }
@@ -104,7 +106,20 @@ pub(super) fn say(line: &str) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use rondo_core::ids::Lsn;
+    use rondo_proto::frame::FrameError;
+
     use super::*;
+
+    #[test]
+    fn a_record_of_a_later_release_is_no_damage() {
+        let undecodable =
+            |source| ReplayError::Undecodable { lsn: Lsn::new(4), place: "1.seg:0".into(), source };
+        let later = undecodable(FrameError::UnknownKind { index: 0, machine: 1, kind: 99 });
+        assert_eq!(unreadable(&later).exit, Exit::DataDirectory);
+        let damaged = undecodable(FrameError::Missing { field: "machine" });
+        assert_eq!(unreadable(&damaged).exit, Exit::JournalDamaged);
+    }
 
     #[test]
     fn a_store_that_cannot_read_what_was_written_is_damaged() {

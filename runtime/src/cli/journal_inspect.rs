@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use rondo_core::ids::Lsn;
 use rondo_core::journal::GroupHeader;
-use rondo_proto::frame;
+use rondo_proto::frame::{self, FrameError};
 
 use super::exit::Failure;
 use super::journal::{AtRest, open, say, unusable};
@@ -127,8 +127,15 @@ fn header(found: &Found) -> Option<GroupHeader> {
     frame::decode(frame).ok().map(|(header, _)| header)
 }
 
+/// The row of a group that only a later release can read. It is whole.
+fn of_later_release(found: &Found, header: &GroupHeader, error: &FrameError) -> Vec<(u64, Row)> {
+    let content = format!("OF A LATER RELEASE: {error}");
+    let lsn = header.first.to_string();
+    vec![(u64::MAX, Row { lsn, place: found.place.clone(), content })]
+}
+
 /// The records of a frame with their positions; damage stands at position `u64::MAX`, so that no
-/// choice of records hides it.
+/// choice of records hides it, and so does what a later release wrote.
 fn rows_of(found: &Found) -> Vec<(u64, Row)> {
     let damaged = |lsn: String, reason: String| {
         let content = format!("DAMAGED: {reason}");
@@ -142,6 +149,9 @@ fn rows_of(found: &Found) -> Vec<(u64, Row)> {
     };
     let records = match frame::decode_records(&payload) {
         Ok(records) => records,
+        Err(error) if error.is_of_later_release() => {
+            return of_later_release(found, &header, &error);
+        }
         Err(error) => return damaged(header.first.to_string(), error.to_string()),
     };
     let positions = std::iter::successors(Some(header.first), |lsn: &Lsn| Some(lsn.next()));

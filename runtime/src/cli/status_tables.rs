@@ -289,6 +289,8 @@ pub(super) fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
     use clap::ValueEnum;
+    use rondo_proto::admin as wire;
+    use rondo_proto::convert;
 
     #[test]
     fn who_has_not_been_heard_was_not_heard_just_now() {
@@ -352,6 +354,46 @@ mod tests {
         }
         let text = render(&example(), &[Section::Clients], 50, false);
         assert!(text.contains("4 from 38, 77 records"), "{text}");
+    }
+
+    /// Three of each of what comes and goes, numbered in the order in which they came.
+    fn three_of_each() -> Status {
+        let mut all = wire::DispatcherStatus::default();
+        for number in 0..3 {
+            let address = format!("worker-{number}:1");
+            all.iterations.push(wire::IterationStatus { id: 2000 + number, ..Default::default() });
+            all.clients.push(wire::ClientStatus { id: 3000 + number, ..Default::default() });
+            all.tasks.push(wire::TaskStatus { id: 4000 + number, ..Default::default() });
+            all.jobs.push(wire::JobStatus { id: 5000 + number, ..Default::default() });
+            all.workers.push(wire::WorkerStatus { address, ..Default::default() });
+        }
+        Status { dispatcher: convert::report(all), ..Status::default() }
+    }
+
+    #[test]
+    fn the_newest_rows_of_what_comes_and_goes_are_shown() {
+        for (section, oldest, newest) in [
+            (Section::Iterations, "  2000  ", "  2002  "),
+            (Section::Clients, "  3000  ", "  3002  "),
+            (Section::Tasks, "  4000  ", "  4002  "),
+            (Section::Jobs, "  5000  ", "  5002  "),
+            (Section::Workers, "worker-0:1", "worker-2:1"),
+        ] {
+            let text = render(&three_of_each(), &[section], 2, true);
+            assert!(text.contains(newest) && !text.contains(oldest), "{text}");
+            assert!(text.contains("… and 1 older ones (--limit 0 shows all)"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_definition_is_called_so() {
+        let dataset =
+            wire::DatasetStatus { id: "digits".into(), size_bytes: 2048, ..Default::default() };
+        let all = wire::DispatcherStatus { datasets: vec![dataset], ..Default::default() };
+        let status = Status { dispatcher: convert::report(all), ..Status::default() };
+        let text = render(&status, &[Section::Datasets], 50, true);
+        assert!(text.contains("  ID      DEFINITION  ELEMENTS"), "{text}");
+        assert!(text.contains("  digits  2 KiB       "), "{text}");
     }
 
     #[test]

@@ -132,6 +132,20 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_rows_are_shown_and_the_older_ones_counted() {
+        let newest = |limit| {
+            let row = |name: &&str| vec![(*name).to_owned()];
+            let table = Table::new("Jobs", &["name"], true);
+            table.fill_newest(&["oldest", "older", "newer", "newest"], limit, row).to_string()
+        };
+        let text =
+            "Jobs (4)\n  NAME\n  newer\n  newest\n  … and 2 older ones (--limit 0 shows all)\n";
+        assert_eq!(newest(2), text);
+        assert!(newest(4).ends_with("  newest\n"), "{}", newest(4));
+        assert!(newest(usize::MAX).contains("oldest"));
+    }
+
+    #[test]
     fn long_names_are_cut_unless_the_table_is_wide() {
         let name = "x".repeat(41);
         assert!(!table(&[&name], 9, false).contains(&name));

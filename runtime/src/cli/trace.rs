@@ -1,7 +1,8 @@
 //! `rondo trace`: what the processes of an exchange know of their requests, for Perfetto.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -27,7 +28,8 @@ pub(super) struct TraceArgs {
     )]
     scheduler: Listen,
 
-    /// The file to write; - is the standard output
+    /// The file to write; - is the standard output. A file that exists is replaced once the new one is
+    /// complete, and stays as it is if that fails
     #[arg(long, short, value_name = "FILE", default_value = "rondo-trace.json")]
     output: PathBuf,
 
@@ -65,9 +67,39 @@ pub(super) fn trace(args: &TraceArgs) -> Result<(), Failure> {
 }
 
 fn write(recording: &Recording, path: &Path) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    recording.write(&mut out)?;
-    out.flush()
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        // A pipe or a device.
+        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+        recording.write(&mut out)?;
+        return out.flush();
+    }
+    replace(path, |out| recording.write(out))
+}
+
+/// Writes a file beside `path` and puts it there once it is complete and on the disk: what stood there
+/// before is not touched until then.
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> io::Result<()> {
+    // A link stays one.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    // The mode of the file that is replaced, or that of any new file.
+    let mode = Permissions::from_mode(0o666);
+    let unfinished =
+        tempfile::Builder::new().prefix(".rondo-trace-").permissions(mode).tempfile_in(folder)?;
+    if let Ok(former) = path.metadata() {
+        unfinished.as_file().set_permissions(former.permissions())?;
+    }
+    let mut out = BufWriter::new(unfinished.as_file());
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    unfinished.as_file().sync_all()?;
+    unfinished.persist(&path)?;
+    Ok(())
 }
 
 fn failed(status: &Status) -> Failure {
@@ -122,5 +154,43 @@ fn compared_with(node: NodeId) -> String {
     match node.role() {
         Some(role) if node != NodeId::SCHEDULER => format!("{role} {}", node.rank()),
         _ => "scheduler".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = folder.read_dir().unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_stays_as_it_is_until_the_new_one_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        std::fs::write(&path, "precious").unwrap();
+        let failed = replace(&path, |out| {
+            out.write_all(&[b' '; 1 << 16])?;
+            assert_eq!(std::fs::read_to_string(&path)?, "precious");
+            Err(io::Error::other("no room"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "no room");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        assert_eq!(names(folder.path()), ["trace.json"]);
+    }
+
+    #[test]
+    fn what_replaces_a_file_has_its_mode_and_leaves_a_link_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("trace.json"), folder.path().join("link"));
+        std::fs::write(&path, "former").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        replace(&link, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(link.symlink_metadata().unwrap().is_symlink());
     }
 }

@@ -21,6 +21,8 @@ const WAITS_MAX: usize = 6;
 const FAILED_MAX: usize = 4;
 /// Silent tasks shown of one namespace.
 const SILENT_MAX: usize = 4;
+/// Connected tasks shown with when they were last heard; those heard longest ago come first.
+const HEARD_MAX: usize = 4;
 /// Stuck tasks shown of one namespace.
 const STUCK_MAX: usize = 4;
 
@@ -73,13 +75,18 @@ fn render(report: &Report, data: &Data<'_>) -> String {
 }
 
 /// Connected tasks that have not been heard for long: more than a heartbeat is missing. JAX's tasks send one
-/// each 10 s, those before 0.7 one in half of their time-out.
+/// in half of their own time-out, which is not above the server's.
 fn silent(namespace: &NamespaceReport) -> Vec<&CoordinationTaskReport> {
-    let after_ms = namespace.heartbeat_timeout_ms.unwrap_or(TIMEOUT_MS) / 5 * 3;
+    let after_ms = silent_after_ms(namespace);
     let is_silent = |task: &&CoordinationTaskReport| {
         task.state == "connected" && task.silent_ms.is_some_and(|silent| silent >= after_ms)
     };
     namespace.tasks.iter().filter(is_silent).collect()
+}
+
+/// After how long a connected task is called silent, in ms.
+fn silent_after_ms(namespace: &NamespaceReport) -> u64 {
+    namespace.heartbeat_timeout_ms.unwrap_or(TIMEOUT_MS) / 5 * 3
 }
 
 fn one(namespace: &NamespaceReport) -> String {
@@ -131,7 +138,33 @@ fn reasons(namespace: &NamespaceReport) -> Vec<String> {
     if lines.is_empty() {
         lines.push("nobody waits for anything here".into());
     }
+    lines.extend(last_heard(namespace));
     lines
+}
+
+/// When the connected tasks were last heard, but for those that are named as silent: nothing else tells a
+/// task that died a moment ago from a healthy one.
+fn last_heard(namespace: &NamespaceReport) -> Option<String> {
+    let after_ms = silent_after_ms(namespace);
+    let is_heard = |task: &&CoordinationTaskReport| {
+        task.state == "connected" && task.silent_ms.is_none_or(|silent| silent < after_ms)
+    };
+    let mut tasks: Vec<_> = namespace.tasks.iter().filter(is_heard).collect();
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.silent_ms.unwrap_or(u64::MAX)));
+    let one = |task: &&CoordinationTaskReport| match task.silent_ms {
+        Some(ms) => format!("task {} {} ago", task.task, span(ms)),
+        None => format!("task {} not since the server's start", task.task),
+    };
+    let shown: Vec<String> = tasks.iter().take(HEARD_MAX).map(one).collect();
+    let left = tasks.len().saturating_sub(HEARD_MAX);
+    let left = if left > 0 { format!(" and {left} others no earlier") } else { String::new() };
+    let timeout = namespace.heartbeat_timeout_ms.map(|ms| format!(", {}", span(ms)));
+    let (shown, timeout) = (shown.join(", "), timeout.unwrap_or_default());
+    (!shown.is_empty()).then(|| {
+        format!(
+            "last heard: {shown}{left}. A dead task counts as connected until its time-out{timeout}"
+        )
+    })
 }
 
 fn more(all: usize, shown: usize, what: &str) -> Option<String> {
@@ -224,6 +257,29 @@ mod tests {
         assert!(text.contains("2 of 3 tasks connected (1 of them silent)"), "{text}");
         assert!(text.contains("task 1 at 10.0.0.4:9 has not been heard for 1 min 12 s"), "{text}");
         assert!(!text.contains("task 0 at"), "{text}");
+    }
+
+    /// A killed task counts as connected until its time-out. What is known of it is when it was heard.
+    #[test]
+    fn when_connected_tasks_were_last_heard_is_said() {
+        let mut namespace = NamespaceReport { tasks_connected: 3, waits: Vec::new(), ..stuck() };
+        namespace.never_registered = String::new();
+        let unheard = CoordinationTaskReport { silent_ms: None, ..task(2, 0) };
+        namespace.tasks = vec![task(0, 31_000), task(1, 42_000), unheard];
+        let text = told(namespace.clone());
+        assert!(text.contains("3 of 3 tasks connected, life 2"), "{text}");
+        let line = "last heard: task 2 not since the server's start, task 1 42 s ago, task 0 31 s ago. A \
+                    dead task counts as connected until its time-out, 1 min 40 s\n";
+        assert!(text.contains(line), "{text}");
+        // Task 8 is named as silent by its own line, and task 0 is not connected.
+        namespace.tasks = (0..9).map(|number| task(number, 1_000)).collect();
+        namespace.tasks[7] = task(7, 30_000);
+        namespace.tasks[8] = task(8, 90_000);
+        namespace.tasks[0].state = "disconnected".into();
+        let text = told(namespace);
+        let line = "last heard: task 7 30 s ago, task 1 1 s ago, task 2 1 s ago, task 3 1 s ago and 3 \
+                    others no earlier. A dead";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]
@@ -323,7 +379,7 @@ mod tests {
         assert!(!text.contains("silent") && !text.contains("has not been heard"), "{text}");
     }
 
-    /// The status of a server that has run for half a minute. It has a freed job, and one that is read.
+    /// The status of a server that has run for fifty seconds. It has a freed job, and one that is read.
     fn status() -> GetStatusResponse {
         let job = wire::JobStatus { name: "train".into(), ..Default::default() };
         let iteration = wire::IterationStatus {
@@ -343,7 +399,7 @@ mod tests {
         let worker = wire::WorkerStatus { address: "w:1".into(), ..Default::default() };
         let freed = wire::FreedJobStatus { name: "old".into(), ..Default::default() };
         GetStatusResponse {
-            server: Some(wire::ServerStatus { uptime_ms: 30_000, ..Default::default() }),
+            server: Some(wire::ServerStatus { uptime_ms: 50_000, ..Default::default() }),
             dispatcher: Some(wire::DispatcherStatus {
                 jobs: vec![job],
                 iterations: vec![iteration],
@@ -360,7 +416,7 @@ mod tests {
     fn a_worker_that_the_server_has_not_heard_is_named_once_the_server_has_run_for_long() {
         let text = text(status(), None).unwrap();
         assert!(text.starts_with("train, repetition 0: 1 clients"), "{text}");
-        assert!(text.contains("w:1 since the server began 30 s ago"), "{text}");
+        assert!(text.contains("w:1 since the server began 50 s ago"), "{text}");
     }
 
     #[test]

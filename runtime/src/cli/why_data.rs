@@ -11,8 +11,14 @@ use super::status_tables::span;
 
 /// Iterations shown; the newest come first.
 const ITERATIONS_MAX: usize = 6;
-/// A worker or client that was not heard for so long is named, in ms.
-const SILENT_MS: u64 = 20_000;
+/// A worker that was not heard for so long is named, in ms. TensorFlow's workers send a heartbeat each 30 s,
+/// and Rondo's each 5 s: no healthy one is silent for one and a half of the longer interval. A server loses
+/// a worker after 1 min by default, or after three of its own intervals if that is longer, so a dead one is
+/// named before it counts as lost. The status has neither the intervals nor the server's time-out.
+const WORKER_SILENT_MS: u64 = 45_000;
+/// A client that was not heard for so long is counted, in ms. Rondo's readers and TensorFlow's send a
+/// heartbeat each second.
+const CLIENT_SILENT_MS: u64 = 20_000;
 /// Workers, or jobs that nobody reads, named at once.
 const NAMED_MAX: usize = 4;
 
@@ -64,7 +70,7 @@ impl Data<'_> {
         let mut lines: Vec<String> =
             about_workers.into_iter().chain(reasons(iteration, &clients)).collect();
         if lines.is_empty() {
-            lines.push("nothing is missing: it goes as fast as its workers and clients".into());
+            lines.push(nothing_known(&report.workers, &tasks, &clients));
         }
         for line in lines {
             let _ = writeln!(text, "  {}", plain(&line));
@@ -126,7 +132,7 @@ fn reasons(of: &IterationReport, clients: &[&ClientReport]) -> Vec<String> {
     if of.clients == 0 {
         lines.push("no client reads it".into());
     }
-    let silent = clients.iter().filter(|it| it.silent_ms.is_some_and(|ms| ms >= SILENT_MS));
+    let silent = clients.iter().filter(|it| it.silent_ms.is_some_and(|ms| ms >= CLIENT_SILENT_MS));
     let longest = silent.clone().filter_map(|it| it.silent_ms).max();
     if let Some(longest) = longest {
         let count = silent.count();
@@ -173,10 +179,8 @@ fn about_workers(
     if tasks.is_empty() {
         return Some("no worker has a task of it".into());
     }
-    let runs = |worker: &&WorkerReport| {
-        tasks.iter().any(|task| task.worker == worker.address && task.state != "finished")
-    };
-    let silent = live.filter(runs).filter(|it| it.silent_ms.unwrap_or(uptime_ms) >= SILENT_MS);
+    let silent = live.filter(|it| has_unfinished(it, tasks));
+    let silent = silent.filter(|it| it.silent_ms.unwrap_or(uptime_ms) >= WORKER_SILENT_MS);
     let for_how_long = |it: &WorkerReport| match it.silent_ms {
         Some(ms) => format!("{} for {}", it.address, span(ms)),
         None => format!("{} since the server began {} ago", it.address, span(uptime_ms)),
@@ -184,6 +188,33 @@ fn about_workers(
     let named: Vec<String> = silent.clone().take(NAMED_MAX).map(for_how_long).collect();
     let count = silent.count();
     (count > 0).then(|| format!("{count} of its workers have not been heard: {}", named.join(", ")))
+}
+
+/// Whether a worker has a task among these that is not finished.
+fn has_unfinished(worker: &WorkerReport, tasks: &[&TaskReport]) -> bool {
+    tasks.iter().any(|task| task.worker == worker.address && task.state != "finished")
+}
+
+/// Says that the server knows of nothing that is missing, and how old its knowledge of workers and clients
+/// is: one that died a moment ago looks like a healthy one.
+fn nothing_known(
+    workers: &[WorkerReport],
+    tasks: &[&TaskReport],
+    clients: &[&ClientReport],
+) -> String {
+    let mut text =
+        "nothing is known to be missing: it goes as fast as its workers and clients".to_owned();
+    let workers = workers.iter().filter(|it| !it.lost && has_unfinished(it, tasks));
+    let silences = workers.map(|it| it.silent_ms).chain(clients.iter().map(|it| it.silent_ms));
+    let silences: Vec<Option<u64>> = silences.collect();
+    if let Some(longest) = silences.iter().flatten().max() {
+        text += &format!("; the longest silence of one of them is {}", span(*longest));
+    }
+    let unheard = silences.iter().filter(|it| it.is_none()).count();
+    if unheard > 0 {
+        text += &format!("; {unheard} of them have sent no heartbeat since the server's start");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -269,12 +300,35 @@ mod tests {
             ..Report::default()
         };
         let text = Data { report: &report, uptime_ms: 5_000 }.text().unwrap();
-        assert!(text.contains("nothing is missing"), "{text}");
+        assert!(text.contains("nothing is known to be missing"), "{text}");
+        let words = "1 of them have sent no heartbeat since the server's start";
+        assert!(text.contains(words), "{text}");
     }
 
-    /// What `why` prints for a server that has run for half a minute.
+    /// TensorFlow's workers send a heartbeat each 30 s.
+    #[test]
+    fn a_worker_is_not_named_between_two_heartbeats_of_tensorflow() {
+        for silent_ms in [29_000, 31_000, 44_000] {
+            let text = told(vec![worker("w:1", silent_ms, false)], running("train"));
+            assert!(text.contains("nothing is known to be missing"), "{text}");
+            assert!(!text.contains("w:1"), "{text}");
+        }
+        let text = told(vec![worker("w:1", 46_000, false)], running("train"));
+        assert!(text.contains("1 of its workers have not been heard: w:1 for 46 s"), "{text}");
+    }
+
+    /// A worker or client that has just died is not missing yet: the reader can tell from its silence.
+    #[test]
+    fn it_is_said_how_long_workers_and_clients_have_been_silent() {
+        let text =
+            told(vec![worker("w:1", 4_000, false), worker("w:2", 38_000, false)], running("train"));
+        assert!(text.contains("the longest silence of one of them is 38 s"), "{text}");
+        assert!(!text.contains("no heartbeat"), "{text}");
+    }
+
+    /// What `why` prints for a server that has run for fifty seconds.
     fn text(report: &Report) -> Option<String> {
-        Data { report, uptime_ms: 30_000 }.text()
+        Data { report, uptime_ms: 50_000 }.text()
     }
 
     #[test]
@@ -283,14 +337,14 @@ mod tests {
             (vec![], "no worker is registered"),
             (vec![worker("w:1", 90_000, true)], "all 1 workers are lost"),
             (
-                vec![worker("w:1", 42_000, false)],
-                "1 of its workers have not been heard: w:1 for 42 s",
+                vec![worker("w:1", 52_000, false)],
+                "1 of its workers have not been heard: w:1 for 52 s",
             ),
             (
                 vec![WorkerReport { silent_ms: None, ..worker("w:1", 0, false) }],
-                "1 of its workers have not been heard: w:1 since the server began 30 s ago",
+                "1 of its workers have not been heard: w:1 since the server began 50 s ago",
             ),
-            (vec![worker("w:1", 4_000, false)], "nothing is missing"),
+            (vec![worker("w:1", 4_000, false)], "nothing is known to be missing"),
         ] {
             let text = told(workers, running("train"));
             assert!(
@@ -309,7 +363,7 @@ mod tests {
             ),
         ] {
             let text = told(worker(), iteration);
-            assert!(text.contains(words) && !text.contains("nothing is missing"), "{text}");
+            assert!(text.contains(words) && !text.contains("nothing is known"), "{text}");
         }
     }
 

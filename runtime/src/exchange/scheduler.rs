@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rondo_core::exchange::Mask;
+use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::message::{Failure, Scope, ToScheduler};
 use rondo_core::exchange::scheduler::{
     Ask, Effect, Event, Input, Report, Scheduler as Machine, Settings,
 };
+use rondo_core::exchange::{Mask, PeerLost};
 use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Time;
@@ -222,6 +223,152 @@ impl Station for Desk {
     }
 }
 
+/// Logs what the scheduler tells.
 fn observe(event: &Event) {
-    tracing::info!(?event, "exchange");
+    match event {
+        Event::Begun { sizes: Sizes { workers, servers, group }, version } => {
+            let membership = version.get();
+            tracing::info!(workers, servers, group, membership, "all processes have registered");
+        }
+        Event::NotBegun { missing } => {
+            tracing::warn!(%missing, "not all processes have registered in time");
+        }
+        Event::Rebuilding { version } => {
+            let membership = version.get();
+            tracing::info!(membership, "processes come back to a scheduler that was restarted");
+        }
+        Event::Rebuilt { up, lost } => {
+            tracing::info!(up, lost, "all processes are back, or are lost");
+        }
+        Event::Left { role, rank } => {
+            tracing::info!(%role, rank = rank.get(), "a process has left");
+        }
+        Event::Returned { role, rank, incarnation } => {
+            let rank = rank.get();
+            tracing::info!(%role, rank, %incarnation, "another run of a process takes its place");
+        }
+        Event::Refused { connection, status } => {
+            let (connection, reason) = (connection.get(), &status.message);
+            tracing::warn!(connection, %reason, "a process is refused");
+        }
+        Event::Lost(peer) => observe_lost(peer),
+        Event::BarrierFailed { mask, scope, lost } => {
+            let scope = scope_name(*scope);
+            tracing::warn!(roles = %mask, scope, reason = %lost, "a barrier failed");
+        }
+        Event::HeldUp { late } => {
+            tracing::warn!(late_ms = late.as_millis(), "the scheduler was held up");
+        }
+        Event::Ended { version } => {
+            tracing::info!(membership = version.get(), "no process takes part any more");
+        }
+    }
+}
+
+fn observe_lost(peer: &PeerLost) {
+    let PeerLost { role, rank, incarnation, address, why } = peer;
+    let rank = rank.get();
+    tracing::warn!(%role, rank, %incarnation, %address, reason = %why, "a process is lost");
+}
+
+const fn scope_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Instance => "instance",
+        Scope::Group => "group",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Mutex, PoisonError};
+
+    use rondo_core::exchange::{InstanceRank, MembershipVersion, Role};
+    use rondo_core::ids::Incarnation;
+    use rondo_core::time::Duration as Span;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The fields of the line that `--log json` writes of an event.
+    fn fields(event: &Event) -> Value {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(log, || observe(event));
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let mut line: Value = serde_json::from_str(&text).unwrap();
+        line["fields"].take()
+    }
+
+    fn lost() -> PeerLost {
+        PeerLost {
+            role: Role::Worker,
+            rank: InstanceRank::new(3),
+            incarnation: Incarnation::new(9),
+            address: "10.0.0.4:9".into(),
+            why: "it was silent".into(),
+        }
+    }
+
+    #[test]
+    fn each_fact_of_an_event_is_a_field_of_its_own() {
+        let version = MembershipVersion::new(7);
+        let sizes = Sizes { workers: 4, servers: 2, group: 1 };
+        let (role, rank, incarnation) = (Role::Server, InstanceRank::new(1), Incarnation::new(5));
+        let refused = Status::new(Code::InvalidArgument, "no such role");
+        let barrier =
+            Event::BarrierFailed { mask: Mask::SCHEDULER, scope: Scope::Group, lost: lost() };
+        let held_up = Event::HeldUp { late: Span::from_millis(30) };
+        for (event, expected) in [
+            (
+                Event::Begun { sizes, version },
+                json!({"workers": 4, "servers": 2, "group": 1, "membership": 7}),
+            ),
+            (Event::NotBegun { missing: "worker 1".into() }, json!({"missing": "worker 1"})),
+            (Event::Rebuilding { version }, json!({"membership": 7})),
+            (Event::Rebuilt { up: 5, lost: 1 }, json!({"up": 5, "lost": 1})),
+            (
+                Event::Lost(lost()),
+                json!({
+                    "role": "worker", "rank": 3, "incarnation": "9",
+                    "address": "10.0.0.4:9", "reason": "it was silent",
+                }),
+            ),
+            (Event::Left { role, rank }, json!({"role": "server", "rank": 1})),
+            (
+                Event::Returned { role, rank, incarnation },
+                json!({"role": "server", "rank": 1, "incarnation": "5"}),
+            ),
+            (
+                Event::Refused { connection: ConnectionId::new(6), status: refused },
+                json!({"connection": 6, "reason": "no such role"}),
+            ),
+            (
+                barrier,
+                json!({"roles": "schedulers", "scope": "group", "reason": lost().to_string()}),
+            ),
+            (held_up, json!({"late_ms": 30})),
+            (Event::Ended { version }, json!({"membership": 7})),
+        ] {
+            let mut fields = fields(&event);
+            let message = fields.as_object_mut().unwrap().remove("message").unwrap();
+            assert!(message.as_str().is_some_and(|text| !text.contains('{')), "{message}");
+            assert_eq!(fields, expected, "{message}");
+        }
+    }
 }

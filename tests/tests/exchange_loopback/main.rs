@@ -10,6 +10,7 @@
 
 mod bed;
 mod hanging;
+mod logging;
 mod losing;
 mod names;
 mod refusals;

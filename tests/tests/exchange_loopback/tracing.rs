@@ -234,6 +234,33 @@ fn what_cannot_be_traced_is_refused_in_words() {
     drop((workers, servers));
 }
 
+/// The former trace is gone only once the new one is complete.
+#[test]
+fn a_trace_that_cannot_be_written_leaves_the_former_one() {
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let (workers, servers) = bed.start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, "precious").unwrap();
+    // A file system that takes nothing more: no process may make a file longer than 0 bytes.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh"]);
+    command.arg(rondo_tests::binary::rondo());
+    command.args(["trace", "--scheduler", bed.scheduler.address(), "--output"]).arg(&path);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot be written to"), "{said}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 1, "something is left beside it");
+    // With room, the new one takes its place.
+    let output = rondo_trace(bed.scheduler.address(), &path);
+    assert!(output.status.success(), "{output:?}");
+    let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert!(trace["traceEvents"].is_array(), "{trace}");
+    drop((workers, servers));
+}
+
 #[test]
 fn somebody_who_looks_on_disturbs_nobody() {
     let config = Config { observers_max: 2, ..Config::default() };

@@ -188,6 +188,41 @@ async fn a_file_goes_on_after_another_reader_has_read_what_the_killed_run_held()
     bed.end();
 }
 
+/// Only the dispatcher knows how far the killed run came. Without its answer the file stays as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_begun_stays_as_it_is_while_the_dispatcher_is_away() {
+    let bed = bed(Pipeline::range(0, 1000), &Options::store("segment")).await;
+    let _slow = bed.worker(50).await;
+    let (file, note) = (bed.file("out.jsonl"), bed.file("out.jsonl.rondo"));
+    let train = ["--job=train", "--dataset=numbers"];
+    let mut command = read(&bed, &train, &file);
+    let mut killed = block_in_place(|| Process::start("rondo read", &mut command));
+    let began = Instant::now();
+    let has_reader =
+        || std::fs::read_to_string(&note).is_ok_and(|it| !it.contains("reader\":null"));
+    while lines(&file).is_empty() || !has_reader() {
+        assert!(began.elapsed() < PATIENCE, "{}", killed.log());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    block_in_place(|| killed.kill());
+    let before = (std::fs::read(&file).unwrap(), std::fs::read(&note).unwrap());
+    let mut elsewhere = Command::new(binary::rondo());
+    elsewhere.args(["read", "--server=127.0.0.1:9", "-o"]).arg(&file).args(train);
+    let away = ended(&mut elsewhere);
+    assert_eq!(away.status.code(), Some(7), "{}", away.log);
+    let text = format!("{} stays as it is, because nobody knows which records", file.display());
+    assert!(away.log.contains("127.0.0.1:9") && away.log.contains(&text), "{}", away.log);
+    assert_eq!((std::fs::read(&file).unwrap(), std::fs::read(&note).unwrap()), before);
+    // Once the dispatcher answers, the same command goes on.
+    let _fast = bed.worker(0).await;
+    let rest = ended(&mut command);
+    assert!(rest.status.success() && rest.log.contains("goes on behind the "), "{}", rest.log);
+    let mut held = lines(&file);
+    held.sort_unstable();
+    assert_eq!(held, (0..1000).collect::<Vec<i64>>());
+    bed.end();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_complete_stays_as_it_is() {
     let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
@@ -257,6 +292,24 @@ async fn a_job_that_was_read_before_leaves_no_empty_file() {
         assert!(ended.log.contains(text), "{}", ended.log);
         assert!(!second.exists() && !bed.file("second.jsonl.rondo").exists());
     }
+    bed.end();
+}
+
+/// Without a file a job that was read before ends in order, and not in silence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_a_job_that_was_read_before_is_told_so() {
+    let bed = bed(Pipeline::range(0, 100), &Options::store("segment")).await;
+    let _worker = bed.worker(0).await;
+    let server = format!("--server={}", bed.server.address());
+    let count = || block_in_place(|| run(&["read", &server, "--job=train", "--dataset=numbers"]));
+    let text = "pass 0 of job \"train\" has been read to its end before, or was given up. To read the \
+                dataset again, name another job, or another pass with --repetition";
+    let first = count();
+    assert!(first.status.success() && first.log.contains("read 100 records"), "{}", first.log);
+    assert!(!first.log.contains(text), "{}", first.log);
+    let second = count();
+    assert!(second.status.success() && second.log.contains("read 0 records"), "{}", second.log);
+    assert!(second.log.contains(text), "{}", second.log);
     bed.end();
 }
 
