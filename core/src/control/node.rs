@@ -18,10 +18,10 @@ use crate::time::{Duration, Time};
 
 /// The server says this first when its journal takes no records at present. Commands know the refusal by it.
 pub const NO_UPDATES: &str = "the journal takes no updates";
-/// The server says this to a caller whose answer rests on records that it keeps: those of the caller's own
-/// update, or of another one that the answer shows.
-const KEPT: &str = "the server keeps what this answer rests on, and writes it once the journal takes records \
-                    again; if the server restarts before, that is lost";
+/// The server says this to a caller whose answer waits for records that it keeps: those of the caller's own
+/// update, or of another one that the answer shows. Which of them the answer needs, it does not know.
+const KEPT: &str = "the server keeps updates that this answer may rest on, and writes them once the journal \
+                    takes records again; if the server restarts before, they are lost";
 /// Pause between two tries to write records that the journal refused.
 const APPEND_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -461,12 +461,12 @@ const fn hands_out(result: &Result<Reply, Status>) -> bool {
     matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Split(Some(_)))))
 }
 
-/// What the caller of this answer is told in its place while the journal takes no records. A refusal rests on
-/// nothing that will be made.
+/// What the caller of this answer is told in its place while the journal takes no records. Who was refused
+/// because the journal takes none waits for nothing that will be made.
 fn while_refusing(reason: &str, result: &Result<Reply, Status>) -> String {
     match result {
-        Ok(_) => alloc::format!("{reason}; {KEPT}"),
-        Err(_) => reason.into(),
+        Err(status) if status.message.starts_with(NO_UPDATES) => reason.into(),
+        _ => alloc::format!("{reason}; {KEPT}"),
     }
 }
 

@@ -143,7 +143,9 @@ impl State {
             return (retired.first_id, retired.finished, retired.abandoned);
         }
         let (finished, abandoned) = self.take_beginning(name);
-        (Some(id), finished, abandoned)
+        // A job that begins at a position continues those that were read before it was saved.
+        let is_new = finished.ranges().is_empty() && abandoned.ranges().is_empty();
+        (is_new.then_some(id), finished, abandoned)
     }
 
     /// Refuses a job whose number or name is taken.

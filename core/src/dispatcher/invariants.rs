@@ -104,8 +104,8 @@ pub(crate) const STATE_INVARIANTS: &[Invariant<State>] = &[
     },
     Invariant {
         number: "D20",
-        sentence: "a job that was freed has another name than those that are there; the tasks of each \
-                   worker are known",
+        sentence: "a job that was freed has another name than those that are there; no job continues a \
+                   later one; the tasks of each worker are known",
         check: graph::what_is_left_agrees,
     },
     Invariant {

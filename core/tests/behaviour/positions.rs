@@ -10,7 +10,7 @@ use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
 use crate::driver::{Driver, Journal};
-use crate::world::{client, dataset, job};
+use crate::world::{client, dataset, job, listed};
 
 const WORKER: &str = "w:1";
 
@@ -302,4 +302,21 @@ fn a_reader_of_a_static_job_is_told_that_no_worker_is_listed() {
     let job = driver.job(request);
     let status = driver.refused(Request::GetOrCreateIteration { job, repetition: 0 });
     assert_eq!(status.code, Code::NotFound, "{status}");
+}
+
+/// It continues the jobs that were read before the position was saved, whatever their ids were.
+#[test]
+fn a_new_job_that_begins_at_a_position_does_not_say_that_it_continues_none() {
+    let (mut driver, dataset, job) = training();
+    let client = driver.join(job, 0);
+    let task = listed(&driver.client(client))[0];
+    driver.finish(WORKER, task);
+    driver.release(client);
+    report(&mut driver, save("epoch 1", "train"));
+    let first_id = |driver: &Driver| driver.state().job_named("train").unwrap().first_id;
+    assert_eq!(first_id(&driver), Some(job));
+    assert_eq!(driver.ask(Request::DeleteJob { name: "train".into() }), Ok(Reply::JobDeleted));
+    report(&mut driver, restore("epoch 1", "train"));
+    driver.job(named(&dataset, "train"));
+    assert_eq!(first_id(&driver), None);
 }

@@ -218,6 +218,27 @@ fn a_full_journal_refuses_changes_and_blames_nobody() {
     assert!(driver.tell(beat(1, first(1))).is_ok());
 }
 
+/// A key that is taken, by the caller's own first try; and a barrier that the caller's coming ends.
+#[test]
+fn a_refusal_that_rests_on_what_a_full_journal_keeps_says_so() {
+    let keeps = "the server keeps updates that this answer may rest on";
+    let other_tasks = barrier("b", 0, 1, &[1]);
+    for kept in [vec![insert("k", "v"), insert("k", "v")], vec![other_tasks]] {
+        let mut driver = Driver::of(2);
+        driver.register_all(2);
+        driver.start_call(barrier("b", 0, 0, NO_TASKS));
+        driver.full = true;
+        for method in kept {
+            let status = driver.refused(method, Code::Unavailable);
+            assert!(status.message.contains(keeps), "{status}");
+        }
+        let status = driver.refused(insert("l", "v"), Code::Unavailable);
+        assert!(!status.message.contains(keeps), "{status}");
+        driver.make_room();
+        assert!(driver.tell(try_get("l")).is_err(), "what was refused is not made");
+    }
+}
+
 #[test]
 fn a_process_that_a_full_journal_refuses_takes_no_place_at_a_barrier() {
     let mut driver = Driver::recoverable(2);

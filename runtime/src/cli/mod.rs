@@ -182,7 +182,12 @@ pub fn main() -> ExitCode {
     let parsed = parse(std::env::args_os().collect());
     // A command that logs does both when its log has begun. A wrong command line may want the setting that
     // a mistyped variable was to give.
-    if !parsed.as_ref().is_ok_and(|(cli, _)| cli.command.logs()) {
+    let warns = match &parsed {
+        Ok((cli, _)) => !cli.command.logs(),
+        Err(Refusal::Clap(error)) => error.use_stderr(),
+        Err(Refusal::Failure(_)) => true,
+    };
+    if warns {
         crate::descriptors::raise();
         variables::warn();
     }

@@ -110,7 +110,9 @@ impl BlobKeeper {
         let putting = tokio::spawn(async move {
             let put = keeper.0.blobs.put(blob).await;
             // A failed put may have left a file: it goes with the pin.
-            keeper.state().kept.insert(digest);
+            if !matches!(put, Err(BlobError::TooLarge { .. })) {
+                keeper.state().kept.insert(digest);
+            }
             drop(place);
             put.map(|()| pin)
         });

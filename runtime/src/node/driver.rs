@@ -28,9 +28,11 @@ use crate::transport::Transport;
 /// The longest sleep, so that a far deadline cannot overflow a timer.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Turns that all others have between a sync and the next group, at least and at most: callers are answered in
-/// the first one, and their next calls come in the second one at the earliest. docs/performance.md has the figures.
-const GATHERING_TURNS: (usize, usize) = (2, 8);
+/// Turns that the other tasks of this thread have between a sync and the next group, at most. In the first one
+/// callers are answered, and in the second one those who sent their next calls are read.
+const GATHERING_TURNS_MAX: usize = 8;
+/// Turns without a new call that end the gathering.
+const GATHERING_TURNS_EMPTY: usize = 3;
 
 /// Bounds of the node's loop.
 #[derive(Clone, Copy, Debug)]
@@ -209,17 +211,21 @@ impl Driver {
     }
 
     /// Lets those whom a sync answered send their next calls, and takes these: the next sync then serves
-    /// more calls, and each connection has more answers to write at once.
+    /// more calls, and each connection has more answers to write at once. Takes one turn's calls in all, so the
+    /// group that was collected during the sync does not wait longer than for any other turn.
     async fn gather(&mut self, calls: &mut Vec<Submission>) {
-        let (least, most) = GATHERING_TURNS;
-        for turn in 0..most {
+        let (mut room, mut empty) = (self.config.batch_calls_max.max(1), 0_usize);
+        for _ in 0..GATHERING_TURNS_MAX {
             tokio::task::yield_now().await;
-            let room = self.config.batch_calls_max.max(1);
+            // What they had goes to those who ask now.
+            self.forget_gone();
             calls.extend(std::iter::from_fn(|| self.inbox.try_recv().ok()).take(room));
-            if self.halted.is_some() || (calls.is_empty() && turn >= least) {
+            room = room.saturating_sub(calls.len());
+            empty = if calls.is_empty() { empty.saturating_add(1) } else { 0 };
+            self.take(calls).await;
+            if self.halted.is_some() || room == 0 || empty == GATHERING_TURNS_EMPTY {
                 return;
             }
-            self.take(calls).await;
         }
     }
 

@@ -47,7 +47,8 @@ impl Blob {
 
 /// Keeps values by their BLAKE3 digests.
 pub trait Blobs: Send + Sync + 'static {
-    /// Keeps the blob. Durable on return; cheap when it is kept already.
+    /// Keeps the blob. Durable on return; cheap when it is kept already. Poll it to its end: the disk goes on
+    /// with what a dropped one has begun, beside the puts of others.
     ///
     /// # Errors
     /// [`BlobError`]; [`BlobError::Full`] may pass.
@@ -134,10 +135,8 @@ pub struct FileBlobs {
 /// What is known of the directories of blobs.
 #[derive(Default)]
 struct Groups {
-    /// Directories whose names may be lost: the sync of their parent failed, or nobody waited for it. They
-    /// are created anew. Who creates a directory holds the lock until the parent is synced, so a failed sync
-    /// loses no other name.
-    making: AsyncMutex<BTreeSet<PathBuf>>,
+    /// Who creates a directory holds it until the parent is synced, so a failed sync loses no other name.
+    making: AsyncMutex<()>,
     /// By the first byte of the digests.
     groups: Mutex<BTreeMap<u8, Arc<AsyncMutex<Group>>>>,
 }
@@ -274,13 +273,11 @@ impl FileBlobs {
         if group.is_made {
             return Ok(());
         }
-        let mut doubtful = self.groups.making.lock().await;
-        if !doubtful.insert(dir.to_owned()) {
-            // One with blobs in it stays: its name was durable before theirs.
-            let _ = self.disk.remove_dir(dir).await;
-        }
+        let _one_at_a_time = self.groups.making.lock().await;
+        // An empty one is created anew: its name may be lost, if a sync failed in this process or a former one.
+        // One with blobs in it stays: its name was durable before theirs.
+        let _ = self.disk.remove_dir(dir).await;
         create_dir(&*self.disk, &self.dir, dir).await?;
-        doubtful.remove(dir);
         group.is_made = true;
         Ok(())
     }
@@ -330,7 +327,9 @@ impl FileBlobs {
         let (_, path) = self.place(digest);
         let mut group = self.groups.lock(digest).await;
         let removed = remove_if_there(&*self.disk, &path).await;
-        group.doubtful.remove(&digest);
+        if removed.is_ok() {
+            group.doubtful.remove(&digest);
+        }
         Ok(removed.map_err(|error| StoreError::new("cannot remove", &path, &error))?)
     }
 }

@@ -41,8 +41,14 @@ struct State {
     operations: u64,
     operations_max: u64,
     power_cuts: u8,
-    /// Draws which syncs of directories fail.
-    failing: Option<Chance>,
+    /// Syncs of directories that fail.
+    failing: Option<Failing>,
+}
+
+#[derive(Clone)]
+enum Failing {
+    Third(Chance),
+    All,
 }
 
 #[derive(Clone, Copy)]
@@ -102,7 +108,13 @@ impl ModelDisk {
     /// From now on, every third sync of a directory fails.
     #[allow(dead_code, reason = "only the store's tests need it")]
     pub(crate) fn fail_syncs_of_dirs(&self, seed: u64) {
-        self.with(|state| state.failing = Some(Chance(seed)));
+        self.with(|state| state.failing = Some(Failing::Third(Chance(seed))));
+    }
+
+    /// From now on, every sync of a directory fails.
+    #[allow(dead_code, reason = "only the store's tests need it")]
+    pub(crate) fn fail_all_syncs_of_dirs(&self) {
+        self.with(|state| state.failing = Some(Failing::All));
     }
 
     /// Waits until an operation did not end.
@@ -220,7 +232,12 @@ impl State {
         let (tried, rest) =
             std::mem::take(&mut self.changes).into_iter().partition(|change| change.touches(dir));
         self.changes = rest;
-        if self.failing.as_mut().is_some_and(|chance| chance.below(3) == 0) {
+        let fails = match &mut self.failing {
+            Some(Failing::Third(chance)) => chance.below(3) == 0,
+            Some(Failing::All) => true,
+            None => false,
+        };
+        if fails {
             return Err(io::Error::other("the names may be lost"));
         }
         durable_changes(tried, &mut self.synced_names);

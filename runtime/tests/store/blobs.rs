@@ -114,6 +114,45 @@ async fn one_whose_name_could_not_be_synced_is_written_again() {
     assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value));
 }
 
+/// As the keeper of blobs does after a failed put: what cannot be removed is not believed either.
+#[tokio::test]
+async fn one_that_could_be_neither_synced_nor_removed_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    let value = Bytes::from_static(b"a value");
+    let put = || blobs.put(Blob::of(value.clone()));
+    // Its directory is there.
+    put().await.unwrap();
+    blobs.remove(digest(&value)).await.unwrap();
+    disk.faults.dir_sync_fails.store(true, Ordering::SeqCst);
+    assert!(put().await.is_err());
+    let name = digest(&value).to_string().leak();
+    *disk.faults.no_removal.lock().unwrap() = Some(name);
+    assert!(blobs.remove(digest(&value)).await.is_err());
+    disk.faults.dir_sync_fails.store(false, Ordering::SeqCst);
+    disk.faults.writes_left.store(0, Ordering::SeqCst);
+    assert!(put().await.is_err(), "the file that is there was believed");
+}
+
+/// A former process may have died before its failed sync told.
+#[tokio::test]
+async fn an_empty_directory_of_a_former_process_is_created_anew() {
+    let dir = Path::new("/blobs");
+    let disk = ModelDisk::new();
+    disk.create_dir(dir).await.unwrap();
+    disk.sync_dir(Path::new("/")).await.unwrap();
+    let value = Bytes::from_static(b"a value");
+    let former = files(Arc::new(disk.clone()), dir).await;
+    disk.fail_all_syncs_of_dirs();
+    assert!(former.put(Blob::of(value.clone())).await.is_err());
+    let disk = disk.after_the_cut(Left::Everything);
+    let blobs = files(Arc::new(disk.clone()), dir).await;
+    blobs.put(Blob::of(value.clone())).await.unwrap();
+    let after = files(Arc::new(disk.after_the_cut(Left::Synced)), dir).await;
+    assert_eq!(after.get(digest(&value)).await.unwrap(), Some(value));
+}
+
 /// Values whose blobs share two directories.
 fn crowded() -> Vec<Bytes> {
     let all = (0_u32..).map(|n| Bytes::from(n.to_le_bytes().to_vec()));
