@@ -105,7 +105,8 @@ fn a_month_of_new_pods_datasets_and_jobs_every_day_keeps_a_state_of_bounded_size
     assert_eq!(sizes[15..], vec![stated.clone(); DAYS as usize - 15]);
     // Of two named jobs a day each is there or has left its name.
     let freed_names = 2 * DAYS as usize - stated.jobs;
-    assert_eq!(size(&driver), Size { freed_names, ..stated.clone() });
+    let stated = Size { freed_names, ..stated };
+    assert_eq!(size(&driver), stated);
     driver.restart();
-    assert_eq!(size(&driver), Size { freed_names, ..stated });
+    assert_eq!(size(&driver), stated);
 }
