@@ -1,4 +1,4 @@
-//! A service that runs for months keeps what is in use and what was used of late, and the names of freed jobs.
+//! A service that runs for months keeps what is in use or was used of late, and names of freed jobs.
 
 use rondo_core::dispatcher::{Config, Part, RegisterDataset, ShardingPolicy, SplitSource};
 use rondo_core::ids::{DatasetId, JobId, TaskId};

@@ -28,8 +28,8 @@ use crate::transport::Transport;
 /// The longest sleep, so that a far deadline cannot overflow a timer.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Turns that the other tasks of this thread have between a sync and the next group, at most. In the first one
-/// callers are answered, and in the second one those who sent their next calls are read.
+/// Turns that the other tasks of this thread have between a sync and the next group, at most. In the first
+/// one callers are answered, and in the second one their next calls are read.
 const GATHERING_TURNS_MAX: usize = 8;
 /// Turns without a new call that end the gathering.
 const GATHERING_TURNS_EMPTY: usize = 3;
@@ -211,8 +211,8 @@ impl Driver {
     }
 
     /// Lets those whom a sync answered send their next calls, and takes these: the next sync then serves
-    /// more calls, and each connection has more answers to write at once. Takes one turn's calls in all, so the
-    /// group that was collected during the sync does not wait longer than for any other turn.
+    /// more calls, and each connection has more answers to write at once. Takes no more calls than any other
+    /// turn of the node, so what was collected during the sync waits no longer than for that.
     async fn gather(&mut self, calls: &mut Vec<Submission>) {
         let (mut room, mut empty) = (self.config.batch_calls_max.max(1), 0_usize);
         for _ in 0..GATHERING_TURNS_MAX {

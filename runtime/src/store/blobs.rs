@@ -274,8 +274,8 @@ impl FileBlobs {
             return Ok(());
         }
         let _one_at_a_time = self.groups.making.lock().await;
-        // An empty one is created anew: its name may be lost, if a sync failed in this process or a former one.
-        // One with blobs in it stays: its name was durable before theirs.
+        // An empty one is created anew: its name may be lost, if a sync failed in this process or a former
+        // one. One with blobs in it stays: its name was durable before theirs.
         let _ = self.disk.remove_dir(dir).await;
         create_dir(&*self.disk, &self.dir, dir).await?;
         group.is_made = true;

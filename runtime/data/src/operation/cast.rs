@@ -16,8 +16,8 @@ pub(super) type Loss = (usize, String);
 /// The values of a column as those of another type.
 ///
 /// Arrow's casts cut fractions off and round integers. So each value is compared with what a cast back makes
-/// of it. Two conversions leave something away, and are meant to: a number with a fraction becomes the nearest
-/// number of a floating-point type, and a time becomes its day.
+/// of it. Two conversions leave something away, and are meant to: a number with a fraction becomes the
+/// nearest number of a floating-point type, and a time becomes its day.
 ///
 /// # Errors
 /// The first row whose value the other type does not have.
