@@ -216,6 +216,10 @@ impl Driver {
     async fn gather(&mut self, calls: &mut Vec<Submission>) {
         let (mut room, mut empty) = (self.config.batch_calls_max.max(1), 0_usize);
         for _ in 0..GATHERING_TURNS_MAX {
+            // The sync may have failed.
+            if self.halted.is_some() || room == 0 || empty == GATHERING_TURNS_EMPTY {
+                return;
+            }
             tokio::task::yield_now().await;
             // What they had goes to those who ask now.
             self.forget_gone();
@@ -223,9 +227,6 @@ impl Driver {
             room = room.saturating_sub(calls.len());
             empty = if calls.is_empty() { empty.saturating_add(1) } else { 0 };
             self.take(calls).await;
-            if self.halted.is_some() || room == 0 || empty == GATHERING_TURNS_EMPTY {
-                return;
-            }
         }
     }
 

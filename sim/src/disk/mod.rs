@@ -27,6 +27,8 @@ pub enum DiskError {
     NotFound,
     /// The name is taken.
     Exists,
+    /// The directory has something in it.
+    NotEmpty,
     /// The device failed.
     Device,
 }
@@ -37,6 +39,7 @@ impl std::fmt::Display for DiskError {
             Self::Full => "no space left on the model disk",
             Self::NotFound => "no such file",
             Self::Exists => "the file exists",
+            Self::NotEmpty => "the directory is not empty",
             Self::Device => "the device failed",
         })
     }
@@ -137,6 +140,21 @@ impl Disk {
             return Err(DiskError::Exists);
         }
         self.change(NameChange::Given(path.to_owned(), Named::Dir));
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// When there is none, or something is in it.
+    pub fn remove_dir(&mut self, path: &str) -> Result<(), DiskError> {
+        if self.names.get(path) != Some(&Named::Dir) {
+            return Err(DiskError::NotFound);
+        }
+        if !self.list(path).is_empty() {
+            return Err(DiskError::NotEmpty);
+        }
+        self.change(NameChange::Taken(path.to_owned()));
         Ok(())
     }
 

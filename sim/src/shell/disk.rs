@@ -293,6 +293,7 @@ fn error(of: DiskError) -> io::Error {
         DiskError::Full => io::ErrorKind::StorageFull,
         DiskError::NotFound => io::ErrorKind::NotFound,
         DiskError::Exists => io::ErrorKind::AlreadyExists,
+        DiskError::NotEmpty => io::ErrorKind::DirectoryNotEmpty,
         DiskError::Device => io::ErrorKind::Other,
     };
     io::Error::new(kind, of)
@@ -340,6 +341,11 @@ impl Store for ShellDisk {
     fn create_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
         let path = name(path);
         self.change(move |state| state.disk.create_dir(&path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
+        let path = name(path);
+        self.change(move |state| state.disk.remove_dir(&path))
     }
 
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
