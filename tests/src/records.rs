@@ -66,7 +66,7 @@ impl RecordsWorker {
         let (beating, at, own) = (records.clone(), dispatcher.to_owned(), address.clone());
         let serving = tokio::spawn(serve(listener, service, config, async move {
             // Dropped is stopped.
-            tokio::select! { _ = stopped => (), () = beating.beat_on(&at, &own) => () }
+            tokio::select! { biased; _ = stopped => (), () = beating.beat_on(&at, &own) => () }
         }));
         records.beat(dispatcher, &address).await.unwrap();
         Self { stop: Some(stop), serving, served }

@@ -460,6 +460,7 @@ async fn a_call_says_how_long_its_caller_waits() {
         request.headers().get("grpc-timeout").map(|found| found.to_str().unwrap().to_owned())
     };
     let said = tokio::select! {
+        biased;
         answer = call => panic!("answered: {answer:?}"),
         said = tokio::time::timeout(SOON, heard) => said.expect("no call came"),
     };

@@ -174,7 +174,7 @@ async fn put_at_once(blobs: &FileBlobs, values: &[Bytes], seed: u64) -> Vec<Byte
                     tokio::task::yield_now().await;
                 }
             };
-            tokio::select! { put = put => put.is_ok().then_some(value), () = gives_up => None }
+            tokio::select! { biased; put = put => put.is_ok().then_some(value), () = gives_up => None }
         });
     }
     puts.join_all().await.into_iter().flatten().collect()

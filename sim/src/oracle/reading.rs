@@ -26,7 +26,7 @@ use crate::checks::{Check, reached};
 use crate::fault::PROXY_ANSWERS;
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
-use crate::workload::elements::{OfElements, ReaderLife};
+use crate::workload::elements::ReaderLife;
 
 /// Stands among the places of an iteration for what strangers have got of it.
 const STRAYED: u64 = u64::MAX;
@@ -389,15 +389,7 @@ impl Oracle for Reading {
                 Ok(())
             }
             Seen::Delivered(what) => self.delivered(what, shadow),
-            Seen::Elements(OfElements::Joined(by, _)) => {
-                self.by_element.insert(*by);
-                Ok(())
-            }
-            Seen::Elements(OfElements::ReadEnded(by, client, result @ Ok(())))
-                if self.by_element.contains(by) =>
-            {
-                self.ended(*client, result)
-            }
+            Seen::Elements(what) => self.happened_by_element(what),
             Seen::ReadEnded { client, result } => self.ended(*client, result),
             Seen::Recovered { state, disk_lied } => {
                 self.recovered(state, *disk_lied);
