@@ -88,8 +88,6 @@ pub(super) struct Elements {
     dropped: BTreeSet<(WorkerLife, TaskId)>,
     /// Whether a disk was replaced: ids stand for something else since.
     is_disk_replaced: bool,
-    /// Readers that joined since then. A client of the former disk may have the id of one of this disk's.
-    joined: BTreeSet<ReaderLife>,
 }
 
 impl Elements {
@@ -108,7 +106,6 @@ impl Elements {
             of_former_disk: BTreeSet::new(),
             dropped: BTreeSet::new(),
             is_disk_replaced: false,
-            joined: BTreeSet::new(),
         }
     }
 
@@ -120,11 +117,7 @@ impl Elements {
 
     fn happened(&mut self, shape: &ElementsShape, what: &OfElements, shadow: &Shadow) -> Verdict {
         match what {
-            OfElements::Began(_) | OfElements::Fetching(..) => Ok(()),
-            OfElements::Joined(by, _) => {
-                self.joined.insert(*by);
-                Ok(())
-            }
+            OfElements::Began(_) | OfElements::Fetching(..) | OfElements::Joined(..) => Ok(()),
             OfElements::Ended(by) => {
                 self.ended.insert(*by);
                 Ok(())
@@ -168,10 +161,9 @@ impl Elements {
             OfElements::LetGo(by, id) => self.let_go(*by, id),
             OfElements::Delivered(by, id) => self.delivered(shape, *by, id),
             OfElements::Counts(by, counted) => self.counted(*by, *counted),
-            OfElements::ReadEnded(by, client, result) => match self.joined.contains(by) {
-                true => self.read_ended(shape, *by, (*client, result), shadow),
-                false => Ok(()),
-            },
+            OfElements::ReadEnded(by, client, result) => {
+                self.read_ended(shape, *by, (*client, result), shadow)
+            }
             OfElements::Gone(by) => {
                 self.readers.entry(*by).or_default().is_gone = true;
                 Ok(())
@@ -439,7 +431,6 @@ impl Elements {
         if applied == Lsn::NONE {
             // Another disk: ids stand for something else from here on.
             self.is_disk_replaced = true;
-            self.joined.clear();
             self.clients.clear();
             self.by_split.clear();
             self.restarted.clear();

@@ -26,7 +26,7 @@ use crate::checks::{Check, reached};
 use crate::fault::PROXY_ANSWERS;
 use crate::swarm::ReadingShape;
 use crate::workload::Delivered;
-use crate::workload::elements::ReaderLife;
+use crate::workload::elements::OfElements;
 
 /// Stands among the places of an iteration for what strangers have got of it.
 const STRAYED: u64 = u64::MAX;
@@ -50,9 +50,6 @@ pub(super) struct Reading {
     asking: BTreeMap<CallId, HoldSplits>,
     /// Calls for a split, or that say that a task is over, by who is no worker of this disk's.
     strangers: BTreeSet<CallId>,
-    /// Readers by element that joined since the disk is there. A client of a former disk may have the id of
-    /// one of this disk's.
-    by_element: BTreeSet<ReaderLife>,
     groups: Groups,
 }
 
@@ -65,7 +62,6 @@ impl Reading {
             lives: BTreeMap::new(),
             asking: BTreeMap::new(),
             strangers: BTreeSet::new(),
-            by_element: BTreeSet::new(),
             groups: Groups::default(),
         }
     }
@@ -389,7 +385,9 @@ impl Oracle for Reading {
                 Ok(())
             }
             Seen::Delivered(what) => self.delivered(what, shadow),
-            Seen::Elements(what) => self.happened_by_element(what),
+            Seen::Elements(OfElements::ReadEnded(_, client, result @ Ok(()))) => {
+                self.ended(*client, result)
+            }
             Seen::ReadEnded { client, result } => self.ended(*client, result),
             Seen::Recovered { state, disk_lied } => {
                 self.recovered(state, *disk_lied);

@@ -205,6 +205,10 @@ impl World {
         let (now_ns, lane) = (self.now_ns, actor + 1);
         self.trace.hash(now_ns, 0x10, what.fingerprint());
         self.trace.line(now_ns, lane, LineKind::Note, || format!("{what:?}"));
-        self.see(&Seen::Elements(what));
+        // The number of a client of a former disk may be another client's on this one.
+        let is_end = matches!(what, OfElements::ReadEnded(..));
+        if !is_end || self.is_of_this_disk(actor) {
+            self.see(&Seen::Elements(what));
+        }
     }
 }

@@ -77,7 +77,7 @@ impl World {
     }
 
     /// Whether an actor has begun on the node's present disk: on another one ids stand for something else.
-    fn is_of_this_disk(&self, actor: u32) -> bool {
+    pub(super) fn is_of_this_disk(&self, actor: u32) -> bool {
         self.actors.get(actor as usize).is_some_and(|of| of.disk == self.node.disks)
     }
 }

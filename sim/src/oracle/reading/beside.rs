@@ -8,23 +8,8 @@ use super::super::journaled::Change;
 use super::super::{Shadow, Verdict};
 use super::{Reading, STRAYED};
 use crate::checks::{Check, reached};
-use crate::workload::elements::OfElements;
 
 impl Reading {
-    /// Who reads by element joins, or is told that all was read.
-    pub(super) fn happened_by_element(&mut self, what: &OfElements) -> Verdict {
-        match what {
-            OfElements::Joined(by, _) => {
-                self.by_element.insert(*by);
-                Ok(())
-            }
-            OfElements::ReadEnded(by, client, result @ Ok(())) if self.by_element.contains(by) => {
-                self.ended(*client, result)
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// What a record says of splits with workers, where some read by element.
     pub(super) fn of_workers(&mut self, lsn: Lsn, record: &Record, shadow: &Shadow) -> Verdict {
         use Record as R;
