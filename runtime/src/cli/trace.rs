@@ -1,8 +1,6 @@
 //! `rondo trace`: what the processes of an exchange know of their requests, for Perfetto.
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -50,13 +48,14 @@ pub(super) fn trace(args: &TraceArgs) -> Result<(), Failure> {
     let recording = Recording::of_everybody(&args.scheduler.to_string(), bounds);
     let recording = recording.map_err(|status| failed(&status))?;
     let shown = render(&recording);
-    if args.output == Path::new("-") {
+    // The standard output may be a file that others have written to: it is not replaced.
+    if [Path::new("-"), Path::new("/dev/stdout")].contains(&args.output.as_path()) {
         let unwritable = |error: io::Error| Failure::new(Exit::Other, error);
         recording.write(&mut io::stdout().lock()).map_err(unwritable)?;
         return io::stderr().write_all(shown.as_bytes()).map_err(unwritable);
     }
     let path = args.output.display();
-    write(&recording, &args.output).map_err(|error| {
+    recording.save(&args.output).map_err(|error| {
         let text = format!("the trace cannot be written to {path} (--output): {error}");
         Failure::new(Exit::Other, text)
     })?;
@@ -64,42 +63,6 @@ pub(super) fn trace(args: &TraceArgs) -> Result<(), Failure> {
     say(&format!(
         "{shown}\n{passages} ways of requests are in {path}: open it at https://ui.perfetto.dev"
     ))
-}
-
-fn write(recording: &Recording, path: &Path) -> io::Result<()> {
-    if path.metadata().is_ok_and(|found| !found.is_file()) {
-        // A pipe or a device.
-        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
-        recording.write(&mut out)?;
-        return out.flush();
-    }
-    replace(path, |out| recording.write(out))
-}
-
-/// Writes a file beside `path` and puts it there once it is complete and on the disk: what stood there
-/// before is not touched until then.
-fn replace(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-) -> io::Result<()> {
-    // A link stays one.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    // The mode of the file that is replaced, or that of any new file.
-    let mode = Permissions::from_mode(0o666);
-    let unfinished =
-        tempfile::Builder::new().prefix(".rondo-trace-").permissions(mode).tempfile_in(folder)?;
-    if let Ok(former) = path.metadata() {
-        unfinished.as_file().set_permissions(former.permissions())?;
-    }
-    let mut out = BufWriter::new(unfinished.as_file());
-    write(&mut out)?;
-    out.flush()?;
-    drop(out);
-    unfinished.as_file().sync_all()?;
-    unfinished.persist(&path)?;
-    Ok(())
 }
 
 fn failed(status: &Status) -> Failure {
@@ -154,43 +117,5 @@ fn compared_with(node: NodeId) -> String {
     match node.role() {
         Some(role) if node != NodeId::SCHEDULER => format!("{role} {}", node.rank()),
         _ => "scheduler".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = folder.read_dir().unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-
-    #[test]
-    fn a_file_stays_as_it_is_until_the_new_one_is_complete() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.json");
-        std::fs::write(&path, "precious").unwrap();
-        let failed = replace(&path, |out| {
-            out.write_all(&[b' '; 1 << 16])?;
-            assert_eq!(std::fs::read_to_string(&path)?, "precious");
-            Err(io::Error::other("no room"))
-        });
-        assert_eq!(failed.unwrap_err().to_string(), "no room");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-        assert_eq!(names(folder.path()), ["trace.json"]);
-    }
-
-    #[test]
-    fn what_replaces_a_file_has_its_mode_and_leaves_a_link_to_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("trace.json"), folder.path().join("link"));
-        std::fs::write(&path, "former").unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        replace(&link, |out| out.write_all(b"new")).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-        assert!(link.symlink_metadata().unwrap().is_symlink());
     }
 }

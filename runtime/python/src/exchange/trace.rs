@@ -1,7 +1,5 @@
 //! Traces, written for Perfetto.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -85,12 +83,7 @@ fn own(py: Python<'_>) -> PyResult<Recording> {
 }
 
 fn write(py: Python<'_>, recording: &Recording, path: &Path) -> PyResult<Clocks> {
-    let written = py.detach(|| {
-        let mut out = BufWriter::new(File::create(path)?);
-        recording.write(&mut out)?;
-        out.flush()
-    });
-    written.map_err(|error| {
+    py.detach(|| recording.save(path)).map_err(|error| {
         let text = format!("the trace cannot be written to {}: {error}", path.display());
         match error.raw_os_error() {
             Some(number) => PyOSError::new_err((number, text)),

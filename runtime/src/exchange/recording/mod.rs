@@ -1,6 +1,7 @@
 //! What processes know of their requests, with all clocks made one.
 
 mod chrome;
+mod file;
 mod lanes;
 mod observer;
 #[cfg(test)]
