@@ -213,6 +213,9 @@ impl Driver {
             Effect::Drained => self.tell(Told::Drained),
             Effect::Ended { result } => {
                 self.has_read_all.store(result.is_ok(), Ordering::Relaxed);
+                if result.is_ok() && self.reader.report(self.clock.now()).was_over {
+                    tracing::info!("all had been read before this reader joined: it reads nothing");
+                }
                 self.tell(Told::Ended(result));
             }
             Effect::Flushed { call, result } => {

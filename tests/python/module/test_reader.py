@@ -169,6 +169,20 @@ def test_what_was_acknowledged_before_closing_is_not_read_again(data, job):
     assert next(rondo.Reader(data.address, "batches", job=job))["number"][0] == 32
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_reader_of_a_job_that_was_read_is_told_so(data, job):
+    assert sum(len(batch) for batch in rondo.Reader(data.address, "numbers", job=job)) == RECORDS
+    with rondo.Reader(data.address, "numbers", job=job) as again:
+        with pytest.raises(RuntimeWarning, match=f"{job}.*had been read to its end before"):
+            next(again)
+        assert again.progress().was_over and again.progress().records == 0
+    # It is a warning: who is not to be stopped by it gets an empty pass.
+    with pytest.warns(RuntimeWarning, match="reads nothing"):
+        assert list(rondo.Reader(data.address, "numbers", job=job)) == []
+    second = rondo.Reader(data.address, "numbers", job=job, repetition=1)
+    assert sum(len(batch) for batch in second) == RECORDS
+
+
 def test_two_readers_share_a_job(data, job):
     one, other = (rondo.Reader(data.address, "numbers", job=job, group=(index, 2)) for index in range(2))
     read = [[], []]

@@ -1,8 +1,9 @@
 //! A reader as Python holds it: an iterator over deliveries.
 
+use std::ffi::CString;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyRuntimeWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rondo::reader::{Content, Delivery, Handle, OpenError, Reader as Inner};
@@ -98,7 +99,10 @@ impl Reader {
                 delivery = open.next() => delivery.transpose(),
             }
         })?;
-        delivery.map(|delivery| self.delivered(py, delivery)).transpose()
+        match delivery {
+            Some(delivery) => self.delivered(py, delivery).map(Some),
+            None => self.warn_if_over(py).map(|()| None),
+        }
     }
 
     /// Says that these records are consumed, or the first so many of them, and all before them of
@@ -184,6 +188,22 @@ impl Reader {
 }
 
 impl Reader {
+    /// Warns about a reader that reads nothing, since everything had been read before.
+    fn warn_if_over(&self, py: Python<'_>) -> PyResult<()> {
+        if !wait(py, self.handle.progress())?.report.was_over {
+            return Ok(());
+        }
+        let category = py.get_type::<PyRuntimeWarning>();
+        let job = self.job.as_deref().unwrap_or_default();
+        let text = format!(
+            "this pass of the job {job:?} had been read to its end before this reader joined, so the reader \
+             reads nothing: name another job, or another pass with repetition="
+        );
+        // A name holds no zero byte, or the dispatcher refuses it.
+        let text = CString::new(text.replace('\0', ""))?;
+        PyErr::warn(py, &category, &text, 1)
+    }
+
     fn delivered<'py>(&self, py: Python<'py>, delivery: Delivery) -> PyResult<Bound<'py, PyAny>> {
         Ok(match delivery.content {
             Content::Records(records) => {
