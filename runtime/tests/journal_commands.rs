@@ -13,7 +13,11 @@ use rondo_core::journal::GroupHeader;
 use rondo_proto::frame;
 
 async fn open(path: &Path) -> DataDirectory {
-    let wanted = Wanted { store: Some(StoreKind::Segment), release: "test".into(), pid: 42 };
+    open_of(StoreKind::Segment, path).await
+}
+
+async fn open_of(store: StoreKind, path: &Path) -> DataDirectory {
+    let wanted = Wanted { store: Some(store), release: "test".into(), pid: 42 };
     DataDirectory::open(RealDisk::shared(), path, &wanted).await.unwrap()
 }
 
@@ -55,6 +59,31 @@ async fn a_record_of_a_later_release() -> tempfile::TempDir {
     store.append(header.first, frame::encode(&header, &later).unwrap()).await.unwrap();
     store.sync().await.unwrap();
     dir
+}
+
+/// A directory of this store whose journal ends with a group in a format that no release has so far.
+async fn a_group_of_a_later_format(store: StoreKind) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = open_of(store, &dir.path().join("data")).await;
+    let mut store = directory.open_journal(&StoreConfig::default()).await.unwrap();
+    for (first, version) in [(1_u32, frame::VERSION), (2, frame::VERSION + 1)] {
+        let (number, first) = (i64::from(first), Lsn::new(u64::from(first)));
+        let header = GroupHeader { first, count: 1, durable_upto: Lsn::NONE };
+        let group = frame::encode(&header, &frame::encode_records(&[worker(number)])).unwrap();
+        store.append(first, of_format(version, &group)).await.unwrap();
+    }
+    store.sync().await.unwrap();
+    dir
+}
+
+/// The frame with another format version, and the header's checksum of that.
+fn of_format(version: u32, frame: &[u8]) -> bytes::Bytes {
+    let mut frame = frame.to_vec();
+    frame[8..12].copy_from_slice(&version.to_le_bytes());
+    let checked = frame::FRAME_HEADER_BYTES - 4;
+    let checksum = crc32c::crc32c(&frame[..checked]);
+    frame[checked..checked + 4].copy_from_slice(&checksum.to_le_bytes());
+    frame.into()
 }
 
 /// Runs a command of the binary and returns its exit status and all it printed.
@@ -131,7 +160,56 @@ async fn a_record_of_a_later_release_exits_with_4_and_is_not_called_damaged() {
     let (status, text) = rondo(&["journal", "inspect", data, "--records", "--wide"]);
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("OF A LATER RELEASE: kind 1.99"), "{text}");
+    // The record before it in its group is shown.
+    assert!(text.contains("worker-1:1"), "{text}");
     assert!(!text.contains("DAMAGED:"), "{text}");
+}
+
+/// Nobody was told of the last group, as far as an old release knows. It must not cut it for that.
+#[tokio::test]
+async fn a_group_of_a_later_format_stops_a_start_and_stays() {
+    for store in [StoreKind::Segment, StoreKind::Sled] {
+        let dir = a_group_of_a_later_format(store).await;
+        let data = dir.path().join("data");
+        let data = data.to_str().unwrap();
+        let given = format!("--data={data}");
+        let commands = [
+            &["journal", "verify", data][..],
+            &["journal", "compact", data],
+            &["serve", "--port=0", &given],
+        ];
+        for command in commands {
+            let (status, text) = rondo(command);
+            assert_eq!(status, 4, "{store:?} {command:?}: {text}");
+            let said = "format version is 2, this release reads versions 1 to 1: use the release that wrote";
+            assert!(text.contains(said), "{store:?} {command:?}: {text}");
+            assert!(!text.to_lowercase().contains("damage"), "{store:?} {command:?}: {text}");
+        }
+        let (status, text) = rondo(&["journal", "inspect", data, "--records", "--wide"]);
+        assert_eq!(status, 0, "{text}");
+        assert!(text.contains("worker-1:1"), "{store:?}: {text}");
+        assert!(text.contains("OF A LATER RELEASE: format version is 2"), "{store:?}: {text}");
+        assert!(!text.contains("DAMAGED:"), "{store:?}: {text}");
+    }
+}
+
+/// So it is with the manifest.
+#[tokio::test]
+async fn a_manifest_of_a_later_format_exits_with_4() {
+    let dir = three_workers().await;
+    let data = dir.path().join("data");
+    let line = "{\"format\":2,\"snapshot\":null,\"journal_first\":1}";
+    let checksum = crc32c::crc32c(line.as_bytes());
+    std::fs::write(data.join("MANIFEST"), format!("{line}\ncrc32c {checksum:08x}\n")).unwrap();
+    let given = format!("--data={}", data.display());
+    for command in
+        [&["journal", "verify", data.to_str().unwrap()][..], &["serve", "--port=0", &given]]
+    {
+        let (status, text) = rondo(command);
+        assert_eq!(status, 4, "{command:?}: {text}");
+        assert!(text.contains("has format 2, this release reads format 1"), "{command:?}: {text}");
+        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
+    }
 }
 
 #[tokio::test]

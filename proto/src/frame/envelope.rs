@@ -94,6 +94,13 @@ pub enum EnvelopeError {
     },
 }
 
+impl EnvelopeError {
+    /// Whether a later release wrote the frame. Its header is whole.
+    pub const fn is_of_later_release(&self) -> bool {
+        matches!(self, Self::Version { found } if *found > VERSION)
+    }
+}
+
 /// What a frame's header says, its own checksum being right and its payload not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peek {
@@ -152,6 +159,17 @@ pub fn decode(frame: &Bytes) -> Result<(GroupHeader, Bytes), EnvelopeError> {
         return Err(EnvelopeError::PayloadChecksum { found, expected });
     }
     Ok((peek.header, payload))
+}
+
+/// The header of a frame. Nothing but the header is read of a frame that a later release wrote.
+///
+/// # Errors
+/// Those of [`decode`] but [`EnvelopeError::Version`] of a later release.
+pub fn header(frame: &Bytes) -> Result<GroupHeader, EnvelopeError> {
+    match decode(frame) {
+        Err(error) if error.is_of_later_release() => Ok(peek(frame)?.header),
+        other => Ok(other?.0),
+    }
 }
 
 /// Reads the header of the frame that `bytes` begin with. The frame may be longer than `bytes`, and

@@ -12,7 +12,7 @@ mod splits;
 mod wire;
 
 pub use envelope::{EnvelopeError, FRAME_HEADER_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Peek, VERSION};
-pub use envelope::{decode, encode, peek};
+pub use envelope::{decode, encode, header, peek};
 pub use error::FrameError;
 pub use parts::{decode_part, encode_part};
 pub use records::{decode_records, encode_records, records};

@@ -1,6 +1,6 @@
 //! Finds the frames that lie one behind the other in a segment's bytes, also behind damage.
 
-use super::envelope::{FRAME_HEADER_BYTES, decode, peek};
+use super::envelope::{FRAME_HEADER_BYTES, header, peek};
 use bytes::Bytes;
 use rondo_core::journal::GroupHeader;
 
@@ -14,7 +14,7 @@ pub struct Stretch {
     pub offset: usize,
     /// Where the next one begins.
     pub end: usize,
-    /// The frame and what it says of itself, or why the bytes are none.
+    /// The frame and what it says of itself, or why the bytes are none. A later release may have written it.
     pub frame: Result<(GroupHeader, Bytes), String>,
 }
 
@@ -56,10 +56,7 @@ fn stretch_at(segment: &Bytes, offset: usize, used: usize) -> Stretch {
 fn frame_at(rest: &Bytes, offset: usize) -> Stretch {
     let len = peek(rest).map_or(0, |peek| peek.frame_len);
     let frame = rest.slice(..len.min(rest.len()));
-    let frame = match decode(&frame) {
-        Ok((header, _)) => Ok((header, frame)),
-        Err(error) => Err(error.to_string()),
-    };
+    let frame = header(&frame).map_err(|error| error.to_string()).map(|header| (header, frame));
     Stretch { offset, end: offset.saturating_add(aligned(len)), frame }
 }
 

@@ -74,6 +74,7 @@ fn without_manifest(error: &ManifestError) -> Failure {
     match error {
         ManifestError::Failed(error) => unusable(error),
         ManifestError::Damaged { .. } => Failure::new(Exit::JournalDamaged, error),
+        ManifestError::LaterRelease { .. } => Failure::new(Exit::DataDirectory, error),
     }
 }
 

@@ -1,11 +1,12 @@
 //! `rondo journal inspect`.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::Args;
 use rondo_core::ids::Lsn;
 use rondo_core::journal::GroupHeader;
-use rondo_proto::frame::{self, FrameError};
+use rondo_proto::frame;
 
 use super::exit::Failure;
 use super::journal::{AtRest, open, say, unusable};
@@ -124,40 +125,37 @@ fn summary_of(segment: &Segment, found: &[Found]) -> Vec<String> {
 
 fn header(found: &Found) -> Option<GroupHeader> {
     let frame = found.frame.as_ref().ok()?;
-    frame::decode(frame).ok().map(|(header, _)| header)
+    frame::header(frame).ok()
 }
 
-/// The row of a group that only a later release can read. It is whole.
-fn of_later_release(found: &Found, header: &GroupHeader, error: &FrameError) -> Vec<(u64, Row)> {
-    let content = format!("OF A LATER RELEASE: {error}");
-    let lsn = header.first.to_string();
-    vec![(u64::MAX, Row { lsn, place: found.place.clone(), content })]
-}
-
-/// The records of a frame with their positions; damage stands at position `u64::MAX`, so that no
-/// choice of records hides it, and so does what a later release wrote.
+/// The records of a frame with their positions. What cannot be read stands at position `u64::MAX`, so that
+/// no choice of records hides it; the records of the group behind it are not shown.
 fn rows_of(found: &Found) -> Vec<(u64, Row)> {
-    let damaged = |lsn: String, reason: String| {
-        let content = format!("DAMAGED: {reason}");
-        vec![(u64::MAX, Row { lsn, place: found.place.clone(), content })]
+    let row = |at: u64, lsn: String, content: String| {
+        (at, Row { lsn, place: found.place.clone(), content })
     };
-    let decoded = found.frame.clone();
-    let decoded = decoded.and_then(|frame| frame::decode(&frame).map_err(|e| e.to_string()));
+    let decoded = found.frame.as_ref().map(frame::decode);
     let (header, payload) = match decoded {
-        Ok(decoded) => decoded,
-        Err(reason) => return damaged("?".into(), reason),
-    };
-    let records = match frame::decode_records(&payload) {
-        Ok(records) => records,
-        Err(error) if error.is_of_later_release() => {
-            return of_later_release(found, &header, &error);
+        Ok(Ok(decoded)) => decoded,
+        Ok(Err(error)) => {
+            let lsn = header(found).map_or_else(|| "?".into(), |header| header.first.to_string());
+            return vec![row(u64::MAX, lsn, unreadable(error.is_of_later_release(), &error))];
         }
-        Err(error) => return damaged(header.first.to_string(), error.to_string()),
+        Err(reason) => return vec![row(u64::MAX, "?".into(), unreadable(false, reason))],
     };
     let positions = std::iter::successors(Some(header.first), |lsn: &Lsn| Some(lsn.next()));
-    let row = |(lsn, record): (Lsn, _)| {
-        let content = format!("{record:?}");
-        (lsn.get(), Row { lsn: lsn.to_string(), place: found.place.clone(), content })
-    };
-    positions.zip(records).map(row).collect()
+    let records = positions.zip(frame::records(&payload));
+    let rows = records.map(|(lsn, record)| match record {
+        Ok(record) => row(lsn.get(), lsn.to_string(), format!("{record:?}")),
+        Err(error) => {
+            row(u64::MAX, lsn.to_string(), unreadable(error.is_of_later_release(), &error))
+        }
+    });
+    rows.collect()
+}
+
+/// What stands for records that cannot be read. Those that only a later release can read are whole.
+fn unreadable(is_of_later_release: bool, reason: &dyn Display) -> String {
+    let what = if is_of_later_release { "OF A LATER RELEASE" } else { "DAMAGED" };
+    format!("{what}: {reason}")
 }

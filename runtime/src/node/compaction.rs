@@ -64,8 +64,9 @@ impl CompactionError {
     /// Whether something that was acknowledged cannot be read any more.
     pub const fn is_damage(&self) -> bool {
         match self {
-            Self::Undecodable { source, .. } if source.is_of_later_release() => false,
-            Self::Snapshot(_) | Self::Undecodable { .. } | Self::Unfit { .. } => true,
+            Self::Snapshot(error) => matches!(error, SnapshotError::Damaged { .. }),
+            Self::Undecodable { source, .. } => !source.is_of_later_release(),
+            Self::Unfit { .. } => true,
             Self::Manifest(error) => matches!(error, ManifestError::Damaged { .. }),
             Self::Replay(error) => error.is_damage(),
             Self::Store(error) => error.is_damage,
@@ -76,6 +77,8 @@ impl CompactionError {
     /// Whether a later release wrote the snapshot, or the journal behind it: they are whole.
     pub const fn is_of_later_release(&self) -> bool {
         match self {
+            Self::Manifest(error) => matches!(error, ManifestError::LaterRelease { .. }),
+            Self::Snapshot(error) => matches!(error, SnapshotError::LaterRelease { .. }),
             Self::Undecodable { source, .. } => source.is_of_later_release(),
             Self::Replay(error) => error.is_of_later_release(),
             _ => false,

@@ -4,7 +4,7 @@ use rondo_core::control::{Recovered, Recovery};
 use rondo_core::ids::Lsn;
 use rondo_core::journal::{End, GroupHeader, Noted, RecoverError, Scan, Verdict};
 use rondo_core::log::ApplyError;
-use rondo_proto::frame::{self, FrameError};
+use rondo_proto::frame::{self, EnvelopeError, FrameError};
 
 use crate::store::{Found, Segment, Store, StoreError};
 
@@ -23,6 +23,14 @@ pub enum ReplayError {
         place: String,
         /// Why.
         source: FrameError,
+    },
+    /// A later release wrote a group.
+    #[error("the group at {place} cannot be read: {source}")]
+    LaterFormat {
+        /// Where it stands.
+        place: String,
+        /// Which version it has.
+        source: EnvelopeError,
     },
     /// A group holds another number of records than it says.
     #[error(
@@ -65,7 +73,11 @@ impl ReplayError {
 
     /// Whether a later release wrote the journal: it is whole.
     pub const fn is_of_later_release(&self) -> bool {
-        matches!(self, Self::Undecodable { source, .. } if source.is_of_later_release())
+        match self {
+            Self::Undecodable { source, .. } => source.is_of_later_release(),
+            Self::LaterFormat { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the note of acknowledged records is older than the journal, which is then to be replayed
@@ -127,17 +139,23 @@ impl Replay {
     }
 
     fn frame(&mut self, Found { place, frame }: Found) -> Result<(), ReplayError> {
-        let decoded = frame.and_then(|frame| frame::decode(&frame).map_err(|e| e.to_string()));
-        match decoded {
-            Err(reason) => {
-                self.scan.damaged(&place, &reason);
-                Ok(())
+        let decoded = frame.map(|frame| frame::decode(&frame));
+        let reason = match decoded {
+            Ok(Ok((header, payload))) => {
+                return match self.scan.group(&header, &place)? {
+                    Verdict::Skip => Ok(()),
+                    Verdict::Apply => self.group(&header, &payload, &place),
+                };
             }
-            Ok((header, payload)) => match self.scan.group(&header, &place)? {
-                Verdict::Skip => Ok(()),
-                Verdict::Apply => self.group(&header, &payload, &place),
-            },
-        }
+            // It must not be cut as the end of an unfinished write would be.
+            Ok(Err(source)) if source.is_of_later_release() => {
+                return Err(ReplayError::LaterFormat { place, source });
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(reason) => reason,
+        };
+        self.scan.damaged(&place, &reason);
+        Ok(())
     }
 
     fn group(

@@ -49,6 +49,17 @@ pub enum ManifestError {
         /// What is wrong.
         reason: String,
     },
+    /// A later release wrote it.
+    #[error(
+        "{path} has format {found}, this release reads format {FORMAT}: use the release that wrote it, or a \
+         later one"
+    )]
+    LaterRelease {
+        /// The file.
+        path: String,
+        /// The format that stands in it.
+        found: u32,
+    },
     /// The system does not let us read it.
     #[error(transparent)]
     Failed(#[from] StoreError),
@@ -64,11 +75,15 @@ impl Manifest {
     /// When it is missing or damaged, saying in what way.
     pub async fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, ManifestError> {
         let path = dir.join(NAME);
-        let path_text = path.display().to_string();
-        let damaged = |reason: String| ManifestError::Damaged { path: path_text, reason };
-        match small_file::read(disk, &path).await? {
-            Some(bytes) => parse(&bytes).map_err(damaged),
-            None => Err(damaged("there is none".into())),
+        let found = small_file::read(disk, &path).await?;
+        let path = path.display().to_string();
+        match found.map(|bytes| parse(&bytes)) {
+            Some(Ok(Ok(manifest))) => Ok(manifest),
+            Some(Ok(Err(Later { format: found }))) => {
+                Err(ManifestError::LaterRelease { path, found })
+            }
+            Some(Err(reason)) => Err(ManifestError::Damaged { path, reason }),
+            None => Err(ManifestError::Damaged { path, reason: "there is none".into() }),
         }
     }
 
@@ -91,7 +106,14 @@ impl Manifest {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Manifest, String> {
+/// The manifest is of this format, which a later release has.
+#[derive(Debug, PartialEq, Eq)]
+struct Later {
+    format: u32,
+}
+
+/// The manifest that a file holds, or why the file is damaged.
+fn parse(bytes: &[u8]) -> Result<Result<Manifest, Later>, String> {
     let text = str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let (line, checksum) = text.split_once('\n').ok_or("it has no second line")?;
     let found = checksum.trim_end().strip_prefix(CHECKSUM).ok_or("it has no checksum")?;
@@ -100,12 +122,15 @@ fn parse(bytes: &[u8]) -> Result<Manifest, String> {
         return Err(format!("its checksum is {found}, expected {expected}"));
     }
     let AnyLine { format } = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    if format > FORMAT {
+        return Ok(Err(Later { format }));
+    }
     if format != FORMAT {
         return Err(format!("its format is {format}, this release reads format {FORMAT}"));
     }
     let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let (snapshot, journal_first) = (line.snapshot.map(Lsn::new), Lsn::new(line.journal_first));
-    Ok(Manifest { snapshot, journal_first })
+    Ok(Ok(Manifest { snapshot, journal_first }))
 }
 
 #[cfg(test)]
@@ -118,14 +143,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for manifest in [Manifest::NEW, EXAMPLE] {
-            assert_eq!(parse(manifest.text().unwrap().as_bytes()), Ok(manifest));
+            assert_eq!(parse(manifest.text().unwrap().as_bytes()), Ok(Ok(manifest)));
         }
     }
 
     #[test]
     fn format_1_stays_readable() {
         let text = "{\"format\":1,\"snapshot\":41,\"journal_first\":42}\ncrc32c b656d228\n";
-        assert_eq!(parse(text.as_bytes()), Ok(EXAMPLE));
+        assert_eq!(parse(text.as_bytes()), Ok(Ok(EXAMPLE)));
     }
 
     #[test]
@@ -146,6 +171,6 @@ mod tests {
     fn a_later_format_is_named() {
         let line = "{\"format\":2,\"something\":\"else\"}";
         let text = format!("{line}\ncrc32c {:08x}\n", crc32c::crc32c(line.as_bytes()));
-        assert!(parse(text.as_bytes()).unwrap_err().contains("format is 2"));
+        assert_eq!(parse(text.as_bytes()), Ok(Err(Later { format: 2 })));
     }
 }

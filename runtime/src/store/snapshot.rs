@@ -35,16 +35,30 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// A snapshot that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("snapshot {file} is damaged at offset {offset} (part {part}): {reason}")]
-pub struct SnapshotError {
-    /// The file.
-    pub file: String,
-    /// Where the part begins, in bytes.
-    pub offset: u64,
-    /// Parts before it.
-    pub part: u64,
-    /// What is wrong.
-    pub reason: String,
+pub enum SnapshotError {
+    /// It is missing, or not what was written.
+    #[error("snapshot {file} is damaged at offset {offset} (part {part}): {reason}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where the part begins, in bytes.
+        offset: u64,
+        /// Parts before it.
+        part: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A later release wrote it.
+    #[error(
+        "snapshot {file} has format version {found}, this release reads version {VERSION}: use the release that \
+         wrote it, or a later one"
+    )]
+    LaterRelease {
+        /// The file.
+        file: String,
+        /// The version that stands in it.
+        found: u32,
+    },
 }
 
 /// Where the snapshot upto and including record `lsn` is, below the directory of snapshots.
@@ -244,7 +258,7 @@ impl SnapshotReader {
     ) -> Result<Self, SnapshotError> {
         let path = path(dir, lsn);
         let opened = disk.open(&path).await;
-        let file = opened.map_err(|error| SnapshotError {
+        let file = opened.map_err(|error| SnapshotError::Damaged {
             file: path.display().to_string(),
             offset: 0,
             part: 0,
@@ -312,6 +326,10 @@ impl SnapshotReader {
             return Err(self.differs("the header's checksum", found, expected));
         }
         let version = fields.get_u32_le();
+        if version > VERSION {
+            let file = self.path.display().to_string();
+            return Err(SnapshotError::LaterRelease { file, found: version });
+        }
         if version != VERSION {
             let reason = format!("format version is {version}, this release reads {VERSION}");
             return Err(self.damaged(reason));
@@ -385,7 +403,7 @@ impl SnapshotReader {
     }
 
     fn damaged(&self, reason: String) -> SnapshotError {
-        SnapshotError {
+        SnapshotError::Damaged {
             file: self.path.display().to_string(),
             offset: self.part_offset,
             part: self.parts,

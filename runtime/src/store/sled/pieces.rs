@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use rondo_core::ids::Lsn;
 use rondo_core::journal::GroupHeader;
-use rondo_proto::frame::decode;
+use rondo_proto::frame::header;
 
 /// Largest value, in bytes: sled puts larger ones into files of their own and syncs each.
 const PIECE_BYTES: usize = 4000;
@@ -135,7 +135,7 @@ impl Gathered {
 }
 
 fn check(key: FrameKey, frame: Bytes) -> Result<(GroupHeader, Bytes), String> {
-    let (header, _) = decode(&frame).map_err(|error| error.to_string())?;
+    let header = header(&frame).map_err(|error| error.to_string())?;
     if header.first != key.first {
         return Err(format!("the frame of record {} stands here", header.first));
     }
