@@ -70,8 +70,10 @@ impl Data<'_> {
         let mut lines: Vec<String> =
             about_workers.into_iter().chain(reasons(iteration, &clients)).collect();
         if lines.is_empty() {
-            lines.push(nothing_known(&report.workers, &tasks, &clients));
+            let text = "nothing is known to be missing: it goes as fast as its workers and clients";
+            lines.push(text.into());
         }
+        lines.extend(silence(&report.workers, &tasks, &clients));
         for line in lines {
             let _ = writeln!(text, "  {}", plain(&line));
         }
@@ -195,26 +197,27 @@ fn has_unfinished(worker: &WorkerReport, tasks: &[&TaskReport]) -> bool {
     tasks.iter().any(|task| task.worker == worker.address && task.state != "finished")
 }
 
-/// Says that the server knows of nothing that is missing, and how old its knowledge of workers and clients
-/// is: one that died a moment ago looks like a healthy one.
-fn nothing_known(
+/// Says how old the server's knowledge of workers and clients is: one that died a moment ago looks like a
+/// healthy one.
+fn silence(
     workers: &[WorkerReport],
     tasks: &[&TaskReport],
     clients: &[&ClientReport],
-) -> String {
-    let mut text =
-        "nothing is known to be missing: it goes as fast as its workers and clients".to_owned();
+) -> Option<String> {
     let workers = workers.iter().filter(|it| !it.lost && has_unfinished(it, tasks));
     let silences = workers.map(|it| it.silent_ms).chain(clients.iter().map(|it| it.silent_ms));
     let silences: Vec<Option<u64>> = silences.collect();
-    if let Some(longest) = silences.iter().flatten().max() {
-        text += &format!("; the longest silence of one of them is {}", span(*longest));
-    }
+    let longest = silences.iter().flatten().max();
+    let longest = longest
+        .map(|ms| format!("the longest silence of a worker or client of it is {}", span(*ms)));
     let unheard = silences.iter().filter(|it| it.is_none()).count();
-    if unheard > 0 {
-        text += &format!("; {unheard} of them have sent no heartbeat since the server's start");
-    }
-    text
+    let unheard = (unheard > 0).then(|| {
+        format!(
+            "{unheard} workers and clients of it have sent no heartbeat since the server's start"
+        )
+    });
+    let known: Vec<String> = longest.into_iter().chain(unheard).collect();
+    (!known.is_empty()).then(|| known.join("; "))
 }
 
 #[cfg(test)]
@@ -301,7 +304,7 @@ mod tests {
         };
         let text = Data { report: &report, uptime_ms: 5_000 }.text().unwrap();
         assert!(text.contains("nothing is known to be missing"), "{text}");
-        let words = "1 of them have sent no heartbeat since the server's start";
+        let words = "1 workers and clients of it have sent no heartbeat since the server's start";
         assert!(text.contains(words), "{text}");
     }
 
@@ -322,11 +325,16 @@ mod tests {
     fn it_is_said_how_long_workers_and_clients_have_been_silent() {
         let text =
             told(vec![worker("w:1", 4_000, false), worker("w:2", 38_000, false)], running("train"));
-        assert!(text.contains("the longest silence of one of them is 38 s"), "{text}");
+        let words = "the longest silence of a worker or client of it is 38 s";
+        assert!(text.contains(words), "{text}");
         assert!(!text.contains("no heartbeat"), "{text}");
+        // It may also be silence that keeps readers from acknowledging what they hold.
+        let held = IterationReport { splits_held: 3, ..running("train") };
+        let text = told(vec![worker("w:2", 38_000, false)], held);
+        assert!(text.contains(words) && text.contains("readers hold 3 splits"), "{text}");
     }
 
-    /// What `why` prints for a server that has run for fifty seconds.
+    /// What `why` prints, 50 s after the server began.
     fn text(report: &Report) -> Option<String> {
         Data { report, uptime_ms: 50_000 }.text()
     }
