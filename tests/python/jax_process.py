@@ -1,7 +1,8 @@
 """One process of a JAX job on CPUs that sums over all its processes' devices, step by step.
 
-Prints `ready` once the job has begun, `step I sum TOTAL` after each step, and `end` after an orderly
-shutdown, so that whoever started it can do harm to the server at a chosen moment.
+Prints `ready` once the job has begun, `step I sum TOTAL` after each step, `live PROCESSES` for those that the
+server knows to be alive then, and `end` after an orderly shutdown. So whoever started it can do harm to the
+server at a chosen moment.
 """
 import argparse
 import os
@@ -26,6 +27,13 @@ def total_of(mesh, value):
     return float(whole(parts).addressable_data(0))
 
 
+def live(processes):
+    """The processes of the job that live, as the server knows. All processes ask at once."""
+    client = jax._src.distributed.global_state.client
+    # Newer releases tell an incarnation of each, too.
+    return sorted(client.get_live_nodes(list(range(processes))))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--coordinator", required=True, help="host:port")
@@ -43,6 +51,7 @@ def main():
         total = total_of(mesh, lambda device: device.process_index + 1 + step)
         print("step %d sum %d" % (step, total), flush=True)
         time.sleep(opts.pause_ms / 1000)
+    print("live %s" % live(opts.processes), flush=True)
     jax.distributed.shutdown()
     print("end", flush=True)
     os._exit(0)

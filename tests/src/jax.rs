@@ -151,6 +151,18 @@ impl Job {
         self.0.iter().map(sum).collect()
     }
 
+    /// Waits until every process has been told that all of them live.
+    ///
+    /// # Panics
+    /// When one is told something else, or ends before.
+    pub fn all_live(&self) {
+        let all = format!("live {:?}", (0..self.0.len()).collect::<Vec<_>>());
+        for process in &self.0 {
+            let line = process.line_with("live ", PATIENCE);
+            assert_eq!(line.as_deref(), Some(&*all), "{}", process.log());
+        }
+    }
+
     /// Waits until every process has ended in order.
     ///
     /// # Panics
@@ -190,6 +202,7 @@ pub fn two_jobs_end_well(python: &Path, options: &Options) {
         for step in 0..STEPS {
             assert_eq!(job.sums_of(step), right_sums(PROCESSES, step), "step {step}");
         }
+        job.all_live();
         job.end();
     }
     assert_eq!(lives(&server), 2);
@@ -213,6 +226,7 @@ pub fn a_job_outlives_its_server(python: &Path, options: &Options) {
             bounce(&mut server);
         }
     }
+    job.all_live();
     job.end();
     assert_eq!(lives(&server), 1);
     assert_eq!(relay.terminate().status.code(), Some(0));
