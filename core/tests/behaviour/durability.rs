@@ -213,7 +213,7 @@ fn a_full_journal_still_shows_the_picture_to_people() {
     assert!(matches!(driver.ask(Request::Report), Ok(Reply::Report(_))));
 }
 
-/// A caller that asks for something else in its place must know that the first may still come.
+/// A refused caller may choose another update. It must know that the journal may still make the first one.
 #[test]
 fn who_asked_for_an_update_is_told_that_it_may_still_be_made() {
     let (mut driver, job) = reading();
@@ -222,11 +222,12 @@ fn who_asked_for_an_update_is_told_that_it_may_still_be_made() {
     let status = driver.take(kept).unwrap().unwrap_err();
     let keeps = "the server keeps updates that this answer may rest on";
     assert!(status.message.contains(keeps), "{status}");
-    // Who asks again, and who reads what waits. That something is not there may rest on an update too.
+    // The same request again, and reads of what is there and what is not: their answers would depend on the
+    // update that waits.
     let metadata = |of| Request::GetMetadata { dataset: DatasetId::new(of) };
     let again = Request::RegisterDataset(dataset_named("mine"));
-    for may_rest_on_it in [again, metadata("mine"), metadata("nobody's")] {
-        let status = driver.ask(may_rest_on_it).unwrap_err();
+    for request in [again, metadata("mine"), metadata("nobody's")] {
+        let status = driver.ask(request).unwrap_err();
         assert!(status.message.contains(keeps), "{status}");
     }
     let status = driver.ask(Request::GetOrCreateIteration { job, repetition: 1 }).unwrap_err();

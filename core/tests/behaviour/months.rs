@@ -100,7 +100,7 @@ fn a_month_of_new_pods_datasets_and_jobs_every_day_keeps_a_state_of_bounded_size
         live_a_day(&mut driver, day);
         sizes.push(Size { freed_names: 0, ..size(&driver) });
     }
-    // What docs/operations.md says.
+    // docs/operations.md states these sizes.
     let stated = Size { datasets: 15, workers: PODS, jobs: 9, iterations: 7, ..Size::default() };
     assert_eq!(sizes[15..], vec![stated.clone(); DAYS as usize - 15]);
     // Of two named jobs a day each is there or has left its name.

@@ -60,35 +60,19 @@ fn harmless_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn names_begin_no_line_and_do_not_steer_the_terminal() {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        let log = human(EnvFilter::new("info"), false, move || writer.clone());
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        let log = human(EnvFilter::new("info"), false, Arc::new(kept.reopen().unwrap()));
         tracing::subscriber::with_default(log, || {
             let name = "w\n2026-01-01 ERROR forged \u{1b}[2J";
             tracing::warn!(log.line = 7, worker = %name, count = 3, "lost {name}");
         });
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = std::fs::read_to_string(&kept).unwrap();
         assert_eq!(text.lines().count(), 1, "{text:?}");
         assert!(!text.contains('\u{1b}'), "{text:?}");
         let name = "w\u{fffd}2026-01-01 ERROR forged \u{fffd}[2J";

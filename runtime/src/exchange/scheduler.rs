@@ -280,9 +280,6 @@ const fn scope_name(scope: Scope) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::{Mutex, PoisonError};
-
     use rondo_core::exchange::{InstanceRank, MembershipVersion, Role};
     use rondo_core::ids::Incarnation;
     use rondo_core::time::Duration as Span;
@@ -290,27 +287,13 @@ mod tests {
 
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     /// The fields of the line that `--log json` writes of an event.
     fn fields(event: &Event) -> Value {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(kept.reopen().unwrap());
+        let log = tracing_subscriber::fmt().json().with_writer(writer).finish();
         tracing::subscriber::with_default(log, || observe(event));
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = std::fs::read_to_string(&kept).unwrap();
         let mut line: Value = serde_json::from_str(&text).unwrap();
         line["fields"].take()
     }

@@ -210,9 +210,9 @@ impl Driver {
         }
     }
 
-    /// Lets those whom a sync answered send their next calls, and takes these: the next sync then serves
-    /// more calls, and each connection has more answers to write at once. Takes no more calls than any other
-    /// turn of the node, so what was collected during the sync waits no longer than for that.
+    /// Takes the next calls of the callers that the last sync has answered. The next sync then makes more
+    /// calls durable, and each connection writes more answers at once. It takes as many calls as one turn of
+    /// the node takes at most, so the calls that came during the sync wait no longer than for one more turn.
     async fn gather(&mut self, calls: &mut Vec<Submission>) {
         let (mut room, mut empty) = (self.config.batch_calls_max.max(1), 0_usize);
         for _ in 0..GATHERING_TURNS_MAX {
@@ -221,7 +221,7 @@ impl Driver {
                 return;
             }
             tokio::task::yield_now().await;
-            // What they had goes to those who ask now.
+            // What callers that left have held goes to the calls that come now.
             self.forget_gone();
             calls.extend(std::iter::from_fn(|| self.inbox.try_recv().ok()).take(room));
             room = room.saturating_sub(calls.len());
@@ -340,13 +340,12 @@ impl Driver {
         answer: oneshot::Sender<Result<Reply, Status>>,
         result: Result<Reply, Status>,
     ) {
-        let reader = matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Client(_))));
-        if !reader || self.fresh_pushes.is_empty() {
+        let is_reader = matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Client(_))));
+        let Some(pushes) = is_reader.then(|| self.fresh_pushes.take()).flatten() else {
             // A caller that has just left needs no answer.
             let _ = answer.send(result);
             return;
-        }
-        let pushes = self.fresh_pushes.take();
+        };
         tokio::spawn(async move {
             settled(pushes).await;
             let _ = answer.send(result);

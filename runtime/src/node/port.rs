@@ -113,7 +113,7 @@ impl NodePort for RunningNode {
     }
 }
 
-/// What the caller is told whose large value is not kept.
+/// The refusal of a call whose large value the server could not keep.
 fn not_kept(error: &BlobError) -> Status {
     let status = blob_status(error);
     match status.code {

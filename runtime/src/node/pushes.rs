@@ -78,13 +78,10 @@ impl FreshPushes {
         self.0.push(push);
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Takes them all.
-    pub(super) fn take(&mut self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut self.0)
+    /// Takes them all; `None` if there are none.
+    pub(super) fn take(&mut self) -> Option<Vec<JoinHandle<()>>> {
+        let pushes = std::mem::take(&mut self.0);
+        (!pushes.is_empty()).then_some(pushes)
     }
 }
 
@@ -279,10 +276,10 @@ mod tests {
             }
             fresh.add(ended);
         }
-        let kept = fresh.take();
+        let kept = fresh.take().unwrap();
         assert!(kept.len() < 100, "{} pushes are kept", kept.len());
         assert!(kept.iter().any(|push| !push.is_finished()), "the one under way is forgotten");
-        assert!(fresh.is_empty());
+        assert!(fresh.take().is_none());
     }
 
     #[tokio::test]

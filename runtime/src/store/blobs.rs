@@ -135,14 +135,15 @@ pub struct FileBlobs {
 /// What is known of the directories of blobs.
 #[derive(Default)]
 struct Groups {
-    /// Who creates a directory holds it until the parent is synced, so a failed sync loses no other name.
+    /// Held from before a directory is created until its parent is synced: a failed sync then loses the name
+    /// of this directory only.
     making: AsyncMutex<()>,
     /// By the first byte of the digests.
     groups: Mutex<BTreeMap<u8, Arc<AsyncMutex<Group>>>>,
 }
 
-/// What is known of one directory of blobs. Who gives a blob its name holds the lock until the directory is
-/// synced, so a failed sync loses no other name.
+/// What is known of one directory of blobs. Its lock is held from before a blob gets its name until the
+/// directory is synced: a failed sync then loses the name of this blob only.
 #[derive(Default)]
 struct Group {
     /// It is there, durably.

@@ -28,18 +28,18 @@ pub(super) fn check(
     let source = note.source.as_ref();
     let present = job_of(status, job);
     let freed = status.freed_jobs.iter().find(|it| it.name == job);
-    let is_the_same = match (present, freed) {
-        (Some(present), _) => source.is_none_or(|source| {
-            let ids = ids(present.first_id, Some(present.id));
-            ids.map_or_else(
-                || present.id == source.job || is_known_to_be_over(status, job, repetition),
-                |ids| ids.contains(&source.job),
-            )
+    let ids = match (present, freed) {
+        (Some(present), _) => ids(present.first_id, Some(present.id)),
+        (None, freed) => freed.and_then(|freed| ids(freed.first_id, freed.id)),
+    };
+    let is_the_same = match (source, ids) {
+        _ if present.is_none() && freed.is_none() => false,
+        (None, _) => true,
+        (Some(source), Some(ids)) => ids.contains(&source.job),
+        // The server keeps less of a job that a former release has made.
+        (Some(source), None) => present.is_none_or(|present| {
+            present.id == source.job || is_known_to_be_over(status, job, repetition)
         }),
-        (None, Some(freed)) => source.is_none_or(|source| {
-            ids(freed.first_id, freed.id).is_none_or(|ids| ids.contains(&source.job))
-        }),
-        (None, None) => false,
     };
     let path = path.display();
     if !is_the_same {

@@ -59,7 +59,10 @@ impl SegmentStore {
         for entry in entries {
             match names::position(&entry.name, SUFFIX) {
                 Some(first) => drop(closed.insert(first, entry.size_bytes)),
-                None => tracing::warn!(name = entry.name, ?dir, "not a journal segment: ignored"),
+                None => {
+                    let dir = dir.display();
+                    tracing::warn!(name = entry.name, %dir, "not a journal segment: ignored");
+                }
             }
         }
         let mut store = Self {
