@@ -132,6 +132,13 @@ pub struct FileBlobs {
     groups: Arc<Groups>,
 }
 
+/// Where a blob is kept.
+struct Place {
+    digest: Digest,
+    dir: PathBuf,
+    path: PathBuf,
+}
+
 /// What is known of the directories of blobs.
 #[derive(Default)]
 struct Groups {
@@ -195,11 +202,11 @@ impl FileBlobs {
         })
     }
 
-    fn place(&self, digest: Digest) -> (PathBuf, PathBuf) {
+    fn place(&self, digest: Digest) -> Place {
         let name = digest.to_string();
         let dir = self.dir.join(name.get(..2).unwrap_or_default());
         let path = dir.join(name);
-        (dir, path)
+        Place { digest, dir, path }
     }
 
     async fn put(self, Blob { digest, bytes }: Blob) -> Result<(), BlobError> {
@@ -207,27 +214,26 @@ impl FileBlobs {
         if found_bytes > self.blob_bytes_max {
             return Err(BlobError::TooLarge { found_bytes, max_bytes: self.blob_bytes_max });
         }
-        let (_, path) = self.place(digest);
-        self.keep(digest, bytes).await.map_err(|error| {
+        let place = self.place(digest);
+        self.keep(&place, bytes).await.map_err(|error| {
             if is_full(&error) {
-                let detail = format!("{}: {error}", path.display());
+                let detail = format!("{}: {error}", place.path.display());
                 return BlobError::Full { needed_bytes: found_bytes, detail };
             }
-            StoreError::new("cannot write", &path, &error).into()
+            StoreError::new("cannot write", &place.path, &error).into()
         })
     }
 
-    async fn keep(&self, digest: Digest, bytes: Bytes) -> io::Result<()> {
-        let (dir, path) = self.place(digest);
-        if self.has(&path, bytes.len() as u64).await? {
-            let mut group = self.groups.lock(digest).await;
-            if !group.doubtful.contains(&digest) {
+    async fn keep(&self, place: &Place, bytes: Bytes) -> io::Result<()> {
+        if self.has(&place.path, bytes.len() as u64).await? {
+            let mut group = self.groups.lock(place.digest).await;
+            if !group.doubtful.contains(&place.digest) {
                 // It may have got its name just before a crash, so the name may not be durable.
-                group.doubtful.insert(digest);
-                return self.sync(&mut group, digest, &dir).await;
+                group.doubtful.insert(place.digest);
+                return self.sync(&mut group, place).await;
             }
         }
-        self.write(digest, bytes).await
+        self.write(place, bytes).await
     }
 
     async fn has(&self, path: &Path, size_bytes: u64) -> io::Result<bool> {
@@ -238,13 +244,13 @@ impl FileBlobs {
         }
     }
 
-    async fn write(&self, digest: Digest, bytes: Bytes) -> io::Result<()> {
+    async fn write(&self, place: &Place, bytes: Bytes) -> io::Result<()> {
         self.check_space(bytes.len() as u64).await?;
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
         let unfinished = self.dir.join(UNFINISHED_DIR).join(number.to_string());
         let write = async {
             self.disk.create_with(&unfinished, bytes).await?;
-            self.name(digest, &unfinished).await
+            self.name(place, &unfinished).await
         };
         let written = write.await;
         if written.is_err() {
@@ -255,18 +261,17 @@ impl FileBlobs {
     }
 
     /// Gives a written file the blob's name, durably.
-    async fn name(&self, digest: Digest, unfinished: &Path) -> io::Result<()> {
-        let (dir, path) = self.place(digest);
-        let mut group = self.groups.lock(digest).await;
-        self.make(&mut group, &dir).await?;
-        group.doubtful.insert(digest);
-        self.disk.rename(unfinished, &path).await?;
-        self.sync(&mut group, digest, &dir).await
+    async fn name(&self, place: &Place, unfinished: &Path) -> io::Result<()> {
+        let mut group = self.groups.lock(place.digest).await;
+        self.make(&mut group, &place.dir).await?;
+        group.doubtful.insert(place.digest);
+        self.disk.rename(unfinished, &place.path).await?;
+        self.sync(&mut group, place).await
     }
 
-    async fn sync(&self, group: &mut Group, digest: Digest, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir).await?;
-        group.doubtful.remove(&digest);
+    async fn sync(&self, group: &mut Group, place: &Place) -> io::Result<()> {
+        self.disk.sync_dir(&place.dir).await?;
+        group.doubtful.remove(&place.digest);
         Ok(())
     }
 
@@ -293,7 +298,7 @@ impl FileBlobs {
     }
 
     async fn get(self, digest: Digest) -> Result<Option<Bytes>, BlobError> {
-        let (_, path) = self.place(digest);
+        let Place { path, .. } = self.place(digest);
         let failed = |error: io::Error| StoreError::new("cannot read", &path, &error);
         let file = match self.disk.open(&path).await {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -325,7 +330,7 @@ impl FileBlobs {
     }
 
     async fn remove(self, digest: Digest) -> Result<(), BlobError> {
-        let (_, path) = self.place(digest);
+        let Place { path, .. } = self.place(digest);
         let mut group = self.groups.lock(digest).await;
         let removed = remove_if_there(&*self.disk, &path).await;
         if removed.is_ok() {

@@ -183,6 +183,22 @@ mod tests {
         save(&folder.path().join("loop"), |_| Ok(())).unwrap_err();
     }
 
+    /// A program that runs is a file that not even the superuser may write.
+    #[test]
+    fn a_file_that_may_not_be_written_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sleep");
+        std::fs::copy("/bin/sleep", &path).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let mut running = std::process::Command::new(&path).arg("60").spawn().unwrap();
+        let refused = save(&path, |out| out.write_all(b"new")).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ExecutableFileBusy, "{refused}");
+        running.kill().unwrap();
+        running.wait().unwrap();
+        assert!(std::fs::read(&path).unwrap() == before);
+        assert_eq!(names(folder.path()), ["sleep"]);
+    }
+
     #[test]
     fn a_device_is_written_and_stays_one() {
         save(Path::new("/dev/null"), |out| out.write_all(b"new")).unwrap();
