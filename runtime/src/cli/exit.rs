@@ -44,7 +44,7 @@ impl Exit {
         (Self::Other, "any other failure"),
         (Self::Usage, "wrong flag, environment variable, configuration file or pipeline"),
         (Self::Listen, "the port is taken, or the address is not this machine's"),
-        (Self::DataDirectory, "the data directory cannot be used"),
+        (Self::DataDirectory, "the data directory cannot be used, or a later release wrote it"),
         (Self::DataDirectoryInUse, "another server uses the data directory"),
         (Self::JournalDamaged, "an acknowledged record of the journal is damaged or missing"),
         (Self::Unreachable, "the server cannot be reached"),

@@ -306,7 +306,8 @@ fn find_segments(place: &Place) -> Result<BTreeMap<Lsn, u64>, StoreError> {
         } else if left_over.iter().any(|suffix| names::position(&name, suffix).is_some()) {
             remove_dir_if_there(&entry.path()).map_err(failed)?;
         } else {
-            tracing::warn!(name, dir = ?place.dir, "not a journal segment: ignored");
+            let dir = place.dir.display();
+            tracing::warn!(name, %dir, "not a journal segment: ignored");
         }
     }
     Ok(segments)
