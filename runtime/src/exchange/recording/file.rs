@@ -1,9 +1,10 @@
 //! A trace's file, which is replaced only by a complete one.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -11,12 +12,17 @@ use rustix::io::Errno;
 
 use super::Recording;
 
+/// Where a process finds its own open files.
+const OPEN_FILES: &str = "/proc/self/fd";
+
 impl Recording {
     /// Writes the trace to a file, in the format of [`Recording::write`]. A file that exists keeps its content
-    /// and its mode until the new content is complete and on the disk. A pipe or a device is written as it is.
+    /// until the new content is complete and on the disk; its mode and owner stay. A pipe or a device is
+    /// written as it is.
     ///
     /// # Errors
-    /// When the file, or the directory that it is in, cannot be written.
+    /// When the file, or the directory that it is in, cannot be written; when a new file could not stand for
+    /// the former one, since it has other names or another owner, or is only an open descriptor.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         save(path, |out| self.write(out))
     }
@@ -31,25 +37,17 @@ fn save(path: &Path, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Re
             return out.flush();
         }
         Ok(found) => {
-            // A file that is protected from being written is protected from being replaced, too.
+            // A file that may not be written may not be replaced.
             OpenOptions::new().write(true).open(path)?;
-            Some(found.permissions())
+            Some(found)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
     let path = &behind_links(path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    let unfinished = Unfinished::in_folder(folder).map_err(|error| {
-        let text = format!(
-            "a complete trace is written into {} before it gets its name, and that fails: {error}",
-            folder.display()
-        );
-        io::Error::new(error.kind(), text)
-    })?;
+    let unfinished = Unfinished::in_folder(folder_of(path))?;
     if let Some(former) = former {
-        unfinished.file().set_permissions(former)?;
+        take_over(&former, unfinished.file())?;
     }
     let mut out = BufWriter::new(unfinished.file());
     write(&mut out)?;
@@ -59,7 +57,33 @@ fn save(path: &Path, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Re
     unfinished.put_at(path)
 }
 
+/// Gives a new file the mode and the owner of the one that it replaces.
+fn take_over(former: &Metadata, new: &File) -> io::Result<()> {
+    if former.nlink() > 1 {
+        let text = "the file has other names (hard links), which would keep its former content: name another file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let (uid, gid) = (former.uid(), former.gid());
+    fchown(new, Some(uid), Some(gid)).map_err(|error| {
+        let text = format!(
+            "the file belongs to user {uid} and group {gid}, and one that replaces it cannot ({error}): name \
+             another file"
+        );
+        io::Error::new(error.kind(), text)
+    })?;
+    // What else a mode has, such as setuid, is of no use to a trace.
+    new.set_permissions(Permissions::from_mode(former.mode() & 0o777))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or_else(|| Path::new("."))
+}
+
 /// The place that a path stands for: links stay links, and one to a file that is not there makes it there.
+///
+/// # Errors
+/// When the links go round, or one of them is an open descriptor: no other file can take its place.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     /// As many as Linux follows.
     const LINKS_MAX: usize = 40;
@@ -68,6 +92,14 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
         let Ok(target) = place.read_link() else {
             return Ok(place);
         };
+        if folder_of(&place).canonicalize()?.starts_with("/proc") {
+            let text = format!(
+                "{} is an open file of a process, which nothing can replace: name a file, or - for the standard \
+                 output",
+                place.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         // An absolute target takes the whole path's place.
         place = place.parent().unwrap_or_else(|| Path::new("")).join(target);
     }
@@ -85,13 +117,20 @@ enum Unfinished {
 impl Unfinished {
     fn in_folder(folder: &Path) -> io::Result<Self> {
         let mode = Mode::from_raw_mode(0o666);
+        if !Path::new(OPEN_FILES).exists() {
+            // Only there can an unnamed file get its name.
+            return Self::named(folder);
+        }
         match rustix::fs::open(folder, OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC, mode) {
             Ok(file) => Ok(Self::Unnamed { file: file.into(), folder: folder.to_owned() }),
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => Ok(Self::Named(
-                builder().permissions(Permissions::from_mode(0o666)).tempfile_in(folder)?,
-            )),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR) => Self::named(folder),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn named(folder: &Path) -> io::Result<Self> {
+        let mode = Permissions::from_mode(0o666);
+        Ok(Self::Named(builder().permissions(mode).tempfile_in(folder)?))
     }
 
     fn file(&self) -> &File {
@@ -122,8 +161,7 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 
 /// Names an open file that has no name.
 fn link(file: &File, name: &Path) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let open = format!("{OPEN_FILES}/{}", file.as_raw_fd());
     Ok(rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
@@ -197,6 +235,60 @@ mod tests {
         running.wait().unwrap();
         assert!(std::fs::read(&path).unwrap() == before);
         assert_eq!(names(folder.path()), ["sleep"]);
+    }
+
+    /// The descriptor of a log that goes on, for which a path stands.
+    #[test]
+    fn an_open_descriptor_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, "precious").unwrap();
+        let open = File::open(&path).unwrap();
+        for descriptors in ["/proc/self/fd", "/dev/fd"] {
+            let place = format!("{descriptors}/{}", open.as_raw_fd());
+            let refused = save(Path::new(&place), |out| out.write_all(b"new")).unwrap_err();
+            assert!(refused.to_string().contains("is an open file of a process"), "{refused}");
+        }
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(format!("/proc/self/fd/{}", open.as_raw_fd()), &link).unwrap();
+        save(&link, |out| out.write_all(b"new")).unwrap_err();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        assert_eq!(names(folder.path()), ["link", "log"]);
+    }
+
+    #[test]
+    fn a_file_with_another_name_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("trace.json"), folder.path().join("other"));
+        std::fs::write(&path, "former").unwrap();
+        std::fs::hard_link(&path, &other).unwrap();
+        let refused = save(&path, |out| out.write_all(b"new")).unwrap_err();
+        assert!(refused.to_string().contains("hard links"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
+    }
+
+    /// Only the superuser can give files away: others replace none but their own.
+    #[test]
+    fn a_file_keeps_its_owner_and_no_right_to_run_as_him() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.json");
+        std::fs::write(&path, "former").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o6770)).unwrap();
+        let owner = match fchown(File::open(&path).unwrap(), Some(1234), Some(5678)) {
+            Ok(()) => (1234, 5678),
+            Err(_) => (path.metadata().unwrap().uid(), path.metadata().unwrap().gid()),
+        };
+        save(&path, |out| out.write_all(b"new")).unwrap();
+        let found = path.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), owner);
+        assert_eq!(found.mode() & 0o7777, 0o770);
+    }
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_number() {
+        let missing = Path::new("no such folder/trace.json");
+        let error = save(missing, |out| out.write_all(b"new")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::NOENT.raw_os_error()), "{error}");
     }
 
     #[test]
