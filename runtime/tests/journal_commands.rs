@@ -61,8 +61,9 @@ async fn a_record_of_a_later_release() -> tempfile::TempDir {
     dir
 }
 
-/// A directory of this store whose journal ends with a group in a format that no release has so far.
-async fn a_group_of_a_later_format(store: StoreKind) -> tempfile::TempDir {
+/// A directory of this store whose journal ends with a group in a format that no release has so far. Its
+/// header may say that it is longer than any group of this release.
+async fn a_group_of_a_later_format(store: StoreKind, is_too_long: bool) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let directory = open_of(store, &dir.path().join("data")).await;
     let mut store = directory.open_journal(&StoreConfig::default()).await.unwrap();
@@ -70,16 +71,21 @@ async fn a_group_of_a_later_format(store: StoreKind) -> tempfile::TempDir {
         let (number, first) = (i64::from(first), Lsn::new(u64::from(first)));
         let header = GroupHeader { first, count: 1, durable_upto: Lsn::NONE };
         let group = frame::encode(&header, &frame::encode_records(&[worker(number)])).unwrap();
-        store.append(first, of_format(version, &group)).await.unwrap();
+        let group = of_format(version, is_too_long && version > frame::VERSION, &group);
+        store.append(first, group).await.unwrap();
     }
     store.sync().await.unwrap();
     dir
 }
 
 /// The frame with another format version, and the header's checksum of that.
-fn of_format(version: u32, frame: &[u8]) -> bytes::Bytes {
+fn of_format(version: u32, is_too_long: bool, frame: &[u8]) -> bytes::Bytes {
     let mut frame = frame.to_vec();
     frame[8..12].copy_from_slice(&version.to_le_bytes());
+    if is_too_long {
+        let length = u32::try_from(frame::PAYLOAD_BYTES_MAX).unwrap() + 1;
+        frame[12..16].copy_from_slice(&length.to_le_bytes());
+    }
     let checked = frame::FRAME_HEADER_BYTES - 4;
     let checksum = crc32c::crc32c(&frame[..checked]);
     frame[checked..checked + 4].copy_from_slice(&checksum.to_le_bytes());
@@ -168,8 +174,9 @@ async fn a_record_of_a_later_release_exits_with_4_and_is_not_called_damaged() {
 /// Nobody was told of the last group, as far as an old release knows. It must not cut it for that.
 #[tokio::test]
 async fn a_group_of_a_later_format_stops_a_start_and_stays() {
-    for store in [StoreKind::Segment, StoreKind::Sled] {
-        let dir = a_group_of_a_later_format(store).await;
+    let stores = [StoreKind::Segment, StoreKind::Sled];
+    for (store, is_too_long) in stores.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let dir = a_group_of_a_later_format(store, is_too_long).await;
         let data = dir.path().join("data");
         let data = data.to_str().unwrap();
         let given = format!("--data={data}");
@@ -191,6 +198,24 @@ async fn a_group_of_a_later_format_stops_a_start_and_stays() {
         assert!(text.contains("OF A LATER RELEASE: format version is 2"), "{store:?}: {text}");
         assert!(!text.contains("DAMAGED:"), "{store:?}: {text}");
     }
+}
+
+/// The damage counts, and whoever would cut the journal before it is told what else would go.
+#[tokio::test]
+async fn damage_beside_a_group_of_a_later_format_exits_with_6() {
+    let dir = three_workers().await;
+    let data = dir.path().join("data");
+    let mut store = open(&data).await.open_journal(&StoreConfig::default()).await.unwrap();
+    let header = GroupHeader { first: Lsn::new(4), count: 1, durable_upto: Lsn::new(3) };
+    let group = frame::encode(&header, &frame::encode_records(&[worker(4)])).unwrap();
+    store.append(header.first, of_format(frame::VERSION + 1, false, &group)).await.unwrap();
+    store.sync().await.unwrap();
+    drop(store);
+    damage(&data, "worker-2");
+    let (status, text) = journal("verify", &data, &[]);
+    assert_eq!(status, 6, "{text}");
+    assert!(text.contains("record 2 is damaged"), "{text}");
+    assert!(text.contains("was written by a later release (format version is 2"), "{text}");
 }
 
 /// So it is with the manifest.

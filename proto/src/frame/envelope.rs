@@ -199,7 +199,8 @@ pub fn peek(bytes: &[u8]) -> Result<Peek, EnvelopeError> {
         return Err(EnvelopeError::HeaderChecksum { found, expected });
     }
     let length = length as usize;
-    if length > PAYLOAD_BYTES_MAX {
+    // A later release may have longer ones.
+    if length > PAYLOAD_BYTES_MAX && version <= VERSION {
         return Err(EnvelopeError::PayloadTooLong { found: length });
     }
     let frame_len = FRAME_HEADER_BYTES.saturating_add(length);

@@ -1,5 +1,6 @@
 //! Bringing a node's durable state back: the newest snapshot, then the records after it.
 
+use bytes::Bytes;
 use rondo_core::control::{Recovered, Recovery};
 use rondo_core::ids::Lsn;
 use rondo_core::journal::{End, GroupHeader, Noted, RecoverError, Scan, Verdict};
@@ -25,12 +26,19 @@ pub enum ReplayError {
         source: FrameError,
     },
     /// A later release wrote a group.
-    #[error("the group at {place} cannot be read: {source}")]
-    LaterFormat {
-        /// Where it stands.
-        place: String,
-        /// Which version it has.
-        source: EnvelopeError,
+    #[error("the group at {} cannot be read: {}", .0.place, .0.version)]
+    LaterFormat(LaterGroup),
+    /// The journal is damaged, and a later release wrote a group of it.
+    #[error(
+        "{damage}. The group at {} was written by a later release ({}): this release would lose it with the \
+         rest, so have the later one look at the damage",
+        .later.place, .later.version
+    )]
+    DamagedAndLater {
+        /// The damage.
+        damage: RecoverError,
+        /// The first group of a later release.
+        later: LaterGroup,
     },
     /// A group holds another number of records than it says.
     #[error(
@@ -75,7 +83,7 @@ impl ReplayError {
     pub const fn is_of_later_release(&self) -> bool {
         match self {
             Self::Undecodable { source, .. } => source.is_of_later_release(),
-            Self::LaterFormat { .. } => true,
+            Self::LaterFormat(_) => true,
             _ => false,
         }
     }
@@ -87,11 +95,22 @@ impl ReplayError {
     }
 }
 
+/// A group that a later release wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaterGroup {
+    /// Where it stands.
+    pub place: String,
+    /// Which version of the format it has.
+    pub version: EnvelopeError,
+}
+
 /// Follows a journal's segments in order and applies what they hold.
 #[derive(Debug)]
 pub struct Replay {
     scan: Scan,
     recovery: Recovery,
+    /// The first group that only a later release can read. Nothing is applied behind it, and nothing is cut.
+    later: Option<LaterGroup>,
 }
 
 impl Replay {
@@ -103,7 +122,7 @@ impl Replay {
             Some(noted) => scan.noted(noted),
             None => scan,
         };
-        Self { scan, recovery }
+        Self { scan, recovery, later: None }
     }
 
     /// Takes what stands in the next segment.
@@ -133,29 +152,56 @@ impl Replay {
     /// Ends the journal.
     ///
     /// # Errors
-    /// When an acknowledged record is missing.
+    /// When an acknowledged record is missing, or a later release wrote a group.
     pub fn finish(self) -> Result<(Recovery, End), ReplayError> {
-        Ok((self.recovery, self.scan.finish()?))
+        let end = self.scan.finish().map_err(|error| judged(error, self.later.as_ref()))?;
+        match self.later {
+            None => Ok((self.recovery, end)),
+            Some(later) => Err(ReplayError::LaterFormat(later)),
+        }
     }
 
     fn frame(&mut self, Found { place, frame }: Found) -> Result<(), ReplayError> {
-        let decoded = frame.map(|frame| frame::decode(&frame));
-        let reason = match decoded {
-            Ok(Ok((header, payload))) => {
-                return match self.scan.group(&header, &place)? {
-                    Verdict::Skip => Ok(()),
-                    Verdict::Apply => self.group(&header, &payload, &place),
-                };
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(reason) => {
+                self.scan.damaged(&place, &reason);
+                return Ok(());
             }
-            // It must not be cut as the end of an unfinished write would be.
-            Ok(Err(source)) if source.is_of_later_release() => {
-                return Err(ReplayError::LaterFormat { place, source });
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(reason) => reason,
         };
-        self.scan.damaged(&place, &reason);
+        match frame::decode(&frame) {
+            Ok((header, payload)) => match self.verdict(&header, &place)? {
+                Verdict::Apply if self.later.is_none() => self.group(&header, &payload, &place),
+                Verdict::Apply | Verdict::Skip => Ok(()),
+            },
+            Err(version) if version.is_of_later_release() => {
+                self.later_group(&frame, LaterGroup { place, version })
+            }
+            Err(error) => {
+                self.scan.damaged(&place, &error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// A later release wrote a group. It must not be cut as the end of an unfinished write would be.
+    fn later_group(&mut self, frame: &Bytes, group: LaterGroup) -> Result<(), ReplayError> {
+        let Ok(header) = frame::header(frame) else {
+            self.later.get_or_insert(group);
+            return Ok(());
+        };
+        let place = group.place.clone();
+        let end = header.first.get().saturating_add(header.count);
+        // One that holds records of the snapshot alone is of no use any more.
+        if header.count == 0 || end > self.applied().get() {
+            self.later.get_or_insert(group);
+        }
+        self.verdict(&header, &place)?;
         Ok(())
+    }
+
+    fn verdict(&mut self, header: &GroupHeader, place: &str) -> Result<Verdict, ReplayError> {
+        self.scan.group(header, place).map_err(|error| judged(error, self.later.as_ref()))
     }
 
     fn group(
@@ -183,6 +229,16 @@ impl Replay {
         }
         let (place, expected) = (place.to_owned(), header.count);
         Err(ReplayError::Miscounted { lsn: header.first, place, found, expected })
+    }
+}
+
+/// The error of a scan that may have met a group of a later release.
+fn judged(error: RecoverError, later: Option<&LaterGroup>) -> ReplayError {
+    match (error, later) {
+        (damage @ RecoverError::Damaged { .. }, Some(later)) => {
+            ReplayError::DamagedAndLater { damage, later: later.clone() }
+        }
+        (error, _) => ReplayError::Journal(error),
     }
 }
 
