@@ -207,15 +207,12 @@ fn silence(
     let workers = workers.iter().filter(|it| !it.lost && has_unfinished(it, tasks));
     let silences = workers.map(|it| it.silent_ms).chain(clients.iter().map(|it| it.silent_ms));
     let silences: Vec<Option<u64>> = silences.collect();
+    let of = "its clients and of the workers that work for it";
     let longest = silences.iter().flatten().max();
-    let longest = longest
-        .map(|ms| format!("the longest silence of a worker or client of it is {}", span(*ms)));
+    let longest = longest.map(|ms| format!("the longest silence of {of} is {}", span(*ms)));
     let unheard = silences.iter().filter(|it| it.is_none()).count();
-    let unheard = (unheard > 0).then(|| {
-        format!(
-            "{unheard} workers and clients of it have sent no heartbeat since the server's start"
-        )
-    });
+    let unheard = (unheard > 0)
+        .then(|| format!("{unheard} of {of} have sent no heartbeat since the server's start"));
     let known: Vec<String> = longest.into_iter().chain(unheard).collect();
     (!known.is_empty()).then(|| known.join("; "))
 }
@@ -304,7 +301,7 @@ mod tests {
         };
         let text = Data { report: &report, uptime_ms: 5_000 }.text().unwrap();
         assert!(text.contains("nothing is known to be missing"), "{text}");
-        let words = "1 workers and clients of it have sent no heartbeat since the server's start";
+        let words = "1 of its clients and of the workers that work for it have sent no heartbeat";
         assert!(text.contains(words), "{text}");
     }
 
@@ -325,7 +322,8 @@ mod tests {
     fn it_is_said_how_long_workers_and_clients_have_been_silent() {
         let text =
             told(vec![worker("w:1", 4_000, false), worker("w:2", 38_000, false)], running("train"));
-        let words = "the longest silence of a worker or client of it is 38 s";
+        let words =
+            "the longest silence of its clients and of the workers that work for it is 38 s";
         assert!(text.contains(words), "{text}");
         assert!(!text.contains("no heartbeat"), "{text}");
         // It may also be silence that keeps readers from acknowledging what they hold.
