@@ -8,7 +8,7 @@ use super::config::{Config, Way};
 use super::elements::Elements;
 use super::leaving::Leaving;
 use super::membership::Membership;
-use super::report::{Counts, Report, Stall, WorkerReport};
+use super::report::{Report, Stall, WorkerReport};
 use super::shared::{Purpose, Shared};
 use super::splits::Splits;
 use super::types::{Answer, Effect, HeartbeatAnswer, Input, RpcId};
@@ -147,9 +147,6 @@ impl Reader {
         out: &mut Vec<Effect>,
     ) -> Result<(), Status> {
         let shared = &mut self.shared;
-        if !shared.is_told {
-            shared.was_over = answer.is_finished && shared.counts == Counts::default();
-        }
         shared.is_told = true;
         shared.is_finished |= answer.is_finished;
         shared.told(answer.tasks);
@@ -298,7 +295,6 @@ impl Reader {
             workers: workers.collect(),
             skipped: self.shared.skipped.clone(),
             stall: self.stall(now),
-            was_over: self.shared.was_over,
             ..Report::default()
         };
         match &self.room {

@@ -35,8 +35,6 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
     /// Why nothing moves, if nothing does.
     pub stall: Option<Stall>,
-    /// Everything of the iteration had been read when the reader joined: it reads nothing.
-    pub was_over: bool,
 }
 
 /// What a reader has received.

@@ -45,8 +45,6 @@ pub(super) struct Shared {
     pub(super) is_told: bool,
     /// Whether everything of the iteration was handed out and read.
     pub(super) is_finished: bool,
-    /// Whether that was so before this reader received anything.
-    pub(super) was_over: bool,
     /// Deliveries that the application still takes.
     pub(super) wanted: u64,
     pub(super) counts: Counts,
@@ -78,7 +76,6 @@ impl Shared {
             tasks: Vec::new(),
             is_told: false,
             is_finished: false,
-            was_over: false,
             wanted: 0,
             counts: Counts::default(),
             skipped: Vec::new(),

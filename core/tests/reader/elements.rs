@@ -226,21 +226,6 @@ fn begun(config: &Config, ends: &[i64]) -> World {
 }
 
 #[test]
-fn a_reader_that_joins_after_the_end_says_so() {
-    for is_done in [true, false] {
-        let mut world = World::new(1, &[5], &config(1, 64));
-        if is_done {
-            let share = world.share(0);
-            (share.is_done, share.next) = (true, share.end);
-            world.lost.extend((0..5).map(|number| 4_000_000 + number));
-        }
-        world.settle();
-        let report = world.readers[0].reader.report(world.now);
-        assert_eq!(report.was_over, is_done);
-    }
-}
-
-#[test]
 fn one_request_is_under_way_to_each_task() {
     let world = begun(&config(1, 64), &[5, 5, 5]);
     let tasks: std::collections::BTreeSet<TaskId> =

@@ -5,7 +5,7 @@ mod in_front;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use rondo_core::ids::{CallId, ClientId, TaskId};
+use rondo_core::ids::{CallId, TaskId};
 use rondo_core::reader::{
     Answer, BySplit, Config, Input, Records, Request, RpcId, SplitProgress, Stall, Way,
 };
@@ -239,36 +239,6 @@ fn the_end_comes_when_everybody_has_read() {
     assert!(story.actor.reader.is_over());
     assert!(story.server.clients.is_empty(), "it is released");
     assert_eq!(story.actor.reader.deadline(), None);
-}
-
-/// Whether everything had been read when it joined, as a reader says that has ended well.
-fn says_that_all_was_over(story: &Story) -> bool {
-    assert_eq!(story.actor.ended, Some(Ok(())));
-    story.actor.reader.report(story.now).was_over
-}
-
-#[test]
-fn a_reader_that_joins_after_the_end_says_so() {
-    let mut story = Story::of(2, |_| {});
-    story.server.splits.iter_mut().for_each(|split| split.is_finished = true);
-    story.want(9);
-    story.answer_all();
-    assert!(says_that_all_was_over(&story));
-    // One that reads something itself, and one that waits for what another reads, do not.
-    let mut story = Story::begun(1);
-    story.want(9);
-    story.bring(0, records(0, 5, true));
-    story.actor.consume(story.now, 1);
-    story.answer_all();
-    assert!(!says_that_all_was_over(&story));
-    let mut story = Story::of(1, |_| {});
-    story.server.splits[0].holder = Some(ClientId::new(77));
-    story.want(9);
-    story.answer_all();
-    (story.server.splits[0].is_finished, story.server.splits[0].holder) = (true, None);
-    story.wait(5_000);
-    story.answer_all();
-    assert!(!says_that_all_was_over(&story));
 }
 
 #[test]

@@ -213,8 +213,9 @@ impl Driver {
             Effect::Drained => self.tell(Told::Drained),
             Effect::Ended { result } => {
                 self.has_read_all.store(result.is_ok(), Ordering::Relaxed);
-                if result.is_ok() && self.reader.report(self.clock.now()).was_over {
-                    tracing::info!("all had been read before this reader joined: it reads nothing");
+                let counts = self.reader.report(self.clock.now()).counts;
+                if result.is_ok() && counts.records == 0 {
+                    tracing::info!("the pass is over, and this reader got nothing of it");
                 }
                 self.tell(Told::Ended(result));
             }

@@ -229,6 +229,11 @@ impl Handle {
         acknowledge(&delivery.identity, &self.happened);
     }
 
+    /// Whether the pass has come to its end: this reader and others have read all of it.
+    pub fn has_read_all(&self) -> bool {
+        self.has_read_all.load(Ordering::Relaxed)
+    }
+
     /// Waits until the dispatcher's journal has what was consumed so far.
     ///
     /// # Errors
@@ -239,7 +244,7 @@ impl Handle {
         let _ = self.happened.send(Happened::Flush(reply));
         match answer.await {
             Ok(result) => result,
-            Err(_) if self.has_read_all.load(Ordering::Relaxed) => Ok(()),
+            Err(_) if self.has_read_all() => Ok(()),
             Err(_) => Err(Status::new(Code::Cancelled, "the reader has ended")),
         }
     }

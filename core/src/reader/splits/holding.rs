@@ -48,8 +48,6 @@ pub(super) struct Holding {
     pub(super) has_told: bool,
     /// Everything of the iteration has been read.
     pub(super) is_finished: bool,
-    /// The first answer said so.
-    pub(super) was_over: bool,
 }
 
 impl Splits {
@@ -168,7 +166,6 @@ impl Splits {
             return Ok(());
         };
         self.holding.retry.succeeded();
-        self.holding.was_over |= !self.holding.was_answered && answer.is_finished;
         self.holding.was_answered = true;
         self.holding.is_finished |= answer.is_finished;
         self.holding.is_with_workers = answer.is_with_workers;

@@ -123,7 +123,6 @@ impl Splits {
             splits_held: self.held.len(),
             splits_undelivered: self.held.values().filter(|held| !held.is_delivered()).count(),
             unconsumed: self.unconsumed(),
-            was_over: (self.holding.was_over || report.was_over) && self.taken == 0,
             ..report
         }
     }

@@ -101,7 +101,7 @@ impl Reader {
         })?;
         match delivery {
             Some(delivery) => self.delivered(py, delivery).map(Some),
-            None => self.warn_if_over(py).map(|()| None),
+            None => self.warn_of_nothing(py).map(|()| None),
         }
     }
 
@@ -188,20 +188,20 @@ impl Reader {
 }
 
 impl Reader {
-    /// Warns about a reader that reads nothing, since everything had been read before.
-    fn warn_if_over(&self, py: Python<'_>) -> PyResult<()> {
-        if !wait(py, self.handle.progress())?.report.was_over {
+    /// Warns when a named job's pass is over and this reader got nothing of it: it may have been read before.
+    fn warn_of_nothing(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(job) = self.job.as_ref().filter(|_| self.handle.has_read_all()) else {
+            return Ok(());
+        };
+        if wait(py, self.handle.progress())?.report.counts.records > 0 {
             return Ok(());
         }
-        let category = py.get_type::<PyRuntimeWarning>();
-        let job = self.job.as_deref().unwrap_or_default();
         let text = format!(
-            "this pass of the job {job:?} had been read to its end before this reader joined, so the reader \
-             reads nothing: name another job, or another pass with repetition="
+            "this reader got nothing: others have read this pass of the job {job:?}, now or before, or the \
+             pass has no records"
         );
-        // A name holds no zero byte, or the dispatcher refuses it.
-        let text = CString::new(text.replace('\0', ""))?;
-        PyErr::warn(py, &category, &text, 1)
+        // Debug text has no zero byte.
+        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &CString::new(text)?, 1)
     }
 
     fn delivered<'py>(&self, py: Python<'py>, delivery: Delivery) -> PyResult<Bound<'py, PyAny>> {

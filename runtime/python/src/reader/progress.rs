@@ -34,8 +34,6 @@ pub(crate) struct Progress {
     workers: BTreeMap<String, u64>,
     /// Why nothing moves, if nothing does.
     stall: Option<String>,
-    /// Whether everything had been read when the reader joined: it reads nothing.
-    was_over: bool,
     /// Seconds since it was opened.
     elapsed: f64,
 }
@@ -59,7 +57,6 @@ impl Progress {
             round: report.round,
             workers: workers.map(|it| (it.worker.to_string(), it.counts.records)).collect(),
             stall: report.stall.as_ref().map(Stall::sentence),
-            was_over: report.was_over,
             elapsed: elapsed.as_secs_f64(),
         }
     }
