@@ -13,6 +13,10 @@
 #[path = "../../tensor/tests/double/mod.rs"]
 #[allow(dead_code, reason = "the double's own tests ask it more")]
 mod double;
+#[path = "../../tensor/tests/gpu/mod.rs"]
+#[allow(dead_code, reason = "the GPU's own tests ask it more")]
+mod gpu;
+mod real;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

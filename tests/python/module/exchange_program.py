@@ -1,6 +1,7 @@
 """A process of an exchange as StepMesh's users write them, run with its environment variables.
 
-Says what it has seen. With `torch` as its first argument tensors are torch's, else NumPy's.
+Says what it has seen. With `torch` as its first argument tensors are torch's, with `cuda` they are on the
+GPU that STEPMESH_GPU names, else NumPy's.
 """
 import sys
 
@@ -9,10 +10,11 @@ HIDDEN = 256
 
 
 def tensors_of(kind):
-    if kind == "torch":
+    if kind in ("torch", "cuda"):
         import torch
-        return (lambda rows, value: torch.full((rows, HIDDEN), value, dtype=torch.float32),
-                lambda rows: torch.zeros((rows, HIDDEN), dtype=torch.float32),
+        how = {"dtype": torch.float32, "device": "cpu" if kind == "torch" else "cuda:0"}
+        return (lambda rows, value: torch.full((rows, HIDDEN), value, **how),
+                lambda rows: torch.zeros((rows, HIDDEN), **how),
                 lambda tensor: tensor.double().mean().item())
     import numpy
     return (lambda rows, value: numpy.full((rows, HIDDEN), value, numpy.float32),
@@ -46,13 +48,28 @@ def worker(f, rank, servers, full, zeros, mean):
     # Pushes that ask for nothing, answered late with nothing.
     for _ in range(2):
         f.wait(f.push_pull([full(1, 1.0)] * 2, [20 + rank, 40 + rank], [], []), 60000)
-    # The stream waits for the answer.
-    notify = f.SimpleNotify()
-    notify.init()
+    # The stream waits for the answer: on a GPU by wait() alone.
     pulls = [zeros(3) for _ in range(servers)]
-    notify.stream_wait_event(f.push_pull([full(3, 2.0)], [60 + rank], pulls, [9] * servers))
-    notify.wait_event_done()
+    notify = notifier(f)
+    handler = f.push_pull([full(3, 2.0)], [60 + rank], pulls, [9] * servers)
+    if notify is None:
+        f.wait(handler, 60000)
+    else:
+        notify.stream_wait_event(handler)
+        notify.wait_event_done()
     assert all(mean(pull) == 3.0 for pull in pulls)
+
+
+def notifier(f):
+    """What lets a stream wait; None on a GPU, where it says that there is none."""
+    notify = f.SimpleNotify()
+    try:
+        notify.init()
+    except RuntimeError as error:
+        assert sys.argv[1] == "cuda" and "cuda:0" in str(error), error
+        return None
+    assert sys.argv[1] != "cuda"
+    return notify
 
 
 def server(f, rank, workers, full, zeros, mean):
@@ -63,7 +80,7 @@ def server(f, rank, workers, full, zeros, mean):
         assert [keys[0] >> 16 for _, _, keys in batch] == list(range(workers))
         for handler, (one, half), keys in batch:
             assert keys[1] == keys[0] + 1 and tuple(one.shape) == tuple(half.shape)
-            f.respond([one + half + 100 * rank], handler, need_event=False)
+            f.respond([one + half + 100 * rank], handler, need_event=sys.argv[1] == "cuda")
     f.barrier(include_server=True, include_worker=True)
     batch = f.get_batch()
     answer = full(2 + workers, 4.0)
@@ -71,12 +88,18 @@ def server(f, rank, workers, full, zeros, mean):
     first, second = f.get_batch(), f.get_batch()
     for handler, _, _ in [*first, *second]:
         f.respond([], handler)
-    notify = f.SimpleNotify()
-    notify.init()
+    for handler, (two,), _ in last_batch(f):
+        assert sys.argv[1] != "cuda" or two.is_cuda
+        f.respond([two + 1], handler, need_event=True)
+
+
+def last_batch(f):
+    notify = notifier(f)
+    if notify is None:
+        return f.get_batch()
     notify.block_now_stream_and_get_batch()
     notify.block_now_stream()
-    for handler, (two,), _ in notify.get_future_batch_data():
-        f.respond([two + 1], handler)
+    return notify.get_future_batch_data()
 
 
 def main():

@@ -178,16 +178,30 @@ def free_port():
         return bound.getsockname()[1]
 
 
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def check_there(kind):
+    """Skips what needs a library, or a GPU, that is not there."""
+    module = "torch" if kind == "cuda" else kind
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not there")
+    if kind == "cuda":
+        import torch
+        is_required = os.environ.get("RONDO_CUDA_REQUIRED") == "1"
+        assert torch.cuda.is_available() or not is_required, "RONDO_CUDA_REQUIRED is 1, but torch sees no GPU"
+        if not torch.cuda.is_available():
+            pytest.skip("torch sees no GPU")
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "cuda"])
 @pytest.mark.parametrize("workers, servers", [(1, 1), (2, 2), (3, 1)])
 def test_programs_of_stepmesh_run_unchanged(kind, workers, servers):
-    if importlib.util.find_spec(kind) is None:
-        pytest.skip(f"{kind} is not there")
+    check_there(kind)
     port = free_port()
+    more = {"STEPMESH_BAKCEND": "GPU", "STEPMESH_GPU": "0"} if kind == "cuda" else {}
     places = [("scheduler", 0), *(("server", rank) for rank in range(servers)),
               *(("worker", rank) for rank in range(workers))]
     processes = [
-        Process([sys.executable, PROGRAM, kind], more=environment(role, port, workers, servers, rank))
+        Process([sys.executable, PROGRAM, kind],
+                more=environment(role, port, workers, servers, rank, **more))
         for role, rank in places]
     for process in processes:
         assert process.wait() == 0, "\n---\n".join(one.log() for one in processes)

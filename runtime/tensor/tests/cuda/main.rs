@@ -13,11 +13,14 @@
 
 #[path = "../double/mod.rs"]
 mod double;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 
 mod copies;
 mod double_finds;
 mod processes;
 mod real;
+mod real_processes;
 mod refusals;
 mod staging;
 
