@@ -39,7 +39,8 @@ fn its_tests_pass_beside_a_real_torch() {
         return;
     };
     install(python);
-    let files = ["test_torch.py", "test_torchrun.py", "test_flags.py", "test_exchange.py"];
+    let files =
+        ["test_torch.py", "test_torchrun.py", "test_flags.py", "test_exchange.py", "test_gpu.py"];
     let files = files.map(|name| format!("tests/python/module/{name}"));
     let said = pass(python, &files.each_ref().map(String::as_str));
     let is_used = !["cannot be imported", "is not there"].iter().any(|why| said.contains(why));

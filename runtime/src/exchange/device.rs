@@ -54,6 +54,14 @@ impl Sending {
     }
 }
 
+/// Memory with what is in it now.
+fn renewed(payload: &mut TensorBuffer) -> TensorBuffer {
+    if let TensorBuffer::Cuda(memory) = payload {
+        *memory = memory.anew();
+    }
+    payload.clone()
+}
+
 impl From<CudaError> for Error {
     fn from(error: CudaError) -> Self {
         Status::from(error).into()
@@ -68,12 +76,13 @@ impl Exchange {
         mut tensors: Vec<T>,
         of: impl Fn(&mut T) -> (Key, &mut TensorBuffer),
     ) -> Result<Vec<T>, Error> {
-        let mut begun = Vec::new();
+        let mut sent = Vec::with_capacity(tensors.len());
         for tensor in &mut tensors {
             let (key, payload) = of(tensor);
-            begun.extend(self.begin_sending(payload, &format!("the tensor under key {key}"))?);
+            self.check_device(payload, &format!("the tensor under key {key}"))?;
+            sent.push(renewed(payload));
         }
-        begun.iter().try_for_each(Sending::wait)?;
+        self.begin_sending(&sent)?.iter().try_for_each(Sending::wait)?;
         Ok(tensors)
     }
 
@@ -85,30 +94,38 @@ impl Exchange {
         let mut begun = Vec::new();
         for answer in &mut answers {
             let unit = answer.unit.get();
+            let mut sent = Vec::with_capacity(answer.tensors.len());
             for (at, (_, payload)) in answer.tensors.iter_mut().enumerate() {
-                let what = format!("tensor {at} of the answer to unit {unit}");
-                begun.extend(self.begin_sending(payload, &what)?);
+                self.check_device(payload, &format!("tensor {at} of the answer to unit {unit}"))?;
+                sent.push(renewed(payload));
             }
+            begun.extend(self.begin_sending(&sent)?);
         }
         begun.iter().try_for_each(Sending::wait)?;
         Ok(answers)
     }
 
-    /// Begins what is to be done before a tensor leaves its GPU; `None` for one of the host.
-    fn begin_sending(
-        &self,
-        payload: &mut TensorBuffer,
-        what: &str,
-    ) -> Result<Option<Sending>, Error> {
-        self.check_device(payload, what)?;
-        let TensorBuffer::Cuda(memory) = payload else { return Ok(None) };
-        *memory = memory.anew();
+    /// Begins what is to be done before the tensors of a frame leave their GPUs. They go either all from
+    /// where they are, or all from the host.
+    fn begin_sending(&self, tensors: &[TensorBuffer]) -> Result<Vec<Sending>, Error> {
+        let mut whole = tensors.iter().filter(|tensor| !tensor.is_empty());
+        let is_in_place =
+            whole.all(|tensor| tensor.cuda().is_some_and(|memory| self.is_shared(memory)));
+        let begin = |memory: &CudaMemory| {
+            if is_in_place {
+                return Ok(Sending::InPlace(memory.clone()));
+            }
+            memory.stage()?;
+            Ok(Sending::Staged(memory.clone()))
+        };
+        tensors.iter().filter_map(TensorBuffer::cuda).map(begin).collect()
+    }
+
+    /// Whether others take what is in this memory from there by themselves.
+    fn is_shared(&self, memory: &CudaMemory) -> bool {
         let is_seen = |device| self.engine.with(|it, links, _| it.is_seen(device, links));
-        if memory.uuid().is_some_and(is_seen) {
-            return Ok(Some(Sending::InPlace(memory.clone())));
-        }
-        memory.stage()?;
-        Ok(Some(Sending::Staged(memory.clone())))
+        // Not every allocator's memory has a name.
+        memory.uuid().is_some_and(is_seen) && memory.name().is_ok()
     }
 
     /// The memory of GPUs among what is pulled.
@@ -116,7 +133,22 @@ impl Exchange {
         for pull in pulls {
             self.check_device(&pull.payload, &format!("the pull tensor under key {}", pull.key))?;
         }
+        self.check_room(pulls)?;
         Ok(pulls.iter().filter_map(|pull| pull.payload.cuda().cloned()).collect())
+    }
+
+    /// Whether what a server answers can be staged at all, where it comes through the host's memory.
+    fn check_room(&self, pulls: &[Tensor]) -> Result<(), Error> {
+        let Some(cuda) = self.settings.cuda.as_ref() else { return Ok(()) };
+        let servers = usize::try_from(self.settings.sizes.servers).unwrap_or(usize::MAX);
+        let of_each = pulls.len().checked_div(servers).unwrap_or_default().max(1);
+        for pulls in pulls.chunks(of_each) {
+            let memory = pulls.iter().filter_map(|pull| pull.payload.cuda());
+            let staged: Vec<usize> =
+                memory.filter(|it| !self.is_shared(it)).map(CudaMemory::len).collect();
+            cuda.check_room(&staged)?;
+        }
+        Ok(())
     }
 
     /// Whether memory is of the GPUs that were named.

@@ -282,6 +282,9 @@ impl<S: Station> Core<S> {
                 self.read(station, links, link);
             }
         }
+        for link in links.landing() {
+            self.read(station, links, link);
+        }
         links.see_to_names();
         links.see_to_closing();
         settle(station, links, now);

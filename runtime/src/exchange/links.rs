@@ -27,6 +27,8 @@ const DOORS: usize = usize::MAX / 2;
 
 /// So many links are waited for one by one.
 const FEW_LINKS: usize = 16;
+/// How often links are looked at for which GPUs have still to do something.
+const LANDING: Duration = Duration::from_micros(200);
 
 /// All links of a process.
 pub(super) struct Links {
@@ -43,6 +45,8 @@ pub(super) struct Links {
     links_max: usize,
     /// Links with frames that leave with the next ones.
     later: BTreeSet<LinkId>,
+    /// Links with frames that GPUs have still to do something for.
+    landing: BTreeSet<LinkId>,
     /// What happened to links, oldest first.
     news: VecDeque<(LinkId, News)>,
 }
@@ -85,6 +89,7 @@ impl Links {
             next: 0,
             links_max,
             later,
+            landing: BTreeSet::new(),
             news,
         }
     }
@@ -165,9 +170,16 @@ impl Links {
         }
     }
 
-    /// How long until something has taken too long: looking up a name, or closing a link.
+    /// How long until something has taken too long, looking up a name or closing a link, or until links are
+    /// to be looked at for which GPUs do something.
     pub(super) fn due(&self) -> Option<Duration> {
-        [self.look_ups.due(), self.closing.due()].into_iter().flatten().min()
+        let landing = (!self.landing.is_empty()).then_some(LANDING);
+        [self.look_ups.due(), self.closing.due(), landing].into_iter().flatten().min()
+    }
+
+    /// Links that may have something to receive though nothing became readable.
+    pub(super) fn landing(&self) -> Vec<LinkId> {
+        self.landing.iter().copied().collect()
     }
 
     fn add(&mut self, link: Box<dyn Link>, is_open: bool) -> io::Result<LinkId> {
@@ -258,6 +270,7 @@ impl Links {
     /// Gives a link up.
     pub(super) fn remove(&mut self, id: LinkId, why: io::Error) {
         self.later.remove(&id);
+        self.landing.remove(&id);
         self.closing.end(id);
         if let Some(mut entry) = self.all.remove(&id) {
             if let Err(error) = self.registry.deregister(entry.link.source()) {
@@ -277,7 +290,9 @@ impl Links {
         if self.all.len() > FEW_LINKS {
             return None;
         }
-        self.all.values().map(|entry| entry.link.descriptor()).collect()
+        // Those that are landing are not read, and would not let sleep who waits.
+        let read = self.all.iter().filter(|(id, _)| !self.landing.contains(id));
+        read.map(|(_, entry)| entry.link.descriptor()).collect()
     }
 
     /// Whether the other end of a link takes tensors from the memory of this GPU by itself.
@@ -338,7 +353,12 @@ impl Links {
     /// Receives the next frame of a link, if it is whole.
     pub(super) fn receive(&mut self, id: LinkId, placer: Placer<'_>) -> Option<Vec<TensorBuffer>> {
         let entry = self.all.get_mut(&id).filter(|entry| entry.is_open)?;
-        match entry.link.receive(placer) {
+        let received = entry.link.receive(placer);
+        match entry.link.is_landing() {
+            true => self.landing.insert(id),
+            false => self.landing.remove(&id),
+        };
+        match received {
             Ok(frame) => frame,
             Err(error) => {
                 self.remove(id, error);

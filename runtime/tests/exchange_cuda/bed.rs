@@ -121,3 +121,11 @@ pub(crate) fn register(
     // SAFETY: as above.
     unsafe { server.register_recv_buffer(buffer, workers, keys) }
 }
+
+/// Both ends know each other's devices once tensors have passed.
+pub(crate) fn meet(worker: &Exchange, server: &Exchange) {
+    let handler = begin(worker, vec![tensor(0, on_host(&[1]))], vec![]).unwrap();
+    let batch = server.get_batch(&mut always).unwrap();
+    server.respond(batch[0].handler, vec![]).unwrap();
+    wait(worker, handler);
+}

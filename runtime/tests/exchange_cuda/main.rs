@@ -14,6 +14,7 @@ mod bed;
 #[path = "../../tensor/tests/double/mod.rs"]
 #[allow(dead_code, reason = "the double's own tests ask it more")]
 mod double;
+mod long;
 mod refusals;
 mod rounds;
 mod sharing;

@@ -1,6 +1,5 @@
 //! Processes of one host that see the same GPU: tensors do not leave it.
 
-use rondo::exchange::Exchange;
 use rondo_core::exchange::{Key, WorkerRank};
 
 use super::bed::*;
@@ -8,14 +7,6 @@ use super::double::Hardware;
 
 const LENGTH: usize = 100_000;
 const STAGING: usize = 1 << 20;
-
-/// Both ends know each other's devices once tensors have passed.
-fn meet(worker: &Exchange, server: &Exchange) {
-    let handler = begin(worker, vec![tensor(0, on_host(&[1]))], vec![]).unwrap();
-    let batch = server.get_batch(&mut always).unwrap();
-    server.respond(batch[0].handler, vec![]).unwrap();
-    wait(worker, handler);
-}
 
 #[test]
 fn who_sees_the_device_copies_from_it_and_nothing_is_staged() {

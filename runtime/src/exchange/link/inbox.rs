@@ -1,5 +1,6 @@
 //! The frame that is coming in.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSliceMut, Read};
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -36,6 +37,8 @@ enum State {
 
 /// Tensors that come.
 struct Filling {
+    /// Places for which there was no pinned memory yet.
+    places: VecDeque<Place>,
     regions: Vec<Region>,
     /// Where they go from there; `None` for those that stay.
     onto: Vec<Option<CudaMemory>>,
@@ -104,17 +107,21 @@ impl Inbox {
         matches!(self.state, State::Body(_))
     }
 
+    /// Whether the tensors wait for pinned memory.
+    pub(super) fn is_landing(&self) -> bool {
+        matches!(&self.state, State::Body(filling) if !filling.places.is_empty())
+    }
+
     /// The tensors come behind their header.
     pub(super) fn expect_body(&mut self, places: Vec<Place>) -> io::Result<()> {
-        let mut onto = Vec::with_capacity(places.len());
-        let mut regions = Vec::with_capacity(places.len());
-        for place in places {
-            regions.push(place.region()?);
-            onto.push(place.onto());
-        }
-        let mut filling = Filling { regions, onto, at: 0, filled: 0 };
-        // Tensors without bytes are there.
-        filling.advance(0);
+        let mut filling = Filling {
+            regions: Vec::with_capacity(places.len()),
+            onto: Vec::with_capacity(places.len()),
+            places: places.into(),
+            at: 0,
+            filled: 0,
+        };
+        filling.find_room()?;
         self.state = State::Body(filling);
         Ok(())
     }
@@ -123,6 +130,9 @@ impl Inbox {
     pub(super) fn body(&mut self, from: &mut impl Read) -> io::Result<Option<Vec<TensorBuffer>>> {
         loop {
             let State::Body(filling) = &mut self.state else { return Ok(None) };
+            if !filling.find_room()? {
+                return Ok(None);
+            }
             let taken = filling.take(&self.ahead);
             self.ahead.advance(taken);
             if filling.is_full() {
@@ -197,14 +207,15 @@ impl Place {
         }
     }
 
-    /// The host's memory that it comes into; for a GPU, where it is staged.
-    fn region(&self) -> io::Result<Region> {
+    /// The host's memory that it comes into; for a GPU, where it is staged: `None` if there is no room now.
+    fn region(&self) -> io::Result<Option<Region>> {
         match self {
-            Self::Into(region) => Ok(region.clone()),
+            Self::Into(region) => Ok(Some(region.clone())),
             Self::Onto(memory) => {
-                memory.cuda().stage(memory.device(), memory.len()).map_err(io::Error::other)
+                let staged = memory.cuda().stage_if_room(memory.device(), memory.len());
+                staged.map_err(io::Error::other)
             }
-            Self::Anywhere(length) => Ok(Region::allocate(*length)),
+            Self::Anywhere(length) => Ok(Some(Region::allocate(*length))),
         }
     }
 
@@ -218,6 +229,18 @@ impl Place {
 }
 
 impl Filling {
+    /// Finds room for the tensors. Whether all have it.
+    fn find_room(&mut self) -> io::Result<bool> {
+        while let Some(place) = self.places.front() {
+            let Some(region) = place.region()? else { return Ok(false) };
+            self.regions.push(region);
+            self.onto.extend(self.places.pop_front().map(Place::onto));
+        }
+        // Tensors without bytes are there.
+        self.advance(0);
+        Ok(true)
+    }
+
     /// The tensors that came. Those for a GPU are on their way there.
     fn landed(&mut self) -> io::Result<Vec<TensorBuffer>> {
         let (regions, onto) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.onto));

@@ -5,6 +5,7 @@
 //! is to decide is not theirs.
 
 mod inbox;
+mod landing;
 mod named;
 pub(super) mod names;
 mod outbox;
@@ -89,6 +90,12 @@ pub trait Link: Send {
     /// # Errors
     /// When the connection is broken or closed, or what comes is no frame.
     fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<TensorBuffer>>>;
+
+    /// Whether GPUs have still to do something before the frame that is there can be received: then
+    /// [`Link::receive`] is called again soon, though nothing becomes readable.
+    fn is_landing(&self) -> bool {
+        false
+    }
 
     /// Whether the other end takes tensors from the memory of this GPU by itself.
     fn sees(&self, _device: Uuid) -> bool {

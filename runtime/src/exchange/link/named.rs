@@ -1,6 +1,6 @@
 //! Tensors on GPUs that both ends of a link see: their memory is named, and the receiver copies from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 
 use super::Place;
+use super::landing::Origin;
 use crate::tensor::cuda::{Cuda, CudaError, CudaMemory, Named, Uuid};
 use crate::tensor::{Region, TensorBuffer};
 
@@ -93,55 +94,32 @@ impl Devices {
         (!names.is_empty()).then(|| names.into())
     }
 
-    /// The tensors that were named, where they shall lie. When this returns the other end may use its
-    /// memory again.
-    pub(super) fn fetch(
-        &self,
+    /// The tensors that were named, on their way to where they shall lie. When they are there the other end
+    /// may use its memory again.
+    pub(super) fn landing(
         places: Vec<Place>,
         names: &[TensorBuffer],
-    ) -> io::Result<Vec<TensorBuffer>> {
+    ) -> io::Result<VecDeque<(Place, Origin)>> {
         let mut names = names.iter();
-        let fetch = |place: Place| match place.bytes() {
-            0 => Ok(nothing(place)),
-            _ => self.fetch_one(place, names.next()),
+        let mut origin = |place: &Place| match place.bytes() {
+            0 => Ok(Origin::Here(Region::from(Bytes::new()))),
+            _ => {
+                let name = names.next().and_then(TensorBuffer::host).map(Region::to_vec);
+                let named = name.and_then(|name| Named::from_bytes(&name)).map(Origin::There);
+                named.ok_or_else(|| io::Error::other("what should name memory of a GPU does not"))
+            }
         };
-        let fetched: io::Result<Vec<TensorBuffer>> = places.into_iter().map(fetch).collect();
-        if fetched.is_err() {
-            // Whoever connects again stages what it sends.
-            self.sharing.is_off.store(true, Ordering::Relaxed);
-        }
-        fetched
+        places.into_iter().map(|place| origin(&place).map(|origin| (place, origin))).collect()
     }
 
-    fn fetch_one(&self, place: Place, name: Option<&TensorBuffer>) -> io::Result<TensorBuffer> {
-        let name = name.and_then(TensorBuffer::host).map(|region| region.to_vec());
-        let named = name.and_then(|name| Named::from_bytes(&name));
-        let (Some(named), Some(cuda)) = (named, &self.sharing.cuda) else {
-            return Err(io::Error::other("what should name memory of a GPU does not"));
-        };
-        if named.length != place.bytes() {
-            let (found, wanted) = (named.length, place.bytes());
-            return Err(io::Error::other(format!("{found} bytes of a GPU are named for {wanted}")));
-        }
-        let fetched = match place {
-            Place::Anywhere(_) => cuda.fetch(&named).map(TensorBuffer::Host),
-            Place::Into(region) => cuda.fetch(&named).and_then(|fetched| {
-                let buffer = TensorBuffer::Host(region);
-                // SAFETY: whoever handed it over promised that nobody else uses it.
-                unsafe { buffer.fill(fetched) }.map(|()| buffer)
-            }),
-            Place::Onto(memory) => memory.fill_from(&named).map(|()| TensorBuffer::Cuda(memory)),
-        };
-        fetched.map_err(io::Error::other)
+    /// The GPUs of this process.
+    pub(super) const fn cuda(&self) -> Option<&Cuda> {
+        self.sharing.cuda.as_ref()
     }
-}
 
-/// A tensor without bytes.
-fn nothing(place: Place) -> TensorBuffer {
-    match place {
-        Place::Into(region) => TensorBuffer::Host(region),
-        Place::Onto(memory) => TensorBuffer::Cuda(memory),
-        Place::Anywhere(_) => TensorBuffer::Host(Region::from(Bytes::new())),
+    /// What was named could not be had: whoever connects again stages what it sends.
+    pub(super) fn give_up(&self) {
+        self.sharing.is_off.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Links between processes of one host: what is short goes over a Unix socket, what is long through memory
 //! that both have. It is copied into that once, and not at all at the other end if nobody wants it elsewhere.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -16,6 +17,7 @@ use rustix::net::{
 };
 
 use super::inbox::Inbox;
+use super::landing::{Landing, Origin};
 use super::named::{Devices, Sharing};
 use super::outbox::Outbox;
 use super::sockets::UnixDoor;
@@ -65,6 +67,8 @@ struct SharedLink {
     prefix: Option<(u8, u64)>,
     /// Where tensors go whose names come.
     named: Option<Vec<Place>>,
+    /// The tensors of a frame on their way, and whether they were named.
+    landing: Option<(Landing, bool)>,
     what: String,
 }
 
@@ -83,6 +87,7 @@ impl SharedMemory {
             devices,
             prefix: None,
             named: None,
+            landing: None,
             what: format!("shm://{path}"),
         }))
     }
@@ -224,8 +229,8 @@ impl SharedLink {
         Ok(Some(()))
     }
 
-    /// The tensors of a frame that lie in shared memory from a place on.
-    fn taken(&self, place: u64, places: Vec<Place>) -> io::Result<Vec<TensorBuffer>> {
+    /// The tensors of a frame that lie in shared memory from a place on, each with where it shall lie.
+    fn taken(&self, place: u64, places: Vec<Place>) -> io::Result<VecDeque<(Place, Origin)>> {
         let length = places.iter().fold(0_u64, |sum, place| sum.saturating_add(place.bytes()));
         let whole = self.borrowed.as_ref().and_then(|memory| memory.piece(place, length));
         let whole = whole.ok_or_else(|| {
@@ -234,34 +239,42 @@ impl SharedLink {
             ))
         })?;
         let mut offset = 0;
-        let mut tensors = Vec::with_capacity(places.len());
+        let mut parts = VecDeque::with_capacity(places.len());
         for place in places {
             let length = usize::try_from(place.bytes()).unwrap_or(usize::MAX);
             let part = whole.part(offset, length).ok_or(ErrorKind::InvalidData)?;
             offset = offset.saturating_add(length);
-            tensors.push(match place {
-                Place::Anywhere(_) => TensorBuffer::Host(part),
-                Place::Into(region) => {
-                    // SAFETY: the other end does not write `part` before it is told that this end is done.
-                    // Whoever handed `region` over promised that nobody else uses it.
-                    unsafe { region.write(0, part.bytes()) };
-                    TensorBuffer::Host(region)
-                }
-                Place::Onto(memory) => {
-                    memory.fill(part).map_err(io::Error::other)?;
-                    TensorBuffer::Cuda(memory)
-                }
-            });
+            parts.push_back((place, Origin::Here(part)));
         }
-        Ok(tensors)
+        Ok(parts)
     }
 
     /// The tensors of the frame whose header came.
     fn body(&mut self) -> io::Result<Option<Vec<TensorBuffer>>> {
         let Some(tensors) = self.inbox.body(&mut self.socket)? else { return Ok(None) };
-        match self.named.take() {
-            None => Ok(Some(tensors)),
-            Some(places) => self.devices.fetch(places, &tensors).map(Some),
+        let Some(places) = self.named.take() else { return Ok(Some(tensors)) };
+        let named = Devices::landing(places, &tensors)?;
+        self.land(Landing::new(named), true)
+    }
+
+    /// The tensors of a frame once they are where they shall lie.
+    fn land(
+        &mut self,
+        mut landing: Landing,
+        are_named: bool,
+    ) -> io::Result<Option<Vec<TensorBuffer>>> {
+        match landing.advance(self.devices.cuda()) {
+            Ok(None) => {
+                self.landing = Some((landing, are_named));
+                Ok(None)
+            }
+            Ok(landed) => Ok(landed),
+            Err(error) => {
+                if are_named {
+                    self.devices.give_up();
+                }
+                Err(error)
+            }
         }
     }
 }
@@ -323,6 +336,9 @@ impl Link for SharedLink {
         if !self.meet()? {
             return Ok(None);
         }
+        if let Some((landing, are_named)) = self.landing.take() {
+            return self.land(landing, are_named);
+        }
         if !self.inbox.is_in_body() {
             if self.next_prefix()?.is_none() {
                 return Ok(None);
@@ -331,7 +347,10 @@ impl Link for SharedLink {
                 return Ok(None);
             };
             match self.prefix.take() {
-                Some((SHARED, place)) => return self.taken(place, places).map(Some),
+                Some((SHARED, place)) => {
+                    let taken = self.taken(place, places)?;
+                    return self.land(Landing::new(taken), false);
+                }
                 Some((NAMED, _)) => {
                     let wanted = places.iter().filter(|place| place.bytes() > 0);
                     let names = wanted.map(|_| Place::Anywhere(Named::BYTES)).collect();
@@ -342,6 +361,10 @@ impl Link for SharedLink {
             }
         }
         self.body()
+    }
+
+    fn is_landing(&self) -> bool {
+        self.landing.is_some() || self.inbox.is_landing()
     }
 
     fn sees(&self, device: Uuid) -> bool {

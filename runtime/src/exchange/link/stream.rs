@@ -64,6 +64,10 @@ impl<S: Stream> Link for StreamLink<S> {
         self.inbox.body(&mut self.stream)
     }
 
+    fn is_landing(&self) -> bool {
+        self.inbox.is_landing()
+    }
+
     fn unsent_bytes(&self) -> u64 {
         self.outbox.bytes()
     }

@@ -71,19 +71,21 @@ pub(super) struct Streams {
     pub(super) down: StreamHandle,
     /// From one place of devices to another.
     pub(super) across: StreamHandle,
+    /// To the host, from other processes' memory: nothing on it waits for a program's work.
+    pub(super) fetched: StreamHandle,
 }
 
 impl Streams {
     pub(super) fn new(driver: &Arc<dyn Driver>, device: Ordinal) -> Result<Self, CudaError> {
         let begin = || driver.begin_stream(device).map_err(said(device));
-        let (up, down, across) = (begin()?, begin()?, begin()?);
-        Ok(Self { driver: Arc::clone(driver), device, up, down, across })
+        let (up, down, across, fetched) = (begin()?, begin()?, begin()?, begin()?);
+        Ok(Self { driver: Arc::clone(driver), device, up, down, across, fetched })
     }
 }
 
 impl Drop for Streams {
     fn drop(&mut self) {
-        for stream in [self.up, self.down, self.across] {
+        for stream in [self.up, self.down, self.across, self.fetched] {
             if let Err(error) = self.driver.end_stream(self.device, stream) {
                 tracing::warn!(%error, device = %self.device, "a stream does not end");
             }

@@ -45,6 +45,8 @@ struct Order {
     failed: OnceLock<CudaError>,
     /// A copy on the host, for who sends it.
     staged: OnceLock<(Region, Arc<Event>)>,
+    /// Its name for other processes, once one was asked for.
+    named: OnceLock<Named>,
 }
 
 impl Order {
@@ -187,7 +189,7 @@ impl CudaMemory {
 
     fn ordered(&self, after: Option<Arc<Event>>) -> Order {
         let ready = Mutex::new(self.order.ready().clone());
-        Order { after, ready, failed: OnceLock::new(), staged: OnceLock::new() }
+        Order { after, ready, ..Order::default() }
     }
 
     /// What is put on this stream of its device from now on waits until what was received is there.
@@ -223,6 +225,31 @@ impl CudaMemory {
             return Ok(());
         }
         let from = self.pinned(from)?;
+        self.fill_pinned(from)
+    }
+
+    /// As [`CudaMemory::fill`], but does not wait for pinned memory: whether the copy has begun. If not,
+    /// copies are under way that give some back.
+    ///
+    /// # Errors
+    /// As [`CudaMemory::fill`].
+    pub fn fill_if_room(&self, from: &Region) -> Result<bool, CudaError> {
+        self.check(from.len())?;
+        if self.length == 0 {
+            return Ok(true);
+        }
+        if self.cuda.all.staging.has(from) {
+            return self.fill_pinned(from.clone()).map(|()| true);
+        }
+        let Some(staged) = self.cuda.stage_if_room(self.device, self.length)? else {
+            return Ok(false);
+        };
+        // SAFETY: nobody else has the staged memory yet, and `from` is only read.
+        unsafe { staged.write(0, from.bytes()) };
+        self.fill_pinned(staged).map(|()| true)
+    }
+
+    fn fill_pinned(&self, from: Region) -> Result<(), CudaError> {
         let streams = self.cuda.streams(self.device)?;
         let copy = Copy::ToDevice {
             to: self.pointer,
@@ -231,7 +258,7 @@ impl CudaMemory {
         };
         let owner = Arc::clone(&self.owner);
         match self.put(copy, streams.up) {
-            Ok(done) => self.cuda.keep(done, from, owner),
+            Ok(done) => self.cuda.keep(done, Arc::new(from), owner),
             Err(error) => return Err(lost(error, (from, owner))),
         }
         Ok(())
@@ -281,7 +308,7 @@ impl CudaMemory {
         let owner = Arc::clone(&self.owner);
         match self.begin(copy, streams.down) {
             Ok(done) => {
-                self.cuda.keep(Arc::clone(&done), staged.clone(), owner);
+                self.cuda.keep(Arc::clone(&done), Arc::new(staged.clone()), owner);
                 // Who was first stays.
                 drop(self.order.staged.set((staged, done)));
                 Ok(())
@@ -314,32 +341,18 @@ impl CudaMemory {
     /// # Errors
     /// What the driver says of memory that cannot be shared.
     pub fn name(&self) -> Result<Named, CudaError> {
+        if let Some(named) = self.order.named.get() {
+            return Ok(*named);
+        }
         let device = self.cuda.device(self.device)?.uuid;
         let named = self.cuda.all.driver.export(self.device, self.pointer);
         let (handle, offset) = named.map_err(said(self.device))?;
-        Ok(Named { device, handle, offset, length: self.length as u64 })
-    }
-
-    /// Copies memory of another process onto it, from one device's memory to the other's. When this
-    /// returns it is done: the other process may use its memory again.
-    ///
-    /// # Errors
-    /// [`CudaError::Length`], [`CudaError::ReadOnly`], [`CudaError::NotSeen`], [`CudaError::NotThere`],
-    /// and what the driver says.
-    pub fn fill_from(&self, other: &Named) -> Result<(), CudaError> {
-        self.check(usize::try_from(other.length).unwrap_or(usize::MAX))?;
-        if self.length == 0 {
-            return Ok(());
-        }
-        let streams = self.cuda.streams(self.device)?;
-        self.cuda.with_opened(other, |from| {
-            let copy = Copy::Within { to: self.pointer, from, length: self.length };
-            self.put(copy, streams.across)?.wait()
-        })
+        let named = Named { device, handle, offset, length: self.length as u64 };
+        Ok(*self.order.named.get_or_init(|| named))
     }
 
     /// Whether so many bytes can be copied onto it.
-    fn check(&self, length: usize) -> Result<(), CudaError> {
+    pub(super) fn check(&self, length: usize) -> Result<(), CudaError> {
         if length != self.length {
             return Err(CudaError::Length { from: length, to: self.length });
         }
@@ -349,8 +362,13 @@ impl CudaMemory {
         }
     }
 
+    /// Whoever frees the memory when it goes.
+    pub(super) fn owner(&self) -> Owner {
+        Arc::clone(&self.owner)
+    }
+
     /// Puts a copy onto it on a stream. What is to be waited for.
-    fn put(&self, copy: Copy, stream: StreamHandle) -> Result<Arc<Event>, CudaError> {
+    pub(super) fn put(&self, copy: Copy, stream: StreamHandle) -> Result<Arc<Event>, CudaError> {
         let done = self.begin(copy, stream)?;
         *self.order.ready() = Some(Arc::clone(&done));
         Ok(done)

@@ -29,7 +29,7 @@ use self::event::{Event, Streams, said};
 use self::memory::Owner;
 use self::real::NvidiaDriver;
 use self::shared::Opened;
-use self::staging::Staging;
+use self::staging::{NotTaken, Staging};
 use crate::Region;
 
 /// What GPUs may be used with.
@@ -57,7 +57,7 @@ struct All {
     staging: Arc<Staging>,
     /// What copies under way need, the oldest first.
     under_way: Mutex<VecDeque<UnderWay>>,
-    opened: Mutex<Opened>,
+    opened: Arc<Mutex<Opened>>,
 }
 
 struct Device {
@@ -69,8 +69,41 @@ struct Device {
 /// What stays where it is until a copy is done.
 struct UnderWay {
     done: Arc<Event>,
-    _from: Region,
+    _from: Owner,
     _to: Owner,
+}
+
+/// A copy that was begun. Its places are kept until it is done, whether this is or not.
+#[derive(Clone, Debug)]
+pub struct Copying {
+    done: Option<Arc<Event>>,
+}
+
+impl Copying {
+    /// One of nothing.
+    const fn over() -> Self {
+        Self { done: None }
+    }
+
+    const fn of(done: Arc<Event>) -> Self {
+        Self { done: Some(done) }
+    }
+
+    /// Whether it is done.
+    ///
+    /// # Errors
+    /// What the driver says, and what went wrong on the device before.
+    pub fn is_done(&self) -> Result<bool, CudaError> {
+        self.done.as_ref().map_or(Ok(true), |done| done.is_done())
+    }
+
+    /// Waits for it, on this thread.
+    ///
+    /// # Errors
+    /// As [`Copying::is_done`].
+    pub fn wait(&self) -> Result<(), CudaError> {
+        self.done.as_ref().map_or(Ok(()), |done| done.wait())
+    }
 }
 
 impl Cuda {
@@ -94,7 +127,7 @@ impl Cuda {
             devices: uuids.into_iter().map(device).collect(),
             staging,
             under_way: Mutex::default(),
-            opened: Mutex::new(Opened::new(Arc::clone(&driver))),
+            opened: Arc::new(Mutex::new(Opened::new(Arc::clone(&driver)))),
             driver,
         };
         Ok(Self { all: Arc::new(all) })
@@ -126,16 +159,59 @@ impl Cuda {
     /// # Errors
     /// [`CudaError::NoStaging`] with the bound, and what the driver says.
     pub fn stage(&self, device: Ordinal, length: usize) -> Result<Region, CudaError> {
+        loop {
+            // Looked for before room is: if there is none of either, others hold all that there is.
+            let oldest = self.oldest();
+            match (self.take(device, length)?, oldest) {
+                (Ok(region), _) => return Ok(region),
+                (Err(_), Some(oldest)) => oldest.wait()?,
+                (Err(NotTaken { is_soon: true, .. }), None) => self.all.staging.wait_for_room(),
+                (Err(NotTaken { error, .. }), None) => return Err(error),
+            }
+        }
+    }
+
+    /// As [`Cuda::stage`], but does not wait: `None` if there is no room yet, but copies under way, or
+    /// blocks on their way back to the system, will make some.
+    ///
+    /// # Errors
+    /// As [`Cuda::stage`].
+    pub fn stage_if_room(
+        &self,
+        device: Ordinal,
+        length: usize,
+    ) -> Result<Option<Region>, CudaError> {
+        let oldest = self.oldest();
+        match self.take(device, length)? {
+            Ok(region) => Ok(Some(region)),
+            Err(NotTaken { is_soon, .. }) if is_soon || oldest.is_some() => Ok(None),
+            Err(NotTaken { error, .. }) => Err(error),
+        }
+    }
+
+    /// Pinned memory if there is room: the inner error is that there is none.
+    fn take(&self, device: Ordinal, length: usize) -> Result<Result<Region, NotTaken>, CudaError> {
         self.device(device)?;
         self.tidy();
-        loop {
-            let full = match self.all.staging.take(device, length) {
-                Err(full @ CudaError::NoStaging { .. }) => full,
-                other => return other,
-            };
-            let Some(oldest) = self.under_way().pop_front() else { return Err(full) };
-            oldest.done.wait()?;
+        match self.all.staging.take(device, length) {
+            Err(NotTaken { error, .. }) if !matches!(error, CudaError::NoStaging { .. }) => {
+                Err(error)
+            }
+            taken => Ok(taken),
         }
+    }
+
+    /// Whether so much pinned memory can be had at once at all.
+    ///
+    /// # Errors
+    /// [`CudaError::NoStaging`] with the bound.
+    pub fn check_room(&self, lengths: &[usize]) -> Result<(), CudaError> {
+        self.all.staging.check(lengths)
+    }
+
+    /// What the copy waits for that was begun first of those under way.
+    fn oldest(&self) -> Option<Arc<Event>> {
+        self.under_way().front().map(|it| Arc::clone(&it.done))
     }
 
     /// Waits, on this thread, for all copies onto devices that are under way.
@@ -143,8 +219,9 @@ impl Cuda {
     /// # Errors
     /// The first that failed.
     pub fn finish(&self) -> Result<(), CudaError> {
-        let all = std::mem::take(&mut *self.under_way());
-        let ended: Vec<Result<(), CudaError>> = all.iter().map(|it| it.done.wait()).collect();
+        let all: Vec<Arc<Event>> = self.under_way().iter().map(|it| Arc::clone(&it.done)).collect();
+        let ended: Vec<Result<(), CudaError>> = all.iter().map(|done| done.wait()).collect();
+        self.tidy();
         ended.into_iter().collect()
     }
 
@@ -163,9 +240,7 @@ impl Cuda {
     /// # Errors
     /// As [`Cuda::stage`].
     pub fn try_stage(&self, device: Ordinal, length: usize) -> Result<Region, CudaError> {
-        self.device(device)?;
-        self.tidy();
-        self.all.staging.take(device, length)
+        self.take(device, length)?.map_err(|not_taken| not_taken.error)
     }
 
     fn device(&self, device: Ordinal) -> Result<&Device, CudaError> {
@@ -204,7 +279,7 @@ impl Cuda {
     }
 
     /// Keeps what a copy needs until it is done.
-    fn keep(&self, done: Arc<Event>, from: Region, to: Owner) {
+    fn keep(&self, done: Arc<Event>, from: Owner, to: Owner) {
         self.under_way().push_back(UnderWay { done, _from: from, _to: to });
     }
 }

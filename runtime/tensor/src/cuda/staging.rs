@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::driver::{CallError, Driver, Ordinal};
 use super::error::CudaError;
@@ -18,6 +18,16 @@ pub(super) struct Staging {
     driver: Arc<dyn Driver>,
     bytes_max: usize,
     blocks: Mutex<Blocks>,
+    /// Blocks were given back to the system.
+    left: Condvar,
+}
+
+/// Why no pinned memory was taken.
+#[derive(Debug)]
+pub(super) struct NotTaken {
+    pub(super) error: CudaError,
+    /// Blocks are on their way back to the system, which makes room.
+    pub(super) is_soon: bool,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +40,8 @@ struct Blocks {
     pinned: usize,
     /// Bytes of those that are used.
     used: usize,
+    /// Bytes of those that are on their way back to the system.
+    leaving: usize,
 }
 
 #[derive(Debug)]
@@ -74,7 +86,7 @@ impl Blocks {
 
 impl Staging {
     pub(super) fn new(driver: Arc<dyn Driver>, bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { driver, bytes_max, blocks: Mutex::default() })
+        Arc::new(Self { driver, bytes_max, blocks: Mutex::default(), left: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Blocks> {
@@ -84,12 +96,13 @@ impl Staging {
     /// Pinned memory, which is used again when nobody has it any more.
     ///
     /// # Errors
-    /// [`CudaError::NoStaging`] at the bound.
+    /// [`CudaError::NoStaging`] at the bound. Blocks that nobody uses are given back to make room, which is
+    /// not waited for: the driver gives none back before the device has done all that it was asked for.
     pub(super) fn take(
         self: &Arc<Self>,
         device: Ordinal,
         length: usize,
-    ) -> Result<Region, CudaError> {
+    ) -> Result<Region, NotTaken> {
         let block = self.block(device, length)?;
         let start = block.start.as_ptr();
         let owner = Arc::new(Used { staging: Arc::clone(self), block: Some(block) });
@@ -97,29 +110,27 @@ impl Staging {
         Ok(unsafe { Region::from_raw(start, length, true, owner) })
     }
 
-    fn block(&self, device: Ordinal, length: usize) -> Result<Block, CudaError> {
-        let full = |used: usize| CudaError::NoStaging { bytes: length, used, max: self.bytes_max };
+    fn block(self: &Arc<Self>, device: Ordinal, length: usize) -> Result<Block, NotTaken> {
         let mut blocks = self.lock();
         let wanted = length.max(1).checked_next_multiple_of(GRAIN_BYTES);
-        let wanted = wanted.filter(|wanted| *wanted <= self.bytes_max);
-        let wanted = wanted.ok_or_else(|| full(blocks.used))?;
+        let Some(wanted) = wanted.filter(|wanted| *wanted <= self.bytes_max) else {
+            return Err(self.full(&blocks, length, false));
+        };
         if let Some(block) = blocks.take(wanted, wanted.saturating_mul(2)) {
             return Ok(block);
         }
-        // What nobody uses makes room, unless something of it is long enough after all.
-        while blocks.pinned.saturating_add(wanted) > self.bytes_max {
+        if blocks.pinned.saturating_add(wanted) > self.bytes_max {
+            // What nobody uses makes room, unless something of it is long enough after all.
             if let Some(block) = blocks.take(wanted, usize::MAX) {
                 return Ok(block);
             }
-            if blocks.idle.is_empty() {
-                return Err(full(blocks.used));
-            }
-            let block = blocks.idle.remove(0);
-            self.unpin(&mut blocks, &block);
+            self.make_room(&mut blocks, wanted);
+            let is_soon = blocks.leaving > 0;
+            return Err(self.full(&blocks, length, is_soon));
         }
         let start = self.driver.pin(device, wanted).map_err(|error| match error.code {
-            CallError::OUT_OF_MEMORY => full(blocks.used),
-            _ => said(device)(error),
+            CallError::OUT_OF_MEMORY => self.full(&blocks, length, false),
+            _ => NotTaken { error: said(device)(error), is_soon: false },
         })?;
         blocks.all.insert(start.as_ptr().addr(), wanted);
         blocks.pinned = blocks.pinned.saturating_add(wanted);
@@ -127,13 +138,71 @@ impl Staging {
         Ok(Block { start, length: wanted, device })
     }
 
-    fn unpin(&self, blocks: &mut Blocks, block: &Block) {
-        blocks.all.remove(&block.start.as_ptr().addr());
-        blocks.pinned = blocks.pinned.saturating_sub(block.length);
+    fn full(&self, blocks: &Blocks, length: usize, is_soon: bool) -> NotTaken {
+        let error = CudaError::NoStaging { bytes: length, used: blocks.used, max: self.bytes_max };
+        NotTaken { error, is_soon }
+    }
+
+    /// Gives back as many unused blocks as are in the way of so many bytes, on a thread of its own.
+    fn make_room(self: &Arc<Self>, blocks: &mut Blocks, wanted: usize) {
+        let mut leaving = Vec::new();
+        let stays = |blocks: &Blocks| blocks.pinned.saturating_sub(blocks.leaving);
+        while stays(blocks).saturating_add(wanted) > self.bytes_max && !blocks.idle.is_empty() {
+            let block = blocks.idle.remove(0);
+            blocks.leaving = blocks.leaving.saturating_add(block.length);
+            leaving.push(block);
+        }
+        if leaving.is_empty() {
+            return;
+        }
+        let bytes = leaving.iter().fold(0_usize, |sum, block| sum.saturating_add(block.length));
+        let staging = Arc::clone(self);
+        let unpin = move || staging.let_go(leaving);
+        let thread = std::thread::Builder::new().name("rondo-cuda-unpin".into());
+        if let Err(error) = thread.spawn(unpin) {
+            // They are lost, and count until the end.
+            tracing::error!(%error, "pinned memory is not given back");
+            blocks.leaving = blocks.leaving.saturating_sub(bytes);
+        }
+    }
+
+    fn let_go(&self, leaving: Vec<Block>) {
+        for block in leaving {
+            self.give_back(&block);
+            let mut blocks = self.lock();
+            blocks.all.remove(&block.start.as_ptr().addr());
+            blocks.pinned = blocks.pinned.saturating_sub(block.length);
+            blocks.leaving = blocks.leaving.saturating_sub(block.length);
+            drop(blocks);
+            self.left.notify_all();
+        }
+    }
+
+    /// Waits until some of the blocks are back that are on their way.
+    pub(super) fn wait_for_room(&self) {
+        let blocks = self.lock();
+        let before = blocks.leaving;
+        let waited =
+            self.left.wait_while(blocks, |blocks| blocks.leaving > 0 && blocks.leaving >= before);
+        drop(waited);
+    }
+
+    fn give_back(&self, block: &Block) {
         // SAFETY: it was pinned here, and is used by nobody.
         if let Err(error) = unsafe { self.driver.unpin(block.device, block.start) } {
             tracing::warn!(%error, "pinned memory is not given back");
         }
+    }
+
+    /// Whether blocks of these lengths are within the bound together.
+    pub(super) fn check(&self, lengths: &[usize]) -> Result<(), CudaError> {
+        let block = |length: &usize| length.max(&1).checked_next_multiple_of(GRAIN_BYTES);
+        let all = lengths.iter().try_fold(0_usize, |sum, length| sum.checked_add(block(length)?));
+        if all.is_some_and(|all| all <= self.bytes_max) {
+            return Ok(());
+        }
+        let bytes = lengths.iter().fold(0_usize, |sum, length| sum.saturating_add(*length));
+        Err(CudaError::NoStaging { bytes, used: self.bytes().1, max: self.bytes_max })
     }
 
     /// Whether memory is pinned here.
@@ -153,10 +222,9 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        let mut blocks =
-            std::mem::take(self.blocks.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let blocks = self.blocks.get_mut().unwrap_or_else(PoisonError::into_inner);
         for block in std::mem::take(&mut blocks.idle) {
-            self.unpin(&mut blocks, &block);
+            self.give_back(&block);
         }
     }
 }

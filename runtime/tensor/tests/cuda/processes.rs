@@ -1,5 +1,8 @@
 //! Memory that passes between processes of one host on the device.
 
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
 use rondo_tensor::cuda::{CudaError, Named, Ordinal, Uuid};
 
 use super::double::{Hardware, uuid};
@@ -71,6 +74,35 @@ fn few_allocations_are_open_at_once() {
         assert_eq!(to.to_host().unwrap().to_vec(), counted(8, seed));
     }
     drop(receives);
+    hardware.assert_sound();
+}
+
+#[test]
+fn what_is_not_used_any_more_is_closed_and_opened_again() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0], 1 << 20), hardware.process(&[0], 1 << 20));
+    let (from, to) = (sends.allocate(GPU, 8).unwrap(), receives.allocate(GPU, 8).unwrap());
+    for seed in 0..2 {
+        from.fill(pageable(&counted(8, seed))).unwrap();
+        from.wait().unwrap();
+        to.fill_from(&from.name().unwrap()).unwrap();
+        assert_eq!(to.to_host().unwrap().to_vec(), counted(8, seed));
+        assert_eq!(hardware.opened(), 1);
+        let began = Instant::now();
+        while hardware.opened() > 0 {
+            assert!(began.elapsed() < Duration::from_secs(20), "it stays open");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // A copy under way keeps it.
+    let stream = hardware.stream();
+    let gate = hardware.gate(stream);
+    let copying = to.after(stream).unwrap().begin_fill_from(&from.name().unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(!copying.is_done().unwrap() && hardware.opened() == 1);
+    gate.store(true, Ordering::SeqCst);
+    copying.wait().unwrap();
+    drop((sends, receives));
     hardware.assert_sound();
 }
 

@@ -1,5 +1,8 @@
 //! Pinned memory: bounded, used again, never while a copy needs it.
 
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
 use rondo_core::status::{Code, Status};
 use rondo_tensor::cuda::{CudaError, Ordinal};
 
@@ -77,5 +80,29 @@ fn nobody_gets_what_a_copy_still_reads() {
     memory.wait().unwrap();
     assert_eq!(cuda.stage(GPU, BLOCK).unwrap().as_ptr(), place, "the copy is over");
     assert_eq!(memory.to_host().unwrap().to_vec(), counted(BLOCK, 1));
+    hardware.assert_sound();
+}
+
+#[test]
+fn who_makes_room_does_not_wait_for_what_the_device_is_long_about() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 4 * BLOCK);
+    drop(cuda.stage(GPU, BLOCK).unwrap());
+    let gate = hardware.gate(hardware.stream());
+    // The driver unpins nothing before the device is done.
+    let began = Instant::now();
+    for _ in 0..10 {
+        assert!(cuda.stage_if_room(GPU, 4 * BLOCK).unwrap().is_none());
+    }
+    assert!(cuda.try_stage(GPU, 4 * BLOCK).is_err());
+    assert_eq!(cuda.stage(GPU, 3 * BLOCK).unwrap().len(), 3 * BLOCK, "that fits beside it");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let opener = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        gate.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(cuda.stage(GPU, 4 * BLOCK).unwrap().len(), 4 * BLOCK);
+    opener.join().unwrap();
+    assert_eq!(cuda.staging_bytes(), (4 * BLOCK, 0));
     hardware.assert_sound();
 }

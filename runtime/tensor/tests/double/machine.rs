@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rondo_tensor::cuda::{Copy, EventHandle, StreamHandle};
@@ -10,6 +11,8 @@ use rondo_tensor::cuda::{Copy, EventHandle, StreamHandle};
 const DEVICE_ADDRESSES: u64 = 1 << 60;
 /// Room between allocations.
 const GAP: u64 = 1 << 32;
+/// Who asks so often whether an event is done has waited for it.
+const ASKED_MAX: u32 = 8;
 
 /// What has been done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,8 @@ enum Work {
     Read((u64, usize), Seen),
     /// Until so much of another stream has happened.
     Hold(StreamHandle, u64),
+    /// Until a test says so.
+    Gate(Arc<AtomicBool>),
 }
 
 #[derive(Debug)]
@@ -69,6 +74,8 @@ pub(super) struct Machine {
     pinned: BTreeMap<usize, Vec<u8>>,
     streams: BTreeMap<StreamHandle, Stream>,
     events: BTreeMap<EventHandle, Option<(StreamHandle, u64)>>,
+    /// How often it was asked of events whether they are done.
+    asked: BTreeMap<EventHandle, u32>,
     next: u64,
     processes: u32,
     pub(super) counts: Counts,
@@ -84,6 +91,7 @@ impl Machine {
             pinned: BTreeMap::new(),
             streams: BTreeMap::from([(StreamHandle::DEFAULT, Stream::default())]),
             events: BTreeMap::new(),
+            asked: BTreeMap::new(),
             next: 1,
             processes: 0,
             counts: Counts::default(),
@@ -148,7 +156,7 @@ impl Machine {
                 is_it(self.resolve(*to)) || is_it(self.resolve(*from))
             }
             Work::Write(to, _) | Work::Read((to, _), _) => is_it(self.resolve(*to)),
-            Work::Hold(..) => false,
+            Work::Hold(..) | Work::Gate(_) => false,
         })
     }
 
@@ -196,6 +204,7 @@ impl Machine {
     }
 
     pub(super) fn end_event(&mut self, event: EventHandle) {
+        self.asked.remove(&event);
         if self.events.remove(&event).is_none() {
             self.violated(format!("{event:?} ends twice"));
         }
@@ -218,14 +227,22 @@ impl Machine {
         at.flatten()
     }
 
+    /// Whether an event is done. Asked often enough, the device does what it waits for.
     pub(super) fn is_done(&mut self, event: EventHandle) -> bool {
-        self.at(event).is_none_or(|(stream, put)| self.stream(stream).happened >= put)
-    }
-
-    pub(super) fn wait(&mut self, event: EventHandle) {
-        if let Some((stream, put)) = self.at(event) {
+        let Some((stream, put)) = self.at(event) else { return true };
+        let asked = self.asked.entry(event).or_default();
+        *asked += 1;
+        if *asked >= ASKED_MAX {
             self.run(stream, put);
         }
+        self.stream(stream).happened >= put
+    }
+
+    /// Does what an event waits for. Whether it is done: a gate may be in the way.
+    pub(super) fn wait(&mut self, event: EventHandle) -> bool {
+        let Some((stream, put)) = self.at(event) else { return true };
+        self.run(stream, put);
+        self.stream(stream).happened >= put
     }
 
     pub(super) fn hold(&mut self, stream: StreamHandle, event: EventHandle) {
@@ -242,6 +259,10 @@ impl Machine {
 
     pub(super) fn enqueue_write(&mut self, stream: StreamHandle, to: u64, bytes: Vec<u8>) {
         self.enqueue(stream, Work::Write(to, bytes));
+    }
+
+    pub(super) fn enqueue_gate(&mut self, stream: StreamHandle, gate: Arc<AtomicBool>) {
+        self.enqueue(stream, Work::Gate(gate));
     }
 
     pub(super) fn enqueue_read(&mut self, stream: StreamHandle, what: (u64, usize), seen: Seen) {
@@ -274,7 +295,14 @@ impl Machine {
         while self.stream(stream).happened < until {
             let Some(work) = self.stream(stream).waiting.front().cloned() else { return };
             match work {
-                Work::Hold(other, put) => self.run(other, put),
+                Work::Hold(other, put) => {
+                    self.run(other, put);
+                    if self.stream(other).happened < put {
+                        return;
+                    }
+                }
+                Work::Gate(gate) if !gate.load(Ordering::SeqCst) => return,
+                Work::Gate(_) => {}
                 Work::Write(to, bytes) => self.write(to, &bytes),
                 Work::Read((from, length), seen) => {
                     *seen.lock().unwrap() = Some(self.read(from, length));
@@ -393,6 +421,16 @@ impl Machine {
         let pointer = DEVICE_ADDRESSES + self.next() * GAP;
         self.mappings.insert(pointer, mapping);
         Some((pointer, bytes))
+    }
+
+    /// Whether a kernel runs that a test has not ended.
+    pub(super) fn has_gates(&self) -> bool {
+        let mut waiting = self.streams.values().flat_map(|stream| &stream.waiting);
+        waiting.any(|work| matches!(work, Work::Gate(gate) if !gate.load(Ordering::SeqCst)))
+    }
+
+    pub(super) fn opened(&self) -> usize {
+        self.mappings.len()
     }
 
     pub(super) fn close(&mut self, pointer: u64) {

@@ -4,6 +4,7 @@
 mod machine;
 
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rondo_tensor::cuda::{
@@ -59,6 +60,13 @@ impl Hardware {
         self.lock().enqueue_write(stream, to, bytes.to_vec());
     }
 
+    /// A program's kernel on its stream that runs until what is returned is true.
+    pub(crate) fn gate(&self, stream: StreamHandle) -> Arc<AtomicBool> {
+        let gate = Arc::new(AtomicBool::new(false));
+        self.lock().enqueue_gate(stream, Arc::clone(&gate));
+        gate
+    }
+
     /// A program's kernel on its stream that reads bytes when its turn comes.
     pub(crate) fn reads(&self, stream: StreamHandle, from: u64, length: usize) -> Seen {
         let seen = Seen::default();
@@ -82,6 +90,18 @@ impl Hardware {
     /// before a program's.
     pub(crate) fn finish_all(&self) {
         self.lock().finish_all();
+    }
+
+    /// As NVIDIA's driver does before it gives something back.
+    fn wait_for_gates(&self) {
+        while self.lock().has_gates() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Allocations that processes have open which are not theirs.
+    pub(crate) fn opened(&self) -> usize {
+        self.lock().opened()
     }
 
     /// Nothing was done that no program may do.
@@ -144,6 +164,7 @@ impl Driver for Process {
     }
 
     unsafe fn unpin(&self, _device: Ordinal, start: NonNull<u8>) -> Result<(), CallError> {
+        self.hardware.wait_for_gates();
         self.hardware.lock().unpin(start);
         Ok(())
     }
@@ -183,7 +204,9 @@ impl Driver for Process {
     }
 
     fn wait(&self, _device: Ordinal, event: EventHandle) -> Result<(), CallError> {
-        self.hardware.lock().wait(event);
+        while !self.hardware.lock().wait(event) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         Ok(())
     }
 
@@ -227,6 +250,7 @@ impl Driver for Process {
     }
 
     unsafe fn close(&self, _device: Ordinal, pointer: u64) -> Result<(), CallError> {
+        self.hardware.wait_for_gates();
         self.hardware.lock().close(pointer);
         Ok(())
     }
