@@ -237,6 +237,47 @@ async fn a_manifest_of_a_later_format_exits_with_4() {
     }
 }
 
+/// And with the snapshot.
+#[tokio::test]
+async fn a_snapshot_of_a_later_format_exits_with_4() {
+    let dir = three_workers().await;
+    let data = dir.path().join("data");
+    let (status, text) = journal("compact", &data, &[]);
+    assert_eq!(status, 0, "{text}");
+    let snapshots = std::fs::read_dir(data.join("snapshots")).unwrap();
+    let paths = snapshots.map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let [path] = &paths[..] else { panic!("{paths:?}") };
+    // The version stands behind 8 bytes of magic, and the header's checksum behind 20.
+    let mut snapshot = std::fs::read(path).unwrap();
+    snapshot[8..12].copy_from_slice(&7_u32.to_le_bytes());
+    let checksum = crc32c::crc32c(&snapshot[..20]);
+    snapshot[20..24].copy_from_slice(&checksum.to_le_bytes());
+    std::fs::write(path, &snapshot).unwrap();
+    let given = format!("--data={}", data.display());
+    for command in
+        [&["journal", "compact", data.to_str().unwrap()][..], &["serve", "--port=0", &given]]
+    {
+        let (status, text) = rondo(command);
+        assert_eq!(status, 4, "{command:?}: {text}");
+        let said =
+            "has format version 7, this release reads version 1: use the release that wrote it";
+        assert!(text.contains(said), "{command:?}: {text}");
+        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
+    }
+    assert!(std::fs::read(path).unwrap() == snapshot, "it was changed");
+}
+
+/// Who looks for a late record must learn what could not be read before it.
+#[tokio::test]
+async fn no_choice_of_records_hides_what_cannot_be_read() {
+    let dir = a_record_of_a_later_release().await;
+    let data = dir.path().join("data");
+    let (status, text) = journal("inspect", &data, &["--records", "--wide", "--from=9"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(!text.contains("worker-1:1"), "{text}");
+    assert!(text.contains("OF A LATER RELEASE: kind 1.99"), "{text}");
+}
+
 #[tokio::test]
 async fn a_directory_that_is_none_exits_with_4_and_stays_as_it_is() {
     let dir = tempfile::tempdir().unwrap();

@@ -247,3 +247,23 @@ fn an_id_that_only_looks_like_a_number_to_come_is_deleted() {
     let refused = driver.refused(Request::DeleteDataset { dataset: id });
     assert_eq!(refused.code, Code::FailedPrecondition);
 }
+
+/// Nothing of it was read to its end, and yet there were passes before.
+#[test]
+fn a_job_that_begins_at_a_position_of_an_abandoned_one_does_not_say_that_it_continues_none() {
+    let mut driver = Driver::with(short());
+    driver.worker("w:1", &[]);
+    let dataset = driver.register(dataset_named("data"));
+    let job = driver.job(named(&dataset, "train"));
+    let client = driver.join(job, 0);
+    driver.release(client);
+    pass(&mut driver, Duration::from_secs(320), None);
+    driver.ask(Request::SavePosition { name: "p".into(), job: "train".into() }).unwrap();
+    driver.ask(Request::DeleteJob { name: "train".into() }).unwrap();
+    let restore = Request::RestorePosition { name: "p".into(), job: "train".into(), wanted: None };
+    driver.ask(restore).unwrap();
+    let again = driver.job(named(&dataset, "train"));
+    let join = Request::GetOrCreateIteration { job: again, repetition: 0 };
+    assert_eq!(driver.refused(join).code, Code::FailedPrecondition);
+    assert_eq!(driver.state().job_named("train").unwrap().first_id, None);
+}

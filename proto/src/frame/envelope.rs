@@ -307,6 +307,21 @@ mod tests {
         assert!(error.to_string().contains("version is 2"), "{error}");
     }
 
+    /// No release wrote version 0, so that no later one is asked for.
+    #[test]
+    fn only_a_newer_version_is_of_a_later_release() {
+        for (version, is_later) in [(0, false), (2, true), (255, true)] {
+            let mut frame = sample().to_vec();
+            frame[8] = version;
+            let checksum = crc32c::crc32c(&frame[..HEADER_CHECKED_BYTES]).to_le_bytes();
+            frame[HEADER_CHECKED_BYTES..FRAME_HEADER_BYTES].copy_from_slice(&checksum);
+            let frame = Bytes::from(frame);
+            assert_eq!(decode(&frame).unwrap_err().is_of_later_release(), is_later, "{version}");
+            let group = super::header(&frame).ok();
+            assert_eq!(group, is_later.then(|| header(7, 2, 5)), "{version}");
+        }
+    }
+
     #[test]
     fn payloads_have_a_bound() {
         let payload = vec![0; PAYLOAD_BYTES_MAX + 1];

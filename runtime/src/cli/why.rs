@@ -283,6 +283,17 @@ mod tests {
     }
 
     #[test]
+    fn a_connected_task_is_either_silent_or_last_heard() {
+        for silent_ms in [59_999, 60_000] {
+            let namespace = NamespaceReport { tasks: vec![task(7, silent_ms)], ..stuck() };
+            let text = told(namespace);
+            let is_silent = text.contains("task 7 at");
+            assert_ne!(is_silent, text.contains("last heard: task 7"), "{text}");
+            assert_eq!(is_silent, silent_ms == 60_000, "{text}");
+        }
+    }
+
+    #[test]
     fn how_long_a_task_may_be_silent_follows_from_the_servers_timeout() {
         let namespace = NamespaceReport { tasks: vec![task(0, 13_000)], ..stuck() };
         let told_with = |heartbeat_timeout_ms| {

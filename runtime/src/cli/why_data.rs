@@ -332,6 +332,26 @@ mod tests {
         assert!(text.contains(words) && text.contains("readers hold 3 splits"), "{text}");
     }
 
+    /// A lost worker's tasks are left to others: its silence says nothing of those that go on.
+    #[test]
+    fn the_silence_of_a_lost_worker_is_not_told() {
+        let (live, lost) = (worker("w:1", 4_000, false), worker("w:2", 90_000, true));
+        let task = |id: i64, worker: &WorkerReport| TaskReport {
+            id,
+            iteration: 2000,
+            worker: worker.address.clone(),
+            state: "running".into(),
+            starting_round: 0,
+        };
+        let tasks = vec![task(4000, &live), task(4001, &lost)];
+        let (jobs, iterations) = (vec![job("train")], vec![running("train")]);
+        let workers = vec![live, lost];
+        let all = Report { workers, tasks, jobs, iterations, ..Report::default() };
+        let text = text(&all).unwrap();
+        let words = "the longest silence of a worker or client of it is 4 s";
+        assert!(text.contains(words), "{text}");
+    }
+
     /// What `why` prints, 50 s after the server began.
     fn text(report: &Report) -> Option<String> {
         Data { report, uptime_ms: 50_000 }.text()

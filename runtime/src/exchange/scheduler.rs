@@ -316,6 +316,8 @@ mod tests {
         let refused = Status::new(Code::InvalidArgument, "no such role");
         let barrier =
             Event::BarrierFailed { mask: Mask::SCHEDULER, scope: Scope::Group, lost: lost() };
+        let of_one =
+            Event::BarrierFailed { mask: Mask::SCHEDULER, scope: Scope::Instance, lost: lost() };
         let held_up = Event::HeldUp { late: Span::from_millis(30) };
         for (event, expected) in [
             (
@@ -344,6 +346,10 @@ mod tests {
             (
                 barrier,
                 json!({"roles": "schedulers", "scope": "group", "reason": lost().to_string()}),
+            ),
+            (
+                of_one,
+                json!({"roles": "schedulers", "scope": "instance", "reason": lost().to_string()}),
             ),
             (held_up, json!({"late_ms": 30})),
             (Event::Ended { version }, json!({"membership": 7})),

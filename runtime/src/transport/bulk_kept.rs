@@ -228,6 +228,15 @@ mod tests {
         assert!(peers.is_stranger("w:1", then + STRANGER_FOR * 3 / 2));
     }
 
+    #[test]
+    fn a_server_that_is_known_takes_no_other_ones_place() {
+        let (peers, now) = (Peers::default(), Instant::now());
+        let address = |number: usize| format!("w{number}:1");
+        (0..ADDRESSES_MAX).for_each(|number| peers.note_stranger(&address(number), now));
+        peers.note_stranger(&address(7), now);
+        assert!((0..ADDRESSES_MAX).all(|number| peers.is_stranger(&address(number), now)));
+    }
+
     #[tokio::test]
     async fn addresses_have_a_bound() {
         let door = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo::clock::Clock;
-use rondo::node::{Surroundings, start_over};
+use rondo::node::{RunningNode, Surroundings, start_over};
 use rondo::store::{BoxFuture, StoreKind};
 use rondo::transport::{MessageStream, Transport};
 use rondo_core::status::Status;
@@ -48,21 +48,47 @@ impl Transport for Shared {
     }
 }
 
-#[tokio::test]
-async fn a_reader_is_answered_when_all_workers_were_told_of_its_tasks() {
-    let world = World::new(StoreKind::Segment);
-    let slow = Arc::new(Slow::default());
+/// A node whose workers are told of their tasks by this transport, and its workers.
+async fn node_with_workers(world: &World, slow: &Arc<Slow>) -> RunningNode {
     let surroundings = Surroundings {
         machines: world.dispatcher.clone().into(),
         node: world.node,
-        transport: Arc::new(Shared(Arc::clone(&slow))),
+        transport: Arc::new(Shared(Arc::clone(slow))),
         clock: Clock::start(),
     };
     let node = start_over(world.open().await, &world.store, surroundings).await.unwrap();
     for worker in 0..WORKERS {
         worker_heartbeat(&node, &format!("worker{worker}:1"), Vec::new()).await.unwrap();
     }
+    node
+}
+
+#[tokio::test]
+async fn a_reader_is_answered_when_all_workers_were_told_of_its_tasks() {
+    let world = World::new(StoreKind::Segment);
+    let slow = Arc::new(Slow::default());
+    let node = node_with_workers(&world, &slow).await;
     let job = job(&node, "job").await.unwrap();
+    join(&node, job).await.unwrap();
+    assert_eq!(slow.0.lock().unwrap().1.len() as u64, WORKERS);
+}
+
+/// The first reader leaves before it is answered. What its workers are being told counts for the next one,
+/// although others are answered meanwhile.
+#[tokio::test]
+async fn a_reader_waits_for_what_workers_are_told_for_one_that_left() {
+    let (world, disk) = World::faulty();
+    let slow = Arc::new(Slow::default());
+    let node = node_with_workers(&world, &slow).await;
+    let job = job(&node, "job").await.unwrap();
+    disk.faults.sync_hangs_for.send_replace(Some(".seg"));
+    let left = tokio::time::timeout(Duration::from_millis(50), join(&node, job)).await;
+    assert!(left.is_err(), "it was answered before it left: {left:?}");
+    disk.faults.sync_hangs_for.send_replace(None);
+    while slow.0.lock().unwrap().0 < WORKERS {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    worker_heartbeat(&node, "worker0:1", Vec::new()).await.unwrap();
     join(&node, job).await.unwrap();
     assert_eq!(slow.0.lock().unwrap().1.len() as u64, WORKERS);
 }

@@ -114,6 +114,23 @@ async fn one_whose_name_could_not_be_synced_is_written_again() {
     assert_eq!(blobs.get(digest(&value)).await.unwrap(), Some(value));
 }
 
+/// Its name may have been lost with the former process's last sync.
+#[tokio::test]
+async fn one_of_a_former_process_whose_name_could_not_be_synced_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let value = Bytes::from_static(b"a value");
+    let former = files(RealDisk::shared(), dir.path()).await;
+    former.put(Blob::of(value.clone())).await.unwrap();
+    let disk = Arc::new(FaultyDisk::over(RealDisk::shared()));
+    let blobs = files(Arc::clone(&disk) as Arc<dyn Disk>, dir.path()).await;
+    let put = || blobs.put(Blob::of(value.clone()));
+    disk.faults.dir_sync_fails.store(true, Ordering::SeqCst);
+    assert!(put().await.is_err());
+    disk.faults.dir_sync_fails.store(false, Ordering::SeqCst);
+    disk.faults.writes_left.store(0, Ordering::SeqCst);
+    assert!(put().await.is_err(), "the file that is there was believed");
+}
+
 /// As the keeper of blobs does after a failed put: what cannot be removed is not believed either.
 #[tokio::test]
 async fn one_that_could_be_neither_synced_nor_removed_is_written_again() {

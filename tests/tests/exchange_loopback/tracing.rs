@@ -261,6 +261,30 @@ fn a_trace_that_cannot_be_written_leaves_the_former_one() {
     drop((workers, servers));
 }
 
+/// Others may have written to it, and may go on.
+#[test]
+fn a_trace_on_the_standard_output_replaces_no_file() {
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let (workers, servers) = bed.start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.txt");
+    for output in ["-", "/dev/stdout"] {
+        std::fs::write(&path, "before\n").unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let mut command = Command::new(rondo_tests::binary::rondo());
+        command.args(["trace", "--scheduler", bed.scheduler.address(), "--output", output]);
+        let output = command.stdout(file.try_clone().unwrap()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        std::io::Write::write_all(&mut file, b"\nbehind").unwrap();
+        let all = std::fs::read_to_string(&path).unwrap();
+        let trace = all.strip_prefix("before\n").and_then(|all| all.strip_suffix("\nbehind"));
+        let trace = trace.unwrap_or_else(|| panic!("the file was replaced: {all}"));
+        let trace: Value = serde_json::from_str(trace).unwrap();
+        assert!(trace["traceEvents"].is_array(), "{trace}");
+    }
+    drop((workers, servers));
+}
+
 #[test]
 fn somebody_who_looks_on_disturbs_nobody() {
     let config = Config { observers_max: 2, ..Config::default() };

@@ -209,6 +209,16 @@ mod tests {
         assert_eq!(names(folder.path()), ["far", "near", "trace.json"]);
     }
 
+    /// What the user's mask leaves of it: others may read it where they may read any new file.
+    #[test]
+    fn a_new_file_has_the_mode_of_any_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| folder.path().join(name).metadata().unwrap().permissions().mode();
+        std::fs::write(folder.path().join("any"), "new").unwrap();
+        save(&folder.path().join("trace.json"), |out| out.write_all(b"new")).unwrap();
+        assert_eq!(mode("trace.json"), mode("any"));
+    }
+
     #[test]
     fn a_link_to_no_file_stays_and_its_file_is_made() {
         let folder = tempfile::tempdir().unwrap();
