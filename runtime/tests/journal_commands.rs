@@ -254,9 +254,13 @@ async fn a_snapshot_of_a_later_format_exits_with_4() {
     snapshot[20..24].copy_from_slice(&checksum.to_le_bytes());
     std::fs::write(path, &snapshot).unwrap();
     let given = format!("--data={}", data.display());
-    for command in
-        [&["journal", "compact", data.to_str().unwrap()][..], &["serve", "--port=0", &given]]
-    {
+    let dir = data.to_str().unwrap();
+    let commands = [
+        &["journal", "verify", dir][..],
+        &["journal", "compact", dir],
+        &["serve", "--port=0", &given],
+    ];
+    for command in commands {
         let (status, text) = rondo(command);
         assert_eq!(status, 4, "{command:?}: {text}");
         let said =

@@ -131,8 +131,8 @@ pub struct Job {
     /// Its id.
     pub id: JobId,
     /// The first of the jobs that this one continues: jobs of its name that were freed and asked for again.
-    /// Its own id if there is none. `None` if it is not known: it began at a position, or continues a job of
-    /// a journal from before this was kept.
+    /// Its own id if there is none. `None` if it is not known: it began at a position with passes that were
+    /// read or given up before, or continues a job of a journal from before this was kept.
     pub first_id: Option<JobId>,
     /// Its name.
     pub name: Arc<str>,

@@ -348,7 +348,7 @@ mod tests {
         let workers = vec![live, lost];
         let all = Report { workers, tasks, jobs, iterations, ..Report::default() };
         let text = text(&all).unwrap();
-        let words = "the longest silence of a worker or client of it is 4 s";
+        let words = "the longest silence of its clients and of the workers that work for it is 4 s";
         assert!(text.contains(words), "{text}");
     }
 
