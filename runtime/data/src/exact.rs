@@ -1,32 +1,34 @@
-//! Whether a type keeps the value that a text says: one of CSV, of JSON, of a pipeline or of a column.
+//! Checks whether a type keeps the value that a text states. The text is a field of CSV, a value of JSON, a
+//! constant of a pipeline, or a value of a column of texts or decimals.
 //!
 //! The decoders round: one reads `1.7` into an integer column as 1, another one drops the time of day of
-//! what it takes for a date. So each text is checked against its column's type beside them.
+//! a text that it takes for a date. So this module checks each text against its column's type beside them.
 
 use arrow::datatypes::{DataType, TimeUnit};
 
 /// Integers up to this one are floating-point numbers of 64 bits.
 const FLOAT64_INTEGER_MAX: u128 = 1 << 53;
-/// Bits of the mantissas.
-const FLOAT64_BITS: u32 = 53;
-const FLOAT32_BITS: u32 = 24;
-/// The digits of a date, `2026-11-27`.
+/// Reasons that several types have.
+const TOO_LARGE: &str = "it is too large";
+const ROUNDED: &str = "the integer would be rounded";
+const ZERO: &str = "it would be zero";
+/// The bytes of a date, `2026-11-27`.
 const DATE_BYTES: usize = 10;
 
-/// Whether texts of a column can change on their way into it.
+/// Whether a decoder can change a text on its way into a column of this type.
 pub(crate) fn is_checked(kind: &DataType) -> bool {
     kind.is_numeric() || matches!(kind, DataType::Date32 | DataType::Timestamp(..))
 }
 
-/// Checks that a column of this type keeps what a text says.
+/// Checks that a column of this type keeps the value that a text states.
 ///
 /// # Errors
-/// The text, the type, and what would change.
+/// The text, the type, and the reason.
 pub(crate) fn check(text: &str, kind: &DataType) -> Result<(), String> {
     told(text, kind, loss(text, kind))
 }
 
-/// As [`check`], of a number of JSON: in a column of dates it counts days, in one of times their unit.
+/// As [`check`], for a number of JSON: it counts days in a column of dates, and units in a column of times.
 ///
 /// # Errors
 /// As [`check`].
@@ -39,19 +41,32 @@ pub(crate) fn check_number(text: &str, kind: &DataType) -> Result<(), String> {
     told(text, kind, lost)
 }
 
-/// What would change if a column of this type had what a text says.
+/// The reason why a column of this type does not keep the value that a text states. None if the column keeps
+/// it, and also if the text states no value of the type: the decoder refuses such a text.
 pub(crate) fn loss(text: &str, kind: &DataType) -> Option<&'static str> {
     match kind {
         kind if kind.is_integer() => loss_of_integer(text, kind),
-        DataType::Float64 => loss_of_float(text, FLOAT64_BITS),
-        DataType::Float32 => loss_of_float(text, FLOAT32_BITS),
-        DataType::Date32 if text.len() > DATE_BYTES => Some("its time of day would be lost"),
+        DataType::Float64 | DataType::Float32 => loss_of_float(text, kind),
+        DataType::Date32 => has_time_of_day(text).then_some("its time of day would be lost"),
         DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => {
             loss_of_time(text, *unit)
         }
         DataType::Date64 => loss_of_time(text, TimeUnit::Millisecond),
         _ => None,
     }
+}
+
+/// The reason why a floating-point column does not keep a number of a decimal column. It keeps a whole
+/// number exactly, and takes the nearest of its own for a number with a fraction.
+pub(crate) fn loss_of_decimal(text: &str, kind: &DataType) -> Option<&'static str> {
+    let (number, nearest) = (Decimal::of(text)?, Nearest::of(text, kind)?);
+    if nearest.is_infinite() {
+        return Some(TOO_LARGE);
+    }
+    if number.scale >= 0 {
+        return (!number.is_like(&nearest.exact()?)).then_some(ROUNDED);
+    }
+    nearest.is_zero().then_some(ZERO)
 }
 
 fn told(text: &str, kind: &DataType, lost: Option<&'static str>) -> Result<(), String> {
@@ -64,7 +79,7 @@ fn told(text: &str, kind: &DataType, lost: Option<&'static str>) -> Result<(), S
 /// A number as it is written: `digits` times ten to the power of `scale`.
 struct Decimal {
     is_negative: bool,
-    /// Without zeros at their ends; none for zero.
+    /// Without zeros at either end. Zero has no digits, and the scale 0.
     digits: String,
     scale: i64,
     /// It has neither a point nor an exponent.
@@ -72,7 +87,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// None if the text is no number. Blanks around it count for nothing, as decoders have it.
+    /// None if the text is no number. Blanks around it are passed over, as the decoders do.
     fn of(text: &str) -> Option<Self> {
         let text = text.trim_ascii();
         let (is_negative, rest) = match text.strip_prefix('-') {
@@ -93,10 +108,11 @@ impl Decimal {
         let scale = exponent.saturating_sub(i64::try_from(part.len()).ok()?).saturating_add(zeros);
         let is_plain = mantissa.len() == rest.len() && !mantissa.contains('.');
         let digits = trimmed.trim_start_matches('0').to_owned();
+        let scale = if digits.is_empty() { 0 } else { scale };
         Some(Self { is_negative, digits, scale, is_plain })
     }
 
-    /// Whether two texts say the same number.
+    /// Whether two texts state the same number.
     fn is_like(&self, other: &Self) -> bool {
         (self.is_negative, &self.digits, self.scale)
             == (other.is_negative, &other.digits, other.scale)
@@ -112,7 +128,7 @@ impl Decimal {
     }
 }
 
-/// The number that an exponent says, or the nearest one of 64 bits.
+/// The number that an exponent states, or the nearest one of 64 bits.
 fn exponent_of(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -129,11 +145,11 @@ fn loss_of_integer(text: &str, kind: &DataType) -> Option<&'static str> {
     };
     let Some(amount) = number.integer() else {
         let is_part = number.scale < 0;
-        return Some(if is_part { "it is no integer" } else { "it is too large" });
+        return Some(if is_part { "it is no integer" } else { TOO_LARGE });
     };
     let max = greatest(kind, number.is_negative);
     if amount > max {
-        return Some(if number.is_negative { "it is too small" } else { "it is too large" });
+        return Some(if number.is_negative { "it is too small" } else { TOO_LARGE });
     }
     // The decoder reads these by way of a floating-point number.
     (!number.is_plain && amount > FLOAT64_INTEGER_MAX).then_some("write all its digits")
@@ -155,42 +171,74 @@ fn greatest(kind: &DataType, is_negative: bool) -> u128 {
     }
 }
 
-/// A part behind the point is rounded to the nearest number of the type. An integer is not, but the shortest
-/// text of a number may be one: `129656140` stands for 129656144 where the type has 32 bits.
-fn loss_of_float(text: &str, bits: u32) -> Option<&'static str> {
-    let text = text.trim_ascii();
-    let number = Decimal::of(text)?;
-    let is_exact = |amount: u128| {
-        amount == 0 || u128::BITS - amount.leading_zeros() - amount.trailing_zeros() <= bits
-    };
-    if number.is_plain && number.integer().is_some_and(is_exact) {
-        return None;
+/// A number with a point or an exponent becomes the nearest one of the type. An integer is kept exactly, or
+/// is the shortest text of the number: in 32 bits, `129656140` stands for 129656144.
+fn loss_of_float(text: &str, kind: &DataType) -> Option<&'static str> {
+    let (number, nearest) = (Decimal::of(text)?, Nearest::of(text.trim_ascii(), kind)?);
+    if nearest.is_infinite() {
+        return Some(TOO_LARGE);
     }
-    let (is_finite, is_zero) = match bits {
-        FLOAT32_BITS => text.parse::<f32>().map(|it| (it.is_finite(), it == 0.0)),
-        _ => text.parse::<f64>().map(|it| (it.is_finite(), it == 0.0)),
+    if number.is_plain {
+        let is_kept = number.is_like(&nearest.exact()?) || number.is_like(&nearest.shortest()?);
+        return (!is_kept).then_some(ROUNDED);
     }
-    .ok()?;
-    match (is_finite, number.is_plain) {
-        (false, _) => Some("it is too large"),
-        (true, true) => {
-            let is_kept = number.is_like(&shortest(text, bits)?);
-            (!is_kept).then_some("the integer would be rounded")
+    (nearest.is_zero() && !number.digits.is_empty()).then_some(ZERO)
+}
+
+/// The number of a floating-point type that is nearest to the one that a text states.
+enum Nearest {
+    Single(f32),
+    Double(f64),
+}
+
+impl Nearest {
+    fn of(text: &str, kind: &DataType) -> Option<Self> {
+        match kind {
+            DataType::Float32 => text.parse().ok().map(Self::Single),
+            _ => text.parse().ok().map(Self::Double),
         }
-        (true, false) => (is_zero && !number.digits.is_empty()).then_some("it would be zero"),
+    }
+
+    fn wide(&self) -> f64 {
+        match self {
+            Self::Single(number) => f64::from(*number),
+            Self::Double(number) => *number,
+        }
+    }
+
+    fn is_infinite(&self) -> bool {
+        self.wide().is_infinite()
+    }
+
+    fn is_zero(&self) -> bool {
+        self.wide() == 0.0
+    }
+
+    /// All digits of an integer.
+    fn exact(&self) -> Option<Decimal> {
+        Decimal::of(&format!("{:.0}", self.wide()))
+    }
+
+    /// The fewest digits that state this number.
+    fn shortest(&self) -> Option<Decimal> {
+        Decimal::of(&match self {
+            Self::Single(number) => format!("{number:e}"),
+            Self::Double(number) => format!("{number:e}"),
+        })
     }
 }
 
-/// The shortest text of the number that is nearest to what a text says.
-fn shortest(text: &str, bits: u32) -> Option<Decimal> {
-    let text = match bits {
-        FLOAT32_BITS => format!("{:e}", text.parse::<f32>().ok()?),
-        _ => format!("{:e}", text.parse::<f64>().ok()?),
-    };
-    Decimal::of(&text)
+/// Whether a text is a date with a time of day. A year with a sign, such as in `+10999-12-31`, makes a date
+/// longer than usual.
+fn has_time_of_day(text: &str) -> bool {
+    matches!(text.as_bytes().get(DATE_BYTES), Some(b'T' | b't' | b' '))
+        && !text.starts_with(['+', '-'])
 }
 
 fn loss_of_time(text: &str, unit: TimeUnit) -> Option<&'static str> {
+    if has_second_60(text) {
+        return Some("its second 60 would become second 0 of the next minute");
+    }
     let (_, part) = text.split_once('.')?;
     let end = part.find(|character: char| !character.is_ascii_digit()).unwrap_or(part.len());
     let digits = part.get(..end).unwrap_or_default().trim_end_matches('0').len();
@@ -201,6 +249,16 @@ fn loss_of_time(text: &str, unit: TimeUnit) -> Option<&'static str> {
         TimeUnit::Nanosecond => 9,
     };
     (digits > kept).then_some("a part of its seconds would be lost")
+}
+
+/// Whether a time has a leap second: `23:59:60`, or `235960` behind a date.
+pub(crate) fn has_second_60(text: &str) -> bool {
+    let time =
+        if text.as_bytes().get(4) == Some(&b'-') { text.get(DATE_BYTES + 1..) } else { Some(text) };
+    let time = time.unwrap_or_default();
+    let is_compact = time.bytes().take_while(u8::is_ascii_digit).count() == 6;
+    let seconds = if is_compact { time.get(4..) } else { time.splitn(3, ':').nth(2) };
+    seconds.is_some_and(|seconds| seconds.starts_with("60"))
 }
 
 #[cfg(test)]
@@ -253,7 +311,17 @@ mod tests {
     fn floats() {
         kept(
             &DataType::Float64,
-            &["0.1", "9007199254740992", "9007199254740994", "1e308", "-0.0", "NaN", "inf"],
+            &[
+                "0.1",
+                "9007199254740992",
+                "9007199254740994",
+                "1e308",
+                "-0.0",
+                "000",
+                "-00",
+                "NaN",
+                "inf",
+            ],
         );
         kept(
             &DataType::Float32,
@@ -284,6 +352,59 @@ mod tests {
             &DataType::Float32,
             &[("16777217", "rounded"), ("1e39", "too large"), ("1e-60", "zero")],
         );
+    }
+
+    /// Integers of more than 128 bits.
+    #[test]
+    fn powers_of_two_are_floats_however_many_digits_they_have() {
+        let powers = [128, 129, 200, 1023].map(|bits| format!("{:.0}", 2_f64.powi(bits)));
+        for power in powers {
+            let odd = format!("{}1", &power[..power.len() - 1]);
+            kept(&DataType::Float64, &[&power, &format!("-{power}")]);
+            lost(&DataType::Float64, &[(&odd, "rounded")]);
+        }
+        kept(&DataType::Float32, &["170141183460469231731687303715884105728"]);
+        lost(&DataType::Float32, &[("340282366920938463463374607431768211456", "too large")]);
+    }
+
+    #[test]
+    fn decimals_are_exact_if_whole_and_nearest_if_not() {
+        let zeros = "0".repeat(60);
+        let (small, large) = (format!("0.{zeros}1"), format!("1{zeros}"));
+        let part = format!("{large}.5");
+        for (text, kind, why) in [
+            ("16777216.00", DataType::Float32, None),
+            ("16777217.00", DataType::Float32, Some("rounded")),
+            ("129656140", DataType::Float32, Some("rounded")),
+            ("16777217.50", DataType::Float32, None),
+            ("0.00", DataType::Float32, None),
+            (small.as_str(), DataType::Float32, Some("zero")),
+            (large.as_str(), DataType::Float32, Some("too large")),
+            (part.as_str(), DataType::Float32, Some("too large")),
+            ("9007199254740993", DataType::Float64, Some("rounded")),
+            ("-9007199254740993.1", DataType::Float64, None),
+        ] {
+            let lost = loss_of_decimal(text, &kind);
+            assert_eq!(lost.is_some(), why.is_some(), "{text}: {lost:?}");
+            assert!(why.is_none_or(|why| lost.unwrap().contains(why)), "{text}: {lost:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_with_a_sign_has_no_time_of_day() {
+        kept(&DataType::Date32, &["+10999-12-31", "-0012-05-06", "10999-12-31"]);
+        lost(&DataType::Date32, &[("2026-11-27 10:00:00", "time of day")]);
+    }
+
+    #[test]
+    fn a_leap_second_is_no_other_second() {
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let leaps = ["2016-12-31T23:59:60Z", "2016-12-31 23:59:60.5+02:00", "2016-12-31 235960"];
+        lost(&micros, &leaps.map(|text| (text, "second 60")));
+        kept(&micros, &["2016-12-31T23:59:59+02:60", "2016-12-31 236059", "2016-12-31 10:60:00"]);
+        let nanos = DataType::Time64(TimeUnit::Nanosecond);
+        lost(&nanos, &["23:59:60", "3:59:60.25 AM"].map(|text| (text, "second 60")));
+        kept(&nanos, &["23:59:59", "6:00 PM", "10:60"]);
     }
 
     #[test]

@@ -7,7 +7,16 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use crate::error::DataError;
 use crate::limits::COLUMNS_MAX;
 
-/// The columns as they are read: without what files say beside them, and dictionaries as their
+/// The type of the values that a type only stores in another way: in a dictionary, or as runs of equal ones.
+pub(crate) fn packed(kind: &DataType) -> Option<&DataType> {
+    match kind {
+        DataType::Dictionary(_, values) => Some(values),
+        DataType::RunEndEncoded(_, values) => Some(values.data_type()),
+        _ => None,
+    }
+}
+
+/// The columns as readers see them: without the metadata of the files, and dictionaries and runs as their
 /// values.
 pub(crate) fn plain(schema: &Schema) -> Result<SchemaRef, DataError> {
     let found = schema.fields().len();
@@ -24,10 +33,8 @@ pub(crate) fn plain(schema: &Schema) -> Result<SchemaRef, DataError> {
         return Err(DataError::column(twice.name(), "there are two of this name"));
     }
     let field = |field: &Arc<Field>| {
-        let values = match field.data_type() {
-            DataType::Dictionary(_, values) => values.as_ref(),
-            other => other,
-        };
+        let kind = field.data_type();
+        let values = packed(kind).unwrap_or(kind);
         Field::new(field.name(), values.clone(), field.is_nullable())
     };
     Ok(Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())))

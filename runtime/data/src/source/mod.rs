@@ -189,7 +189,7 @@ fn cut(
     Ok((0..pieces).map(piece).collect())
 }
 
-/// Records with exactly these columns; dictionaries become their values.
+/// Records with exactly these columns; dictionaries and runs become their values.
 pub(crate) fn fitted(records: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, String> {
     if records.schema_ref() == schema {
         return Ok(records.clone());

@@ -155,6 +155,10 @@ async fn binary_in_json_is_whole_bytes() {
     let read = json(&lines(["\"0aFF\"".into()]), column()).await.unwrap();
     assert_eq!(read["a"].as_binary::<i32>().value(0), [0x0A, 0xFF]);
     names(json(&lines(["\"0aF\"".into()]), column()).await, &["0aF", "Binary", "half a byte"]);
+    let escaped = "\"\\u0030aF\"".to_owned();
+    names(json(&lines([escaped]), column()).await, &["\"0aF\"", "Binary", "half a byte"]);
+    let read = json(&lines(["\"\\u0030a\\u0046F\"".into()]), column()).await.unwrap();
+    assert_eq!(read["a"].as_binary::<i32>().value(0), [0x0A, 0xFF]);
 }
 
 #[tokio::test]
@@ -163,6 +167,11 @@ async fn zeros_at_the_beginning() {
     assert_eq!(table["a"].as_string::<i32>().value(0), "02134");
     let text: String = thousand().map(|value| value + "\n").collect();
     names(csv(&format!("a\n{text}02134\n"), Vec::new()).await, &["02134", "zeros would be lost"]);
+    for (late, lost) in [("+02134", "zeros"), ("+5", "plus sign"), ("-0", "minus sign")] {
+        names(csv(&format!("a\n{text}{late}\n"), Vec::new()).await, &[late, "Int64", lost]);
+    }
+    let table = csv("a\n+02134\n10115\n", Vec::new()).await.unwrap();
+    assert_eq!(table["a"].as_string::<i32>().value(0), "+02134");
     let told = csv("a\n02134\n", vec![Column::new("a", ColumnType::Int64)]).await.unwrap();
     assert_eq!(told["a"].as_primitive::<Int64Type>().value(0), 2134, "the pipeline says so");
 }
@@ -177,6 +186,65 @@ async fn floats_are_the_nearest_ones() {
     names(json(&lines(["1.5".into(), "1e400".into()]), wide).await, &["1e400", "too large"]);
     let narrow = vec![Column::new("a", ColumnType::Float32)];
     names(json(&lines(["16777217".into()]), narrow).await, &["16777217", "Float32", "rounded"]);
+}
+
+/// Beyond 128 bits, too.
+#[tokio::test]
+async fn a_long_integer_is_a_float_if_there_is_such_a_float() {
+    let column = || vec![Column::new("a", ColumnType::Float64)];
+    let powers = [2_f64.powi(128), 2_f64.powi(200), 1e300];
+    let texts = powers.map(|power| format!("{power:.0}"));
+    let table = json(&lines(texts.clone()), column()).await.unwrap();
+    assert_eq!(table["a"].as_primitive::<Float64Type>().values().to_vec(), powers);
+    let table = csv(&format!("a\n{}\n", texts.join("\n")), column()).await.unwrap();
+    assert_eq!(table["a"].as_primitive::<Float64Type>().values().to_vec(), powers);
+    let odd = format!("{}1", &texts[0][..texts[0].len() - 1]);
+    names(json(&lines([odd.clone()]), column()).await, &[&odd, "Float64", "rounded"]);
+    names(csv(&format!("a\n{odd}\n"), column()).await, &[&odd, "Float64", "rounded"]);
+}
+
+/// `rondo read --format jsonl` writes these texts.
+#[tokio::test]
+async fn nan_and_infinity_in_json_are_texts() {
+    let texts = ["\"NaN\"", "\"Infinity\"", "\"-Infinity\""].map(str::to_owned);
+    for kind in [ColumnType::Float64, ColumnType::Float32] {
+        let table = json(&lines(texts.clone()), vec![Column::new("a", kind)]).await.unwrap();
+        let found = arrow::compute::cast(&table["a"], &DataType::Float64).unwrap();
+        let found = found.as_primitive::<Float64Type>().values().to_vec();
+        assert!(found[0].is_nan(), "{found:?}");
+        assert_eq!(found[1..], [f64::INFINITY, f64::NEG_INFINITY]);
+    }
+}
+
+#[tokio::test]
+async fn a_leap_second_is_no_other_second() {
+    let leap = "2016-12-31 23:59:60";
+    let table = csv(&format!("a\n2016-12-31 10:00:00\n{leap}\n"), Vec::new()).await.unwrap();
+    assert_eq!(table["a"].as_string::<i32>().value(1), leap);
+    let usual: String = (0..1000).map(|_| "2026-11-27 10:00:00\n").collect();
+    let late = csv(&format!("a\n{usual}{leap}\n"), Vec::new()).await;
+    names(late, &[leap, "Timestamp", "second 60"]);
+    let column = || vec![Column::new("a", ColumnType::Timestamp)];
+    for text in ["2016-12-31T23:59:60Z", "2016-12-31 235960", "2016-12-31T23:59:60.5+01:00"] {
+        names(json(&lines([format!("{text:?}")]), column()).await, &[text, "second 60"]);
+        names(csv(&format!("a\n{text}\n"), column()).await, &[text, "second 60"]);
+    }
+}
+
+#[tokio::test]
+async fn a_date_with_a_sign_is_kept() {
+    let column = || vec![Column::new("a", ColumnType::Date)];
+    for text in ["+10999-12-31", "-0012-05-06"] {
+        let (table, other) = (
+            csv(&format!("a\n{text}\n"), column()).await,
+            json(&lines([format!("{text:?}")]), column()).await,
+        );
+        for read in [table.unwrap(), other.unwrap()] {
+            let texts = arrow::compute::cast(&read["a"], &DataType::Utf8).unwrap();
+            assert_eq!(texts.as_string::<i32>().value(0), text);
+        }
+    }
+    names(csv("a\n10999-12-31\n", column()).await, &["10999-12-31", "Date32"]);
 }
 
 #[tokio::test]

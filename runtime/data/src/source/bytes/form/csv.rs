@@ -35,7 +35,7 @@ pub(super) fn read(
     Err(format!("{} records were found where {} should be", found.num_rows(), records.len()))
 }
 
-/// Checks that the columns keep what the fields say.
+/// Checks that the columns keep the values that the fields state.
 fn check_all(csv: &CsvSource, records: &[Bytes], schema: &SchemaRef) -> Result<(), String> {
     let columns = schema.fields().iter().enumerate();
     let checked: Vec<_> = columns.filter(|(_, it)| exact::is_checked(it.data_type())).collect();
@@ -54,16 +54,17 @@ fn check_all(csv: &CsvSource, records: &[Bytes], schema: &SchemaRef) -> Result<(
 
 fn check_field(csv: &CsvSource, text: &str, column: &Field) -> Result<(), String> {
     let (name, kind) = (column.name(), column.data_type());
-    let kept = match csv.columns.is_empty() && kind.is_numeric() && guess::has_leading_zeros(text) {
-        true => Err(format!("{text:?} does not fit the type {kind}: its zeros would be lost")),
-        false => exact::check(text, kind),
+    let is_guessed = csv.columns.is_empty() && kind.is_numeric();
+    let kept = match guess::loss_of_text(text, kind).filter(|_| is_guessed) {
+        Some(lost) => Err(format!("{text:?} does not fit the type {kind}: {lost}")),
+        None => exact::check(text, kind),
     };
     kept.map_err(|what| {
         format!("column {name:?}: {what}; if its type is another one, give the source `columns`")
     })
 }
 
-/// The error without the line, which is counted from where one begins to read.
+/// The error without the line: the decoder counts lines from the place where the read began.
 fn why(error: &arrow::error::ArrowError) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("Csv error: ").or(text.strip_prefix("Parser error: "));
@@ -80,7 +81,7 @@ fn delimiter(csv: &CsvSource) -> u8 {
     u8::try_from(csv.delimiter).unwrap_or(b',')
 }
 
-/// A column has single values: that is all that fits a field.
+/// Refuses a column of lists: a field holds a single value.
 pub(super) fn check(column: &Column) -> Result<(), DataError> {
     if column.shape.is_empty() && !column.list {
         return Ok(());
@@ -88,7 +89,7 @@ pub(super) fn check(column: &Column) -> Result<(), DataError> {
     Err(DataError::column(&column.name, "a field of CSV is a single value: no shape, no list"))
 }
 
-/// What the columns are, by some records.
+/// The columns, guessed from some records.
 pub(in super::super) fn guess(
     csv: &CsvSource,
     names: &[String],

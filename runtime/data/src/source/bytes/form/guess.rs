@@ -1,14 +1,14 @@
-//! The types of a CSV file's columns, by some of their texts. A type is taken only if it keeps them all
-//! as they are written: `02134` is a text.
+//! Guesses the types of a CSV file's columns from some of their texts. A column gets a type only if the type
+//! keeps all of these texts as they are written: `02134` and `+5` make a column of texts.
 
 use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::exact;
 
-/// Digits of a second's part that microseconds keep.
+/// Digits of a fraction of a second that microseconds keep.
 const MICROSECOND_DIGITS: usize = 6;
 
-/// The type of a column with these texts. Empty ones are nulls; a column without others is one of texts.
+/// The type of a column with these texts. An empty text is null. A column of nulls alone is one of texts.
 pub(super) fn kind_of<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> DataType {
     let mut found = texts.filter(|text| !text.is_empty()).peekable();
     if found.peek().is_none() {
@@ -39,18 +39,24 @@ pub(super) fn kind_of<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> DataT
     }
 }
 
-/// Whether a number's text begins with zeros that the number does not keep.
-pub(super) fn has_leading_zeros(text: &str) -> bool {
-    // The decoder passes over blanks.
+/// The part of a number's text that a column of numbers does not keep. Blanks around it do not count: the
+/// decoder passes over them.
+pub(super) fn loss_of_text(text: &str, kind: &DataType) -> Option<&'static str> {
     let text = text.trim_ascii();
-    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
-    matches!(digits, [b'0', next, ..] if next.is_ascii_digit())
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text).as_bytes();
+    if matches!(digits, [b'0', next, ..] if next.is_ascii_digit()) {
+        return Some("its zeros would be lost");
+    }
+    if text.starts_with('+') {
+        return Some("its plus sign would be lost");
+    }
+    (text == "-0" && kind.is_integer()).then_some("its minus sign would be lost")
 }
 
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_one = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_one && !has_leading_zeros(text) && text != "-0"
+    is_one && loss_of_text(text, &DataType::Int64).is_none()
 }
 
 fn is_number(text: &str) -> bool {
@@ -65,7 +71,7 @@ fn is_number(text: &str) -> bool {
         && is_digits(part)
         && !exponent.is_empty()
         && is_digits(exponent)
-        && !has_leading_zeros(text)
+        && loss_of_text(text, &DataType::Float64).is_none()
 }
 
 /// `2026-11-27`.
@@ -73,7 +79,7 @@ fn is_date(text: &str) -> bool {
     has_form(text, b"0000-00-00")
 }
 
-/// Whether a text has digits where the form has zeros, and else what the form has.
+/// Whether a text has a digit for each zero of the form, and the form's own characters elsewhere.
 fn has_form(text: &str, form: &[u8]) -> bool {
     let is_alike = |(byte, wanted): (u8, &u8)| match wanted {
         b'0' => byte.is_ascii_digit(),
@@ -82,12 +88,12 @@ fn has_form(text: &str, form: &[u8]) -> bool {
     text.len() == form.len() && text.bytes().zip(form).all(is_alike)
 }
 
-/// How many digits of its second's part a timestamp has; none if the text is no timestamp. It may name a
-/// zone.
+/// The number of digits of a timestamp's fraction of a second. None if the text is no timestamp that a column
+/// of timestamps keeps. It may name a zone.
 fn digits_of_timestamp(text: &str) -> Option<usize> {
     let (date, rest) = text.split_at_checked(10)?;
     let (time, rest) = rest.strip_prefix([' ', 'T'])?.split_at_checked(8)?;
-    if !is_date(date) || !has_form(time, b"00:00:00") {
+    if !is_date(date) || !has_form(time, b"00:00:00") || exact::has_second_60(time) {
         return None;
     }
     let (digits, zone) = match rest.strip_prefix('.') {
@@ -121,6 +127,8 @@ mod tests {
             (&["9007199254740993", "1.5"], DataType::Utf8),
             (&["00.5"], DataType::Utf8),
             (&["+5"], DataType::Utf8),
+            (&["1", "+02134"], DataType::Utf8),
+            (&["-0", "1"], DataType::Float64),
             (&["1e"], DataType::Utf8),
             (&["-"], DataType::Utf8),
             (&["true", "FALSE"], DataType::Boolean),
@@ -129,6 +137,8 @@ mod tests {
             (&["2026-11-27 10:00:00", "2026-11-27T10:00:00.5Z"], micros),
             (&["2026-11-27 10:00:00.1234567+02:00"], nanos),
             (&["2026-11-27 10:00:00."], DataType::Utf8),
+            (&["2016-12-31 10:00:00", "2016-12-31 23:59:60"], DataType::Utf8),
+            (&["+10999-12-31"], DataType::Utf8),
             (&["", ""], DataType::Utf8),
         ] {
             assert_eq!(kind_of(texts.iter().copied()), kind, "{texts:?}");

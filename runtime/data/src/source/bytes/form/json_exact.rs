@@ -1,4 +1,4 @@
-//! Whether columns keep what a JSON object says: a walk through the object beside its decoder.
+//! Checks whether columns keep the values of a JSON object, in a walk through the object beside its decoder.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::exact;
 /// Checks that the columns keep the values of an object.
 ///
 /// # Errors
-/// The column, the value, the type, and what would change.
+/// The column, the value, the type, and the reason.
 pub(super) fn check(record: &[u8], schema: &SchemaRef) -> Result<(), String> {
     let mut values = serde_json::Deserializer::from_slice(record.trim_ascii());
     let checked = Members(schema.fields()).deserialize(&mut values);
@@ -63,15 +63,20 @@ fn check_leaf(field: &Field, value: &str) -> Result<(), String> {
     })
 }
 
-/// Text of two hexadecimal digits a byte. The decoder takes a single last digit for a byte, too.
+/// Refuses text with a single hexadecimal digit behind its last pair: the decoder makes a byte of it.
+/// The decoder itself refuses values that are no text.
 fn check_binary(field: &Field, value: &str) -> Result<(), String> {
-    // Both quotation marks count: they are even.
-    let is_plain = value.starts_with('"') && !value.contains('\\');
-    if !is_plain || value.len().is_multiple_of(2) {
+    // Escapes such as `\u0030` are digits, too.
+    let Ok(digits) = serde_json::from_str::<String>(value) else {
+        return Ok(());
+    };
+    if digits.len().is_multiple_of(2) {
         return Ok(());
     }
     let (name, kind) = (field.name(), field.data_type());
-    Err(format!("column {name:?}: {value} does not fit the type {kind}: it ends with half a byte"))
+    Err(format!(
+        "column {name:?}: {digits:?} does not fit the type {kind}: it ends with half a byte"
+    ))
 }
 
 /// The members of an object.
@@ -110,7 +115,7 @@ impl<'de> Visitor<'de> for Members<'_> {
 /// The items of a list.
 struct Items<'a> {
     item: &'a Field,
-    /// The column, for people.
+    /// The column that an error names.
     of: &'a Field,
 }
 
