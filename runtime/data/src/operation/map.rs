@@ -1,4 +1,4 @@
-//! Columns made of others.
+//! Columns that a pipeline makes of others.
 
 use arrow::array::{Array, ArrayRef, Datum, Scalar};
 use arrow::compute::cast;
@@ -27,7 +27,10 @@ pub(super) fn apply(map: &Map, records: &RecordBatch) -> Result<RecordBatch, Dat
             let at = place("map", column, records)?;
             (exactly(column, records.column(at), &arrow_type(*to))?, is_nullable(records, at))
         }
-        Made::Arithmetic { operator, left, right } => computed(*operator, left, right, records)?,
+        Made::Arithmetic { operator, left, right } => {
+            let (left, right) = (term(left, map, records)?, term(right, map, records)?);
+            computed(*operator, left, right, records.num_rows())?
+        }
         Made::Length(column) => {
             let at = place("map", column, records)?;
             (lengths(column, records.column(at))?, is_nullable(records, at))
@@ -58,11 +61,12 @@ fn lengths(column: &str, values: &ArrayRef) -> Result<ArrayRef, DataError> {
     cast(&lengths, &DataType::Int64).map_err(unfit)
 }
 
-/// A number or a column to compute with.
+/// A constant or a column, as one of the two terms of a computation.
 struct Term {
+    /// The column that an error names. A constant is of no column: its name is that of the column made.
     name: String,
     values: ArrayRef,
-    /// The number, if it is none of a column.
+    /// The number, if it is a constant.
     number: Option<Value>,
     is_nullable: bool,
 }
@@ -72,7 +76,7 @@ impl Term {
         self.number.is_some()
     }
 
-    /// The values in the type that is computed with, beside another term.
+    /// The values in the type of the computation. `other` is the other term.
     fn converted(&self, kind: &DataType, other: &Self) -> Result<ArrayRef, DataError> {
         match &self.number {
             Some(number) => of_type(&other.name, number, kind),
@@ -83,11 +87,10 @@ impl Term {
 
 fn computed(
     operator: Arithmetic,
-    left: &Operand,
-    right: &Operand,
-    records: &RecordBatch,
+    mut left: Term,
+    mut right: Term,
+    rows: usize,
 ) -> Result<(ArrayRef, bool), DataError> {
-    let (mut left, mut right) = (term(left, records)?, term(right, records)?);
     let kind = common(&left, &right)?;
     (left.values, right.values) = (left.converted(&kind, &right)?, right.converted(&kind, &left)?);
     let how = match operator {
@@ -99,8 +102,7 @@ fn computed(
     };
     let found = both(&left, &right, how);
     let found = found.map_err(|error| unfit_row(&left, &right, how, &error))?;
-    let found =
-        if left.is_one() && right.is_one() { repeated(&found, records.num_rows())? } else { found };
+    let found = if left.is_one() && right.is_one() { repeated(&found, rows)? } else { found };
     Ok((found, left.is_nullable || right.is_nullable))
 }
 
@@ -115,9 +117,12 @@ fn both(left: &Term, right: &Term, how: Compute) -> Result<ArrayRef, ArrowError>
     }
 }
 
-/// The error, with the row it comes from.
+/// The error of a computation, with its row. A computation with constants alone has no row.
 fn unfit_row(left: &Term, right: &Term, how: Compute, error: &ArrowError) -> DataError {
     let column = if left.is_one() { &right.name } else { &left.name };
+    if left.is_one() && right.is_one() {
+        return DataError::column(column, error.to_string());
+    }
     let rows = if left.is_one() { right.values.len() } else { left.values.len() };
     let at = |term: &Term, row: usize| Term {
         name: String::new(),
@@ -132,15 +137,16 @@ fn unfit_row(left: &Term, right: &Term, how: Compute, error: &ArrowError) -> Dat
     }
 }
 
-fn term(operand: &Operand, records: &RecordBatch) -> Result<Term, DataError> {
+fn term(operand: &Operand, map: &Map, records: &RecordBatch) -> Result<Term, DataError> {
     let number = |value: Value| Term {
-        name: value.to_string(),
+        name: map.column.clone(),
         values: natural(&value),
         number: Some(value),
         is_nullable: false,
     };
     Ok(match operand {
         Operand::Integer(integer) => number(Value::Integer(*integer)),
+        Operand::Unsigned(integer) => number(Value::Unsigned(*integer)),
         Operand::Number(fraction) => number(Value::Number(*fraction)),
         Operand::Column(column) => {
             let at = place("map", column, records)?;
@@ -151,8 +157,8 @@ fn term(operand: &Operand, records: &RecordBatch) -> Result<Term, DataError> {
     })
 }
 
-/// The type in which two numbers are computed with: a column's own beside a number that fits it,
-/// else the widest of their kind.
+/// The type of a computation with two terms: the column's type beside a constant, else the widest of their
+/// kind. An integer column beside a constant with a fraction becomes floating-point numbers.
 fn common(left: &Term, right: &Term) -> Result<DataType, DataError> {
     for term in [left, right] {
         let kind = term.values.data_type();

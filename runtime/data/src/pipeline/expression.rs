@@ -1,8 +1,7 @@
-//! Columns made of others.
+//! Columns that a pipeline makes of others.
 
 use serde::{Deserialize, Serialize};
 
-use super::value::number;
 use super::{ColumnType, Value};
 
 /// A column made of others; it takes the place of one that has its name.
@@ -31,21 +30,21 @@ pub enum Made {
         /// The type.
         to: ColumnType,
     },
-    /// It is computed.
+    /// It is computed from two operands.
     Arithmetic {
-        /// What is done.
+        /// The operation.
         operator: Arithmetic,
-        /// With what.
+        /// The first operand.
         left: Operand,
-        /// And with what.
+        /// The second operand.
         right: Operand,
     },
-    /// How long the strings of a column are, in bytes, or its lists, in values.
+    /// The length of the strings of a column in bytes, or of its lists in values.
     Length(String),
 }
 
-/// What is done with two numbers. Integers that do not fit their type are errors; floating-point numbers are
-/// rounded as IEEE 754 says.
+/// An operation on two numbers. With integers it is exact: a result that the type does not have is an error.
+/// With floating-point numbers it rounds as IEEE 754 says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// Their sum.
@@ -54,23 +53,25 @@ pub enum Arithmetic {
     Subtract,
     /// Their product.
     Multiply,
-    /// Their quotient; that of integers is rounded towards zero.
+    /// Their quotient. The quotient of integers is rounded towards zero.
     Divide,
-    /// What a division of integers leaves.
+    /// The remainder of a division.
     Remainder,
 }
 
-/// What is computed with: a column by its name, or a number.
+/// An operand of a computation: a column by its name, or a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "an operand is a column or a number, and an integer is at most 2^63 - 1"
+    expecting = "an operand is a column or a number, and an integer is at most 2^64 - 1"
 )]
 pub enum Operand {
-    /// A whole number.
+    /// A whole number below 2^63.
     Integer(i64),
-    /// Any number.
-    Number(#[serde(deserialize_with = "number")] f64),
+    /// A whole number from 2^63 on.
+    Unsigned(u64),
+    /// A number with a point or an exponent.
+    Number(f64),
     /// A column.
     Column(String),
 }
@@ -109,7 +110,7 @@ struct CastForm {
     to: ColumnType,
 }
 
-/// What a map without exactly one way to make the column is told.
+/// The error for a map without exactly one way to make the column.
 const ONE_WAY: &str = "a map has, beside `column`, exactly one of `rename`, `copy`, `value`, \
      `cast`, `add`, `subtract`, `multiply`, `divide`, `remainder`, `length`";
 

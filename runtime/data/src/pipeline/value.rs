@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 
 /// Numbers from here on are written with an exponent.
@@ -14,15 +13,17 @@ const SHORT: f64 = 1e-7;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a value is true or false, a text or a number, and an integer is at most 2^63 - 1"
+    expecting = "a value is true or false, a text or a number, and an integer is at most 2^64 - 1"
 )]
 pub enum Value {
     /// True or false.
     Flag(bool),
-    /// A whole number.
+    /// A whole number below 2^63.
     Integer(i64),
-    /// Any number.
-    Number(#[serde(deserialize_with = "number")] f64),
+    /// A whole number from 2^63 on.
+    Unsigned(u64),
+    /// A number with a point or an exponent.
+    Number(f64),
     /// Text.
     Text(String),
 }
@@ -32,6 +33,7 @@ impl fmt::Display for Value {
         match self {
             Self::Flag(flag) => write!(out, "{flag}"),
             Self::Integer(integer) => write!(out, "{integer}"),
+            Self::Unsigned(integer) => write!(out, "{integer}"),
             Self::Number(number) if (SHORT..LONG).contains(&number.abs()) || *number == 0.0 => {
                 write!(out, "{number}")
             }
@@ -41,28 +43,9 @@ impl fmt::Display for Value {
     }
 }
 
-/// Reads a number that is no integer of 64 bits with a sign. A larger integer must be one of floating point.
-pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    from.deserialize_f64(Number)
-}
-
-struct Number;
-
-impl Visitor<'_> for Number {
-    type Value = f64;
-
-    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text.write_str("a number")
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<f64, E> {
-        Ok(number)
-    }
-
-    fn visit_u64<E: Error>(self, integer: u64) -> Result<f64, E> {
-        let number = integer as f64;
-        let is_exact = number as u128 == u128::from(integer);
-        is_exact.then_some(number).ok_or_else(|| E::custom("an integer is at most 2^63 - 1"))
+impl From<u64> for Value {
+    fn from(integer: u64) -> Self {
+        i64::try_from(integer).map_or(Self::Unsigned(integer), Self::Integer)
     }
 }
 

@@ -100,6 +100,7 @@ fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         any::<bool>().prop_map(Value::Flag),
         any::<i64>().prop_map(Value::Integer),
+        any::<u64>().prop_map(Value::from),
         (-1e300..1e300).prop_map(|number: f64| Value::Number(number.trunc() + 0.5)),
         "[a-z ]{0,8}".prop_map(Value::Text),
     ]
@@ -131,7 +132,11 @@ fn condition() -> impl Strategy<Value = Condition> {
 
 fn made() -> impl Strategy<Value = Made> {
     let operand = || {
-        prop_oneof![any::<i64>().prop_map(Operand::Integer), "[a-z]{1,4}".prop_map(Operand::Column),]
+        prop_oneof![
+            any::<i64>().prop_map(Operand::Integer),
+            ((1_u64 << 63)..).prop_map(Operand::Unsigned),
+            "[a-z]{1,4}".prop_map(Operand::Column),
+        ]
     };
     let operators = [
         Arithmetic::Add,

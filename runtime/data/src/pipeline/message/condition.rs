@@ -83,6 +83,7 @@ pub(super) fn value_to_wire(value: &Value) -> wire::Value {
     let kind = match value {
         Value::Flag(flag) => Kind::Flag(*flag),
         Value::Integer(integer) => Kind::Integer(*integer),
+        Value::Unsigned(integer) => Kind::Unsigned(*integer),
         Value::Number(number) => Kind::Number(*number),
         Value::Text(text) => Kind::Text(text.clone()),
     };
@@ -94,6 +95,7 @@ pub(super) fn value(value: Option<wire::Value>) -> Result<Value, DataError> {
     Ok(match needed(value.and_then(|it| it.kind), "value")? {
         Kind::Flag(flag) => Value::Flag(flag),
         Kind::Integer(integer) => Value::Integer(integer),
+        Kind::Unsigned(integer) => Value::from(integer),
         Kind::Number(number) => Value::Number(number),
         Kind::Text(text) => Value::Text(text),
     })

@@ -137,6 +137,7 @@ fn operand_to_wire(operand: &Operand) -> wire::Operand {
     let kind = match operand {
         Operand::Column(column) => Kind::Column(column.clone()),
         Operand::Integer(integer) => Kind::Value(value_to_wire(&Value::Integer(*integer))),
+        Operand::Unsigned(integer) => Kind::Value(value_to_wire(&Value::Unsigned(*integer))),
         Operand::Number(number) => Kind::Value(value_to_wire(&Value::Number(*number))),
     };
     wire::Operand { kind: Some(kind) }
@@ -148,6 +149,7 @@ fn operand(operand: Option<wire::Operand>) -> Result<Operand, DataError> {
         Kind::Column(column) => Ok(Operand::Column(column)),
         Kind::Value(number) => match value(Some(number))? {
             Value::Integer(integer) => Ok(Operand::Integer(integer)),
+            Value::Unsigned(integer) => Ok(Operand::Unsigned(integer)),
             Value::Number(number) => Ok(Operand::Number(number)),
             Value::Flag(_) | Value::Text(_) => Err(odd("an operand that is no number")),
         },
