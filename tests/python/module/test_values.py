@@ -1,6 +1,7 @@
 """Random typed columns, written with pyarrow in each format: every value is read as it was written."""
 import datetime
 import decimal
+import fractions
 import gzip
 import itertools
 import json
@@ -33,18 +34,12 @@ def integer(generator, low, high):
     return min(max(value, low), high)
 
 
-def double(generator):
+def number(generator, form, size):
+    """A floating-point number, seldom an infinite one."""
     while True:
-        value = struct.unpack("d", generator.randbytes(8))[0]
+        value = struct.unpack(form, generator.randbytes(size))[0]
         if math.isfinite(value):
-            return value
-
-
-def single(generator):
-    while True:
-        value = struct.unpack("f", generator.randbytes(4))[0]
-        if math.isfinite(value):
-            return value
+            return generator.choice([value] * 20 + [math.inf, -math.inf, 0.0, -0.0])
 
 
 def moment(generator):
@@ -55,8 +50,8 @@ def column(generator, kind):
     """Values of a type, some of them null."""
     make = {
         **{name: lambda bounds=bounds: integer(generator, *bounds) for name, bounds in INTEGERS.items()},
-        "float32": lambda: single(generator),
-        "float64": lambda: double(generator),
+        "float32": lambda: number(generator, "f", 4),
+        "float64": lambda: number(generator, "d", 8),
         "bool": lambda: generator.random() < 0.5,
         "string": lambda: generator.choice(WORDS) + generator.choice(["", "x", "€"]),
         "date32": lambda: moment(generator).date(),
@@ -163,6 +158,9 @@ def write_examples(path, form, data):
 
 
 def plain(value):
+    """A value as JSON has it."""
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     return value.isoformat() if isinstance(value, (datetime.date, datetime.datetime)) else value
 
 
@@ -247,9 +245,10 @@ def test_a_guessed_column_keeps_its_values_or_the_read_ends_with_the_value(data,
     """Numbers as texts, of which a decoder could lose something."""
     generator = random.Random(f"guessed {form} {seed}")
     pool = [lambda: str(generator.randrange(100)), lambda: str(integer(generator, -(2**63), 2**64 - 1)),
-            lambda: repr(generator.randrange(100) / 8), lambda: str(2**53 + generator.randrange(4))]
+            lambda: repr(generator.randrange(100) / 8), lambda: str(2**53 + generator.randrange(4)),
+            lambda: str(2**128 * generator.randrange(1, 9) + generator.randrange(2))]
     if form == "csv":
-        pool.append(lambda: f"{generator.randrange(1000):05}")
+        pool += [lambda: f"{generator.randrange(1000):05}", lambda: f"+{generator.randrange(1000)}"]
     usual, odd = generator.choice(pool), generator.choice(pool)
     texts = [usual() for _ in range(1010)] + [odd() for _ in range(5)]
     path = tmp_path / f"a.{form}"
@@ -264,4 +263,29 @@ def test_a_guessed_column_keeps_its_values_or_the_read_ends_with_the_value(data,
     for ours, text in zip(found["a"].to_pylist(), texts, strict=True):
         kept = ours == text if isinstance(ours, str) else decimal.Decimal(ours) == decimal.Decimal(text)
         assert kept, (ours, text)
-        assert isinstance(ours, str) or text == "0" or not text.startswith("0") or "." in text, text
+        is_kept = text == "0" or not text.startswith(("0", "+")) or text.startswith("0.")
+        assert isinstance(ours, str) or is_kept, text
+
+
+@pytest.mark.parametrize("to", ["float32", "float64"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cast_of_decimals_makes_the_nearest_numbers(data, tmp_path, to, seed):
+    generator = random.Random(f"decimals {to} {seed}")
+    scale = generator.randrange(1, 35)
+    digits = [generator.randrange(-10**generator.randrange(1, 38), 10**37) * 10 + 1 for _ in range(ROWS)]
+    wrote = pyarrow.array([decimal.Decimal(it).scaleb(-scale, decimal.Context(prec=50)) for it in digits],
+                          pyarrow.decimal128(38, scale))
+    table = pyarrow.table({"a": wrote})
+    pipeline = json.loads(written(tmp_path / "a.parquet", "parquet", table))
+    pipeline["operations"] = [{"map": {"column": "a", "cast": {"column": "a", "to": to}}}]
+    found = read(table, data, json.dumps(pipeline))["a"].to_pylist()
+    for ours, exact in zip(found, wrote.to_pylist(), strict=True):
+        assert ours == float(exact) if to == "float64" else is_nearest_single(ours, exact), (ours, exact)
+
+
+def is_nearest_single(ours, exact):
+    """Whether no other number of 32 bits is nearer."""
+    bits = struct.unpack("i", struct.pack("f", ours))[0]
+    others = [struct.unpack("f", struct.pack("i", bits + step))[0] for step in (-1, 1)]
+    distance = lambda it: abs(fractions.Fraction(it) - fractions.Fraction(exact))
+    return all(distance(ours) <= distance(other) for other in others)

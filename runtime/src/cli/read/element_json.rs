@@ -5,6 +5,8 @@ use std::fmt::Write;
 use rondo_core::element::{Dtype, Element, Spec, Tensor, Values};
 use serde_json::{Map, Value, json};
 
+use super::json_floats::text_of;
+
 /// An element as JSON: by the names of its tensors if its structure is known, else a list. A lone
 /// tensor stands for itself.
 pub(super) fn line_of(element: &Element, spec: Option<&Spec>) -> String {
@@ -72,14 +74,19 @@ fn number(dtype: Dtype, value: &[u8]) -> Value {
         Dtype::Uint32 => u32::from_le_bytes(array(value)).into(),
         Dtype::Int64 => i64::from_le_bytes(array(value)).into(),
         Dtype::Uint64 => u64::from_le_bytes(array(value)).into(),
-        Dtype::Double => f64::from_le_bytes(array(value)).into(),
-        Dtype::Float => f64::from(f32::from_le_bytes(array(value))).into(),
+        Dtype::Double => float(f64::from_le_bytes(array(value))),
+        Dtype::Float => float(f64::from(f32::from_le_bytes(array(value)))),
         Dtype::Bfloat16 => {
             let [low, high] = array(value);
-            f64::from(f32::from_le_bytes([0, 0, low, high])).into()
+            float(f64::from(f32::from_le_bytes([0, 0, low, high])))
         }
         _ => json!({ "bytes": hex(value) }),
     }
+}
+
+/// A floating-point number: text if JSON does not have it.
+fn float(number: f64) -> Value {
+    text_of(number).map_or_else(|| number.into(), Value::from)
 }
 
 #[cfg(test)]
@@ -122,6 +129,9 @@ mod tests {
         for (dtype, bytes, line) in [
             (Dtype::Float, &1.5_f32.to_le_bytes()[..], "1.5"),
             (Dtype::Bfloat16, &[0xc0, 0x3f], "1.5"),
+            (Dtype::Float, &f32::NAN.to_le_bytes(), "\"NaN\""),
+            (Dtype::Double, &f64::INFINITY.to_le_bytes(), "\"Infinity\""),
+            (Dtype::Bfloat16, &[0x80, 0xff], "\"-Infinity\""),
             (Dtype::Bool, &[1], "true"),
             (Dtype::Int8, &[0xff], "-1"),
             (Dtype::Half, &[1, 2], r#"{"bytes":"0102"}"#),

@@ -1,15 +1,19 @@
 //! Records and elements as bytes.
 
+use std::sync::Arc;
+
 use arrow::csv::WriterBuilder;
 use arrow::error::ArrowError;
 use arrow::ipc::writer::StreamWriter;
-use arrow::json::LineDelimitedWriter;
+use arrow::json::WriterBuilder as JsonBuilder;
+use arrow::json::writer::LineDelimited;
 use arrow::record_batch::RecordBatch;
 use rondo_core::element::{Element, Spec};
 
 use super::super::exit::{Exit, Failure};
 use super::Form;
 use super::element_json::line_of;
+use super::json_floats::Floats;
 use crate::reader::Content;
 
 /// Encodes what is read in one form.
@@ -99,7 +103,8 @@ impl Encoder {
 }
 
 fn json(records: &RecordBatch) -> Result<Encoded, ArrowError> {
-    let mut writer = LineDelimitedWriter::new(Vec::new());
+    let builder = JsonBuilder::new().with_encoder_factory(Arc::new(Floats));
+    let mut writer = builder.build::<_, LineDelimited>(Vec::new());
     writer.write(records)?;
     writer.finish()?;
     Ok(Encoded { head: Vec::new(), body: writer.into_inner() })
@@ -117,9 +122,8 @@ fn csv(records: &RecordBatch, is_first: bool) -> Result<Encoded, ArrowError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array, ListArray, StringArray};
+    use arrow::datatypes::Float64Type;
     use arrow::ipc::reader::StreamReader;
 
     use super::*;
@@ -144,6 +148,31 @@ mod tests {
         let second = encode(&mut encoder);
         assert_eq!((second.head.len(), second.body.len()), (0, body.len()));
         assert!(encoder.end().unwrap().is_empty());
+    }
+
+    /// JSON has no number for them. CSV has no rules, and other programs write them so.
+    #[test]
+    fn nan_and_infinity_are_texts_and_no_nulls() {
+        let list =
+            vec![Some(vec![Some(f64::NAN), Some(0.5), None]), Some(vec![Some(f64::INFINITY)])];
+        let columns: [(&str, ArrayRef); 3] = [
+            ("a", Arc::new(Float64Array::from(vec![Some(f64::NAN), Some(-0.0)]))),
+            ("b", Arc::new(Float32Array::from(vec![Some(f32::NEG_INFINITY), None]))),
+            ("c", Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(list))),
+        ];
+        let records = RecordBatch::try_from_iter(columns).unwrap();
+        let text = |form, records: RecordBatch| {
+            let encoded = Encoder::new(form).encode(&Content::Records(records)).unwrap();
+            String::from_utf8(encoded.body).unwrap()
+        };
+        assert_eq!(
+            text(Form::Jsonl, records.clone()),
+            "{\"a\":\"NaN\",\"b\":\"-Infinity\",\"c\":[\"NaN\",0.5,null]}\n\
+             {\"a\":-0.0,\"c\":[\"Infinity\"]}\n"
+        );
+        assert_eq!(text(Form::Csv, records.project(&[0, 1]).unwrap()), "NaN,-inf\n-0.0,\n");
+        let nested = Encoder::new(Form::Csv).encode(&Content::Records(records)).unwrap_err();
+        assert!(nested.text.contains("Nested type"), "{}", nested.text);
     }
 
     /// A program that died and a second one write one stream.

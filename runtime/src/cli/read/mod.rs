@@ -4,6 +4,7 @@ mod complete;
 mod display;
 mod element_json;
 mod encoder;
+mod json_floats;
 mod note;
 mod output;
 mod pass;
@@ -74,8 +75,9 @@ pub(super) struct ReadArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     repetition: i64,
 
-    /// What to make of it: count, jsonl, csv or arrow. By default the file's ending decides; without a
-    /// file, records are counted
+    /// The form of the output: count, jsonl, csv or arrow. By default the file's ending decides; without a
+    /// file, records are counted. JSON has no NaN and no infinity: jsonl has the texts "NaN", "Infinity" and
+    /// "-Infinity"
     #[arg(long, value_name = "FORM")]
     format: Option<Form>,
 
