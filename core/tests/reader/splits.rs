@@ -344,7 +344,7 @@ fn it_says_why_it_stalls() {
     assert_eq!(story.stall(), Some(Stall::Unconsumed { records: 4 }));
     story.actor.consume(story.now, 4);
     story.server.splits.push(crate::server::Split::default());
-    story.server.splits[1].holder = Some(ClientId::new(1));
+    story.server.splits[1].holder = Some(rondo_core::ids::ClientId::new(1));
     story.answer_all();
     assert_eq!(story.stall(), Some(Stall::NoSplits));
     story.server.is_with_workers = true;
