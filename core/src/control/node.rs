@@ -461,8 +461,8 @@ const fn hands_out(result: &Result<Reply, Status>) -> bool {
     matches!(result, Ok(Reply::Dispatcher(dispatcher::Reply::Split(Some(_)))))
 }
 
-/// The refusal that replaces an answer while the journal takes no records. It also says that updates may still
-/// be made, unless the answer was itself a refusal for want of a journal: that call made no update.
+/// The refusal that replaces an answer while the journal takes no records. It also says that updates may
+/// still be made, unless the answer was itself a refusal for want of a journal: that call made no update.
 fn while_refusing(reason: &str, result: &Result<Reply, Status>) -> String {
     match result {
         Err(status) if status.message.starts_with(NO_UPDATES) => reason.into(),

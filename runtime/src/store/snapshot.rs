@@ -50,8 +50,8 @@ pub enum SnapshotError {
     },
     /// A later release wrote it.
     #[error(
-        "snapshot {file} has format version {found}, this release reads version {VERSION}: use the release that \
-         wrote it, or a later one"
+        "snapshot {file} has format version {found}, this release reads version {VERSION}: use the \
+         release that wrote it, or a later one"
     )]
     LaterRelease {
         /// The file.

@@ -16,9 +16,9 @@ use super::Recording;
 const OPEN_FILES: &str = "/proc/self/fd";
 
 impl Recording {
-    /// Writes the trace to a file, in the format of [`Recording::write`]. A file that exists keeps its content
-    /// until the new content is complete and on the disk; its mode and owner stay. A pipe or a device is
-    /// written as it is.
+    /// Writes the trace to a file, in the format of [`Recording::write`]. A file that exists keeps its
+    /// content until the new content is complete and on the disk; its mode and owner stay. A pipe or a
+    /// device is written as it is.
     ///
     /// # Errors
     /// When the file, or the directory that it is in, cannot be written; when a new file could not stand for
@@ -60,7 +60,7 @@ fn save(path: &Path, write: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Re
 /// Gives a new file the mode and the owner of the one that it replaces.
 fn take_over(former: &Metadata, new: &File) -> io::Result<()> {
     if former.nlink() > 1 {
-        let text = "the file has other names (hard links), which would keep its former content: name another file";
+        let text = "the file has other names (hard links), which would keep its content: name another file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let (uid, gid) = (former.uid(), former.gid());
@@ -94,8 +94,8 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
         };
         if folder_of(&place).canonicalize()?.starts_with("/proc") {
             let text = format!(
-                "{} is an open file of a process, which nothing can replace: name a file, or - for the standard \
-                 output",
+                "{} is an open file of a process, which nothing can replace: name a file, or - for the \
+                 standard output",
                 place.display()
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

@@ -14,8 +14,8 @@ use crate::Region;
 
 /// Allocations that are open at once; the one used longest ago is closed for the next.
 const OPENED_MAX: usize = 32;
-/// Allocations that may wait to be closed by a thread of its own. The driver closes none before the device has
-/// done all that it was asked for.
+/// Allocations that may wait to be closed by a thread of its own. The driver closes none before the device
+/// has done all that it was asked for.
 const CLOSING_MAX: usize = 128;
 /// Allocations from which nothing was copied for so long are closed: their owner may have freed them, and
 /// the device has them as long as anybody has them open.
