@@ -117,6 +117,23 @@ fn rondo(arguments: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
+/// Checks that every command that reads the whole directory ends with 4 and says this, and calls nothing
+/// damaged.
+fn is_of_a_later_release(data: &Path, said: &str) {
+    let (dir, given) = (data.to_str().unwrap(), format!("--data={}", data.display()));
+    let commands = [
+        &["journal", "verify", dir][..],
+        &["journal", "compact", dir],
+        &["serve", "--port=0", &given],
+    ];
+    for command in commands {
+        let (status, text) = rondo(command);
+        assert_eq!(status, 4, "{command:?}: {text}");
+        assert!(text.contains(said), "{command:?}: {text}");
+        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
+    }
+}
+
 /// Runs `rondo journal` and returns its exit status and all it printed.
 fn journal(action: &str, dir: &Path, more: &[&str]) -> (i32, String) {
     rondo(&[&["journal", action, dir.to_str().unwrap()], more].concat())
@@ -163,21 +180,9 @@ async fn a_lost_acknowledged_record_exits_with_6_and_is_named() {
 async fn a_record_of_a_later_release_exits_with_4_and_is_not_called_damaged() {
     let dir = a_record_of_a_later_release().await;
     let data = dir.path().join("data");
+    let said = "kind 1.99 at index 1 is not known to this release: use the release that wrote it";
+    is_of_a_later_release(&data, said);
     let data = data.to_str().unwrap();
-    let given = format!("--data={data}");
-    let commands = [
-        &["journal", "verify", data][..],
-        &["journal", "compact", data],
-        &["serve", "--port=0", &given],
-    ];
-    for command in commands {
-        let (status, text) = rondo(command);
-        assert_eq!(status, 4, "{command:?}: {text}");
-        let said =
-            "kind 1.99 at index 1 is not known to this release: use the release that wrote it";
-        assert!(text.contains(said), "{command:?}: {text}");
-        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
-    }
     let (status, text) = rondo(&["journal", "inspect", data, "--records", "--wide"]);
     assert_eq!(status, 0, "{text}");
     assert!(text.contains("OF A LATER RELEASE: kind 1.99"), "{text}");
@@ -196,20 +201,10 @@ async fn a_group_of_a_later_format_stops_a_start_and_stays() {
         if is_longer {
             lengthen(&data);
         }
+        let said =
+            "format version is 2, this release reads versions 1 to 1: use the release that wrote";
+        is_of_a_later_release(&data, said);
         let data = data.to_str().unwrap();
-        let given = format!("--data={data}");
-        let commands = [
-            &["journal", "verify", data][..],
-            &["journal", "compact", data],
-            &["serve", "--port=0", &given],
-        ];
-        for command in commands {
-            let (status, text) = rondo(command);
-            assert_eq!(status, 4, "{store:?} {command:?}: {text}");
-            let said = "format version is 2, this release reads versions 1 to 1: use the release that wrote";
-            assert!(text.contains(said), "{store:?} {command:?}: {text}");
-            assert!(!text.to_lowercase().contains("damage"), "{store:?} {command:?}: {text}");
-        }
         let (status, text) = rondo(&["journal", "inspect", data, "--records", "--wide"]);
         assert_eq!(status, 0, "{text}");
         assert!(text.contains("worker-1:1"), "{store:?}: {text}");
@@ -244,15 +239,7 @@ async fn a_manifest_of_a_later_format_exits_with_4() {
     let line = "{\"format\":2,\"snapshot\":null,\"journal_first\":1}";
     let checksum = crc32c::crc32c(line.as_bytes());
     std::fs::write(data.join("MANIFEST"), format!("{line}\ncrc32c {checksum:08x}\n")).unwrap();
-    let given = format!("--data={}", data.display());
-    for command in
-        [&["journal", "verify", data.to_str().unwrap()][..], &["serve", "--port=0", &given]]
-    {
-        let (status, text) = rondo(command);
-        assert_eq!(status, 4, "{command:?}: {text}");
-        assert!(text.contains("has format 2, this release reads format 1"), "{command:?}: {text}");
-        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
-    }
+    is_of_a_later_release(&data, "has format 2, this release reads format 1");
 }
 
 /// And with the snapshot.
@@ -271,21 +258,8 @@ async fn a_snapshot_of_a_later_format_exits_with_4() {
     let checksum = crc32c::crc32c(&snapshot[..20]);
     snapshot[20..24].copy_from_slice(&checksum.to_le_bytes());
     std::fs::write(path, &snapshot).unwrap();
-    let given = format!("--data={}", data.display());
-    let dir = data.to_str().unwrap();
-    let commands = [
-        &["journal", "verify", dir][..],
-        &["journal", "compact", dir],
-        &["serve", "--port=0", &given],
-    ];
-    for command in commands {
-        let (status, text) = rondo(command);
-        assert_eq!(status, 4, "{command:?}: {text}");
-        let said =
-            "has format version 7, this release reads version 1: use the release that wrote it";
-        assert!(text.contains(said), "{command:?}: {text}");
-        assert!(!text.to_lowercase().contains("damage"), "{command:?}: {text}");
-    }
+    let said = "has format version 7, this release reads version 1: use the release that wrote it";
+    is_of_a_later_release(&data, said);
     assert!(std::fs::read(path).unwrap() == snapshot, "it was changed");
 }
 
