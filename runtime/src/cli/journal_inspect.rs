@@ -154,7 +154,8 @@ fn rows_of(found: &Found) -> Vec<(u64, Row)> {
     rows.collect()
 }
 
-/// What stands for records that cannot be read. Those that only a later release can read are whole.
+/// The text that the table shows in place of records that this release cannot read. A later release can read
+/// those that it wrote.
 fn unreadable(is_of_later_release: bool, reason: &dyn Display) -> String {
     let what = if is_of_later_release { "OF A LATER RELEASE" } else { "DAMAGED" };
     format!("{what}: {reason}")

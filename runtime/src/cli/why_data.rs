@@ -352,7 +352,7 @@ mod tests {
         assert!(text.contains(words), "{text}");
     }
 
-    /// What `why` prints, 50 s after the server began.
+    /// The text of `rondo why` for a server that began 50 s ago.
     fn text(report: &Report) -> Option<String> {
         Data { report, uptime_ms: 50_000 }.text()
     }

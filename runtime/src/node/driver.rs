@@ -221,7 +221,7 @@ impl Driver {
                 return;
             }
             tokio::task::yield_now().await;
-            // What callers that left have held goes to the calls that come now.
+            // The machine takes back what callers that left hold before it answers the next calls.
             self.forget_gone();
             calls.extend(std::iter::from_fn(|| self.inbox.try_recv().ok()).take(room));
             room = room.saturating_sub(calls.len());

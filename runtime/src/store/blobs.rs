@@ -149,8 +149,8 @@ struct Groups {
     groups: Mutex<BTreeMap<u8, Arc<AsyncMutex<Group>>>>,
 }
 
-/// What is known of one directory of blobs. Its lock is held from before a blob gets its name until the
-/// directory is synced: a failed sync then loses the name of this blob only.
+/// The state of one directory of blobs. A put holds its lock from before the blob gets its name until the
+/// directory is synced. A failed sync then loses the name of this blob only.
 #[derive(Default)]
 struct Group {
     /// It is there, durably.

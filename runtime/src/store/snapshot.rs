@@ -45,7 +45,7 @@ pub enum SnapshotError {
         offset: u64,
         /// Parts before it.
         part: u64,
-        /// What is wrong.
+        /// Why the part cannot be read.
         reason: String,
     },
     /// A later release wrote it.

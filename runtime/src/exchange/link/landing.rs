@@ -84,7 +84,7 @@ impl Begun {
 
     fn landed(self) -> Result<TensorBuffer, CudaError> {
         if let Some((from, to)) = self.passes {
-            // SAFETY: whoever handed `to` over promised that nobody else uses it.
+            // SAFETY: the caller of the exchange promised that nobody else uses `to`.
             unsafe { TensorBuffer::Host(to).fill(from) }?;
         }
         Ok(self.tensor)
@@ -112,7 +112,7 @@ fn begin_here(place: &Place, part: &Region) -> io::Result<Option<Begun>> {
         Place::Anywhere(_) => TensorBuffer::Host(part.clone()),
         Place::Into(region) => {
             // SAFETY: the other end does not write `part` before it is told that this end is done.
-            // Whoever handed `region` over promised that nobody else uses it.
+            // The caller of the exchange promised that nobody else uses `region`.
             unsafe { region.write(0, part.bytes()) };
             TensorBuffer::Host(region.clone())
         }

@@ -117,7 +117,7 @@ impl Devices {
         self.sharing.cuda.as_ref()
     }
 
-    /// What was named could not be had: whoever connects again stages what it sends.
+    /// This process cannot open the memory that the other end named. The next connection stages all tensors.
     pub(super) fn give_up(&self) {
         self.sharing.is_off.store(true, Ordering::Relaxed);
     }

@@ -71,7 +71,7 @@ fn take_over(former: &Metadata, new: &File) -> io::Result<()> {
         );
         io::Error::new(error.kind(), text)
     })?;
-    // What else a mode has, such as setuid, is of no use to a trace.
+    // A trace needs no other bits of a mode, such as setuid.
     new.set_permissions(Permissions::from_mode(former.mode() & 0o777))
 }
 
@@ -140,7 +140,7 @@ impl Unfinished {
         }
     }
 
-    /// Gives it its name, in place of what has that name now.
+    /// Gives the file this name. A file that has the name now loses it.
     fn put_at(self, path: &Path) -> io::Result<()> {
         match self {
             Self::Unnamed { file, folder } => {
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["far", "near", "trace.json"]);
     }
 
-    /// What the user's mask leaves of it: others may read it where they may read any new file.
+    /// The user's umask decides who else may read a new file, and a trace is no exception.
     #[test]
     fn a_new_file_has_the_mode_of_any_new_file() {
         let folder = tempfile::tempdir().unwrap();

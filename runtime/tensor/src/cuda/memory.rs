@@ -362,7 +362,7 @@ impl CudaMemory {
         }
     }
 
-    /// Whoever frees the memory when it goes.
+    /// The owner. The memory is freed when nobody holds it any more.
     pub(super) fn owner(&self) -> Owner {
         Arc::clone(&self.owner)
     }
