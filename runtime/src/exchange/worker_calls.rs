@@ -23,7 +23,9 @@ impl Exchange {
     /// # Safety
     /// Until the request is complete, nobody else reads or writes the host memory of `pulls`, and nobody
     /// writes that of `pushes`. A request is complete when [`Exchange::wait`] or [`Exchange::abandon`] says
-    /// so, or when the exchange is gone.
+    /// so, or when the exchange is gone. If `wait` says that the request failed or that a server is missing,
+    /// and after `abandon`, frames on their way are still read from `pushes`: nobody writes these before the
+    /// exchange is gone.
     pub unsafe fn exchange(
         &self,
         pushes: Vec<Tensor>,
@@ -96,6 +98,7 @@ impl Exchange {
     }
 
     /// Nobody will wait for a request, and nothing more is written to where it pulls to once this returns.
+    /// What it pushes may still be read and sent.
     ///
     /// # Errors
     /// FAILED_PRECONDITION if this is no worker.

@@ -72,6 +72,7 @@ impl Exchange {
     }
 
     /// Nobody will wait for a request, and nothing more is written to where it pulls to once this returns.
+    /// What it pushes may still be read and sent: leave that memory alone until the exchange is closed.
     fn abandon(&self, py: Python<'_>, handler: u64) -> PyResult<()> {
         let inner = self.inner(py)?;
         at_once(py, || inner.abandon(Handler::new(handler)))

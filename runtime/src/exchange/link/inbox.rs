@@ -22,7 +22,8 @@ pub(super) struct Inbox {
     /// Read, and not looked at.
     ahead: BytesMut,
     state: State,
-    /// Whether the last reading took all that there was.
+    /// Whether the last reading took all that there was, and nobody has waited for anything since: more
+    /// may have come while somebody waited, and nothing tells of it again.
     is_drained: bool,
 }
 
@@ -112,6 +113,11 @@ impl Inbox {
         matches!(&self.state, State::Body(filling) if !filling.places.is_empty())
     }
 
+    /// Others are looked after before the next reading, which then looks for more.
+    pub(super) const fn pause(&mut self) {
+        self.is_drained = false;
+    }
+
     /// The tensors come behind their header.
     pub(super) fn expect_body(&mut self, places: Vec<Place>) -> io::Result<()> {
         let mut filling = Filling {
@@ -131,6 +137,7 @@ impl Inbox {
         loop {
             let State::Body(filling) = &mut self.state else { return Ok(None) };
             if !filling.find_room()? {
+                self.pause();
                 return Ok(None);
             }
             let taken = filling.take(&self.ahead);
@@ -143,12 +150,12 @@ impl Inbox {
             if std::mem::take(&mut self.is_drained) {
                 return Ok(None);
             }
-            let wanted = filling.left();
-            match filling.read(from) {
+            let (room, read) = filling.read(from);
+            match read {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => {
                     filling.advance(read);
-                    self.is_drained = (read as u64) < wanted;
+                    self.is_drained = read < room;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -280,7 +287,8 @@ impl Filling {
         taken
     }
 
-    fn read(&self, from: &mut impl Read) -> io::Result<usize> {
+    /// Reads into the next tensors: how many bytes there was room for, and how many came.
+    fn read(&self, from: &mut impl Read) -> (usize, io::Result<usize>) {
         let mut skipped = self.filled;
         let regions = self.regions.iter().skip(self.at).take(REGIONS_MAX);
         let mut slices: Vec<IoSliceMut<'_>> = regions
@@ -291,7 +299,8 @@ impl Filling {
                 IoSliceMut::new(bytes.get_mut(from..).unwrap_or_default())
             })
             .collect();
-        from.read_vectored(&mut slices)
+        let room = slices.iter().fold(0_usize, |sum, slice| sum.saturating_add(slice.len()));
+        (room, from.read_vectored(&mut slices))
     }
 
     fn advance(&mut self, read: usize) {

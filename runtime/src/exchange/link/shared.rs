@@ -23,7 +23,7 @@ use super::outbox::Outbox;
 use super::sockets::UnixDoor;
 use super::{Frame, Link, Listener, Place, Placer, Transport};
 use crate::arena::{Borrowed, Lent};
-use crate::tensor::cuda::{Named, Uuid};
+use crate::tensor::cuda::{CudaError, Named, Uuid};
 use crate::tensor::{Region, TensorBuffer};
 
 /// The shortest body that goes through shared memory, in bytes.
@@ -266,17 +266,24 @@ impl SharedLink {
         match landing.advance(self.devices.cuda()) {
             Ok(None) => {
                 self.landing = Some((landing, are_named));
+                self.inbox.pause();
                 Ok(None)
             }
             Ok(landed) => Ok(landed),
             Err(error) => {
-                if are_named {
+                if are_named && !lacks_room(&error) {
                     self.devices.give_up();
                 }
                 Err(error)
             }
         }
     }
+}
+
+/// Whether it is only pinned memory that was missing.
+fn lacks_room(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(error, Some(CudaError::NoStaging { .. }))
 }
 
 /// Copies tensors one behind the other, from where they lie or were staged.

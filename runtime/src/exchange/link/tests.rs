@@ -1,15 +1,23 @@
 //! Every transport: frames arrive as they were sent, where they shall lie.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use rondo_proto::convert::exchange::{FrameHead, FrameLimits};
 
+use super::inbox::Inbox;
 use super::{Frame, Link, Listener, Place, SharedMemory, Sharing, Tcp, Transport, Unix};
 use crate::tensor::Region;
+use crate::tensor::cuda::{CudaMemory, Ordinal};
+
+#[path = "../../../tensor/tests/double/mod.rs"]
+#[allow(dead_code, reason = "the double's own tests ask it more")]
+mod double;
 
 const SOON: Duration = Duration::from_secs(20);
 const LIMITS: FrameLimits =
@@ -223,4 +231,123 @@ fn memory_that_cannot_be_written_is_no_place() {
         assert!(error.to_string().contains("read-only"), "{error}");
         assert_eq!(fixed.to_vec(), b"fixed");
     }
+}
+
+#[test]
+fn all_that_is_there_is_received_without_another_event() {
+    let folder = tempfile::tempdir().unwrap();
+    for transport in transports(folder.path()) {
+        let (mut near, mut far, _door) = pair(transport.as_ref());
+        // Behind its header on each of them.
+        let tensors = vec![noise(100); 300];
+        near.send(frame(&tensors, 0));
+        soon(|| {
+            far.flush().unwrap();
+            near.flush().unwrap().then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        let mut placer = |_: FrameHead, header: &Bytes| {
+            Ok(lengths(header).into_iter().map(Place::Anywhere).collect())
+        };
+        let received = far.receive(&mut placer).unwrap();
+        assert_eq!(received.map(|it| it.len()), Some(300), "{}", transport.scheme());
+    }
+}
+
+/// What a socket gives, piece by piece: between two pieces there was nothing to read.
+struct Pieces(VecDeque<Vec<u8>>);
+
+impl Read for Pieces {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let Some(mut piece) = self.0.pop_front() else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let read = to.len().min(piece.len());
+        to[..read].copy_from_slice(&piece[..read]);
+        if read < piece.len() {
+            self.0.push_front(piece.split_off(read));
+        }
+        Ok(read)
+    }
+}
+
+/// A GPU that copies nothing before it is let, and memory onto which such a copy is under way: it takes all
+/// the pinned memory that there is for tensors of this length.
+struct Busy {
+    _hardware: double::Hardware,
+    gate: Arc<AtomicBool>,
+    copied: CudaMemory,
+    free: CudaMemory,
+}
+
+impl Busy {
+    fn new(length: usize) -> Self {
+        let hardware = double::Hardware::new(1, 1 << 30);
+        let cuda = hardware.process(&[0], length.next_multiple_of(64 << 10));
+        let stream = hardware.stream();
+        let gate = hardware.gate(stream);
+        let allocate = || cuda.allocate(Ordinal(0), length).unwrap();
+        let (copied, free) = (allocate().after(stream).unwrap(), allocate());
+        copied.fill(Region::allocate(length)).unwrap();
+        Self { _hardware: hardware, gate, copied, free }
+    }
+
+    fn end(&self) {
+        self.gate.store(true, Ordering::SeqCst);
+        self.copied.wait().unwrap();
+    }
+}
+
+#[test]
+fn what_came_while_there_was_no_pinned_memory_is_received_without_another_event() {
+    let (busy, sent) = (Busy::new(100_000), frame(&[noise(100_000)], 0));
+    let mut from = Pieces([[&sent.header[..], &noise(100_000)[..100]].concat()].into());
+    let mut inbox = Inbox::new(LIMITS);
+    let places = vec![Place::Onto(busy.free.clone())];
+    let places = inbox.header(&mut from, &mut |_, _| Ok(places.clone())).unwrap().unwrap();
+    inbox.expect_body(places).unwrap();
+    assert!(inbox.body(&mut from).unwrap().is_none() && inbox.is_landing());
+    // The only event of what has come meanwhile.
+    from.0.push_back(noise(100_000)[100..].to_vec());
+    assert!(inbox.body(&mut from).unwrap().is_none() && inbox.is_landing());
+    busy.end();
+    assert!(inbox.body(&mut from).unwrap().is_some(), "nobody comes back to this link");
+    assert_eq!(busy.free.to_host().unwrap().to_vec(), noise(100_000));
+}
+
+#[test]
+fn what_came_while_tensors_were_copied_is_received_without_another_event() {
+    let (busy, folder) = (Busy::new(100_000), tempfile::tempdir().unwrap());
+    let transport = SharedMemory {
+        limits: LIMITS,
+        directory: folder.path().to_owned(),
+        bytes: 8 << 20,
+        devices: Sharing::default(),
+    };
+    let (mut near, mut far, _door) = pair(&transport);
+    let mut receive = || {
+        let mut placer = |_: FrameHead, header: &Bytes| {
+            let places = lengths(header).into_iter().map(|length| match length {
+                100_000 => Place::Onto(busy.free.clone()),
+                _ => Place::Anywhere(length),
+            });
+            Ok(places.collect())
+        };
+        far.flush().unwrap();
+        let received = far.receive(&mut placer).unwrap();
+        received.map(|tensors| tensors[0].len())
+    };
+    let mut send = |length: usize| {
+        near.send(frame(&[noise(length)], 0));
+        near.flush().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    receive();
+    send(100_000);
+    assert_eq!(receive(), None, "no pinned memory is left");
+    send(7);
+    // The only event of what came.
+    assert_eq!(receive(), None);
+    busy.end();
+    assert_eq!((receive(), receive()), (Some(100_000), Some(7)), "nobody comes back to this link");
 }

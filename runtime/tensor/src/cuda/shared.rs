@@ -126,12 +126,20 @@ impl Opened {
         }
     }
 
-    /// Takes out those that are to be closed, and those that were not used of late.
+    /// Takes out those that are to be closed, and those that were not used of late. Those stay that a copy
+    /// still holds: they would be closed by whoever finds that the copy is done.
     fn take_unused(&mut self) -> Vec<Arc<Mapping>> {
-        let is_used = |(_, used): &(Arc<Mapping>, Instant)| used.elapsed() < UNUSED;
-        let unused = self.all.iter().take_while(|it| !is_used(it)).count();
-        let unused = self.all.drain(..unused).map(|(mapping, _)| mapping);
-        std::mem::take(&mut self.closing).into_iter().chain(unused).collect()
+        let is_free = |mapping: &Arc<Mapping>| Arc::strong_count(mapping) == 1;
+        let all = std::mem::take(&mut self.all).into_iter();
+        let (unused, used): (VecDeque<_>, VecDeque<_>) =
+            all.partition(|(mapping, used)| used.elapsed() >= UNUSED && is_free(mapping));
+        self.all = used;
+        let unused = unused.into_iter().map(|(mapping, _)| mapping);
+        self.closing.extract_if(.., |mapping| is_free(mapping)).chain(unused).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.closing.is_empty()
     }
 }
 
@@ -142,7 +150,7 @@ fn watch(opened: &Weak<Mutex<Opened>>) {
         let Some(shared) = opened.upgrade() else { return };
         let mut opened = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = opened.take_unused();
-        let is_over = opened.all.is_empty();
+        let is_over = opened.is_empty();
         opened.watch.take_if(|_| is_over);
         drop(opened);
         // The driver may be long about it: nobody waits for the lock meanwhile.

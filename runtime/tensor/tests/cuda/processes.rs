@@ -1,5 +1,6 @@
 //! Memory that passes between processes of one host on the device.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,34 @@ fn what_is_not_used_any_more_is_closed_and_opened_again() {
     assert!(!copying.is_done().unwrap() && hardware.opened() == 1);
     gate.store(true, Ordering::SeqCst);
     copying.wait().unwrap();
+    drop((sends, receives));
+    hardware.assert_sound();
+}
+
+#[test]
+fn who_finds_that_a_copy_is_done_does_not_wait_for_the_device() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0], 1 << 20), hardware.process(&[0], 1 << 20));
+    let (from, to) = (sends.allocate(GPU, 8).unwrap(), receives.allocate(GPU, 8).unwrap());
+    from.fill(pageable(&counted(8, 1))).unwrap();
+    from.wait().unwrap();
+    let stream = hardware.stream();
+    let gate = hardware.gate(stream);
+    let copying = to.after(stream).unwrap().begin_fill_from(&from.name().unwrap()).unwrap();
+    // Longer than an allocation stays open from which nothing is copied.
+    std::thread::sleep(Duration::from_millis(2500));
+    gate.store(true, Ordering::SeqCst);
+    copying.wait().unwrap();
+    // The program's next kernel, behind which the driver closes nothing.
+    let next = hardware.gate(hardware.stream());
+    let ends = Arc::clone(&next);
+    let program = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(5));
+        ends.store(true, Ordering::SeqCst);
+    });
+    receives.stage_if_room(GPU, 8).unwrap();
+    assert!(!next.load(Ordering::SeqCst), "it waited for the program's kernel");
+    program.join().unwrap();
     drop((sends, receives));
     hardware.assert_sound();
 }
