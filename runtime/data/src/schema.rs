@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
 use crate::error::DataError;
 use crate::limits::COLUMNS_MAX;
@@ -58,7 +58,7 @@ pub(crate) fn merged(first: &SchemaRef, other: &SchemaRef) -> Result<SchemaRef, 
             return Err(format!("{found:?} stands where {name:?} stands there"));
         }
         let (wanted, found) = (field.data_type(), other.data_type());
-        if !wanted.equals_datatype(found) {
+        if !is_same(wanted, found) {
             return Err(format!("{name:?} is of type {found}, there of type {wanted}"));
         }
         let is_nullable = field.is_nullable() || other.is_nullable();
@@ -66,6 +66,56 @@ pub(crate) fn merged(first: &SchemaRef, other: &SchemaRef) -> Result<SchemaRef, 
     };
     let fields = first.fields().iter().zip(other.fields()).map(both);
     Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, String>>()?)))
+}
+
+/// Whether two types have the same values, of the same names within structs, whatever their order there. The
+/// names of a list's items and of a map's keys and values do not count.
+pub(crate) fn is_same(one: &DataType, other: &DataType) -> bool {
+    let is_same_field = |one: &Field, other: &Field| {
+        one.is_nullable() == other.is_nullable() && is_same(one.data_type(), other.data_type())
+    };
+    match (one, other) {
+        _ if one == other => true,
+        (DataType::Struct(one), DataType::Struct(other)) => {
+            one.len() == other.len() && is_within(one, other) && is_within(other, one)
+        }
+        (DataType::List(one), DataType::List(other))
+        | (DataType::LargeList(one), DataType::LargeList(other))
+        | (DataType::ListView(one), DataType::ListView(other))
+        | (DataType::LargeListView(one), DataType::LargeListView(other)) => {
+            is_same_field(one, other)
+        }
+        (DataType::FixedSizeList(one, size), DataType::FixedSizeList(other, other_size)) => {
+            size == other_size && is_same_field(one, other)
+        }
+        (DataType::Map(one, is_sorted), DataType::Map(other, is_other_sorted)) => {
+            is_sorted == is_other_sorted
+                && one.is_nullable() == other.is_nullable()
+                && match (one.data_type(), other.data_type()) {
+                    (DataType::Struct(one), DataType::Struct(other)) => {
+                        one.len() == other.len()
+                            && one.iter().zip(other).all(|(one, other)| is_same_field(one, other))
+                    }
+                    _ => false,
+                }
+        }
+        (DataType::Dictionary(keys, one), DataType::Dictionary(other_keys, other)) => {
+            keys == other_keys && is_same(one, other)
+        }
+        _ => one.equals_datatype(other),
+    }
+}
+
+/// Whether each of these fields is among the others, once.
+fn is_within(fields: &Fields, others: &Fields) -> bool {
+    fields.iter().all(|field| {
+        let mut found = others.iter().filter(|other| other.name() == field.name());
+        let is_like = found.next().is_some_and(|other| {
+            field.is_nullable() == other.is_nullable()
+                && is_same(field.data_type(), other.data_type())
+        });
+        is_like && found.next().is_none()
+    })
 }
 
 /// The names of the columns, for people.

@@ -1,10 +1,10 @@
 //! Records of which something is true.
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Scalar};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar};
 use arrow::compute::kernels::cmp;
 use arrow::compute::kernels::comparison::{contains, ends_with, starts_with};
 use arrow::compute::{and_kleene, cast, filter_record_batch, is_not_null, is_null, not, or_kleene};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
@@ -47,21 +47,21 @@ type Join = fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>
 
 fn passes(column: &str, values: &ArrayRef, test: &Test) -> Result<BooleanArray, DataError> {
     let unfit = |error: ArrowError| DataError::column(column, error.to_string());
-    let compared = |value: &Value, how: Compare| {
+    let compared = |value: &Value, how: Comparison| {
         let (values, value) = comparable(column, values, value)?;
-        how(&values, &Scalar::new(value)).map_err(unfit)
+        how.of(&values, &value).map_err(unfit)
     };
     match test {
-        Test::Is(value) => compared(value, |left, right| cmp::eq(left, right)),
-        Test::IsNot(value) => compared(value, |left, right| cmp::neq(left, right)),
-        Test::Below(value) => compared(value, |left, right| cmp::lt(left, right)),
-        Test::AtMost(value) => compared(value, |left, right| cmp::lt_eq(left, right)),
-        Test::Above(value) => compared(value, |left, right| cmp::gt(left, right)),
-        Test::AtLeast(value) => compared(value, |left, right| cmp::gt_eq(left, right)),
+        Test::Is(value) => compared(value, Comparison::Is),
+        Test::IsNot(value) => compared(value, Comparison::IsNot),
+        Test::Below(value) => compared(value, Comparison::Below),
+        Test::AtMost(value) => compared(value, Comparison::AtMost),
+        Test::Above(value) => compared(value, Comparison::Above),
+        Test::AtLeast(value) => compared(value, Comparison::AtLeast),
         Test::In(options) => {
             // None of no options: false of whatever is there, as with some.
             let none = not(&is_not_null(values).map_err(unfit)?).map_err(unfit)?;
-            let is = |value| compared(value, |left, right| cmp::eq(left, right));
+            let is = |value| compared(value, Comparison::Is);
             options
                 .iter()
                 .try_fold(none, |so_far, value| or_kleene(&so_far, &is(value)?).map_err(unfit))
@@ -74,7 +74,61 @@ fn passes(column: &str, values: &ArrayRef, test: &Test) -> Result<BooleanArray, 
     }
 }
 
-type Compare = fn(&ArrayRef, &Scalar<ArrayRef>) -> Result<BooleanArray, ArrowError>;
+/// How values are compared with another one.
+#[derive(Clone, Copy)]
+enum Comparison {
+    Is,
+    IsNot,
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+impl Comparison {
+    /// Of each of the values whether it is so, beside an array of one. Arrow's own kernels have an order of
+    /// floating-point numbers in which -0.0 is less than 0.0, and NaN more than infinity.
+    fn of(self, values: &ArrayRef, other: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+        match values.data_type() {
+            DataType::Float16 => {
+                let wide = |values| cast(values, &DataType::Float32);
+                Ok(self.of_floats::<Float32Type>(&wide(values)?, &wide(other)?))
+            }
+            DataType::Float32 => Ok(self.of_floats::<Float32Type>(values, other)),
+            DataType::Float64 => Ok(self.of_floats::<Float64Type>(values, other)),
+            _ => {
+                let other = Scalar::new(other);
+                match self {
+                    Self::Is => cmp::eq(values, &other),
+                    Self::IsNot => cmp::neq(values, &other),
+                    Self::Below => cmp::lt(values, &other),
+                    Self::AtMost => cmp::lt_eq(values, &other),
+                    Self::Above => cmp::gt(values, &other),
+                    Self::AtLeast => cmp::gt_eq(values, &other),
+                }
+            }
+        }
+    }
+
+    /// As IEEE 754 has it.
+    fn of_floats<T: ArrowPrimitiveType>(self, values: &ArrayRef, other: &ArrayRef) -> BooleanArray
+    where
+        T::Native: PartialOrd,
+    {
+        let (values, other) = (values.as_primitive::<T>(), other.as_primitive::<T>());
+        let other = other.values().first().copied().unwrap_or_default();
+        match self {
+            Self::Is => BooleanArray::from_unary(values, |value| value == other),
+            Self::IsNot => BooleanArray::from_unary(values, |value| value != other),
+            Self::Below => BooleanArray::from_unary(values, |value| value < other),
+            Self::AtMost => BooleanArray::from_unary(values, |value| value <= other),
+            Self::Above => BooleanArray::from_unary(values, |value| value > other),
+            Self::AtLeast => BooleanArray::from_unary(values, |value| value >= other),
+        }
+    }
+}
+
+type Search = fn(&ArrayRef, &Scalar<ArrayRef>) -> Result<BooleanArray, ArrowError>;
 
 /// A column and a value so that they can be compared: numbers with a fraction, beside integers, as
 /// floating-point numbers. Those are less than 2^52, so integers that are rounded stay on their side.
@@ -97,7 +151,7 @@ fn texts(
     column: &str,
     values: &ArrayRef,
     text: &str,
-    how: Compare,
+    how: Search,
 ) -> Result<BooleanArray, DataError> {
     let value = of_type(column, &Value::from(text), values.data_type())?;
     let passed = how(values, &Scalar::new(value));

@@ -76,6 +76,12 @@ impl Term {
         self.number.is_some()
     }
 
+    /// Whether it has no sign, by its type or as a constant.
+    fn is_unsigned(&self) -> bool {
+        let is_positive = matches!(self.number, Some(Value::Integer(integer)) if integer >= 0);
+        is_positive || self.values.data_type().is_unsigned_integer()
+    }
+
     /// The values in the type of the computation. `other` is the other term.
     fn converted(&self, kind: &DataType, other: &Self) -> Result<ArrayRef, DataError> {
         match &self.number {
@@ -158,7 +164,8 @@ fn term(operand: &Operand, map: &Map, records: &RecordBatch) -> Result<Term, Dat
 }
 
 /// The type of a computation with two terms: the column's type beside a constant, else the widest of their
-/// kind. An integer column beside a constant with a fraction becomes floating-point numbers.
+/// kind. It has no sign where a term has 64 bits without one, and the other term has none either. An
+/// integer column beside a constant with a fraction becomes floating-point numbers.
 fn common(left: &Term, right: &Term) -> Result<DataType, DataError> {
     for term in [left, right] {
         let kind = term.values.data_type();
@@ -171,7 +178,11 @@ fn common(left: &Term, right: &Term) -> Result<DataType, DataError> {
         _ if one == other => one.clone(),
         (false, true) if one.is_floating() || other.is_integer() => one.clone(),
         (true, false) if other.is_floating() || one.is_integer() => other.clone(),
-        _ if one.is_integer() && other.is_integer() => DataType::Int64,
+        _ if one.is_integer() && other.is_integer() => {
+            let is_widest = [one, other].contains(&&DataType::UInt64);
+            let is_unsigned = left.is_unsigned() && right.is_unsigned();
+            if is_widest && is_unsigned { DataType::UInt64 } else { DataType::Int64 }
+        }
         _ => DataType::Float64,
     })
 }

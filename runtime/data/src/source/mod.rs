@@ -3,6 +3,7 @@
 mod arrow_file;
 mod bytes;
 mod form;
+mod int96;
 mod parquet;
 mod range;
 
@@ -15,7 +16,7 @@ use crate::error::DataError;
 use crate::limits::SPLITS_MAX;
 use crate::manifest::Part;
 use crate::pipeline::{Pipeline, Source};
-use crate::schema::merged;
+use crate::schema::{is_same, merged, packed};
 use crate::stores::StoredFile;
 
 /// A record that takes at least one of so many parts of what is fetched at once is left where it lies.
@@ -198,8 +199,12 @@ pub(crate) fn fitted(records: &RecordBatch, schema: &SchemaRef) -> Result<Record
     let columns = fields.map(|field| {
         let column = records.column_by_name(field.name());
         let column = column.ok_or_else(|| format!("there is no column {:?}", field.name()))?;
-        if column.data_type() == field.data_type() {
+        let (found, wanted) = (column.data_type(), field.data_type());
+        if found == wanted {
             return Ok(column.clone());
+        }
+        if !is_same(packed(found).unwrap_or(found), wanted) {
+            return Err(format!("column {:?} is of type {found}, not {wanted}", field.name()));
         }
         arrow::compute::cast(column, field.data_type()).map_err(|error| error.to_string())
     });

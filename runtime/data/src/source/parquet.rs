@@ -9,13 +9,14 @@ use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use parquet::DecodeResult;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
 
 use super::form::check_beginning;
-use super::{Chunk, Reading, Scanned, cut, fitted};
+use super::{Chunk, Reading, Scanned, cut, fitted, int96};
 use crate::error::DataError;
 use crate::guard::guarded;
 use crate::manifest::Part;
@@ -138,19 +139,45 @@ async fn fetch(file: &StoredFile, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, D
     Ok(data)
 }
 
+/// What decodes the rows of a part.
+struct Decoders {
+    records: ParquetPushDecoder,
+    /// Decodes columns with old times once more.
+    seconds: Option<ParquetPushDecoder>,
+}
+
+/// Rows that a decoder gives, of which the first one is this one of the file; nothing at its end.
+async fn decoded(
+    file: &StoredFile,
+    row: u64,
+    decoder: &mut ParquetPushDecoder,
+) -> Result<Option<RecordBatch>, DataError> {
+    let wrong = |what: String| file.corrupt_in("row", row, what);
+    loop {
+        match guarded(|| decoder.try_decode()).map_err(wrong)? {
+            DecodeResult::NeedsData(ranges) => {
+                let data = fetch(file, &ranges).await?;
+                guarded(|| decoder.push_ranges(ranges, data)).map_err(wrong)?;
+            }
+            DecodeResult::Data(records) => return Ok(Some(records)),
+            DecodeResult::Finished => return Ok(None),
+        }
+    }
+}
+
 /// Reads rows.
 pub(crate) struct ParquetReader {
     reading: Reading,
     file: StoredFile,
     part: Part,
-    decoder: Option<ParquetPushDecoder>,
+    decoders: Option<Decoders>,
     /// Of the rows that the decoder gives next, so many come before one that is wanted.
     ahead: u64,
 }
 
 impl ParquetReader {
     pub(crate) const fn new(reading: Reading, file: StoredFile, part: Part) -> Self {
-        Self { reading, file, part, decoder: None, ahead: 0 }
+        Self { reading, file, part, decoders: None, ahead: 0 }
     }
 
     pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, DataError> {
@@ -179,31 +206,42 @@ impl ParquetReader {
 
     /// Rows that the decoder gives; nothing at its end.
     async fn decode(&mut self) -> Result<Option<RecordBatch>, DataError> {
-        if self.decoder.is_none() {
+        if self.decoders.is_none() {
             let metadata = self.reading.footers.of(&self.file).await?;
-            self.decoder = Some(self.decoder_of(metadata)?);
+            self.decoders = Some(self.decoders_of(metadata)?);
         }
         let (file, row) = (&self.file, self.row());
-        let wrong = |what: String| file.corrupt_in("row", row, what);
-        let Some(decoder) = self.decoder.as_mut() else {
+        let Some(decoders) = self.decoders.as_mut() else {
             return Ok(None);
         };
-        loop {
-            match guarded(|| decoder.try_decode()).map_err(wrong)? {
-                DecodeResult::NeedsData(ranges) => {
-                    let data = fetch(file, &ranges).await?;
-                    guarded(|| decoder.push_ranges(ranges, data)).map_err(wrong)?;
-                }
-                DecodeResult::Data(records) => {
-                    let records = fitted(&records, &self.reading.schema);
-                    return records.map(Some).map_err(|what| file.corrupt_in("row", row, what));
-                }
-                DecodeResult::Finished => return Ok(None),
+        let Some(records) = decoded(file, row, &mut decoders.records).await? else {
+            return Ok(None);
+        };
+        if let Some(decoder) = &mut decoders.seconds {
+            let seconds = decoded(file, row, decoder).await?;
+            let seconds = seconds.filter(|seconds| seconds.num_rows() == records.num_rows());
+            let seconds = seconds.ok_or_else(|| DataError::internal("rows without seconds"))?;
+            if let Some((at, what)) = int96::first_lost(&records, &seconds) {
+                return Err(file.corrupt_in("row", row.saturating_add(at as u64), what));
             }
         }
+        let records = fitted(&records, &self.reading.schema);
+        records.map(Some).map_err(|what| file.corrupt_in("row", row, what))
     }
 
-    fn decoder_of(&self, metadata: ArrowReaderMetadata) -> Result<ParquetPushDecoder, DataError> {
+    fn decoders_of(&self, metadata: ArrowReaderMetadata) -> Result<Decoders, DataError> {
+        let wrong = |what: String| self.file.corrupt_in("row", self.row(), what);
+        let seconds = guarded(|| int96::in_seconds(&metadata)).map_err(wrong)?;
+        let seconds = seconds.map(|(metadata, columns)| self.decoder_of(metadata, columns));
+        let records = self.decoder_of(metadata, ProjectionMask::all())?;
+        Ok(Decoders { records, seconds: seconds.transpose()? })
+    }
+
+    fn decoder_of(
+        &self,
+        metadata: ArrowReaderMetadata,
+        columns: ProjectionMask,
+    ) -> Result<ParquetPushDecoder, DataError> {
         let wrong = |what: String| self.file.corrupt_in("row", self.row(), what);
         let groups = self.part.offset..self.part.offset.saturating_add(self.part.length);
         if groups.end > metadata.metadata().num_row_groups() as u64 {
@@ -213,6 +251,7 @@ impl ParquetReader {
         let span = self.part.take.saturating_mul(self.reading.stride);
         let rows_at_once = self.rows_at_once(metadata.metadata(), groups.clone());
         let decoder = ParquetPushDecoderBuilder::new_with_metadata(metadata)
+            .with_projection(columns)
             .with_row_groups(groups.map(|group| group as usize).collect())
             .with_offset(usize::try_from(self.part.skip).unwrap_or(usize::MAX))
             .with_limit(usize::try_from(span).unwrap_or(usize::MAX))

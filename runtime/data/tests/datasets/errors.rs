@@ -1,8 +1,12 @@
 //! What is wrong with files and pipelines is said so that one finds it.
 
-use arrow::array::{ArrayRef, Int64Array};
-use arrow::record_batch::RecordBatch;
+use std::io::Write;
 use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::Field;
+use arrow::record_batch::RecordBatch;
 
 use rondo_core::status::Code;
 use rondo_data::{
@@ -425,4 +429,156 @@ async fn splits_that_are_not_there_and_datasets_that_have_none() {
     assert!(why.contains("`take` needs the whole stream") && why.contains("DYNAMIC"), "{why}");
     let error = world.try_read(&dataset, 0, 0).await.unwrap_err();
     says(&error, Code::FailedPrecondition, &["`take` needs the whole stream"]);
+}
+
+/// A column `p` of structs with these two fields, itself or in a list.
+fn pairs(names: [&str; 2], is_list: bool) -> RecordBatch {
+    let number = |number| Arc::new(Int64Array::from(vec![number])) as ArrayRef;
+    let field = |name| Arc::new(Field::new(name, arrow::datatypes::DataType::Int64, false));
+    let fields = names.iter().zip(1..).map(|(name, value)| (field(*name), number(value)));
+    let pair = StructArray::from(fields.collect::<Vec<_>>());
+    let column: ArrayRef = if is_list {
+        let item = Arc::new(Field::new("item", pair.data_type().clone(), false));
+        let offsets = OffsetBuffer::from_lengths([1]);
+        Arc::new(ListArray::new(item, offsets, Arc::new(pair), None))
+    } else {
+        Arc::new(pair)
+    };
+    RecordBatch::try_from_iter([("p", column)]).unwrap()
+}
+
+#[tokio::test]
+async fn fields_of_other_names_within_a_column_are_other_columns() {
+    for is_list in [false, true] {
+        let world = World::new();
+        world.parquet("a.parquet", &pairs(["x", "y"], is_list), 10);
+        world.parquet("b.parquet", &pairs(["y", "z"], is_list), 10);
+        let error = world.refusal(&Pipeline::parquet(world.files("*.parquet"))).await;
+        let words = ["b.parquet has other columns than", "a.parquet", "\"p\" is of type", "\"z\""];
+        says(&error, Code::FailedPrecondition, &words);
+        // The order of the fields does not matter: each goes to its own name.
+        world.parquet("b.parquet", &pairs(["y", "x"], is_list), 10);
+        let dataset = world.plan(&Pipeline::parquet(world.files("*.parquet"))).await;
+        let read = world.read(&dataset, 0, 0).await;
+        let column = &read["p"];
+        let pairs = if is_list { column.as_list::<i32>().values() } else { column };
+        let x = pairs.as_struct()["x"].as_primitive::<arrow::datatypes::Int64Type>();
+        assert_eq!(x.values().to_vec(), [1, 2]);
+    }
+    let world = World::new();
+    std::fs::write(world.path("a.jsonl"), "{\"p\": {\"x\": 1, \"y\": 2}}\n").unwrap();
+    std::fs::write(world.path("b.jsonl"), "{\"p\": {\"y\": 1, \"z\": 2}}\n").unwrap();
+    let error = world.refusal(&Pipeline::json_lines(world.files("*.jsonl"))).await;
+    let words = ["b.jsonl has other columns than", "a.jsonl", "\"p\" is of type", "\"z\""];
+    says(&error, Code::FailedPrecondition, &words);
+}
+
+/// A text in the compression that a file's name says.
+fn compressed(name: &str, text: &[u8]) -> Vec<u8> {
+    let level = flate2::Compression::default();
+    let write = |encoder: &mut dyn Write| encoder.write_all(text).unwrap();
+    if name.ends_with(".gz") {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+        write(&mut encoder);
+        return encoder.finish().unwrap();
+    }
+    if name.ends_with(".zz") {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+        write(&mut encoder);
+        return encoder.finish().unwrap();
+    }
+    zstd::encode_all(text, 3).unwrap()
+}
+
+/// The file breaks far behind what is fetched at once, and behind its own length in compressed bytes.
+#[tokio::test]
+async fn of_a_compressed_text_that_is_cut_all_whole_lines_are_read_and_the_rest_is_told() {
+    let limits = Limits { chunk_bytes: 4096, ..Limits::default() };
+    let world = World { stores: Stores::new(limits, Patience::default(), []), ..World::new() };
+    let text: String = (1..=60_000).map(|line| format!("{line}\n")).collect();
+    for name in ["a.gz", "a.zz", "a.zst"] {
+        let whole = compressed(name, text.as_bytes());
+        std::fs::write(world.path(name), &whole[..whole.len() * 9 / 10]).unwrap();
+        let pipeline = Pipeline::text(world.files(name)).skipping_corrupt();
+        let dataset = world.plan(&pipeline).await;
+        let (mut found, mut skipped) = (Vec::new(), Vec::new());
+        for split in 0..dataset.splits() {
+            let mut reader = dataset.read_split(&world.stores, split as i64, 0, 1000);
+            while let Some(batch) = reader.next().await.unwrap() {
+                let lines = batch.records["line"].as_string::<i32>();
+                found.extend(lines.iter().flatten().map(str::to_owned));
+                skipped.extend(batch.skipped);
+            }
+        }
+        let end: usize = found.iter().map(|line| line.len() + 1).sum();
+        assert!(end > whole.len() && found.len() > 40_000, "{name}: {} lines", found.len());
+        assert!(found.iter().zip(1..).all(|(line, wanted)| *line == wanted.to_string()), "{name}");
+        assert_eq!(skipped.len(), 1, "{name}: {skipped:?}");
+        assert!(skipped[0].contains("before they are complete"), "{name}: {skipped:?}");
+        let error = world.refusal(&Pipeline::text(world.files(name))).await;
+        says(&error, Code::DataLoss, &[name, "before they are complete"]);
+    }
+}
+
+/// How a tar file has a member without its holes.
+#[derive(Clone, Copy, Debug)]
+enum Sparse {
+    /// A type of its own, with up to four pieces in the header.
+    Gnu,
+    /// The same, with more pieces in a block behind the header.
+    GnuExtended,
+    /// A map before the content.
+    Pax,
+}
+
+/// A tar file with `s/a.txt`, and `s/a.bin` without its holes.
+fn sparse_tar(how: Sparse) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(4);
+    builder.append_data(&mut header, "s/a.txt", &b"text"[..]).unwrap();
+    let octal =
+        |number: usize| -> [u8; 12] { format!("{number:011o}\0").as_bytes().try_into().unwrap() };
+    if let Sparse::Pax = how {
+        let keys = [("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0")];
+        let names = [("GNU.sparse.name", "s/a.bin"), ("GNU.sparse.realsize", "8192")];
+        let all = keys.into_iter().chain(names).map(|(key, value)| (key, value.as_bytes()));
+        builder.append_pax_extensions(all).unwrap();
+        let mut header = tar::Header::new_ustar();
+        let mut content = b"1\n4096\n4\n".to_vec();
+        content.resize(512, 0);
+        content.extend(b"data");
+        header.set_size(content.len() as u64);
+        let name = "s/GNUSparseFile.0/a.bin";
+        builder.append_data(&mut header, name, content.as_slice()).unwrap();
+        return builder.into_inner().unwrap();
+    }
+    let pieces = if let Sparse::Gnu = how { 1 } else { 6 };
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::GNUSparse);
+    header.set_size(pieces * 512);
+    let gnu = header.as_gnu_mut().unwrap();
+    gnu.realsize = octal(pieces as usize * 4096 + 512);
+    gnu.isextended = [u8::from(pieces > 4)];
+    let mut rest = tar::GnuExtSparseHeader::new();
+    let places = gnu.sparse.iter_mut().chain(&mut rest.sparse);
+    for (piece, place) in (1..=pieces as usize).zip(places) {
+        (place.offset, place.numbytes) = (octal(piece * 4096), octal(512));
+    }
+    let mut content = if pieces > 4 { rest.as_bytes().to_vec() } else { Vec::new() };
+    content.resize(content.len() + pieces as usize * 512, b'x');
+    builder.append_data(&mut header, "s/a.bin", content.as_slice()).unwrap();
+    builder.into_inner().unwrap()
+}
+
+#[tokio::test]
+async fn a_sparse_member_of_a_tar_file_is_an_error_that_names_it() {
+    let world = World::new();
+    for (how, at) in [(Sparse::Gnu, 1024), (Sparse::GnuExtended, 1024), (Sparse::Pax, 2048)] {
+        std::fs::write(world.path("a.tar"), sparse_tar(how)).unwrap();
+        let error = world.refusal(&Pipeline::webdataset(world.files("a.tar"))).await;
+        let place = format!("a.tar is corrupt at byte {at}: ");
+        let words = [&place, "\"s/a.bin\"", "sparse", "without `-S`"];
+        says(&error, Code::DataLoss, &words);
+    }
 }

@@ -1,11 +1,17 @@
 //! Files that other programs wrote (`tests/files/generate.py`) are read as they meant them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{
+    DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType,
+};
 use arrow::record_batch::RecordBatch;
+use parquet::data_type::{Int96, Int96Type};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use rondo_data::{Column, ColumnType, Compression, Pipeline, Source, TfrecordSource, elements};
 
 use super::world::{World, framed, numbers};
@@ -256,4 +262,77 @@ async fn long_records_stay_where_they_lie_and_short_ones_are_put_together() {
         rows.push(batch.records.num_rows());
     }
     assert_eq!(rows, [2, 1, 1, 1, 1, 2, 1, 1, 3, 1, 1, 1], "those of 40 bytes and more are alone");
+}
+
+/// The Julian days of 1970-01-01, 9999-12-31 and 0001-01-01.
+const EPOCH: u32 = 2_440_588;
+const LAST_DAY: u32 = 5_373_484;
+const FIRST_DAY: u32 = 1_721_426;
+
+/// A time of Parquet's old type: a day, and nanoseconds behind its beginning.
+fn time(day: u32, nanos: u64) -> Int96 {
+    let mut time = Int96::new();
+    time.set_data(nanos as u32, (nanos >> 32) as u32, day);
+    time
+}
+
+/// Columns of such times: one each row, one in a group that may be null, and one in lists of two.
+fn write_times(path: &Path, times: &[Int96], grouped: &[Option<Int96>], listed: &[Int96]) {
+    let schema = "message m {
+        required int96 t;
+        optional group g { required int96 u; }
+        required group l (LIST) { repeated group list { required int96 element; } }
+    }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let levels: Vec<i16> = grouped.iter().map(|time| i16::from(time.is_some())).collect();
+    let present: Vec<Int96> = grouped.iter().flatten().copied().collect();
+    let (all, repeated) = (vec![1; listed.len()], [0, 1].repeat(listed.len() / 2));
+    for (times, definition, repetition) in [
+        (times, None, None),
+        (present.as_slice(), Some(levels.as_slice()), None),
+        (listed, Some(all.as_slice()), Some(repeated.as_slice())),
+    ] {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int96Type>().write_batch(times, definition, repetition).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[tokio::test]
+async fn times_of_ninety_six_bits_are_exact_or_an_error_that_names_them() {
+    let world = World::new();
+    let path = world.path("a.parquet");
+    let good = time(EPOCH - 1, 86_399_999_999_999);
+    // The last nanosecond that 64 bits count, and the first one that they do not.
+    let (end, nanos) = (EPOCH + 106_751, 85_636_854_775_807);
+    let (last, beyond) = (time(end, nanos), time(end, nanos + 1));
+    let of = |t, g, l| write_times(&path, &[good, good, t], &[None, Some(good), g], &[l; 6]);
+    let pipeline = Pipeline::parquet(world.files("a.parquet")).with_split_records(2);
+    of(last, None, good);
+    let read = all(&pipeline).await;
+    let found = read["t"].as_primitive::<TimestampNanosecondType>().values().to_vec();
+    assert_eq!(found, [-1, -1, i64::MAX]);
+    let lists = read["l"].as_list::<i32>().values();
+    assert_eq!(lists.as_primitive::<TimestampNanosecondType>().values().to_vec(), [-1; 6]);
+    let wide = time(LAST_DAY, 0);
+    for (times, row, column, text) in [
+        ((wide, None, good), 2, "\"t\"", "9999-12-31T00:00:00"),
+        ((time(FIRST_DAY, 1), None, good), 2, "\"t\"", "0001-01-01T00:00:00"),
+        ((beyond, None, good), 2, "\"t\"", "2262-04-11T23:47:16"),
+        ((good, Some(wide), good), 2, "\"g\"", "9999-12-31T00:00:00"),
+        ((good, None, wide), 0, "\"l\"", "9999-12-31T00:00:00"),
+    ] {
+        of(times.0, times.1, times.2);
+        let dataset = world.plan(&pipeline).await;
+        let error = world.try_read(&dataset, row / 2, 0).await.unwrap_err().to_string();
+        let place = format!("a.parquet is corrupt at row {row}: column {column}");
+        for word in [&place, text, "INT96", "Timestamp(ns)", "TIMESTAMP_MICROS"] {
+            assert!(error.contains(word), "{error:?} does not say {word:?}");
+        }
+    }
 }

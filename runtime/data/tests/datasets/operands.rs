@@ -6,7 +6,7 @@ use arrow::array::{
     ArrayRef, AsArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, Decimal256Array,
     DictionaryArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, Int64Array,
     RecordBatch, RunArray, StringArray, Time32SecondArray, TimestampMicrosecondArray,
-    TimestampNanosecondArray, UInt64Array, UnionArray,
+    TimestampNanosecondArray, UInt16Array, UInt32Array, UInt64Array, UnionArray,
 };
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Field, Float16Type, Float32Type, Float64Type,
@@ -475,5 +475,77 @@ async fn an_error_of_two_constants_names_the_column_that_is_made() {
         let refusal =
             world.refusal(&pipeline.map("sum", Made::Arithmetic { operator, left, right })).await;
         says(&refusal, &["column \"sum\": ", word]);
+    }
+}
+
+/// As IEEE 754, SQL and pandas have it.
+#[tokio::test]
+async fn a_filter_takes_both_zeros_for_one_and_compares_no_number_with_nan() {
+    let all = [-0.0, f64::NAN, 5.0, -5.0];
+    let half = |number: &f64| <Float16Type as ArrowPrimitiveType>::Native::from_f64(*number);
+    let columns: [ArrayRef; 3] = [
+        Arc::new(Float64Array::from(all.to_vec())),
+        Arc::new(Float32Array::from(all.map(|number| number as f32).to_vec())),
+        Arc::new(Float16Array::from(all.iter().map(half).collect::<Vec<_>>())),
+    ];
+    let zero = || Value::Integer(0);
+    for values in columns {
+        for (test, wanted) in [
+            (Test::AtLeast(zero()), &[-0.0, 5.0][..]),
+            (Test::AtMost(Value::Number(-0.0)), &[-0.0, -5.0]),
+            (Test::Below(zero()), &[-5.0]),
+            (Test::Above(Value::Number(-0.0)), &[5.0]),
+            (Test::Is(zero()), &[-0.0]),
+            (Test::In(vec![zero(), Value::Integer(5)]), &[-0.0, 5.0]),
+            (Test::IsNot(zero()), &[f64::NAN, 5.0, -5.0]),
+            (Test::Is(Value::Number(f64::NAN)), &[]),
+        ] {
+            let (world, pipeline) = column(values.clone());
+            let dataset = world.plan(&pipeline.filter(Condition::column("a", test.clone()))).await;
+            let found = world.read(&dataset, 0, 0).await;
+            let found = arrow::compute::cast(&found["a"], &DataType::Float64).unwrap();
+            let found = found.as_primitive::<Float64Type>().values().to_vec();
+            // Texts tell the zeros apart, and NaN is itself.
+            assert_eq!(format!("{found:?}"), format!("{wanted:?}"), "{test:?}");
+        }
+    }
+    let nulls: ArrayRef = Arc::new(Float64Array::from(vec![None, Some(0.0)]));
+    let (world, pipeline) = column(nulls);
+    let filtered = pipeline.filter(Condition::column("a", Test::IsNot(Value::Integer(1))));
+    let found = world.read(&world.plan(&filtered).await, 0, 0).await;
+    assert_eq!(found.num_rows(), 1, "null is neither");
+}
+
+#[tokio::test]
+async fn what_is_computed_without_a_sign_stays_without_one() {
+    let of = |operator, left, right| Made::Arithmetic { operator, left, right };
+    let name = |column: &str| Operand::Column(column.to_owned());
+    let values: [(&str, ArrayRef); 3] = [
+        ("wide", Arc::new(UInt64Array::from(vec![u64::MAX, 7]))),
+        ("narrow", Arc::new(UInt32Array::from(vec![0, 9]))),
+        ("short", Arc::new(UInt16Array::from(vec![1, 11]))),
+    ];
+    let world = World::new();
+    world.parquet("a.parquet", &RecordBatch::try_from_iter(values).unwrap(), 10);
+    let read = async |made: Made| {
+        let pipeline = Pipeline::parquet(world.files("a.parquet")).map("b", made);
+        let read = world.try_read(&world.plan(&pipeline).await, 0, 0).await;
+        read.map(|records| records["b"].clone())
+    };
+    for (left, right) in [("wide", "narrow"), ("narrow", "wide")] {
+        let found = read(of(Arithmetic::Add, name(left), name(right))).await.unwrap();
+        assert_eq!(found.as_primitive::<UInt64Type>().values().to_vec(), [u64::MAX, 16]);
+    }
+    let error = read(of(Arithmetic::Add, name("wide"), name("short"))).await.unwrap_err();
+    says(&error, &["column \"wide\", row 0", "verflow"]);
+    // An integer of 64 bits holds both of these, and what they differ by.
+    let found = read(of(Arithmetic::Subtract, name("narrow"), name("short"))).await.unwrap();
+    assert_eq!(found.as_primitive::<Int64Type>().values().to_vec(), [-1, -2]);
+    for (operator, left, right) in [
+        (Arithmetic::Add, Operand::Integer(1), Operand::Unsigned(u64::MAX - 1)),
+        (Arithmetic::Subtract, Operand::Unsigned(u64::MAX), Operand::Integer(0)),
+    ] {
+        let found = read(of(operator, left, right)).await.unwrap();
+        assert_eq!(found.as_primitive::<UInt64Type>().values().to_vec(), [u64::MAX; 2]);
     }
 }

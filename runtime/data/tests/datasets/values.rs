@@ -18,9 +18,9 @@ async fn json(lines: &[String], columns: Vec<Column>) -> Result<RecordBatch, Dat
     world.try_read(&world.plan(&pipeline).await, 0, 0).await
 }
 
-async fn csv(text: &str, columns: Vec<Column>) -> Result<RecordBatch, DataError> {
+async fn csv(text: impl AsRef<[u8]>, columns: Vec<Column>) -> Result<RecordBatch, DataError> {
     let world = World::new();
-    std::fs::write(world.path("a.csv"), text).unwrap();
+    std::fs::write(world.path("a.csv"), text.as_ref()).unwrap();
     let mut pipeline = Pipeline::csv(world.files("a.csv"));
     if let Source::Csv(source) = &mut pipeline.source {
         source.columns = columns;
@@ -297,4 +297,85 @@ async fn the_row_is_the_records_number_in_its_file() {
             assert!(text.contains(&format!(": row {row}: ")), "{text} is of row {row}");
         }
     }
+}
+
+fn texts(records: &RecordBatch, column: &str) -> Vec<String> {
+    let texts = records[column].as_string::<i32>();
+    texts.iter().flatten().map(str::to_owned).collect()
+}
+
+/// Wherever a batch or a split begins.
+#[tokio::test]
+async fn only_the_first_bytes_of_a_csv_file_are_a_byte_order_mark() {
+    let read = csv("\u{feff}a,b\n\u{feff}x,1\n\u{feff}y,2\n", Vec::new()).await.unwrap();
+    assert_eq!(texts(&read, "a"), ["\u{feff}x", "\u{feff}y"]);
+    // Quotes behind such a character are no quotes of a field, so the line ends there.
+    let text = "a\n\u{feff}\"x\n\u{feff}y\"\nz\n";
+    let quoted = csv(text, Vec::new()).await.unwrap();
+    assert_eq!(texts(&quoted, "a"), ["\u{feff}\"x", "\u{feff}y\"", "z"]);
+    let world = World::new();
+    std::fs::write(world.path("a.csv"), "\u{feff}x,1\n\u{feff}y,2\n").unwrap();
+    let mut pipeline = Pipeline::csv(world.files("a.csv")).with_split_records(1);
+    if let Source::Csv(source) = &mut pipeline.source {
+        source.header = false;
+    }
+    let dataset = world.plan(&pipeline).await;
+    for (split, wanted) in ["x", "\u{feff}y"].into_iter().enumerate() {
+        let read = world.read(&dataset, split as i64, 0).await;
+        assert_eq!(texts(&read, "column_1"), [wanted], "split {split}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_utf8_are_an_error_though_their_halves_meet() {
+    for text in [&b"a,b\nx\xC3,\xA9y\n"[..], b"a,b\nx,y\xC3\n\xA9,z\n"] {
+        names(csv(text, Vec::new()).await, &["a.csv is corrupt at byte 4: row 0", "no UTF-8"]);
+    }
+    let columns = vec![Column::new("a", ColumnType::String), Column::new("b", ColumnType::Binary)];
+    names(csv(b"a,b\nx\xC3,\xA9y\n", columns).await, &["a.csv", "row 0", "no UTF-8"]);
+    let world = World::new();
+    std::fs::write(world.path("a.csv"), b"Gr\xF6\xDFe\n1\n").unwrap();
+    let refusal = world.refusal(&Pipeline::csv(world.files("a.csv"))).await.to_string();
+    assert!(refusal.contains("a.csv is corrupt at byte 0: ") && refusal.contains("no UTF-8"));
+}
+
+/// Days and times that are none, or that no integer of 64 bits counts.
+#[tokio::test]
+async fn a_column_whose_texts_only_look_like_times_is_one_of_texts() {
+    for text in [
+        "0000-00-00",
+        "2026-02-30",
+        "2026-13-01",
+        "2026-02-30 10:00:00",
+        "2026-11-27 25:00:00",
+        "2026-11-27 10:00:00+99:00",
+        "9999-12-31 00:00:00.0000000",
+        "0001-01-01T00:00:00.123456789Z",
+    ] {
+        let read = csv(format!("a\n{text}\n"), Vec::new()).await.unwrap();
+        assert_eq!(read["a"].data_type(), &DataType::Utf8, "{text}");
+        assert_eq!(texts(&read, "a"), [text]);
+    }
+    let read = csv("a,b\n9999-12-31,0001-01-01 00:00:00\n", Vec::new()).await.unwrap();
+    let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+    assert_eq!((read["a"].data_type(), read["b"].data_type()), (&DataType::Date32, &micros));
+}
+
+#[tokio::test]
+async fn a_key_that_stands_twice_in_an_object_is_an_error() {
+    for (line, key) in [
+        (r#"{"a": 1, "a": 2}"#, "\"a\""),
+        (r#"{"a": 1, "\u0061": 1}"#, "\"a\""),
+        (r#"{"a": {"b": 1, "c": 2, "b": 3}}"#, "\"b\""),
+        (r#"{"a": [{"b": 1}, {"b": 1, "b": 3}]}"#, "\"b\""),
+    ] {
+        let read = json(&[line.to_owned()], Vec::new()).await;
+        names(read, &["a.jsonl is corrupt at byte 0: row 0", key, "twice"]);
+    }
+    let column = || vec![Column::new("a", ColumnType::Int64)];
+    let read = json(&[r#"{"a": 1, "a": 2}"#.to_owned()], column()).await;
+    names(read, &["a.jsonl", "\"a\"", "twice"]);
+    // Columns that the pipeline does not name are left out, however often they stand there.
+    let read = json(&[r#"{"b": 1, "a": 7, "b": 2}"#.to_owned()], column()).await.unwrap();
+    assert_eq!(read["a"].as_primitive::<Int64Type>().values().to_vec(), [7]);
 }

@@ -39,7 +39,7 @@ impl Decompressor {
     }
 
     /// Decompresses some of the input; none of it says that there is no more. How much of it was
-    /// taken.
+    /// taken. What comes before something broken is decompressed, too.
     pub(super) fn step(&mut self, input: &[u8], out: &mut BytesMut) -> Result<usize, String> {
         if input.is_empty() {
             return self.end(out).map(|()| 0);
@@ -47,53 +47,66 @@ impl Decompressor {
         let part = input.get(..STEP_BYTES.min(input.len())).unwrap_or(input);
         match self {
             Self::Gzip(decoder) => {
-                decoder.write_all(part).map_err(|error| broken("gzip", &error))?;
+                let written = decoder.write_all(part);
                 out.extend_from_slice(decoder.get_ref());
                 decoder.get_mut().clear();
-                Ok(part.len())
+                written.map(|()| part.len()).map_err(|error| broken("gzip", &error))
             }
             Self::Zlib { is_complete: true, .. } => Err("bytes stand behind the end".to_owned()),
-            Self::Zlib { state, is_complete } => {
-                let mut room = Vec::with_capacity(OUTPUT_BYTES);
-                let before = state.total_in();
-                let status = state.decompress_vec(part, &mut room, FlushDecompress::None);
-                let status = status.map_err(|error| broken("zlib", &error))?;
-                *is_complete = status == Status::StreamEnd;
-                out.extend_from_slice(&room);
-                Ok(usize::try_from(state.total_in().saturating_sub(before)).unwrap_or(part.len()))
-            }
+            Self::Zlib { state, is_complete } => inflate(state, is_complete, part, out),
             Self::Zstd { decoder, is_complete } => {
                 let mut room = vec![0; OUTPUT_BYTES];
                 let mut input = InBuffer::around(part);
                 let mut output = OutBuffer::around(room.as_mut_slice());
                 let hint = decoder.run(&mut input, &mut output);
-                let hint = hint.map_err(|error| broken("zstd", &error))?;
-                *is_complete = hint == 0;
                 let (taken, made) = (input.pos(), output.pos());
                 out.extend_from_slice(room.get(..made).unwrap_or_default());
+                *is_complete = hint.map_err(|error| broken("zstd", &error))? == 0;
                 Ok(taken)
             }
         }
     }
 
+    /// What is still to come when there is no more input.
     fn end(&mut self, out: &mut BytesMut) -> Result<(), String> {
-        let cut = || "the compressed data end before they are complete".to_owned();
-        match self {
+        let is_complete = match self {
             Self::Gzip(decoder) => {
-                decoder.try_finish().map_err(|_| cut())?;
+                let finished = decoder.try_finish();
                 out.extend_from_slice(decoder.get_ref());
                 decoder.get_mut().clear();
-                Ok(())
+                finished.is_ok()
             }
-            Self::Zlib { is_complete, .. } | Self::Zstd { is_complete, .. } => {
-                if *is_complete {
-                    Ok(())
-                } else {
-                    Err(cut())
+            Self::Zlib { state, is_complete } => {
+                let mut before = None;
+                while !*is_complete && before != Some(out.len()) {
+                    before = Some(out.len());
+                    inflate(state, is_complete, &[], out)?;
                 }
+                *is_complete
             }
+            Self::Zstd { is_complete, .. } => *is_complete,
+        };
+        if is_complete {
+            Ok(())
+        } else {
+            Err("the compressed data end before they are complete".to_owned())
         }
     }
+}
+
+/// A step of zlib. All of the input may be taken while some of the output is still to come.
+fn inflate(
+    state: &mut Decompress,
+    is_complete: &mut bool,
+    input: &[u8],
+    out: &mut BytesMut,
+) -> Result<usize, String> {
+    let mut room = Vec::with_capacity(OUTPUT_BYTES);
+    let before = state.total_in();
+    let status = state.decompress_vec(input, &mut room, FlushDecompress::None);
+    out.extend_from_slice(&room);
+    *is_complete = status.map_err(|error| broken("zlib", &error))? == Status::StreamEnd;
+    Ok(usize::try_from(state.total_in().saturating_sub(before)).unwrap_or(input.len()))
 }
 
 fn broken(format: &str, error: &dyn std::fmt::Display) -> String {
@@ -111,11 +124,14 @@ mod tests {
     }
 
     fn packed(compression: Compression) -> Vec<u8> {
+        compressed(compression, &plain())
+    }
+
+    fn compressed(compression: Compression, content: &[u8]) -> Vec<u8> {
         let level = flate2::Compression::fast();
         match compression {
             Compression::Gzip => {
-                let halves = plain();
-                let (one, other) = halves.split_at(halves.len() / 2);
+                let (one, other) = content.split_at(content.len() / 2);
                 let member = |bytes: &[u8]| {
                     let mut encoder = GzEncoder::new(Vec::new(), level);
                     encoder.write_all(bytes).unwrap();
@@ -125,10 +141,10 @@ mod tests {
             }
             Compression::Zlib => {
                 let mut encoder = ZlibEncoder::new(Vec::new(), level);
-                encoder.write_all(&plain()).unwrap();
+                encoder.write_all(content).unwrap();
                 encoder.finish().unwrap()
             }
-            _ => zstd::encode_all(plain().as_slice(), 1).unwrap(),
+            _ => zstd::encode_all(content, 1).unwrap(),
         }
     }
 
@@ -149,6 +165,29 @@ mod tests {
     fn what_was_compressed_comes_back() {
         for compression in ALL {
             assert_eq!(unpacked(compression, &packed(compression)).unwrap(), plain());
+        }
+    }
+
+    /// At the end of the input, some of the content may still be to come.
+    #[test]
+    fn what_shrinks_much_comes_back_to_its_last_byte() {
+        let mut state = 1_u64;
+        let mut odd = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        let beginning: Vec<u8> = (0..4096).map(|_| odd()).collect();
+        for beginning in [beginning.as_slice(), &[]] {
+            for length in (250_000..320_000).step_by(5000) {
+                let content = [beginning, &vec![b'a'; length]].concat();
+                for compression in ALL {
+                    let input = compressed(compression, &content);
+                    let found = unpacked(compression, &input);
+                    assert!(found.as_ref() == Ok(&content), "{compression:?} {length}");
+                    let cut = unpacked(compression, &input[..input.len() - 1]);
+                    assert!(cut.is_err(), "{compression:?} {length}");
+                }
+            }
         }
     }
 

@@ -41,6 +41,8 @@ struct Packed {
     rest: Bytes,
     /// Where they begin.
     position: u64,
+    /// What is wrong behind the bytes that were decompressed.
+    broken: Option<DataError>,
 }
 
 impl Feed {
@@ -57,6 +59,7 @@ impl Feed {
             decompressor,
             rest: Bytes::new(),
             position: 0,
+            broken: None,
         });
         // A compressed file is read from its beginning.
         let position = if packed.is_some() { 0 } else { from };
@@ -100,7 +103,8 @@ impl Feed {
         self.position = self.position.saturating_add(count as u64);
     }
 
-    /// Makes the buffer longer, to at least so many bytes if there are as many.
+    /// Makes the buffer longer, to at least so many bytes if there are as many. What is in front of
+    /// broken bytes comes before their error.
     pub(super) async fn refill(&mut self, wanted: usize) -> Result<(), DataError> {
         let wanted = (wanted as u64).max(self.buffer.len() as u64 + 1);
         let bound = self.file.limits().record_bytes;
@@ -133,24 +137,34 @@ impl Feed {
     }
 
     async fn unpack(&mut self, wanted: u64) -> Result<(), DataError> {
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).min(room);
         let mut buffer = BytesMut::from(self.buffer.as_ref());
         let Some(packed) = &mut self.packed else {
             return Ok(());
         };
-        while buffer.len() < wanted && !self.is_at_end {
+        while buffer.len() < wanted && !self.is_at_end && packed.broken.is_none() {
             if packed.rest.is_empty() {
                 let to = packed.position.saturating_add(self.file.limits().chunk_bytes);
                 packed.rest = self.file.range(packed.position..to).await?;
             }
             let is_last = packed.rest.is_empty();
-            let taken = packed.decompressor.step(&packed.rest, &mut buffer);
-            let taken = taken.map_err(|what| self.file.corrupt(packed.position, what))?;
+            let taken = match packed.decompressor.step(&packed.rest, &mut buffer) {
+                Ok(taken) => taken,
+                Err(what) => {
+                    packed.broken = Some(self.file.corrupt(packed.position, what));
+                    break;
+                }
+            };
             packed.rest = packed.rest.slice(taken..);
             packed.position = packed.position.saturating_add(taken as u64);
             self.is_at_end = is_last;
         }
-        let room = usize::try_from(self.end.saturating_sub(self.position)).unwrap_or(usize::MAX);
+        if let Some(error) = &packed.broken
+            && buffer.len() == self.buffer.len()
+        {
+            return Err(error.clone());
+        }
         if buffer.len() >= room {
             buffer.truncate(room);
             self.is_at_end = true;

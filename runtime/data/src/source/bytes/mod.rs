@@ -55,7 +55,7 @@ impl BytesReader {
     ) -> Result<Self, DataError> {
         let odd =
             || DataError::internal("a source whose records do not stand one behind the other");
-        let framing = Framing::of(source, true).ok_or_else(odd)?;
+        let framing = Framing::of(source, true, part.offset == 0).ok_or_else(odd)?;
         let form = Form::of(source).ok_or_else(odd)?;
         let compression = compression_of(source.compression(), &file.location);
         let end = part.offset.saturating_add(part.length);

@@ -9,11 +9,12 @@ use bytes::Bytes;
 
 use super::feed::{Feed, compression_of};
 use super::form::{csv_names, guess_csv, guess_json, known_schema, tar_schema};
-use super::framing::{Cut, Framing, extensions, fields};
+use super::framing::{Cut, Framing, extensions, fields, utf8};
 use crate::error::DataError;
 use crate::limits::COLUMNS_MAX;
 use crate::manifest::Part;
 use crate::pipeline::{Compression, Pipeline, Source};
+use crate::schema::is_same;
 use crate::source::{Piece, Scanned};
 use crate::stores::StoredFile;
 
@@ -25,7 +26,7 @@ const SAMPLE_BYTES: usize = 4 << 20;
 /// Walks through a file from one record to the next.
 pub(crate) async fn scan(pipeline: &Pipeline, file: &StoredFile) -> Result<Scanned, DataError> {
     let source = &pipeline.source;
-    let framing = Framing::of(source, false);
+    let framing = Framing::of(source, false, true);
     let framing = framing.ok_or_else(|| DataError::internal("a source of another kind"))?;
     let compression = compression_of(source.compression(), &file.location);
     let feed = Feed::new(file.clone(), compression, 0, None)?;
@@ -102,15 +103,19 @@ impl Scan<'_> {
         if !csv.header {
             return Ok(());
         }
-        match self.cut().await? {
-            Cut::Record { length, .. } => {
-                let record = self.feed.buffer().slice(..length);
-                self.names = fields(csv, &record);
-                csv_names(csv, &self.names).map_err(|what| self.corrupt(0, &what))?;
-                self.feed.consume(length);
-                Ok(())
+        loop {
+            match self.cut().await? {
+                Cut::Record { length, .. } => {
+                    let record = self.feed.buffer().slice(..length);
+                    utf8(&record).map_err(|what| self.corrupt(0, &what))?;
+                    self.names = fields(csv, &record);
+                    csv_names(csv, &self.names).map_err(|what| self.corrupt(0, &what))?;
+                    self.feed.consume(length);
+                    return Ok(());
+                }
+                Cut::Pass { length } => self.feed.consume(length),
+                _ => return Err(self.corrupt(0, "there is no header")),
             }
-            _ => Err(self.corrupt(0, "there is no header")),
         }
     }
 
@@ -149,7 +154,9 @@ impl Scan<'_> {
     fn lose(&mut self) -> Result<(), DataError> {
         self.close();
         let (first, offset) = (self.records, self.feed.position());
-        let length = self.feed.file().size.saturating_sub(offset).max(1);
+        // Nobody knows how long a compressed file is without its compression.
+        let end = if self.is_packed { u64::MAX } else { self.feed.file().size };
+        let length = end.saturating_sub(offset).max(1);
         let part = Part { file: 0, first, records: 1, offset, length, skip: 0, take: 1 };
         self.pieces.push(Piece { part, bytes: 0 });
         self.records = self.records.saturating_add(1);
@@ -263,7 +270,7 @@ fn wider(one: &Field, other: &Field) -> Result<Field, String> {
     let nullable = one.is_nullable() || other.is_nullable();
     let (kind, found) = (one.data_type(), other.data_type());
     let kind = match (kind, found) {
-        _ if kind.equals_datatype(found) => kind.clone(),
+        _ if is_same(kind, found) => kind.clone(),
         (DataType::Null, found) => found.clone(),
         (kind, DataType::Null) => kind.clone(),
         (DataType::Int64 | DataType::UInt64, DataType::Float64)

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 
-use super::super::framing::fields;
+use super::super::framing::{BYTE_ORDER_MARK, fields, utf8};
 use super::guess;
 use crate::error::DataError;
 use crate::exact;
@@ -22,7 +22,13 @@ pub(super) fn read(
         .with_delimiter(delimiter(csv))
         .with_batch_size(records.len().max(1))
         .build_decoder();
+    if records.first().is_some_and(|record| record.starts_with(BYTE_ORDER_MARK)) {
+        // Behind an empty line it is a character like others.
+        decoder.decode(b"\n").map_err(|error| why(&error))?;
+    }
     for record in records {
+        // The decoder looks at joined fields only, where halves of characters may meet.
+        utf8(record)?;
         decoder.decode(record).map_err(|error| why(&error))?;
         // The last record of a file may lack the end of its line; a second end does no harm.
         decoder.decode(b"\n").map_err(|error| why(&error))?;

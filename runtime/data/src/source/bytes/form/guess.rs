@@ -1,6 +1,8 @@
 //! Guesses the types of a CSV file's columns from some of their texts. A column gets a type only if the type
 //! keeps all of these texts as they are written: `02134` and `+5` make a column of texts.
 
+use arrow::array::StringArray;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::exact;
@@ -15,6 +17,12 @@ pub(super) fn kind_of<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> DataT
         return DataType::Utf8;
     }
     let all = |is: &dyn Fn(&str) -> bool| found.clone().all(is);
+    // The 30th of February looks like a date.
+    let all_are = |kind: &DataType| {
+        let texts = StringArray::from_iter_values(found.clone());
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(&texts, kind, &options).is_ok()
+    };
     let fits = |kind: &DataType| all(&|text| exact::check(text, kind).is_ok());
     if all(&is_integer) {
         let kinds = [DataType::Int64, DataType::UInt64];
@@ -27,16 +35,15 @@ pub(super) fn kind_of<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> DataT
         return DataType::Boolean;
     }
     if all(&is_date) {
-        return DataType::Date32;
+        return if all_are(&DataType::Date32) { DataType::Date32 } else { DataType::Utf8 };
     }
     let digits = found.clone().map(digits_of_timestamp).try_fold(0, |most, it| Some(most.max(it?)));
-    match digits {
-        Some(digits) if digits <= MICROSECOND_DIGITS => {
-            DataType::Timestamp(TimeUnit::Microsecond, None)
-        }
-        Some(_) => DataType::Timestamp(TimeUnit::Nanosecond, None),
-        None => DataType::Utf8,
-    }
+    let unit = match digits {
+        Some(digits) if digits <= MICROSECOND_DIGITS => TimeUnit::Microsecond,
+        Some(_) => TimeUnit::Nanosecond,
+        None => return DataType::Utf8,
+    };
+    Some(DataType::Timestamp(unit, None)).filter(all_are).unwrap_or(DataType::Utf8)
 }
 
 /// The part of a number's text that a column of numbers does not keep. Blanks around it do not count: the
@@ -135,10 +142,14 @@ mod tests {
             (&["2026-11-27"], DataType::Date32),
             (&["2026-11-27", "2026-11-27 10:00:00"], DataType::Utf8),
             (&["2026-11-27 10:00:00", "2026-11-27T10:00:00.5Z"], micros),
-            (&["2026-11-27 10:00:00.1234567+02:00"], nanos),
+            (&["2026-11-27 10:00:00.1234567+02:00"], nanos.clone()),
             (&["2026-11-27 10:00:00."], DataType::Utf8),
             (&["2016-12-31 10:00:00", "2016-12-31 23:59:60"], DataType::Utf8),
             (&["+10999-12-31"], DataType::Utf8),
+            (&["2026-11-27", "2026-02-30"], DataType::Utf8),
+            (&["2026-11-27 10:00:00", "2026-11-27 24:00:00"], DataType::Utf8),
+            (&["2262-04-11 23:47:16.854775807"], nanos),
+            (&["2262-04-11 23:47:16.854775808"], DataType::Utf8),
             (&["", ""], DataType::Utf8),
         ] {
             assert_eq!(kind_of(texts.iter().copied()), kind, "{texts:?}");

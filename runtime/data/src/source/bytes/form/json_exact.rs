@@ -1,4 +1,5 @@
-//! Checks whether columns keep the values of a JSON object, in a walk through the object beside its decoder.
+//! Checks whether columns keep the values of a JSON object, each key of which stands there once, in a walk
+//! through the object beside its decoder.
 
 use std::fmt;
 
@@ -102,9 +103,16 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let mut seen = vec![false; self.0.len()];
         while let Some(name) = members.next_key::<String>()? {
             match self.0.find(&name) {
-                Some((_, field)) => members.next_value_seed(Member(field))?,
+                Some((place, field)) => {
+                    if seen.get_mut(place).is_some_and(|seen| std::mem::replace(seen, true)) {
+                        let what = format!("the key {name:?} stands twice in an object");
+                        return Err(A::Error::custom(what));
+                    }
+                    members.next_value_seed(Member(field))?;
+                }
                 None => members.next_value::<IgnoredAny>().map(|IgnoredAny| ())?,
             }
         }

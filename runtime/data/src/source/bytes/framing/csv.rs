@@ -5,8 +5,13 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use super::Cut;
 use crate::pipeline::CsvSource;
 
+/// May be the first bytes of a file. Anywhere else they are a character of a field.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Finds the ends of records.
 pub(crate) struct CsvFraming {
+    /// Whether a byte-order mark may come.
+    is_at_start: bool,
     reader: Reader,
     /// Where fields are written; nobody reads them.
     fields: Vec<u8>,
@@ -18,12 +23,24 @@ fn reader(csv: &CsvSource) -> Reader {
 }
 
 impl CsvFraming {
-    pub(super) fn new(csv: &CsvSource) -> Self {
-        Self { reader: reader(csv), fields: vec![0; 64 << 10], ends: vec![0; 4096] }
+    pub(super) fn new(csv: &CsvSource, is_at_start: bool) -> Self {
+        let (fields, ends) = (vec![0; 64 << 10], vec![0; 4096]);
+        Self { is_at_start, reader: reader(csv), fields, ends }
     }
 
     pub(super) fn cut(&mut self, bytes: &[u8], is_at_end: bool) -> Cut {
+        if self.is_at_start {
+            let wanted = BYTE_ORDER_MARK.len();
+            if bytes.len() < wanted && !is_at_end {
+                return Cut::More { wanted };
+            }
+            self.is_at_start = false;
+            if bytes.starts_with(BYTE_ORDER_MARK) {
+                return Cut::Pass { length: wanted };
+            }
+        }
         self.reader.reset();
+        keep_mark(&mut self.reader, bytes);
         let mut length = 0_usize;
         loop {
             let rest = bytes.get(length..).unwrap_or_default();
@@ -45,11 +62,28 @@ impl CsvFraming {
     }
 }
 
+/// Keeps the reader from taking the beginning of a record for that of a file: it does so once, and an empty
+/// line comes to nothing.
+fn keep_mark(reader: &mut Reader, record: &[u8]) {
+    if record.starts_with(BYTE_ORDER_MARK) {
+        reader.read_record(b"\n", &mut [0], &mut [0]);
+    }
+}
+
+/// The text of a record.
+///
+/// # Errors
+/// Where it is none.
+pub(crate) fn utf8(record: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(record).map_err(|error| format!("the record is no UTF-8: {error}"))
+}
+
 /// The fields of one record.
 pub(crate) fn fields(csv: &CsvSource, record: &[u8]) -> Vec<String> {
     let (mut bytes, mut ends) =
         (vec![0; record.len().saturating_add(1)], vec![0; record.len() + 2]);
     let mut reader = reader(csv);
+    keep_mark(&mut reader, record);
     let (result, _, written, mut count) = reader.read_record(record, &mut bytes, &mut ends);
     if result == ReadRecordResult::InputEmpty {
         let (out, rest) = (bytes.get_mut(written..), ends.get_mut(count..));
@@ -79,7 +113,7 @@ mod tests {
 
     #[test]
     fn line_ends_within_quotes_end_no_record() {
-        let mut framing = CsvFraming::new(&source());
+        let mut framing = CsvFraming::new(&source(), true);
         let text = b"a,\"b\nc\"\"d\"\r\n\r\nx,y";
         let mut found = Vec::new();
         let mut from = 0;
@@ -91,5 +125,16 @@ mod tests {
         assert_eq!(framing.cut(&text[..5], false), Cut::More { wanted: 10 });
         assert_eq!(framing.cut(b"\n\n", true), Cut::Pass { length: 2 });
         assert_eq!(framing.cut(b"", true), Cut::End);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over_once() {
+        let mut framing = CsvFraming::new(&source(), true);
+        let text = "\u{feff}\"a\nb\"\n".as_bytes();
+        assert_eq!(framing.cut(&text[..2], false), Cut::More { wanted: 3 });
+        assert_eq!(framing.cut(text, true), Cut::Pass { length: 3 });
+        assert_eq!(framing.cut(&text[3..], true), Cut::Record { length: 6, content: 0..6 });
+        assert_eq!(framing.cut(text, true), Cut::Record { length: 6, content: 0..6 });
+        assert_eq!(fields(&source(), &text[..6]), ["\u{feff}\"a"]);
     }
 }

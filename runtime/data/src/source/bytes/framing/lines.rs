@@ -3,14 +3,16 @@
 use super::Cut;
 
 pub(super) fn cut(bytes: &[u8], is_at_end: bool) -> Cut {
-    let (length, line) = match memchr::memchr(b'\n', bytes) {
-        Some(end) => (end.saturating_add(1), bytes.get(..end).unwrap_or(bytes)),
-        None if !is_at_end => return Cut::More { wanted: bytes.len().saturating_mul(2) },
-        None if bytes.is_empty() => return Cut::End,
-        None => (bytes.len(), bytes),
-    };
-    let content = line.strip_suffix(b"\r").unwrap_or(line);
-    Cut::Record { length, content: 0..content.len() }
+    match memchr::memchr(b'\n', bytes) {
+        Some(end) => {
+            let line = bytes.get(..end).unwrap_or(bytes);
+            let content = line.strip_suffix(b"\r").unwrap_or(line);
+            Cut::Record { length: end.saturating_add(1), content: 0..content.len() }
+        }
+        None if !is_at_end => Cut::More { wanted: bytes.len().saturating_mul(2) },
+        None if bytes.is_empty() => Cut::End,
+        None => Cut::Record { length: bytes.len(), content: 0..bytes.len() },
+    }
 }
 
 /// The same, with lines that have nothing in them passed over.
@@ -35,6 +37,7 @@ mod tests {
         assert_eq!(cut(b"ab\r\ncd", false), Cut::Record { length: 4, content: 0..2 });
         assert_eq!(cut(b"\n", true), Cut::Record { length: 1, content: 0..0 });
         assert_eq!(cut(b"ab", true), Cut::Record { length: 2, content: 0..2 });
+        assert_eq!(cut(b"ab\r", true), Cut::Record { length: 3, content: 0..3 });
         assert_eq!(cut(b"ab", false), Cut::More { wanted: 4 });
         assert_eq!(cut(b"", true), Cut::End);
         assert_eq!(cut_filled(b" \t\r\n{}", false), Cut::Pass { length: 4 });

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::pipeline::Source;
 
-pub(super) use csv::{CsvFraming, fields};
+pub(super) use csv::{BYTE_ORDER_MARK, CsvFraming, fields, utf8};
 pub(super) use tar::{extensions, members, split as split_name};
 
 /// What stands at the beginning of some bytes.
@@ -42,12 +42,13 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    /// That of a source; `None` if its records are not told apart by bytes.
-    pub(super) fn of(source: &Source, is_checked: bool) -> Option<Self> {
+    /// That of a source, from the beginning of a file or from another record on; `None` if its
+    /// records are not told apart by bytes.
+    pub(super) fn of(source: &Source, is_checked: bool, is_at_start: bool) -> Option<Self> {
         match source {
             Source::Text(_) => Some(Self::Lines),
             Source::JsonLines(_) => Some(Self::JsonLines),
-            Source::Csv(csv) => Some(Self::Csv(Box::new(CsvFraming::new(csv)))),
+            Source::Csv(csv) => Some(Self::Csv(Box::new(CsvFraming::new(csv, is_at_start)))),
             Source::Tfrecord(_) => Some(Self::Tfrecord { is_checked }),
             Source::Webdataset(_) => Some(Self::Tar),
             Source::Range(_) | Source::Parquet(_) | Source::Arrow(_) => None,

@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::ops::Range;
 
-use tar::{Archive, EntryType, Header};
+use tar::{Archive, Entry, EntryType, Header};
 
 use super::Cut;
 
 /// Members stand at multiples of this.
 const BLOCK_BYTES: usize = 512;
+/// What the extended headers of a sparse member begin with, and the one with its name.
+const SPARSE_KEY: &[u8] = b"GNU.sparse.";
+const SPARSE_NAME_KEY: &[u8] = b"GNU.sparse.name";
 
 /// The next member.
 enum Next {
@@ -144,6 +147,12 @@ pub(crate) fn members(bytes: &[u8]) -> Result<Vec<Member>, String> {
     let mut found = Vec::new();
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let mut entry = entry.map_err(|error| error.to_string())?;
+        if let Some(name) = sparse_name(&mut entry) {
+            return Err(format!(
+                "the member {name:?} is sparse: it is stored without its holes, and such members cannot be \
+                 read; make the file anew with `tar` without `-S` (`--sparse`)"
+            ));
+        }
         if !matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Continuous) {
             continue;
         }
@@ -158,6 +167,21 @@ pub(crate) fn members(bytes: &[u8]) -> Result<Vec<Member>, String> {
         found.push(Member { name, content });
     }
     Ok(found)
+}
+
+/// The name of a member that is stored without its holes, in one of the two ways that there are: as a type of
+/// its own, or with a map of them before its content. None if it is stored as it is.
+fn sparse_name(entry: &mut Entry<'_, &[u8]>) -> Option<String> {
+    let mut is_sparse = entry.header().entry_type() == EntryType::GNUSparse;
+    let mut name = None;
+    for extension in entry.pax_extensions().ok().flatten().into_iter().flatten().flatten() {
+        is_sparse |= extension.key_bytes().starts_with(SPARSE_KEY);
+        if extension.key_bytes() == SPARSE_NAME_KEY {
+            name = Some(String::from_utf8_lossy(extension.value_bytes()).into_owned());
+        }
+    }
+    let own = || String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+    is_sparse.then(|| name.unwrap_or_else(own))
 }
 
 /// The name of the record to which a member belongs, and the column in which it stands; nothing if
