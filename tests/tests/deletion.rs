@@ -171,7 +171,7 @@ fn lost_workers_are_removed_by_hand_and_by_themselves() {
     let options = Options::store("sled")
         .flag("--worker-timeout=1000ms")
         .flag("--job-gc-check-interval=100ms")
-        .flag("--lost-worker-retention=60000ms");
+        .flag("--lost-worker-retention=20000ms");
     let mut server = Server::start(&options);
     let dispatcher = server.dispatcher();
     for _ in 0..4 {
