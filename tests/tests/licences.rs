@@ -25,7 +25,12 @@ fn root() -> &'static Path {
 /// What cargo says of all packages that are built on this platform.
 fn packages() -> Vec<Value> {
     let metadata = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--locked", "--filter-platform=x86_64-unknown-linux-gnu"])
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--locked",
+            "--filter-platform=x86_64-unknown-linux-gnu",
+        ])
         .current_dir(root())
         .output()
         .unwrap();
@@ -100,7 +105,10 @@ fn every_package_comes_from_the_registry_and_none_is_banned() {
     for package in packages() {
         let (name, source) = (name(&package), package["source"].as_str());
         assert!(is_own(&package) || source == Some(REGISTRY), "{name} comes from {source:?}");
-        assert!(!banned.contains(&package["name"].as_str().unwrap()), "{name} is banned by deny.toml");
+        assert!(
+            !banned.contains(&package["name"].as_str().unwrap()),
+            "{name} is banned by deny.toml"
+        );
         if is_own(&package) {
             for dependency in package["dependencies"].as_array().unwrap() {
                 let is_any = dependency["req"] == "*" && dependency["path"].is_null();
