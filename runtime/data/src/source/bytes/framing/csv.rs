@@ -73,7 +73,7 @@ fn keep_mark(reader: &mut Reader, record: &[u8]) {
 /// The text of a record.
 ///
 /// # Errors
-/// Where it is none.
+/// If it is not UTF-8.
 pub(crate) fn utf8(record: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(record).map_err(|error| format!("the record is no UTF-8: {error}"))
 }
