@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -43,6 +44,8 @@ fn with_seconds(field: &FieldRef, is_old: &mut impl Iterator<Item = bool>) -> Fi
         }
         DataType::List(item) => DataType::List(with_seconds(item, is_old)),
         DataType::LargeList(item) => DataType::LargeList(with_seconds(item, is_old)),
+        DataType::ListView(item) => DataType::ListView(with_seconds(item, is_old)),
+        DataType::LargeListView(item) => DataType::LargeListView(with_seconds(item, is_old)),
         DataType::FixedSizeList(item, size) => {
             DataType::FixedSizeList(with_seconds(item, is_old), *size)
         }
@@ -125,8 +128,10 @@ fn first_other(
 
 fn text(seconds: &ArrayRef, place: usize) -> String {
     let options = FormatOptions::new().with_display_error(false);
-    let formatter = ArrayFormatter::try_new(seconds, &options);
-    let text = formatter.and_then(|formatter| formatter.value(place).try_to_string());
+    // As it is in the file, where it has no zone.
+    let text = cast(seconds, &DataType::Timestamp(TimeUnit::Second, None)).and_then(|seconds| {
+        ArrayFormatter::try_new(&seconds, &options)?.value(place).try_to_string()
+    });
     text.unwrap_or_else(|_| "of a year that no calendar has".to_owned())
 }
 
@@ -165,6 +170,10 @@ fn parts(values: &ArrayRef) -> Vec<Inner> {
             let list = values.as_list::<i64>();
             within(list.values(), ends(list.value_offsets()))
         }
+        DataType::ListView(item) | DataType::LargeListView(item) => {
+            let lists = cast(values, &DataType::LargeList(Arc::clone(item)));
+            lists.map(|lists| parts(&lists)).unwrap_or_default()
+        }
         DataType::Map(..) => {
             let map = values.as_map();
             within(map.entries(), ends(map.value_offsets()))
@@ -180,4 +189,75 @@ fn parts(values: &ArrayRef) -> Vec<Inner> {
 /// Where the items of all lists begin and end.
 fn ends<T: Copy + TryInto<usize>>(offsets: &[T]) -> Option<(usize, usize)> {
     Some(((*offsets.first()?).try_into().ok()?, (*offsets.last()?).try_into().ok()?))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use arrow::array::{
+        Int64Array, LargeListViewArray, ListViewArray, StructArray, TimestampNanosecondArray,
+        TimestampSecondArray,
+    };
+    use arrow::datatypes::{Field, Fields};
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_told_as_it_is_in_the_file_whatever_the_columns_zone() {
+        for zone in [None, Some("UTC"), Some("Europe/Berlin"), Some("+02:00")] {
+            let seconds = TimestampSecondArray::from(vec![253_402_214_400]);
+            let seconds: ArrayRef = Arc::new(seconds.with_timezone_opt(zone));
+            assert_eq!(text(&seconds, 0), "9999-12-31T00:00:00", "{zone:?}");
+        }
+    }
+
+    #[test]
+    fn each_leaf_within_a_list_counts() {
+        let number = |name| Field::new(name, DataType::Int64, false);
+        let pair = DataType::Struct(Fields::from(vec![number("a"), number("b")]));
+        let item = Arc::new(Field::new("item", pair, true));
+        let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        for list in [
+            DataType::List(Arc::clone(&item)),
+            DataType::LargeList(Arc::clone(&item)),
+            DataType::ListView(Arc::clone(&item)),
+            DataType::LargeListView(Arc::clone(&item)),
+            DataType::FixedSizeList(Arc::clone(&item), 2),
+        ] {
+            let mut is_old = [false, false, true].into_iter();
+            let list: FieldRef = Arc::new(Field::new("list", list, true));
+            let time: FieldRef = Arc::new(Field::new("time", nanoseconds.clone(), true));
+            assert_eq!(with_seconds(&list, &mut is_old), list);
+            let seconds = DataType::Timestamp(TimeUnit::Second, None);
+            assert_eq!(with_seconds(&time, &mut is_old).data_type(), &seconds);
+        }
+    }
+
+    #[test]
+    fn times_in_views_of_lists_are_looked_at() {
+        let nanoseconds: ArrayRef =
+            Arc::new(TimestampNanosecondArray::from(vec![0, 1_000_000_000]));
+        let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![0, 2]));
+        let view = |values: &ArrayRef| -> ArrayRef {
+            let item = Arc::new(Field::new("item", values.data_type().clone(), false));
+            let (offsets, sizes) = (vec![0].into(), vec![2].into());
+            Arc::new(ListViewArray::new(item, offsets, sizes, Arc::clone(values), None))
+        };
+        let large = |values: &ArrayRef| -> ArrayRef {
+            let item = Arc::new(Field::new("item", values.data_type().clone(), false));
+            let (offsets, sizes) = (vec![0].into(), vec![2].into());
+            Arc::new(LargeListViewArray::new(item, offsets, sizes, Arc::clone(values), None))
+        };
+        assert!(lost(&view(&nanoseconds), &view(&seconds), None).is_some());
+        assert!(lost(&large(&nanoseconds), &large(&seconds), None).is_some());
+        let within = |values: &ArrayRef| -> ArrayRef {
+            let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+            let field =
+                |name, of: &ArrayRef| Arc::new(Field::new(name, of.data_type().clone(), false));
+            let fields =
+                [(field("n", &numbers), numbers), (field("t", values), Arc::clone(values))];
+            Arc::new(StructArray::from(fields.to_vec()))
+        };
+        assert!(lost(&view(&within(&nanoseconds)), &view(&within(&seconds)), None).is_some());
+    }
 }

@@ -571,6 +571,41 @@ fn sparse_tar(how: Sparse) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
+/// A tar file with members of these names, each with a few bytes.
+fn tar_of(names: &[&str]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for name in names {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(4);
+        builder.append_data(&mut header, name, &b"text"[..]).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+#[tokio::test]
+async fn half_a_sample_of_a_tar_file_is_none() {
+    let world = World::new();
+    let whole = tar_of(&["r/a.txt", "r/a.bin", "s/a.txt", "s/a.bin"]);
+    // The blocks of a header and of its content: of the last member, the content is missing.
+    let cut = whole[..7 * 512 + 2].to_vec();
+    let before = &whole[..4 * 512];
+    let sparse = [Sparse::Gnu, Sparse::GnuExtended, Sparse::Pax];
+    let sparse = sparse.map(|how| [before, &sparse_tar(how)].concat());
+    for file in sparse.into_iter().chain([cut]) {
+        std::fs::write(world.path("a.tar"), file).unwrap();
+        let pipeline = Pipeline::webdataset(world.files("a.tar")).skipping_corrupt();
+        let dataset = world.plan(&pipeline).await;
+        let mut reader = dataset.read_split(&world.stores, 0, 0, 1000);
+        let (mut found, mut skipped) = (Vec::new(), Vec::new());
+        while let Some(batch) = reader.next().await.unwrap() {
+            let keys = batch.records["__key__"].as_string::<i32>();
+            found.extend(keys.iter().flatten().map(str::to_owned));
+            skipped.extend(batch.skipped);
+        }
+        assert_eq!((found, skipped.len()), (vec!["r/a".to_owned()], 1), "{skipped:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_sparse_member_of_a_tar_file_is_an_error_that_names_it() {
     let world = World::new();

@@ -18,6 +18,8 @@ pub struct Sharing {
     cuda: Option<Cuda>,
     /// What others had was not to be opened: nobody is asked to name it again.
     is_off: Arc<AtomicBool>,
+    /// On the next link nobody is asked to.
+    is_paused: Arc<AtomicBool>,
 }
 
 /// The GPUs that both ends of a link see.
@@ -32,12 +34,14 @@ pub(super) struct Devices {
 impl Sharing {
     /// These GPUs; none for `None`.
     pub fn of(cuda: Option<Cuda>) -> Self {
-        Self { cuda, is_off: Arc::default() }
+        Self { cuda, is_off: Arc::default(), is_paused: Arc::default() }
     }
 
     /// For a link whose other end is not known yet.
     pub(super) fn begin(&self) -> Devices {
-        let cuda = self.cuda.as_ref().filter(|_| !self.is_off.load(Ordering::Relaxed));
+        let is_paused = self.is_paused.swap(false, Ordering::Relaxed);
+        let is_off = is_paused || self.is_off.load(Ordering::Relaxed);
+        let cuda = self.cuda.as_ref().filter(|_| !is_off);
         let mut ours = cuda.map(Cuda::devices).unwrap_or_default();
         ours.truncate(u8::MAX.into());
         Devices { sharing: self.clone(), ours, theirs: BTreeSet::new(), missing: 0 }
@@ -117,7 +121,12 @@ impl Devices {
         self.sharing.cuda.as_ref()
     }
 
-    /// This process cannot open the memory that the other end named. The next connection stages all tensors.
+    /// There was no pinned memory for what the other end named. On the next connection it stages all tensors.
+    pub(super) fn pause(&self) {
+        self.sharing.is_paused.store(true, Ordering::Relaxed);
+    }
+
+    /// This process cannot open the memory that the other end named. All later connections stage all tensors.
     pub(super) fn give_up(&self) {
         self.sharing.is_off.store(true, Ordering::Relaxed);
     }

@@ -271,8 +271,10 @@ impl SharedLink {
             }
             Ok(landed) => Ok(landed),
             Err(error) => {
-                if are_named && !lacks_room(&error) {
-                    self.devices.give_up();
+                match are_named {
+                    true if lacks_room(&error) => self.devices.pause(),
+                    true => self.devices.give_up(),
+                    false => {}
                 }
                 Err(error)
             }

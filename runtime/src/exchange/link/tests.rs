@@ -351,3 +351,15 @@ fn what_came_while_tensors_were_copied_is_received_without_another_event() {
     busy.end();
     assert_eq!((receive(), receive()), (Some(100_000), Some(7)), "nobody comes back to this link");
 }
+
+#[test]
+fn a_lack_of_pinned_memory_ends_the_sharing_of_one_link() {
+    let hardware = double::Hardware::new(2, 1 << 30);
+    let sharing = Sharing::of(Some(hardware.process(&[0, 1], 1 << 20)));
+    let devices = sharing.begin();
+    assert_eq!(devices.count(), 2);
+    devices.pause();
+    assert_eq!((sharing.begin().count(), sharing.begin().count()), (0, 2));
+    devices.give_up();
+    assert_eq!((sharing.begin().count(), sharing.begin().count()), (0, 0));
+}

@@ -48,22 +48,17 @@ impl Decompressor {
         match self {
             Self::Gzip(decoder) => {
                 let written = decoder.write_all(part);
+                if written.is_err() {
+                    // It gives what it has kept back, and the same error.
+                    let _ = decoder.try_finish();
+                }
                 out.extend_from_slice(decoder.get_ref());
                 decoder.get_mut().clear();
                 written.map(|()| part.len()).map_err(|error| broken("gzip", &error))
             }
             Self::Zlib { is_complete: true, .. } => Err("bytes stand behind the end".to_owned()),
             Self::Zlib { state, is_complete } => inflate(state, is_complete, part, out),
-            Self::Zstd { decoder, is_complete } => {
-                let mut room = vec![0; OUTPUT_BYTES];
-                let mut input = InBuffer::around(part);
-                let mut output = OutBuffer::around(room.as_mut_slice());
-                let hint = decoder.run(&mut input, &mut output);
-                let (taken, made) = (input.pos(), output.pos());
-                out.extend_from_slice(room.get(..made).unwrap_or_default());
-                *is_complete = hint.map_err(|error| broken("zstd", &error))? == 0;
-                Ok(taken)
-            }
+            Self::Zstd { decoder, is_complete } => expand(decoder, is_complete, part, out),
         }
     }
 
@@ -84,12 +79,23 @@ impl Decompressor {
                 }
                 *is_complete
             }
-            Self::Zstd { is_complete, .. } => *is_complete,
+            Self::Zstd { decoder, is_complete } => {
+                let mut before = None;
+                while !*is_complete && before != Some(out.len()) {
+                    before = Some(out.len());
+                    expand(decoder, is_complete, &[], out)?;
+                }
+                *is_complete
+            }
         };
-        if is_complete {
-            Ok(())
-        } else {
-            Err("the compressed data end before they are complete".to_owned())
+        match (is_complete, self) {
+            (true, _) => Ok(()),
+            (false, Self::Gzip(_)) => {
+                Err("the compressed data end before they are complete, or are not what their \
+                     checksum and length say"
+                    .to_owned())
+            }
+            (false, _) => Err("the compressed data end before they are complete".to_owned()),
         }
     }
 }
@@ -109,12 +115,31 @@ fn inflate(
     Ok(usize::try_from(state.total_in().saturating_sub(before)).unwrap_or(input.len()))
 }
 
+/// A step of zstd. All of the input may be taken while some of the output is still to come.
+fn expand(
+    decoder: &mut Decoder<'_>,
+    is_complete: &mut bool,
+    input: &[u8],
+    out: &mut BytesMut,
+) -> Result<usize, String> {
+    let mut room = vec![0; OUTPUT_BYTES];
+    let mut input = InBuffer::around(input);
+    let mut output = OutBuffer::around(room.as_mut_slice());
+    let hint = decoder.run(&mut input, &mut output);
+    let (taken, made) = (input.pos(), output.pos());
+    out.extend_from_slice(room.get(..made).unwrap_or_default());
+    *is_complete = hint.map_err(|error| broken("zstd", &error))? == 0;
+    Ok(taken)
+}
+
 fn broken(format: &str, error: &dyn std::fmt::Display) -> String {
     format!("it is no {format}: {error}")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use flate2::write::{GzEncoder, ZlibEncoder};
 
     use super::*;
@@ -189,6 +214,56 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// All that a decompressor gives before it says what is wrong.
+    fn before_the_break(compression: Compression, input: &[u8]) -> Vec<u8> {
+        let mut decompressor = Decompressor::of(compression).unwrap().unwrap();
+        let (mut out, mut rest) = (BytesMut::new(), input);
+        while let Ok(taken) = decompressor.step(rest, &mut out) {
+            rest = &rest[taken..];
+        }
+        out.to_vec()
+    }
+
+    #[test]
+    fn what_stands_before_a_broken_block_comes_out() {
+        let text = b"1\n2\n3\n";
+        let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut zlib = ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        for encoder in [&mut gzip as &mut dyn Write, &mut zlib] {
+            encoder.write_all(text).unwrap();
+            encoder.flush().unwrap();
+        }
+        // There is no such type of block.
+        let broken = |flushed: &[u8]| [flushed, &[7; 64]].concat();
+        let (gzip, zlib) = (broken(gzip.get_ref()), broken(zlib.get_ref()));
+        assert_eq!(before_the_break(Compression::Gzip, &gzip), text);
+        assert_eq!(before_the_break(Compression::Zlib, &zlib), text);
+    }
+
+    #[test]
+    fn zstd_that_is_cut_behind_a_block_gives_all_of_it() {
+        let content = vec![b'a'; 1 << 20];
+        let input = zstd::encode_all(content.as_slice(), 1).unwrap();
+        for cut in 1..input.len() {
+            let mut wanted = Vec::new();
+            let mut reader = zstd::stream::read::Decoder::new(&input[..cut]).unwrap();
+            reader.read_to_end(&mut wanted).unwrap_err();
+            let found = before_the_break(Compression::Zstd, &input[..cut]);
+            assert_eq!(found.len(), wanted.len(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_not_told_as_a_cut_alone() {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::none());
+        encoder.write_all(b"111\n222\n").unwrap();
+        let mut bytes = encoder.finish().unwrap();
+        let at = bytes.windows(3).position(|it| it == b"222").unwrap();
+        bytes[at] = b'9';
+        let error = unpacked(Compression::Gzip, &bytes).unwrap_err();
+        assert!(error.contains("checksum"), "{error}");
     }
 
     #[test]

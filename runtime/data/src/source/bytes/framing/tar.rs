@@ -35,7 +35,8 @@ enum Next {
 pub(super) fn cut(bytes: &[u8], is_at_end: bool) -> Cut {
     let (mut length, mut of) = (0_usize, None);
     loop {
-        match next(bytes.get(length..).unwrap_or_default(), is_at_end) {
+        let rest = bytes.get(length..).unwrap_or_default();
+        match next(rest, is_at_end) {
             Next::Member { key, .. } if of.is_some() && key.is_some() && key != of => {
                 return Cut::Record { length, content: 0..length };
             }
@@ -47,7 +48,7 @@ pub(super) fn cut(bytes: &[u8], is_at_end: bool) -> Cut {
             Next::End if of.is_some() => return Cut::Record { length, content: 0..length },
             Next::End if length > 0 => return Cut::Pass { length },
             Next::End => return Cut::End,
-            Next::Corrupt { .. } if of.is_some() && length > 0 => {
+            Next::Corrupt { .. } if of.is_some() && length > 0 && key_of(rest) != of => {
                 // The record before it is whole, as far as one can know.
                 return Cut::Record { length, content: 0..length };
             }
@@ -105,6 +106,16 @@ fn next(bytes: &[u8], is_at_end: bool) -> Next {
             Err(what) => Next::Corrupt { at, what },
         };
     }
+}
+
+/// What the member at the beginning of these bytes belongs to, as its headers say it. The member need not be
+/// whole.
+fn key_of(bytes: &[u8]) -> Option<String> {
+    let mut archive = Archive::new(bytes);
+    let mut entry = archive.entries().ok()?.next()?.ok()?;
+    let own = |entry: &Entry<'_, &[u8]>| String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+    let name = sparse_name(&mut entry).unwrap_or_else(|| own(&entry));
+    split(&name).map(|(key, _)| key.to_owned())
 }
 
 /// The bytes of a member behind its header, if the header's checksum is right.
