@@ -1,5 +1,5 @@
-//! Licences and origins of what is built in: `deny.toml` says which are allowed. `cargo deny` looks closer, at
-//! the files and for every platform: `.ci/night` runs it.
+//! Licences and origins of what is built in: `deny.toml` says which are allowed. `cargo deny` looks closer,
+//! at the files and for every platform: `.ci/night` runs it.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
 //! Records of which something is true.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::cmp;
 use arrow::compute::kernels::comparison::{contains, ends_with, starts_with};
 use arrow::compute::{and_kleene, cast, filter_record_batch, is_not_null, is_null, not, or_kleene};
@@ -59,8 +60,9 @@ fn passes(column: &str, values: &ArrayRef, test: &Test) -> Result<BooleanArray, 
         Test::Above(value) => compared(value, Comparison::Above),
         Test::AtLeast(value) => compared(value, Comparison::AtLeast),
         Test::In(options) => {
-            // None of no options: false of whatever is there, as with some.
-            let none = not(&is_not_null(values).map_err(unfit)?).map_err(unfit)?;
+            // Of null it is neither true nor false, as with each of the options.
+            let none = BooleanBuffer::new_unset(values.len());
+            let none = BooleanArray::new(none, values.logical_nulls());
             let is = |value| compared(value, Comparison::Is);
             options
                 .iter()

@@ -617,3 +617,71 @@ async fn a_sparse_member_of_a_tar_file_is_an_error_that_names_it() {
         says(&error, Code::DataLoss, &words);
     }
 }
+
+#[tokio::test]
+async fn a_field_that_only_one_file_has_null_in_is_another_column() {
+    let write = |world: &World, name: &str, is_nullable: bool| {
+        let x: ArrayRef = Arc::new(Int64Array::from(vec![is_nullable.then_some(1), Some(2)]));
+        let x = if is_nullable { x } else { Arc::new(Int64Array::from(vec![1, 2])) };
+        let y: ArrayRef = Arc::new(Int64Array::from(vec![3, 4]));
+        let field = |name, is_nullable| {
+            Arc::new(Field::new(name, arrow::datatypes::DataType::Int64, is_nullable))
+        };
+        let pair = StructArray::from(vec![(field("x", is_nullable), x), (field("y", false), y)]);
+        let column: ArrayRef = Arc::new(pair);
+        world.parquet(name, &RecordBatch::try_from_iter([("p", column)]).unwrap(), 10);
+    };
+    for is_first in [false, true] {
+        let world = World::new();
+        write(&world, "a.parquet", is_first);
+        write(&world, "b.parquet", !is_first);
+        let error = world.refusal(&Pipeline::parquet(world.files("*.parquet"))).await;
+        let words = ["b.parquet has other columns than", "a.parquet", "\"p\" is of type"];
+        says(&error, Code::FailedPrecondition, &words);
+    }
+}
+
+#[tokio::test]
+async fn the_place_in_a_compressed_file_is_of_the_bytes_that_it_says() {
+    let limits = Limits { chunk_bytes: 4096, ..Limits::default() };
+    let world = World { stores: Stores::new(limits, Patience::default(), []), ..World::new() };
+    let mut text: String = (0..60_000).map(|number| format!("{number}\n")).collect();
+    let at = text.len();
+    text.push_str("many\n7\n");
+    for name in ["a.gz", "a.zz", "a.zst"] {
+        let whole = compressed(name, text.as_bytes());
+        std::fs::write(world.path(name), &whole).unwrap();
+        let mut pipeline = Pipeline::csv(world.files(name));
+        if let rondo_data::Source::Csv(source) = &mut pipeline.source {
+            source.header = false;
+        }
+        let error = lines(&world, &pipeline).await.unwrap_err();
+        let place = format!("{name} is corrupt at decompressed byte {at}: ");
+        says(&error, Code::DataLoss, &[&place, "'many'"]);
+        let cut = whole.len() / 2;
+        std::fs::write(world.path(name), &whole[..cut]).unwrap();
+        let error = world.refusal(&pipeline).await;
+        let place = format!("{name} is corrupt at byte {cut}: ");
+        says(&error, Code::DataLoss, &[&place, "before they are complete"]);
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_read_up_to_its_bound_wherever_it_begins() {
+    let limits = Limits { chunk_bytes: 100, record_bytes: 1000, ..Limits::default() };
+    let world = World { stores: Stores::new(limits, Patience::default(), []), ..World::new() };
+    for before in [1, 50, 99, 750] {
+        for length in [499, 700, 900, 999] {
+            let text = format!("{}\n{}\n", "a".repeat(before), "b".repeat(length));
+            std::fs::write(world.path("a.txt"), text).unwrap();
+            let dataset = world.plan(&Pipeline::text(world.files("a.txt"))).await;
+            let found = world.read(&dataset, 0, 0).await;
+            let lines = found["line"].as_string::<i32>();
+            assert_eq!((lines.value(0).len(), lines.value(1).len()), (before, length));
+        }
+        let text = format!("{}\n{}\n", "a".repeat(before), "b".repeat(1000));
+        std::fs::write(world.path("a.txt"), text).unwrap();
+        let error = world.refusal(&Pipeline::text(world.files("a.txt"))).await;
+        says(&error, Code::ResourceExhausted, &["a.txt", "record_bytes", "1000"]);
+    }
+}

@@ -9,7 +9,7 @@ use arrow::datatypes::{
     DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType,
 };
 use arrow::record_batch::RecordBatch;
-use parquet::data_type::{Int96, Int96Type};
+use parquet::data_type::{Int32Type as ParquetInt32, Int96, Int96Type};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use rondo_data::{Column, ColumnType, Compression, Pipeline, Source, TfrecordSource, elements};
@@ -335,4 +335,75 @@ async fn times_of_ninety_six_bits_are_exact_or_an_error_that_names_them() {
             assert!(error.contains(word), "{error:?} does not say {word:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn times_of_ninety_six_bits_in_a_map_are_exact_or_an_error_too() {
+    let world = World::new();
+    let schema = "message m {
+        required group m (MAP) { repeated group key_value { required int32 key; required int96 value; } }
+        required int96 t;
+    }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let write = |mapped: [Int96; 2], alone: Int96| {
+        let file = std::fs::File::create(world.path("a.parquet")).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema.clone(), Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let (definition, repetition) = (Some(&[1, 1][..]), Some(&[0, 1][..]));
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ParquetInt32>().write_batch(&[1, 2], definition, repetition).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int96Type>().write_batch(&mapped, definition, repetition).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int96Type>().write_batch(&[alone], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+    };
+    let (good, wide) = (time(EPOCH, 5), time(LAST_DAY, 0));
+    let pipeline = Pipeline::parquet(world.files("a.parquet"));
+    write([good; 2], good);
+    let read = world.read(&world.plan(&pipeline).await, 0, 0).await;
+    let mapped = read["m"].as_map().values().clone();
+    assert_eq!(mapped.as_primitive::<TimestampNanosecondType>().values().to_vec(), [5, 5]);
+    for (mapped, alone, column) in [([good, wide], good, "\"m\""), ([good; 2], wide, "\"t\"")] {
+        write(mapped, alone);
+        let dataset = world.plan(&pipeline).await;
+        let error = world.try_read(&dataset, 0, 0).await.unwrap_err().to_string();
+        let place = format!("a.parquet is corrupt at row 0: column {column}");
+        assert!(error.contains(&place) && error.contains("9999-12-31"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_row_of_a_time_that_does_not_fit_is_its_own() {
+    let world = World::new();
+    let (good, wide) = (time(EPOCH, 0), time(LAST_DAY, 0));
+    for row in 0..3 {
+        let mut times = [good; 3];
+        times[row] = wide;
+        write_times(&world.path("a.parquet"), &times, &[None; 3], &[good; 6]);
+        let dataset = world.plan(&Pipeline::parquet(world.files("a.parquet"))).await;
+        let error = world.try_read(&dataset, 0, 0).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("corrupt at row {row}: column \"t\"")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_dot_in_a_folders_name_ends_no_name_of_a_sample() {
+    let world = World::new();
+    let mut builder = tar::Builder::new(Vec::new());
+    for name in ["v1.0/one.txt", "v1.0/two.txt", "v1.0/two.seg.png"] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(name.len() as u64);
+        builder.append_data(&mut header, name, name.as_bytes()).unwrap();
+    }
+    std::fs::write(world.path("a.tar"), builder.into_inner().unwrap()).unwrap();
+    let records = all(&Pipeline::webdataset(world.files("a.tar"))).await;
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(strings(&records, "__key__"), [some("v1.0/one"), some("v1.0/two")]);
+    assert_eq!(strings(&records, "txt"), [some("v1.0/one.txt"), some("v1.0/two.txt")]);
+    assert_eq!(strings(&records, "seg.png"), [None, some("v1.0/two.seg.png")]);
 }

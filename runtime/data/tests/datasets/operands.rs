@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, AsArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, Decimal256Array,
-    DictionaryArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, Int64Array,
-    RecordBatch, RunArray, StringArray, Time32SecondArray, TimestampMicrosecondArray,
-    TimestampNanosecondArray, UInt16Array, UInt32Array, UInt64Array, UnionArray,
+    DictionaryArray, FixedSizeListArray, Float16Array, Float32Array, Float64Array, Int8Array,
+    Int64Array, LargeStringArray, RecordBatch, RunArray, StringArray, StringViewArray,
+    Time32SecondArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt16Array,
+    UInt32Array, UInt64Array, UnionArray,
 };
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Field, Float16Type, Float32Type, Float64Type,
-    Int32Type, Int64Type, TimestampMicrosecondType, UInt64Type, UnionFields, i256,
+    Int8Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt64Type, UnionFields, i256,
 };
 use arrow::ipc::writer::FileWriter;
 use rondo_core::status::Code;
@@ -547,5 +548,96 @@ async fn what_is_computed_without_a_sign_stays_without_one() {
     ] {
         let found = read(of(operator, left, right)).await.unwrap();
         assert_eq!(found.as_primitive::<UInt64Type>().values().to_vec(), [u64::MAX; 2]);
+    }
+}
+
+#[tokio::test]
+async fn every_comparison_holds_for_every_kind_of_values() {
+    let texts = ["2026-11-26", "2026-11-27", "2026-11-28"];
+    let days = Date32Array::from(vec![20_783, 20_784, 20_785]);
+    let columns: [(ArrayRef, Value); 4] = [
+        (Arc::new(Int64Array::from(vec![1, 2, 3])), Value::Integer(2)),
+        (Arc::new(UInt64Array::from(vec![1, 2, 3])), Value::Integer(2)),
+        (Arc::new(StringArray::from(texts.to_vec())), Value::from(texts[1])),
+        (Arc::new(days), Value::from(texts[1])),
+    ];
+    for (values, middle) in columns {
+        for (test, wanted) in [
+            (Test::Is(middle.clone()), &[1][..]),
+            (Test::IsNot(middle.clone()), &[0, 2]),
+            (Test::Below(middle.clone()), &[0]),
+            (Test::AtMost(middle.clone()), &[0, 1]),
+            (Test::Above(middle.clone()), &[2]),
+            (Test::AtLeast(middle.clone()), &[1, 2]),
+            (Test::In(vec![middle.clone()]), &[1]),
+        ] {
+            let (world, pipeline) = column(values.clone());
+            let dataset = world.plan(&pipeline.filter(Condition::column("a", test.clone()))).await;
+            let found = world.read(&dataset, 0, 0).await;
+            let wanted = UInt32Array::from(wanted.to_vec());
+            let wanted = arrow::compute::take(&values, &wanted, None).unwrap();
+            assert_eq!(&found["a"], &wanted, "{test:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_constant_leaves_its_column_the_type_on_whichever_side_it_stands() {
+    let of = |left, right| Made::Arithmetic { operator: Arithmetic::Add, left, right };
+    let name = || Operand::Column("a".to_owned());
+    for (made, wanted) in [
+        (of(name(), Operand::Integer(1)), [2, 127]),
+        (of(Operand::Integer(1), name()), [2, 127]),
+        (of(Operand::Integer(-1), name()), [0, 125]),
+    ] {
+        let (world, pipeline) = column(Arc::new(Int8Array::from(vec![1, 126])));
+        let dataset = world.plan(&pipeline.map("b", made)).await;
+        let found = world.read(&dataset, 0, 0).await;
+        assert_eq!(found["b"].as_primitive::<Int8Type>().values().to_vec(), wanted);
+    }
+    let (world, pipeline) = column(Arc::new(Int8Array::from(vec![1, 127])));
+    let dataset = world.plan(&pipeline.map("b", of(Operand::Integer(1), name()))).await;
+    let error = world.try_read(&dataset, 0, 0).await.unwrap_err();
+    says(&error, &["column \"a\", row 1", "verflow"]);
+}
+
+/// Polars and Arrow's own writers have texts of these types.
+#[tokio::test]
+async fn a_cast_of_texts_is_checked_however_they_are_stored() {
+    let texts = || vec![Some("1"), None, Some("9007199254740993")];
+    let all: [ArrayRef; 3] = [
+        Arc::new(StringArray::from(texts())),
+        Arc::new(LargeStringArray::from(texts())),
+        Arc::new(StringViewArray::from(texts())),
+    ];
+    for values in all {
+        let kind = values.data_type().clone();
+        let error = cast_column(arrow_column(values), ColumnType::Float64).await;
+        let error = error.expect_err(&kind.to_string());
+        says(&error, &["column \"a\", row 2", "9007199254740993", "rounded"]);
+    }
+}
+
+#[tokio::test]
+async fn a_null_is_in_no_list_and_in_none_but_it() {
+    let (world, pipeline) = column(Arc::new(Int64Array::from(vec![Some(1), None, Some(2)])));
+    let is_in = |values: &[i64]| {
+        let values = values.iter().map(|value| Value::Integer(*value));
+        Condition::column("a", Test::In(values.collect()))
+    };
+    for (condition, wanted) in [
+        (is_in(&[1]), vec![1]),
+        (is_in(&[1, 2]), vec![1, 2]),
+        (is_in(&[]), vec![]),
+        (Condition::Not(Box::new(is_in(&[1]))), vec![2]),
+        (Condition::Not(Box::new(is_in(&[]))), vec![1, 2]),
+    ] {
+        let dataset = world.plan(&pipeline.clone().filter(condition.clone())).await;
+        let found = world.read(&dataset, 0, 0).await;
+        let found = found["a"].as_primitive::<Int64Type>();
+        assert_eq!(
+            found.iter().collect::<Vec<_>>(),
+            wanted.into_iter().map(Some).collect::<Vec<_>>()
+        );
     }
 }

@@ -379,3 +379,55 @@ async fn a_key_that_stands_twice_in_an_object_is_an_error() {
     let read = json(&[r#"{"b": 1, "a": 7, "b": 2}"#.to_owned()], column()).await.unwrap();
     assert_eq!(read["a"].as_primitive::<Int64Type>().values().to_vec(), [7]);
 }
+
+#[tokio::test]
+async fn numbers_in_lists_of_any_kind_are_checked() {
+    let mut pair = Column::new("a", ColumnType::Int64);
+    pair.shape = vec![2];
+    let mut square = Column::new("a", ColumnType::Int64);
+    square.shape = vec![2, 2];
+    let mut list = Column::new("a", ColumnType::Int64);
+    list.list = true;
+    for (column, good, bad) in [
+        (pair, "[1, 2]", "[1, 1.7]"),
+        (square, "[[1, 2], [3, 4]]", "[[1, 2], [3, 1.7]]"),
+        (list, "[1, 2, 3]", "[1, 2, 1.7]"),
+    ] {
+        let read = json(&lines([good.into(), bad.into()]), vec![column.clone()]).await;
+        names(read, &["row 1", "column \"a\"", "1.7", "Int64", "no integer"]);
+        assert!(json(&lines([good.into()]), vec![column]).await.is_ok(), "{good}");
+    }
+}
+
+#[tokio::test]
+async fn a_time_with_a_zone_is_the_same_moment() {
+    let all = "2026-11-27 10:00:00Z\n2026-11-27 12:00:00+02:00\n2026-11-27 05:00:00-05:00\n";
+    let table = csv(&format!("a\n{all}"), Vec::new()).await.unwrap();
+    assert_eq!(table["a"].data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
+    let found = table["a"].as_primitive::<TimestampMicrosecondType>().values().to_vec();
+    assert_eq!(found, [1_795_773_600_000_000; 3]);
+}
+
+#[tokio::test]
+async fn fields_with_another_delimiter_are_checked_too() {
+    let world = World::new();
+    let read = async |text: &str, columns: Vec<Column>| {
+        std::fs::write(world.path("a.csv"), text).unwrap();
+        let mut pipeline = Pipeline::csv(world.files("a.csv"));
+        if let Source::Csv(source) = &mut pipeline.source {
+            (source.delimiter, source.columns) = (';', columns);
+        }
+        world.try_read(&world.plan(&pipeline).await, 0, 0).await
+    };
+    let columns =
+        || vec![Column::new("a", ColumnType::String), Column::new("b", ColumnType::Float64)];
+    let read_id = read("a;b\nx,y;1\nz;9007199254740993\n", columns()).await;
+    names(read_id, &["row 1", "\"b\"", "9007199254740993", "rounded"]);
+    let table = read("a;b\nx,y;1\nz;2\n", columns()).await.unwrap();
+    assert_eq!(texts(&table, "a"), ["x,y", "z"]);
+    let guessed = read("a;b\nx,y;02134\nz;2\n", Vec::new()).await.unwrap();
+    assert_eq!(
+        (texts(&guessed, "a")[0].as_str(), texts(&guessed, "b")[0].as_str()),
+        ("x,y", "02134")
+    );
+}

@@ -196,3 +196,18 @@ fn a_buffer_is_filled_and_read_wherever_it_lies() {
     assert!(none.to_host().unwrap().is_empty());
     hardware.assert_sound();
 }
+
+#[test]
+fn what_was_received_is_there_for_who_names_a_stream_afterwards() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 1 << 20);
+    let memory = cuda.allocate(GPU, LENGTH).unwrap();
+    memory.fill(pageable(&counted(LENGTH, 1))).unwrap();
+    let stream = hardware.stream();
+    let named = memory.after(stream).unwrap();
+    assert_eq!(named.to_host().unwrap().to_vec(), counted(LENGTH, 1), "sent on");
+    memory.fill(pageable(&counted(LENGTH, 2))).unwrap();
+    memory.after(stream).unwrap().hand_over().unwrap();
+    assert_eq!(hardware.seen_by(stream, memory.pointer(), LENGTH), counted(LENGTH, 2));
+    hardware.assert_sound();
+}

@@ -151,3 +151,84 @@ fn names_are_as_long_as_they_say() {
     }
     assert_eq!(Named::from_bytes(&[bytes, vec![0]].concat()), None);
 }
+
+/// As many as may be open at once.
+const OPENED_MAX: usize = 32;
+
+#[test]
+fn the_allocation_used_longest_ago_is_closed_for_the_next() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0], 1 << 20), hardware.process(&[0], 1 << 20));
+    let to = receives.allocate(GPU, 8).unwrap();
+    let all: Vec<_> = (0..=OPENED_MAX).map(|_| sends.allocate(GPU, 8).unwrap()).collect();
+    // Each is opened anew, since as many others were used behind it.
+    for _ in 0..2 {
+        all.iter().for_each(|memory| to.fill_from(&memory.name().unwrap()).unwrap());
+    }
+    assert_eq!(hardware.counts().opens, 2 * all.len());
+    drop(receives);
+    hardware.assert_sound();
+}
+
+#[test]
+fn who_finds_that_the_copy_from_a_closed_allocation_is_done_does_not_wait_either() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0], 1 << 20), hardware.process(&[0], 1 << 20));
+    let to = receives.allocate(GPU, 8).unwrap();
+    let all: Vec<_> = (0..=OPENED_MAX).map(|_| sends.allocate(GPU, 8).unwrap()).collect();
+    let stream = hardware.stream();
+    let gate = hardware.gate(stream);
+    // The copy from the first is under way when the others need its place.
+    let behind = to.after(stream).unwrap();
+    let copying: Vec<_> =
+        all.iter().map(|it| behind.begin_fill_from(&it.name().unwrap()).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(2500));
+    gate.store(true, Ordering::SeqCst);
+    copying.iter().for_each(|copying| copying.wait().unwrap());
+    // The program's next kernel, behind which the driver closes nothing.
+    let next = hardware.gate(hardware.stream());
+    let ends = Arc::clone(&next);
+    let program = std::thread::spawn(move || {
+        let began = Instant::now();
+        while !ends.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        ends.swap(true, Ordering::SeqCst)
+    });
+    receives.stage_if_room(GPU, 8).unwrap();
+    next.store(true, Ordering::SeqCst);
+    assert!(program.join().unwrap(), "it waited for the program's kernel");
+    drop((sends, receives));
+    hardware.assert_sound();
+}
+
+#[test]
+fn what_is_fetched_does_not_wait_for_what_a_program_sends() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let (sends, receives) = (hardware.process(&[0], 1 << 20), hardware.process(&[0], 1 << 20));
+    let from = sends.allocate(GPU, LENGTH).unwrap();
+    from.fill(pageable(&counted(LENGTH, 3))).unwrap();
+    from.wait().unwrap();
+    // The program sends memory that its kernel is long about.
+    let stream = hardware.stream();
+    let gate = hardware.gate(stream);
+    let own = receives.allocate(GPU, LENGTH).unwrap().after(stream).unwrap();
+    own.stage().unwrap();
+    let named = from.name().unwrap();
+    let short = receives.stage(GPU, LENGTH - 1).unwrap();
+    let refused = receives.begin_fetch(&named, &short).unwrap_err();
+    assert_eq!(refused, CudaError::Length { from: LENGTH, to: LENGTH - 1 });
+    let staged = receives.stage(GPU, LENGTH).unwrap();
+    let copying = receives.begin_fetch(&named, &staged).unwrap();
+    let began = Instant::now();
+    while !copying.is_done().unwrap() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let is_done = copying.is_done().unwrap();
+    gate.store(true, Ordering::SeqCst);
+    assert!(is_done, "it waited for the program's kernel");
+    assert_eq!(staged.to_vec(), counted(LENGTH, 3));
+    own.staged().unwrap();
+    drop((sends, receives));
+    hardware.assert_sound();
+}

@@ -106,3 +106,39 @@ fn who_makes_room_does_not_wait_for_what_the_device_is_long_about() {
     assert_eq!(cuda.staging_bytes(), (4 * BLOCK, 0));
     hardware.assert_sound();
 }
+
+#[test]
+fn no_more_blocks_leave_than_are_in_the_way() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 4 * BLOCK);
+    drop((0..4).map(|_| cuda.stage(GPU, BLOCK).unwrap()).collect::<Vec<_>>());
+    // The driver unpins nothing before the device is done.
+    let gate = hardware.gate(hardware.stream());
+    for _ in 0..10 {
+        assert!(cuda.stage_if_room(GPU, 2 * BLOCK).unwrap().is_none());
+    }
+    let held = [cuda.try_stage(GPU, BLOCK).unwrap(), cuda.try_stage(GPU, BLOCK).unwrap()];
+    assert!(cuda.try_stage(GPU, BLOCK).is_err(), "the other two are on their way");
+    gate.store(true, Ordering::SeqCst);
+    assert_eq!(cuda.stage(GPU, 2 * BLOCK).unwrap().len(), 2 * BLOCK);
+    assert_eq!(hardware.counts().pins, 5);
+    drop(held);
+    hardware.assert_sound();
+}
+
+#[test]
+fn what_is_asked_for_together_takes_whole_blocks() {
+    let hardware = Hardware::new(1, 1 << 30);
+    for lengths in [&[1, 1, 1, 1][..], &[BLOCK + 1, 2 * BLOCK], &[4 * BLOCK], &[0; 4], &[]] {
+        let cuda = hardware.process(&[0], 4 * BLOCK);
+        cuda.check_room(lengths).unwrap();
+        let all: Result<Vec<_>, _> = lengths.iter().map(|it| cuda.stage(GPU, *it)).collect();
+        assert!(all.is_ok(), "{lengths:?}");
+    }
+    let cuda = hardware.process(&[0], 4 * BLOCK);
+    for lengths in [&[1; 5][..], &[BLOCK + 1, 2 * BLOCK + 1], &[4 * BLOCK + 1], &[usize::MAX, 1]] {
+        let refused = cuda.check_room(lengths).unwrap_err();
+        assert!(matches!(refused, CudaError::NoStaging { .. }), "{lengths:?}: {refused}");
+    }
+    hardware.assert_sound();
+}

@@ -25,6 +25,8 @@ pub(crate) struct Counts {
     pub(crate) across: usize,
     /// Pinned blocks that were made.
     pub(crate) pins: usize,
+    /// Allocations of other processes that were opened.
+    pub(crate) opens: usize,
 }
 
 /// An allocation that another process has opened.
@@ -420,6 +422,7 @@ impl Machine {
         }
         let pointer = DEVICE_ADDRESSES + self.next() * GAP;
         self.mappings.insert(pointer, mapping);
+        self.counts.opens += 1;
         Some((pointer, bytes))
     }
 

@@ -267,6 +267,17 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_behind_the_end_is_noticed() {
+        for compression in ALL {
+            let more = [packed(compression), b"and more".to_vec()].concat();
+            assert!(unpacked(compression, &more).is_err(), "{compression:?}");
+        }
+        let twice = [packed(Compression::Zlib), packed(Compression::Zlib)].concat();
+        let refused = unpacked(Compression::Zlib, &twice).unwrap_err();
+        assert!(refused.contains("behind the end"), "{refused}");
+    }
+
+    #[test]
     fn what_is_cut_or_broken_is_noticed() {
         for compression in ALL {
             let good = packed(compression);

@@ -106,8 +106,13 @@ impl Feed {
     /// Makes the buffer longer, to at least so many bytes if there are as many. What is in front of
     /// broken bytes comes before their error.
     pub(super) async fn refill(&mut self, wanted: usize) -> Result<(), DataError> {
-        let wanted = (wanted as u64).max(self.buffer.len() as u64 + 1);
+        let there = self.buffer.len() as u64;
+        let mut wanted = (wanted as u64).max(there + 1);
         let bound = self.file.limits().record_bytes;
+        // Who does not know a record's length asks for twice what is there: the record may be shorter.
+        if there < bound && wanted <= there.saturating_mul(2) {
+            wanted = wanted.min(bound);
+        }
         if wanted > bound {
             return Err(DataError::Bound {
                 what: format!(
