@@ -213,7 +213,7 @@ impl Oracle for Durable {
                 return self.answered(*call, reply, shadow);
             }
             Seen::Asked { call, asked, .. } => {
-                let claim = service::Claim::of(asked, shadow.last());
+                let claim = service::Claim::of(asked, shadow.last(), shadow.coordination());
                 self.of_service.insert(*call, (asked.namespace.clone(), claim));
             }
             Seen::Told { call, answer: Ok(reply), .. } => return self.told(*call, reply, shadow),

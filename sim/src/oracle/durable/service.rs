@@ -3,7 +3,7 @@
 use rondo_core::coordination::{
     BarrierKey, Call, KeyEntry, Method, Namespace, Reply, Stamp, State, TaskInfo, TaskState,
 };
-use rondo_core::ids::{Incarnation, Lsn, Revision, TaskIndex};
+use rondo_core::ids::{Incarnation, Lsn, Revision, ServiceIncarnation, TaskIndex};
 
 /// The claim of an OK.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(super) enum Claim {
     Left(TaskIndex, Incarnation, Option<Stamp>),
     /// The task is in error, or has left since, or another process of it has followed this one.
     InError(TaskIndex, Incarnation, Option<Stamp>),
-    /// All have passed the barrier.
-    Passed(BarrierKey),
+    /// All have passed the barrier, in the life of the namespace in which the call came.
+    Passed(BarrierKey, Option<ServiceIncarnation>),
     /// The tasks were in these states when the newest record was this one.
     States(Lsn),
     /// Nothing beside what stands in the answer.
@@ -23,8 +23,9 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// What an OK to `asked` will claim. The newest record is `last` when the call comes.
-    pub(super) fn of(asked: &Call, last: Lsn) -> Self {
+    /// What an OK to `asked` will claim. The newest record is `last` when the call comes, and the state of the
+    /// service is this one.
+    pub(super) fn of(asked: &Call, last: Lsn, state: &State) -> Self {
         let stamp = asked.caller.stamp;
         match (&asked.method, asked.caller.incarnation) {
             (Method::RegisterTask { task, incarnation, .. }, _) => {
@@ -34,7 +35,10 @@ impl Claim {
             (Method::ReportErrorToService { task, .. }, Some(run)) => {
                 Self::InError(task.index, run, stamp)
             }
-            (Method::Barrier { id, .. }, _) => Self::Passed(BarrierKey::Named(id.clone())),
+            (Method::Barrier { id, .. }, _) => {
+                let life = state.named(&asked.namespace).map(|of| of.head().incarnation);
+                Self::Passed(BarrierKey::Named(id.clone()), life)
+            }
             (Method::GetTaskState { .. } | Method::GetJobState { .. }, _) => Self::States(last),
             _ => Self::Answer,
         }
@@ -80,7 +84,13 @@ impl Claim {
                 let info = of.info(*task);
                 info.state != TaskState::Connected || info.incarnation != *run
             }),
-            (Self::Passed(key), Reply::BarrierPassed { counter }) => {
+            // A later life has barriers of the same names, which say nothing of this one.
+            (Self::Passed(_, life), Reply::BarrierPassed { .. })
+                if *life != Some(live.head().incarnation) =>
+            {
+                false
+            }
+            (Self::Passed(key, _), Reply::BarrierPassed { counter }) => {
                 only_live(&|of| has_ended(of, key, *counter))
             }
             (_, Reply::Tasks { version, .. }) => only_live(&|of| of.head().version >= *version),
