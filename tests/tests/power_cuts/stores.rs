@@ -21,7 +21,9 @@ use tokio::runtime::Runtime;
 
 use super::driver::{Content, NEEDLE_BEGIN, TOLD_BY, open};
 
-const LIVES: u64 = 2;
+const LIVES_MIN: u64 = 2;
+/// Where the first lives make few states, others follow.
+const LIVES_MAX: u64 = 6;
 const STATES_MIN: u64 = 1000;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// After one start in so many, the store is worked with and opened once more.
@@ -49,7 +51,10 @@ fn keeps_its_word(kind: &'static str, steps: u64, looked_at: u64, draws: u64) {
     std::fs::create_dir(&dir).unwrap();
     let mut states = States::new(looked_at, draws, seed);
     let mut store = StorePromises::new(kind, said.clone(), seed);
-    for life in 1..=LIVES {
+    for life in 1..=LIVES_MAX {
+        if life > LIVES_MIN && states.checked >= STATES_MIN {
+            break;
+        }
         let trace = folder.path().join(format!("trace{life}"));
         let words = strace.words(&trace);
         let mut command = Command::new(&words[0]);
