@@ -23,8 +23,8 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// What an OK to `asked` will claim. The newest record is `last` when the call comes, and the state of the
-    /// service is this one.
+    /// What an OK to `asked` will claim. The newest record is `last` when the call comes, and the service is
+    /// in this state.
     pub(super) fn of(asked: &Call, last: Lsn, state: &State) -> Self {
         let stamp = asked.caller.stamp;
         match (&asked.method, asked.caller.incarnation) {
@@ -85,13 +85,9 @@ impl Claim {
                 info.state != TaskState::Connected || info.incarnation != *run
             }),
             // A later life has barriers of the same names, which say nothing of this one.
-            (Self::Passed(_, life), Reply::BarrierPassed { .. })
-                if *life != Some(live.head().incarnation) =>
-            {
-                false
-            }
-            (Self::Passed(key, _), Reply::BarrierPassed { counter }) => {
-                only_live(&|of| has_ended(of, key, *counter))
+            (Self::Passed(key, life), Reply::BarrierPassed { counter }) => {
+                let is_of_life = *life == Some(live.head().incarnation);
+                is_of_life && only_live(&|of| has_ended(of, key, *counter))
             }
             (_, Reply::Tasks { version, .. }) => only_live(&|of| of.head().version >= *version),
             // A task that has changed since the call came may have changed twice. Then the live state
