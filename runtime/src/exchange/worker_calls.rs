@@ -98,7 +98,7 @@ impl Exchange {
     }
 
     /// Nobody will wait for a request, and nothing more is written to where it pulls to once this returns.
-    /// What it pushes may still be read and sent.
+    /// The exchange may still read and send the tensors that the request pushes.
     ///
     /// # Errors
     /// FAILED_PRECONDITION if this is no worker.

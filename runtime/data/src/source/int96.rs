@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type;
 use parquet::errors::ParquetError;
 
-/// What is decoded once more: the columns with such times, in seconds. None if there are no such columns.
+/// How the reader decodes the columns with such times once more, in seconds. None if there are none.
 pub(super) fn in_seconds(
     metadata: &ArrowReaderMetadata,
 ) -> Result<Option<(ArrowReaderMetadata, ProjectionMask)>, ParquetError> {
@@ -75,7 +75,7 @@ pub(super) fn first_lost(records: &RecordBatch, seconds: &RecordBatch) -> Option
     })
 }
 
-/// What is wrong with the first time that is not the one in seconds. `parents` says which values there are.
+/// Describes the first time that differs from the one in seconds. `parents` says which values there are.
 fn lost(found: &ArrayRef, seconds: &ArrayRef, parents: Option<&NullBuffer>) -> Option<String> {
     let nulls = NullBuffer::union(parents, found.nulls());
     match (found.data_type(), seconds.data_type()) {

@@ -139,14 +139,14 @@ async fn fetch(file: &StoredFile, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, D
     Ok(data)
 }
 
-/// What decodes the rows of a part.
+/// The decoders of a part: they give its rows.
 struct Decoders {
     records: ParquetPushDecoder,
     /// Decodes columns with old times once more.
     seconds: Option<ParquetPushDecoder>,
 }
 
-/// Rows that a decoder gives, of which the first one is this one of the file; nothing at its end.
+/// Fetches what a decoder needs and gives its next rows: the first is `row` of the file. None at the end.
 async fn decoded(
     file: &StoredFile,
     row: u64,

@@ -72,7 +72,8 @@ impl Exchange {
     }
 
     /// Nobody will wait for a request, and nothing more is written to where it pulls to once this returns.
-    /// What it pushes may still be read and sent: leave that memory alone until the exchange is closed.
+    /// The exchange may still read and send the tensors that the request pushes: leave their memory alone
+    /// until you close the exchange.
     fn abandon(&self, py: Python<'_>, handler: u64) -> PyResult<()> {
         let inner = self.inner(py)?;
         at_once(py, || inner.abandon(Handler::new(handler)))

@@ -254,7 +254,7 @@ fn all_that_is_there_is_received_without_another_event() {
     }
 }
 
-/// What a socket gives, piece by piece: between two pieces there was nothing to read.
+/// Gives one piece after the other, as a socket does that has nothing to read between two pieces.
 struct Pieces(VecDeque<Vec<u8>>);
 
 impl Read for Pieces {

@@ -126,8 +126,8 @@ impl Opened {
         }
     }
 
-    /// Takes out those that are to be closed, and those that were not used of late. Those stay that a copy
-    /// still holds: they would be closed by whoever finds that the copy is done.
+    /// Takes out those that are to be closed, and those that were not used of late. An allocation stays while
+    /// a copy holds it: else the thread that finds the copy done would close it.
     fn take_unused(&mut self) -> Vec<Arc<Mapping>> {
         let is_free = |mapping: &Arc<Mapping>| Arc::strong_count(mapping) == 1;
         let all = std::mem::take(&mut self.all).into_iter();

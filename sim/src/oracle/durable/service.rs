@@ -23,8 +23,8 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// What an OK to `asked` will claim. The newest record is `last` when the call comes, and the service is
-    /// in this state.
+    /// The claim that an OK to `asked` will make. The call comes when the newest record is `last` and the
+    /// service is in this state.
     pub(super) fn of(asked: &Call, last: Lsn, state: &State) -> Self {
         let stamp = asked.caller.stamp;
         match (&asked.method, asked.caller.incarnation) {

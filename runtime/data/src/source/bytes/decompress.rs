@@ -62,7 +62,7 @@ impl Decompressor {
         }
     }
 
-    /// What is still to come when there is no more input.
+    /// Decompresses what the decoder still holds when there is no more input.
     fn end(&mut self, out: &mut BytesMut) -> Result<(), String> {
         let is_complete = match self {
             Self::Gzip(decoder) => {
@@ -72,20 +72,10 @@ impl Decompressor {
                 finished.is_ok()
             }
             Self::Zlib { state, is_complete } => {
-                let mut before = None;
-                while !*is_complete && before != Some(out.len()) {
-                    before = Some(out.len());
-                    inflate(state, is_complete, &[], out)?;
-                }
-                *is_complete
+                drain(is_complete, out, |is_complete, out| inflate(state, is_complete, &[], out))?
             }
             Self::Zstd { decoder, is_complete } => {
-                let mut before = None;
-                while !*is_complete && before != Some(out.len()) {
-                    before = Some(out.len());
-                    expand(decoder, is_complete, &[], out)?;
-                }
-                *is_complete
+                drain(is_complete, out, |is_complete, out| expand(decoder, is_complete, &[], out))?
             }
         };
         match (is_complete, self) {
@@ -98,6 +88,20 @@ impl Decompressor {
             (false, _) => Err("the compressed data end before they are complete".to_owned()),
         }
     }
+}
+
+/// Repeats a step without input until it gives nothing more. Whether the data are complete then.
+fn drain(
+    is_complete: &mut bool,
+    out: &mut BytesMut,
+    mut step: impl FnMut(&mut bool, &mut BytesMut) -> Result<usize, String>,
+) -> Result<bool, String> {
+    let mut before = None;
+    while !*is_complete && before != Some(out.len()) {
+        before = Some(out.len());
+        step(is_complete, out)?;
+    }
+    Ok(*is_complete)
 }
 
 /// A step of zlib. All of the input may be taken while some of the output is still to come.

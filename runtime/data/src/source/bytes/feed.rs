@@ -41,7 +41,7 @@ struct Packed {
     rest: Bytes,
     /// Where they begin.
     position: u64,
-    /// What is wrong behind the bytes that were decompressed.
+    /// The error that the decompressor gave behind the bytes that it decompressed.
     broken: Option<DataError>,
 }
 

@@ -1,5 +1,5 @@
-//! Checks whether columns keep the values of a JSON object, each key of which stands there once, in a walk
-//! through the object beside its decoder.
+//! Walks through a JSON object beside its decoder. It checks that the columns keep the values, and that no
+//! key stands there twice.
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use super::Cut;
 
 /// Members stand at multiples of this.
 const BLOCK_BYTES: usize = 512;
-/// What the extended headers of a sparse member begin with, and the one with its name.
+/// The extended headers of a sparse member have keys that begin so, and this key names the member.
 const SPARSE_KEY: &[u8] = b"GNU.sparse.";
 const SPARSE_NAME_KEY: &[u8] = b"GNU.sparse.name";
 
@@ -108,8 +108,7 @@ fn next(bytes: &[u8], is_at_end: bool) -> Next {
     }
 }
 
-/// What the member at the beginning of these bytes belongs to, as its headers say it. The member need not be
-/// whole.
+/// The name of the record to which the headers of the first member assign it. The member need not be whole.
 fn key_of(bytes: &[u8]) -> Option<String> {
     let mut archive = Archive::new(bytes);
     let mut entry = archive.entries().ok()?.next()?.ok()?;
