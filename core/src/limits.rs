@@ -65,6 +65,9 @@ pub const ELEMENT_COMPONENTS_MAX: usize = 1 << 14;
 /// One element's bytes, on the wire as well as in memory, unless a reader's settings say less: no
 /// protobuf message is longer.
 pub const ELEMENT_BYTES_MAX: u64 = i32::MAX as u64;
+/// Bytes that values may take in memory because the last one in a message is repeated, or because none
+/// stands there: beside what values of their own take, which is at most eight times the message.
+pub const EXPANDED_BYTES_MAX: u64 = 1 << 20;
 /// A serialized element spec, in bytes.
 pub const ELEMENT_SPEC_BYTES_MAX: usize = 1 << 20;
 /// Dimensions of a tensor, as TensorFlow has it.
@@ -78,11 +81,12 @@ pub const VOTING_LASTS: Duration = Duration::from_secs(90);
 pub const ANY_ROUND: i64 = i64::MAX;
 /// The protocol by which workers serve records by split, among their transfer servers.
 pub const RECORDS_PROTOCOL: &str = "rondo";
-/// Calls parked in one machine at once.
+/// Calls that wait at once in one machine; in the coordination service in one namespace, unless its settings
+/// or its number of tasks say otherwise.
 pub const PARKED_CALLS_MAX: usize = 1 << 16;
-/// Of the calls parked in the coordination service, as many may be parked when one comes that waits
-/// for keys or changes: the other places are for tasks that register, poll and meet.
-pub const KEY_WAITS_MAX: usize = PARKED_CALLS_MAX / 4 * 3;
+/// Calls of a namespace that may wait for each of its tasks. A task of JAX polls for errors, waits for a key
+/// and meets others.
+pub const WAITS_PER_TASK: usize = 4;
 /// Expiries (clients, iterations, parked calls) carried out in one step; the rest follows in the
 /// next steps at the same time.
 pub const EXPIRIES_PER_STEP_MAX: usize = 256;
@@ -191,7 +195,6 @@ pub const RENDEZVOUS_KEY_BYTES_MAX: usize = 8192;
 /// machine; the rest follows in the next ones at the same time.
 pub const RENDEZVOUS_ITEMS_PER_STEP_MAX: usize = 256;
 
-const _: () = assert!(0 < KEY_WAITS_MAX && KEY_WAITS_MAX < PARKED_CALLS_MAX);
 const _: () = assert!(VALUE_INLINE_BYTES_MAX < VALUE_BYTES_MAX);
 const _: () = assert!(VALUE_BYTES_MAX < STORE_BYTES_MAX);
 const _: () = assert!(OPEN_BARRIERS_MAX < BARRIERS_MAX);

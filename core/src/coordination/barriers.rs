@@ -56,7 +56,7 @@ impl Coordination {
             let fault = Fault::new(Code::InvalidArgument, format!("{refusal}"));
             Refusal::Barrier { id: name.clone(), counter, fault: Arc::new(fault) }
         })?;
-        self.check_room()?;
+        self.check_room(id)?;
         let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
         let key = BarrierKey::Named(name.clone());
         let coming = Coming { key, counter, timeout, task, stamp: caller.stamp };
@@ -365,7 +365,7 @@ impl Coordination {
         opening: Option<Opening>,
     ) -> Answer {
         let Asked { id, call, .. } = asked;
-        self.check_room()?;
+        self.check_room(id)?;
         let (key, task) = (coming.key, coming.task);
         let barrier = self.namespace(id)?.barriers.get(&key);
         let open = barrier.filter(|_| opening.is_none());

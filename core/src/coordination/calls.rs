@@ -185,7 +185,7 @@ impl Coordination {
             return Err(Refusal::MustRegister { task: self.called(id, task, dialect) });
         };
         if known.devices.is_none() {
-            self.check_room()?;
+            self.check_room(id)?;
             self.commit(turn, Record::OfferDevices { namespace: id, task, devices })?;
         }
         self.note(id, task, Doing::WaitsForDevices, turn.now);

@@ -4,7 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::progress::Progress;
-use crate::limits::{KEYS_MAX, RELAY_PATIENCE_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::limits::{
+    KEYS_MAX, PARKED_CALLS_MAX, RELAY_PATIENCE_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use crate::time::Duration;
 
 /// The coordination service's settings.
@@ -42,6 +44,9 @@ pub struct NamespaceConfig {
     /// is forgotten, with the results that it has not acknowledged. Longer than relays wait for the
     /// service. One looks four times as often.
     pub relay_silence: Duration,
+    /// Calls that wait at once. A job may have [`WAITS_PER_TASK`](crate::limits::WAITS_PER_TASK) for each of
+    /// its tasks, if that is more. Three quarters of that number may wait for keys or for changes.
+    pub waits_max: usize,
     /// Keys kept at once.
     pub keys_max: usize,
     /// Longest value, in bytes.
@@ -65,6 +70,7 @@ impl NamespaceConfig {
             recoverable: false,
             progress: None,
             relay_silence: Duration::from_nanos(RELAY_PATIENCE_MAX.as_nanos().saturating_mul(2)),
+            waits_max: PARKED_CALLS_MAX,
             keys_max: KEYS_MAX,
             value_bytes_max: VALUE_BYTES_MAX,
             store_bytes_max: STORE_BYTES_MAX,

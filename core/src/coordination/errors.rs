@@ -306,7 +306,7 @@ impl Coordination {
             return Ok(Said::No(Refusal::Spread(sticky.clone()), changed));
         }
         self.check_may_poll(turn, id, caller, task)?;
-        self.check_room()?;
+        self.check_room(id)?;
         if !self.namespace(id)?.head.polled {
             self.commit(turn, Record::NotePolling { namespace: id })?;
         }

@@ -101,6 +101,13 @@ pub(super) enum Seat {
     KeyWatch(Arc<str>),
 }
 
+impl Seat {
+    /// Whether the call waits for a key or for a change, which may never come.
+    pub(super) const fn is_for_keys(&self) -> bool {
+        matches!(self, Self::Key(_) | Self::KeyWatch(_) | Self::TaskWatch)
+    }
+}
+
 /// Something to look at when its time has come.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {

@@ -11,9 +11,10 @@ use super::refusal::Refusal;
 use super::reply::{Event, Reply};
 use super::request::{Caller, Request};
 use super::state::{Namespace, State};
+use super::waiting_calls::WaitingCalls;
 use super::waste::Waste;
 use crate::ids::{CallId, Digest, Lsn, NamespaceId};
-use crate::limits::{ANSWERS_PER_STEP_MAX, KEY_WAITS_MAX, PARKED_CALLS_MAX};
+use crate::limits::{ANSWERS_PER_STEP_MAX, WAITS_PER_TASK};
 use crate::status::Status;
 use crate::time::Time;
 
@@ -23,8 +24,7 @@ pub struct Coordination {
     pub(super) config: Config,
     pub(super) state: State,
     pub(super) lives: BTreeMap<NamespaceId, Live>,
-    /// Calls that wait, and those whose answer waits to be sent off.
-    pub(super) calls: BTreeMap<CallId, (NamespaceId, Seat)>,
+    pub(super) calls: WaitingCalls,
     pub(super) alarms: Alarms,
     pub(super) attention: Attention,
     /// Answers to be sent off in this and the next steps.
@@ -124,7 +124,7 @@ impl Coordination {
             config,
             state,
             lives: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            calls: WaitingCalls::default(),
             alarms: Alarms::new(),
             outbox: VecDeque::new(),
             outbox_since: now,
@@ -192,7 +192,7 @@ impl Coordination {
         }
         self.alarms.clear();
         self.outbox.clear();
-        core::mem::take(&mut self.calls).into_keys()
+        self.calls.take()
     }
 
     /// When to tick next, and what for.
@@ -231,26 +231,27 @@ impl Coordination {
         namespace: NamespaceId,
         seat: Seat,
     ) -> Result<(), Refusal> {
-        match seat {
-            Seat::Key(_) | Seat::KeyWatch(_) | Seat::TaskWatch => {
-                self.check_room_within(KEY_WAITS_MAX, "calls that wait for keys")?;
-            }
-            Seat::Poll(_) | Seat::Barrier(..) | Seat::Alive(_) => self.check_room()?,
+        self.check_room(namespace)?;
+        if seat.is_for_keys() {
+            // The other places are for tasks that register, poll and meet.
+            let bound = self.waits_max(namespace)? / 4 * 3;
+            let found = self.calls.counts(namespace).for_keys;
+            check_count(found, bound, "calls that wait for keys")?;
         }
         self.calls.insert(call, (namespace, seat));
         Ok(())
     }
 
-    /// Whether one more call of a task may wait.
-    pub(super) fn check_room(&self) -> Result<(), Refusal> {
-        self.check_room_within(PARKED_CALLS_MAX, "waiting calls")
+    /// Whether one more call of a namespace may wait.
+    pub(super) fn check_room(&self, id: NamespaceId) -> Result<(), Refusal> {
+        check_count(self.calls.counts(id).all, self.waits_max(id)?, "waiting calls")
     }
 
-    fn check_room_within(&self, bound: usize, what: &'static str) -> Result<(), Refusal> {
-        match self.calls.len() >= bound {
-            true => Err(Refusal::TooMany { what, bound: bound as u64 }),
-            false => Ok(()),
-        }
+    /// How many calls of a namespace may wait. A large job may have more: each of its tasks has a few.
+    fn waits_max(&self, id: NamespaceId) -> Result<usize, Refusal> {
+        let tasks = self.namespace(id)?.head.size.unwrap_or_default();
+        let tasks = usize::try_from(tasks).unwrap_or(usize::MAX);
+        Ok(self.live(id)?.settings.waits_max.max(tasks.saturating_mul(WAITS_PER_TASK)))
     }
 
     /// Answers calls that have left their places, in this step or in the next ones.
@@ -321,6 +322,13 @@ impl Coordination {
                 Err(Refusal::Defect(reason))
             }
         }
+    }
+}
+
+fn check_count(found: usize, bound: usize, what: &'static str) -> Result<(), Refusal> {
+    match found >= bound {
+        true => Err(Refusal::TooMany { what, bound: bound as u64 }),
+        false => Ok(()),
     }
 }
 

@@ -43,6 +43,7 @@ mod snapshot;
 mod state;
 mod store;
 mod types;
+mod waiting_calls;
 mod waste;
 mod watching;
 

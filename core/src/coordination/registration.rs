@@ -118,7 +118,7 @@ impl Coordination {
         let task = self.index_within(id, name, "registered", bound_of(bound))?;
         self.check_size(id, caller, task, size)?;
         if anew || (said.is_some() && size.is_none()) {
-            self.check_room()?;
+            self.check_room(id)?;
         }
         let Some(asked) = said else {
             return Ok(task);
@@ -272,7 +272,7 @@ impl Coordination {
         registrant: Registrant,
     ) -> Answer {
         let Asked { id, caller, .. } = asked;
-        self.check_room()?;
+        self.check_room(id)?;
         let unchanged = known.is_some_and(|known| {
             known.phase == Phase::Registering
                 && known.incarnation == registrant.incarnation

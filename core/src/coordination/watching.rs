@@ -13,6 +13,9 @@ use super::types::{Phase, TaskInfo, TaskName};
 use crate::ids::{CallId, Incarnation, NamespaceId, TaskIndex};
 use crate::limits::{COORDINATION_TASKS_MAX, RELAYS_MAX};
 
+/// So many tasks may be named in one request, however few the job has.
+const NAMED_TASKS_MIN: u32 = 1024;
+
 impl Coordination {
     /// `GetTaskState`.
     pub(super) fn task_states(
@@ -23,6 +26,11 @@ impl Coordination {
     ) -> Answer {
         check_list(names)?;
         let namespace = self.namespace(id)?;
+        let bound = namespace.bound().max(NAMED_TASKS_MIN);
+        if names.len() as u64 > u64::from(bound) {
+            // Each name has an answer of its own, which may repeat a long error.
+            return Err(Refusal::TooMany { what: "names of tasks", bound: bound.into() });
+        }
         let info = |name| Ok(namespace.info(self.index_of(id, name, "request")?));
         let infos = names.iter().map(info).collect::<Result<_, Refusal>>()?;
         Ok(Said::Now(Reply::TaskStates(infos), turn.log.last()))

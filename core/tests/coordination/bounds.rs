@@ -4,14 +4,17 @@ use bytes::Bytes;
 use rondo_core::coordination::{BarrierKey, Condition, Method, NamespaceConfig, Reply, Value};
 use rondo_core::ids::TaskIndex;
 use rondo_core::limits::{
-    COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEY_WAITS_MAX,
-    KEYS_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX, LISTED_PARTICIPANTS_MAX, PARKED_CALLS_MAX,
+    COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEYS_MAX,
+    LEASED_KEYS_MAX, LISTED_KEYS_MAX, LISTED_PARTICIPANTS_MAX, PARKED_CALLS_MAX,
 };
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
 use crate::driver::{Driver, replay, settings};
 use crate::world::*;
+
+/// Calls of a namespace with the default settings that may wait for keys.
+const KEY_WAITS_MAX: usize = PARKED_CALLS_MAX / 4 * 3;
 
 fn sized(key: &str, bytes: usize) -> Method {
     let value = Value::Inline(vec![0; bytes].into());
@@ -121,6 +124,46 @@ fn all_waits_together_have_a_bound() {
     assert_eq!(status.message, "too many waiting calls: the bound is 65536");
     driver.refused(barrier("b/0", 0, 4, NO_TASKS), Code::ResourceExhausted);
     assert!(driver.tell(beat(0, first(0))).is_ok());
+}
+
+/// One job at its bounds changes nothing for another.
+#[test]
+fn each_namespace_has_waits_of_its_own() {
+    let few = NamespaceConfig { waits_max: 8, ..settings(1) };
+    let other = NamespaceConfig { name: "other".into(), ..few.clone() };
+    let mut driver = Driver::serving(vec![few, other]);
+    for _ in 0..6 {
+        driver.node_only(of(get("k")));
+    }
+    let refused = |driver: &mut Driver, request| {
+        driver.node_only(request);
+        let answered = driver.take_all().pop_last();
+        answered.map(|(_, answer)| answer.unwrap_err().message)
+    };
+    let text = refused(&mut driver, of(get("k"))).unwrap();
+    assert_eq!(text, "too many calls that wait for keys: the bound is 6");
+    for _ in 0..6 {
+        assert_eq!(refused(&mut driver, elsewhere(get("k"))), None, "it waits");
+    }
+    assert!(refused(&mut driver, elsewhere(get("k"))).is_some());
+}
+
+/// Each task of a job polls for errors and waits for a key, as JAX's do.
+#[test]
+fn a_large_job_has_waits_for_each_of_its_tasks() {
+    const TASKS: i32 = 100;
+    let mut driver = Driver::with(NamespaceConfig { waits_max: 8, ..settings(TASKS as u32) });
+    driver.register_all(TASKS);
+    for number in 0..TASKS {
+        driver.node_only(of(poll(number)));
+        driver.node_only(of(get("k")));
+    }
+    assert!(driver.take_all().is_empty(), "all of them wait");
+    for _ in TASKS..TASKS * 3 {
+        driver.node_only(of(get("k")));
+    }
+    let status = driver.refused(get("k"), Code::ResourceExhausted);
+    assert_eq!(status.message, "too many waiting calls: the bound is 400");
 }
 
 /// As many keys as there may be by default: more than a million.

@@ -111,12 +111,6 @@ fn a_life_survives_a_restart() {
     assert!(driver.ask(in_life(life, try_get("k"))).is_ok());
 }
 
-/// A call in the namespace "other".
-fn elsewhere(method: Method) -> Request {
-    let caller = Caller::default();
-    Request::Call(Box::new(Call { namespace: "other".into(), caller, method }))
-}
-
 #[test]
 fn each_namespace_has_its_own_heartbeat_timeout() {
     for (here, there) in [(1, 60), (60, 1)] {

@@ -19,6 +19,12 @@ pub(crate) fn of(method: Method) -> Request {
     call(Caller::default(), method)
 }
 
+/// A call in the namespace "other".
+pub(crate) fn elsewhere(method: Method) -> Request {
+    let caller = Caller::default();
+    Request::Call(Box::new(Call { namespace: "other".into(), caller, method }))
+}
+
 /// A request in dialect T.
 pub(crate) fn in_t(method: Method) -> Request {
     call(Caller { dialect: Dialect::T, ..Caller::default() }, method)

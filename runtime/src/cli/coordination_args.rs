@@ -60,6 +60,11 @@ pub(super) struct CoordinationArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keys_max: u32,
 
+    /// Calls of one namespace that may wait at once. A job of many tasks may have four for each
+    #[arg(long, env = "RONDO_WAITS_MAX", value_name = "COUNT", default_value_t = 1 << 16,
+          value_parser = clap::value_parser!(u32).range(4..))]
+    pub(super) waits_max: u32,
+
     /// Longest value of a key [default: 256MiB, but never more than --message-size-max]
     #[arg(long, env = "RONDO_VALUE_SIZE_MAX", value_name = "SIZE", value_parser = size(1..))]
     pub(super) value_size_max: Option<u64>,
@@ -124,6 +129,7 @@ impl CoordinationArgs {
                 .progress_key
                 .as_deref()
                 .map(|key| Progress { key: key.into(), timeout: self.progress_timeout.0 }),
+            waits_max: usize::try_from(self.waits_max).unwrap_or(usize::MAX),
             keys_max: usize::try_from(self.keys_max).unwrap_or(usize::MAX),
             store_bytes_max: self.namespace_size_max,
             ..NamespaceConfig::named(name)

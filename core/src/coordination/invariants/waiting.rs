@@ -7,13 +7,15 @@ use alloc::string::String;
 use super::super::live::{Alarm, Live};
 use super::super::machine::Coordination;
 use super::super::types::Phase;
+use super::super::waiting_calls::Counts;
+use crate::ids::NamespaceId;
 use crate::time::Time;
 
 pub(in super::super) fn calls_have_places(machine: &Coordination) -> Result<(), String> {
     let leaving: BTreeSet<_> =
         machine.outbox.iter().flat_map(|departure| departure.calls.iter().copied()).collect();
     let mut seated: usize = 0;
-    for (call, (id, seat)) in &machine.calls {
+    for (call, (id, seat)) in machine.calls.iter() {
         let has = machine.lives.get(id).is_some_and(|live| live.is_seated(*call, seat));
         seated = seated.saturating_add(usize::from(has));
         if has == leaving.contains(call) {
@@ -27,10 +29,19 @@ pub(in super::super) fn calls_have_places(machine: &Coordination) -> Result<(), 
     }
     let taken =
         machine.lives.values().fold(0, |sum: usize, live| sum.saturating_add(live.seats_taken()));
+    if let Some(id) = machine.lives.keys().find(|id| count_is_wrong(machine, **id)) {
+        return Err(format!("the calls of namespace {id} that wait are not counted"));
+    }
     match taken == seated {
         true => Ok(()),
         false => Err(format!("{taken} places are taken, by {seated} calls")),
     }
+}
+
+fn count_is_wrong(machine: &Coordination, id: NamespaceId) -> bool {
+    let mine = || machine.calls.iter().filter(|(_, (of, _))| *of == id);
+    let for_keys = mine().filter(|(_, (_, seat))| seat.is_for_keys()).count();
+    machine.calls.counts(id) != Counts { all: mine().count(), for_keys }
 }
 
 pub(in super::super) fn alarms_agree(machine: &Coordination) -> Result<(), String> {
