@@ -132,6 +132,7 @@ impl Worker {
         self.ready_bytes = self.ready_bytes.saturating_sub(before);
         self.ready_bytes = self.ready_bytes.saturating_add(task.ready.bytes());
         self.complete_if_over(now, &mut task, out);
+        self.close_if_failed(&task, out);
         self.supply(now, &mut task, out);
         self.set_alarm(&task);
         self.tasks.insert(id, task);

@@ -12,8 +12,13 @@ use super::retry::Retry;
 use super::task::{Opening, Task};
 use super::types::{Effect, From, Part, Request, RpcId, RunId, Then};
 use crate::ids::TaskId;
-use crate::status::Status;
-use crate::time::Time;
+use crate::status::{Code, Status};
+use crate::time::{Duration, Time};
+
+/// How long data may be out of reach, while nothing is made, until that is an error for everybody.
+const DATA_PATIENCE: Duration = Duration::from_secs(300);
+/// Spreads the ids of tasks over 64 bits: not all workers shall read again in one moment.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The state of a task's production.
 #[derive(Clone, Debug)]
@@ -54,10 +59,11 @@ impl Worker {
         }
         let Some(room_bytes) = self.room(task) else { return };
         match supply.from {
-            Some(from) => {
+            Some(from) if is_due => {
                 task.supply.is_making = true;
                 out.push(Effect::Produce { run, from, room_bytes });
             }
+            Some(_) => {}
             None if self.is_draining() => self.make_the_rest(run, task, out),
             None if is_due => self.get_split(task, out),
             None => {}
@@ -125,16 +131,26 @@ impl Worker {
         let Some(id) = self.runs.get(&run).copied() else { return };
         let is_draining = self.is_draining();
         self.with_task(now, id, out, |task| {
+            if !elements.is_empty() {
+                task.supply.retry = None;
+            }
             elements.into_iter().for_each(|element| task.ready.push(element));
             task.supply.is_making = false;
             match then {
                 Then::More => {}
-                Then::Failed(status) => {
-                    task.ready.end = Some(End::Failed(refusal::final_error(status)));
-                }
+                Then::Failed(status) => failed(now, task, status),
                 Then::End => ended(task, is_draining),
             }
         });
+    }
+
+    /// Closes the run of a failed task, which may hold records.
+    pub(super) fn close_if_failed(&mut self, task: &Task, out: &mut Vec<Effect>) {
+        if let (Some(End::Failed(_)), Some(run)) = (&task.ready.end, task.run())
+            && self.runs.remove(&run).is_some()
+        {
+            out.push(Effect::Close { run });
+        }
     }
 
     /// Elements of splits that no other worker makes, as far as they are there.
@@ -153,8 +169,20 @@ impl Worker {
     }
 }
 
+/// The data cannot be read: they are read again later if their store is out of reach.
+fn failed(now: Time, task: &mut Task, status: Status) {
+    let spread = task.def.task.get().cast_unsigned().wrapping_mul(SPREAD);
+    let until = now.after(DATA_PATIENCE);
+    let retry = task.supply.retry.get_or_insert_with(|| Retry::until(until));
+    if status.code != Code::Unavailable || !retry.again(now, spread) {
+        task.supply.retry = None;
+        task.ready.end = Some(End::Failed(refusal::final_error(status)));
+    }
+}
+
 /// What was to be made is made.
 fn ended(task: &mut Task, is_draining: bool) {
+    task.supply.retry = None;
     let was_last = !matches!(task.supply.from, Some(From::Split(_)));
     if !was_last {
         task.supply.from = None;

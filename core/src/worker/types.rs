@@ -188,7 +188,7 @@ pub enum Then {
     More,
     /// Nothing: what was asked for ends here.
     End,
-    /// An error in the data.
+    /// An error in the data, which is final unless it is UNAVAILABLE: then the same is wanted again later.
     Failed(Status),
 }
 

@@ -173,9 +173,10 @@ fn an_error_of_the_data_is_everybodys_from_then_on() {
     let first = world.get(ask(5));
     world.dispatch();
     let text = "part-1.parquet is corrupt at byte 17: ".to_owned() + &"é".repeat(3000);
-    let status = Status::new(Code::Unavailable, text);
+    let status = Status::new(Code::Aborted, text);
     world.made([0], Then::Failed(status));
     assert_eq!(world.element_of(first), 0, "what was made before is good");
+    assert_eq!(world.closed.len(), 1, "nothing more is made");
     world.left(first);
     for _ in 0..3 {
         let call = world.get(ask(5));
@@ -186,6 +187,50 @@ fn an_error_of_the_data_is_everybodys_from_then_on() {
     }
     world.sleep(100_000);
     assert_eq!(world.completed, [], "it is no end");
+}
+
+fn out_of_reach() -> Then {
+    Then::Failed(Status::new(Code::Unavailable, "part-1.parquet cannot be read now"))
+}
+
+#[test]
+fn data_that_are_out_of_reach_are_read_again_where_that_ended() {
+    let mut world = World::with_tasks([task(5, Part::Splits)]);
+    world.splits = [40].into();
+    let call = world.get(ask(5));
+    world.dispatch();
+    for _ in 0..10 {
+        world.made([], out_of_reach());
+        assert!(world.wanted.is_empty(), "not at once");
+        world.sleep(2_000);
+        assert_eq!(world.wanted[0].1, From::Split(40));
+    }
+    world.made([7], out_of_reach());
+    assert_eq!(world.element_of(call), 7, "what was made before is good");
+    world.sleep(2_000);
+    world.made([8], Then::More);
+    assert_eq!((world.wanted[0].1, world.closed.len()), (From::Split(40), 0));
+}
+
+#[test]
+fn data_that_stay_out_of_reach_are_an_error_for_everybody() {
+    let mut world = World::with_tasks([task(5, Part::Whole), task(6, Part::Whole)]);
+    let call = world.get(ask(5));
+    world.dispatch();
+    let mut rounds = 0;
+    while !world.wanted.is_empty() {
+        world.made([], out_of_reach());
+        world.sleep(2_000);
+        rounds += 1;
+        assert!(rounds < 1000, "it is tried for ever");
+    }
+    assert!((140..160).contains(&rounds), "{rounds} times within five minutes");
+    let status = world.answers.remove(&call).unwrap().unwrap_err();
+    assert_eq!(status.code, Code::Internal, "nobody asks again for ever");
+    assert_eq!(status.message, "part-1.parquet cannot be read now");
+    assert_eq!(world.closed.len(), 1);
+    let call = world.get(ask(5));
+    assert_eq!(world.code_of(call), Code::Internal);
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::tf::data as wire;
 
 /// The only version there is.
 const VERSION: u64 = 0;
+/// Bytes of an element's values that can be compressed: a block of snappy has no more.
+pub const COMPRESSIBLE_BYTES_MAX: u64 = u32::MAX as u64;
 /// Most bytes that one byte of a snappy block can stand for: its longest copies are of 64 bytes.
 const RATIO_MAX: u64 = 64;
 
@@ -205,8 +207,10 @@ fn plain(element: &Element) -> Result<Bytes, Status> {
         return Ok(values(only).clone());
     }
     let size = element.size_bytes();
-    if size > u64::from(u32::MAX) {
-        let text = format!("an element of {size} bytes cannot be compressed; {} can", u32::MAX);
+    if size > COMPRESSIBLE_BYTES_MAX {
+        let text = format!(
+            "an element of {size} bytes cannot be compressed; {COMPRESSIBLE_BYTES_MAX} can"
+        );
         return Err(Status::new(Code::OutOfRange, text));
     }
     let mut plain = Vec::with_capacity(usize::try_from(size).unwrap_or(0));

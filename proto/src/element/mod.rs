@@ -26,6 +26,7 @@ use self::budget::Budget;
 use crate::graph::wire::Message;
 use crate::tf::data as wire;
 
+pub use self::compressed::COMPRESSIBLE_BYTES_MAX;
 pub use self::pieces::encode_tensor;
 pub use self::spec::decode_spec;
 pub use self::spec_encoding::encode_spec;
@@ -60,7 +61,7 @@ pub(crate) fn compressed(element: Message<'_>, bytes_max: u64) -> Result<Element
 /// FAILED_PRECONDITION for a lone scalar variant, which clients would misread; RESOURCE_EXHAUSTED
 /// for an element longer than a message can be.
 pub fn encode_uncompressed(element: &Element) -> Result<Bytes, Status> {
-    bounded(write::answer(element)?)
+    write::answer(element)
 }
 
 /// Encodes a `GetElementResponse` with the element compressed by snappy.
@@ -71,14 +72,16 @@ pub fn encode_uncompressed(element: &Element) -> Result<Bytes, Status> {
 pub fn encode_compressed(element: &Element) -> Result<Bytes, Status> {
     use wire::get_element_response::Element as Form;
     let element = Some(Form::Compressed(compressed::encode(element)?));
-    bounded(wire::GetElementResponse { element, ..Default::default() }.encode_to_vec().into())
+    let answer = wire::GetElementResponse { element, ..Default::default() };
+    check_size(answer.encoded_len())?;
+    Ok(answer.encode_to_vec().into())
 }
 
-fn bounded(message: Bytes) -> Result<Bytes, Status> {
-    if message.len() as u64 <= ELEMENT_BYTES_MAX {
-        return Ok(message);
+/// Whether a message may have so many bytes; nothing is allocated for one that may not.
+fn check_size(size: usize) -> Result<(), Status> {
+    if size as u64 <= ELEMENT_BYTES_MAX {
+        return Ok(());
     }
-    let size = message.len();
     let text = format!("an element takes {size} bytes; a message has at most {ELEMENT_BYTES_MAX}");
     Err(Status::new(Code::ResourceExhausted, text))
 }

@@ -46,7 +46,8 @@ fn from_content(
         )));
     }
     let mut rest = content;
-    let mut lengths = Vec::with_capacity(budget.take(strings.saturating_mul(END_BYTES))?);
+    let bytes = budget.take(strings.saturating_mul(END_BYTES))?;
+    let mut lengths = Vec::with_capacity(bytes / size_of::<u32>());
     let mut ends = Ends::new(&mut lengths);
     for index in 0..strings {
         let length = prost::decode_length_delimiter(&mut rest);

@@ -115,13 +115,15 @@ impl Out {
                 "the last of its complex numbers has one part only, after {found} bytes"
             )));
         }
-        let last = self.bytes.len().saturating_sub(self.width);
-        let last: Vec<u8> = self.bytes.get(last..).map_or_else(Vec::new, <[u8]>::to_vec);
-        if last.is_empty() {
+        if self.bytes.is_empty() {
             self.bytes.resize(self.needed, 0);
         }
+        let last = self.bytes.len().saturating_sub(self.width);
         while self.bytes.len() < self.needed {
-            self.bytes.extend_from_slice(&last);
+            // The repetitions so far are repeated, which doubles them.
+            let missing = self.needed.saturating_sub(self.bytes.len());
+            let more = self.bytes.len().saturating_sub(last).min(missing);
+            self.bytes.extend_from_within(last..last.saturating_add(more));
         }
         Ok(self.bytes.into())
     }

@@ -5,6 +5,7 @@ use prost::Message;
 use rondo_core::element::{Dtype, Element, Tensor, Values};
 use rondo_core::status::{Code, Status};
 
+use super::check_size;
 use super::described::encode_shape;
 use super::strings::encode_lengths;
 use crate::graph::wire::chunk_header;
@@ -28,7 +29,7 @@ impl Pieces<'_> {
     }
 }
 
-/// The element as a `GetElementResponse`.
+/// The element as a `GetElementResponse`, if a message can be so long.
 pub(super) fn answer(element: &Element) -> Result<Bytes, Status> {
     check_lone(element)?;
     let components: Vec<_> = element.components.iter().map(pieces).collect();
@@ -37,7 +38,9 @@ pub(super) fn answer(element: &Element) -> Result<Bytes, Status> {
     let sizes = components.iter().zip(&headers).map(|(piece, header)| piece.len() + header.len());
     let size = sizes.fold(0, usize::saturating_add);
     let start = chunk_header(UNCOMPRESSED, size);
-    let mut out = Vec::with_capacity(start.len().saturating_add(size));
+    let whole = start.len().saturating_add(size);
+    check_size(whole)?;
+    let mut out = Vec::with_capacity(whole);
     out.extend_from_slice(&start);
     for (piece, header) in components.iter().zip(&headers) {
         out.extend_from_slice(header);

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use prost::Message;
+use rondo_core::element::{Dtype, Element, Shape, Tensor};
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::decode_element_answer;
-use rondo_proto::element::decode_tensor;
+use rondo_proto::element::{decode_tensor, encode_uncompressed};
 use rondo_proto::tf;
 
 fn tensor(dtype: i32, size: i64, string: &[u8]) -> Result<u64, Status> {
@@ -61,4 +62,15 @@ fn components_are_counted() {
     let answer = [&[0x2a, 0x86, 0x80, 0x06][..], &element].concat();
     let status = decode_element_answer(&answer.into(), 1 << 20).unwrap_err();
     assert_eq!(status.message, "the element has more than 16384 components");
+}
+
+/// Its components share their values: in a message they would take a tebibyte.
+#[test]
+fn an_element_that_no_message_can_hold_is_refused_before_memory_is_taken() {
+    let values = Bytes::from(vec![0; 64 << 20]);
+    let shape = Shape::list(64 << 20).unwrap();
+    let tensor = Tensor::fixed(Dtype::Uint8, shape, values).unwrap();
+    let status = encode_uncompressed(&Element { components: vec![tensor; 1 << 14] }).unwrap_err();
+    assert_eq!(status.code, Code::ResourceExhausted);
+    assert!(status.message.ends_with("a message has at most 2147483647"), "{status}");
 }

@@ -113,6 +113,11 @@ impl Dataset {
         Self::new(pipeline, steps, manifest).map(Some)
     }
 
+    /// Whether these are clones of one dataset.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.inner.pipeline

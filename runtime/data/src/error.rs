@@ -212,6 +212,11 @@ impl DataError {
         }
     }
 
+    /// Whether the same may be read later.
+    pub(crate) const fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
     /// What is wrong with a file's columns, said of the file.
     pub(crate) fn of(self, file: &str) -> Self {
         match self {

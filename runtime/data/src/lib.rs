@@ -51,8 +51,8 @@ pub use dataset::Dataset;
 pub use error::DataError;
 pub use ipc::{from_ipc, to_ipc, to_ipc_pieces};
 pub use limits::{
-    COLUMNS_MAX, CONDITION_DEPTH_MAX, DEFINITION_BYTES_MAX, FILES_MAX, Limits, SKIPPED_PLACES_MAX,
-    SPLITS_MAX,
+    BATCH_BYTES_MAX, COLUMNS_MAX, CONDITION_DEPTH_MAX, DEFINITION_BYTES_MAX, FILES_MAX, Limits,
+    SKIPPED_PLACES_MAX, SPLITS_MAX,
 };
 pub use pipeline::{
     Arithmetic, ArrowSource, BatchOf, Column, ColumnType, Compression, Condition, CsvSource,

@@ -10,6 +10,8 @@ pub const FILES_MAX: u64 = 1 << 20;
 pub const SPLITS_MAX: u64 = 1 << 20;
 /// A dataset's definition: its pipeline and its manifest, in bytes.
 pub const DEFINITION_BYTES_MAX: u64 = 256 << 20;
+/// The values of one batch as a reader takes it, in bytes: an element that a consumer gets has less.
+pub const BATCH_BYTES_MAX: u64 = 8 << 30;
 /// Records that were passed over, of which the places are kept for one batch; more are counted only.
 pub const SKIPPED_PLACES_MAX: usize = 1024;
 

@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use crate::dataset::Dataset;
 use crate::error::DataError;
 use crate::read::Batch;
+use crate::size::value_bytes;
 
 /// Successive records of one split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +38,23 @@ pub struct Rebatcher {
     /// Whether no batch has records of two passes.
     ends_with_passes: bool,
     pass: u64,
+    /// What the values of one batch may take.
+    bytes_max: u64,
     waiting: VecDeque<(RecordBatch, Origin)>,
     rows: usize,
+    /// Bytes of the values that wait.
+    bytes: u64,
     ready: VecDeque<Rebatched>,
     left_out: Vec<Origin>,
 }
 
 impl Dataset {
-    /// What makes batches as the pipeline says; `None` if it says nothing of them.
-    pub fn rebatcher(&self) -> Option<Rebatcher> {
+    /// What makes batches as the pipeline says, each of values of at most `bytes_max` bytes; `None` if it
+    /// says nothing of them.
+    pub fn rebatcher(&self, bytes_max: u64) -> Option<Rebatcher> {
         let (size, drop_remainder) = self.batch()?;
-        Some(Rebatcher::new(size, drop_remainder, self.steps().batches_end_with_passes()))
+        let ends_with_passes = self.steps().batches_end_with_passes();
+        Some(Rebatcher::new(size, drop_remainder, ends_with_passes, bytes_max))
     }
 
     /// The pass to which a split belongs.
@@ -58,15 +65,18 @@ impl Dataset {
 
 impl Rebatcher {
     /// Makes batches of `size` records; fewer of them at the end, and, if `ends_with_passes`, at
-    /// the end of each pass, are a batch too unless `drop_remainder`.
-    pub fn new(size: u64, drop_remainder: bool, ends_with_passes: bool) -> Self {
+    /// the end of each pass, are a batch too unless `drop_remainder`. A batch whose values take more than
+    /// `bytes_max` bytes is refused as soon as that is known.
+    pub fn new(size: u64, drop_remainder: bool, ends_with_passes: bool, bytes_max: u64) -> Self {
         Self {
             size: usize::try_from(size).unwrap_or(usize::MAX).max(1),
             drop_remainder,
             ends_with_passes,
             pass: 0,
+            bytes_max,
             waiting: VecDeque::new(),
             rows: 0,
+            bytes: 0,
             ready: VecDeque::new(),
             left_out: Vec::new(),
         }
@@ -75,7 +85,8 @@ impl Rebatcher {
     /// Takes the records that come next: they are of the split at this place, in this pass.
     ///
     /// # Errors
-    /// When they have other columns than those before.
+    /// When they have other columns than those before, or make a batch too large: then those that waited
+    /// are let go of.
     pub fn push(&mut self, place: u64, pass: u64, batch: Batch) -> Result<(), DataError> {
         if pass != self.pass && self.ends_with_passes {
             self.end()?;
@@ -86,14 +97,29 @@ impl Rebatcher {
             let room = self.size.saturating_sub(self.rows);
             let rows = records.num_rows().min(room);
             let count = rows as u64;
-            self.waiting.push_back((records.slice(0, rows), Origin { place, first, count }));
-            self.rows = self.rows.saturating_add(rows);
+            self.wait(records.slice(0, rows), Origin { place, first, count })?;
             first = first.saturating_add(count);
             records = records.slice(rows, records.num_rows().saturating_sub(rows));
             if self.rows == self.size {
                 self.make()?;
             }
         }
+        Ok(())
+    }
+
+    /// Keeps records until there are others, if the values of a batch may take so much.
+    fn wait(&mut self, records: RecordBatch, origin: Origin) -> Result<(), DataError> {
+        let found = self.bytes.saturating_add(value_bytes(&records));
+        if found > self.bytes_max {
+            self.waiting = VecDeque::new();
+            (self.rows, self.bytes) = (0, 0);
+            let what = format!("the bytes of a batch of {} records", self.size);
+            let (bound, setting) = (self.bytes_max, "the size of batch");
+            return Err(DataError::Bound { what, found, bound, setting });
+        }
+        self.rows = self.rows.saturating_add(records.num_rows());
+        self.bytes = found;
+        self.waiting.push_back((records, origin));
         Ok(())
     }
 
@@ -109,7 +135,7 @@ impl Rebatcher {
     pub fn end(&mut self) -> Result<(), DataError> {
         if self.drop_remainder {
             self.left_out.extend(self.waiting.drain(..).map(|(_, origin)| origin));
-            self.rows = 0;
+            (self.rows, self.bytes) = (0, 0);
             return Ok(());
         }
         if self.rows > 0 { self.make() } else { Ok(()) }
@@ -127,7 +153,7 @@ impl Rebatcher {
 
     fn make(&mut self) -> Result<(), DataError> {
         let (parts, from): (Vec<RecordBatch>, Vec<Origin>) = self.waiting.drain(..).unzip();
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         let records = match parts.as_slice() {
             [] => return Ok(()),
             [only] => only.clone(),

@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use rondo_core::element::Element;
 use rondo_core::reader::{Batch, Delivery as Received};
 use rondo_core::status::{Code, Status};
-use rondo_data::{Dataset, Origin, Rebatched, Rebatcher, from_ipc};
+use rondo_data::{BATCH_BYTES_MAX, Dataset, Origin, Rebatched, Rebatcher, from_ipc};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -117,7 +117,7 @@ impl Deliveries {
             happened,
             told,
             task,
-            rebatcher: dataset.as_ref().and_then(Dataset::rebatcher),
+            rebatcher: dataset.as_ref().and_then(|dataset| dataset.rebatcher(BATCH_BYTES_MAX)),
             dataset,
             ready: VecDeque::new(),
             last: Vec::new(),

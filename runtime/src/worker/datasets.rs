@@ -36,7 +36,8 @@ pub struct Opened {
 /// Makes elements.
 pub trait Elements: Send {
     /// Makes some, each encoded as a `GetElementResponse`: no more than `room_bytes`, but one in any
-    /// case unless there is none. It goes on where it ended, if it is asked for the same.
+    /// case unless there is none. It goes on where it ended, if it is asked for the same; so it does after a
+    /// failure with UNAVAILABLE. After another one it is asked for nothing.
     fn make(&mut self, from: From, room_bytes: u64) -> BoxFuture<'_, (Vec<Bytes>, Then)>;
 }
 

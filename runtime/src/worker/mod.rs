@@ -5,6 +5,8 @@ mod datasets;
 mod driver;
 mod front;
 #[cfg(not(madsim))]
+mod known_datasets;
+#[cfg(not(madsim))]
 mod pipelines;
 mod serving;
 #[cfg(not(madsim))]

@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use rondo_core::element::Element;
+use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::status::{Code, Status};
 use rondo_core::worker::{From, Part, ShardBy, Then};
 use rondo_data::{
     Batch, DataError, Dataset, Rebatcher, Shard, SplitReader, Stores, WholeReader, elements,
 };
 use rondo_proto::convert::ReadSplit;
-use rondo_proto::element::{encode_compressed, encode_uncompressed};
+use rondo_proto::element::{COMPRESSIBLE_BYTES_MAX, encode_compressed, encode_uncompressed};
 
 use super::datasets::{Datasets, Elements, Opened, Records};
+use super::known_datasets::KnownDatasets;
 use super::split_records::SplitBatches;
 use crate::transport::BoxFuture;
 
@@ -23,12 +25,13 @@ const AT_ONCE_BYTES: u64 = 1 << 20;
 /// Opens datasets whose files are where the environment says.
 pub struct Pipelines {
     stores: Stores,
+    known: KnownDatasets,
 }
 
 impl Pipelines {
     /// Object stores are configured by this process's environment.
     pub fn from_environment() -> Self {
-        Self { stores: Stores::from_env() }
+        Self { stores: Stores::from_env(), known: KnownDatasets::new() }
     }
 }
 
@@ -39,9 +42,9 @@ impl Datasets for Pipelines {
         part: Part,
         compressed: bool,
     ) -> BoxFuture<'static, Result<Opened, Status>> {
-        let stores = self.stores.clone();
+        let (stores, known) = (self.stores.clone(), self.known.clone());
         Box::pin(async move {
-            let dataset = dataset_of(definition).await?;
+            let dataset = known.find(definition).await?;
             let cardinality = dataset.cardinality();
             let elements = Made::new(dataset, stores, part, compressed);
             Ok(Opened { cardinality, elements: Box::new(elements) })
@@ -53,9 +56,9 @@ impl Datasets for Pipelines {
         definition: Bytes,
         split: ReadSplit,
     ) -> BoxFuture<'static, Result<Box<dyn Records>, Status>> {
-        let stores = self.stores.clone();
+        let (stores, known) = (self.stores.clone(), self.known.clone());
         Box::pin(async move {
-            let dataset = dataset_of(definition).await?;
+            let dataset = known.find(definition).await?;
             let records = usize::try_from(split.batch_records).unwrap_or(usize::MAX);
             let reader = dataset.read_split(&stores, split.split, split.skip, records);
             Ok(Box::new(SplitBatches::new(reader, split.skip)) as Box<dyn Records>)
@@ -63,19 +66,8 @@ impl Datasets for Pipelines {
     }
 }
 
-/// The dataset in a definition, which may be large.
-async fn dataset_of(definition: Bytes) -> Result<Dataset, Status> {
-    let read =
-        apart("the definition".to_owned(), move || Dataset::from_definition(&definition)).await?;
-    read.map_err(|error| error.status())?.ok_or_else(|| {
-        let text = "this worker runs datasets of Rondo's own (`rondo dataset register`); the \
-                    dataset is a TensorFlow graph, which needs a TensorFlow worker";
-        Status::new(Code::FailedPrecondition, text)
-    })
-}
-
 /// Does something that takes long, with what is named, on a thread that may.
-async fn apart<T: Send + 'static>(
+pub(super) async fn apart<T: Send + 'static>(
     what: String,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
@@ -108,7 +100,8 @@ enum Reader {
 
 impl Made {
     fn new(dataset: Dataset, stores: Stores, part: Part, compressed: bool) -> Self {
-        let (batches, is_batched) = (dataset.rebatcher(), dataset.batch().is_some());
+        let batches = dataset.rebatcher(batch_bytes_max(compressed));
+        let is_batched = dataset.batch().is_some();
         let (reader, ready) = (Reader::Nothing, VecDeque::new());
         Self { dataset, stores, part, compressed, reader, batches, is_batched, ready }
     }
@@ -190,7 +183,9 @@ impl Made {
                         Shard::FileOrData { index, count: of }
                     }
                 };
-                Reader::Stream(Box::new(self.dataset.read_all(&self.stores, shard)))
+                let bytes_max = batch_bytes_max(self.compressed);
+                let reader = self.dataset.read_all_within(&self.stores, shard, bytes_max);
+                Reader::Stream(Box::new(reader))
             }
             From::Rest => Reader::Nothing,
         }
@@ -233,6 +228,11 @@ impl Elements for Made {
     }
 }
 
+/// Bytes of values from which on no element can be made of a batch.
+const fn batch_bytes_max(compressed: bool) -> u64 {
+    if compressed { COMPRESSIBLE_BYTES_MAX } else { ELEMENT_BYTES_MAX }
+}
+
 /// The records' elements, as consumers get them.
 fn encode(records: &RecordBatch, is_batched: bool, compressed: bool) -> Result<Vec<Bytes>, Status> {
     let made = elements(records, is_batched).map_err(|error| error.status())?;
@@ -241,4 +241,25 @@ fn encode(records: &RecordBatch, is_batched: bool, compressed: bool) -> Result<V
         false => encode_uncompressed(element),
     };
     made.iter().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rondo_core::ids::TaskId;
+    use rondo_data::{Pipeline, plan};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn readers_of_splits_and_consumers_share_a_dataset() {
+        let pipelines = Pipelines::from_environment();
+        let dataset = plan(&Pipeline::range(0, 10), &pipelines.stores).await.unwrap();
+        let definition = dataset.to_definition().unwrap();
+        let split = ReadSplit { task: TaskId::new(1), split: 0, skip: 0, batch_records: 0 };
+        for _ in 0..2 {
+            pipelines.read_split(definition.clone(), split).await.map(drop).unwrap();
+        }
+        pipelines.open(definition, Part::Whole, false).await.map(drop).unwrap();
+        assert_eq!(pipelines.known.count(), 1);
+    }
 }

@@ -79,8 +79,9 @@ impl RendezvousRequest {
 ///
 /// # Errors
 /// INVALID_ARGUMENT for malformed bytes and wrong values, RESOURCE_EXHAUSTED for requests that are too
-/// long and for tensors that take more than `bytes_max` bytes of memory beside the message,
-/// UNIMPLEMENTED for tensors of variants and resources.
+/// long and for tensors that take more than `bytes_max` bytes of memory beside the message, or repeat
+/// values for more than [`rondo_core::limits::EXPANDED_BYTES_MAX`], UNIMPLEMENTED for tensors of variants
+/// and resources.
 pub fn decode_rendezvous_request(
     method: RendezvousMethod,
     bytes: &Bytes,

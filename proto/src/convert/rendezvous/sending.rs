@@ -7,7 +7,7 @@ use rondo_core::rendezvous::Key;
 use rondo_core::status::{Code, Status};
 
 use super::SendTensor;
-use super::tensors::{dead_tensor, sendable};
+use super::tensors::{dead_tensor, memory_max, sendable};
 use crate::admin as wire;
 use crate::element::{decode_tensor, encode_tensor};
 use crate::graph::wire::{Field, Message, Value, chunk_header};
@@ -40,7 +40,7 @@ pub(super) fn decode_send(bytes: &Bytes, bytes_max: u64) -> Result<SendTensor, S
     let key = Key::parse(key)?;
     let tensor = match tensor {
         Some(proto) => {
-            let tensor = decode_tensor(&bytes.slice_ref(proto), bytes_max);
+            let tensor = decode_tensor(&bytes.slice_ref(proto), memory_max(bytes, bytes_max));
             sendable(tensor.map_err(of_tensor)?)?
         }
         None if sent.is_dead => dead_tensor(),

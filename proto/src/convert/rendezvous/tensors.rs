@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use prost::encoding::decode_varint;
 use rondo_core::element::{Dtype, Shape, Tensor};
-use rondo_core::limits::ELEMENT_BYTES_MAX;
+use rondo_core::limits::{ELEMENT_BYTES_MAX, EXPANDED_BYTES_MAX};
 use rondo_core::status::{Code, Status};
 
 use crate::element::{decode_tensor, encode_tensor};
@@ -18,6 +18,9 @@ const SEND_START_MICROS: u64 = 3;
 const REQUIRE_ACK: u64 = 5;
 /// The number of `TensorProto.tensor_content`.
 const CONTENT: u64 = 4;
+/// Bytes in memory that one byte of a message can stand for: a varint for an integer of 64 bits. Where an
+/// empty string ends takes less.
+const RATIO_MAX: u64 = 8;
 
 /// What answers RecvTensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +92,8 @@ fn flags(answer: &ReceivedTensor) -> Vec<u8> {
 ///
 /// # Errors
 /// INTERNAL for what is no answer or no tensor, RESOURCE_EXHAUSTED for a tensor that takes more than
-/// `bytes_max` bytes of memory beside the message, UNIMPLEMENTED for variants and resources.
+/// `bytes_max` bytes of memory beside the message, or repeats values for more than
+/// [`EXPANDED_BYTES_MAX`], UNIMPLEMENTED for variants and resources.
 pub fn decode_received_tensor(bytes: &Bytes, bytes_max: u64) -> Result<ReceivedTensor, Status> {
     let mut tensor = None;
     let mut answer = ReceivedTensor {
@@ -116,12 +120,20 @@ pub fn decode_received_tensor(bytes: &Bytes, bytes_max: u64) -> Result<ReceivedT
     match tensor {
         Some(chunk) => {
             let proto = bytes.slice_ref(chunk.bytes);
+            let bytes_max = memory_max(bytes, bytes_max);
             answer.tensor = sendable(decode_tensor(&proto, bytes_max).map_err(of_tensor)?)?;
         }
         None if answer.is_dead => {}
         None => return Err(Status::new(Code::Internal, format!("{NAME} has no tensor"))),
     }
     Ok(answer)
+}
+
+/// What a tensor in this message may take in memory beside it. A short message with a large shape would
+/// else take gigabytes before anybody knows whether there is room for the tensor.
+pub(super) fn memory_max(message: &Bytes, bytes_max: u64) -> u64 {
+    let of_values = (message.len() as u64).saturating_mul(RATIO_MAX);
+    bytes_max.min(of_values.saturating_add(EXPANDED_BYTES_MAX))
 }
 
 /// Where the values begin in an encoded `RecvTensorResponse`, seen from its first bytes; `None` if they do

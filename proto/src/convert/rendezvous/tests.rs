@@ -2,7 +2,9 @@ use bytes::Bytes;
 use prost::Message;
 use rondo_core::element::{Dtype, Shape, Tensor};
 use rondo_core::ids::{RequestId, StepId};
-use rondo_core::limits::{HEARTBEAT_ITEMS_MAX, REQUEST_BYTES_MAX};
+use rondo_core::limits::{
+    ELEMENT_BYTES_MAX, EXPANDED_BYTES_MAX, HEARTBEAT_ITEMS_MAX, REQUEST_BYTES_MAX,
+};
 use rondo_core::rendezvous::{Key, Session};
 use rondo_core::status::{Code, Status};
 
@@ -143,6 +145,58 @@ fn what_is_refused_and_how() {
         let refused = found.unwrap_err();
         assert_eq!(refused.code, code, "{refused}");
         assert!(refused.message.starts_with(text), "{refused}");
+    }
+}
+
+/// The bytes of a tensor as Send and RecvTensor bring it, or why it is refused; and the message's.
+fn brought(tensor: &tf::TensorProto) -> [(Result<u64, Status>, u64); 2] {
+    let sent = wire::SendRequest {
+        rendezvous_key: KEY.into(),
+        tensor: Some(tensor.clone()),
+        ..Default::default()
+    };
+    let sent = Bytes::from(sent.encode_to_vec());
+    let found = decode_rendezvous_request(RendezvousMethod::Send, &sent, ELEMENT_BYTES_MAX);
+    let found = found.map(|request| match request {
+        RendezvousRequest::Send(send) => send.tensor.size_bytes(),
+        other => panic!("{other:?}"),
+    });
+    let answer = tf::RecvTensorResponse { tensor: Some(tensor.clone()), ..Default::default() };
+    let answer = Bytes::from(answer.encode_to_vec());
+    let received = decode_received_tensor(&answer, ELEMENT_BYTES_MAX);
+    let received = received.map(|answer| answer.tensor.size_bytes());
+    [(found, sent.len() as u64), (received, answer.len() as u64)]
+}
+
+fn list(dtype: i32, size: i64) -> tf::TensorProto {
+    let dim = vec![tf::tensor_shape_proto::Dim { size }];
+    let tensor_shape = Some(tf::TensorShapeProto { dim, unknown_rank: false });
+    tf::TensorProto { dtype, tensor_shape, ..Default::default() }
+}
+
+/// The shape is believed only as far as the message's length, or a little memory, goes with it.
+#[test]
+fn a_short_message_brings_no_large_tensor() {
+    let floats = |size| tf::TensorProto { float_val: vec![1.5], ..list(1, size) };
+    for tensor in [floats(1 << 28), list(9, 1 << 27), list(7, 1 << 28)] {
+        for (found, length) in brought(&tensor) {
+            let status = found.unwrap_err();
+            assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+            let bound = 8 * length + EXPANDED_BYTES_MAX;
+            let text = format!("an element may take {bound} in memory");
+            assert!(status.message.ends_with(&text), "{status}");
+        }
+    }
+    // Values of their own take no more than eight times the message, and a few may be repeated.
+    let integers = tf::TensorProto { int64_val: vec![7; 1 << 20], ..list(9, 1 << 20) };
+    let strings = tf::TensorProto { string_val: vec![Bytes::new(); 1 << 20], ..list(7, 1 << 20) };
+    let lengths = tf::TensorProto { tensor_content: vec![0; 1 << 20].into(), ..list(7, 1 << 20) };
+    for (tensor, size) in
+        [(floats(1000), 4000), (integers, 8 << 20), (strings, 0), (lengths, 0), (list(7, 1000), 0)]
+    {
+        for (found, _) in brought(&tensor) {
+            assert_eq!(found, Ok(size));
+        }
     }
 }
 

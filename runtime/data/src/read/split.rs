@@ -28,18 +28,20 @@ impl Dataset {
         batch_records: usize,
     ) -> SplitReader {
         let batch_records = if batch_records == 0 { BATCH_RECORDS } else { batch_records };
-        let dataset = self.clone();
-        match Open::begin(&dataset, stores, split, skip, batch_records) {
-            Ok(open) => SplitReader { dataset, split, state: State::Open(Box::new(open)) },
-            Err(error) => SplitReader { dataset, split, state: State::Failed(error) },
-        }
+        let (dataset, stores) = (self.clone(), stores.clone());
+        let state = State::begin(&dataset, &stores, split, skip, batch_records);
+        SplitReader { dataset, stores, split, batch_records, next: skip, state }
     }
 }
 
 /// Reads the records of one split.
 pub struct SplitReader {
     dataset: Dataset,
+    stores: Stores,
     split: i64,
+    batch_records: usize,
+    /// The place of the next record.
+    next: u64,
     state: State,
 }
 
@@ -49,6 +51,21 @@ enum State {
     Over,
 }
 
+impl State {
+    fn begin(
+        dataset: &Dataset,
+        stores: &Stores,
+        split: i64,
+        skip: u64,
+        batch_records: usize,
+    ) -> Self {
+        match Open::begin(dataset, stores, split, skip, batch_records) {
+            Ok(open) => Self::Open(Box::new(open)),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
 impl fmt::Debug for SplitReader {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "SplitReader(split {} of {:?})", self.split, self.dataset)
@@ -56,27 +73,30 @@ impl fmt::Debug for SplitReader {
 }
 
 impl SplitReader {
-    /// The next records; `None` at the end of the split. After an error there is nothing but the
-    /// same error.
+    /// The next records; `None` at the end of the split. After [`DataError::Unavailable`] the next call
+    /// tries to go on behind the last record; after another error there is nothing but the same error.
     ///
     /// # Errors
     /// When there is no such split, or what it consists of cannot be read.
     pub async fn next(&mut self) -> Result<Option<Batch>, DataError> {
-        match &mut self.state {
-            State::Over => Ok(None),
-            State::Failed(error) => Err(error.clone()),
-            State::Open(open) => match open.next().await {
-                Ok(Some(batch)) => Ok(Some(batch)),
-                Ok(None) => {
-                    self.state = State::Over;
-                    Ok(None)
-                }
-                Err(error) => {
-                    self.state = State::Failed(error.clone());
-                    Err(error)
-                }
-            },
+        let found = match &mut self.state {
+            State::Over => return Ok(None),
+            State::Failed(error) => return Err(error.clone()),
+            State::Open(open) => open.next().await,
+        };
+        match &found {
+            Ok(Some(batch)) => {
+                self.next = batch.first.saturating_add(batch.records.num_rows() as u64);
+            }
+            Ok(None) => self.state = State::Over,
+            Err(error) if error.may_pass() => {
+                let (dataset, stores) = (&self.dataset, &self.stores);
+                let (split, next) = (self.split, self.next);
+                self.state = State::begin(dataset, stores, split, next, self.batch_records);
+            }
+            Err(error) => self.state = State::Failed(error.clone()),
         }
+        found
     }
 }
 

@@ -25,8 +25,9 @@ enum Stage {
 }
 
 impl Tail {
-    /// These operations, at their beginning; `is_batched` if what comes are batches already.
-    pub(super) fn of(operations: &[Operation], is_batched: bool) -> Self {
+    /// These operations, at their beginning; `is_batched` if what comes are batches already. The values
+    /// of a batch may take `bytes_max` bytes.
+    pub(super) fn of(operations: &[Operation], is_batched: bool, bytes_max: u64) -> Self {
         let mut of_batches = is_batched;
         let mut stages = Vec::new();
         for operation in operations {
@@ -38,7 +39,8 @@ impl Tail {
                 }
                 Operation::Batch(batch) => {
                     of_batches = true;
-                    Stage::Batch(Rebatcher::new(batch.size, batch.drop_remainder, false))
+                    let (size, drop_remainder) = (batch.size, batch.drop_remainder);
+                    Stage::Batch(Rebatcher::new(size, drop_remainder, false, bytes_max))
                 }
                 other => Stage::Each(other.clone()),
             });

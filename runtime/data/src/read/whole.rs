@@ -10,6 +10,7 @@ use super::tail::Tail;
 use super::{BATCH_RECORDS, Batch};
 use crate::dataset::Dataset;
 use crate::error::DataError;
+use crate::limits::BATCH_BYTES_MAX;
 use crate::manifest::Part;
 use crate::pipeline::{Operation, ShardOf};
 use crate::stores::Stores;
@@ -45,10 +46,21 @@ pub enum Shard {
 
 impl Dataset {
     /// Reads all that a worker reads of the dataset: its passes one after the other, after all
-    /// operations. With batches in the pipeline, what comes are those batches.
+    /// operations. With batches in the pipeline, what comes are those batches; one whose values take more
+    /// than [`BATCH_BYTES_MAX`] is refused.
     pub fn read_all(&self, stores: &Stores, shard: Shard) -> WholeReader {
+        self.read_all_within(stores, shard, BATCH_BYTES_MAX)
+    }
+
+    /// As [`Dataset::read_all`], with another bound on the values of a batch.
+    pub fn read_all_within(
+        &self,
+        stores: &Stores,
+        shard: Shard,
+        batch_bytes_max: u64,
+    ) -> WholeReader {
         let (dataset, stores) = (self.clone(), stores.clone());
-        let state = match Reading::new(&dataset, shard) {
+        let state = match Reading::new(&dataset, shard, batch_bytes_max) {
             Ok(reading) => State::Open(Box::new(reading)),
             Err(error) => State::Failed(error),
         };
@@ -112,9 +124,14 @@ struct Reading {
     tail: Tail,
     /// Whether what comes out are batches.
     is_batched: bool,
+    /// What the values of a batch may take.
+    batch_bytes_max: u64,
     pass: u64,
+    /// The place of the next split in the pass.
     place: u64,
     open: Option<Open>,
+    /// The place of the next record in the open split.
+    record: u64,
     /// Whether the present pass has yielded anything.
     has_yielded: bool,
     ready: VecDeque<RecordBatch>,
@@ -124,8 +141,8 @@ struct Reading {
 }
 
 impl WholeReader {
-    /// The next records, or the next batch; `None` at the end. After an error there is nothing but
-    /// the same error.
+    /// The next records, or the next batch; `None` at the end. After [`DataError::Unavailable`] the next
+    /// call tries to go on where this one ended; after another error there is nothing but the same error.
     ///
     /// # Errors
     /// When something cannot be read, or the policy does not fit the dataset.
@@ -138,6 +155,7 @@ impl WholeReader {
         match &found {
             Ok(Some(_)) => {}
             Ok(None) => self.state = State::Over,
+            Err(error) if error.may_pass() => {}
             Err(error) => self.state = State::Failed(error.clone()),
         }
         found
@@ -145,7 +163,7 @@ impl WholeReader {
 }
 
 impl Reading {
-    fn new(dataset: &Dataset, shard: Shard) -> Result<Self, DataError> {
+    fn new(dataset: &Dataset, shard: Shard, batch_bytes_max: u64) -> Result<Self, DataError> {
         let files = dataset.files_of(shard)?;
         let is_ours = |part: &&Part| match files {
             None => true,
@@ -153,15 +171,18 @@ impl Reading {
         };
         let splits = dataset.manifest().splits.iter();
         let splits = splits.map(|parts| parts.iter().filter(is_ours).copied().collect());
-        let (pass_tail, tail, is_batched) = tails(dataset, shard, files.is_some());
+        let by_file = files.is_some();
+        let (pass_tail, tail, is_batched) = tails(dataset, shard, by_file, batch_bytes_max);
         Ok(Self {
             splits: (0..).zip(splits).collect(),
             pass_tail,
             tail,
             is_batched,
+            batch_bytes_max,
             pass: 0,
             place: 0,
             open: None,
+            record: 0,
             has_yielded: false,
             ready: VecDeque::new(),
             next: 0,
@@ -196,13 +217,21 @@ impl Reading {
     /// Goes on by some records, or to the next split or pass.
     async fn advance(&mut self, dataset: &Dataset, stores: &Stores) -> Result<(), DataError> {
         if let Some(open) = &mut self.open {
-            match open.next().await? {
-                Some(batch) => {
+            match open.next().await {
+                Ok(Some(batch)) => {
+                    self.record = batch.first.saturating_add(batch.records.num_rows() as u64);
                     self.skipped.extend(batch.skipped);
                     let found = self.pass_tail.push(batch.records)?;
                     self.give(found)?;
                 }
-                None => self.open = None,
+                Ok(None) => self.open = None,
+                Err(error) => {
+                    if error.may_pass() {
+                        let place = self.place.saturating_sub(1);
+                        self.open = self.opened(dataset, stores, place, self.record)?;
+                    }
+                    return Err(error);
+                }
             }
         } else if self.pass_tail.is_over() || self.place >= dataset.splits() {
             self.end_pass(dataset)?;
@@ -219,16 +248,26 @@ impl Reading {
     }
 
     fn begin_split(&mut self, dataset: &Dataset, stores: &Stores) -> Result<(), DataError> {
-        let split = dataset.split_at(self.pass, self.place);
+        self.open = self.opened(dataset, stores, self.place, 0)?;
+        (self.place, self.record) = (self.place.saturating_add(1), 0);
+        Ok(())
+    }
+
+    /// The split at this place of the pass, from this record on; `None` if this worker reads nothing of it.
+    fn opened(
+        &self,
+        dataset: &Dataset,
+        stores: &Stores,
+        place: u64,
+        record: u64,
+    ) -> Result<Option<Open>, DataError> {
+        let split = dataset.split_at(self.pass, place);
         let split = split.and_then(|split| usize::try_from(split).ok());
         let split = split.and_then(|split| self.splits.get(split));
         let (number, parts) = split.ok_or_else(|| DataError::definition("a split is missing"))?;
         let which = (self.pass, *number);
-        if !parts.is_empty() {
-            self.open = Some(Open::of(dataset, stores, which, parts, 0, BATCH_RECORDS));
-        }
-        self.place = self.place.saturating_add(1);
-        Ok(())
+        let open = || Open::of(dataset, stores, which, parts, record, BATCH_RECORDS);
+        Ok((!parts.is_empty()).then(open))
     }
 
     fn end_pass(&mut self, dataset: &Dataset) -> Result<(), DataError> {
@@ -243,7 +282,8 @@ impl Reading {
             return Err(DataError::Unfit { what });
         }
         (self.pass, self.place, self.has_yielded) = (pass, 0, false);
-        self.pass_tail = Tail::of(before_repeat(&dataset.steps().tail), false);
+        let before = before_repeat(&dataset.steps().tail);
+        self.pass_tail = Tail::of(before, false, self.batch_bytes_max);
         Ok(())
     }
 
@@ -272,7 +312,12 @@ impl Reading {
 }
 
 /// What is done in each pass anew, and what to all of them together; whether batches come out.
-fn tails(dataset: &Dataset, shard: Shard, is_by_file: bool) -> (Tail, Tail, bool) {
+fn tails(
+    dataset: &Dataset,
+    shard: Shard,
+    is_by_file: bool,
+    batch_bytes_max: u64,
+) -> (Tail, Tail, bool) {
     let tail = &dataset.steps().tail;
     let before = before_repeat(tail);
     let mut behind: Vec<Operation> = tail.iter().skip(before.len()).cloned().collect();
@@ -286,7 +331,9 @@ fn tails(dataset: &Dataset, shard: Shard, is_by_file: bool) -> (Tail, Tail, bool
     let is_batch = |operation: &Operation| matches!(operation, Operation::Batch(_));
     let is_batched = before.iter().any(is_batch);
     let comes_batched = tail.iter().any(is_batch);
-    (Tail::of(before, false), Tail::of(&behind, is_batched), comes_batched)
+    let tail =
+        |operations: &[Operation], is_batched| Tail::of(operations, is_batched, batch_bytes_max);
+    (tail(before, false), tail(&behind, is_batched), comes_batched)
 }
 
 fn before_repeat(tail: &[Operation]) -> &[Operation] {

@@ -1,6 +1,7 @@
 //! One file, in one version.
 
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, OnceLock};
@@ -9,9 +10,9 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use object_store::{Error, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta};
 use rustix::buffer::spare_capacity;
-use rustix::io::{pread, retry_on_intr};
+use rustix::io::{Errno, pread, retry_on_intr};
 
-use super::{Place, Stores, credentials};
+use super::{LOCAL, Place, Stores, credentials};
 use crate::error::DataError;
 
 /// A file that is read.
@@ -34,6 +35,10 @@ struct Opened {
     file: File,
     modified: SystemTime,
 }
+
+/// What the system says of a file of this machine when it lacks something that it may have later:
+/// descriptors or memory.
+const PASSING: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR];
 
 /// What tells one version of a file from another. Of local files it is not their inode: copies on
 /// several machines are the same file.
@@ -81,15 +86,37 @@ impl Stores {
                 DataError::Denied { file, what }
             }
             Error::Generic { .. } | Error::JoinError { .. } => {
-                if store != "file" && self.failed(store) {
-                    DataError::Unavailable { file, what }
-                } else {
-                    DataError::Store { file, what }
-                }
+                let may_pass = store != LOCAL || is_caused_by_passing(error);
+                self.failure(store, may_pass, file, what)
             }
             _ => DataError::Store { file, what },
         }
     }
+
+    /// The failure of a store: of one that has failed for long it is final.
+    fn failure(&self, store: &str, may_pass: bool, file: String, what: String) -> DataError {
+        if may_pass && self.failed(store) {
+            DataError::Unavailable { file, what }
+        } else {
+            DataError::Store { file, what }
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|errno| PASSING.contains(&errno))
+}
+
+/// Whether the cause of a store's failure is one of those that pass.
+fn is_caused_by_passing(error: &Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        if next.downcast_ref().is_some_and(is_passing) {
+            return true;
+        }
+        cause = next.source();
+    }
+    false
 }
 
 /// An error with its causes.
@@ -160,7 +187,7 @@ impl StoredFile {
         let (opened, size) = (self.opened.clone(), self.size);
         let read = move || opened.get().map_or(Ok(None), |opened| opened.part(range, size));
         let read = tokio::task::spawn_blocking(read).await;
-        let read = read.map_err(std::io::Error::from).and_then(|read| read);
+        let read = read.map_err(io::Error::from).and_then(|read| read);
         match read.map_err(|error| self.unreadable(&error))? {
             Some(bytes) => Ok(bytes),
             None => match self.stores.look(&self.location).await {
@@ -170,8 +197,10 @@ impl StoredFile {
         }
     }
 
-    fn unreadable(&self, error: &std::io::Error) -> DataError {
-        DataError::Store { file: self.location.clone(), what: error.to_string() }
+    /// What it means that the system does not read a file of this machine.
+    fn unreadable(&self, error: &io::Error) -> DataError {
+        let (file, what) = (self.location.clone(), error.to_string());
+        self.stores.failure(&self.place.name, is_passing(error), file, what)
     }
 
     /// Why a range was refused: perhaps the file has become shorter.
@@ -227,13 +256,13 @@ impl StoredFile {
 impl Opened {
     /// Bytes of the file; fewer only where it ends. `None` if it was changed, replaced or removed since it
     /// was opened.
-    fn part(&self, range: Range<u64>, size: u64) -> std::io::Result<Option<Bytes>> {
+    fn part(&self, range: Range<u64>, size: u64) -> io::Result<Option<Bytes>> {
         let now = self.file.metadata()?;
         if now.nlink() == 0 || now.len() != size || now.modified()? != self.modified {
             return Ok(None);
         }
         let length = range.end.saturating_sub(range.start);
-        let length = usize::try_from(length).map_err(std::io::Error::other)?;
+        let length = usize::try_from(length).map_err(io::Error::other)?;
         // Read into memory that nobody has filled with zeros before.
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
@@ -250,4 +279,39 @@ impl Opened {
 
 fn describe(size: u64, version: &str) -> String {
     format!("version {version} of {size} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Patience;
+    use super::*;
+    use crate::limits::Limits;
+
+    /// Of several files, one may not be opened for a moment: nobody is told that its data are lost.
+    #[test]
+    fn what_the_system_lacks_for_a_moment_is_no_final_error() {
+        let stores = Stores::from_env();
+        let file = stores.known("/data/1.csv", 10, "then").unwrap();
+        let of_store = |error: io::Error| {
+            let error = Error::Generic { store: "LocalFileSystem", source: Box::new(error) };
+            stores.refusal("/data/1.csv", LOCAL, &error)
+        };
+        for errno in PASSING {
+            let error = io::Error::from(errno);
+            let found = file.unreadable(&error);
+            assert!(matches!(&found, DataError::Unavailable { .. }), "{errno}: {found}");
+            assert!(matches!(of_store(error), DataError::Unavailable { .. }));
+        }
+        for errno in [Errno::IO, Errno::ISDIR, Errno::LOOP] {
+            let error = io::Error::from(errno);
+            let found = file.unreadable(&error);
+            assert!(matches!(&found, DataError::Store { .. }), "{errno}: {found}");
+            assert!(matches!(of_store(error), DataError::Store { .. }));
+        }
+        let patience = Patience { store: std::time::Duration::ZERO, ..Patience::default() };
+        let stores = Stores::new(Limits::default(), patience, []);
+        let file = stores.known("/data/1.csv", 10, "then").unwrap();
+        let found = file.unreadable(&Errno::MFILE.into());
+        assert!(matches!(&found, DataError::Store { .. }), "it lasts too long: {found}");
+    }
 }

@@ -19,6 +19,9 @@ use crate::error::DataError;
 use crate::limits::Limits;
 pub(crate) use file::StoredFile;
 
+/// What failures to read files of this machine are counted by.
+const LOCAL: &str = "file";
+
 /// How patiently stores are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -51,7 +54,7 @@ struct Inner {
     /// By scheme and host.
     remote: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
     /// Stores that have failed every request since then.
-    failing: Mutex<BTreeMap<String, Instant>>,
+    failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
     /// What object stores are configured by.
     environment: Vec<(String, String)>,
     limits: Limits,
@@ -112,7 +115,7 @@ impl Stores {
         let wrong = |what: String| DataError::pipeline(format!("{location:?} is no file: {what}"));
         let Some(url) = url_of(location).map_err(&wrong)? else {
             let path = Path::from_absolute_path(location).map_err(|it| wrong(it.to_string()))?;
-            let (store, name) = (Arc::clone(&self.inner.local), "file".to_owned());
+            let (store, name) = (Arc::clone(&self.inner.local), LOCAL.to_owned());
             return Ok(Place { store, name, path, is_local: true });
         };
         let path = Path::from_url_path(url.path()).map_err(|it| wrong(it.to_string()))?;
@@ -140,8 +143,15 @@ impl Stores {
     /// Notes that a store failed; whether it may be tried again.
     fn failed(&self, name: &str) -> bool {
         let mut failing = self.inner.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = failing.entry(name.to_owned()).or_insert_with(Instant::now);
-        since.elapsed() < self.inner.patience.store
+        let now = Instant::now();
+        let patience = self.inner.patience.store;
+        let (since, last) = failing.entry(name.to_owned()).or_insert((now, now));
+        if now.duration_since(*last) > patience.saturating_mul(2) {
+            // The store was not asked for so long that the former failure says nothing of this one.
+            *since = now;
+        }
+        *last = now;
+        now.duration_since(*since) < patience
     }
 }
 

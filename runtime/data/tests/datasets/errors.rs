@@ -280,6 +280,10 @@ async fn a_store_that_nobody_serves() {
     tokio::time::sleep(std::time::Duration::from_millis(1600)).await;
     let error = plan(&Pipeline::parquet([&url]), &stores).await.unwrap_err();
     says(&error, Code::Internal, &[&url, "cannot be read"]);
+    // An old failure is none of today's.
+    tokio::time::sleep(std::time::Duration::from_millis(3100)).await;
+    let error = plan(&Pipeline::parquet([&url]), &stores).await.unwrap_err();
+    says(&error, Code::Unavailable, &[&url, "cannot be read now"]);
 }
 
 #[tokio::test]

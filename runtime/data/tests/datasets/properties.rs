@@ -1,8 +1,11 @@
 //! Whatever the pipeline: any way to read a dataset gives the records that a list of them would.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::record_batch::RecordBatch;
 use proptest::prelude::*;
+use rondo_core::status::Code;
 use rondo_data::{
     Batch, Condition, Dataset, Operation, Pipeline, Rebatcher, Repeat, Shard, Stores, Test, plan,
 };
@@ -279,7 +282,7 @@ proptest! {
         step in 1_usize..20,
     ) {
         let dataset = planned(&source.repeat(2));
-        let mut rebatcher = Rebatcher::new(size, drop_remainder, ends_with_passes);
+        let mut rebatcher = Rebatcher::new(size, drop_remainder, ends_with_passes, u64::MAX);
         let (mut found, mut origins) = (Vec::new(), Vec::new());
         let splits = dataset.splits() * 2;
         for place in 0..splits {
@@ -318,5 +321,49 @@ proptest! {
             (0..count).map(move |record| (place, record))
         });
         prop_assert_eq!(places, all.collect::<Vec<_>>());
+    }
+}
+
+/// A batch that no element can hold is refused while it grows, and not when all memory is taken.
+#[test]
+fn a_batch_that_is_too_large_is_refused_before_it_is_full() {
+    let part = || {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 64 << 10]));
+        let records = RecordBatch::try_from_iter([("number", column)]).unwrap();
+        Batch { first: 0, records, skipped: Vec::new() }
+    };
+    let mut rebatcher = Rebatcher::new(6_000_000_000, false, true, 1 << 20);
+    rebatcher.push(0, 0, part()).unwrap();
+    rebatcher.push(1, 0, part()).unwrap();
+    assert_eq!(rebatcher.waiting(), 128 << 10);
+    let error = rebatcher.push(2, 0, part()).unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the bytes of a batch of 6000000000 records: 1572864, at most 1048576 are allowed (the size \
+         of batch)"
+    );
+    assert_eq!(rebatcher.waiting(), 0, "it holds nothing any more");
+    assert_eq!(rebatcher.pop(), None);
+    // Batches that have room are made.
+    let mut rebatcher = Rebatcher::new(128 << 10, false, true, 1 << 20);
+    for place in 0..10 {
+        rebatcher.push(place, 0, part()).unwrap();
+    }
+    assert_eq!(std::iter::from_fn(|| rebatcher.pop()).count(), 5);
+}
+
+/// The same of all that one worker reads.
+#[tokio::test]
+async fn a_stream_refuses_a_batch_that_is_too_large() {
+    let stores = Stores::from_env();
+    let pipeline = Pipeline::range(0, 1000);
+    for pipeline in [pipeline.clone().batch(6_000_000_000, false), pipeline.batch(300, false)] {
+        let dataset = plan(&pipeline, &stores).await.unwrap();
+        let mut reader = dataset.read_all_within(&stores, Shard::Off, 2399);
+        let error = reader.next().await.unwrap_err();
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        let mut reader = dataset.read_all_within(&stores, Shard::Off, 8000);
+        assert!(reader.next().await.unwrap().is_some());
     }
 }

@@ -40,6 +40,10 @@ struct Blocks {
     pinned: usize,
     /// Bytes of those that are used.
     used: usize,
+    /// Of these, bytes that their users did not ask for: their blocks are longer.
+    surplus: usize,
+    /// The most bytes of which [`Staging::check`] said that they can be had together.
+    promised: usize,
     /// Bytes of those that are on their way back to the system.
     leaving: usize,
 }
@@ -49,6 +53,8 @@ struct Block {
     start: NonNull<u8>,
     length: usize,
     device: Ordinal,
+    /// Bytes of it that its user did not ask for; 0 while nobody uses it.
+    surplus: usize,
 }
 
 // SAFETY: it is memory, which does not belong to a thread.
@@ -64,9 +70,11 @@ struct Used {
 
 impl Drop for Used {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
+        if let Some(mut block) = self.block.take() {
             let mut blocks = self.staging.lock();
             blocks.used = blocks.used.saturating_sub(block.length);
+            let surplus = std::mem::take(&mut block.surplus);
+            blocks.surplus = blocks.surplus.saturating_sub(surplus);
             blocks.idle.push(block);
         }
     }
@@ -78,8 +86,10 @@ impl Blocks {
         let fit = self.idle.iter().enumerate();
         let fit = fit.filter(|(_, block)| (length..=most).contains(&block.length));
         let (at, _) = fit.min_by_key(|(_, block)| block.length)?;
-        let block = self.idle.swap_remove(at);
+        let mut block = self.idle.swap_remove(at);
         self.used = self.used.saturating_add(block.length);
+        block.surplus = block.length.saturating_sub(length);
+        self.surplus = self.surplus.saturating_add(block.surplus);
         Some(block)
     }
 }
@@ -116,12 +126,13 @@ impl Staging {
         let Some(wanted) = wanted.filter(|wanted| *wanted <= self.bytes_max) else {
             return Err(self.full(&blocks, length, false));
         };
-        if let Some(block) = blocks.take(wanted, wanted.saturating_mul(2)) {
+        let most = wanted.saturating_add(self.surplus_left(&blocks));
+        if let Some(block) = blocks.take(wanted, most.min(wanted.saturating_mul(2))) {
             return Ok(block);
         }
         if blocks.pinned.saturating_add(wanted) > self.bytes_max {
             // What nobody uses makes room, unless something of it is long enough after all.
-            if let Some(block) = blocks.take(wanted, usize::MAX) {
+            if let Some(block) = blocks.take(wanted, most) {
                 return Ok(block);
             }
             self.make_room(&mut blocks, wanted);
@@ -135,7 +146,12 @@ impl Staging {
         blocks.all.insert(start.as_ptr().addr(), wanted);
         blocks.pinned = blocks.pinned.saturating_add(wanted);
         blocks.used = blocks.used.saturating_add(wanted);
-        Ok(Block { start, length: wanted, device })
+        Ok(Block { start, length: wanted, device, surplus: 0 })
+    }
+
+    /// How many bytes more than was asked for may be given out, so that what was promised still fits.
+    fn surplus_left(&self, blocks: &Blocks) -> usize {
+        self.bytes_max.saturating_sub(blocks.promised).saturating_sub(blocks.surplus)
     }
 
     fn full(&self, blocks: &Blocks, length: usize, is_soon: bool) -> NotTaken {
@@ -194,11 +210,14 @@ impl Staging {
         }
     }
 
-    /// Whether blocks of these lengths are within the bound together.
+    /// Whether blocks of these lengths are within the bound together. If so, no surplus of blocks that are
+    /// used from now on is in their way.
     pub(super) fn check(&self, lengths: &[usize]) -> Result<(), CudaError> {
         let block = |length: &usize| length.max(&1).checked_next_multiple_of(GRAIN_BYTES);
         let all = lengths.iter().try_fold(0_usize, |sum, length| sum.checked_add(block(length)?));
-        if all.is_some_and(|all| all <= self.bytes_max) {
+        if let Some(all) = all.filter(|all| *all <= self.bytes_max) {
+            let mut blocks = self.lock();
+            blocks.promised = blocks.promised.max(all);
             return Ok(());
         }
         let bytes = lengths.iter().fold(0_usize, |sum, length| sum.saturating_add(*length));

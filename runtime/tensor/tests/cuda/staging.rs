@@ -142,3 +142,31 @@ fn what_is_asked_for_together_takes_whole_blocks() {
     }
     hardware.assert_sound();
 }
+
+#[test]
+fn a_block_that_is_too_long_leaves_room_for_what_is_asked_for_together() {
+    let hardware = Hardware::new(1, 1 << 30);
+    for (before, together) in [(4, [1, 3]), (3, [2, 2]), (4, [3, 1])] {
+        let cuda = hardware.process(&[0], 4 * BLOCK);
+        drop(cuda.stage(GPU, before * BLOCK).unwrap());
+        let together = together.map(|blocks| blocks * BLOCK);
+        cuda.check_room(&together).unwrap();
+        let all = together.map(|length| cuda.stage(GPU, length).unwrap());
+        assert_eq!(all.each_ref().map(|region| region.len()), together);
+        assert_eq!(cuda.staging_bytes(), (4 * BLOCK, 4 * BLOCK), "after one of {before} blocks");
+    }
+    hardware.assert_sound();
+}
+
+#[test]
+fn a_longer_block_is_used_again_as_far_as_nothing_else_was_promised() {
+    let hardware = Hardware::new(1, 1 << 30);
+    let cuda = hardware.process(&[0], 4 * BLOCK);
+    drop(cuda.stage(GPU, 4 * BLOCK).unwrap());
+    cuda.check_room(&[BLOCK]).unwrap();
+    for _ in 0..10 {
+        assert_eq!(cuda.stage(GPU, BLOCK).unwrap().len(), BLOCK);
+    }
+    assert_eq!(hardware.counts().pins, 1);
+    hardware.assert_sound();
+}
