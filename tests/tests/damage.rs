@@ -12,15 +12,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_proto::tf::data::processing_mode_def::ShardingPolicy;
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::graph;
-use rondo_tests::server::{Options, Server, run};
+use rondo_tests::process::Process;
+use rondo_tests::server::{Options, Server, command, run};
 use tonic::Code;
 
 const STORES: [&str; 2] = ["segment", "sled"];
+/// How long a server may take to be ready, or to take updates again.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Stands in one record, and nowhere else.
 const NEEDLE: &str = "needle-in-one-record";
 
@@ -260,4 +264,67 @@ fn assert_full(dispatcher: &Dispatcher, dataset: &str, client: i64, iteration: i
     assert!(!dispatcher.is_serving().unwrap(), "it says that it is well");
     let status = dispatcher.status().unwrap().server.unwrap();
     assert!(!status.healthy && status.reason.contains("space"), "{status:?}");
+}
+
+/// A server with a connection.
+fn serve(data: &Path, store: &'static str) -> (Process, Dispatcher) {
+    let process = Process::start("rondo serve", &mut command(data, 0, &Options::store(store)));
+    let line = process.line_with(" ready on ", PATIENCE).unwrap();
+    let (_, rest) = line.split_once(" ready on ").unwrap();
+    let address = rest.split_whitespace().next().unwrap().trim_end_matches(',');
+    let dispatcher = Dispatcher::connect(address);
+    dispatcher.status().unwrap();
+    (process, dispatcher)
+}
+
+/// Lets a running process have so many files open. It keeps those that it has.
+fn limit_open_files(process: &Process, files: &str) {
+    let (id, files) = (process.id().to_string(), format!("--nofile={files}:"));
+    let limited = Command::new("prlimit").args(["--pid", &id, &files]).status().unwrap();
+    assert!(limited.success());
+}
+
+/// The most files that a process may ever have open.
+fn open_files_max(process: &Process) -> String {
+    let limits = fs::read_to_string(format!("/proc/{}/limits", process.id())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    line.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn a_server_that_may_open_no_file_refuses_updates_until_it_may() {
+    for store in STORES {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let (mut process, dispatcher) = serve(&data, store);
+        let metadata = graph::metadata(Compression::Off, 9);
+        let register = || dispatcher.register(None, graph::slices(60_000), &metadata);
+        let most = open_files_max(&process);
+        limit_open_files(&process, "3");
+        let mut kept = Vec::new();
+        let refused = loop {
+            match register() {
+                Ok(dataset) => kept.push(dataset),
+                Err(status) => break status,
+            }
+            // A segment has 8 MiB.
+            assert!(kept.len() < 400, "{store}: no new segment was needed");
+        };
+        assert_eq!(refused.code(), Code::Unavailable, "{store}: {refused}");
+        let lacking = "the server may open no more files";
+        assert!(refused.message().contains(lacking), "{store}: {refused}");
+        limit_open_files(&process, &most);
+        let began = Instant::now();
+        kept.push(loop {
+            match register() {
+                Ok(dataset) => break dataset,
+                Err(status) => assert!(began.elapsed() < PATIENCE, "{store}: {status}"),
+            }
+        });
+        process.kill();
+        let (_process, dispatcher) = serve(&data, store);
+        for dataset in &kept {
+            assert_eq!(dispatcher.definition(dataset).unwrap(), graph::slices(60_000), "{store}");
+        }
+    }
 }

@@ -18,6 +18,28 @@ pub enum Request {
     Coordination(coordination::Request),
 }
 
+impl Request {
+    /// Whether the answer shows much of the state: making it may take many times as long as an ordinary call.
+    /// The driver lets other calls go before it.
+    pub fn is_listing(&self) -> bool {
+        use coordination::Method;
+        match self {
+            Self::Dispatcher(request) => {
+                matches!(request, dispatcher::Request::GetWorkers | dispatcher::Request::Report)
+            }
+            Self::Coordination(coordination::Request::Report) => true,
+            Self::Coordination(coordination::Request::Call(call)) => matches!(
+                call.method,
+                Method::GetKeyValueDir { .. }
+                    | Method::WatchKeys { from: None, .. }
+                    | Method::GetTaskState { .. }
+                    | Method::GetJobState { .. }
+                    | Method::WatchTasks { .. }
+            ),
+        }
+    }
+}
+
 /// An answer of one of the node's machines.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {

@@ -17,6 +17,7 @@ use super::compaction::Built;
 use super::events::{observe, observe_coordination};
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::journal::{Appended, Journal, JournalWoke};
+use super::listings::Listings;
 use super::pushes::{FreshPushes, Pushes, settled};
 #[cfg(madsim)]
 use super::watch::Watch;
@@ -103,6 +104,7 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
         fresh_pushes: FreshPushes::default(),
         blobs: parts.blobs,
         inbox,
+        listings: Listings::new(config.queue_calls_max),
         shared,
         config,
         effects: Effects::new(),
@@ -126,6 +128,8 @@ struct Driver {
     fresh_pushes: FreshPushes,
     blobs: BlobKeeper,
     inbox: mpsc::Receiver<Submission>,
+    /// Listings that wait until the calls that are there have been taken.
+    listings: Listings,
     shared: Arc<Shared>,
     config: NodeConfig,
     effects: Effects,
@@ -145,6 +149,7 @@ enum Woken {
     BlobsUnpinned,
     Due,
     Calls(usize),
+    Listings,
     Stop,
 }
 
@@ -167,6 +172,12 @@ impl Driver {
                 Woken::Due => self.step(Input::Tick),
                 Woken::Calls(0) | Woken::Stop => break,
                 Woken::Calls(_) => self.take(&mut calls).await,
+                // Others have their turn between two listings.
+                Woken::Listings => tokio::task::yield_now().await,
+            }
+            // One at a time: a heartbeat waits for one listing at most.
+            if let Some(listing) = self.listings.next().filter(|_| self.halted.is_none()) {
+                self.take_one(listing).await;
             }
             self.settle().await;
         }
@@ -190,23 +201,31 @@ impl Driver {
             () = blobs.unpinned() => Woken::BlobsUnpinned,
             () = tokio::time::sleep(sleep) => Woken::Due,
             count = self.inbox.recv_many(calls, batch_max) => Woken::Calls(count),
+            () = std::future::ready(()), if !self.listings.is_empty() => Woken::Listings,
         }
     }
 
     async fn take(&mut self, calls: &mut Vec<Submission>) {
-        for Submission { call, request, pin, answer } in calls.drain(..) {
-            // Its caller left before its turn, and may have said so before anybody knew the call.
-            if answer.is_closed() {
-                continue;
+        for submission in calls.drain(..) {
+            match submission.request.is_listing() {
+                true => self.listings.add(submission),
+                false => self.take_one(submission).await,
             }
-            self.waiting.insert(call, answer);
-            let entropy = self.entropy.next();
-            self.step(Input::Request { call, request, entropy });
-            // From here on the machine knows whether it names the blob.
-            drop(pin);
-            if self.journal.as_ref().is_some_and(Journal::is_group_full) {
-                self.append().await;
-            }
+        }
+    }
+
+    async fn take_one(&mut self, Submission { call, request, pin, answer }: Submission) {
+        // Its caller left before its turn, and may have said so before anybody knew the call.
+        if answer.is_closed() {
+            return;
+        }
+        self.waiting.insert(call, answer);
+        let entropy = self.entropy.next();
+        self.step(Input::Request { call, request, entropy });
+        // From here on the machine knows whether it names the blob.
+        drop(pin);
+        if self.journal.as_ref().is_some_and(Journal::is_group_full) {
+            self.append().await;
         }
     }
 
@@ -251,9 +270,9 @@ impl Driver {
         match woke {
             JournalWoke::Synced(upto, outcome) => self.synced(upto, outcome),
             JournalWoke::Compacted(outcome) => self.compacted(outcome),
-            JournalWoke::Back(Ok(errand)) => {
+            JournalWoke::Back(Ok(done)) => {
                 if let Some(journal) = &mut self.journal {
-                    journal.came_back(&errand);
+                    journal.came_back(done);
                 }
                 self.offer().await;
             }

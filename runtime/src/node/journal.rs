@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::compaction::{Built, CompactionError, Snapshots};
-use super::upkeep::{Errand, ErrandUnderWay};
+use super::upkeep::{Done, ErrandUnderWay};
 use crate::store::{
     Acknowledged, AppendError, BoxFuture, DataDirectory, Store, StoreConfig, StoreError,
 };
@@ -36,9 +36,9 @@ pub(super) struct Journal {
     first: Lsn,
     count: u64,
     payload: Vec<u8>,
-    /// Groups that the store had no room for, or that came while it was on an errand, in order.
+    /// Groups that the store could not take, or that came while it was on an errand, in order.
     waiting: VecDeque<Group>,
-    /// Whether the store had no room for the first group that waits.
+    /// Whether the store refused the first group that waits, for want of room or of descriptors.
     pub(super) is_full: bool,
     /// The last record the store has taken.
     pub(super) appended: Lsn,
@@ -54,9 +54,14 @@ pub(super) struct Journal {
     /// The snapshot's length in bytes.
     pub(super) snapshot_bytes: u64,
     pub(super) compaction: Option<JoinHandle<Result<Built, CompactionError>>>,
-    compaction_retry: Duration,
+    /// How long to wait before a snapshot that could not be built, or a removal that failed, is tried again.
+    pub(super) compaction_retry: Duration,
     /// When to try again to build a snapshot that could not be built.
     pub(super) compact_again: Option<Instant>,
+    /// When to try again to remove segments that could not be removed.
+    pub(super) remove_again: Option<Instant>,
+    /// The last removal failed.
+    pub(super) is_removal_failing: bool,
     /// Segments and bytes, without asking the store.
     pub(super) closed_segments: u64,
     pub(super) closed_bytes: u64,
@@ -91,7 +96,7 @@ pub(super) enum JournalWoke {
     /// A snapshot up to here counts, or could not be built.
     Compacted(Result<Built, String>),
     /// The store is back from its errand.
-    Back(Result<Errand, StoreError>),
+    Back(Result<Done, StoreError>),
 }
 
 /// What became of a group.
@@ -99,7 +104,7 @@ pub(super) enum JournalWoke {
 pub(super) enum Appended {
     /// The store has it, or there was nothing to write.
     Taken,
-    /// The store has no room; the journal keeps the records from `from` on.
+    /// The store lacks room or something else; the journal keeps the records from `from` on.
     Refused { from: Lsn, reason: String },
     /// The store is broken.
     Failed(String),
@@ -139,6 +144,8 @@ impl Journal {
             compaction: None,
             compaction_retry: bounds.compaction_retry,
             compact_again: None,
+            remove_again: None,
+            is_removal_failing: false,
             closed_segments: 0,
             closed_bytes: 0,
             open_bytes: 0,
@@ -195,7 +202,7 @@ impl Journal {
         while let Some(group) = self.waiting.front() {
             let Some(store) = &mut self.store else {
                 return match self.is_full {
-                    true => refused(group.first, "the disk is full; room is being made"),
+                    true => refused(group.first, "it refused some before; room is being made"),
                     false => Appended::Taken,
                 };
             };
@@ -205,7 +212,7 @@ impl Journal {
                     self.open_bytes = self.open_bytes.saturating_add(group.frame.len() as u64);
                     self.waiting.pop_front();
                 }
-                Err(error @ AppendError::Full { .. }) => {
+                Err(error @ (AppendError::Full { .. } | AppendError::Later { .. })) => {
                     self.is_full = true;
                     return refused(group.first, &error.to_string());
                 }
@@ -308,8 +315,8 @@ impl Journal {
         let len = frame.len() as u64;
         match store.append(header.first, frame).await {
             Ok(()) => self.open_bytes = self.open_bytes.saturating_add(len),
-            // A mark is worth nothing to anybody waiting; without room it is left out.
-            Err(AppendError::Full { .. }) => {}
+            // No caller waits for a mark, so one that cannot be written at present is left out.
+            Err(AppendError::Full { .. } | AppendError::Later { .. }) => {}
             Err(failed) => return Err(failed),
         }
         Ok(())

@@ -7,6 +7,7 @@ mod driver;
 mod events;
 mod handle;
 mod journal;
+mod listings;
 mod port;
 mod pushes;
 mod recovery;

@@ -23,26 +23,36 @@ pub(super) enum Errand {
     Remove(Vec<Lsn>),
 }
 
+/// An errand that the store survived.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// The open segment is closed.
+    Rotated,
+    /// The segments are removed, or this kept one of them.
+    Removed(Result<(), StoreError>),
+}
+
 /// An errand on its way, with the store.
-pub(super) type ErrandUnderWay = BoxFuture<'static, (Box<dyn Store>, Result<Errand, StoreError>)>;
+pub(super) type ErrandUnderWay = BoxFuture<'static, (Box<dyn Store>, Result<Done, StoreError>)>;
 
 impl Errand {
-    async fn run(self, mut store: Box<dyn Store>) -> (Box<dyn Store>, Result<Self, StoreError>) {
-        let done = self.perform(&mut *store).await;
-        (store, done.map(|()| self))
+    async fn run(self, mut store: Box<dyn Store>) -> (Box<dyn Store>, Result<Done, StoreError>) {
+        let done = match self {
+            Self::Rotate(next) => store.rotate(next).await.map(|()| Done::Rotated),
+            Self::Remove(segments) => Ok(Done::Removed(remove_all(&mut *store, segments).await)),
+        };
+        (store, done)
     }
+}
 
-    async fn perform(&self, store: &mut dyn Store) -> Result<(), StoreError> {
-        match self {
-            Self::Rotate(next) => store.rotate(*next).await,
-            Self::Remove(segments) => {
-                for segment in segments {
-                    store.remove(*segment).await?;
-                }
-                Ok(())
-            }
-        }
+/// Removes what can be removed of these segments. The error is the first one.
+async fn remove_all(store: &mut dyn Store, segments: Vec<Lsn>) -> Result<(), StoreError> {
+    let mut removed = Ok(());
+    for segment in segments {
+        let this_one = store.remove(segment).await;
+        removed = removed.and(this_one);
     }
+    removed
 }
 
 impl Journal {
@@ -67,6 +77,9 @@ impl Journal {
     pub(super) fn compact_if_due(&mut self) {
         if self.compaction.is_some() || self.store.is_none() {
             return;
+        }
+        if self.remove_again.is_some_and(|at| at <= Instant::now()) {
+            return self.remove_superfluous();
         }
         // A snapshot gives space back, so without room it is due as soon as it is worth while.
         let enough = match self.is_full {
@@ -100,11 +113,25 @@ impl Journal {
     }
 
     /// Does what follows from an errand, the store being back.
-    pub(super) fn came_back(&mut self, errand: &Errand) {
+    pub(super) fn came_back(&mut self, done: Done) {
         self.count_segments();
-        match errand {
-            Errand::Rotate(_) => self.compact_if_worth_while(),
-            Errand::Remove(_) => {}
+        match done {
+            Done::Rotated => self.compact_if_worth_while(),
+            Done::Removed(removed) => self.removed(removed),
+        }
+    }
+
+    /// A segment that cannot be removed costs space, not data. It is tried again after a while, and after the
+    /// next snapshot.
+    fn removed(&mut self, removed: Result<(), StoreError>) {
+        let Err(error) = removed else {
+            self.is_removal_failing = false;
+            return;
+        };
+        self.remove_again = Instant::now().checked_add(self.compaction_retry);
+        // Once, however often it is tried.
+        if !std::mem::replace(&mut self.is_removal_failing, true) {
+            tracing::warn!(%error, "a segment that no start needs stays; its removal is tried again");
         }
     }
 
@@ -152,11 +179,16 @@ impl Journal {
     pub(super) fn forget(&mut self, Built { upto, size_bytes }: Built) {
         self.snapshot = self.snapshot.max(upto);
         self.snapshot_bytes = size_bytes;
+        self.remove_superfluous();
+    }
+
+    fn remove_superfluous(&mut self) {
         let Some(store) = &self.store else {
             return;
         };
         let segments = store.segments();
-        let needed = segments_after(&segments, upto);
+        self.remove_again = None;
+        let needed = segments_after(&segments, self.snapshot);
         let superfluous = segments.iter().filter(|segment| !needed.contains(segment));
         let superfluous: Vec<Lsn> = superfluous.map(|segment| segment.first).collect();
         if !superfluous.is_empty() {

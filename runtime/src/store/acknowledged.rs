@@ -72,7 +72,9 @@ impl Acknowledged {
     /// Notes that replies up to record `upto` may leave.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the file cannot be written. The records are durable then, and their replies must not leave, so
+    /// the node ends, for want of space too: only a copy-on-write file system needs space to write the note
+    /// over, and it has none for the records before.
     pub fn note(&self, upto: Lsn) -> BoxFuture<'static, Result<(), StoreError>> {
         let (written, this) = (self.file.write_at(0, text(self.era, upto)), self.clone());
         Box::pin(async move {

@@ -1,5 +1,7 @@
 //! Every bound and size of the stores, by name.
 
+use std::time::Duration;
+
 /// Sizes and bounds of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
@@ -42,3 +44,6 @@ pub(super) const SEGMENT_READ_BYTES_MAX: u64 = 4 << 30;
 pub(super) const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
 /// Free space is asked for anew after this many bytes, since others write to the disk too.
 pub(super) const FREE_SPACE_ASK_BYTES: u64 = 16 << 20;
+/// Free space is also asked for anew when the last answer is this old: others may fill the disk while the
+/// server writes little.
+pub(super) const FREE_SPACE_ASK_INTERVAL: Duration = Duration::from_millis(100);

@@ -18,7 +18,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Creates an empty file for reading and writing.
     ///
     /// # Errors
-    /// Also when the name is taken.
+    /// Also when the name is taken. An error that names a lack of descriptors or memory changes nothing.
     fn create(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>>;
 
     /// Opens a file for reading and writing.
@@ -74,7 +74,8 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes creations, renamings and removals in a directory durable.
     ///
     /// # Errors
-    /// As the system says.
+    /// As the system says. An error that names a lack of descriptors or memory comes from opening the
+    /// directory: no sync was begun.
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>>;
 
     /// Bytes that can still be written to the file system of `path`.
@@ -161,4 +162,57 @@ pub enum Lock {
 /// True when an error says that a disk, or a quota of it, is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The system's number for: the process has as many files open as it may. The same on every Unix.
+const EMFILE: i32 = 24;
+/// The system's number for: all processes together have as many files open as they may.
+const ENFILE: i32 = 23;
+
+/// True when an error says that the system lacks something at present, such as descriptors or memory. It says
+/// nothing about the disk, so the same operation may succeed later.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    let lacks_descriptors = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
+    let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory];
+    lacks_descriptors || kinds.contains(&error.kind())
+}
+
+/// Says in words what an error that passes means.
+pub(super) fn explained(passing: &io::Error) -> &'static str {
+    match passing.raw_os_error() {
+        Some(EMFILE) => "the server may open no more files at present (see ulimit -n)",
+        Some(ENFILE) => "the system can open no more files at present (see fs.file-max)",
+        _ => "the system refuses this at present",
+    }
+}
+
+/// The error of a failed sync, which never passes whatever its number is: the data is in doubt from then on.
+#[cfg(not(madsim))]
+pub(super) fn of_sync(error: io::Error) -> io::Error {
+    if is_passing(&error) { io::Error::other(error) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_descriptors_or_memory_passes_and_a_failed_sync_does_not() {
+        // EINTR, EAGAIN, ENOMEM, ENFILE, EMFILE.
+        for number in [4, 11, 12, 23, 24] {
+            assert!(is_passing(&io::Error::from_raw_os_error(number)), "{number}");
+            assert!(!is_full(&io::Error::from_raw_os_error(number)), "{number}");
+            #[cfg(not(madsim))]
+            {
+                let failed = of_sync(io::Error::from_raw_os_error(number));
+                assert!(!is_passing(&failed), "{number}");
+                let text = io::Error::from_raw_os_error(number).to_string();
+                assert_eq!(failed.to_string(), text);
+            }
+        }
+        // EIO, ENOSPC, EROFS.
+        for number in [5, 28, 30] {
+            assert!(!is_passing(&io::Error::from_raw_os_error(number)), "{number}");
+        }
+    }
 }

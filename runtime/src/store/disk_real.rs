@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::BoxFuture;
 use super::direct;
-use super::disk::{Disk, DiskFile, Entry, Lock};
+use super::disk::{Disk, DiskFile, Entry, Lock, of_sync};
 
 /// Zeros are written in pieces of this size where space cannot be set aside otherwise, in bytes.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -101,12 +101,12 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
-        with_path(dir, |dir| File::open(dir)?.sync_all())
+        with_path(dir, |dir| sync_path(&dir))
     }
 
     fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>> {
         with_path(path, |path| {
-            let system = rustix::fs::statvfs(path)?;
+            let system = retry_on_intr(|| rustix::fs::statvfs(path.as_path()))?;
             Ok(system.f_bavail.saturating_mul(system.f_frsize))
         })
     }
@@ -119,6 +119,11 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path, holder: String) -> BoxFuture<'static, io::Result<Lock>> {
         with_path(path, move |path| lock(&path, &holder))
     }
+}
+
+/// Makes a file or the names in a directory durable. An error that passes comes from opening it.
+pub(super) fn sync_path(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all().map_err(of_sync)
 }
 
 /// This boot of the machine and this file: its inode, and when it was made. Where the file system does not
@@ -231,7 +236,8 @@ fn preallocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     if more == 0 {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), from, more) {
+    // Some file systems stop half way when the thread gets a signal.
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), from, more)) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
         Err(error) => return Err(error.into()),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::StoreError;
+use super::{AppendError, StoreError};
 
 /// Whether a store still works; shared by all that use it.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,15 @@ impl Health {
         // Only the first one explains the others, so a later one is not recorded.
         let _ = self.0.set(error.clone());
         error
+    }
+
+    /// Records that a frame was refused for good, and hands the error back. A refusal that may pass is no
+    /// failure.
+    pub(super) fn refuse(&self, error: AppendError) -> AppendError {
+        match error {
+            AppendError::Failed(error) => self.fail(error).into(),
+            passing @ (AppendError::Full { .. } | AppendError::Later { .. }) => passing,
+        }
     }
 }
 

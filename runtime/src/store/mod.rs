@@ -26,6 +26,7 @@ pub mod snapshot;
 
 use std::fmt::Display;
 use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::pin::Pin;
 
@@ -43,6 +44,8 @@ pub use self::manifest::{Manifest, ManifestError};
 pub use self::segment::SegmentStore;
 #[cfg(not(madsim))]
 pub use self::sled::SledStore;
+
+use self::disk::{explained, is_full, is_passing};
 
 /// A boxed future, so that stores can be chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -97,7 +100,7 @@ pub trait Store: Send {
     /// Removes the closed segment that begins with record `segment`. Durable on return.
     ///
     /// # Errors
-    /// When the files cannot be removed.
+    /// When the files cannot be removed, or not durably. Then it may be tried again.
     fn remove(&mut self, segment: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
@@ -130,13 +133,38 @@ pub enum AppendError {
         /// What is full, and how full.
         detail: String,
     },
+    /// The system lacks something else that the frame needs, such as a descriptor; may pass.
+    #[error("{detail}")]
+    Later {
+        /// What is lacking, and where.
+        detail: String,
+    },
     /// Anything else; the store must not be used again.
     #[error(transparent)]
     Failed(#[from] StoreError),
 }
 
+impl AppendError {
+    /// Says that the new segment `path` could not be created for a first frame of `needed_bytes`.
+    fn no_segment(path: &Path, needed_bytes: u64, error: &io::Error) -> Self {
+        if is_full(error) {
+            return Self::Full { needed_bytes, detail: format!("{}: {error}", path.display()) };
+        }
+        if is_passing(error) {
+            return Self::later("cannot create", path, error);
+        }
+        StoreError::new("cannot create", path, error).into()
+    }
+
+    /// Says that the system lacks something at present.
+    fn later(what: &'static str, path: &Path, error: &io::Error) -> Self {
+        let failed = StoreError::new(what, path, error);
+        Self::Later { detail: format!("{}: {failed}", explained(error)) }
+    }
+}
+
 /// A store does not work any more.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {place}: {reason}")]
 pub struct StoreError {
     /// What was tried, such as "cannot sync".

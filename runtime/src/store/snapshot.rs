@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use rondo_core::ids::Lsn;
 
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, is_passing};
 use super::small_file::{UNFINISHED, remove_if_there};
 use super::{StoreError, names};
 
@@ -59,6 +59,19 @@ pub enum SnapshotError {
         /// The version that stands in it.
         found: u32,
     },
+    /// The system does not let us read it, which says nothing about what is in it.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+/// The error of a snapshot that the system does not give us. Without descriptors, memory or the right to read
+/// it, nobody knows whether it is damaged.
+fn not_read(file: &Path, offset: u64, part: u64, error: &io::Error) -> SnapshotError {
+    if is_passing(error) || error.kind() == io::ErrorKind::PermissionDenied {
+        return StoreError::new("cannot read", file, error).into();
+    }
+    let (file, reason) = (file.display().to_string(), error.to_string());
+    SnapshotError::Damaged { file, offset, part, reason }
 }
 
 /// Where the snapshot upto and including record `lsn` is, below the directory of snapshots.
@@ -249,7 +262,7 @@ impl SnapshotReader {
     /// Opens the snapshot upto and including record `lsn`.
     ///
     /// # Errors
-    /// When it is missing, damaged, or of a later format.
+    /// When it is missing, damaged, or of a later format, and when the system does not let us read it.
     pub async fn open(
         disk: &dyn Disk,
         dir: &Path,
@@ -258,12 +271,7 @@ impl SnapshotReader {
     ) -> Result<Self, SnapshotError> {
         let path = path(dir, lsn);
         let opened = disk.open(&path).await;
-        let file = opened.map_err(|error| SnapshotError::Damaged {
-            file: path.display().to_string(),
-            offset: 0,
-            part: 0,
-            reason: error.to_string(),
-        })?;
+        let file = opened.map_err(|error| not_read(&path, 0, 0, &error))?;
         let mut reader = Self {
             path,
             file,
@@ -285,7 +293,8 @@ impl SnapshotReader {
     /// The next part; `None` behind the last one, when the whole file has been found right.
     ///
     /// # Errors
-    /// Where the file is damaged. Nothing read from it can be trusted then.
+    /// Where the file is damaged, and when the system does not let us read it. Nothing read from it can be
+    /// trusted then.
     pub async fn part(&mut self) -> Result<Option<Bytes>, SnapshotError> {
         if self.ended {
             return Ok(None);
@@ -388,7 +397,8 @@ impl SnapshotReader {
     async fn fill(&mut self, len: usize) -> Result<(), SnapshotError> {
         while self.buffer.len() < len {
             let bytes = self.file.read_at(self.read_upto, CHUNK_BYTES).await;
-            let bytes = bytes.map_err(|error: io::Error| self.damaged(error.to_string()))?;
+            let (offset, parts) = (self.part_offset, self.parts);
+            let bytes = bytes.map_err(|error| not_read(&self.path, offset, parts, &error))?;
             if bytes.is_empty() {
                 break;
             }

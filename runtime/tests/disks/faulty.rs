@@ -9,6 +9,9 @@ use bytes::Bytes;
 use rondo::store::{BoxFuture, Disk, DiskFile, Entry, Lock};
 use tokio::sync::watch;
 
+/// The system's number for: the process has as many files open as it may.
+const EMFILE: i32 = 24;
+
 /// What is wrong with the disk. At first, nothing.
 #[derive(Debug)]
 pub(crate) struct Faults {
@@ -30,6 +33,14 @@ pub(crate) struct Faults {
     pub(crate) full_for: Mutex<Option<&'static str>>,
     /// There is no room for new files with this in their names.
     pub(crate) no_new: Mutex<Option<&'static str>>,
+    /// The process may open no more files and directories with this in their names.
+    pub(crate) no_descriptors: Mutex<Option<&'static str>>,
+    /// The system's number for the error of every read.
+    pub(crate) reads_fail: Mutex<Option<i32>>,
+    /// The system's number for the error of every question for the free space.
+    pub(crate) free_space_fails: Mutex<Option<i32>>,
+    /// Files cannot be cut: even that needs space.
+    pub(crate) no_cuts: AtomicBool,
     /// Files with this at the end of their names cannot be removed.
     pub(crate) no_removal: Mutex<Option<&'static str>>,
     /// Nothing can be created or locked.
@@ -61,6 +72,10 @@ impl FaultyDisk {
             syncs: AtomicU64::new(0),
             full_for: Mutex::default(),
             no_new: Mutex::default(),
+            no_descriptors: Mutex::default(),
+            reads_fail: Mutex::default(),
+            free_space_fails: Mutex::default(),
+            no_cuts: AtomicBool::new(false),
             no_removal: Mutex::default(),
             read_only: AtomicBool::new(false),
             no_era: AtomicBool::new(false),
@@ -73,6 +88,14 @@ impl FaultyDisk {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
         Ok(())
+    }
+
+    /// Fails as the system does when the process has as many files open as it may.
+    fn openable(&self, path: &Path) -> io::Result<()> {
+        match is_one(path, *self.faults.no_descriptors.lock().unwrap()) {
+            true => Err(io::Error::from_raw_os_error(EMFILE)),
+            false => Ok(()),
+        }
     }
 
     fn wrap(
@@ -105,14 +128,17 @@ impl Disk for FaultyDisk {
         if is_one(path, *self.faults.no_new.lock().unwrap()) {
             return fail(io::ErrorKind::StorageFull.into());
         }
-        match self.writable() {
+        match self.writable().and_then(|()| self.openable(path)) {
             Ok(()) => self.wrap(path, self.disk.create(path)),
             Err(error) => fail(error),
         }
     }
 
     fn open(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>> {
-        self.wrap(path, self.disk.open(path))
+        match self.openable(path) {
+            Ok(()) => self.wrap(path, self.disk.open(path)),
+            Err(error) => fail(error),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> BoxFuture<'static, io::Result<()>> {
@@ -140,10 +166,10 @@ impl Disk for FaultyDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
-        match self.faults.dir_sync_fails.load(Ordering::SeqCst) {
-            true => fail(io::Error::other("the names may be lost")),
-            false => self.disk.sync_dir(dir),
+        if self.faults.dir_sync_fails.load(Ordering::SeqCst) {
+            return fail(io::Error::other("the names may be lost"));
         }
+        self.openable(dir).map_or_else(fail, |()| self.disk.sync_dir(dir))
     }
 
     fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {
@@ -154,6 +180,9 @@ impl Disk for FaultyDisk {
     }
 
     fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>> {
+        if let Some(number) = *self.faults.free_space_fails.lock().unwrap() {
+            return fail(io::Error::from_raw_os_error(number));
+        }
         let (real, said) = (self.disk.free_space(path), Arc::clone(&self.faults));
         Box::pin(async move { Ok(real.await?.min(said.free_space.load(Ordering::SeqCst))) })
     }
@@ -200,7 +229,10 @@ impl DiskFile for FaultyFile {
     }
 
     fn read_at(&self, offset: u64, len: usize) -> BoxFuture<'static, io::Result<Bytes>> {
-        self.file.read_at(offset, len)
+        match *self.faults.reads_fail.lock().unwrap() {
+            Some(number) => fail(io::Error::from_raw_os_error(number)),
+            None => self.file.read_at(offset, len),
+        }
     }
 
     fn sync_data(&self) -> BoxFuture<'static, io::Result<()>> {
@@ -226,6 +258,9 @@ impl DiskFile for FaultyFile {
     }
 
     fn set_len(&self, len: u64) -> BoxFuture<'static, io::Result<()>> {
-        self.file.set_len(len)
+        match self.faults.no_cuts.load(Ordering::SeqCst) {
+            true => fail(io::ErrorKind::StorageFull.into()),
+            false => self.file.set_len(len),
+        }
     }
 }

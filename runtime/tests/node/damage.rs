@@ -305,6 +305,29 @@ fn a_damaged_snapshot_stops_a_start(mut world: World) {
     assert_eq!(life.run(job_names(&life.node)).len(), 60);
 }
 
+/// A process without descriptors can say nothing about the files.
+#[test]
+fn a_start_without_descriptors_is_no_damage() {
+    let (mut world, disk) = World::faulty();
+    world.store.segment_bytes_max = 1 << 10;
+    let life = Life::begin(&world);
+    create_jobs(&life, 60);
+    life.run(async {
+        let node = &life.node;
+        eventually("a snapshot", || node.journal_status().snapshot_lsn > 0).await;
+    });
+    life.stop();
+    for part in ["MANIFEST", ".snap", ".seg", "ACKNOWLEDGED"] {
+        *disk.faults.no_descriptors.lock().unwrap() = Some(part);
+        let Err(error) = Life::try_begin(&world) else { panic!("it started without {part}") };
+        assert!(!error.is_damage(), "{error}");
+        assert!(error.to_string().contains("os error 24"), "{error}");
+    }
+    *disk.faults.no_descriptors.lock().unwrap() = None;
+    let life = Life::begin(&world);
+    assert_eq!(life.run(job_names(&life.node)).len(), 60);
+}
+
 fn snapshot_that_counts(world: &World) -> PathBuf {
     let manifest = fs::read_to_string(world.path.join("MANIFEST")).unwrap();
     let (_, rest) = manifest.split_once("\"snapshot\":").unwrap();

@@ -74,18 +74,23 @@ async fn wait_until_serving(node: &RunningNode) {
 }
 
 fn check_refusal(node: &RunningNode, status: &Status, world: &World) {
+    check_reason(node, status, world, "no space for ");
+}
+
+/// Checks that a refusal and the node's health say what is lacking, and where.
+fn check_reason(node: &RunningNode, status: &Status, world: &World, lacking: &str) {
     assert_eq!(status.code, Code::Unavailable);
     let journal = world.path.join("journal");
     let Health::RefusingUpdates(reason) = node.health() else {
         panic!("{:?}", node.health());
     };
     for text in [&status.message[..], &reason] {
-        assert!(text.contains("no space for "), "{text}");
+        assert!(text.contains(lacking), "{text}");
         assert!(!text.contains("no space for 0 bytes"), "{text}");
         assert!(text.contains(&journal.display().to_string()), "{text}");
     }
     let state = node.journal_status().state;
-    assert!(state.starts_with("refusing writes: no space for "), "{state}");
+    assert!(state.starts_with(&format!("refusing writes: {lacking}")), "{state}");
 }
 
 fn updates_are_refused_and_go_on_by_themselves(cause: Cause) {
@@ -218,4 +223,78 @@ fn without_room_for_a_new_segment() {
         wait_until_serving(node).await;
         job(node, "second").await.unwrap();
     });
+}
+
+/// The process has no descriptor for files and directories with `part` in their names, and has some later.
+fn descriptors_are_lacking_for(part: &'static str) {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        *disk.faults.no_descriptors.lock().unwrap() = Some(part);
+        let (_, status) = update_until_refused(node, "first").await;
+        check_reason(node, &status, &world, "the server may open no more files");
+        // Longer than the pause between two tries.
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        let status = job(node, "refused").await.unwrap_err();
+        check_reason(node, &status, &world, "the server may open no more files");
+        *disk.faults.no_descriptors.lock().unwrap() = None;
+        wait_until_serving(node).await;
+        job(node, "second").await.unwrap();
+    });
+    life.crash();
+    let life = Life::begin(&world);
+    assert!(life.run(job_names(&life.node)).contains(&"second".to_owned()));
+}
+
+#[test]
+fn without_descriptors_for_a_new_segment() {
+    descriptors_are_lacking_for(".seg");
+}
+
+#[test]
+fn without_descriptors_for_the_directory_of_a_new_segment() {
+    descriptors_are_lacking_for("journal");
+}
+
+/// A mark is the first frame of a new segment when the node comes to rest behind a closed one.
+#[test]
+fn a_mark_without_descriptors_is_left_out() {
+    let (mut world, disk) = World::faulty();
+    world.store.segment_bytes_max = 2 << 10;
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        job(node, "before").await.unwrap();
+        *disk.faults.no_descriptors.lock().unwrap() = Some(".seg");
+        // Its segment is open, and is closed behind it.
+        job(node, &"n".repeat(3000)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(node.health(), Health::Serving);
+        *disk.faults.no_descriptors.lock().unwrap() = None;
+        job(node, "after").await.unwrap();
+    });
+}
+
+/// A full disk of a kind that needs space even to cut a file.
+#[test]
+fn without_space_to_write_or_to_cut() {
+    let (mut world, disk) = World::faulty();
+    world.store.preallocate_bytes = 1 << 10;
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        job(node, "before").await.unwrap();
+        disk.faults.no_cuts.store(true, Ordering::SeqCst);
+        Cause::NoWrites.set(&disk, true);
+        let (_, status) = update_until_refused(node, "first").await;
+        check_refusal(node, &status, &world);
+        Cause::NoWrites.set(&disk, false);
+        disk.faults.no_cuts.store(false, Ordering::SeqCst);
+        wait_until_serving(node).await;
+        job(node, "second").await.unwrap();
+    });
+    life.crash();
+    let life = Life::begin(&world);
+    assert!(life.run(job_names(&life.node)).contains(&"second".to_owned()));
 }

@@ -11,6 +11,7 @@ mod failing_sync;
 #[path = "../disks/faulty.rs"]
 mod faulty_disk;
 mod full_disk;
+mod listings;
 #[path = "../disks/model.rs"]
 mod model_disk;
 mod note;

@@ -154,6 +154,31 @@ fn a_snapshot_counts_even_if_the_one_before_cannot_be_removed() {
     assert_eq!(life.run(report(&life.node)).unwrap(), before);
 }
 
+/// A segment that stays takes up space, and nothing depends on it.
+#[test]
+fn a_segment_that_cannot_be_removed_goes_later() {
+    let (mut world, disk) = World::faulty();
+    small_segments(&mut world);
+    world.node.compaction_retry = Duration::from_millis(50);
+    *disk.faults.no_removal.lock().unwrap() = Some(".seg");
+    let life = Life::begin(&world);
+    let before = life.run(async {
+        let node = &life.node;
+        create_jobs(node, "first", 800).await;
+        eventually("a snapshot", || node.journal_status().snapshot_lsn > 0).await;
+        create_jobs(node, "with all segments", 800).await;
+        assert_eq!(node.journal_status().state, "ok");
+        assert!(has_segment(&world, 1));
+        *disk.faults.no_removal.lock().unwrap() = None;
+        create_jobs(node, "with those needed", 800).await;
+        eventually("no first segment", || !has_segment(&world, 1)).await;
+        report(node).await.unwrap()
+    });
+    life.crash();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+}
+
 /// Each is written whole, so one for each small segment would write the same over and over.
 #[test]
 fn snapshots_of_much_are_not_taken_for_little() {

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rondo::store::{AppendError, StoreKind};
+use rondo::store::{AppendError, Disk, SledStore, Store, StoreError, StoreKind};
 use rondo_core::ids::Lsn;
 use rondo_core::journal::RecoverError;
 
@@ -192,6 +194,116 @@ async fn any_bit_of_a_segment_file_costs_one_frame_at_most() {
         }
         assert_eq!(found.len(), 3, "bit {bit}");
     }
+}
+
+/// Bits that are flipped in sled's files, one at a time.
+const SLED_FLIPS: u64 = 60;
+/// sled writes its log in segments of this size, in bytes.
+const SLED_SEGMENT_BYTES: usize = 512 << 10;
+
+/// A directory of a sled segment with these frames and a snapshot of sled's own, and nobody that uses it.
+async fn sled_segment(frames: &[Bytes]) -> World {
+    let world = World::new(StoreKind::Sled);
+    let mut store = world.open().await;
+    append_all(&mut *store, 1, frames).await;
+    store.sync().await.unwrap();
+    drop(store);
+    // sled writes its snapshot when it opens its log.
+    with_sled(&world, |_| {});
+    world
+}
+
+/// The files of segment 1 that hold what sled reads back.
+fn sled_files(world: &World) -> Vec<PathBuf> {
+    let entries = fs::read_dir(world.path(1)).unwrap().map(|entry| entry.unwrap().path());
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let is_read = |path: &PathBuf| name(path) == "db" || name(path).starts_with("snap.");
+    let mut files: Vec<_> = entries.filter(is_read).collect();
+    files.sort();
+    files
+}
+
+/// A world whose segment 1 is a copy, with the file `name` as it is given.
+fn copied(world: &World, name: &Path, bytes: &[u8]) -> World {
+    let copy = World::new(StoreKind::Sled);
+    fs::create_dir(copy.path(1)).unwrap();
+    for entry in fs::read_dir(world.path(1)).unwrap() {
+        let entry = entry.unwrap();
+        let to = copy.path(1).join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(to).unwrap();
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+    fs::write(copy.path(1).join(name), bytes).unwrap();
+    copy
+}
+
+/// The frames that a store finds, damaged ones included, or why it finds none.
+async fn found_in(world: &World) -> Result<Vec<Result<Bytes, String>>, StoreError> {
+    let disk = Arc::clone(&world.disk) as Arc<dyn Disk>;
+    let store = SledStore::open(disk, world.dir.path(), &world.config).await?;
+    let mut all = Vec::new();
+    for segment in store.segments() {
+        all.extend(store.read(segment.first).await?.into_iter().map(|found| found.frame));
+    }
+    Ok(all)
+}
+
+/// sled may notice or not; recovery does, by the note and the numbers of the records. No bit ends the thread
+/// that reads, and none makes another frame.
+#[tokio::test]
+async fn any_bit_of_sleds_files_is_told_as_damage_or_costs_frames() {
+    let frames: Vec<_> = (1..=20).map(|lsn| group(lsn, 1, &[lsn as u8; 3000])).collect();
+    let world = sled_segment(&frames).await;
+    let files = sled_files(&world);
+    assert!(files.len() > 1, "a log and a snapshot: {files:?}");
+    let (mut state, mut damaged) = (1_u64, 0);
+    for flip in 0..SLED_FLIPS {
+        let file = &files[flip as usize % files.len()];
+        let mut bytes = fs::read(file).unwrap();
+        // The log is padded up to a multiple of its segments' size.
+        let written = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bit = (state >> 20) % (written * 8);
+        bytes[bit as usize / 8] ^= 1 << (bit % 8);
+        let name = Path::new(file.file_name().unwrap());
+        let copy = copied(&world, name, &bytes);
+        let what = format!("flip {flip}: bit {bit} of {}", name.display());
+        match found_in(&copy).await {
+            Ok(found) => {
+                let good: Vec<_> = found.iter().filter_map(|frame| frame.as_ref().ok()).collect();
+                assert!(good.iter().all(|frame| frames.contains(frame)), "{what}");
+                damaged += usize::from(good.len() < frames.len());
+            }
+            Err(error) => {
+                assert!(error.is_damage, "{what}: {error}");
+                damaged += 1;
+            }
+        }
+    }
+    assert!(damaged > 0, "no bit made a difference");
+}
+
+/// sled panics when it finds a segment of its log twice, as after a write that went to the wrong place.
+#[tokio::test]
+async fn what_sled_panics_over_is_damage() {
+    let frames: Vec<_> = (1..=3).map(|lsn| group(lsn, 1, b"some payload")).collect();
+    let world = sled_segment(&frames).await;
+    let mut bytes = fs::read(world.path(1).join("db")).unwrap();
+    bytes.resize(SLED_SEGMENT_BYTES, 0);
+    let twice = [&bytes[..], &bytes[..]].concat();
+    let copy = copied(&world, Path::new("db"), &twice);
+    let error = found_in(&copy).await.unwrap_err();
+    assert!(error.is_damage, "{error}");
+    assert!(error.to_string().contains("restore the data directory from a copy"), "{error}");
+    // A closed segment is read by another thread.
+    drop(::sled::Config::new().path(copy.path(4)).flush_every_ms(None).open().unwrap());
+    let store = copy.open().await;
+    let error = store.read(Lsn::new(1)).await.unwrap_err();
+    assert!(error.is_damage, "{error}");
 }
 
 #[tokio::test]

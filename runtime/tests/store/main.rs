@@ -6,6 +6,7 @@
 mod blobs;
 mod conformance;
 mod damage;
+mod descriptors;
 mod differential;
 mod directory;
 #[path = "../disks/faulty.rs"]

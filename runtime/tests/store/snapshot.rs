@@ -3,10 +3,12 @@
 use std::fs;
 
 use bytes::Bytes;
-use rondo::store::RealDisk;
 use rondo::store::snapshot::{self, SnapshotError, SnapshotReader, SnapshotWriter};
+use rondo::store::{Disk, RealDisk};
 use rondo_core::ids::Lsn;
 use tempfile::TempDir;
+
+use super::faulty_disk::FaultyDisk;
 
 const LSN: Lsn = Lsn::new(77);
 const PART_BYTES_MAX: usize = 4 << 20;
@@ -23,7 +25,11 @@ async fn write(dir: &TempDir, parts: &[Bytes]) {
 }
 
 async fn read(dir: &TempDir) -> Result<Vec<Bytes>, SnapshotError> {
-    let mut reader = SnapshotReader::open(&RealDisk, dir.path(), LSN, PART_BYTES_MAX).await?;
+    read_from(&RealDisk, dir).await
+}
+
+async fn read_from(disk: &dyn Disk, dir: &TempDir) -> Result<Vec<Bytes>, SnapshotError> {
+    let mut reader = SnapshotReader::open(disk, dir.path(), LSN, PART_BYTES_MAX).await?;
     let mut parts = Vec::new();
     while let Some(part) = reader.part().await? {
         parts.push(part);
@@ -84,6 +90,30 @@ async fn every_bit_flip_and_every_cut_is_noticed() {
     }
     fs::write(&path, [&whole[..], b"x"].concat()).unwrap();
     assert!(read(&dir).await.unwrap_err().to_string().contains("follows"));
+}
+
+/// A server without descriptors or memory can say nothing about a snapshot.
+#[tokio::test]
+async fn what_the_system_does_not_let_us_read_is_not_called_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, &small_parts()).await;
+    let disk = FaultyDisk::over(RealDisk::shared());
+    let path = snapshot::path(dir.path(), LSN).display().to_string();
+    *disk.faults.no_descriptors.lock().unwrap() = Some(".snap");
+    let error = read_from(&disk, &dir).await.unwrap_err();
+    assert!(matches!(error, SnapshotError::Failed(_)), "{error}");
+    assert!(error.to_string().contains(&path), "{error}");
+    *disk.faults.no_descriptors.lock().unwrap() = None;
+    let (eio, enomem) = (5, 12);
+    *disk.faults.reads_fail.lock().unwrap() = Some(enomem);
+    let error = read_from(&disk, &dir).await.unwrap_err();
+    assert!(matches!(error, SnapshotError::Failed(_)), "{error}");
+    // The disk cannot give back what was written.
+    *disk.faults.reads_fail.lock().unwrap() = Some(eio);
+    let error = read_from(&disk, &dir).await.unwrap_err();
+    assert!(matches!(error, SnapshotError::Damaged { .. }), "{error}");
+    *disk.faults.reads_fail.lock().unwrap() = None;
+    assert_eq!(read_from(&disk, &dir).await.unwrap(), small_parts());
 }
 
 #[tokio::test]

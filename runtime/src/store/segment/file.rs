@@ -22,13 +22,15 @@ pub(super) struct OpenSegment {
     tail: u64,
     /// The file's length: zeros up to here are set aside.
     allocated: u64,
+    /// Part of a frame may stand behind the tail, since the file could not be cut.
+    is_uncut: bool,
 }
 
 impl OpenSegment {
     /// Creates the file of a new segment, empty.
     pub(super) async fn create(disk: &dyn Disk, path: PathBuf, first: Lsn) -> io::Result<Self> {
         let file = disk.create(&path).await?;
-        let segment = Self { first, file, tail: 0, allocated: 0, path };
+        let segment = Self { first, file, tail: 0, allocated: 0, is_uncut: false, path };
         let dir = segment.path.parent().unwrap_or(Path::new("."));
         match disk.sync_dir(dir).await {
             Ok(()) => Ok(segment),
@@ -52,7 +54,7 @@ impl OpenSegment {
         let found = scan(&bytes);
         let tail = found.last().map_or(0, |last| last.end as u64);
         let allocated = bytes.len() as u64;
-        Ok((Self { first, path, file, tail, allocated }, found))
+        Ok((Self { first, path, file, tail, allocated, is_uncut: false }, found))
     }
 
     /// Bytes of frames in it.
@@ -69,6 +71,9 @@ impl OpenSegment {
     ) -> Result<(), AppendError> {
         let len = aligned(frame.len()) as u64;
         let end = self.tail.saturating_add(len);
+        if self.is_uncut {
+            self.shrink(len).await?;
+        }
         if end > self.allocated {
             self.grow(end, reserve, preallocate_bytes).await?;
         }
@@ -110,14 +115,31 @@ impl OpenSegment {
 
     /// Drops what a write left behind that ran out of space.
     async fn shrink_back(&mut self, needed_bytes: u64, full: &io::Error) -> AppendError {
+        match self.shrink(needed_bytes).await {
+            Ok(()) => self.full(needed_bytes, full),
+            Err(error) => error,
+        }
+    }
+
+    /// Cuts the file behind its frames. Some file systems need space even for that: then nothing is appended
+    /// before the cut succeeds.
+    async fn shrink(&mut self, needed_bytes: u64) -> Result<(), AppendError> {
         match self.file.set_len(self.tail).await {
             Ok(()) => {
-                self.allocated = self.tail;
-                let detail = format!("{}: {full}", self.path.display());
-                AppendError::Full { needed_bytes, detail }
+                (self.allocated, self.is_uncut) = (self.tail, false);
+                Ok(())
             }
-            Err(error) => self.failed("cannot cut", &error).into(),
+            Err(error) if is_full(&error) => {
+                self.is_uncut = true;
+                Err(self.full(needed_bytes, &error))
+            }
+            Err(error) => Err(self.failed("cannot cut", &error).into()),
         }
+    }
+
+    fn full(&self, needed_bytes: u64, error: &io::Error) -> AppendError {
+        let detail = format!("{}: {error}", self.path.display());
+        AppendError::Full { needed_bytes, detail }
     }
 
     /// Makes what was appended before this call durable. The future owns what it needs.
@@ -135,13 +157,14 @@ impl OpenSegment {
         let cut = self.file.set_len(tail).await;
         cut.map_err(|error| self.failed("cannot cut", &error))?;
         self.tail = tail;
-        self.allocated = tail;
+        (self.allocated, self.is_uncut) = (tail, false);
         self.sync().await
     }
 
     /// Makes everything durable and gives back the space not used.
     pub(super) async fn finish(&mut self) -> Result<(), StoreError> {
-        if self.allocated > self.tail { self.cut(self.tail).await } else { self.sync().await }
+        let is_longer = self.is_uncut || self.allocated > self.tail;
+        if is_longer { self.cut(self.tail).await } else { self.sync().await }
     }
 
     fn failed(&self, what: &'static str, error: &io::Error) -> StoreError {

@@ -16,10 +16,11 @@ use rondo_core::journal::GroupHeader;
 use rondo_proto::frame::{Stretch, scan};
 
 use self::file::{OpenSegment, read_all};
-use super::disk::{Disk, is_full};
+use super::disk::Disk;
 use super::health::Health;
 use super::order::{Order, last_to_stay, refuse_to_divide};
 use super::reserve::Reserve;
+use super::small_file::remove_if_there;
 use super::{
     AppendError, BoxFuture, Found, Segment, Store, StoreConfig, StoreError, names, sync_names,
 };
@@ -100,8 +101,7 @@ impl SegmentStore {
         let header = self.order.check(first, &frame, &self.dir)?;
         match self.write(first, frame).await {
             Ok(()) => self.order.took(&header),
-            Err(AppendError::Failed(error)) => return Err(self.health.fail(error).into()),
-            Err(full) => return Err(full),
+            Err(error) => return Err(self.health.refuse(error)),
         }
         Ok(())
     }
@@ -239,10 +239,7 @@ async fn create(
     needed_bytes: u64,
 ) -> Result<OpenSegment, AppendError> {
     let created = OpenSegment::create(disk, path.clone(), first).await;
-    created.map_err(|error| match is_full(&error) {
-        true => AppendError::Full { needed_bytes, detail: format!("{}: {error}", path.display()) },
-        false => StoreError::new("cannot create", &path, &error).into(),
-    })
+    created.map_err(|error| AppendError::no_segment(&path, needed_bytes, &error))
 }
 
 async fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<Stretch>, StoreError> {
@@ -251,8 +248,9 @@ async fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<Stretch>, StoreError> 
     Ok(scan(&read_all(&*file, path).await?))
 }
 
+/// Removes a segment's file, durably. One attempt may have failed after the file was gone.
 async fn remove_file(disk: &dyn Disk, dir: &Path, path: &Path) -> Result<(), StoreError> {
-    let removed = disk.remove_file(path).await;
+    let removed = remove_if_there(disk, path).await;
     removed.map_err(|error| StoreError::new("cannot remove", path, &error))?;
     sync_names(disk, dir).await
 }

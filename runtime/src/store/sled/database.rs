@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::SLED_BYTES_EMPTY;
+use super::open_error::{OpenError, guarded, unreadable};
 use super::pieces::{FrameKey, Joined, cut, join};
-use crate::store::StoreError;
+use crate::store::disk::of_sync;
+use crate::store::disk_real::sync_path;
+use crate::store::{AppendError, StoreError};
 
 /// sled's log, below the database's directory. `flush` leaves it to us to make it durable, so we
 /// depend on the name, which is why sled's version is pinned.
-const LOG_FILE: &str = "db";
+pub(super) const LOG_FILE: &str = "db";
 /// Keys deleted at a time when a segment is cut.
 const DELETE_KEYS_MAX: usize = 1024;
 /// How long to wait until whoever had the database open a moment ago has let it go.
@@ -29,25 +33,39 @@ pub(super) struct Database {
 impl Database {
     /// Creates the database in the directory `path`, durably; a crash on the way leaves only the
     /// directory `unfinished`, which may be there from an earlier one.
+    ///
+    /// After an error that passes, it may be tried again, if there is no directory `path`: everything is made
+    /// anew. If there is one, it is whole and durable.
     pub(super) fn create(
         path: &Path,
         unfinished: &Path,
         cache_bytes: u64,
-    ) -> Result<Self, StoreError> {
-        let failed = |error: io::Error| StoreError::new("cannot create", path, &error);
+    ) -> Result<Self, AppendError> {
+        let failed = |error: io::Error| AppendError::no_segment(path, SLED_BYTES_EMPTY, &error);
         remove_dir_if_there(unfinished).map_err(failed)?;
-        let new = Self::open(unfinished, cache_bytes)?;
-        new.sync()?;
+        let new = Self::open_created(unfinished, cache_bytes)?;
+        new.try_sync().map_err(|error| failed(of_sync(error)))?;
         drop(new);
         sync_files(unfinished).map_err(failed)?;
+        // Before the database has its name: one with a name that is not durable would be used as it is.
+        let parent = open_parent(path).map_err(failed)?;
         std::fs::rename(unfinished, path).map_err(failed)?;
-        sync_parent(path).map_err(failed)?;
-        Self::open(path, cache_bytes)
+        parent.sync_all().map_err(|error| StoreError::new("cannot create", path, &error))?;
+        Self::open_created(path, cache_bytes)
+    }
+
+    /// Opens the database in the directory `path`, as a part of creating it.
+    pub(super) fn open_created(path: &Path, cache_bytes: u64) -> Result<Self, AppendError> {
+        let opened = Self::try_open(path, cache_bytes);
+        opened.map_err(|error| error.of_creation(path, SLED_BYTES_EMPTY))
     }
 
     /// Opens the database in the directory `path`.
     pub(super) fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        let failed = |reason: String| StoreError::new("cannot open", path, &reason);
+        Self::try_open(path, cache_bytes).map_err(|error| error.of_store(path))
+    }
+
+    fn try_open(path: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
         let config = sled::Config::new()
             .path(path)
             .flush_every_ms(None)
@@ -55,28 +73,14 @@ impl Database {
             .mode(sled::Mode::HighThroughput);
         let db = match open_when_unlocked(&config) {
             // Nobody else has it, since it was looked into.
-            Err(sled::Error::Corruption { .. }) if remove_unfinished_snapshots(path) => {
-                open_when_unlocked(&config)
+            Err(OpenError::Sled(sled::Error::Corruption { .. }))
+                if remove_unfinished_snapshots(path) =>
+            {
+                open_when_unlocked(&config)?
             }
-            opened => opened,
+            opened => opened?,
         };
-        let db = db.map_err(|error| match error {
-            sled::Error::Corruption { .. } => {
-                let reason = format!(
-                    "sled cannot read what it wrote there ({error}). If only its own snapshot is damaged \
-                     (snap.*), it does without: try `rondo journal verify` on a copy of the data directory \
-                     from which that file is removed. Otherwise restore the data directory from a copy"
-                );
-                StoreError::damaged("cannot open", path, &reason)
-            }
-            error => failed(error.to_string()),
-        })?;
-        let log = File::open(path.join(LOG_FILE)).map_err(|error| {
-            failed(format!(
-                "sled's log file {LOG_FILE} cannot be opened ({error}); without syncing it nothing \
-                 would be durable. Is this sled 0.34.7?"
-            ))
-        })?;
+        let log = File::open(path.join(LOG_FILE)).map_err(OpenError::Log)?;
         Ok(Self { db, log, path: path.to_owned() })
     }
 
@@ -97,25 +101,42 @@ impl Database {
 
     /// Makes everything durable.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        self.db.flush().map_err(|error| self.failed("cannot flush", &error))?;
-        // sled's flush is no more than sync_file_range: it survives a crash but no power cut.
-        let synced = self.log.sync_data();
+        let synced = self.try_sync();
         synced.map_err(|error| StoreError::new("cannot sync", &self.path.join(LOG_FILE), &error))
     }
 
+    fn try_sync(&self) -> io::Result<()> {
+        self.db.flush()?;
+        // sled's flush is no more than sync_file_range: it survives a crash but no power cut.
+        self.log.sync_data()
+    }
+
     /// All frames, good and bad, in order.
-    pub(super) fn frames(&self) -> Vec<Joined> {
-        join(self.db.iter())
+    pub(super) fn frames(&self) -> Result<Vec<Joined>, StoreError> {
+        self.guarded(|| join(self.db.iter()))
     }
 
     /// The key of the last frame, good or bad.
-    pub(super) fn last_key(&self) -> Option<FrameKey> {
-        let keys = self.db.iter().keys().map_while(Result::ok);
-        keys.filter_map(|key| FrameKey::parse(&key)).map(|(frame, _)| frame).last()
+    pub(super) fn last_key(&self) -> Result<Option<FrameKey>, StoreError> {
+        self.guarded(|| {
+            let keys = self.db.iter().keys().map_while(Result::ok);
+            keys.filter_map(|key| FrameKey::parse(&key)).map(|(frame, _)| frame).last()
+        })
+    }
+
+    /// Does something that reads pages, over which sled may panic.
+    fn guarded<T>(&self, work: impl FnOnce() -> T) -> Result<T, StoreError> {
+        let damaged =
+            |said: String| StoreError::damaged("cannot read", &self.path, &unreadable(&said));
+        guarded(work).map_err(damaged)
     }
 
     /// Deletes everything behind the frame at `last`, or everything. Durable on return.
     pub(super) fn cut_behind(&self, last: Option<FrameKey>) -> Result<(), StoreError> {
+        self.guarded(|| self.delete_behind(last))?
+    }
+
+    fn delete_behind(&self, last: Option<FrameKey>) -> Result<(), StoreError> {
         let failed = |error: sled::Error| self.failed("cannot cut", &error);
         let start = last.map_or_else(Vec::new, |last| last.after().to_vec());
         loop {
@@ -152,28 +173,33 @@ fn remove_unfinished_snapshots(path: &Path) -> bool {
 
 /// Opens, waiting for a lock that goes away: sled lets go of its files some time after a database
 /// was dropped.
-fn open_when_unlocked(config: &sled::Config) -> Result<sled::Db, sled::Error> {
+fn open_when_unlocked(config: &sled::Config) -> Result<sled::Db, OpenError> {
     let start = Instant::now();
     loop {
-        match config.open() {
+        match guarded(|| config.open()).map_err(OpenError::Panicked)? {
             Err(sled::Error::Io(error))
                 if error.to_string().contains("could not acquire lock")
                     && start.elapsed() < UNLOCK_WAIT =>
             {
                 sleep(UNLOCK_POLL);
             }
-            other => return other,
+            opened => return opened.map_err(OpenError::Sled),
         }
     }
 }
 
 /// Removes a database so that after a crash it is there whole or, under the name `gone`, to be
-/// removed. Durable on return.
+/// removed. Durable on return. An attempt that failed half way may be tried again.
 pub(super) fn remove(path: &Path, gone: &Path) -> Result<(), StoreError> {
     let remove = || {
-        std::fs::rename(path, gone)?;
-        sync_parent(path)?;
-        std::fs::remove_dir_all(gone)
+        let parent = open_parent(path)?;
+        match std::fs::rename(path, gone) {
+            // An earlier attempt came as far as this.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
+        parent.sync_all()?;
+        remove_dir_if_there(gone)
     };
     remove().map_err(|error| StoreError::new("cannot remove", path, &error))
 }
@@ -189,13 +215,13 @@ pub(super) fn remove_dir_if_there(path: &Path) -> io::Result<()> {
 /// Makes a directory durable with the files in it.
 fn sync_files(dir: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
-        File::open(entry?.path())?.sync_all()?;
+        sync_path(&entry?.path())?;
     }
-    File::open(dir)?.sync_all()
+    sync_path(dir)
 }
 
-fn sync_parent(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+fn open_parent(path: &Path) -> io::Result<File> {
+    File::open(path.parent().unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]
@@ -224,5 +250,16 @@ mod tests {
             assert_eq!(held.len(), 1, "what was put is there");
         });
         error.map_err(|error| error.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_removal_that_failed_half_way_can_be_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, gone] = ["db", "gone"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&gone).unwrap();
+        std::fs::write(gone.join(LOG_FILE), b"what was renamed").unwrap();
+        remove(&path, &gone).unwrap();
+        assert!(!gone.exists());
+        remove(&path, &gone).unwrap();
     }
 }

@@ -5,6 +5,7 @@
 //! of a segment comes into being with its first frame.
 
 mod database;
+mod open_error;
 mod pieces;
 mod writer;
 
@@ -145,11 +146,23 @@ impl SledStore {
         let new_bytes = if self.open.is_none() { SLED_BYTES_EMPTY } else { 0 };
         let needed = size_bytes.saturating_mul(SLED_BYTES_PER_BYTE).saturating_add(new_bytes);
         self.reserve.take(needed).await?;
+        if self.open.is_none() {
+            let created = self.create(segment).await;
+            created.map_err(|error| self.health.refuse(error))?;
+            (self.open, self.planned) = (Some((segment, 0)), None);
+        }
         self.queue(segment, first, frame).await.map_err(|error| self.health.fail(error))?;
         self.open = Some((segment, before.saturating_add(size_bytes)));
-        self.planned = None;
         self.order.took(&header);
         Ok(())
+    }
+
+    /// Has the thread create a segment before a frame is taken for it, as that can fail for want of
+    /// descriptors or space. The thread has nothing else to do then: the segment before was closed.
+    async fn create(&self, segment: Lsn) -> Result<(), AppendError> {
+        let (answer, created) = oneshot::channel();
+        self.give(Command::Create { segment, answer })?;
+        created.await.map_err(|_| self.stopped())?
     }
 
     async fn queue(&self, segment: Lsn, first: Lsn, frame: Bytes) -> Result<(), StoreError> {
@@ -279,7 +292,7 @@ async fn read_closed(
         if !path.exists() {
             return Err(StoreError::new("cannot read", &path, &"no such segment"));
         }
-        Ok(opened.open(segment)?.frames())
+        opened.open(segment)?.frames()
     })
     .await
 }

@@ -11,7 +11,7 @@ use super::database::{self, Database};
 use super::pieces::{FrameKey, Joined};
 use crate::store::health::Health;
 use crate::store::order::{last_to_stay, refuse_to_divide};
-use crate::store::{StoreError, names};
+use crate::store::{AppendError, StoreError, names};
 
 /// Name of a segment's directory behind its position.
 pub(super) const SUFFIX: &str = ".sled";
@@ -27,6 +27,8 @@ pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// What the thread is asked to do.
 pub(super) enum Command {
+    /// Create the segment that begins with `segment`, unless it is there, and open it.
+    Create { segment: Lsn, answer: oneshot::Sender<Result<(), AppendError>> },
     /// Put a frame into the segment that begins with `segment`, which is the open one or follows.
     Append {
         segment: Lsn,
@@ -64,10 +66,10 @@ impl Place {
         Database::open(&self.path(segment, SUFFIX), self.cache_bytes)
     }
 
-    fn open_or_create(&self, segment: Lsn) -> Result<Database, StoreError> {
+    fn open_or_create(&self, segment: Lsn) -> Result<Database, AppendError> {
         let path = self.path(segment, SUFFIX);
         if path.exists() {
-            return self.open(segment);
+            return Database::open_created(&path, self.cache_bytes);
         }
         Database::create(&path, &self.path(segment, SUFFIX_UNFINISHED), self.cache_bytes)
     }
@@ -114,11 +116,14 @@ impl Writer {
 
     fn perform(&mut self, command: Command) {
         match command {
+            Command::Create { segment, answer } => {
+                let created = self.create(segment);
+                reply(answer, created.map_err(|error| self.health.refuse(error)));
+            }
             Command::Append { segment, first, frame, queued } => {
-                let appended =
-                    self.health.check().and_then(|()| self.append(segment, first, &frame));
-                // Whoever waits for durability next is told.
-                let _ = appended.map_err(|error| self.health.fail(error));
+                let appended = self.append(segment, first, &frame);
+                // The next caller that waits for a sync is told.
+                let _ = appended.map_err(|error| self.health.fail(self.lasting(error)));
                 drop(queued);
             }
             Command::Sync(answer) => self.waiting.push(answer),
@@ -127,8 +132,8 @@ impl Writer {
                 reply(answer, closed);
             }
             Command::Read { segment, answer } => {
-                let found = self.open(segment).map(|open| open.database.frames());
-                reply(answer, found);
+                let found = self.read(segment);
+                reply(answer, found.map_err(|error| self.lasting(error)));
             }
             Command::Truncate { from, segments, answer } => {
                 let left = self.truncate(from, segments);
@@ -139,20 +144,39 @@ impl Writer {
     }
 
     /// The segment, opened if it is not, in place of the one that is.
-    fn open(&mut self, segment: Lsn) -> Result<&mut Open, StoreError> {
+    fn open(&mut self, segment: Lsn) -> Result<&mut Open, AppendError> {
         let open = match self.open.take_if(|open| open.segment == segment) {
             Some(open) => open,
             None => {
                 self.close()?;
                 let database = self.place.open_or_create(segment)?;
-                let last = database.last_key();
+                let last = database.last_key()?;
                 Open { segment, database, last }
             }
         };
         Ok(self.open.insert(open))
     }
 
-    fn append(&mut self, segment: Lsn, first: Lsn, frame: &[u8]) -> Result<(), StoreError> {
+    fn create(&mut self, segment: Lsn) -> Result<(), AppendError> {
+        self.health.check()?;
+        self.open(segment)?;
+        Ok(())
+    }
+
+    fn read(&mut self, segment: Lsn) -> Result<Vec<Joined>, AppendError> {
+        Ok(self.open(segment)?.database.frames()?)
+    }
+
+    /// The error of a command that nobody tries again.
+    fn lasting(&self, error: AppendError) -> StoreError {
+        match error {
+            AppendError::Failed(error) => error,
+            passing => StoreError::new("cannot use", &self.place.dir, &passing),
+        }
+    }
+
+    fn append(&mut self, segment: Lsn, first: Lsn, frame: &[u8]) -> Result<(), AppendError> {
+        self.health.check()?;
         let open = self.open(segment)?;
         let key = FrameKey::following(open.last, first);
         open.database.put(key, frame)?;
@@ -191,7 +215,7 @@ impl Writer {
         };
         let path = self.place.path(left, SUFFIX);
         let database = self.place.open(left)?;
-        let frames = database.frames();
+        let frames = database.frames()?;
         for header in frames.iter().filter_map(|joined| Some(joined.frame.as_ref().ok()?.0)) {
             refuse_to_divide(&header, from, &path)?;
         }
@@ -209,8 +233,8 @@ impl Writer {
     }
 }
 
-fn reply<T>(answer: Answer<T>, outcome: Result<T, StoreError>) {
-    // Whoever asked may have stopped waiting.
+fn reply<T, E>(answer: oneshot::Sender<Result<T, E>>, outcome: Result<T, E>) {
+    // The caller may have stopped waiting.
     let _ = answer.send(outcome);
 }
 
