@@ -62,6 +62,15 @@ impl Pieces {
         self.push_slice(&other.short);
     }
 
+    /// The same bytes, each long piece as `change` gives it back.
+    #[must_use]
+    pub fn map_long(mut self, mut change: impl FnMut(Bytes) -> Bytes) -> Self {
+        for piece in &mut self.whole {
+            *piece = change(std::mem::take(piece));
+        }
+        self
+    }
+
     /// Takes bytes from the front, as many as are there at most; none is copied.
     #[must_use]
     pub fn split_to(&mut self, length: usize) -> Self {

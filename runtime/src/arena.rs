@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -32,6 +32,51 @@ pub(crate) enum Progress {
     Done,
 }
 
+/// Bytes that a process may lend over all of its links together.
+#[derive(Clone, Debug)]
+pub struct Allowance(Arc<AtomicU64>);
+
+impl Allowance {
+    /// So many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    /// Takes some of them, if so many are left.
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::AcqRel);
+    }
+}
+
+/// How much of lent memory has ever been used: so much of it is there until the link ends.
+struct Bill {
+    allowance: Allowance,
+    bytes: u64,
+}
+
+impl Bill {
+    /// Whether memory up to `end` may be used.
+    fn covers(&mut self, end: u64) -> bool {
+        let more = end.saturating_sub(self.bytes);
+        let covers = more == 0 || self.allowance.take(more);
+        if covers {
+            self.bytes = self.bytes.max(end);
+        }
+        covers
+    }
+}
+
+impl Drop for Bill {
+    fn drop(&mut self) {
+        self.allowance.give_back(self.bytes);
+    }
+}
+
 /// Memory that this process writes, and its other end reads.
 pub(crate) struct Lent {
     map: Arc<MmapRaw>,
@@ -40,6 +85,8 @@ pub(crate) struct Lent {
     free: BTreeMap<u64, u64>,
     /// Pieces that the other end has.
     taken: BTreeMap<u64, u64>,
+    /// What of a common allowance it uses, if it shares one.
+    bill: Option<Bill>,
 }
 
 impl Lent {
@@ -51,7 +98,14 @@ impl Lent {
         // It can never become shorter: the other end need not fear to lose what it reads.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let map = Arc::new(MmapOptions::new().map_raw(&File::from(file.try_clone()?))?);
-        Ok(Self { map, file, free: BTreeMap::from([(0, bytes)]), taken: BTreeMap::new() })
+        let free = BTreeMap::from([(0, bytes)]);
+        Ok(Self { map, file, free, taken: BTreeMap::new(), bill: None })
+    }
+
+    /// The same, as far as an allowance has something left when it is used.
+    pub(crate) fn within(mut self, allowance: &Allowance) -> Self {
+        self.bill = Some(Bill { allowance: allowance.clone(), bytes: 0 });
+        self
     }
 
     /// The file that the other end maps.
@@ -85,6 +139,9 @@ impl Lent {
         let wanted = length.max(1).checked_next_multiple_of(ALIGNMENT as u64)?;
         let fits = self.free.iter().find(|(_, free)| **free >= wanted);
         let (offset, free) = fits.map(|(offset, free)| (*offset, *free))?;
+        if self.bill.as_mut().is_some_and(|bill| !bill.covers(offset.saturating_add(wanted))) {
+            return None;
+        }
         let region = region(&self.map, offset, length, Arc::clone(&self.map) as _)?;
         self.free.remove(&offset);
         if free > wanted {
@@ -221,6 +278,21 @@ fn region(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_share_what_may_be_lent_and_give_it_back() {
+        const PIECE: u64 = 64 << 10;
+        let allowance = Allowance::new(3 * PIECE);
+        let lend = || Lent::new("test", 1 << 20).unwrap().within(&allowance);
+        let (mut one, mut other) = (lend(), lend());
+        let (first, _) = one.take(PIECE).unwrap();
+        assert!(one.take(PIECE).is_some() && other.take(PIECE).is_some());
+        assert!(one.take(PIECE).is_none() && other.take(1).is_none(), "nothing is left");
+        assert!(one.give_back(first));
+        assert!(one.take(PIECE).is_some(), "it is there already");
+        drop(one);
+        assert!(other.take(2 * PIECE).is_some());
+    }
 
     #[test]
     fn pieces_do_not_overlap_and_are_joined_when_they_come_back() {

@@ -19,9 +19,39 @@ pub fn raise() -> Option<u64> {
     }
 }
 
+/// Descriptors that connections leave free, at least: for the journal, files that are read, and connections
+/// that the server makes itself.
+const RESERVED_MIN: u64 = 64;
+
+/// How many connections each of `listeners` may have open, where each wants `wanted`, and `refused` more that
+/// it turns away. The listeners share what `limit` leaves evenly, so that one cannot take all.
+pub fn connections(limit: Option<u64>, listeners: usize, wanted: usize, refused: usize) -> usize {
+    let Some(limit) = limit else { return wanted };
+    let left = limit.saturating_sub(RESERVED_MIN.max(limit / 8));
+    let each = left / u64::try_from(listeners.max(1)).unwrap_or(u64::MAX);
+    let each = each.saturating_sub(u64::try_from(refused).unwrap_or(u64::MAX));
+    usize::try_from(each).unwrap_or(usize::MAX).clamp(1, wanted.max(1))
+}
+
+/// The number of descriptors that the process may have open; `None` for no bound.
+pub fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_everything_else() {
+        assert_eq!(connections(None, 3, 10_000, 16), 10_000);
+        assert_eq!(connections(Some(1 << 20), 3, 10_000, 16), 10_000);
+        assert_eq!(connections(Some(1024), 1, 10_000, 16), 880);
+        assert_eq!(connections(Some(1024), 4, 10_000, 16), 208);
+        assert_eq!(connections(Some(128), 1, 10_000, 16), 48);
+        assert_eq!(connections(Some(10), 1, 10_000, 16), 1);
+        assert_eq!(connections(Some(1024), 1, 7, 16), 7);
+    }
 
     #[test]
     fn as_many_descriptors_may_be_open_as_the_system_allows() {

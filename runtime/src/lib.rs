@@ -6,6 +6,7 @@ pub mod agent;
 mod allocator;
 #[cfg(not(madsim))]
 mod arena;
+mod aside;
 #[cfg(not(madsim))]
 pub mod cli;
 pub mod clock;

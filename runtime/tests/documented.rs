@@ -113,7 +113,11 @@ fn bounds_of_coordination() {
                 "| calls under way on one connection | `--calls-per-connection-max`, {} |",
                 server.calls_per_connection_max
             ),
-            format!("| calls that wait in all | {parked} |"),
+            format!(
+                "| calls of a namespace that wait | `--waits-max`, {parked}; {each} for each task if that \
+                 is more |",
+                each = limits::WAITS_PER_TASK
+            ),
             format!("| key, barrier's id | {} bytes |", limits::KEY_BYTES_MAX),
             format!("| tasks of a job | {tasks} |"),
             format!(
@@ -240,7 +244,13 @@ fn bounds_of_an_exchange() {
         ],
     );
     let shared = format!("(`memfd`), {} for each direction by default", size(ways.shared_bytes));
-    assert_says("transports", &[shared]);
+    let sizes = exchange::membership::Sizes { workers: 1, servers: 1, group: 1 };
+    let settings = rondo::exchange::Settings::new(exchange::Role::Server, sizes, "");
+    let all = format!(
+        "{} over all links of a process (`shared_bytes_max`)",
+        size(settings.shared_bytes_max)
+    );
+    assert_says("transports", &[shared, all]);
 }
 
 #[test]

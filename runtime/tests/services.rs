@@ -19,7 +19,7 @@ use rondo::store::blobs::Blob;
 use rondo::transport::budget::Budget;
 use rondo::transport::grpc_client::GrpcClient;
 use rondo::transport::{
-    BoxFuture, Call, ConnectionId, ServerConfig, Service, Transport, listener, serve,
+    BoxFuture, Call, ConnectionId, RequestMemory, ServerConfig, Service, Transport, listener, serve,
 };
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::coordination;
@@ -167,7 +167,7 @@ impl Server {
     fn start() -> Self {
         let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (slot, budget) = (NodeSlot::new(), Budget::new(1 << 30));
+        let (slot, budget) = (NodeSlot::new(), Budget::new(1 << 30, 512 << 20));
         let server = ServerInfo {
             version: "1.2.3",
             listen_address: address.clone(),
@@ -176,9 +176,9 @@ impl Server {
         let router = Router::new()
             .with(
                 "tensorflow.data.DispatcherService",
-                DispatcherService::new(slot.clone(), 9, budget),
+                DispatcherService::new(slot.clone(), 9, budget.clone()),
             )
-            .with("rondo.v1.Admin", AdminService::new(slot.clone(), server))
+            .with("rondo.v1.Admin", AdminService::new(slot.clone(), server, budget))
             .with(
                 "grpc.health.v1.Health",
                 HealthService::new(slot.clone(), vec!["rondo.v1.Admin"]),
@@ -439,7 +439,7 @@ fn tasks(len: i64) -> Arc<[TaskInfo]> {
 async fn clients_of_an_iteration_share_one_encoded_list_of_tasks() {
     let (slot, node) = (NodeSlot::new(), Arc::new(FakeNode::default()));
     slot.fill(node.clone());
-    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30));
+    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30, 512 << 20));
     let heartbeat = async || {
         let call = Call {
             path: Method::ClientHeartbeat.path().to_owned(),
@@ -447,6 +447,7 @@ async fn clients_of_an_iteration_share_one_encoded_list_of_tasks() {
             peer: SocketAddr::from(([127, 0, 0, 1], 9)),
             connection: ConnectionId::new(1),
             worker: None,
+            memory: RequestMemory::default(),
         };
         service.unary(call).await.unwrap()
     };
@@ -500,7 +501,7 @@ async fn what_is_registered_is_no_part_of_the_request() {
     let node = Arc::new(FakeNode::default());
     let slot = NodeSlot::new();
     slot.fill(node.clone());
-    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30));
+    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30, 512 << 20));
     let metadata = tf::data::DataServiceMetadata { cardinality: 4, ..Default::default() };
     let request = tf::data::GetOrRegisterDatasetRequest {
         dataset: Some(dataset_def(100)),
@@ -514,6 +515,7 @@ async fn what_is_registered_is_no_part_of_the_request() {
         peer: SocketAddr::from(([127, 0, 0, 1], 1)),
         connection: ConnectionId::new(1),
         worker: None,
+        memory: RequestMemory::default(),
     };
     service.unary(call).await.unwrap();
     let registered = node.registered.lock().unwrap().pop().unwrap();
@@ -530,7 +532,7 @@ async fn a_large_definition_has_its_share_of_the_memory_while_it_is_under_way() 
     const BYTES: u64 = 1 << 20;
     let (slot, node) = (NodeSlot::new(), Arc::new(FakeNode::default()));
     slot.fill(node.clone());
-    let budget = Budget::new(4 * BYTES);
+    let budget = Budget::new(8 * BYTES, 4 * BYTES);
     let service = DispatcherService::new(slot, 9, budget.clone());
     let ask = async |method: Method, message: Vec<u8>| {
         let call = Call {
@@ -539,6 +541,7 @@ async fn a_large_definition_has_its_share_of_the_memory_while_it_is_under_way() 
             peer: SocketAddr::from(([127, 0, 0, 1], 1)),
             connection: ConnectionId::new(1),
             worker: None,
+            memory: RequestMemory::default(),
         };
         service.unary(call).await.unwrap()
     };
@@ -551,6 +554,8 @@ async fn a_large_definition_has_its_share_of_the_memory_while_it_is_under_way() 
     let answer = ask(Method::GetDatasetDef, request.encode_to_vec()).await;
     let soon = Duration::from_millis(50);
     let more = async |bytes| tokio::time::timeout(soon, budget.acquire(bytes)).await.is_ok();
+    // A message above the pool takes the turn: then only the pool is left.
+    let _turn = budget.acquire(u64::MAX).await;
     assert!(more(BYTES).await && !more(2 * BYTES).await);
     drop(answer);
     assert!(more(4 * BYTES).await);

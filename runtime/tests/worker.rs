@@ -11,7 +11,7 @@ use prost::Message;
 use rondo::clock::Clock;
 use rondo::entropy::Entropy;
 use rondo::transport::{
-    BoxFuture, Call, ConnectionId, MessageStream, MessageWriter, Service, Transport,
+    BoxFuture, Call, ConnectionId, MessageStream, MessageWriter, RequestMemory, Service, Transport,
 };
 use rondo::worker::{
     Datasets, Elements, Front, Handle, Opened, Records, Told, Upstream, identity, machine, start,
@@ -198,6 +198,7 @@ fn call(path: &str, request: &impl Message) -> Call {
         peer: "127.0.0.1:1".parse().unwrap(),
         connection: ConnectionId::new(1),
         worker: None,
+        memory: RequestMemory::default(),
     }
 }
 

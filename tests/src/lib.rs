@@ -38,6 +38,7 @@ pub mod samples;
 pub mod server;
 mod skip;
 pub mod slurm;
+pub mod stranger;
 pub mod tensorflow;
 pub mod tfrecord;
 pub mod tidy;

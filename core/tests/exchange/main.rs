@@ -12,6 +12,7 @@ mod corpus;
 mod dice;
 #[path = "../inputs/drawing.rs"]
 mod drawing;
+mod greetings;
 mod groups;
 mod happening;
 mod histories;

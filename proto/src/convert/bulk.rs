@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes};
 use prost::Message;
 use rondo_core::status::{Code, Detail, Status};
 
+use super::check::long_message;
 use crate::admin as wire;
 
 /// What both sides begin a connection with.
@@ -147,11 +148,7 @@ pub fn encode_bulk_call(call: BulkCall) -> Bytes {
 /// # Errors
 /// INVALID_ARGUMENT for what is none.
 pub fn decode_bulk_call(bytes: Bytes) -> Result<BulkCall, Status> {
-    let size = bytes.len();
-    let call = wire::BulkCall::decode(bytes).map_err(|error| {
-        let text = format!("the {size} bytes received are no BulkCall: {error}");
-        Status::new(Code::InvalidArgument, text)
-    })?;
+    let call: wire::BulkCall = long_message("BulkCall", &bytes)?;
     let worker = (!call.worker.is_empty()).then_some(call.worker);
     Ok(BulkCall { path: call.path, worker, message: call.message })
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use prost::Message;
 use rondo_core::limits::{HEARTBEAT_ITEMS_MAX, NAME_BYTES_MAX};
 use rondo_core::status::{Code, Status};
@@ -73,10 +73,77 @@ impl Field {
     }
 }
 
+/// Most steps in which a message with lists is decoded: one for each key, length and value, also of messages
+/// within it. Two bytes can stand for a value that takes a hundred bytes in memory.
+const STEPS_MAX: usize = 1 << 20;
+
+/// The same of a message that names all members of an exchange.
+pub(super) const MEMBERS_STEPS_MAX: usize = 1 << 21;
+
+/// The same of a message whose only long field is one value.
+const FEW_STEPS_MAX: usize = 4096;
+
 /// Decodes the message called `name`.
 pub(super) fn message<M: Message + Default>(name: &str, bytes: &Bytes) -> Result<M, Status> {
-    M::decode(bytes.clone()).map_err(|error| {
+    bounded(name, bytes, STEPS_MAX)
+}
+
+/// Decodes the message called `name`, which may be long and has no list.
+pub(super) fn long_message<M: Message + Default>(name: &str, bytes: &Bytes) -> Result<M, Status> {
+    bounded(name, bytes, FEW_STEPS_MAX)
+}
+
+/// Decodes the message called `name`, in at most so many steps.
+pub(super) fn bounded<M: Message + Default>(
+    name: &str,
+    bytes: &Bytes,
+    steps_max: usize,
+) -> Result<M, Status> {
+    let mut counted = Counted { bytes: bytes.clone(), left: steps_max };
+    let decoded = M::decode(&mut counted);
+    if counted.left == 0 {
+        let text = format!(
+            "{name} of {} bytes holds too many fields: it takes more than {steps_max} steps to decode",
+            bytes.len()
+        );
+        return Err(Status::new(Code::ResourceExhausted, text));
+    }
+    decoded.map_err(|error| {
         let text = format!("the {} bytes received are no {name}: {error}", bytes.len());
         Status::new(Code::InvalidArgument, text)
     })
+}
+
+/// Bytes that end after so many steps: the decoder takes a step for each key, length and value.
+struct Counted {
+    bytes: Bytes,
+    left: usize,
+}
+
+impl Buf for Counted {
+    fn remaining(&self) -> usize {
+        if self.left == 0 { 0 } else { self.bytes.remaining() }
+    }
+
+    fn chunk(&self) -> &[u8] {
+        if self.left == 0 { &[] } else { self.bytes.chunk() }
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.left = self.left.saturating_sub(1);
+        self.bytes.advance(count);
+    }
+
+    // Within a value the decoder trusts what remained when the value began.
+    fn get_u8(&mut self) -> u8 {
+        match self.bytes.has_remaining() {
+            true => self.bytes.get_u8(),
+            false => 0,
+        }
+    }
+
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        self.left = self.left.saturating_sub(1);
+        self.bytes.copy_to_bytes(length)
+    }
 }

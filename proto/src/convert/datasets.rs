@@ -9,7 +9,7 @@ use rondo_core::ids::{DatasetId, Digest};
 use rondo_core::limits::{DATASET_METADATA_BYTES_MAX, DEFINITION_INLINE_BYTES_MAX, NAME_BYTES_MAX};
 use rondo_core::status::Status;
 
-use super::check::{field, message};
+use super::check::{field, long_message, message};
 use crate::dataset::decode_definition;
 use crate::tf::data as wire;
 
@@ -52,7 +52,7 @@ impl Registration {
 /// INVALID_ARGUMENT with the field and its value.
 pub fn decode_register(bytes: &Bytes) -> Result<Registration, Status> {
     const NAME: &str = "GetOrRegisterDatasetRequest";
-    let request: wire::GetOrRegisterDatasetRequest = message(NAME, bytes)?;
+    let request: wire::GetOrRegisterDatasetRequest = long_message(NAME, bytes)?;
     let wished = field(NAME, "dataset_id").name(request.dataset_id.unwrap_or_default())?;
     if request.replaces && wished.len() > REPLACED_ID_BYTES_MAX {
         let right = format!("one that is replaced has {REPLACED_ID_BYTES_MAX} bytes at most");

@@ -50,8 +50,8 @@ pub use cluster::{decode_cluster_def, encode_cluster_def};
 pub use coordination::{
     CoordinationMethod, CoordinationRequest, RESET_NAMESPACE_PATH, SERVICE_RONDO, SERVICE_T,
     SERVICE_X, WATCH_KEYS_PATH, coordination_report, coordination_status, decode_coordination,
-    decode_reset_namespace, encode_coordination, encode_details, encode_next_watch,
-    encode_reset_namespace,
+    decode_reset_namespace, encode_coordination, encode_details, encode_first_watch,
+    encode_next_watch, encode_reset_namespace,
 };
 pub use datasets::{Registration, decode_register, definition_of, encode_definition};
 pub use deletion::{

@@ -8,7 +8,7 @@ use rondo_core::relay::{Forwarding, Kind, Link, Refused, Task, Who};
 use rondo_core::stamp::Stamp;
 use rondo_core::status::{Code, Status};
 
-use super::check::{field, message};
+use super::check::{field, long_message, message};
 use super::coordination::{CoordinationMethod, decode_coordination};
 use crate::{admin as wire, xla};
 
@@ -149,7 +149,7 @@ pub fn encode_forward(relay: RelayId, link: Link, call: Forwarding) -> Bytes {
 /// INVALID_ARGUMENT for malformed bytes, and for a stamp with a zero.
 pub fn decode_forward(bytes: &Bytes) -> Result<(RelayId, Link, Forwarding), Status> {
     const NAME: &str = "ForwardRequest";
-    let request: wire::ForwardRequest = message(NAME, bytes)?;
+    let request: wire::ForwardRequest = long_message(NAME, bytes)?;
     let stamp = request.stamp.map(|stamp| Stamp {
         relay: RelayId::new(stamp.lane),
         sequence: stamp.sequence,

@@ -58,6 +58,7 @@ class _Process:
                 servers=settings.servers,
                 group=settings.group,
                 takes_part=True,
+                insecure=settings.insecure,
                 **settings.bounds,
             )
             self.scheduler.ready()
@@ -71,6 +72,7 @@ class _Process:
             rank=settings.rank,
             host=settings.host,
             port=settings.port,
+            insecure=settings.insecure,
             spin=settings.spin,
             cuda=settings.device is not None,
             **settings.bounds,

@@ -30,6 +30,8 @@ class Settings:
     root_port: int
     host: str
     port: int
+    #: Whether to listen where other machines can reach it: there is no TLS.
+    insecure: bool
     #: Where received tensors go, such as "cuda:0"; None for the host's memory.
     device: str | None
     spin: float
@@ -57,6 +59,7 @@ def settings() -> Settings:
         root_port=root_port,
         host=_own_host(root_host, root_port),
         port=_number("DMLC_PORT", 0),
+        insecure=_switch("RONDO_INSECURE"),
         device=_device(gpu),
         spin=_number("RONDO_SPIN_US", 0) / 1e6,
         bounds=_bounds(),
@@ -78,6 +81,13 @@ def _number(name: str, default: int | None = None, *, least: int = 0) -> int:
     if not text.isdecimal() or int(text) < least:
         raise InvalidArgument(f"{name} is {text!r}: a number from {least} on is wanted")
     return int(text)
+
+
+def _switch(name: str) -> bool:
+    value = os.environ.get(name, "")
+    if value.lower() not in ("", "0", "1", "false", "true"):
+        raise InvalidArgument(f"{name} is {value!r}: true or false is wanted")
+    return value.lower() in ("1", "true")
 
 
 def _rank(role: str, group: int, gpu: int) -> int:

@@ -356,11 +356,13 @@ class _ExchangeSettings(_Bounds, total=False):
     rank: int | None
     host: str | None
     port: int | None
+    insecure: bool | None
     spin: float | None
     join_timeout: float | None
     scheduler_patience: float | None
     unix: bool | None
     shared_bytes: int | None
+    shared_bytes_max: int | None
     lookup_timeout: float | None
     cuda: bool | None
     staging_bytes: int | None
@@ -383,7 +385,8 @@ class Exchange:
 
     - `role`: "worker" or "server". `scheduler`: "host:port". `workers` and `servers` are counted in groups of
       `group` processes. `rank`: which process of its role this is; any, unless it is given.
-    - `host`, `port`: where a server listens. `unix`, `shared_bytes`: ways between processes of one host.
+    - `host`, `port`: where a server listens. `insecure`: also where other machines can reach it, without TLS.
+    - `unix`, `shared_bytes`, `shared_bytes_max`: ways between processes of one host.
     - `spin`: seconds to look for what is waited for before sleeping. `join_timeout`, `scheduler_patience`:
       seconds until all have come, and until the scheduler is back; for ever, unless they are given.
     - `cuda`: tensors may be on GPUs, which the NVIDIA driver sees; copies go through `staging_bytes` of
@@ -473,6 +476,7 @@ class ExchangeScheduler:
         group: int = 1,
         takes_part: bool = False,
         goes_on_without_lost: bool = False,
+        insecure: bool = False,
         **bounds: Unpack[_Bounds],
     ) -> Self: ...
     @property

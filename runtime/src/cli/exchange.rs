@@ -8,17 +8,16 @@ use clap::{ArgAction, Args, Subcommand};
 use rondo_core::exchange::Config;
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::scheduler::Settings;
+use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::exit::{Exit, Failure};
-use super::serve::exit_of;
 use super::serve_args::LogArgs;
 use super::units::Span;
 use super::{log, threads};
 use crate::config::Listen;
 use crate::exchange::Scheduler;
-use crate::serve::check_exposure;
 
 /// What of an exchange to run.
 #[derive(Subcommand, Clone, Debug, PartialEq, Eq)]
@@ -127,10 +126,13 @@ pub(super) fn exchange(command: &ExchangeCommand) -> Result<(), Failure> {
 fn scheduler(args: &SchedulerArgs) -> Result<(), Failure> {
     log::start(&args.log)?;
     let failed = |error| Failure::new(Exit::Other, error);
-    check_reach(args)?;
     let stopped = stop_flag()?;
-    let scheduler = Scheduler::start(args.settings(), &args.listen.host, args.listen.port);
-    let scheduler = scheduler.map_err(failed)?;
+    let Listen { host, port } = &args.listen;
+    let unknown =
+        |error| Failure::new(Exit::Usage, format!("cannot resolve {}: {error}", args.listen));
+    (host.as_str(), *port).to_socket_addrs().map_err(unknown)?;
+    let scheduler = Scheduler::start(args.settings(), host, *port, args.insecure);
+    let scheduler = scheduler.map_err(|status| Failure::new(exit_of(&status), status))?;
     tracing::info!(address = scheduler.address(), "scheduler of an exchange");
     let mut goes_on = || !stopped.load(Ordering::Relaxed);
     let ended = scheduler.ready(&mut goes_on).and_then(|()| scheduler.ended(&mut goes_on));
@@ -140,16 +142,12 @@ fn scheduler(args: &SchedulerArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses an address that other machines can reach, unless that is allowed.
-fn check_reach(args: &SchedulerArgs) -> Result<(), Failure> {
-    let listen = &args.listen;
-    let unknown = |error| Failure::new(Exit::Usage, format!("cannot resolve {listen}: {error}"));
-    let found = (listen.host.as_str(), listen.port).to_socket_addrs().map_err(unknown)?;
-    for address in found {
-        let allowed = check_exposure(address, args.insecure);
-        allowed.map_err(|error| Failure::new(exit_of(&error), error))?;
+/// How the exit status shows that a scheduler does not start.
+fn exit_of(status: &Status) -> Exit {
+    match status.code {
+        Code::InvalidArgument => Exit::Usage,
+        _ => Exit::Other,
     }
-    Ok(())
 }
 
 /// Becomes true at SIGTERM or SIGINT.

@@ -18,8 +18,8 @@ use super::variables;
 /// # Errors
 /// When the filter makes no sense.
 pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
-    let directives = args.log_filter.as_deref().unwrap_or(&args.log_level);
-    let filter = EnvFilter::try_new(directives).map_err(|error| {
+    let directives = directives(args.log_filter.as_deref(), &args.log_level);
+    let filter = EnvFilter::try_new(&directives).map_err(|error| {
         Failure::new(Exit::Usage, format!("--log-filter {directives:?}: {error}"))
     })?;
     let started = match args.log {
@@ -33,6 +33,16 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
     crate::descriptors::raise();
     variables::mistyped().iter().for_each(|line| tracing::warn!("{line}"));
     Ok(())
+}
+
+/// What is logged. A client that breaks HTTP/2's rules makes its library warn each time: below "debug" only a
+/// filter asks for that.
+fn directives(filter: Option<&str>, level: &str) -> String {
+    match (filter, level) {
+        (Some(filter), _) => filter.to_owned(),
+        (None, "error" | "warn" | "info") => format!("{level},h2=error"),
+        (None, level) => level.to_owned(),
+    }
 }
 
 /// The log as people read it.
@@ -63,6 +73,22 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn a_client_that_breaks_the_rules_of_http_fills_no_log() {
+        let said = |directives: String| {
+            let kept = tempfile::NamedTempFile::new().unwrap();
+            let filter = EnvFilter::try_new(directives).unwrap();
+            let log = human(filter, false, Arc::new(kept.reopen().unwrap()));
+            tracing::subscriber::with_default(log, || {
+                tracing::warn!(target: "h2::proto::ping_pong", "received unexpected PONG");
+                tracing::warn!("of our own");
+            });
+            std::fs::read_to_string(&kept).unwrap().lines().count()
+        };
+        assert_eq!(["warn", "info", "debug"].map(|level| said(directives(None, level))), [1, 1, 2]);
+        assert_eq!(said(directives(Some("info"), "error")), 2);
+    }
 
     #[test]
     fn names_begin_no_line_and_do_not_steer_the_terminal() {

@@ -115,7 +115,7 @@ impl RelayArgs {
             ..relay::Config::of(upstream.to_string())
         };
         let server = ServerConfig {
-            budget: Budget::new(self.held_size_max),
+            budget: Budget::new(self.held_size_max, self.held_size_max / 2),
             connections_max: count(self.clients_max.saturating_add(ROOM)),
             calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
             ..ServerConfig::default()

@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::link::names::LookUps;
 use super::link::{Names, Place, Transport};
 use super::links::{LinkId, Links, News, WAKER};
+use super::of_process::OfProcess;
 use crate::clock::Clock;
 use crate::tensor::TensorBuffer;
 
@@ -30,6 +31,10 @@ const REST: Duration = Duration::from_millis(1);
 const LONG_REST: Duration = Duration::from_millis(10);
 /// How often who waits is asked whether he still wants to.
 const SLICE: Duration = Duration::from_millis(100);
+/// Pause after the system fails to wait for events.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
+/// Least time between two log lines about that.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
 /// What the links of a process are for.
 pub(super) trait Station: Send + 'static {
@@ -53,6 +58,8 @@ pub(super) trait Station: Send + 'static {
 pub(super) struct Engine<S: Station> {
     core: Arc<Core<S>>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread.
+    home: OfProcess<()>,
 }
 
 struct Core<S> {
@@ -74,6 +81,8 @@ struct State<S> {
     /// Threads that wait for something, and not for events.
     others: usize,
     last_wait: Instant,
+    /// When a log line told last that the system does not wait for events.
+    complained: Option<Instant>,
     is_stopped: bool,
 }
 
@@ -106,6 +115,7 @@ impl<S: Station> Engine<S> {
             sleeps_until: None,
             others: 0,
             last_wait: Instant::now(),
+            complained: None,
             is_stopped: false,
         };
         let core =
@@ -114,7 +124,7 @@ impl<S: Station> Engine<S> {
         let thread = std::thread::Builder::new()
             .name("rondo-exchange".into())
             .spawn(move || own.see_to_links())?;
-        Ok(Self { core, thread: Some(thread) })
+        Ok(Self { core, thread: Some(thread), home: OfProcess::new(()) })
     }
 
     /// The clock.
@@ -173,8 +183,22 @@ impl<S: Station> Engine<S> {
     }
 }
 
+impl<S: Station> Engine<S> {
+    /// In a fork's child. The child has no thread that releases locks, and closing links would end the
+    /// parent's.
+    fn leave_to_parent(&mut self) {
+        std::mem::forget(Arc::clone(&self.core));
+        if let Some(thread) = self.thread.take() {
+            std::mem::forget(thread);
+        }
+    }
+}
+
 impl<S: Station> Drop for Engine<S> {
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return self.leave_to_parent();
+        }
         self.core.lock().is_stopped = true;
         self.core.free.notify_all();
         self.core.wake();
@@ -182,6 +206,16 @@ impl<S: Station> Drop for Engine<S> {
             && thread.join().is_err()
         {
             tracing::error!("the exchange's thread panicked: this is a bug in Rondo");
+        }
+    }
+}
+
+impl<S> State<S> {
+    /// Logs that the system does not wait for events, unless a line told so a short while ago.
+    fn complain(&mut self, error: &io::Error) {
+        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAINT_PAUSE) {
+            self.complained = Some(Instant::now());
+            tracing::warn!(%error, "cannot wait for events");
         }
     }
 }
@@ -244,25 +278,23 @@ impl<S: Station> Core<S> {
             timeout.filter(|_| !is_short).map(|timeout| now.after(super::span(timeout)));
         let links = state.links.descriptors().filter(|_| !is_short);
         drop(state);
-        let timeout = match links {
-            Some(links) => {
-                sleep(&poll, &links, timeout);
-                Some(Duration::ZERO)
-            }
-            None => timeout,
+        let timeout = match links.map(|links| sleep(&poll, &links, timeout)) {
+            Some(Ok(())) => Some(Duration::ZERO),
+            // Where the system does not wait for links one by one, it waits for all of them at once.
+            Some(Err(_)) | None => timeout,
         };
         let looked = poll.poll(&mut events, timeout);
-        if is_short && events.is_empty() {
+        let trouble = looked.err().filter(|error| error.kind() != io::ErrorKind::Interrupted);
+        if trouble.is_some() {
+            std::thread::sleep(TROUBLE_PAUSE);
+        } else if is_short && events.is_empty() {
             // Who is to answer may wait for this processor.
             std::thread::yield_now();
         }
         let mut state = self.lock();
         state.sleeps_until = None;
-        match looked {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                tracing::warn!(%error, "cannot wait for events");
-            }
-            _ => {}
+        if let Some(error) = trouble {
+            state.complain(&error);
         }
         self.tend(&mut state, &events);
         events.clear();
@@ -287,6 +319,7 @@ impl<S: Station> Core<S> {
         }
         links.see_to_names();
         links.see_to_closing();
+        links.see_to_doors();
         settle(station, links, now);
         if station.deadline().is_some_and(|due| due <= now) {
             station.tick(now, links);
@@ -341,7 +374,10 @@ impl<S: Station> Core<S> {
 
 /// Sleeps until there may be events. Who writes to a link wakes who sleeps on it by `poll`, and hands him
 /// his processor; by `epoll` he wakes another processor, which takes several times as long.
-fn sleep(poll: &Poll, links: &[RawFd], timeout: Option<Duration>) {
+///
+/// # Errors
+/// When the system does not wait.
+fn sleep(poll: &Poll, links: &[RawFd], timeout: Option<Duration>) -> io::Result<()> {
     let all = links.iter().copied().chain([poll.as_raw_fd()]);
     // SAFETY: a descriptor that another thread closes meanwhile, or uses for something else, wakes this one
     // for nothing at worst.
@@ -349,10 +385,9 @@ fn sleep(poll: &Poll, links: &[RawFd], timeout: Option<Duration>) {
         .map(|it| PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(it) }, PollFlags::IN))
         .collect();
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-    if let Err(error) = rustix::event::poll(&mut all, timeout.as_ref())
-        && error != rustix::io::Errno::INTR
-    {
-        tracing::warn!(%error, "cannot wait for events");
+    match rustix::event::poll(&mut all, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -364,5 +399,81 @@ fn settle<S: Station>(station: &mut S, links: &mut Links, now: Time) {
             News::Opened => station.opened(now, link, links),
             News::Closed(why) => station.closed(now, link, &why, links),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::ManuallyDrop;
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    use super::super::link::SystemNames;
+    use super::*;
+
+    /// Links are for nothing.
+    struct Idle;
+
+    impl Station for Idle {
+        fn accepted(&mut self, _: Time, _: LinkId, _: &mut Links) {}
+
+        fn opened(&mut self, _: Time, _: LinkId, _: &mut Links) {}
+
+        fn place(&mut self, _: LinkId, _: FrameHead, _: &Bytes) -> io::Result<Vec<Place>> {
+            Ok(Vec::new())
+        }
+
+        fn arrived(&mut self, _: Time, _: LinkId, _: Vec<TensorBuffer>, _: &mut Links) {}
+
+        fn closed(&mut self, _: Time, _: LinkId, _: &io::Error, _: &mut Links) {}
+
+        fn tick(&mut self, _: Time, _: &mut Links) {}
+
+        fn deadline(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    /// A process without links whose poll is lent to the test.
+    fn idle() -> (Core<Idle>, Poll) {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER).unwrap());
+        let names = Arc::new(SystemNames);
+        let look_ups = LookUps::new(names, Duration::ZERO, Arc::clone(&waker));
+        let registry = poll.registry().try_clone().unwrap();
+        let state = State {
+            station: Idle,
+            links: Links::new(registry, Vec::new(), 1, look_ups),
+            poll: None,
+            sleeps_until: None,
+            others: 0,
+            last_wait: Instant::now(),
+            complained: None,
+            is_stopped: false,
+        };
+        let (clock, spin) = (Clock::start(), Duration::ZERO);
+        let state = Mutex::new(state);
+        (Core { state, free: Condvar::new(), waker, clock, spin }, poll)
+    }
+
+    /// Has a file take the place of what the poll waits with: the system refuses to wait.
+    fn break_poll(poll: &Poll) {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: the descriptor is the poll's, which closes it; here it is only given another file.
+        let place = unsafe { OwnedFd::from_raw_fd(poll.as_raw_fd()) };
+        let mut place = ManuallyDrop::new(place);
+        rustix::io::dup2(&file, &mut place).unwrap();
+    }
+
+    #[test]
+    fn a_system_that_does_not_wait_is_asked_again_after_a_pause_and_complained_of_once() {
+        let (core, poll) = idle();
+        break_poll(&poll);
+        let waits = (poll, Events::with_capacity(1));
+        let began = Instant::now();
+        let mut state = core.look(core.lock(), waits, Some(Duration::from_millis(1)));
+        assert!(began.elapsed() >= TROUBLE_PAUSE, "{:?}", began.elapsed());
+        let complained = state.complained.expect("a line tells of it");
+        state.complain(&io::Error::other("again"));
+        assert_eq!(state.complained, Some(complained), "one line is enough");
     }
 }

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
 
 use super::closing::{Closing, PATIENCE};
 use super::link::names::LookUps;
-use super::link::{Frame, Link, Listener, Placer, Transport};
+use super::link::{Bounds, Frame, Link, Listener, Placer, Transport};
 use crate::tensor::TensorBuffer;
 use crate::tensor::cuda::Uuid;
 
@@ -29,6 +30,12 @@ const DOORS: usize = usize::MAX / 2;
 const FEW_LINKS: usize = 16;
 /// How often links are looked at for which GPUs have still to do something.
 const LANDING: Duration = Duration::from_micros(200);
+/// How long doors are left alone after the system gave no connection for a lack of files or memory.
+const DOORS_PAUSE: Duration = Duration::from_millis(100);
+/// Least time between two log lines about connections that cannot be accepted.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
+/// Connections in a row that may fail before others are looked after.
+const FAILURES_MAX: usize = 64;
 
 /// All links of a process.
 pub(super) struct Links {
@@ -49,6 +56,10 @@ pub(super) struct Links {
     landing: BTreeSet<LinkId>,
     /// What happened to links, oldest first.
     news: VecDeque<(LinkId, News)>,
+    /// When to look for who has connected though no event tells of it.
+    retry_doors: Option<Instant>,
+    /// When a log line told last that a connection could not be accepted.
+    complained: Option<Instant>,
 }
 
 struct Entry {
@@ -91,6 +102,8 @@ impl Links {
             later,
             landing: BTreeSet::new(),
             news,
+            retry_doors: None,
+            complained: None,
         }
     }
 
@@ -170,11 +183,20 @@ impl Links {
         }
     }
 
+    /// Accepts those who have connected while the system gave no connections.
+    pub(super) fn see_to_doors(&mut self) {
+        let now = Instant::now();
+        if self.retry_doors.take_if(|at| *at <= now).is_some() {
+            (0..self.doors.len()).for_each(|door| self.accept(door));
+        }
+    }
+
     /// How long until something has taken too long, looking up a name or closing a link, or until links are
-    /// to be looked at for which GPUs do something.
+    /// to be looked at for which GPUs do something, or doors.
     pub(super) fn due(&self) -> Option<Duration> {
         let landing = (!self.landing.is_empty()).then_some(LANDING);
-        [self.look_ups.due(), self.closing.due(), landing].into_iter().flatten().min()
+        let doors = self.retry_doors.map(|at| at.saturating_duration_since(Instant::now()));
+        [self.look_ups.due(), self.closing.due(), landing, doors].into_iter().flatten().min()
     }
 
     /// Links that may have something to receive though nothing became readable.
@@ -207,6 +229,13 @@ impl Links {
         )?;
         self.all.insert(id, Entry { link, is_open, is_closing: false });
         Ok(())
+    }
+
+    /// Bounds the frames that come on a link from now on.
+    pub(super) fn set_bounds(&mut self, id: LinkId, bounds: Bounds) {
+        if let Some(entry) = self.all.get_mut(&id) {
+            entry.link.set_bounds(bounds);
+        }
     }
 
     /// Sends a frame; what cannot leave now leaves when there is room. Nothing happens if the link is no
@@ -314,6 +343,9 @@ impl Links {
         }
         let id = LinkId(token);
         let entry = self.all.get_mut(&id)?;
+        if event.is_read_closed() || event.is_error() {
+            entry.link.end_is_near();
+        }
         if !entry.is_open {
             match entry.link.is_connected() {
                 Ok(false) => return None,
@@ -333,18 +365,30 @@ impl Links {
         Some(id)
     }
 
+    /// Accepts all pending connections: no other event tells of those that are left. The failure of one
+    /// connection keeps no other waiting; where the system has no room, the next look is a pause later.
     fn accept(&mut self, door: usize) {
+        let mut failures = 0_usize;
         loop {
             let Some(door) = self.doors.get_mut(door) else { return };
             match door.accept() {
                 Ok(Some(link)) => match self.add(link, true) {
                     Ok(id) => self.news.push_back((id, News::Accepted)),
-                    Err(error) => tracing::warn!(%error, "somebody who connects is turned away"),
+                    Err(error) => tracing::warn!(%error, "a connection is turned away"),
                 },
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, address = door.address(), "cannot accept a connection");
-                    return;
+                    if self.complained.is_none_or(|at| at.elapsed() >= COMPLAINT_PAUSE) {
+                        self.complained = Some(Instant::now());
+                        let address = door.address();
+                        tracing::warn!(%error, address, "cannot accept a connection");
+                    }
+                    failures = failures.saturating_add(1);
+                    if lacks_room(&error) || failures >= FAILURES_MAX {
+                        let now = Instant::now();
+                        self.retry_doors = Some(now.checked_add(DOORS_PAUSE).unwrap_or(now));
+                        return;
+                    }
                 }
             }
         }
@@ -367,3 +411,12 @@ impl Links {
         }
     }
 }
+
+/// Whether the system gives no connection because it has no files or memory left.
+fn lacks_room(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS))
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,10 @@ mod closing;
 mod device;
 mod engine;
 mod error;
+mod folder;
 mod link;
 mod links;
+mod of_process;
 mod process;
 mod recording;
 mod scheduler;
@@ -20,6 +22,7 @@ mod speech;
 mod worker_calls;
 mod worker_side;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +36,8 @@ use rondo_core::time;
 
 pub use self::error::Error;
 pub use self::link::{
-    Frame, Link, Listener, Names, Place, Placer, SharedMemory, Sharing, SystemNames, Tcp,
-    Transport, Unix,
+    Bounds, Frame, HeaderRoom, Link, Listener, Names, Place, Placer, SharedMemory, Sharing,
+    SystemNames, Tcp, Transport, Unix,
 };
 pub use self::recording::{Bounds as RecordingBounds, Recorded, Recording};
 pub use self::scheduler::Scheduler;
@@ -42,11 +45,14 @@ pub use self::settings::{Settings, Ways};
 
 use self::device::Pulling;
 use self::engine::Engine;
+use self::folder::Folder;
 use self::links::Links;
+use self::of_process::OfProcess;
 use self::process::Process;
 use crate::clock::Clock;
 use crate::tensor::TensorBuffer;
 use crate::tensor::cuda::Cuda;
+use crate::transport::exposure::Exposed;
 
 /// A tensor under its key, and its memory.
 pub type Tensor = rondo_core::exchange::message::Tensor<TensorBuffer>;
@@ -61,17 +67,18 @@ pub struct Exchange {
     rank: InstanceRank,
     settings: Settings,
     /// Memory of GPUs that requests pull into which nobody has waited for.
-    pulling: Pulling,
-    /// Sockets of this process.
-    _folder: tempfile::TempDir,
+    pulling: OfProcess<Pulling>,
+    /// The sockets of a server.
+    _folder: Option<Folder>,
 }
 
 impl Exchange {
     /// Takes part: returns when all processes have come.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for settings that do not fit together or contradict those of others, UNAVAILABLE
-    /// if this process cannot listen, DEADLINE_EXCEEDED if not all come in time, CANCELLED.
+    /// INVALID_ARGUMENT for settings that do not fit together or contradict those of others, and for an
+    /// address that other machines can reach without [`Settings::insecure`]; UNAVAILABLE if this process
+    /// cannot listen, DEADLINE_EXCEEDED if not all come in time, CANCELLED.
     pub fn start(settings: Settings, goes_on: GoesOn<'_>) -> Result<Self, Error> {
         let (engine, folder) = settings.start()?;
         let timeout = settings.join_timeout.map(span);
@@ -80,7 +87,8 @@ impl Exchange {
         let reply = engine.wait(|process| process.replies.remove(&call), goes_on);
         match reply.map_err(|_| interrupted())?? {
             Reply::Joined { rank, .. } => {
-                Ok(Self { engine, rank, settings, pulling: Pulling::default(), _folder: folder })
+                let pulling = OfProcess::new(Pulling::default());
+                Ok(Self { engine, rank, settings, pulling, _folder: folder })
             }
             other => {
                 let text = format!("joining was answered with {other:?}: this is a bug in Rondo");
@@ -206,14 +214,21 @@ fn engine(
     settings: &Settings,
     transports: Vec<Arc<dyn Transport>>,
     clock: Clock,
-    process: impl FnOnce(&mut Links) -> std::io::Result<Process>,
+    process: impl FnOnce(&mut Links) -> io::Result<Process>,
 ) -> Result<Engine<Process>, Error> {
     let links_max = usize::try_from(settings.config.processes_max).unwrap_or(usize::MAX);
     let names = (Arc::clone(&settings.names), settings.lookup_timeout);
     let started = Engine::start(transports, links_max, names, clock, settings.spin, process);
-    started.map_err(|error| {
-        let (host, port) = (&settings.host, settings.port);
-        let text = format!("cannot listen on {host}:{port}: {error}");
-        Status::new(Code::Unavailable, text).into()
-    })
+    started.map_err(|error| cannot_listen(&settings.host, settings.port, &error).into())
+}
+
+/// Why a process cannot listen.
+fn cannot_listen(host: &str, port: u16, error: &io::Error) -> Status {
+    match error.get_ref().and_then(|error| error.downcast_ref::<Exposed>()) {
+        Some(exposed) => Status::new(Code::InvalidArgument, exposed.to_string()),
+        None => {
+            let text = format!("cannot listen on {host}:{port}: {error}");
+            Status::new(Code::Unavailable, text)
+        }
+    }
 }

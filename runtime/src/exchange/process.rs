@@ -19,7 +19,7 @@ use rondo_proto::convert::exchange::{FrameHead, FrameLimits, decode_to_member};
 use super::engine::Station;
 use super::link::Place;
 use super::links::{LinkId, Links};
-use super::server_side::ServerSide;
+use super::server_side::{ServerSide, of_strangers};
 use super::speech::to_scheduler;
 use super::worker_side::WorkerSide;
 use crate::clock::Clock;
@@ -37,8 +37,8 @@ pub(super) struct Process {
     clock: Clock,
     way: Option<Way>,
     pub(super) side: Side,
-    /// Who has connected before there was a side, and what they said.
-    early: Vec<(LinkId, Option<(FrameHead, Bytes)>)>,
+    /// Peers that connected before there was a side, the first one in front.
+    early: Vec<Early>,
     effects: Vec<Effect>,
     inputs: VecDeque<Input>,
     pub(super) replies: BTreeMap<CallId, Result<Reply, Failure>>,
@@ -50,6 +50,15 @@ struct Way {
     link: LinkId,
     connection: ConnectionId,
     coming: Option<ToMember>,
+}
+
+/// A peer that connected before there was a side.
+struct Early {
+    link: LinkId,
+    /// What it said.
+    said: Option<(FrameHead, Bytes)>,
+    /// When its link is closed if it has said nothing by then.
+    until: Time,
 }
 
 /// What a process does with others.
@@ -201,9 +210,9 @@ impl Process {
         if let Some(membership) = self.member.membership().cloned() {
             self.tell(now, &membership, links);
         }
-        for (link, said) in std::mem::take(&mut self.early) {
+        for Early { link, said, .. } in std::mem::take(&mut self.early) {
             if let Side::Server(side) = &mut self.side {
-                side.accepted(link);
+                side.accepted(now, link, links);
                 if let Some((head, header)) = said {
                     match side.place(link, head, &header) {
                         Ok(_) => side.arrived(now, link, Vec::new(), links),
@@ -269,18 +278,33 @@ impl Process {
         Status::new(Code::Unavailable, format!("{at}: {why}"))
     }
 
+    /// A peer has connected before there is a side. The same deadline applies as later.
+    fn accepted_early(&mut self, now: Time, link: LinkId, links: &mut Links) {
+        let config = &self.member.settings().config;
+        links.set_bounds(link, of_strangers(self.limits, config).into());
+        let until = now.after(config.heartbeat_timeout);
+        self.early.push(Early { link, said: None, until });
+    }
+
+    /// Closes the links of peers that connected early and have said nothing in time.
+    fn give_up_silent(&self, now: Time, links: &mut Links) {
+        let silent = self.early.iter().filter(|early| early.said.is_none() && early.until <= now);
+        for early in silent {
+            let text = "its other end did not say who it is in time (heartbeat_timeout)";
+            links.remove(early.link, io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+    }
+
     fn is_way(&self, link: LinkId) -> bool {
         self.way.as_ref().is_some_and(|way| way.link == link)
     }
 }
 
 impl Station for Process {
-    fn accepted(&mut self, _now: Time, link: LinkId, links: &mut Links) {
+    fn accepted(&mut self, now: Time, link: LinkId, links: &mut Links) {
         match &mut self.side {
-            Side::Server(side) => side.accepted(link),
-            Side::None if self.early.len() < EARLY_MAX => {
-                self.early.push((link, None));
-            }
+            Side::Server(side) => side.accepted(now, link, links),
+            Side::None if self.early.len() < EARLY_MAX => self.accepted_early(now, link, links),
             Side::None | Side::Worker(_) => {
                 links.remove(link, io::Error::other("nobody connects to a worker"));
             }
@@ -306,10 +330,10 @@ impl Station for Process {
             Side::Worker(side) => side.place(link, head, header),
             Side::Server(side) => side.place(link, head, header),
             Side::None => {
-                let early = self.early.iter_mut().find(|(early, _)| *early == link);
+                let early = self.early.iter_mut().find(|early| early.link == link);
                 match early {
                     // One message: who it is. It says no more before it is answered.
-                    Some((_, said @ None)) => *said = Some((head, header.clone())),
+                    Some(Early { said: said @ None, .. }) => *said = Some((head, header.clone())),
                     _ => return Err(io::Error::other("it says more than who it is")),
                 }
                 Ok(Vec::new())
@@ -343,12 +367,13 @@ impl Station for Process {
         match &mut self.side {
             Side::Worker(side) => side.closed(now, link, why, links),
             Side::Server(side) => side.closed(now, link, why, links),
-            Side::None => self.early.retain(|(early, _)| *early != link),
+            Side::None => self.early.retain(|early| early.link != link),
         }
     }
 
     fn tick(&mut self, now: Time, links: &mut Links) {
         self.step(now, Input::Tick, links);
+        self.give_up_silent(now, links);
         match &mut self.side {
             Side::None => {}
             Side::Worker(side) => side.step(now, worker::Input::Tick, links),
@@ -358,7 +383,10 @@ impl Station for Process {
 
     fn deadline(&self) -> Option<Time> {
         let side = match &self.side {
-            Side::None => None,
+            Side::None => {
+                let silent = self.early.iter().find(|early| early.said.is_none());
+                silent.map(|early| early.until)
+            }
             Side::Worker(side) => side.machine.deadline(),
             Side::Server(side) => side.machine.deadline(),
         };

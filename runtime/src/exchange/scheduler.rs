@@ -7,23 +7,27 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo_core::exchange::membership::Sizes;
-use rondo_core::exchange::message::{Failure, Scope, ToScheduler};
+use rondo_core::exchange::message::{Failure, Scope, ToMember, ToScheduler};
 use rondo_core::exchange::scheduler::{
     Ask, Effect, Event, Input, Report, Scheduler as Machine, Settings,
 };
 use rondo_core::exchange::{Mask, PeerLost};
 use rondo_core::ids::{CallId, ConnectionId};
-use rondo_core::status::{Code, Status};
+use rondo_core::status::Status;
 use rondo_core::time::Time;
 use rondo_proto::convert::exchange::{FrameHead, FrameLimits, decode_to_scheduler};
 
 use super::engine::{Engine, Station};
-use super::link::{Place, SystemNames, Tcp};
+use super::link::{Bounds, HeaderRoom, Place, SystemNames, Tcp};
 use super::links::{LinkId, Links};
 use super::speech::to_member;
-use super::{interrupted, span};
+use super::{cannot_listen, interrupted, span};
 use crate::clock::Clock;
 use crate::tensor::TensorBuffer;
+
+/// Bytes of long messages that may come at once from processes that are not registered. A process that comes
+/// back to a scheduler says who takes part, which may be long.
+const STRANGERS_BYTES_MAX: u64 = 256 << 20;
 
 /// Knows who takes part in an exchange. Dropping it breaks its connections: processes go on for as long as
 /// they can do without.
@@ -41,25 +45,36 @@ struct Desk {
     effects: Vec<Effect>,
     replies: BTreeMap<CallId, Result<(), Failure>>,
     last_call: u64,
+    /// What comes on links of processes that are not registered.
+    strangers: Bounds,
 }
 
 struct End {
     connection: ConnectionId,
     coming: Option<ToScheduler>,
+    /// Whether the scheduler has taken on the process.
+    is_known: bool,
 }
 
 impl Scheduler {
-    /// Listens at `host:port` (port 0: any).
+    /// Listens at `host:port` (port 0: any). Where other machines can reach that, it does so only if
+    /// `insecure`: there is no TLS.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for settings that do not fit together, UNAVAILABLE if the port cannot be had.
-    pub fn start(settings: Settings, host: &str, port: u16) -> Result<Self, Status> {
+    /// INVALID_ARGUMENT for settings that do not fit together, and for an address that other machines can
+    /// reach without `insecure`; UNAVAILABLE if the port cannot be had.
+    pub fn start(
+        settings: Settings,
+        host: &str,
+        port: u16,
+        insecure: bool,
+    ) -> Result<Self, Status> {
         let links_max = usize::try_from(settings.config.processes_max).unwrap_or(usize::MAX);
         let machine = Machine::start(settings)?;
         let limits = FrameLimits::of_scheduler();
         let mut address = String::new();
         let engine = Engine::start(
-            vec![Arc::new(Tcp { limits })],
+            vec![Arc::new(Tcp { limits, insecure })],
             // Processes that connect again have two for a while.
             links_max.saturating_mul(2),
             // It connects to nobody.
@@ -73,10 +88,7 @@ impl Scheduler {
                 Ok(Desk::new(machine))
             },
         );
-        let engine = engine.map_err(|error| {
-            let text = format!("cannot listen on {host}:{port}: {error}");
-            Status::new(Code::Unavailable, text)
-        })?;
+        let engine = engine.map_err(|error| cannot_listen(host, port, &error))?;
         Ok(Self { engine, address })
     }
 
@@ -139,7 +151,11 @@ impl Scheduler {
 }
 
 impl Desk {
-    const fn new(machine: Machine) -> Self {
+    fn new(machine: Machine) -> Self {
+        let strangers = Bounds {
+            limits: FrameLimits::of_scheduler(),
+            long_headers: Some(Arc::new(HeaderRoom::new(STRANGERS_BYTES_MAX))),
+        };
         Self {
             machine,
             links: BTreeMap::new(),
@@ -148,6 +164,7 @@ impl Desk {
             effects: Vec::new(),
             replies: BTreeMap::new(),
             last_call: 0,
+            strangers,
         }
     }
 
@@ -163,9 +180,13 @@ impl Desk {
     fn perform(&mut self, effect: Effect, links: &mut Links) {
         match effect {
             Effect::Send { connection, message } => {
-                let frame = to_member(&message, &FrameLimits::of_scheduler());
-                if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
-                    links.send(*link, frame);
+                let Some(link) = self.connections.get(&connection).copied() else { return };
+                if !matches!(message, ToMember::Rejected(_)) {
+                    self.knows(link, links);
+                }
+                let limits = FrameLimits::of_scheduler();
+                if let Some(frame) = to_member(&message, &limits) {
+                    links.send(link, frame);
                 }
             }
             Effect::Close { connection } => {
@@ -178,6 +199,14 @@ impl Desk {
             Effect::Observe(event) => observe(&event),
         }
     }
+
+    /// The scheduler has taken on the process at the other end of a link.
+    fn knows(&mut self, link: LinkId, links: &mut Links) {
+        if let Some(end) = self.links.get_mut(&link).filter(|end| !end.is_known) {
+            end.is_known = true;
+            links.set_bounds(link, FrameLimits::of_scheduler().into());
+        }
+    }
 }
 
 impl Station for Desk {
@@ -185,7 +214,8 @@ impl Station for Desk {
         let connection = ConnectionId::new(self.next);
         self.next = self.next.saturating_add(1);
         self.connections.insert(connection, link);
-        self.links.insert(link, End { connection, coming: None });
+        self.links.insert(link, End { connection, coming: None, is_known: false });
+        links.set_bounds(link, self.strangers.clone());
         self.step(now, Input::Connected { connection }, links);
     }
 
@@ -284,6 +314,8 @@ mod tests {
     use rondo_core::ids::Incarnation;
     use rondo_core::time::Duration as Span;
     use serde_json::{Value, json};
+
+    use rondo_core::status::Code;
 
     use super::*;
 

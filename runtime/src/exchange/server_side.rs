@@ -5,21 +5,24 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rondo_core::exchange::Refusal;
 use rondo_core::exchange::message::{Request, ToServer, ToWorker};
 use rondo_core::exchange::server::{Effect, Event, Input, Landing, Place as Chosen, Server, Unit};
+use rondo_core::exchange::{Config, Refusal};
 use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::time::Time;
 use rondo_proto::convert::exchange::{
     Body, FrameHead, FrameLimits, attach_to_server, decode_to_server,
 };
 
-use super::link::Place;
+use super::link::{Place, SHORT_HEADER_BYTES};
 use super::links::{LinkId, Links};
 use super::speech::{anywhere, length, to_worker};
 use crate::clock::Clock;
 use crate::tensor::TensorBuffer;
 use crate::tensor::cuda::Uuid;
+
+/// Bytes of a request's number in a greeting, at most.
+const NUMBER_BYTES: u32 = 11;
 
 /// A server and its links.
 pub(super) struct ServerSide {
@@ -42,6 +45,8 @@ struct End {
     connection: ConnectionId,
     /// What was said whose tensors come.
     coming: Option<Coming>,
+    /// Whether the machine has closed the connection.
+    is_closing: bool,
 }
 
 enum Coming {
@@ -82,21 +87,13 @@ impl ServerSide {
 
     fn perform(&mut self, effect: Effect<TensorBuffer>, links: &mut Links) {
         match effect {
-            Effect::Send { connection, message } => {
-                // Who waits for an answer need not be woken to hear that the pushes have arrived.
-                let is_urgent =
-                    !(self.is_answered_soon && matches!(message, ToWorker::Pushed { .. }));
-                let frame = to_worker(message, &self.limits, self.clock.now());
-                if let (Some(link), Some(frame)) = (self.connections.get(&connection), frame) {
-                    match is_urgent {
-                        true => links.send(*link, frame),
-                        false => links.send_later(*link, frame),
-                    }
-                }
-            }
+            Effect::Send { connection, message } => self.say(connection, message, links),
             Effect::Close { connection } => {
-                if let Some(link) = self.connections.get(&connection) {
-                    links.close(*link);
+                if let Some(link) = self.connections.get(&connection).copied() {
+                    if let Some(end) = self.links.get_mut(&link) {
+                        end.is_closing = true;
+                    }
+                    links.close(link);
                 }
             }
             Effect::Batch { call, result } => drop(self.batches.insert(call, result)),
@@ -105,12 +102,30 @@ impl ServerSide {
         }
     }
 
-    /// Somebody has connected.
-    pub(super) fn accepted(&mut self, link: LinkId) {
+    fn say(&self, connection: ConnectionId, message: ToWorker<TensorBuffer>, links: &mut Links) {
+        let Some(link) = self.connections.get(&connection).copied() else { return };
+        if let ToWorker::Welcome(_) = message {
+            // The worker is known: its bounds apply.
+            links.set_bounds(link, self.limits.into());
+        }
+        // Who waits for an answer need not be woken to hear that the pushes have arrived.
+        let is_urgent = !(self.is_answered_soon && matches!(message, ToWorker::Pushed { .. }));
+        let frame = to_worker(message, &self.limits, self.clock.now());
+        match frame {
+            Some(frame) if is_urgent => links.send(link, frame),
+            Some(frame) => links.send_later(link, frame),
+            None => {}
+        }
+    }
+
+    /// A peer has connected.
+    pub(super) fn accepted(&mut self, now: Time, link: LinkId, links: &mut Links) {
         let connection = ConnectionId::new(self.next);
         self.next = self.next.saturating_add(1);
         self.connections.insert(connection, link);
-        self.links.insert(link, End { connection, coming: None });
+        self.links.insert(link, End { connection, coming: None, is_closing: false });
+        links.set_bounds(link, of_strangers(self.limits, self.machine.config()).into());
+        self.step(now, Input::Connected { connection }, links);
     }
 
     /// Whether everybody it has a link to takes tensors from the memory of this GPU by himself.
@@ -131,6 +146,11 @@ impl ServerSide {
             end.coming = Some(Coming::Message(message));
             return Ok(Vec::new());
         };
+        if !end.is_closing && !self.machine.is_welcomed(end.connection) {
+            let tensors = request.pushes.len();
+            let text = format!("a request that pushes {tensors} tensors came before any hello");
+            return Err(io::Error::other(text));
+        }
         let landing = self.machine.land(end.connection, &request);
         let (coming, places) = match landing {
             Landing::At(places) => {
@@ -181,6 +201,13 @@ impl ServerSide {
             self.step(now, Input::Disconnected { connection, why }, links);
         }
     }
+}
+
+/// The bounds for a peer that has not introduced itself: a greeting, which names the requests that are open.
+pub(super) fn of_strangers(limits: FrameLimits, config: &Config) -> FrameLimits {
+    let numbers = config.worker_requests_max.saturating_mul(NUMBER_BYTES);
+    let greeting = SHORT_HEADER_BYTES.saturating_add(numbers);
+    FrameLimits { header_bytes_max: limits.header_bytes_max.min(greeting), ..limits }
 }
 
 /// The memory that the machine has chosen for a tensor of this length.

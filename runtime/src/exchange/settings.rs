@@ -10,13 +10,14 @@ use rondo_core::exchange::{Config, InstanceRank, Role};
 use rondo_core::ids::Incarnation;
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::exchange::FrameLimits;
-use tempfile::TempDir;
 
 use super::engine::Engine;
 use super::error::Error;
+use super::folder::Folder;
 use super::link::{Names, SharedMemory, Sharing, SystemNames, Tcp, Transport, Unix};
 use super::process::Process;
 use super::{engine, span};
+use crate::arena::Allowance;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::tensor::cuda::Cuda;
@@ -36,10 +37,15 @@ pub struct Settings {
     pub host: String,
     /// The port that a server listens on; 0 for any.
     pub port: u16,
+    /// Whether a server may listen where other machines can reach it: there is no TLS.
+    pub insecure: bool,
     /// Bounds and spans.
     pub config: Config,
     /// Ways between processes.
     pub ways: Ways,
+    /// Shared memory of all links together, in bytes of what this process sends; what finds none left goes
+    /// over sockets.
+    pub shared_bytes_max: u64,
     /// The GPUs that it exchanges tensors from and to; `None` for the host's memory alone.
     pub cuda: Option<Cuda>,
     /// How long a call that waits looks for what it waits for before it sleeps.
@@ -81,8 +87,10 @@ impl Settings {
             scheduler: scheduler.into(),
             host: "127.0.0.1".into(),
             port: 0,
+            insecure: false,
             config: Config::default(),
             ways: Ways::default(),
+            shared_bytes_max: 4 << 30,
             cuda: None,
             spin: Duration::ZERO,
             join_timeout: None,
@@ -93,26 +101,40 @@ impl Settings {
         }
     }
 
+    /// The folder for a server's sockets; `None` if it has none there.
+    fn folder(&self) -> Result<Option<Folder>, Status> {
+        let has_sockets = self.ways.unix || self.ways.shared_bytes > 0;
+        if self.role != Role::Server || !has_sockets {
+            return Ok(None);
+        }
+        let parent = std::env::temp_dir();
+        Folder::make(&parent).map(Some).map_err(|error| {
+            let text = format!("no folder for sockets in {}: {error}", parent.display());
+            Status::new(Code::Unavailable, text)
+        })
+    }
+
     /// Begins; the folder has this process' sockets.
-    pub(super) fn start(&self) -> Result<(Engine<Process>, TempDir), Error> {
-        let unavailable = |error: io::Error| Status::new(Code::Unavailable, error.to_string());
-        let folder = TempDir::with_prefix("rondo-exchange-").map_err(unavailable)?;
+    pub(super) fn start(&self) -> Result<(Engine<Process>, Option<Folder>), Error> {
+        let folder = self.folder()?;
         let mut entropy = Entropy::from_system().map_err(|error| {
             Status::new(Code::Unavailable, format!("the system gives no randomness: {error}"))
         })?;
         let incarnation = Incarnation::new(entropy.next());
         let limits = self.limits();
         let mut transports: Vec<Arc<dyn Transport>> = Vec::new();
-        let directory = folder.path().to_owned();
+        let directory = folder.as_ref().map(Folder::path).unwrap_or_default();
         if self.ways.shared_bytes > 0 {
             let bytes = self.ways.shared_bytes;
             let (directory, devices) = (directory.clone(), Sharing::of(self.cuda.clone()));
-            transports.push(Arc::new(SharedMemory { limits, directory, bytes, devices }));
+            let allowance = Allowance::new(self.shared_bytes_max);
+            let memory = SharedMemory { limits, directory, bytes, allowance, devices };
+            transports.push(Arc::new(memory));
         }
         if self.ways.unix {
             transports.push(Arc::new(Unix { limits, directory }));
         }
-        transports.push(Arc::new(Tcp { limits }));
+        transports.push(Arc::new(Tcp { limits, insecure: self.insecure }));
         let mut refused = None;
         let clock = self.clock;
         let started = engine(self, transports, clock, |links| {
@@ -170,4 +192,23 @@ impl Settings {
 fn this_host() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     boot.map_or_else(|_| format!("process {}", std::process::id()), |id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_servers_with_sockets_of_their_own_have_a_folder() {
+        let sizes = Sizes { workers: 1, servers: 1, group: 1 };
+        let has_folder = |role, ways| {
+            let settings = Settings { ways, ..Settings::new(role, sizes, "127.0.0.1:1") };
+            settings.folder().unwrap().is_some()
+        };
+        let (tcp, unix) = (Ways { unix: false, shared_bytes: 0 }, Ways::default());
+        assert!(!has_folder(Role::Worker, unix));
+        assert!(!has_folder(Role::Server, tcp));
+        assert!(has_folder(Role::Server, unix));
+        assert!(has_folder(Role::Server, Ways { shared_bytes: 1, ..tcp }));
+    }
 }

@@ -16,14 +16,22 @@ use tokio::task::JoinHandle;
 
 use super::{ServeError, VERSION};
 use crate::config::{Config, Listen};
+#[cfg(not(madsim))]
+use crate::descriptors;
 use crate::rendezvous::RendezvousService;
 use crate::service::{
     AdminService, CoordinationService, DispatcherService, HealthService, NodeSlot, RelayService,
     Router, ServerInfo, SplitsService,
 };
 use crate::transport::budget::Budget;
+use crate::transport::exposure::{self, Exposed};
 use crate::transport::listener::bind;
+#[cfg(not(madsim))]
+use crate::transport::turned_away::TURNED_AWAY_MAX;
 use crate::transport::{ServerConfig, serve};
+
+/// How long a long answer may stay unread on a connection of no task.
+const UNREAD_MAX: Duration = Duration::from_secs(60);
 
 const DISPATCHER: &str = "tensorflow.data.DispatcherService";
 const ADMIN: &str = "rondo.v1.Admin";
@@ -79,7 +87,7 @@ impl Doors {
         slot: &NodeSlot,
         rendezvous: Option<RendezvousService>,
     ) -> Servers {
-        let budget = Budget::new(config.bounds.inflight_bytes_max);
+        let budget = Budget::new(config.bounds.inflight_bytes_max, config.bounds.message_bytes_max);
         let server = ServerInfo {
             version: VERSION,
             listen_address: self.main.address.clone(),
@@ -88,7 +96,10 @@ impl Doors {
         let mut servers = Servers(Vec::new());
         let dispatcher =
             DispatcherService::new(slot.clone(), config.protocol_version, budget.clone());
-        let bounds = Bounds(server_config(config, budget));
+        let connections_max =
+            connections_of_each(1_usize.saturating_add(self.others.len()), config);
+        let of_all = server_config(config, budget.clone());
+        let bounds = Bounds(ServerConfig { connections_max, ..of_all });
         let default = config.coordination.namespaces.first();
         let router = match rendezvous {
             Some(service) => Router::new().with_names(&RENDEZVOUS, service),
@@ -96,7 +107,7 @@ impl Doors {
         };
         let everything = with_coordination(router, default, slot, &bounds.0)
             .with(DISPATCHER, dispatcher)
-            .with(ADMIN, AdminService::new(slot.clone(), server))
+            .with(ADMIN, AdminService::new(slot.clone(), server, budget))
             .with(SERVICE_SPLITS, SplitsService::new(slot.clone()))
             .with(HEALTH, health(slot, &[DISPATCHER, ADMIN, SERVICE_SPLITS]));
         servers.start(self.main.listener, everything, bounds.for_tasks_of(default));
@@ -180,8 +191,28 @@ impl Bounds {
         let silence_ms = namespace.map_or(0, |namespace| namespace.heartbeat_timeout.as_millis());
         let keepalive_timeout =
             self.0.keepalive_timeout.saturating_add(Duration::from_millis(silence_ms));
-        ServerConfig { keepalive_timeout, ..self.0.clone() }
+        let unread_max =
+            self.0.unread_max.map(|most| most.saturating_add(Duration::from_millis(silence_ms)));
+        ServerConfig { keepalive_timeout, unread_max, ..self.0.clone() }
     }
+}
+
+/// How many connections each of so many listeners may have open.
+fn connections_of_each(listeners: usize, config: &Config) -> usize {
+    let wanted = config.bounds.connections_max;
+    #[cfg(madsim)]
+    let each = listeners.min(1).saturating_mul(wanted);
+    #[cfg(not(madsim))]
+    let each = descriptors::connections(descriptors::limit(), listeners, wanted, TURNED_AWAY_MAX);
+    if each < wanted {
+        tracing::warn!(
+            connections = each,
+            wanted,
+            "the limit on open files (ulimit -n) allows each listener fewer connections than \
+             --connections-max"
+        );
+    }
+    each
 }
 
 fn server_config(config: &Config, budget: Budget) -> ServerConfig {
@@ -192,6 +223,7 @@ fn server_config(config: &Config, budget: Budget) -> ServerConfig {
         calls_per_connection_max: config.bounds.calls_per_connection_max,
         shared_memory_bytes_max: config.bounds.shared_memory_bytes_max,
         shutdown_grace: config.bounds.shutdown_grace,
+        unread_max: Some(UNREAD_MAX),
         ..ServerConfig::default()
     }
 }
@@ -201,14 +233,7 @@ fn server_config(config: &Config, budget: Budget) -> ServerConfig {
 /// # Errors
 /// [`ServeError::Exposed`].
 pub(crate) fn check_exposure(address: SocketAddr, insecure: bool) -> Result<(), ServeError> {
-    if address.ip().is_loopback() {
-        return Ok(());
-    }
-    if !insecure {
-        return Err(ServeError::Exposed(address));
-    }
-    tracing::warn!(%address, "no TLS: whoever reaches this address can read and change everything");
-    Ok(())
+    exposure::check(address, insecure).map_err(|Exposed(address)| ServeError::Exposed(address))
 }
 
 #[cfg(test)]

@@ -10,10 +10,16 @@ use rondo_core::dispatcher;
 use rondo_core::status::{Code, Status};
 use rondo_proto::admin as wire;
 use rondo_proto::convert::{self, GET_STATUS_PATH, RESET_NAMESPACE_PATH, VERSION_TO_READ_PATH};
+use tokio::sync::Semaphore;
 
 use super::coordination::of_coordination;
 use super::node_port::{JournalStatus, NodeSlot};
+use crate::aside::aside;
+use crate::transport::budget::Budget;
 use crate::transport::{BoxFuture, Call, Service};
+
+/// Reports that are made at a time.
+const REPORTS_MAX: usize = 2;
 
 /// What a server knows of itself.
 #[derive(Clone, Debug)]
@@ -30,15 +36,19 @@ pub struct ServerInfo {
 pub struct AdminService {
     node: NodeSlot,
     server: ServerInfo,
+    budget: Budget,
+    /// Turns to make a report.
+    reports: Semaphore,
 }
 
 impl AdminService {
-    /// Shows the node in `node`.
-    pub fn new(node: NodeSlot, server: ServerInfo) -> Self {
-        Self { node, server }
+    /// Shows the node in `node`. Long answers wait for room in `budget`.
+    pub fn new(node: NodeSlot, server: ServerInfo, budget: Budget) -> Self {
+        Self { node, server, budget, reports: Semaphore::new(REPORTS_MAX) }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
+        super::check_short(&call.path, &call.message)?;
         match call.path.as_str() {
             GET_STATUS_PATH => return self.status(call).await,
             RESET_NAMESPACE_PATH => return self.reset_namespace(call).await,
@@ -57,6 +67,8 @@ impl AdminService {
         wire::GetStatusRequest::decode(call.message).map_err(|error| {
             Status::new(Code::InvalidArgument, format!("no GetStatusRequest: {error}"))
         })?;
+        // A report of many workers is long: few are made at a time, and each counts until it has left.
+        let _turn = self.reports.acquire().await.ok();
         let node = self.node.node()?;
         let request = Request::Dispatcher(dispatcher::Request::Report);
         let reply = of_dispatcher(node.call(request).await?)?;
@@ -68,13 +80,19 @@ impl AdminService {
         let coordination::Reply::Report(coordination) = reply else {
             return Err(no_report());
         };
-        let response = wire::GetStatusResponse {
-            server: Some(self.server_status(node.health())),
-            journal: Some(node.journal_status().into()),
-            dispatcher: Some(convert::dispatcher_status(report)),
-            coordination: Some(convert::coordination_status(coordination)),
+        let server = self.server_status(node.health());
+        let journal = node.journal_status();
+        let encode = move || {
+            let response = wire::GetStatusResponse {
+                server: Some(server),
+                journal: Some(journal.into()),
+                dispatcher: Some(convert::dispatcher_status(report)),
+                coordination: Some(convert::coordination_status(coordination)),
+            };
+            response.encode_to_vec()
         };
-        Ok(response.encode_to_vec().into())
+        let encoded = Box::pin(aside("encoding a report", encode)).await?;
+        Ok(self.budget.acquire(encoded.len() as u64).await.with(encoded.into()))
     }
 
     async fn reset_namespace(&self, call: Call) -> Result<Bytes, Status> {

@@ -143,6 +143,7 @@ impl OnHost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::RequestMemory;
     use bytes::Bytes;
     use rondo_core::dispatcher::WorkerHeartbeat;
     use rondo_core::ids::IterationId;
@@ -199,6 +200,7 @@ mod tests {
             peer: peer.parse().unwrap(),
             connection: ConnectionId::new(connection),
             worker: worker.map(str::to_owned),
+            memory: RequestMemory::default(),
         }
     }
 

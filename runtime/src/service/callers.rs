@@ -135,6 +135,7 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::RequestMemory;
     use bytes::Bytes;
 
     const LIFE: ServiceIncarnation = ServiceIncarnation::new(5);
@@ -151,6 +152,7 @@ mod tests {
             peer: "10.0.0.1:7".parse().unwrap(),
             connection: ConnectionId::new(connection),
             worker: None,
+            memory: RequestMemory::default(),
         };
         callers.identify(&call, said.map(Incarnation::new), &mut caller);
         caller

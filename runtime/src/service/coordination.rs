@@ -13,13 +13,17 @@ use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest, WATCH_
 use super::callers::{Callers, Place};
 use super::directories::Directories;
 use super::node_port::{NodePort, NodeSlot};
-use super::values;
-use crate::transport::budget::Budget;
-use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
+use super::{DECODED_INLINE_BYTES_MAX, values};
+use crate::aside::aside;
+use crate::transport::budget::{Budget, UNCOUNTED_BYTES_MAX};
+use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, RequestMemory, Service};
 use crate::watching::watch;
 
 /// How often a read is made again when the value it found was replaced before it was read.
 const READS_MAX: usize = 4;
+
+/// Requests with a value up to this size are decoded on the connection's task, in bytes.
+const VALUE_DECODED_INLINE_BYTES_MAX: usize = 256 << 10;
 
 /// How a call came.
 enum Origin<'a> {
@@ -63,40 +67,55 @@ impl CoordinationService {
     ///
     /// # Errors
     /// As when it had come directly.
-    pub(super) async fn relayed(&self, call: Forwarding) -> Result<Bytes, Status> {
-        self.answer(&call.path, &call.message, &Origin::Relay(&call)).await
+    pub(super) async fn relayed(
+        &self,
+        mut call: Forwarding,
+        memory: &RequestMemory,
+    ) -> Result<Bytes, Status> {
+        let message = std::mem::take(&mut call.message);
+        self.answer(&call.path, message, memory, &Origin::Relay(&call)).await
     }
 
     /// Answers a watch with all that it tells.
-    async fn stream(&self, call: &Call, to: MessageWriter) -> Result<(), Status> {
+    async fn stream(&self, mut call: Call, to: MessageWriter) -> Result<(), Status> {
+        let request = convert::encode_first_watch(&std::mem::take(&mut call.message))?;
+        let call = &call;
         let mut caller = Caller { dialect: Dialect::Rondo, ..Caller::default() };
         self.callers.identify(call, None, &mut caller);
         let _place = self.callers.place(call.connection, self.places)?;
         let origin = Origin::Stream(call);
-        let ask = async |message: Bytes| self.answer(&call.path, &message, &origin).await;
-        watch(call.message.clone(), to, ask).await
+        let ask =
+            async |message: Bytes| self.answer(&call.path, message, &call.memory, &origin).await;
+        watch(request, to, ask).await
     }
 
     async fn answer(
         &self,
         path: &str,
-        message: &Bytes,
+        message: Bytes,
+        memory: &RequestMemory,
         origin: &Origin<'_>,
     ) -> Result<Bytes, Status> {
         let method =
             CoordinationMethod::from_path(path).ok_or_else(|| super::router::unknown(path))?;
         let node = self.node.node()?.as_ref();
-        let mut reads = 0_usize;
-        loop {
-            let request = convert::decode_coordination(method, message)?;
-            let (echo, reply) = self.ask(node, origin, request).await?;
-            match self.encode(node, method, echo, reply).await {
-                Err(status) if status.code == Code::DataLoss && reads < READS_MAX => {
-                    reads = reads.saturating_add(1);
-                }
-                answer => return answer,
-            }
+        let request = decode(method, message).await?;
+        if !method.1.has_value() {
+            // The call may wait for days, and nobody needs its bytes any more.
+            memory.release();
         }
+        // Only what reads values may have to be asked again, and that is short.
+        let again = is_read(&request.method).then(|| request.clone());
+        let mut asked = self.ask(node, origin, request).await?;
+        for _ in 0..READS_MAX {
+            let (echo, reply) = asked;
+            let answer = self.encode(node, method, echo, reply).await;
+            let is_gone = matches!(&answer, Err(status) if status.code == Code::DataLoss);
+            let Some(again) = again.clone().filter(|_| is_gone) else { return answer };
+            asked = self.ask(node, origin, again).await?;
+        }
+        let (echo, reply) = asked;
+        self.encode(node, method, echo, reply).await
     }
 
     /// Asks the node; with the answer comes what it repeats.
@@ -176,10 +195,43 @@ impl CoordinationService {
             }
             _ => {
                 let encoded = convert::encode_coordination(method, (echo, &self.job), reply);
-                encoded.ok_or_else(answers_else)
+                let encoded = encoded.ok_or_else(answers_else)?;
+                match encoded.len() as u64 {
+                    0..=UNCOUNTED_BYTES_MAX => Ok(encoded),
+                    // The states of many tasks.
+                    long => Ok(Box::pin(self.budget.acquire(long)).await.with(encoded)),
+                }
             }
         }
     }
+}
+
+/// Whether the answer may name values that have to be read.
+const fn is_read(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::GetKeyValue { .. }
+            | Method::TryGetKeyValue { .. }
+            | Method::GetKeyValueDir { .. }
+            | Method::WatchKeys { .. }
+    )
+}
+
+/// Decodes a request, a long one beside the tasks that answer calls. The message is gone afterwards.
+async fn decode(
+    method: (Dialect, CoordinationMethod),
+    message: Bytes,
+) -> Result<CoordinationRequest, Status> {
+    // A value stays where it is.
+    let inline_max = match method.1.has_value() {
+        true => VALUE_DECODED_INLINE_BYTES_MAX,
+        false => DECODED_INLINE_BYTES_MAX,
+    };
+    if message.len() <= inline_max {
+        return convert::decode_coordination(method, &message);
+    }
+    let decode = move || convert::decode_coordination(method, &message);
+    Box::pin(aside("decoding a request", decode)).await?
 }
 
 /// The answer of the machine that was asked.
@@ -193,10 +245,11 @@ pub(super) fn of_coordination(reply: control::Reply) -> Result<coordination::Rep
 }
 
 impl Service for CoordinationService {
-    fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
-        Box::pin(
-            async move { self.answer(&call.path, &call.message, &Origin::Connection(&call)).await },
-        )
+    fn unary(&self, mut call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
+        Box::pin(async move {
+            let message = std::mem::take(&mut call.message);
+            self.answer(&call.path, message, &call.memory, &Origin::Connection(&call)).await
+        })
     }
 
     fn streaming_paths(&self) -> Vec<&'static str> {
@@ -204,7 +257,7 @@ impl Service for CoordinationService {
     }
 
     fn streaming(&self, call: Call, to: MessageWriter) -> BoxFuture<'_, Result<(), Status>> {
-        Box::pin(async move { self.stream(&call, to).await })
+        Box::pin(self.stream(call, to))
     }
 
     fn closed(&self, connection: ConnectionId) {

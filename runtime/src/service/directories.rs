@@ -132,7 +132,7 @@ mod tests {
     async fn callers_at_once_share_one_answer_and_one_error_is_one_callers() {
         let (directories, reads) = (Directories::default(), Arc::default());
         let node = one_blob(&reads);
-        let budget = Budget::new(64 << 20);
+        let budget = Budget::new(64 << 20, 32 << 20);
         let entries = listing();
         let ask = || directories.encode(&node, &budget, METHOD, Arc::clone(&entries));
         let (first, second, third) = tokio::join!(ask(), ask(), ask());
@@ -148,7 +148,7 @@ mod tests {
     async fn another_listing_and_another_dialect_are_encoded_apart() {
         let (directories, node) =
             (Directories::default(), one_blob(&Arc::new(AtomicUsize::new(1))));
-        let budget = Budget::new(64 << 20);
+        let budget = Budget::new(64 << 20, 32 << 20);
         let (entries, others) = (listing(), listing());
         let ask = |method, entries: &Arc<_>| {
             directories.encode(&node, &budget, method, Arc::clone(entries))
@@ -170,15 +170,41 @@ mod tests {
     async fn an_answer_has_its_share_of_the_memory_while_it_is_under_way() {
         let (directories, node) =
             (Directories::default(), one_blob(&Arc::new(AtomicUsize::new(1))));
-        let budget = Budget::new(4 * VALUE_BYTES as u64);
+        let budget = Budget::new(8 * VALUE_BYTES as u64, 4 * VALUE_BYTES as u64);
         let answer = directories.encode(&node, &budget, METHOD, listing()).await.unwrap();
         let soon = std::time::Duration::from_millis(50);
+        // A message above the pool takes the turn: then only the pool is left.
+        let _turn = budget.acquire(u64::MAX).await;
         // Each value counts twice: as read, and within the answer.
         let more = async |bytes: usize| {
             tokio::time::timeout(soon, budget.acquire(bytes as u64)).await.is_ok()
         };
-        assert!(more(2 * VALUE_BYTES).await && !more(2 * VALUE_BYTES + (64 << 10)).await);
+        let left = 2 * VALUE_BYTES;
+        assert!(more(left - (64 << 10)).await && !more(left + (64 << 10)).await);
         drop(answer);
         assert!(more(4 * VALUE_BYTES).await);
+    }
+
+    /// Keys without values take memory, too.
+    #[tokio::test]
+    async fn the_keys_of_an_answer_have_their_share_of_the_memory() {
+        const KEYS: usize = 1024;
+        let budget = Budget::new(8 << 20, 4 << 20);
+        let node = NodeDouble { call: no_answer, blob: |_| Ok(Bytes::new()) };
+        let entry = |number: usize| KeyEntry {
+            key: format!("d/{number:04090}").into(),
+            value: Value::Inline(Bytes::new()),
+            revision: Revision::new(1),
+        };
+        let entries: Vec<_> = (0..KEYS / 2).map(entry).collect();
+        let directories = Directories::default();
+        let answer = directories.encode(&node, &budget, METHOD, Arc::new(entries)).await.unwrap();
+        let soon = std::time::Duration::from_millis(50);
+        let more =
+            async |bytes: u64| tokio::time::timeout(soon, budget.acquire(bytes)).await.is_ok();
+        let _turn = budget.acquire(u64::MAX).await;
+        assert!(!more((4 << 20) - answer.len() as u64 + (64 << 10)).await);
+        drop(answer);
+        assert!(more(4 << 20).await);
     }
 }

@@ -10,9 +10,13 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{self, Decoded, Encoded, Method, Registration};
 use rondo_proto::graph::{self, GraphError};
 
+use tokio::sync::Semaphore;
+
+use super::DECODED_INLINE_BYTES_MAX;
 use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
 use super::task_lists::TaskLists;
+use crate::aside::aside;
 use crate::node::BlobPin;
 use crate::store::blobs::Blob;
 use crate::transport::budget::Budget;
@@ -20,8 +24,13 @@ use crate::transport::{BoxFuture, Call, ConnectionId, Service};
 
 /// Graphs up to this size are read on the connection's task, in bytes; larger ones, which take
 /// milliseconds, on a thread that may block.
-#[cfg(not(madsim))]
 const GRAPH_INLINE_BYTES_MAX: usize = 256 << 10;
+
+/// Lists of up to so many workers are encoded on the connection's task.
+const LISTED_INLINE_MAX: usize = 256;
+
+/// Lists that are made at a time.
+const LISTS_MAX: usize = 2;
 
 /// The tf.data service's dispatcher, on the wire.
 pub struct DispatcherService {
@@ -30,6 +39,8 @@ pub struct DispatcherService {
     budget: Budget,
     askers: Askers,
     task_lists: TaskLists,
+    /// Turns to make a list of workers.
+    lists: Semaphore,
 }
 
 impl DispatcherService {
@@ -41,13 +52,14 @@ impl DispatcherService {
             budget,
             askers: Askers::default(),
             task_lists: TaskLists::default(),
+            lists: Semaphore::new(LISTS_MAX),
         }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
         let method =
             Method::from_path(&call.path).ok_or_else(|| super::router::unknown(&call.path))?;
-        let decoded = convert::decode_request(method, &call.message)?;
+        let (decoded, is_own) = decode(method, &call.message).await?;
         if decoded == Decoded::Version {
             return Ok(convert::encode_version(self.protocol_version));
         }
@@ -56,13 +68,16 @@ impl DispatcherService {
             Decoded::Request(request @ dispatcher::Request::GetDefinition { .. }) => {
                 return Box::pin(self.asked_definition(node.as_ref(), request)).await;
             }
+            Decoded::Request(request @ dispatcher::Request::GetWorkers) => {
+                return Box::pin(self.workers(node.as_ref(), request)).await;
+            }
             Decoded::Request(mut request) => {
                 self.askers.identify(&call, Instant::now(), &mut request);
                 node.call(Request::Dispatcher(request)).await?
             }
             // Boxed, so that the futures of all other calls are small.
             Decoded::Register(registration) => {
-                Box::pin(register(node.as_ref(), registration)).await?
+                Box::pin(register(node.as_ref(), registration, is_own)).await?
             }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
@@ -104,6 +119,30 @@ impl DispatcherService {
         }
     }
 
+    /// Answers with all workers. Few such answers are made at a time, and each counts until it has left.
+    async fn workers(
+        &self,
+        node: &dyn NodePort,
+        request: dispatcher::Request,
+    ) -> Result<Bytes, Status> {
+        let _turn = self.lists.acquire().await.ok();
+        let reply = match node.call(Request::Dispatcher(request)).await? {
+            Reply::Dispatcher(dispatcher::Reply::Workers(few))
+                if few.len() <= LISTED_INLINE_MAX =>
+            {
+                convert::encode_reply(dispatcher::Reply::Workers(few))
+            }
+            Reply::Dispatcher(reply) => {
+                aside("encoding the list of workers", move || convert::encode_reply(reply)).await?
+            }
+            Reply::Coordination(_) => return Err(internal("another machine answered")),
+        };
+        match reply {
+            Encoded::Message(list) => Ok(self.budget.acquire(list.len() as u64).await.with(list)),
+            _ => Err(internal("the list of workers is no message")),
+        }
+    }
+
     async fn definition(
         &self,
         node: &dyn NodePort,
@@ -128,14 +167,15 @@ impl Service for DispatcherService {
 }
 
 /// Registers a dataset. If its id is taken, the graph is neither hashed nor kept, for nobody looks at it.
-async fn register(node: &dyn NodePort, registration: Registration) -> Result<Reply, Status> {
-    if let Some(request) = registration.without_graph() {
-        let own = apart(registration.dataset_def.clone(), is_own).await?;
-        if !own {
-            let reply = node.call(Request::Dispatcher(request)).await?;
-            if reply != Reply::Dispatcher(dispatcher::Reply::NotRegistered) {
-                return Ok(reply);
-            }
+async fn register(
+    node: &dyn NodePort,
+    registration: Registration,
+    is_own: bool,
+) -> Result<Reply, Status> {
+    if let Some(request) = registration.without_graph().filter(|_| !is_own) {
+        let reply = node.call(Request::Dispatcher(request)).await?;
+        if reply != Reply::Dispatcher(dispatcher::Reply::NotRegistered) {
+            return Ok(reply);
         }
     }
     register_graph(node, registration).await
@@ -166,8 +206,33 @@ struct Prepared {
     plan: dispatcher::SplitPlan,
 }
 
+/// Decodes a request, a long one beside the tasks that answer calls.
+async fn decode(method: Method, message: &Bytes) -> Result<(Decoded, bool), Status> {
+    // A graph stays where it is.
+    let inline_max = match method {
+        Method::GetOrRegisterDataset => GRAPH_INLINE_BYTES_MAX,
+        _ => DECODED_INLINE_BYTES_MAX,
+    };
+    if message.len() <= inline_max {
+        return read(method, message);
+    }
+    let message = message.clone();
+    Box::pin(aside("decoding a request", move || read(method, &message))).await?
+}
+
+/// Decodes a request. Of a registration under a wished id, returns whether its graph is one of Rondo's own.
+fn read(method: Method, message: &Bytes) -> Result<(Decoded, bool), Status> {
+    let decoded = convert::decode_request(method, message)?;
+    let own = match &decoded {
+        Decoded::Register(registration) if registration.wished.is_some() => {
+            graph::check(&registration.dataset_def).map_err(unkeepable)?
+        }
+        _ => false,
+    };
+    Ok((decoded, own))
+}
+
 /// Reads a graph, a large one beside the tasks that answer calls.
-#[cfg(not(madsim))]
 async fn apart<T: Send + 'static>(
     dataset_def: Bytes,
     read: fn(&Bytes) -> Result<T, Status>,
@@ -175,19 +240,7 @@ async fn apart<T: Send + 'static>(
     if dataset_def.len() <= GRAPH_INLINE_BYTES_MAX {
         return read(&dataset_def);
     }
-    let done = tokio::task::spawn_blocking(move || read(&dataset_def)).await;
-    done.unwrap_or_else(|error| Err(internal(&format!("reading a graph: {error}"))))
-}
-
-/// Reads a graph where it stands: simulation has no threads.
-#[cfg(madsim)]
-async fn apart<T>(dataset_def: Bytes, read: fn(&Bytes) -> Result<T, Status>) -> Result<T, Status> {
-    std::future::ready(read(&dataset_def)).await
-}
-
-/// Whether the graph is one of Rondo's own.
-fn is_own(dataset_def: &Bytes) -> Result<bool, Status> {
-    graph::check(dataset_def).map_err(unkeepable)
+    aside("reading a graph", move || read(&dataset_def)).await?
 }
 
 fn prepare(dataset_def: &Bytes) -> Result<Prepared, Status> {
@@ -235,8 +288,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_long_list_of_workers_counts_until_it_has_left() {
+        let budget = Budget::new(8 << 20, 4 << 20);
+        let service = DispatcherService::new(NodeSlot::default(), 9, budget.clone());
+        let workers: Vec<Arc<str>> = vec!["w".repeat(4096).into(); 512];
+        let list = move |_| Ok(Reply::Dispatcher(dispatcher::Reply::Workers(workers.clone())));
+        let node = NodeDouble { call: list, blob: |_| Ok(Bytes::new()) };
+        let answer = service.workers(&node, dispatcher::Request::GetWorkers).await.unwrap();
+        assert!(answer.len() > 512 * 4096);
+        let soon = std::time::Duration::from_millis(50);
+        let more =
+            async |bytes: u64| tokio::time::timeout(soon, budget.acquire(bytes)).await.is_ok();
+        // A message above the pool takes the turn: then only the pool is left.
+        let _turn = budget.acquire(u64::MAX).await;
+        assert!(more(1 << 20).await && !more(2 << 20).await);
+        drop(answer);
+        assert!(more(4 << 20).await);
+    }
+
+    #[tokio::test]
     async fn a_definition_that_goes_while_it_is_read_is_lost_only_if_its_dataset_stays() {
-        let service = DispatcherService::new(NodeSlot::default(), 9, Budget::new(64 << 20));
+        let service =
+            DispatcherService::new(NodeSlot::default(), 9, Budget::new(64 << 20, 32 << 20));
         for (known, code) in [(1, Code::NotFound), (usize::MAX, Code::DataLoss)] {
             let asked = Arc::default();
             let request = dispatcher::Request::GetDefinition { dataset: DatasetId::new("1000") };

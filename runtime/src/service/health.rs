@@ -38,6 +38,7 @@ impl HealthService {
 /// # Errors
 /// INVALID_ARGUMENT for malformed bytes, NOT_FOUND for a service that is not there.
 pub(crate) fn answer(message: &Bytes, services: &[&str], serves: bool) -> Result<Bytes, Status> {
+    super::check_short("grpc.health.v1.Health", message)?;
     let request = HealthCheckRequest::decode(message.clone()).map_err(|error| {
         Status::new(Code::InvalidArgument, format!("no HealthCheckRequest: {error}"))
     })?;

@@ -12,11 +12,28 @@ use rondo_proto::convert::{self, RELAY_FORWARD_PATH, RELAY_HELLO_PATH};
 
 use super::coordination::CoordinationService;
 use super::node_port::NodeSlot;
+use crate::aside::aside;
 use crate::serve::VERSION;
 use crate::transport::{BoxFuture, Call, Service};
 
 /// Relays remembered; above it, the one of the lowest number is forgotten.
 const RELAYS_MAX: usize = 65_536;
+
+/// Bodies up to this size are copied into the relay's answer on the connection's task, in bytes.
+const CARRIED_INLINE_BYTES_MAX: usize = 1 << 20;
+
+/// An answer for a relay.
+struct Carried {
+    encoded: Bytes,
+    /// What it was copied from.
+    _body: Bytes,
+}
+
+impl AsRef<[u8]> for Carried {
+    fn as_ref(&self) -> &[u8] {
+        &self.encoded
+    }
+}
 
 /// The relays of one namespace, on the wire.
 pub struct RelayService {
@@ -39,8 +56,11 @@ impl RelayService {
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
         match &*call.path {
-            RELAY_HELLO_PATH => self.hello(&call.message),
-            RELAY_FORWARD_PATH => self.forward(&call).await,
+            RELAY_HELLO_PATH => {
+                super::check_short(&call.path, &call.message)?;
+                self.hello(&call.message)
+            }
+            RELAY_FORWARD_PATH => self.forward(call).await,
             path => Err(super::router::unknown(path)),
         }
     }
@@ -64,8 +84,10 @@ impl RelayService {
         Ok(convert::encode_hello_reply(VERSION))
     }
 
-    async fn forward(&self, carrier: &Call) -> Result<Bytes, Status> {
+    async fn forward(&self, mut carrier: Call) -> Result<Bytes, Status> {
         let (relay, link, mut call) = convert::decode_forward(&carrier.message)?;
+        // The forwarded call is part of this message: it goes when that goes.
+        carrier.message.clear();
         if call.peer.is_empty() {
             call.peer = carrier.peer.to_string().into();
         }
@@ -75,14 +97,25 @@ impl RelayService {
         }
         self.check_there()?;
         let path = call.path.clone();
-        let result = self.coordination.relayed(call).await;
+        let result = self.coordination.relayed(call, &carrier.memory).await;
         if result.as_ref().is_err_and(|status| status.code == Code::Unavailable) {
             self.check_there()?;
         }
-        Ok(convert::encode_forwarded(result.map_err(|status| Refused {
+        let result = result.map_err(|status| Refused {
             details: self.coordination.details(&path, &status),
             ..Refused::from(status)
-        })))
+        });
+        // The body holds its share of the memory for large messages until the copy has left. A call that held
+        // one share and waited for another could wait for ever.
+        let body = result.as_ref().cloned().unwrap_or_default();
+        let encoded = match body.len() > CARRIED_INLINE_BYTES_MAX {
+            true => {
+                let encode = move || convert::encode_forwarded(result);
+                Box::pin(aside("encoding an answer for a relay", encode)).await?
+            }
+            false => convert::encode_forwarded(result),
+        };
+        Ok(Bytes::from_owner(Carried { encoded, _body: body }))
     }
 
     /// Whether there is a node that answers: what it says for itself is no answer of the service.

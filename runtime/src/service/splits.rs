@@ -7,6 +7,7 @@ use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{self, END_READER_PATH, Encoded, HOLD_SPLITS_PATH};
 
 use super::node_port::NodeSlot;
+use crate::aside::aside;
 use crate::transport::{BoxFuture, Call, Service};
 
 /// The splits of the tf.data service's iterations, on the wire.
@@ -22,10 +23,9 @@ impl SplitsService {
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
         let request = match call.path.as_str() {
-            HOLD_SPLITS_PATH => {
-                dispatcher::Request::HoldSplits(convert::decode_hold(&call.message)?)
-            }
+            HOLD_SPLITS_PATH => dispatcher::Request::HoldSplits(decode_hold(&call.message).await?),
             END_READER_PATH => {
+                super::check_short(&call.path, &call.message)?;
                 let (client, job) = convert::decode_end_reader(&call.message)?;
                 dispatcher::Request::EndReader { client, job }
             }
@@ -42,6 +42,15 @@ impl SplitsService {
             _ => Err(Status::new(Code::Internal, "the node answered with no splits")),
         }
     }
+}
+
+/// Decodes what a reader holds, a long list beside the tasks that answer calls.
+async fn decode_hold(message: &Bytes) -> Result<dispatcher::HoldSplits, Status> {
+    if message.len() <= super::DECODED_INLINE_BYTES_MAX {
+        return convert::decode_hold(message);
+    }
+    let message = message.clone();
+    Box::pin(aside("decoding a request", move || convert::decode_hold(&message))).await?
 }
 
 impl Service for SplitsService {

@@ -9,13 +9,13 @@ use rondo_core::limits::VALUE_INLINE_BYTES_MAX;
 use rondo_core::status::{Code, Status};
 
 use super::node_port::NodePort;
+use crate::aside::aside;
 use crate::node::BlobPin;
 use crate::store::blobs::Blob;
 use crate::transport::budget::{Budget, Share};
 
 /// Values up to this size are named on the connection's task, in bytes; larger ones, which take
 /// milliseconds, on a thread that may block.
-#[cfg(not(madsim))]
 const NAMED_INLINE_BYTES_MAX: usize = 1 << 20;
 
 /// Makes a long value durable, and leaves its name in the request.
@@ -39,19 +39,11 @@ pub(super) async fn put_aside(node: &dyn NodePort, method: &mut Method) -> Resul
 const ENCODED_INLINE_BYTES_MAX: u64 = 1 << 20;
 const ENCODED_INLINE_KEYS_MAX: usize = 4096;
 
-#[cfg(not(madsim))]
 async fn named(bytes: Bytes) -> Result<Blob, Status> {
     if bytes.len() <= NAMED_INLINE_BYTES_MAX {
         return Ok(Blob::of(bytes));
     }
-    let blob = tokio::task::spawn_blocking(move || Blob::of(bytes)).await;
-    blob.map_err(|error| Status::new(Code::Internal, format!("naming a value: {error}")))
-}
-
-/// Names a value where it stands: simulation has no threads.
-#[cfg(madsim)]
-async fn named(bytes: Bytes) -> Result<Blob, Status> {
-    std::future::ready(Ok(Blob::of(bytes))).await
+    aside("naming a value", move || Blob::of(bytes)).await
 }
 
 /// Reads the blobs that an answer names, with its share of the memory for large messages.
@@ -64,8 +56,12 @@ pub(super) async fn read_back(
     budget: &Budget,
     reply: &mut Reply,
 ) -> Result<Share, Status> {
-    let sizes = values(reply).into_iter().map(|value| value.size_bytes());
-    let share = room_for(sizes.collect(), budget).await?;
+    let mut size = Size::default();
+    if let Reply::Keys { entries, .. } = reply {
+        size.keys = keys_of(entries);
+    }
+    size.values = total(values(reply).into_iter().map(|value| value.size_bytes()));
+    let share = room_for(size, budget).await?;
     for value in values(reply) {
         read_blob(node, value).await?;
     }
@@ -82,8 +78,8 @@ pub(super) async fn read_directory(
     budget: &Budget,
     entries: &mut Arc<Vec<KeyEntry>>,
 ) -> Result<Share, Status> {
-    let sizes = entries.iter().map(|entry| entry.value.size_bytes());
-    let share = room_for(sizes.collect(), budget).await?;
+    let values = total(entries.iter().map(|entry| entry.value.size_bytes()));
+    let share = room_for(Size { keys: keys_of(entries), values }, budget).await?;
     if entries.iter().any(|entry| entry.value.blob().is_some()) {
         for entry in Arc::make_mut(entries) {
             read_blob(node, &mut entry.value).await?;
@@ -92,12 +88,29 @@ pub(super) async fn read_directory(
     Ok(share)
 }
 
-/// Waits for the memory that an answer with values of these sizes takes, in bytes.
-async fn room_for(sizes: Vec<u64>, budget: &Budget) -> Result<Share, Status> {
-    let total = sizes.into_iter().fold(0_u64, u64::saturating_add);
-    check_length(total, budget)?;
-    // Each is in memory twice: as read, and within the encoded answer.
-    Ok(budget.acquire(total.saturating_mul(2)).await)
+/// What the keys and the values of an answer take, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    keys: u64,
+    values: u64,
+}
+
+/// What an entry takes within an encoded answer beside its key and its value, in bytes, at most.
+const ENTRY_BYTES: u64 = 64;
+
+fn keys_of(entries: &[KeyEntry]) -> u64 {
+    total(entries.iter().map(|entry| ENTRY_BYTES.saturating_add(entry.key.len() as u64)))
+}
+
+fn total(sizes: impl Iterator<Item = u64>) -> u64 {
+    sizes.fold(0, u64::saturating_add)
+}
+
+/// Waits for the memory that an answer takes.
+async fn room_for(Size { keys, values }: Size, budget: &Budget) -> Result<Share, Status> {
+    check_length(values, budget)?;
+    // A value is in memory twice: as read, and within the encoded answer.
+    Ok(budget.acquire(values.saturating_mul(2).saturating_add(keys)).await)
 }
 
 async fn read_blob(node: &dyn NodePort, value: &mut Value) -> Result<(), Status> {
@@ -111,22 +124,11 @@ async fn read_blob(node: &dyn NodePort, value: &mut Value) -> Result<(), Status>
 ///
 /// # Errors
 /// When that thread is lost.
-#[cfg(not(madsim))]
 pub(super) async fn encode_aside<F>(reply: Reply, encode: F) -> Result<Option<Bytes>, Status>
 where
     F: FnOnce(Reply) -> Option<Bytes> + Send + 'static,
 {
-    let encoded = tokio::task::spawn_blocking(move || encode(reply)).await;
-    encoded.map_err(|error| Status::new(Code::Internal, format!("encoding an answer: {error}")))
-}
-
-/// Encodes an answer where it stands: simulation has no threads.
-#[cfg(madsim)]
-pub(super) async fn encode_aside<F>(reply: Reply, encode: F) -> Result<Option<Bytes>, Status>
-where
-    F: FnOnce(Reply) -> Option<Bytes> + Send + 'static,
-{
-    std::future::ready(Ok(encode(reply))).await
+    aside("encoding an answer", move || encode(reply)).await
 }
 
 /// Whether encoding an answer takes milliseconds.

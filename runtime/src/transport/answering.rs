@@ -21,7 +21,7 @@ pub struct ServerConfig {
     pub message_bytes_max: u64,
     /// Memory for large requests under way.
     pub budget: Budget,
-    /// Open connections; above it, new ones wait unaccepted.
+    /// Open connections; above it, new ones are refused.
     pub connections_max: usize,
     /// Calls under way on one connection; above it, the client waits.
     pub calls_per_connection_max: u32,
@@ -34,6 +34,9 @@ pub struct ServerConfig {
     pub keepalive_timeout: Duration,
     /// How long a client may be silent before its first call and within a request.
     pub silence_max: Duration,
+    /// How long a long answer may stay unread, beside a second for each 256 KiB of it, until its connection
+    /// is closed; `None` for as long as its client likes.
+    pub unread_max: Option<Duration>,
     /// How long calls under way may take once shutdown has begun.
     pub shutdown_grace: Duration,
 }
@@ -42,13 +45,14 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             message_bytes_max: 512 << 20,
-            budget: Budget::new(1 << 30),
+            budget: Budget::new(1 << 30, 512 << 20),
             connections_max: 10_000,
             calls_per_connection_max: 4096,
             shared_memory_bytes_max: 1 << 30,
             keepalive_interval: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),
             silence_max: Duration::from_secs(60),
+            unread_max: None,
             shutdown_grace: Duration::from_secs(2),
         }
     }

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::{BufMut, Bytes, BytesMut};
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{
     BULK_PREFACE, BulkFrame, decode_bulk_call, encode_bulk_end, encode_bulk_near,
@@ -11,16 +13,18 @@ use rondo_proto::convert::{
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::timeout;
 
 use super::answering::check_length;
-use super::budget::Share;
-use super::bulk_wire::{prepare, read_bytes, read_head, read_preface, write, write_message};
+use super::bulk_wire::{prepare, read_head, read_preface, write, write_message};
+use super::intake::{Intake, room_for};
 use super::keepalive::Keepalive;
+use super::leaving::RATE_MIN;
 use super::near::{Lender, is_near};
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
-use super::{Call, ConnectionId, MessageStream, ServerConfig};
+use super::{Call, ConnectionId, MessageStream, RequestMemory, ServerConfig};
 
 /// Why there is no next call.
 enum NoCall {
@@ -57,7 +61,7 @@ async fn answer_calls(
     let is_near = is_near(&stream.local_addr()?, &from.1);
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
-    let spoken = tokio::time::timeout(shared.config.silence_max, read_preface(&mut reader)).await?;
+    let spoken = timeout(shared.config.silence_max, read_preface(&mut reader)).await?;
     if !spoken? {
         return Err(io::Error::other(
             "it begins neither as HTTP/2 does nor as bulk connections do",
@@ -72,8 +76,8 @@ async fn answer_calls(
             () = phase.reached(Phase::Draining) => return Ok(()),
             next = next_call(shared, &mut reader, from) => next,
         };
-        let (call, share) = match next {
-            Ok(Next::Call(call, share)) => (call, share),
+        let call = match next {
+            Ok(Next::Call(call)) => call,
             Ok(Next::Near) => {
                 lender = offer(shared, &mut reader, &mut writer, is_near).await?;
                 continue;
@@ -86,11 +90,13 @@ async fn answer_calls(
                 return Err(io::Error::other(status));
             }
         };
-        let messages = answer(shared, call, share);
+        let messages = answer(shared, call);
         // A client has nothing to say before its call is over: it leaves.
         tokio::select! {
             biased;
-            written = write_all(&mut writer, messages, lender.as_mut()) => written?,
+            written = write_all(&mut writer, messages, (lender.as_mut(), shared.config.unread_max)) => {
+                written?
+            }
             _ = reader.fill_buf() => return Ok(()),
         }
     }
@@ -114,7 +120,7 @@ async fn offer(
     if lender.is_none() {
         return Ok(None);
     }
-    let taken = tokio::time::timeout(shared.config.silence_max, is_taken(reader)).await??;
+    let taken = timeout(shared.config.silence_max, is_taken(reader)).await??;
     Ok(lender.filter(|_| taken))
 }
 
@@ -128,7 +134,7 @@ async fn is_taken(reader: &mut BufReader<ReadHalf<'_>>) -> io::Result<bool> {
 
 /// What a client says next.
 enum Next {
-    Call(Call, Share),
+    Call(Call),
     /// It asks for memory that both have.
     Near,
     Gone,
@@ -141,7 +147,7 @@ async fn next_call(
     (connection, peer): (ConnectionId, SocketAddr),
 ) -> Result<Next, NoCall> {
     let silence_max = shared.config.silence_max;
-    let head = tokio::time::timeout(silence_max, read_head(reader)).await;
+    let head = timeout(silence_max, read_head(reader)).await;
     let Some((frame, length)) = head.map_err(io::Error::from)?? else {
         return Ok(Next::Gone);
     };
@@ -153,18 +159,44 @@ async fn next_call(
         return Err(NoCall::Refused(Status::new(Code::InvalidArgument, text)));
     }
     check_length(length, shared.config.message_bytes_max).map_err(NoCall::Refused)?;
-    let share = shared.config.budget.acquire(length).await;
-    let bytes = tokio::time::timeout(silence_max, read_bytes(reader, length, None)).await;
-    let bytes = bytes.map_err(io::Error::from)?.map_err(|cut| cut.error)?;
+    let mut intake = Intake::new(&shared.config);
+    intake.expect(length);
+    let bytes = read_call(reader, length, &mut intake).await?;
+    let memory = RequestMemory::new(intake.into_share());
     let call = decode_bulk_call(bytes).map_err(NoCall::Refused)?;
     let (path, message, worker) = (call.path, call.message, call.worker);
-    Ok(Next::Call(Call { path, message, peer, connection, worker }, share))
+    Ok(Next::Call(Call { path, message, peer, connection, worker, memory }))
 }
 
-fn answer(shared: &Arc<Shared>, call: Call, share: Share) -> MessageStream {
+/// Reads the bytes of a call. They take memory as they arrive.
+async fn read_call(
+    reader: &mut BufReader<ReadHalf<'_>>,
+    length: u64,
+    intake: &mut Intake,
+) -> Result<Bytes, NoCall> {
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    let mut bytes = BytesMut::new();
+    while bytes.len() < length {
+        let there = bytes.len();
+        if bytes.capacity() == there {
+            let room = room_for(there, 1, length);
+            intake.make_room(room as u64).await;
+            bytes.reserve(room.saturating_sub(there));
+        }
+        let mut rest = (&mut bytes).limit(length.saturating_sub(there));
+        let read = intake.more(there as u64, reader.read_buf(&mut rest)).await;
+        if read.map_err(NoCall::Refused)?? == 0 {
+            let text = format!("the connection ends after {there} of {length} bytes of a call");
+            return Err(NoCall::Broken(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
+        }
+    }
+    Ok(bytes.freeze())
+}
+
+fn answer(shared: &Arc<Shared>, call: Call) -> MessageStream {
     if shared.is_streaming(&call.path) {
         let path = call.path.clone();
-        return messages_of(shared, path, None, std::future::ready(Ok((call, share))));
+        return messages_of(shared, path, None, std::future::ready(Ok(call)));
     }
     let text = format!("{} is not offered over bulk connections: it is no stream", call.path);
     MessageStream::written(|_| std::future::ready(Err(Status::new(Code::Unimplemented, text))))
@@ -173,11 +205,20 @@ fn answer(shared: &Arc<Shared>, call: Call, share: Share) -> MessageStream {
 async fn write_all(
     writer: &mut WriteHalf<'_>,
     mut messages: MessageStream,
-    mut lender: Option<&mut Lender>,
+    (mut lender, unread_max): (Option<&mut Lender>, Option<Duration>),
 ) -> io::Result<()> {
     loop {
         match messages.next_pieces().await {
-            Ok(Some(message)) => write_message(writer, message, lender.as_deref_mut()).await?,
+            Ok(Some(message)) => {
+                let length = message.len() as u64;
+                let written = write_message(writer, message, lender.as_deref_mut());
+                match unread_max {
+                    None => written.await?,
+                    Some(most) => {
+                        timeout(most + Duration::from_secs(length / RATE_MIN), written).await??
+                    }
+                }
+            }
             Ok(None) => return write(writer, BulkFrame::End, encode_bulk_end(Ok(())).into()).await,
             Err(status) => {
                 return write(writer, BulkFrame::End, encode_bulk_end(Err(status)).into()).await;

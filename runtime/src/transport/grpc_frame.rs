@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io::Read;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
+use bytes::buf::Reader as Reading;
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
@@ -15,13 +16,18 @@ use rondo_proto::pieces::Pieces;
 
 use super::answering::check_length;
 use super::budget::Share;
+use super::intake::{Intake, room_for};
+use super::leaving::Leaving;
 use super::{MessageStream, ServerConfig};
+use crate::aside::aside;
 
 /// Flag byte and length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// How much larger than its compressed form deflate's output can be at most.
-const DEFLATE_RATIO_MAX: u64 = 1032;
+/// Compressed messages are decompressed in pieces of at least and at most so many bytes. The first piece
+/// takes so little time that no thread of its own is worth it.
+const INFLATED_MIN: usize = 64 << 10;
+const INFLATED_MAX: usize = 8 << 20;
 
 /// Reads the one message of a unary request. The share counts its memory and must live as long as
 /// the message is worked on.
@@ -34,7 +40,7 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    let mut reader = Reader { body, buffer: BytesMut::new(), silence_max: allowed.silence_max };
+    let mut reader = Reader { body, buffer: BytesMut::new(), intake: Intake::new(allowed) };
     reader.fill(PREFIX_BYTES).await?;
     let compressed = reader.buffer.get_u8() != 0;
     let length = u64::from(reader.buffer.get_u32());
@@ -42,18 +48,16 @@ where
         return Err(malformed("a compressed message without a grpc-encoding header"));
     }
     check_length(length, allowed.message_bytes_max)?;
-    let memory = if compressed {
-        length.saturating_mul(DEFLATE_RATIO_MAX).min(allowed.message_bytes_max)
-    } else {
-        length
-    };
-    let share = allowed.budget.acquire(memory).await;
+    reader.intake.expect(length);
     let length = usize::try_from(length).map_err(|_| malformed("a message too long"))?;
-    reader.buffer.reserve(length.saturating_sub(reader.buffer.len()));
     reader.fill(length).await?;
     let message = reader.buffer.split_to(length).freeze();
     reader.expect_end().await?;
-    let message = if compressed { gunzip(message, allowed).await? } else { message };
+    let mut share = reader.intake.into_share();
+    let message = match compressed {
+        true => gunzip(message, allowed.message_bytes_max, &mut share).await?,
+        false => message,
+    };
     Ok((message, share))
 }
 
@@ -65,7 +69,7 @@ fn malformed(what: &str) -> Status {
 struct Reader<B> {
     body: B,
     buffer: BytesMut,
-    silence_max: Duration,
+    intake: Intake,
 }
 
 impl<B> Reader<B>
@@ -80,6 +84,12 @@ where
                 let text = format!("the body ends after {} of {wanted} bytes", self.buffer.len());
                 return Err(malformed(&text));
             };
+            let there = self.buffer.len();
+            if self.buffer.capacity() < there.saturating_add(piece.len()) {
+                let room = room_for(there, piece.len(), wanted);
+                self.intake.make_room(room as u64).await;
+                self.buffer.reserve(room.saturating_sub(there));
+            }
             self.buffer.extend_from_slice(&piece);
         }
         Ok(())
@@ -104,12 +114,9 @@ where
         if let Poll::Ready(frame) = there.await {
             return Ok(frame);
         }
+        let came = self.buffer.len() as u64;
         let frame = poll_fn(|context| Pin::new(&mut self.body).poll_frame(context));
-        let frame = tokio::time::timeout(self.silence_max, frame).await;
-        frame.map_err(|_| {
-            let text = format!("no data from the client for {:?}", self.silence_max);
-            Status::new(Code::Cancelled, text)
-        })
+        self.intake.more(came, frame).await
     }
 
     /// The next piece of data; `None` at the end.
@@ -132,28 +139,52 @@ where
     }
 }
 
-async fn gunzip(message: Bytes, allowed: &ServerConfig) -> Result<Bytes, Status> {
-    let bound = allowed.message_bytes_max;
-    let inflate = move || inflate(&message, bound);
-    tokio::task::spawn_blocking(inflate)
-        .await
-        .unwrap_or_else(|error| Err(Status::new(Code::Internal, format!("gunzip: {error}"))))
-}
-
-fn inflate(message: &[u8], bound: u64) -> Result<Bytes, Status> {
-    let mut plain = Vec::new();
-    // One byte more than allowed tells "too long" from "just fits".
-    let mut decoder = flate2::read::GzDecoder::new(message).take(bound.saturating_add(1));
-    decoder.read_to_end(&mut plain).map_err(|error| malformed(&format!("not gzip: {error}")))?;
-    if plain.len() as u64 > bound {
+/// Decompresses a message. The share holds what it takes, however much it could be.
+async fn gunzip(message: Bytes, bound: u64, share: &mut Share) -> Result<Bytes, Status> {
+    let compressed = message.len();
+    let decoder = flate2::bufread::GzDecoder::new(message.reader());
+    let mut inflating = Inflating { decoder, plain: Vec::new(), is_done: false };
+    inflating.go_on(INFLATED_MIN, bound)?;
+    while !inflating.is_done {
+        let step = inflating.plain.len().clamp(INFLATED_MIN, INFLATED_MAX);
+        let held = compressed.saturating_add(inflating.plain.len()).saturating_add(step);
+        share.grow_to(held as u64).await;
+        inflating = aside("decompressing a message", move || {
+            inflating.go_on(step, bound).map(|()| inflating)
+        })
+        .await??;
+    }
+    if inflating.plain.len() as u64 > bound {
         let text = format!(
-            "a gzip message of {} bytes exceeds the bound of {bound} bytes once decompressed \
-             (--message-size-max)",
-            message.len()
+            "a gzip message of {compressed} bytes exceeds the bound of {bound} bytes once decompressed \
+             (--message-size-max)"
         );
         return Err(Status::new(Code::ResourceExhausted, text));
     }
-    Ok(plain.into())
+    share.grow_to(inflating.plain.len() as u64).await;
+    share.shrink_to(inflating.plain.len() as u64);
+    Ok(inflating.plain.into())
+}
+
+/// A message that is being decompressed.
+struct Inflating {
+    decoder: flate2::bufread::GzDecoder<Reading<Bytes>>,
+    plain: Vec<u8>,
+    /// Whether the message is whole, or longer than it may be.
+    is_done: bool,
+}
+
+impl Inflating {
+    /// Decompresses `step` bytes more. One byte more than allowed tells "too long" from "just fits".
+    fn go_on(&mut self, step: usize, bound: u64) -> Result<(), Status> {
+        let left = bound.saturating_add(1).saturating_sub(self.plain.len() as u64);
+        let step = left.min(step as u64);
+        self.plain.reserve(usize::try_from(step).unwrap_or_default());
+        let read = (&mut self.decoder).take(step).read_to_end(&mut self.plain);
+        let read = read.map_err(|error| malformed(&format!("not gzip: {error}")))?;
+        self.is_done = (read as u64) < step || step == left;
+        Ok(())
+    }
 }
 
 /// A message on its way out, behind its prefix. What is long in it is not copied.
@@ -175,8 +206,8 @@ pub(super) fn framed(message: Pieces) -> Result<Pieces, Status> {
 pub(super) struct ReplyBody {
     /// What goes out next.
     framed: Option<Pieces>,
-    /// What comes behind, which has the trailers with it.
-    messages: Option<Box<MessageStream>>,
+    /// The messages behind it, and where they are known until they have left. Trailers follow them.
+    messages: Option<Box<(MessageStream, Arc<Leaving>)>>,
     trailers: Option<HeaderMap>,
 }
 
@@ -191,8 +222,8 @@ impl ReplyBody {
     }
 
     /// The body for these messages. Each is asked for when the client has room for more.
-    pub(super) fn stream(messages: MessageStream) -> Self {
-        Self { messages: Some(Box::new(messages)), ..Self::default() }
+    pub(super) fn stream(messages: MessageStream, leaving: Arc<Leaving>) -> Self {
+        Self { messages: Some(Box::new((messages, leaving))), ..Self::default() }
     }
 
     /// Takes the next message of a stream, or its end.
@@ -249,7 +280,10 @@ impl Body for ReplyBody {
             let Some(messages) = &mut self.messages else {
                 return Poll::Ready(self.trailers.take().map(|all| Ok(Frame::trailers(all))));
             };
+            let (messages, leaving) = &mut **messages;
             let next = ready!(messages.poll_next(context));
+            let next =
+                next.map(|message| message.map(|it| it.map_long(|piece| leaving.with(piece))));
             self.go_on(next);
         }
     }
@@ -300,7 +334,7 @@ mod tests {
         #[test]
         fn any_request_is_read_or_refused(pieces in any_messages(), compressed_allowed: bool) {
             let bytes = pieces.concat();
-            let budget = Budget::new(1 << 20);
+            let budget = Budget::new(1 << 20, 1 << 19);
             let allowed = ServerConfig {
                 message_bytes_max: BYTES_MAX,
                 budget,

@@ -1,5 +1,6 @@
 //! What a gRPC call's HTTP headers say, and how answers and refusals are headed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request
 use rondo_core::status::{Code, Status};
 
 use super::grpc_frame::ReplyBody;
+use super::leaving::Leaving;
 use super::{MessageStream, WORKER_METADATA};
 
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -92,8 +94,8 @@ pub(super) fn answer(message: Bytes) -> Response<ReplyBody> {
 }
 
 /// The answer to a call that is answered with messages. How it went stands behind them.
-pub(super) fn stream(messages: MessageStream) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::stream(messages));
+pub(super) fn stream(messages: MessageStream, leaving: Arc<Leaving>) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::stream(messages, leaving));
     response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
     response
 }

@@ -18,10 +18,11 @@ use tokio::net::TcpStream;
 use super::answering::{contain_panic, until_cut, within_deadline};
 use super::grpc_frame::{ReplyBody, read_message};
 use super::grpc_head::{self, Head, NotACall};
+use super::leaving::Leaving;
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
-use super::{Call, ConnectionId, MessageStream, ServerConfig};
+use super::{Call, ConnectionId, MessageStream, RequestMemory, ServerConfig};
 
 /// Unread data of one connection, and of one call, in bytes.
 const WINDOW_BYTES: u32 = 16 << 20;
@@ -39,11 +40,12 @@ pub(super) async fn serve(
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
     let used = Arc::new(AtomicBool::new(false));
+    let leaving = Leaving::new(shared.config.unread_max);
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
-        let shared = Arc::clone(&shared);
+        let (shared, leaving) = (Arc::clone(&shared), Arc::clone(&leaving));
         // Boxed, since the library moves a call's future several times before it runs.
-        Box::pin(async move { Ok::<_, Infallible>(answer(&shared, from, request).await) })
+        Box::pin(async move { Ok::<_, Infallible>(answer(&shared, &leaving, from, request).await) })
     });
     let serving = http_settings(&shared.config).serve_connection(TokioIo::new(stream), handler);
     let mut serving = pin!(serving);
@@ -63,6 +65,10 @@ pub(super) async fn serve(
             () = phase.reached(Phase::Draining), if !draining => {
                 draining = true;
                 serving.as_mut().graceful_shutdown();
+            }
+            () = leaving.overdue() => {
+                tracing::warn!(%peer, "connection closed: its client does not read its answers");
+                return;
             }
             () = &mut first_call, if watched => {
                 watched = false;
@@ -92,6 +98,7 @@ fn http_settings(config: &ServerConfig) -> http2::Builder<TokioExecutor> {
 /// Answers one request of any kind.
 async fn answer(
     shared: &Arc<Shared>,
+    leaving: &Arc<Leaving>,
     from: (ConnectionId, SocketAddr),
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
@@ -104,14 +111,14 @@ async fn answer(
     let (deadline, path) = (head.deadline, parts.uri.path());
     if shared.is_streaming(path) {
         let messages = stream(shared, from, path.to_owned(), head, body);
-        return grpc_head::stream(messages);
+        return grpc_head::stream(messages, Arc::clone(leaving));
     }
     // Pinned here and handed on by reference, so that it stands in this future only once.
     let call = pin!(dispatch(shared, from, path, head, body));
     let call = within_deadline(deadline, call);
     let end = (shared.phase.clone(), Phase::Cutting);
     match until_cut(end, call, || shared.service.cut(path)).await {
-        Ok(message) => grpc_head::answer(message),
+        Ok(message) => grpc_head::answer(leaving.with(message)),
         Err(status) => grpc_head::refusal(&status, shared.service.details(path, &status)),
     }
 }
@@ -123,8 +130,10 @@ async fn dispatch(
     head: Head,
     body: Incoming,
 ) -> Result<Bytes, Status> {
-    let (message, _share) = read_message(body, head.gzip, &shared.config).await?;
-    let call = Call { path: path.to_owned(), message, peer, connection, worker: head.worker };
+    let (message, share) = read_message(body, head.gzip, &shared.config).await?;
+    let memory = RequestMemory::new(share);
+    let path_of_call = path.to_owned();
+    let call = Call { path: path_of_call, message, peer, connection, worker: head.worker, memory };
     let answered = pin!(async { shared.service.unary(call).await });
     contain_panic(path, answered).await
 }
@@ -140,7 +149,7 @@ fn stream(
     let (deadline, config, called) = (head.deadline, shared.config.clone(), path.clone());
     messages_of(shared, path, deadline, async move {
         let (message, share) = read_message(body, head.gzip, &config).await?;
-        let call = Call { path: called, message, peer, connection, worker: head.worker };
-        Ok((call, share))
+        let memory = RequestMemory::new(share);
+        Ok(Call { path: called, message, peer, connection, worker: head.worker, memory })
     })
 }

@@ -20,6 +20,7 @@ use tonic::codec::CompressionEncoding;
 
 use super::budget::Budget;
 use super::grpc_client::{BytesCodec, GrpcClient};
+use super::turned_away::TURNED_AWAY_MAX;
 use super::{BoxFuture, Call, ConnectionId, ServerConfig, Service, Transport, listener, serve};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -56,6 +57,11 @@ impl Service for Probe {
                 "/test/Echo" => Ok(call.message),
                 "/test/Wait" => {
                     let _dropped = Dropped(&self.dropped);
+                    pending().await
+                }
+                "/test/Park" => {
+                    drop(call.message);
+                    call.memory.release();
                     pending().await
                 }
                 "/test/Panic" => panic!("the text of the panic"),
@@ -113,6 +119,14 @@ async fn a_host_name_is_an_address() {
 }
 
 async fn call_gzip(address: &str, message: Bytes) -> Result<Bytes, tonic::Status> {
+    call_gzip_at(address, "/test/Echo", message).await
+}
+
+async fn call_gzip_at(
+    address: &str,
+    path: &'static str,
+    message: Bytes,
+) -> Result<Bytes, tonic::Status> {
     let uri = format!("http://{address}");
     let channel = tonic::transport::Endpoint::from_shared(uri).unwrap().connect().await.unwrap();
     let mut grpc = tonic::client::Grpc::new(channel)
@@ -120,7 +134,7 @@ async fn call_gzip(address: &str, message: Bytes) -> Result<Bytes, tonic::Status
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(usize::MAX);
     grpc.ready().await.unwrap();
-    let path = PathAndQuery::from_static("/test/Echo");
+    let path = PathAndQuery::from_static(path);
     grpc.unary(tonic::Request::new(message), path, BytesCodec).await.map(|r| r.into_inner())
 }
 
@@ -349,28 +363,47 @@ async fn bytes_that_are_not_http2_do_no_harm() {
     assert!(server.call("/test/Echo", Bytes::new()).await.is_ok());
 }
 
+/// A client without a deadline would wait for ever otherwise.
 #[tokio::test]
-async fn connections_above_the_bound_wait() {
+async fn connections_above_the_bound_are_told_so() {
     let config = ServerConfig { connections_max: 1, ..ServerConfig::default() };
     let server = Running::start(config);
-    let first = GrpcClient::new();
-    let echo = |client: &GrpcClient, deadline| {
-        client.unary(&server.address, "/test/Echo", Bytes::new(), deadline)
-    };
-    assert!(echo(&first, SOON).await.is_ok());
-    let second = GrpcClient::new();
-    let refused = echo(&second, Duration::from_millis(100)).await.unwrap_err();
-    assert_eq!(refused.code, Code::DeadlineExceeded);
-    assert!(echo(&first, SOON).await.is_ok());
+    let (first, second) = (GrpcClient::new(), GrpcClient::new());
+    let echo = |client: &GrpcClient| client.unary(&server.address, "/test/Echo", noise(9), SOON);
+    assert!(echo(&first).await.is_ok());
+    let refused = echo(&second).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unavailable);
+    assert!(refused.message.contains("1 connections open here"), "{refused}");
+    assert_eq!(echo(&first).await.unwrap(), noise(9));
     drop(first);
-    assert!(echo(&second, SOON).await.is_ok());
+    until(|| server.service.closed.load(Ordering::SeqCst) == 1).await;
+    assert_eq!(echo(&GrpcClient::new()).await.unwrap(), noise(9));
+}
+
+/// Connections that say nothing take none of the places of those that are told why.
+#[tokio::test]
+async fn silent_connections_above_the_bound_are_closed() {
+    let server = Running::start(ServerConfig { connections_max: 1, ..ServerConfig::default() });
+    let first = GrpcClient::new();
+    first.unary(&server.address, "/test/Echo", noise(9), SOON).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..2 * TURNED_AWAY_MAX {
+        silent.push(TcpStream::connect(&server.address).await.unwrap());
+    }
+    for stream in &mut silent {
+        let mut said = Vec::new();
+        let read = stream.read_to_end(&mut said);
+        let _reset_or_end = tokio::time::timeout(SOON, read).await.expect("it stays open");
+    }
+    let told = GrpcClient::new().unary(&server.address, "/test/Echo", noise(9), SOON).await;
+    assert!(told.unwrap_err().message.contains("--connections-max"));
 }
 
 /// Each of these messages is as long as all that may be under way (`inflight_bytes_max`).
 #[tokio::test]
 async fn large_requests_are_read_one_after_the_other_and_none_is_refused() {
     const LENGTH: usize = 1 << 20;
-    let budget = Budget::new(LENGTH as u64);
+    let budget = Budget::new(LENGTH as u64, LENGTH as u64);
     let server = Running::start(ServerConfig { budget, ..ServerConfig::default() });
     let clients = [(); 2].map(|()| GrpcClient::new());
     let call = |client: &GrpcClient, path, length| {
@@ -405,25 +438,124 @@ impl http_body::Body for Begun {
     }
 }
 
-#[tokio::test]
-async fn a_client_that_falls_silent_within_a_request_is_cancelled_and_holds_no_memory() {
-    assert_eq!(ServerConfig::default().silence_max, Duration::from_secs(60));
-    let (silence_max, budget) = (Duration::from_millis(100), Budget::new(1 << 20));
-    let config = ServerConfig { silence_max, budget, ..ServerConfig::default() };
-    let server = Running::start(config);
-    let stream = TcpStream::connect(&server.address).await.unwrap();
-    let (mut sender, connection) =
+/// A connection whose requests begin and never end.
+async fn connected(address: &str) -> hyper::client::conn::http2::SendRequest<Begun> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
             .unwrap();
     tokio::spawn(connection);
+    sender
+}
+
+fn begun(address: &str, path: &str, begun: &'static [u8]) -> http::Request<Begun> {
+    http::Request::post(format!("http://{address}{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Begun(Some(Bytes::from_static(begun)).filter(|it| !it.is_empty())))
+        .unwrap()
+}
+
+/// A stranger that announces as much as may be under way, and sends ten bytes of it.
+#[tokio::test]
+async fn what_is_only_announced_holds_nobody_up() {
+    let config = ServerConfig {
+        message_bytes_max: 1 << 20,
+        budget: Budget::new(2 << 20, 1 << 20),
+        ..ServerConfig::default()
+    };
+    let server = Running::start(config);
+    let mut stranger = connected(&server.address).await;
+    for _ in 0..20 {
+        let request = begun(&server.address, "/test/Echo", b"\0\0\x10\0\0begin");
+        tokio::spawn(stranger.send_request(request));
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.call("/test/Echo", noise(1 << 20)).await.unwrap().len(), 1 << 20);
+}
+
+/// A compressed message takes as much memory as it has bytes, not as it could have.
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_requests_that_wait_hold_what_they_take() {
+    const CALLS: usize = 9;
+    let config = ServerConfig {
+        message_bytes_max: 1 << 20,
+        budget: Budget::new(2 << 20, 1 << 20),
+        ..ServerConfig::default()
+    };
+    let server = Running::start(config);
+    for _ in 0..CALLS {
+        let address = server.address.clone();
+        tokio::spawn(async move { call_gzip_at(&address, "/test/Wait", noise(100_000)).await });
+    }
+    until(|| server.service.begun.load(Ordering::SeqCst) == CALLS).await;
+}
+
+/// A call that waits for days holds no memory that others need.
+#[tokio::test]
+async fn a_request_that_nobody_needs_any_more_gives_its_memory_back() {
+    let budget = Budget::new(1 << 20, 1 << 20);
+    let server = Running::start(ServerConfig { budget, ..ServerConfig::default() });
+    for parked in 1..=5 {
+        let call = GrpcClient::new();
+        let call = call.unary(&server.address, "/test/Park", noise(1 << 20), SOON);
+        tokio::spawn(call);
+        until(|| server.service.begun.load(Ordering::SeqCst) == parked).await;
+    }
+    assert_eq!(server.call("/test/Echo", noise(1 << 20)).await.unwrap().len(), 1 << 20);
+}
+
+/// A client that asks for long answers and reads none of them.
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answers_loses_its_connection() {
+    const LENGTH: usize = 200_000;
+    let unread_max = Some(Duration::from_millis(300));
+    let server = Running::start(ServerConfig { unread_max, ..ServerConfig::default() });
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1000)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let message = [&[0, 0, 3, 13, 64][..], &noise(LENGTH)].concat();
+    let request = http::Request::post(format!("http://{}/test/Echo", server.address))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Whole(Some(message.into())))
+        .unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    tokio::time::timeout(SOON, connection).await.expect("the connection stays open").unwrap().ok();
+    until(|| server.service.closed.load(Ordering::SeqCst) == 1).await;
+    drop(answer);
+}
+
+/// A request body of one piece.
+struct Whole(Option<Bytes>);
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_within_a_request_is_cancelled_and_holds_no_memory() {
+    assert_eq!(ServerConfig::default().silence_max, Duration::from_secs(60));
+    let (silence_max, budget) = (Duration::from_millis(100), Budget::new(1 << 20, 1 << 20));
+    let config = ServerConfig { silence_max, budget, ..ServerConfig::default() };
+    let server = Running::start(config);
+    let mut sender = connected(&server.address).await;
     // The second request announces a message that takes the whole budget, and sends a part of it.
-    for begun in [&b""[..], b"\0\0\x10\0\0 begins"] {
-        let request = http::Request::post(format!("http://{}/test/Echo", server.address))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(Begun(Some(Bytes::from_static(begun)).filter(|it| !it.is_empty())))
-            .unwrap();
+    for bytes in [&b""[..], b"\0\0\x10\0\0 begins"] {
+        let request = begun(&server.address, "/test/Echo", bytes);
         let answer = tokio::time::timeout(SOON, sender.send_request(request)).await;
         let answer = answer.expect("the server waits for ever").unwrap();
         let status = answer.headers()["grpc-status"].to_str().unwrap();

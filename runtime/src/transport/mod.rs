@@ -20,6 +20,7 @@ mod bulk_tests;
 mod bulk_wire;
 #[cfg(not(madsim))]
 mod connection;
+pub(crate) mod exposure;
 #[cfg(test)]
 #[cfg(not(madsim))]
 mod feed;
@@ -43,7 +44,11 @@ mod grpc_server;
 #[cfg(not(madsim))]
 mod grpc_tests;
 #[cfg(not(madsim))]
+mod intake;
+#[cfg(not(madsim))]
 mod keepalive;
+#[cfg(not(madsim))]
+mod leaving;
 pub mod listener;
 mod messages;
 #[cfg(not(madsim))]
@@ -67,14 +72,19 @@ mod sim_wire;
 mod stream_tests;
 #[cfg(not(madsim))]
 mod streams;
+#[cfg(not(madsim))]
+pub(crate) mod turned_away;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rondo_core::status::{Code, Status};
+
+use self::budget::Share;
 
 pub use self::answering::ServerConfig;
 pub(crate) use self::answering::contain_panic;
@@ -134,6 +144,26 @@ pub struct Call {
     pub connection: ConnectionId,
     /// The worker that calls, if it names itself.
     pub worker: Option<String>,
+    /// The memory that the request takes.
+    pub memory: RequestMemory,
+}
+
+/// The memory that a request takes. It goes back when the call has ended, or before, when nobody needs the
+/// request any more: a call may wait for days.
+#[derive(Clone, Debug, Default)]
+pub struct RequestMemory(Arc<Mutex<Option<Share>>>);
+
+impl RequestMemory {
+    /// The memory of a request that takes this share.
+    pub fn new(share: Share) -> Self {
+        Self(Arc::new(Mutex::new(Some(share))))
+    }
+
+    /// Gives the memory back. The request must be gone.
+    pub fn release(&self) {
+        let share = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(share);
+    }
 }
 
 /// Answers calls. Dropping the future cancels the call.
@@ -167,7 +197,7 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-impl<S: Service + ?Sized> Service for std::sync::Arc<S> {
+impl<S: Service + ?Sized> Service for Arc<S> {
     fn unary(&self, call: Call) -> BoxFuture<'_, Result<Bytes, Status>> {
         S::unary(self, call)
     }

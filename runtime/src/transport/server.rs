@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 #[cfg(not(madsim))]
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::answering::FLUSH_MAX;
 #[cfg(not(madsim))]
@@ -20,10 +21,15 @@ use super::phase::{Phase, PhaseReceiver, PhaseSender, phases};
 use super::sim_server::connection;
 #[cfg(madsim)]
 use super::sim_tasks::JoinSet;
+#[cfg(not(madsim))]
+use super::turned_away::{TURNED_AWAY_MAX, turn_away};
 use super::{ConnectionId, ServerConfig, Service};
 
 /// Pause after the system refused to accept (out of file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time between two warnings about new connections.
+const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
 /// What all connections share.
 pub(super) struct Shared {
@@ -111,28 +117,66 @@ async fn join_all(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// Accepts for ever.
+/// Accepts for ever. A connection above the bound is told so and closed: a client that only waited would not
+/// know why.
 async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
-    let slots = Arc::new(Semaphore::new(shared.config.connections_max.min(Semaphore::MAX_PERMITS)));
+    let mut doorman = Doorman::new(shared.config.connections_max);
     loop {
-        let slot = free_slot(&slots, shared.config.connections_max).await;
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, peer)) => {
-                connections.spawn(connection(Arc::clone(shared), stream, peer, slot));
-            }
+            Ok((stream, peer)) => match Arc::clone(&doorman.slots).try_acquire_owned() {
+                Ok(slot) => {
+                    connections.spawn(connection(Arc::clone(shared), stream, peer, Some(slot)));
+                }
+                Err(_) => doorman.refuse(stream, connections),
+            },
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                doorman.warn(&format!("cannot accept a connection: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-async fn free_slot(slots: &Arc<Semaphore>, bound: usize) -> Option<OwnedSemaphorePermit> {
-    if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
-        return Some(slot);
+/// Knows how many connections there may be, and says now and then that there are too many.
+struct Doorman {
+    bound: usize,
+    slots: Arc<Semaphore>,
+    #[cfg(not(madsim))]
+    turned_away: Arc<Semaphore>,
+    /// When it said something last.
+    warned: Option<Instant>,
+}
+
+impl Doorman {
+    fn new(bound: usize) -> Self {
+        Self {
+            bound,
+            slots: Arc::new(Semaphore::new(bound.min(Semaphore::MAX_PERMITS))),
+            #[cfg(not(madsim))]
+            turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
+            warned: None,
+        }
     }
-    tracing::warn!(bound, "connections at their bound (--connections-max); new ones wait");
-    Arc::clone(slots).acquire_owned().await.ok()
+
+    fn refuse(&mut self, stream: TcpStream, connections: &mut JoinSet<()>) {
+        let bound = self.bound;
+        self.warn(&format!(
+            "connections at their bound of {bound} (--connections-max): more are refused"
+        ));
+        #[cfg(not(madsim))]
+        if let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() {
+            connections.spawn(turn_away(stream, bound, place));
+        }
+        #[cfg(madsim)]
+        drop((stream, connections));
+    }
+
+    /// Warns, unless it did so a moment ago: strangers decide how often there is a reason.
+    fn warn(&mut self, text: &str) {
+        if self.warned.is_none_or(|warned| warned.elapsed() >= WARNING_PAUSE) {
+            self.warned = Some(Instant::now());
+            tracing::warn!("{text}");
+        }
+    }
 }

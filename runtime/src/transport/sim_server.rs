@@ -14,12 +14,11 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Sleep;
 
 use super::answering::{check_length, contain_panic, until_cut, within_deadline};
-use super::budget::Share;
 use super::phase::{Phase, PhaseReceiver};
 use super::server::{Open, Shared};
 use super::sim_frame::{CallFrame, Frame};
 use super::sim_wire::{Keepalive, Wire};
-use super::{Call, ConnectionId, MessageStream, ServerConfig};
+use super::{Call, ConnectionId, MessageStream, RequestMemory, ServerConfig};
 
 tokio::task_local! {
     /// The tag of the call that a task answers.
@@ -205,7 +204,7 @@ async fn dispatch(
     frame: CallFrame,
 ) -> Result<Bytes, Status> {
     let path = frame.path.clone();
-    let (call, _share) = admit(shared, from, frame).await?;
+    let call = admit(shared, from, frame).await?;
     let answered = pin!(async { shared.service.unary(call).await });
     contain_panic(&path, answered).await
 }
@@ -218,7 +217,7 @@ fn stream(
     MessageStream::written(|writer| async move {
         let (path, deadline) = (frame.path.clone(), frame.deadline);
         let written = pin!(async {
-            let (call, _share) = admit(&shared, from, frame).await?;
+            let call = admit(&shared, from, frame).await?;
             let written = pin!(async { shared.service.streaming(call, writer).await });
             contain_panic(&path, written).await
         });
@@ -231,10 +230,10 @@ async fn admit(
     shared: &Shared,
     (connection, peer): (ConnectionId, SocketAddr),
     frame: CallFrame,
-) -> Result<(Call, Share), Status> {
+) -> Result<Call, Status> {
     let CallFrame { path, worker, message, .. } = frame;
     let length = u64::try_from(message.len()).unwrap_or(u64::MAX);
     check_length(length, shared.config.message_bytes_max)?;
-    let share = shared.config.budget.acquire(length).await;
-    Ok((Call { path, message, peer, connection, worker }, share))
+    let memory = RequestMemory::new(shared.config.budget.acquire(length).await);
+    Ok(Call { path, message, peer, connection, worker, memory })
 }

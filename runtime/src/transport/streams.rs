@@ -8,13 +8,12 @@ use std::time::Duration;
 use rondo_core::status::{Detail, Status};
 
 use super::answering::{contain_panic, until_cut, within_deadline};
-use super::budget::Share;
 use super::phase::Phase;
 use super::server::Shared;
 use super::{Call, MessageStream};
 
 /// Answers a call with messages, which whoever writes them to the connection asks for. A client that
-/// leaves drops the stream, and with it the call. The request's share of memory goes with it.
+/// leaves drops the stream, and with it the call and the request's memory.
 pub(super) fn messages_of<C>(
     shared: &Arc<Shared>,
     path: String,
@@ -22,13 +21,13 @@ pub(super) fn messages_of<C>(
     call: C,
 ) -> MessageStream
 where
-    C: Future<Output = Result<(Call, Share), Status>> + Send + 'static,
+    C: Future<Output = Result<Call, Status>> + Send + 'static,
 {
     let shared = Arc::clone(shared);
     MessageStream::written(|writer| async move {
         let service = &shared.service;
         let call = pin!(async {
-            let (call, _share) = call.await?;
+            let call = call.await?;
             let written = pin!(async { service.streaming(call, writer).await });
             contain_panic(&path, written).await
         });

@@ -81,7 +81,7 @@ async fn client_of(node: Replacing) -> Client {
     let slot = NodeSlot::new();
     slot.fill(Arc::new(node));
     let namespace = NamespaceConfig::named("default");
-    let service = CoordinationService::new(slot, &namespace, Budget::new(1 << 20), 100);
+    let service = CoordinationService::new(slot, &namespace, Budget::new(1 << 20, 1 << 19), 100);
     let router = Router::new().with("tensorflow.CoordinationService", service);
     tokio::spawn(serve(listener, Arc::new(router), ServerConfig::default(), pending()));
     Client::of(&address).await

@@ -88,7 +88,7 @@ impl World {
         for namespace in namespaces {
             let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
             world.addresses.push(listener.local_addr().unwrap().to_string());
-            let budget = Budget::new(inflight_bytes_max);
+            let budget = Budget::new(inflight_bytes_max, inflight_bytes_max / 2);
             let service = CoordinationService::new(slot.clone(), namespace, budget, 4096);
             let service = Arc::new(service);
             let relays =

@@ -43,7 +43,8 @@ pub(crate) fn start(
     server: Option<&Cuda>,
 ) -> (Exchange, Exchange) {
     let sizes = Sizes { workers: 1, servers: 1, group: 1 };
-    let scheduler = Scheduler::start(scheduler::Settings::default(), "127.0.0.1", 0).unwrap();
+    let scheduler =
+        Scheduler::start(scheduler::Settings::default(), "127.0.0.1", 0, false).unwrap();
     let settings = |role, cuda: Option<&Cuda>| Settings {
         rank: Some(InstanceRank::new(0)),
         ways,

@@ -1,8 +1,11 @@
 """The exchange: `rondo.Exchange` with threads of this process, `fserver_lib` with processes."""
+import glob
 import importlib.util
 import os
+import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 
@@ -137,6 +140,54 @@ def test_a_dead_server_is_an_error_in_bounded_time(exchanges):
     assert caught.value.code is rondo.Code.UNAVAILABLE
 
 
+def test_an_address_that_other_machines_can_reach_is_refused_unless_it_is_allowed():
+    def scheduler(**settings):
+        rondo.ExchangeScheduler("0.0.0.0", **settings).close()
+
+    def server(**settings):
+        rondo.Exchange("server", "127.0.0.1:1", host="0.0.0.0", join_timeout=0.2, **settings)
+
+    for start in (scheduler, server):
+        words = r"0\.0\.0\.0:0 can be reached.*--insecure.*RONDO_INSECURE.*`insecure`"
+        with pytest.raises(rondo.InvalidArgument, match=words):
+            start()
+    scheduler(insecure=True)
+    with pytest.raises((rondo.DeadlineExceeded, rondo.Unavailable)):
+        server(insecure=True)
+
+
+def test_a_forked_child_leaves_the_exchange_to_its_parent(monkeypatch):
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        scheduler = rondo.ExchangeScheduler(workers=1, servers=1)
+        start = lambda role: lambda: rondo.Exchange(role, scheduler.address, shared_bytes=0)
+        worker, server = together([start("worker"), start("server")])
+        (path,) = glob.glob(os.path.join(folder, "rondo-exchange-*", "*.sock"))
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                signal.alarm(10)
+                for one in (server, worker, scheduler):
+                    one.close()
+                del server, worker, one
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.path.exists(path)
+        thread = threading.Thread(target=doubling, args=(server, 3))
+        thread.start()
+        for number in range(3):
+            push, pull = numpy.full(5, number), numpy.zeros(5, int)
+            assert worker.wait(worker.exchange([push], [1], [pull], [2]), PATIENCE_S) == []
+            assert (pull == 2 * push).all()
+        thread.join(PATIENCE_S)
+        together([lambda: worker.stop(PATIENCE_S), lambda: server.stop(PATIENCE_S)])
+        scheduler.close()
+        assert os.listdir(folder) == [], "the parent removes what it made"
+
+
 def test_a_wait_lets_others_run_and_ctrl_c_ends_it(interrupted):
     said = interrupted("""
         import threading
@@ -215,6 +266,7 @@ def test_programs_of_stepmesh_run_unchanged(kind, workers, servers):
     ({"DMLC_PS_ROOT_PORT": "x"}, "DMLC_PS_ROOT_PORT is 'x'"),
     ({"DMLC_INSTANCE_ID": "1"}, "DMLC_INSTANCE_ID is 1"),
     ({"STEPMESH_BAKCEND": "TPU"}, "STEPMESH_BAKCEND is 'TPU'"),
+    ({"RONDO_INSECURE": "perhaps"}, "RONDO_INSECURE is 'perhaps'"),
 ])
 def test_an_environment_that_contradicts_itself_is_named(changed, words, monkeypatch):
     import fserver_lib
@@ -224,3 +276,17 @@ def test_an_environment_that_contradicts_itself_is_named(changed, words, monkeyp
         fserver_lib.init()
     with pytest.raises(RuntimeError, match="init"):
         fserver_lib.get_batch()
+
+
+def test_a_program_that_other_machines_can_reach_says_so_in_its_environment(monkeypatch):
+    import fserver_lib
+    from fserver_lib import _environment
+    monkeypatch.delenv("RONDO_INSECURE", raising=False)
+    more = {"DMLC_PS_ROOT_URI": "0.0.0.0"}
+    for name, value in environment("scheduler", free_port(), 1, 1, **more).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RuntimeError, match="RONDO_INSECURE=true"):
+        fserver_lib.init()
+    for value, insecure in [("true", True), ("1", True), ("false", False), ("", False)]:
+        monkeypatch.setenv("RONDO_INSECURE", value)
+        assert _environment.settings().insecure is insecure

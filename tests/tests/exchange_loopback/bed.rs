@@ -43,7 +43,7 @@ impl Bed {
 
     pub(crate) fn with(workers: u32, servers: u32, group: u32, ways: Ways, config: Config) -> Self {
         let settings = scheduler::Settings { config: config.clone(), ..Default::default() };
-        let scheduler = Scheduler::start(settings, "127.0.0.1", 0).unwrap();
+        let scheduler = Scheduler::start(settings, "127.0.0.1", 0, false).unwrap();
         Self { scheduler, sizes: Sizes { workers, servers, group }, ways, config }
     }
 

@@ -1,7 +1,7 @@
 //! A process that stands still in the middle of an answer: it neither reads nor writes, and its links stay.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ use rondo_core::exchange::message::{
 use rondo_core::exchange::server::Partial;
 use rondo_core::exchange::worker::Since;
 use rondo_core::exchange::{
-    InstanceIndex, InstanceRank, Key, MembershipVersion, RequestNumber, Role, Stamps, WorkerRank,
+    Config, InstanceIndex, InstanceRank, Key, MembershipVersion, RequestNumber, Role, Stamps,
+    WorkerRank,
 };
 use rondo_core::ids::Incarnation;
 use rondo_proto::convert::exchange::{
@@ -148,12 +149,19 @@ fn a_server_that_stands_still_in_the_middle_of_an_answer_is_lost_in_time() {
     drop(link);
 }
 
+/// Connects to a server, whose only address is of TCP.
+fn connected(server: &Exchange) -> TcpStream {
+    let membership = server.membership().unwrap();
+    let member = membership.member(Role::Server, InstanceRank::new(0)).unwrap();
+    let at = member.addresses[0].strip_prefix("tcp://").unwrap();
+    TcpStream::connect(at).unwrap()
+}
+
 /// Connects to a server as the first run of worker 0, and asks for `MANY` numbers.
 fn asks_for_many(server: &Exchange) -> TcpStream {
     let membership = server.membership().unwrap();
     let member = membership.member(Role::Server, InstanceRank::new(0)).unwrap();
-    let at = member.addresses[0].strip_prefix("tcp://").unwrap();
-    let mut link = TcpStream::connect(at).unwrap();
+    let mut link = connected(server);
     let hello = Hello {
         worker: WorkerRank::new(0),
         index: InstanceIndex::new(0),
@@ -211,4 +219,108 @@ fn a_worker_that_stands_still_keeps_nothing_of_a_server() {
     let mut taken = Vec::new();
     let ended = link.read_to_end(&mut taken);
     assert!(taken.len() < 4 * MANY, "{ended:?} after {} bytes", taken.len());
+}
+
+/// A worker and a server that take part, by TCP alone.
+fn pair(config: Config) -> (Bed, Vec<Exchange>, Vec<Exchange>) {
+    let bed = Bed::with(1, 1, 1, Ways { unix: false, shared_bytes: 0 }, config);
+    let (workers, servers) = bed.start();
+    (bed, workers, servers)
+}
+
+/// The worker and the server exchange as before.
+fn still_exchange(workers: &[Exchange], servers: &[Exchange]) {
+    let handler = begin(&workers[0], vec![numbers(1, &[1.0])], vec![]).unwrap();
+    let batch = servers[0].get_batch_within(Some(SOON), Partial::Never, &mut always).unwrap();
+    servers[0].respond(batch[0].handler, vec![]).unwrap();
+    workers[0].wait(handler, Some(SOON), Since::Call, &mut always).unwrap();
+}
+
+/// How long a server keeps a link on which nothing more is said.
+fn time_until_closed(link: &mut TcpStream) -> Duration {
+    let began = Instant::now();
+    link.set_read_timeout(Some(SOON)).unwrap();
+    match link.read(&mut [0; 1]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("the link is not closed: {other:?}"),
+    }
+    began.elapsed()
+}
+
+#[test]
+fn a_peer_that_ends_in_the_middle_of_a_frame_is_gone_at_once() {
+    let (_bed, workers, servers) = pair(Config::default());
+    // The last byte and the end come together now and then only.
+    for _ in 0..20 {
+        let mut link = connected(&servers[0]);
+        link.write_all(&[1]).unwrap();
+        link.shutdown(Shutdown::Write).unwrap();
+        let took = time_until_closed(&mut link);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    still_exchange(&workers, &servers);
+}
+
+#[test]
+fn a_peer_that_never_says_who_it_is_is_gone_after_the_heartbeat_timeout() {
+    let (bed, workers, servers) = pair(hasty());
+    let mut silent = connected(&servers[0]);
+    let mut slow = connected(&servers[0]);
+    slow.write_all(&[1; 5]).unwrap();
+    let timeout = Duration::from_millis(bed.config.heartbeat_timeout.as_millis());
+    for link in [&mut silent, &mut slow] {
+        let took = time_until_closed(link);
+        assert!(took < SOON / 2, "{took:?} with a timeout of {timeout:?}");
+    }
+    let began = Instant::now();
+    time_until_closed(&mut connected(&servers[0]));
+    assert!(began.elapsed() >= timeout / 2, "it had no time to say who it is");
+    still_exchange(&workers, &servers);
+}
+
+#[test]
+fn tensors_that_a_stranger_announces_take_no_memory() {
+    let (_bed, workers, servers) = pair(Config::default());
+    let push = |key: u64| Tensor { key: Key::new(key), info: list(511 << 8), payload: () };
+    // 2 GiB in all, and so few that the header is short.
+    for tensors in [4096, 500] {
+        let request = Request {
+            number: RequestNumber::new(1),
+            acknowledged: Vec::new(),
+            pushes: (0..tensors).map(push).collect(),
+            pulls: Vec::new(),
+            stamps: Stamps::default(),
+        };
+        let mut bytes = Vec::new();
+        let message: ToServer<()> = ToServer::Request(request);
+        encode_to_server(&message, Body::Follows, &FrameLimits::default(), &mut bytes).unwrap();
+        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+        let mut link = connected(&servers[0]);
+        // The server may close the link before it has read all.
+        let _ = link.write_all(&bytes);
+        let took = time_until_closed(&mut link);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    still_exchange(&workers, &servers);
+}
+
+#[test]
+fn strangers_who_only_announce_long_messages_take_no_room_of_a_scheduler() {
+    let bed = Bed::with(1, 1, 1, Ways::default(), Config::default());
+    let announce = || {
+        let mut link = TcpStream::connect(bed.scheduler.address()).unwrap();
+        let head = FrameHead { header_bytes: 16 << 20, body_bytes: 0 };
+        link.write_all(&head.encode()).unwrap();
+        link
+    };
+    let mut kept: Vec<TcpStream> = (0..40).map(|_| announce()).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    for link in &mut kept {
+        link.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let silent = link.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(silent.kind(), ErrorKind::WouldBlock, "{silent}");
+    }
+    let (workers, servers) = bed.start();
+    still_exchange(&workers, &servers);
 }

@@ -9,6 +9,7 @@
 )]
 
 mod bed;
+mod folders;
 mod hanging;
 mod logging;
 mod losing;

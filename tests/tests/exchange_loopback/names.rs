@@ -105,7 +105,7 @@ fn calls_go_on_while_the_scheduler_is_away_and_its_name_hangs() {
     let before = names.asked.load(Ordering::Relaxed);
     *names.takes.lock().unwrap() = Duration::from_secs(20);
     let settings = rondo_core::exchange::scheduler::Settings::default();
-    bed.scheduler = rondo::exchange::Scheduler::start(settings, "127.0.0.1", 0).unwrap();
+    bed.scheduler = rondo::exchange::Scheduler::start(settings, "127.0.0.1", 0, false).unwrap();
     let until = Instant::now() + SOON;
     while names.asked.load(Ordering::Relaxed) < before + 2 {
         assert!(Instant::now() < until);

@@ -1,14 +1,15 @@
 //! What cannot be is refused where it is asked, and nobody else suffers.
 
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rondo::exchange::{Exchange, Ways};
+use rondo::exchange::{Exchange, Scheduler, Settings, Ways};
 use rondo::tensor::Region;
 use rondo_core::exchange::membership::Sizes;
 use rondo_core::exchange::worker::Since;
-use rondo_core::exchange::{Handler, Key, Role, UnitHandler, WorkerRank};
-use rondo_core::status::Code;
+use rondo_core::exchange::{Handler, Key, Role, UnitHandler, WorkerRank, scheduler};
+use rondo_core::status::{Code, Status};
 
 use crate::bed::{Bed, SOON, always, begin, list, numbers, register, room, values};
 
@@ -128,4 +129,46 @@ fn nobody_who_comes_is_waited_for_no_longer_than_said() {
     settings.join_timeout = Some(Duration::from_millis(200));
     let error = Exchange::start(settings, &mut always).err().expect("there is no scheduler");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+}
+
+/// Each way to allow an address that other machines can reach.
+const WAYS_TO_ALLOW: [&str; 3] = ["--insecure", "`insecure`", "RONDO_INSECURE=true"];
+
+fn is_exposed(status: &Status) {
+    assert_eq!(status.code, Code::InvalidArgument, "{status}");
+    for word in WAYS_TO_ALLOW.into_iter().chain(["0.0.0.0:", "other machines"]) {
+        assert!(status.message.contains(word), "{word}: {status}");
+    }
+}
+
+#[test]
+fn an_address_that_other_machines_can_reach_is_refused_unless_it_is_allowed() {
+    let start = |insecure| {
+        Scheduler::start(scheduler::Settings::default(), "0.0.0.0", 0, insecure).map(drop)
+    };
+    is_exposed(&start(false).unwrap_err());
+    start(true).unwrap();
+    let bed = Bed::new(1, 1, 1, Ways::default());
+    let exposed = Settings { host: "0.0.0.0".into(), ..bed.settings(Role::Server, 0) };
+    let error = Exchange::start(exposed.clone(), &mut always).err().expect("it is refused");
+    is_exposed(&error.status);
+    // A worker listens nowhere.
+    let host = exposed.host.clone();
+    let worker = Settings { host, ..bed.settings(Role::Worker, 0) };
+    let worker = std::thread::spawn(move || Exchange::start(worker, &mut always));
+    let allowed = Settings { insecure: true, ..exposed };
+    let server = Exchange::start(allowed, &mut always).unwrap();
+    drop((worker.join().unwrap().unwrap(), server));
+}
+
+#[test]
+fn the_command_line_refuses_such_an_address_as_a_wrong_use() {
+    let mut command = Command::new(rondo_tests::binary::rondo());
+    command.args(["exchange", "scheduler", "--listen=0.0.0.0:0"]).env_remove("RONDO_INSECURE");
+    let ended = command.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    for word in WAYS_TO_ALLOW {
+        assert!(said.contains(word), "{word}: {said}");
+    }
 }

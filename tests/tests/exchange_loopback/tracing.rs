@@ -209,7 +209,7 @@ fn what_cannot_be_traced_is_refused_in_words() {
     assert!(began.elapsed() < SOON);
     // A scheduler to which nobody came, and one to which not all did.
     let settings = scheduler::Settings::default();
-    let lonely = Scheduler::start(settings, "127.0.0.1", 0).unwrap();
+    let lonely = Scheduler::start(settings, "127.0.0.1", 0, false).unwrap();
     refused(lonely.address(), &path, 8, &["nobody takes part: no process has registered"]);
     let settings = Settings {
         join_timeout: Some(SOON),

@@ -110,8 +110,11 @@ impl Member {
             // The scheduler is not there to be told.
             return self.has_left(out);
         }
-        // The first attempt after a break is made at once.
-        let pause = if was_open { crate::time::Duration::ZERO } else { self.next_pause() };
+        // The first attempt after a break is made at once, unless the scheduler has not even answered.
+        let pause = match self.way.assigned() {
+            Some(_) => crate::time::Duration::ZERO,
+            None => self.next_pause(),
+        };
         self.way = Way::Closed { retry: Some(now.after(pause)) };
         self.forget_given_up();
         if self.assigned.is_some() {

@@ -9,10 +9,55 @@ use super::types::{Effect, Event};
 use crate::exchange::ids::{RequestNumber, WorkerRank};
 use crate::exchange::message::{Credits, Hello, ToWorker, Welcome};
 use crate::ids::ConnectionId;
+use crate::limits::HELD_UP_AFTER;
 use crate::status::{Code, Status};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 impl<T: Clone> Server<T> {
+    /// Whether a worker was welcomed on a connection that is not over or replaced.
+    pub fn is_welcomed(&self, connection: ConnectionId) -> bool {
+        self.connections.contains_key(&connection)
+    }
+
+    /// A connection begins. A worker introduces itself there within `heartbeat_timeout`.
+    pub(super) fn connected(&mut self, now: Time, connection: ConnectionId) {
+        self.introduced(connection);
+        if !self.is_stopped {
+            let due = now.after(self.config.heartbeat_timeout);
+            self.strangers.insert(connection, due);
+            self.dues.insert((due, Due::Greeting(connection)));
+        }
+    }
+
+    /// The server waits for no greeting on a connection.
+    fn introduced(&mut self, connection: ConnectionId) {
+        if let Some(due) = self.strangers.remove(&connection) {
+            self.dues.remove(&(due, Due::Greeting(connection)));
+        }
+    }
+
+    /// No worker has introduced itself on a connection in time.
+    pub(super) fn not_introduced(
+        &mut self,
+        (now, due): (Time, Time),
+        connection: ConnectionId,
+        out: &mut Vec<Effect<T>>,
+    ) {
+        let timeout = self.config.heartbeat_timeout;
+        let half = Duration::from_nanos(timeout.as_nanos() / 2);
+        if now.since(due) > half.min(HELD_UP_AFTER) {
+            // The server was held up: it may not have read the greeting yet.
+            return self.connected(now, connection);
+        }
+        self.strangers.remove(&connection);
+        let what = format!(
+            "no worker introduced itself on a connection within {} ms (heartbeat_timeout)",
+            timeout.as_millis()
+        );
+        out.push(Effect::Observe(Event::Protocol { what: what.into() }));
+        out.push(Effect::Close { connection });
+    }
+
     /// A worker introduces itself.
     pub(super) fn hello(
         &mut self,
@@ -22,6 +67,7 @@ impl<T: Clone> Server<T> {
         out: &mut Vec<Effect<T>>,
     ) {
         let worker = hello.worker;
+        self.introduced(connection);
         if let Err((code, text)) = self.check_hello(hello) {
             out.push(Effect::Observe(Event::Rejected { worker, why: text.as_str().into() }));
             let message = ToWorker::Rejected(Status::new(code, text));
@@ -118,6 +164,7 @@ impl<T: Clone> Server<T> {
         why: &str,
         out: &mut Vec<Effect<T>>,
     ) {
+        self.introduced(connection);
         self.no_longer_written(connection);
         let Some(worker) = self.connections.remove(&connection) else {
             return;

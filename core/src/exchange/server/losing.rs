@@ -84,6 +84,7 @@ impl<T: Clone> Server<T> {
     pub(super) fn stop(&mut self, out: &mut Vec<Effect<T>>) {
         self.is_stopped = true;
         self.dues.clear();
+        self.strangers.clear();
         for parked in core::mem::take(&mut self.parked) {
             out.push(Effect::Batch { call: parked.call, result: Err(Refusal::Stopped) });
         }

@@ -21,6 +21,8 @@ pub(in crate::exchange) enum Due {
     Call(CallId),
     /// A worker has been away for too long.
     Grace(WorkerRank),
+    /// No worker has introduced itself on a connection.
+    Greeting(ConnectionId),
 }
 
 /// A call for a batch that waits.
@@ -60,6 +62,8 @@ pub struct Server<T> {
     pub(in crate::exchange) peers: BTreeMap<WorkerRank, Peer<T>>,
     /// Connections on which a worker was welcomed, and which are not over or replaced.
     pub(in crate::exchange) connections: BTreeMap<ConnectionId, WorkerRank>,
+    /// Connections on which no worker has introduced itself, and when the server closes them.
+    pub(in crate::exchange) strangers: BTreeMap<ConnectionId, Time>,
     /// Requests that are being read, also from connections that were given up.
     pub(in crate::exchange) arriving: BTreeMap<ConnectionId, Arriving>,
     /// Units that were not answered.
@@ -98,6 +102,7 @@ impl<T: Clone> Server<T> {
             membership: None,
             peers: BTreeMap::new(),
             connections: BTreeMap::new(),
+            strangers: BTreeMap::new(),
             arriving: BTreeMap::new(),
             units: BTreeMap::new(),
             orphans: BTreeMap::new(),
@@ -117,6 +122,7 @@ impl<T: Clone> Server<T> {
     pub fn step(&mut self, now: Time, input: Input<T>, out: &mut Vec<Effect<T>>) {
         match input {
             Input::Membership(membership) => self.learn(membership, out),
+            Input::Connected { connection } => self.connected(now, connection),
             Input::Message { connection, received, message } => {
                 self.hear(now, connection, received, message, out);
             }
@@ -167,6 +173,7 @@ impl<T: Clone> Server<T> {
             match due {
                 Due::Call(call) => self.too_late(call, out),
                 Due::Grace(worker) => self.gone_for_too_long(now, worker, out),
+                Due::Greeting(connection) => self.not_introduced((now, at), connection, out),
             }
         }
     }

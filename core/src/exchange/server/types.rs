@@ -36,6 +36,12 @@ pub struct Answering<T> {
 pub enum Input<T> {
     /// Who takes part. Older ones than the one known are ignored.
     Membership(Membership),
+    /// A peer has connected and has said nothing yet. The server closes the connection if no worker
+    /// introduces itself there within `heartbeat_timeout`.
+    Connected {
+        /// The connection.
+        connection: ConnectionId,
+    },
     /// A worker says something; the first time, on a new connection.
     Message {
         /// The connection.

@@ -7,7 +7,7 @@ use rondo_core::limits::DEVICES_BYTES_MAX;
 use rondo_core::status::Status;
 
 use super::{CoordinationMethod, CoordinationRequest, not_offered};
-use crate::convert::check::{field, message};
+use crate::convert::check::{field, long_message, message};
 use crate::tf as wire;
 
 /// Decodes one.
@@ -142,7 +142,7 @@ fn watch_job(bytes: &Bytes) -> Result<CoordinationRequest, Status> {
 
 fn insert(bytes: &Bytes) -> Result<CoordinationRequest, Status> {
     const NAME: &str = "InsertKeyValueRequest";
-    let request: wire::InsertKeyValueRequest = message(NAME, bytes)?;
+    let request: wire::InsertKeyValueRequest = long_message(NAME, bytes)?;
     let missing = || field(NAME, "kv").refuse("missing", "it must be a KeyValueEntry");
     let wire::KeyValueEntry { key, value } = request.kv.ok_or_else(missing)?;
     let condition = if request.allow_overwrite { Condition::Always } else { Condition::Absent };

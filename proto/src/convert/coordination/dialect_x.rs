@@ -6,7 +6,7 @@ use rondo_core::ids::{Incarnation, ServiceIncarnation, TaskIndex};
 use rondo_core::status::Status;
 
 use super::{CoordinationMethod, CoordinationRequest, not_offered};
-use crate::convert::check::{field, message};
+use crate::convert::check::{field, long_message, message};
 use crate::xla as wire;
 
 /// Decodes one.
@@ -111,7 +111,7 @@ fn watch(bytes: &Bytes) -> Result<CoordinationRequest, Status> {
 
 fn insert(bytes: &Bytes) -> Result<CoordinationRequest, Status> {
     const NAME: &str = "InsertKeyValueRequest";
-    let request: wire::InsertKeyValueRequest = message(NAME, bytes)?;
+    let request: wire::InsertKeyValueRequest = long_message(NAME, bytes)?;
     let missing = || field(NAME, "kv").refuse("missing", "it must be a KeyValueEntry");
     let wire::KeyValueEntry { key, value } = request.kv.ok_or_else(missing)?;
     let condition = if request.allow_overwrite { Condition::Always } else { Condition::Absent };

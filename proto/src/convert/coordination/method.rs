@@ -108,9 +108,14 @@ impl CoordinationMethod {
         method.dialects().has(dialect).then_some((dialect, method))
     }
 
+    /// Whether a request holds a value.
+    pub const fn has_value(self) -> bool {
+        matches!(self, Self::InsertKeyValue | Self::PutKey)
+    }
+
     /// Whether a request may be as long as a value, or a task's devices.
     pub(super) const fn is_long(self) -> bool {
-        matches!(self, Self::InsertKeyValue | Self::WaitForAllTasks | Self::PutKey)
+        self.has_value() || matches!(self, Self::WaitForAllTasks)
     }
 }
 

@@ -20,7 +20,7 @@ use rondo_core::status::{Code, Detail, Status};
 pub use method::{CoordinationMethod, SERVICE_RONDO, SERVICE_T, SERVICE_X, WATCH_KEYS_PATH};
 pub use payloads::encode_details;
 pub(super) use payloads::{BARRIER_ERROR, SERVICE_ERROR};
-pub use rondo::encode_next_watch;
+pub use rondo::{encode_first_watch, encode_next_watch};
 pub use status::{
     RESET_NAMESPACE_PATH, coordination_report, coordination_status, decode_reset_namespace,
     encode_reset_namespace,

@@ -8,7 +8,7 @@ use rondo_core::status::Status;
 
 use super::{CoordinationMethod, CoordinationRequest, not_offered};
 use crate::admin as wire;
-use crate::convert::check::{field, message};
+use crate::convert::check::{field, long_message, message};
 
 /// Decodes one.
 pub(super) fn decode(
@@ -30,6 +30,15 @@ pub(super) fn decode(
         }
         _ => Err(not_offered(method)),
     }
+}
+
+/// A `WatchKeysRequest` without the bytes that nobody reads: the watch keeps it as long as it lasts.
+///
+/// # Errors
+/// INVALID_ARGUMENT for malformed bytes.
+pub fn encode_first_watch(request: &Bytes) -> Result<Bytes, Status> {
+    let request: wire::WatchKeysRequest = message("WatchKeysRequest", request)?;
+    Ok(request.encode_to_vec().into())
 }
 
 /// The `WatchKeysRequest` that goes on where the answer to the last one ends.
@@ -58,7 +67,7 @@ fn in_life(life: u64, method: Method) -> CoordinationRequest {
 
 fn put(bytes: &Bytes) -> Result<CoordinationRequest, Status> {
     const NAME: &str = "PutKeyRequest";
-    let request: wire::PutKeyRequest = message(NAME, bytes)?;
+    let request: wire::PutKeyRequest = long_message(NAME, bytes)?;
     let condition = condition(request.condition, request.revision).ok_or_else(|| {
         field(NAME, "condition").refuse(
             request.condition,

@@ -7,7 +7,7 @@ use rondo_core::status::{Code, Status};
 
 use super::items;
 use crate::admin as wire;
-use crate::convert::check::message;
+use crate::convert::check::{MEMBERS_STEPS_MAX, bounded};
 
 /// Bytes of a frame's head.
 pub const FRAME_HEAD_BYTES: usize = 12;
@@ -96,7 +96,7 @@ impl FrameHead {
 /// The message in a header that was read.
 pub(super) fn kind(header: &Bytes) -> Result<wire::exchange_frame::Kind, Status> {
     items::check(header)?;
-    let frame: wire::ExchangeFrame = message("ExchangeFrame", header)?;
+    let frame: wire::ExchangeFrame = bounded("ExchangeFrame", header, MEMBERS_STEPS_MAX)?;
     frame.kind.ok_or_else(|| {
         let text =
             "ExchangeFrame.kind is missing, or of a later version; it must be one of its messages";

@@ -186,7 +186,8 @@ impl Exchange {
         }
     }
 
-    /// Breaks its connections, without leaving: the others find it lost.
+    /// Breaks its connections, without leaving: the others find it lost. In a fork's child, which has none of
+    /// them, it does nothing.
     fn close(&self, py: Python<'_>) {
         let inner = self.take();
         py.detach(|| drop(inner));

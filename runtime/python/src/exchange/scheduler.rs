@@ -30,12 +30,12 @@ impl ExchangeScheduler {
 
 #[pymethods]
 impl ExchangeScheduler {
-    /// Listens at this host and port, 0 for any. With takes_part, barriers with the scheduler in their
-    /// mask wait for its barrier().
+    /// Listens at this host and port, 0 for any; where other machines can reach that, only with insecure.
+    /// With takes_part, barriers with the scheduler in their mask wait for its barrier().
     #[new]
     #[pyo3(signature = (
         host = "127.0.0.1", port = 0, *, workers = None, servers = None, group = 1, takes_part = false,
-        goes_on_without_lost = false, **bounds,
+        goes_on_without_lost = false, insecure = false, **bounds,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of Python's constructor")]
     fn new(
@@ -47,12 +47,13 @@ impl ExchangeScheduler {
         group: u32,
         takes_part: bool,
         goes_on_without_lost: bool,
+        insecure: bool,
         bounds: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let sizes = sizes(py, workers, servers, group)?;
         let config = config(py, bounds)?;
         let settings = Settings { config, sizes, takes_part, goes_on_without_lost };
-        let scheduler = py.detach(|| Scheduler::start(settings, host, port));
+        let scheduler = py.detach(|| Scheduler::start(settings, host, port, insecure));
         let scheduler = scheduler.map_err(|status| raised(py, &status))?;
         Ok(Self { inner: Mutex::new(Some(Arc::new(scheduler))), opened: Opened::here() })
     }
@@ -92,7 +93,8 @@ impl ExchangeScheduler {
         waiting(py, |goes_on| inner.barrier(mask, scope, timeout, goes_on).map_err(Error::from))
     }
 
-    /// Breaks its connections: processes go on for as long as they can do without.
+    /// Breaks its connections: processes go on for as long as they can do without. In a fork's child, which
+    /// has none of them, it does nothing.
     fn close(&self, py: Python<'_>) {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(inner));

@@ -12,8 +12,9 @@ use rondo_core::time::Duration;
 use crate::error::{invalid, raised, seconds};
 
 /// The keywords of a process, beside the bounds.
-const KEYWORDS: &str = "workers, servers, group, rank, host, port, spin, join_timeout, \
-                        scheduler_patience, lookup_timeout, unix, shared_bytes, cuda, staging_bytes";
+const KEYWORDS: &str = "workers, servers, group, rank, host, port, insecure, spin, join_timeout, \
+                        scheduler_patience, lookup_timeout, unix, shared_bytes, shared_bytes_max, cuda, \
+                        staging_bytes";
 /// The bounds.
 const BOUNDS: &str = "policy, policy_timeout, bootstrap_timeout, heartbeat_interval, heartbeat_timeout, \
                       reconnect_grace, tensors_max, request_bytes_max, handlers_max, traces_max, \
@@ -48,12 +49,14 @@ pub(super) fn settings(
             "rank" => settings.rank = Some(InstanceRank::new(value.extract()?)),
             "host" => settings.host = value.extract()?,
             "port" => settings.port = value.extract()?,
+            "insecure" => settings.insecure = value.extract()?,
             "spin" => settings.spin = span()?,
             "join_timeout" => settings.join_timeout = Some(span()?),
             "scheduler_patience" => settings.scheduler_patience = Some(span()?),
             "lookup_timeout" => settings.lookup_timeout = span()?,
             "unix" => settings.ways.unix = value.extract()?,
             "shared_bytes" => settings.ways.shared_bytes = value.extract()?,
+            "shared_bytes_max" => settings.shared_bytes_max = value.extract()?,
             "cuda" => uses_gpus = value.extract()?,
             "staging_bytes" => staging.staging_bytes_max = value.extract()?,
             _ => bounds.set_item(keyword, value)?,

@@ -178,7 +178,7 @@ impl Case {
         let (workers, servers) = self.sizes;
         let sizes = Some(Sizes { workers, servers, group: 1 });
         let settings = Settings { sizes, ..Settings::default() };
-        let scheduler = Scheduler::start(settings, "127.0.0.1", 0).map_err(other)?;
+        let scheduler = Scheduler::start(settings, "127.0.0.1", 0, false).map_err(other)?;
         let mut processes = Vec::new();
         for rank in 0..servers {
             processes.push(self.start("server", rank, &scheduler)?);

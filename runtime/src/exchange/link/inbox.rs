@@ -5,8 +5,9 @@ use std::io::{self, ErrorKind, IoSliceMut, Read};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use rondo_proto::convert::exchange::{FRAME_HEAD_BYTES, FrameHead, FrameLimits};
+use rondo_proto::convert::exchange::{FRAME_HEAD_BYTES, FrameHead};
 
+use super::bounds::{Bounds, HeaderShare};
 use super::{Place, Placer};
 use crate::tensor::cuda::CudaMemory;
 use crate::tensor::{Region, TensorBuffer};
@@ -18,13 +19,18 @@ const REGIONS_MAX: usize = 64;
 
 /// What has come of the next frame.
 pub(super) struct Inbox {
-    limits: FrameLimits,
+    bounds: Bounds,
+    /// The room of the header that comes, if it is long.
+    share: Option<HeaderShare>,
     /// Read, and not looked at.
     ahead: BytesMut,
     state: State,
     /// Whether the last reading took all that there was, and nobody has waited for anything since: more
     /// may have come while somebody waited, and nothing tells of it again.
     is_drained: bool,
+    /// Whether the other end sends no more, or the connection is broken. The system reports this once, maybe
+    /// with the last bytes, so the inbox reads until it finds the end.
+    is_end_near: bool,
 }
 
 enum State {
@@ -49,13 +55,25 @@ struct Filling {
 }
 
 impl Inbox {
-    pub(super) fn new(limits: FrameLimits) -> Self {
+    pub(super) fn new(bounds: impl Into<Bounds>) -> Self {
         Self {
-            limits,
+            bounds: bounds.into(),
+            share: None,
             ahead: BytesMut::with_capacity(AHEAD_BYTES),
             state: State::Head,
             is_drained: false,
+            is_end_near: false,
         }
+    }
+
+    /// Bounds the frames that follow.
+    pub(super) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// From now on each reading goes on until the system says that nothing is there, or finds the end.
+    pub(super) const fn end_is_near(&mut self) {
+        self.is_end_near = true;
     }
 
     /// So many bytes that stand in front of a frame, once they are there; only between frames.
@@ -80,7 +98,8 @@ impl Inbox {
     ) -> io::Result<Option<Vec<Place>>> {
         if let State::Head = self.state {
             let Some(head) = self.prefix::<FRAME_HEAD_BYTES>(from)? else { return Ok(None) };
-            let head = FrameHead::decode(&head, &self.limits).map_err(io::Error::other)?;
+            let head = FrameHead::decode(&head, &self.bounds.limits).map_err(io::Error::other)?;
+            self.share = self.bounds.share(head);
             self.state = State::Header(head);
         }
         let State::Header(head) = self.state else { return Ok(None) };
@@ -90,6 +109,7 @@ impl Inbox {
         }
         let bytes = Bytes::copy_from_slice(self.ahead.get(..header).unwrap_or_default());
         self.ahead.advance(header);
+        self.share = None;
         let places = placer(head, &bytes)?;
         if let Some(fixed) = places.iter().find(|place| !place.is_possible()) {
             return Err(io::Error::other(format!("a tensor cannot be received into {fixed:?}")));
@@ -147,7 +167,7 @@ impl Inbox {
                 self.state = State::Head;
                 return Ok(Some(tensors));
             }
-            if std::mem::take(&mut self.is_drained) {
+            if std::mem::take(&mut self.is_drained) && !self.is_end_near {
                 return Ok(None);
             }
             let (room, read) = filling.read(from);
@@ -164,14 +184,18 @@ impl Inbox {
         }
     }
 
-    /// Whether so many bytes are there.
+    /// Whether so many bytes are there. Memory is taken for twice as many as came, not for as many as were
+    /// announced.
     fn look_ahead(&mut self, from: &mut impl Read, length: usize) -> io::Result<bool> {
         while self.ahead.len() < length {
-            if std::mem::take(&mut self.is_drained) {
+            if std::mem::take(&mut self.is_drained) && !self.is_end_near {
                 return Ok(false);
             }
             let there = self.ahead.len();
-            let room = length.max(AHEAD_BYTES);
+            let room = length.min(there.saturating_mul(2)).max(AHEAD_BYTES);
+            if let Some(share) = &mut self.share {
+                share.grow_to(room)?;
+            }
             self.ahead.resize(room, 0);
             let read = from.read(self.ahead.get_mut(there..).unwrap_or_default());
             self.ahead.truncate(there.saturating_add(*read.as_ref().unwrap_or(&0)));
@@ -311,5 +335,85 @@ impl Filling {
             self.filled -= region.len();
             self.at += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rondo_proto::convert::exchange::FrameLimits;
+
+    use super::super::bounds::HeaderRoom;
+    use super::*;
+
+    const LONG: u32 = 16 << 20;
+
+    /// The head of a frame whose header is as long as that, and the beginning of the header.
+    fn announced(header_bytes: u32, came: usize) -> Vec<u8> {
+        [&FrameHead { header_bytes, body_bytes: 0 }.encode()[..], &vec![7; came]].concat()
+    }
+
+    /// Receives what came so far, after which nothing is there.
+    fn receive(inbox: &mut Inbox, bytes: &[u8]) -> io::Result<Option<usize>> {
+        struct Now<'a>(&'a [u8]);
+        impl Read for Now<'_> {
+            fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+                match self.0.read(to)? {
+                    0 => Err(ErrorKind::WouldBlock.into()),
+                    read => Ok(read),
+                }
+            }
+        }
+        let (mut from, mut length) = (Now(bytes), 0);
+        let mut placer = |_: FrameHead, header: &Bytes| {
+            length = header.len();
+            Ok(Vec::new())
+        };
+        loop {
+            let is_over = from.0.is_empty();
+            match inbox.header(&mut from, &mut placer)? {
+                Some(_) => return Ok(Some(length)),
+                None if is_over => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_has_memory_for_what_came_of_it_and_not_for_what_was_announced() {
+        let mut inbox = Inbox::new(FrameLimits::of_scheduler());
+        assert_eq!(receive(&mut inbox, &announced(LONG, 2)).unwrap(), None);
+        assert!(inbox.ahead.capacity() < 64 << 10, "{}", inbox.ahead.capacity());
+        let rest = vec![7; LONG as usize - 2];
+        assert_eq!(receive(&mut inbox, &rest).unwrap(), Some(LONG as usize));
+    }
+
+    #[test]
+    fn long_headers_share_their_room_and_give_it_back() {
+        let room = Some(Arc::new(HeaderRoom::new(20 << 20)));
+        let bounds = Bounds { limits: FrameLimits::of_scheduler(), long_headers: room };
+        let (mut first, mut second) = (Inbox::new(bounds.clone()), Inbox::new(bounds.clone()));
+        // What is only announced takes a little.
+        let silent: Vec<_> = (0..100)
+            .map(|_| {
+                let mut inbox = Inbox::new(bounds.clone());
+                assert_eq!(receive(&mut inbox, &announced(LONG, 2)).unwrap(), None);
+                inbox
+            })
+            .collect();
+        drop(silent);
+        let nearly = LONG as usize - 2;
+        assert_eq!(receive(&mut first, &announced(LONG, nearly)).unwrap(), None);
+        let refused = receive(&mut second, &announced(LONG, nearly)).unwrap_err().to_string();
+        assert!(refused.contains("no room for "), "{refused}");
+        drop(second);
+        let mut short = Inbox::new(bounds.clone());
+        assert_eq!(receive(&mut short, &announced(64 << 10, 64 << 10)).unwrap(), Some(64 << 10));
+        assert_eq!(receive(&mut first, &[7; 2]).unwrap(), Some(LONG as usize));
+        let mut third = Inbox::new(bounds.clone());
+        assert_eq!(receive(&mut third, &announced(LONG, nearly)).unwrap(), None);
+        drop(third);
+        assert_eq!(receive(&mut Inbox::new(bounds), &announced(LONG, nearly)).unwrap(), None);
     }
 }

@@ -4,6 +4,7 @@
 //! bodies from where they lie, and leave them where whoever receives the frame wants them. What else there
 //! is to decide is not theirs.
 
+mod bounds;
 mod inbox;
 mod landing;
 mod named;
@@ -25,6 +26,8 @@ use rondo_proto::convert::exchange::FrameHead;
 use crate::tensor::cuda::{CudaMemory, Uuid};
 use crate::tensor::{Region, TensorBuffer};
 
+pub(super) use bounds::SHORT_HEADER_BYTES;
+pub use bounds::{Bounds, HeaderRoom};
 pub use named::Sharing;
 pub use names::{Names, SystemNames};
 pub use shared::SharedMemory;
@@ -90,6 +93,13 @@ pub trait Link: Send {
     /// # Errors
     /// When the connection is broken or closed, or what comes is no frame.
     fn receive(&mut self, placer: Placer<'_>) -> io::Result<Option<Vec<TensorBuffer>>>;
+
+    /// The other end sends no more, or the connection is broken. The system says so once: from now on
+    /// [`Link::receive`] reads until it finds the end.
+    fn end_is_near(&mut self) {}
+
+    /// Bounds the frames that follow.
+    fn set_bounds(&mut self, _bounds: Bounds) {}
 
     /// Whether GPUs have still to do something before the frame that is there can be received: then
     /// [`Link::receive`] is called again soon, though nothing becomes readable.

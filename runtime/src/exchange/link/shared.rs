@@ -11,6 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use mio::event::Source;
 use mio::net::UnixStream;
 use rondo_proto::convert::exchange::FrameLimits;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -21,8 +22,8 @@ use super::landing::{Landing, Origin};
 use super::named::{Devices, Sharing};
 use super::outbox::Outbox;
 use super::sockets::UnixDoor;
-use super::{Frame, Link, Listener, Place, Placer, Transport};
-use crate::arena::{Borrowed, Lent};
+use super::{Bounds, Frame, Link, Listener, Place, Placer, Transport};
+use crate::arena::{Allowance, Borrowed, Lent};
 use crate::tensor::cuda::{CudaError, Named, Uuid};
 use crate::tensor::{Region, TensorBuffer};
 
@@ -48,6 +49,8 @@ pub struct SharedMemory {
     pub directory: PathBuf,
     /// Memory for each direction of each link, in bytes, of which only that is there which has been used.
     pub bytes: u64,
+    /// What of it all links together may use. A frame that finds nothing left goes over the socket.
+    pub allowance: Allowance,
     /// The GPUs whose memory processes may open that see them.
     pub devices: Sharing,
 }
@@ -78,7 +81,7 @@ impl SharedMemory {
         outbox.push_header(devices.ours());
         Ok(Box::new(SharedLink {
             socket,
-            lent: Lent::new("rondo-exchange", self.bytes)?,
+            lent: Lent::new("rondo-exchange", self.bytes)?.within(&self.allowance),
             borrowed: None,
             bytes_max: self.bytes,
             has_introduced: false,
@@ -152,8 +155,8 @@ impl SharedLink {
         let mut control = SendAncillaryBuffer::new(&mut room);
         control.push(SendAncillaryMessage::ScmRights(&files));
         let count = [self.devices.count()];
-        let sent =
-            sendmsg(&self.socket, &[IoSlice::new(&count)], &mut control, SendFlags::NOSIGNAL);
+        let (slices, flags) = ([IoSlice::new(&count)], SendFlags::NOSIGNAL);
+        let sent = retry_on_intr(|| sendmsg(&self.socket, &slices, &mut control, flags));
         match sent.map_err(io::Error::from) {
             Ok(_) => {
                 self.has_introduced = true;
@@ -174,7 +177,8 @@ impl SharedLink {
         let mut control = RecvAncillaryBuffer::new(&mut room);
         let mut slices = [IoSliceMut::new(&mut byte)];
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let received = match recvmsg(&self.socket, &mut slices, &mut control, flags) {
+        let received = retry_on_intr(|| recvmsg(&self.socket, &mut slices, &mut control, flags));
+        let received = match received {
             Ok(received) => received,
             Err(error) if io::Error::from(error).kind() == ErrorKind::WouldBlock => {
                 return Ok(false);
@@ -370,6 +374,14 @@ impl Link for SharedLink {
             }
         }
         self.body()
+    }
+
+    fn end_is_near(&mut self) {
+        self.inbox.end_is_near();
+    }
+
+    fn set_bounds(&mut self, bounds: Bounds) {
+        self.inbox.set_bounds(bounds);
     }
 
     fn is_landing(&self) -> bool {

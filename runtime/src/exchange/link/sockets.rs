@@ -12,6 +12,8 @@ use socket2::{SockRef, TcpKeepalive};
 use super::names::{Names, SystemNames};
 use super::stream::{Stream, StreamLink};
 use super::{Link, Listener, Transport};
+use crate::exchange::of_process::OfProcess;
+use crate::transport::exposure;
 
 /// How long a peer may be silent before the system asks whether it is alive.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -21,11 +23,13 @@ const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(5);
 pub struct Tcp {
     /// What is taken from other processes at once.
     pub limits: FrameLimits,
+    /// Whether it listens where other machines can reach it: there is no TLS.
+    pub insecure: bool,
 }
 
 struct TcpDoor {
     listener: TcpListener,
-    limits: FrameLimits,
+    transport: Tcp,
     address: String,
 }
 
@@ -48,10 +52,14 @@ impl Transport for Tcp {
     }
 
     fn listen(&self, host: &str, port: u16) -> io::Result<Box<dyn Listener>> {
-        let listener = TcpListener::bind(SystemNames.look_up(&format!("{host}:{port}"))?)?;
+        // The address that is checked is the one that is bound.
+        let found = SystemNames.look_up(&format!("{host}:{port}"))?;
+        exposure::check(found, self.insecure)
+            .map_err(|exposed| io::Error::new(ErrorKind::PermissionDenied, exposed))?;
+        let listener = TcpListener::bind(found)?;
         let port = listener.local_addr()?.port();
         let address = format!("tcp://{host}:{port}");
-        Ok(Box::new(TcpDoor { listener, limits: self.limits, address }))
+        Ok(Box::new(TcpDoor { listener, transport: *self, address }))
     }
 
     fn name_in<'a>(&self, address: &'a str) -> Option<&'a str> {
@@ -73,7 +81,7 @@ impl Listener for TcpDoor {
 
     fn accept(&mut self) -> io::Result<Option<Box<dyn Link>>> {
         let Some((stream, peer)) = one(self.listener.accept())? else { return Ok(None) };
-        Tcp { limits: self.limits }.link(stream, &peer.to_string()).map(Some)
+        self.transport.link(stream, &peer.to_string()).map(Some)
     }
 
     fn address(&self) -> String {
@@ -93,7 +101,7 @@ pub struct Unix {
 pub(super) struct UnixDoor {
     listener: UnixListener,
     /// Removed with the door.
-    path: tempfile::TempPath,
+    path: OfProcess<tempfile::TempPath>,
 }
 
 impl UnixDoor {
@@ -105,7 +113,7 @@ impl UnixDoor {
             .suffix(".sock")
             .make_in(directory, |path| UnixListener::bind(path))?;
         let (listener, path) = made.into_parts();
-        Ok(Self { listener, path })
+        Ok(Self { listener, path: OfProcess::new(path) })
     }
 
     pub(super) fn path(&self) -> String {

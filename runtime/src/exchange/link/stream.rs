@@ -8,7 +8,7 @@ use rondo_proto::convert::exchange::FrameLimits;
 
 use super::inbox::Inbox;
 use super::outbox::Outbox;
-use super::{Frame, Link, Placer};
+use super::{Bounds, Frame, Link, Placer};
 use crate::tensor::TensorBuffer;
 
 /// A connection that carries bytes in their order.
@@ -62,6 +62,14 @@ impl<S: Stream> Link for StreamLink<S> {
             self.inbox.expect_body(places)?;
         }
         self.inbox.body(&mut self.stream)
+    }
+
+    fn end_is_near(&mut self) {
+        self.inbox.end_is_near();
+    }
+
+    fn set_bounds(&mut self, bounds: Bounds) {
+        self.inbox.set_bounds(bounds);
     }
 
     fn is_landing(&self) -> bool {

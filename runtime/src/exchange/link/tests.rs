@@ -12,6 +12,7 @@ use rondo_proto::convert::exchange::{FrameHead, FrameLimits};
 
 use super::inbox::Inbox;
 use super::{Frame, Link, Listener, Place, SharedMemory, Sharing, Tcp, Transport, Unix};
+use crate::arena::Allowance;
 use crate::tensor::Region;
 use crate::tensor::cuda::{CudaMemory, Ordinal};
 
@@ -26,12 +27,13 @@ const LIMITS: FrameLimits =
 fn transports(folder: &Path) -> Vec<Arc<dyn Transport>> {
     let directory = folder.to_owned();
     vec![
-        Arc::new(Tcp { limits: LIMITS }),
+        Arc::new(Tcp { limits: LIMITS, insecure: false }),
         Arc::new(Unix { limits: LIMITS, directory: directory.clone() }),
         Arc::new(SharedMemory {
             limits: LIMITS,
             directory,
             bytes: 8 << 20,
+            allowance: Allowance::new(1 << 30),
             devices: Sharing::default(),
         }),
     ]
@@ -143,6 +145,29 @@ fn frames_of_any_size_arrive_in_order_both_ways() {
     }
 }
 
+/// What finds no shared memory left goes over the socket.
+#[test]
+fn links_share_a_bound_of_shared_memory_and_miss_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let transport = SharedMemory {
+        limits: LIMITS,
+        directory: folder.path().to_owned(),
+        bytes: 8 << 20,
+        allowance: Allowance::new(1 << 20),
+        devices: Sharing::default(),
+    };
+    let mut pairs = [pair(&transport), pair(&transport)];
+    let tensors = vec![noise(900 << 10)];
+    for _ in 0..2 {
+        for (near, _, _) in &mut pairs {
+            near.send(frame(&tensors, 0));
+        }
+        for (near, far, _) in &mut pairs {
+            assert!(received(near.as_mut(), far.as_mut()) == tensors);
+        }
+    }
+}
+
 #[test]
 fn who_does_not_read_holds_up_nobody_and_misses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,7 +214,8 @@ fn nobody_there_is_an_error() {
 /// What a link says of bytes that a peer without manners sends.
 fn said_of(bytes: &[u8]) -> io::Error {
     let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut link = Tcp { limits: LIMITS }.connect(&door.local_addr().unwrap().to_string()).unwrap();
+    let tcp = Tcp { limits: LIMITS, insecure: false };
+    let mut link = tcp.connect(&door.local_addr().unwrap().to_string()).unwrap();
     let (mut peer, _) = door.accept().unwrap();
     peer.write_all(bytes).unwrap();
     let error = soon(|| {
@@ -322,6 +348,7 @@ fn what_came_while_tensors_were_copied_is_received_without_another_event() {
         limits: LIMITS,
         directory: folder.path().to_owned(),
         bytes: 8 << 20,
+        allowance: Allowance::new(1 << 30),
         devices: Sharing::default(),
     };
     let (mut near, mut far, _door) = pair(&transport);

@@ -1,15 +1,6 @@
 //! What hostile tasks get from the coordination service of the real binary: the right status within the
 //! bounds, while a task of another job on the same server notices nothing.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a failed unwrap is a failed test"
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

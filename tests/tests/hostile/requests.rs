@@ -1,15 +1,6 @@
 //! What hostile requests get: the right status and a text that names what is wrong, from a server
 //! that stays well and harms nobody else.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a failed unwrap is a failed test"
-)]
-
 use bytes::Bytes;
 use prost::Message;
 use rondo_proto::tf::data::data_service_metadata::Compression;

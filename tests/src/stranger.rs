@@ -1,0 +1,117 @@
+//! A client of HTTP/2 that keeps to no rule but those it wants: frames written by hand.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Stranger {
+    stream: TcpStream,
+    next: u32,
+}
+
+impl Stranger {
+    /// Connects to a server. Answers may come up to `window` bytes each before somebody reads them.
+    ///
+    /// # Panics
+    /// When nobody listens there.
+    pub fn connect(address: &str, window: u32) -> Self {
+        let stream = TcpStream::connect(address).expect("somebody listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+        let mut this = Self { stream, next: 1 };
+        this.write(PREFACE);
+        let [a, b] = INITIAL_WINDOW_SIZE.to_be_bytes();
+        let [c, d, e, f] = window.to_be_bytes();
+        this.frame(SETTINGS, 0, 0, &[a, b, c, d, e, f]);
+        this
+    }
+
+    /// Begins a call to the method at `path`, whose message may be compressed, and sends these bytes of its
+    /// body. The stream's number.
+    pub fn begin(&mut self, path: &str, is_compressed: bool, body: &[u8]) -> u32 {
+        let stream = self.next;
+        self.next = stream.wrapping_add(2);
+        let mut head = Vec::new();
+        let mut headers = vec![
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "stranger"),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ];
+        if is_compressed {
+            headers.push(("grpc-encoding", "gzip"));
+        }
+        for (name, value) in headers {
+            head.push(0);
+            for text in [name, value] {
+                head.push(u8::try_from(text.len()).expect("a short text"));
+                head.extend_from_slice(text.as_bytes());
+            }
+        }
+        self.frame(HEADERS, END_HEADERS, stream, &head);
+        self.more(stream, body);
+        stream
+    }
+
+    /// Sends more bytes of a call's body.
+    pub fn more(&mut self, stream: u32, body: &[u8]) {
+        for piece in body.chunks(16 << 10) {
+            self.frame(DATA, 0, stream, piece);
+        }
+    }
+
+    /// Calls the method at `path` with a message.
+    pub fn call(&mut self, path: &str, is_compressed: bool, message: &[u8]) -> u32 {
+        let stream = self.begin(path, is_compressed, &prefixed(is_compressed, message));
+        self.frame(DATA, END_STREAM, stream, &[]);
+        stream
+    }
+
+    /// Reads until the server closes the connection. How many bytes came.
+    ///
+    /// # Panics
+    /// When the server does not close it within a minute.
+    pub fn read_to_end(&mut self) -> usize {
+        let mut said = Vec::new();
+        match self.stream.read_to_end(&mut said) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                panic!("the server keeps the connection")
+            }
+            _ => said.len(),
+        }
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let length = u32::try_from(payload.len()).expect("a short frame");
+        let [_, a, b, c] = length.to_be_bytes();
+        let [d, e, f, g] = stream.to_be_bytes();
+        self.write(&[&[a, b, c, kind, flags, d, e, f, g][..], payload].concat());
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // The server may have closed the connection: what a test waits for shows that.
+        let _written = self.stream.write_all(bytes);
+    }
+}
+
+/// A message behind gRPC's prefix.
+pub fn prefixed(is_compressed: bool, message: &[u8]) -> Vec<u8> {
+    announced(is_compressed, message.len(), message)
+}
+
+/// A prefix that announces `length` bytes, and the beginning of them.
+pub fn announced(is_compressed: bool, length: usize, message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(length).expect("gRPC carries 4 GiB");
+    [&[u8::from(is_compressed)][..], &length.to_be_bytes(), message].concat()
+}
