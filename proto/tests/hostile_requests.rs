@@ -6,12 +6,15 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
+use rondo_core::coordination::Dialect;
 use rondo_core::dispatcher::Request;
 use rondo_core::limits::{
     COMPATIBILITY_INFO_BYTES_MAX, HEARTBEAT_ITEMS_MAX, NAME_BYTES_MAX, REQUEST_BYTES_MAX,
 };
 use rondo_core::status::{Code, Status};
-use rondo_proto::convert::{Decoded, Method, decode_request};
+use rondo_proto::convert::{
+    CoordinationMethod, Decoded, Method, decode_coordination, decode_request,
+};
 use rondo_proto::tf::data as wire;
 
 fn decode(method: Method, message: &impl Message) -> Result<Decoded, Status> {
@@ -328,4 +331,23 @@ proptest! {
         let later = decode_request(Method::GetSplit, &bytes.into());
         prop_assert_eq!(later, decode(Method::GetSplit, &message));
     }
+}
+
+/// Two bytes can stand for a value. A request that takes too many steps to decode is refused, wherever the
+/// last step falls.
+#[test]
+fn requests_of_too_many_fields_are_refused() {
+    let insert = (Dialect::T, CoordinationMethod::InsertKeyValue);
+    let empty = Bytes::from([0x0a, 0].repeat(8 << 20));
+    let status = decode_coordination(insert, &empty).unwrap_err();
+    assert_eq!(status.code, Code::ResourceExhausted, "{status}");
+    assert!(status.message.contains("more than 4096 steps"), "{status}");
+    // The revision, again and again, and a number that goes on where the steps end.
+    let put = (Dialect::Rondo, CoordinationMethod::PutKey);
+    for fields in 2040..2056 {
+        let bytes = [[0x28, 1].repeat(fields), vec![0x28], vec![0x80; 10]].concat();
+        decode_coordination(put, &bytes.into()).unwrap_err();
+    }
+    let few = Bytes::from([0x78, 1].repeat(1000));
+    decode_coordination(put, &few).unwrap();
 }

@@ -1,6 +1,7 @@
 //! Strangers who want the server's memory: they announce, pad, compress, and do not read.
 
 use std::io::Write;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use prost::Message;
 use rondo_proto::tf;
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
+use rondo_tests::relay::Relay;
 use rondo_tests::server::{Options, Server};
 use rondo_tests::stranger::{Stranger, announced};
 
@@ -152,4 +154,28 @@ fn a_request_of_empty_fields_is_refused() {
     let status = bed.server.dispatcher().bytes(INSERT, request.into()).unwrap_err();
     assert_eq!(status.code(), tonic::Code::ResourceExhausted);
     assert!(status.message().contains("4096"), "{status}");
+}
+
+/// Each answer is there more than once on its way through a relay. Many at a time wait for each other's
+/// memory, and all of them come.
+#[test]
+fn many_large_values_pass_through_a_relay() {
+    const READERS: usize = 12;
+    let mut bed = Bed::start("relayed values");
+    insert(&bed.server.dispatcher(), "large", 8 * MIB);
+    let relay = Relay::start(&bed.server.address());
+    let (told, heard) = mpsc::channel();
+    for _ in 0..READERS {
+        let (told, address) = (told.clone(), relay.address());
+        thread::spawn(move || {
+            let request = tf::GetKeyValueRequest { key: "large".into() };
+            let answer: tf::GetKeyValueResponse =
+                Dispatcher::connect(&address).method(GET, &request).unwrap();
+            told.send(answer.kv.unwrap().value.len()).unwrap();
+        });
+    }
+    for _ in 0..READERS {
+        assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(8 * MIB));
+    }
+    bed.assert_bounded(64 + 64 + 40);
 }
