@@ -32,7 +32,7 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// Bytes that a process may lend over all of its links together.
+/// Bytes that a process may lend over all of its links or connections together.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<AtomicU64>);
 
@@ -42,38 +42,37 @@ impl Allowance {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
 
-    /// Takes some of them, if so many are left.
-    fn take(&self, bytes: u64) -> bool {
-        let less = |left: u64| left.checked_sub(bytes);
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.0.fetch_add(bytes, Ordering::AcqRel);
+    /// Takes so many bytes, if they are left.
+    pub(crate) fn take(&self, bytes: u64) -> Option<Taken> {
+        let mut taken = Taken { allowance: self.clone(), bytes: 0 };
+        taken.grow_to(bytes).then_some(taken)
     }
 }
 
-/// How much of lent memory has ever been used: so much of it is there until the link ends.
-struct Bill {
+/// Bytes of an allowance. They go back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
     allowance: Allowance,
     bytes: u64,
 }
 
-impl Bill {
-    /// Whether memory up to `end` may be used.
-    fn covers(&mut self, end: u64) -> bool {
-        let more = end.saturating_sub(self.bytes);
-        let covers = more == 0 || self.allowance.take(more);
-        if covers {
-            self.bytes = self.bytes.max(end);
+impl Taken {
+    /// Takes more, up to so many bytes in all. Whether they are there.
+    fn grow_to(&mut self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let less = |left: u64| left.checked_sub(more);
+        let left = &self.allowance.0;
+        let grows = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok();
+        if grows {
+            self.bytes = self.bytes.saturating_add(more);
         }
-        covers
+        grows
     }
 }
 
-impl Drop for Bill {
+impl Drop for Taken {
     fn drop(&mut self) {
-        self.allowance.give_back(self.bytes);
+        self.allowance.0.fetch_add(self.bytes, Ordering::AcqRel);
     }
 }
 
@@ -85,8 +84,9 @@ pub(crate) struct Lent {
     free: BTreeMap<u64, u64>,
     /// Pieces that the other end has.
     taken: BTreeMap<u64, u64>,
-    /// What of a common allowance it uses, if it shares one.
-    bill: Option<Bill>,
+    /// The bytes that it takes of a common allowance, if there is one: as far as its memory was ever used,
+    /// since that stays until the link ends.
+    taken_of_all: Option<Taken>,
 }
 
 impl Lent {
@@ -99,12 +99,12 @@ impl Lent {
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let map = Arc::new(MmapOptions::new().map_raw(&File::from(file.try_clone()?))?);
         let free = BTreeMap::from([(0, bytes)]);
-        Ok(Self { map, file, free, taken: BTreeMap::new(), bill: None })
+        Ok(Self { map, file, free, taken: BTreeMap::new(), taken_of_all: None })
     }
 
     /// The same, as far as an allowance has something left when it is used.
     pub(crate) fn within(mut self, allowance: &Allowance) -> Self {
-        self.bill = Some(Bill { allowance: allowance.clone(), bytes: 0 });
+        self.taken_of_all = allowance.take(0);
         self
     }
 
@@ -139,7 +139,8 @@ impl Lent {
         let wanted = length.max(1).checked_next_multiple_of(ALIGNMENT as u64)?;
         let fits = self.free.iter().find(|(_, free)| **free >= wanted);
         let (offset, free) = fits.map(|(offset, free)| (*offset, *free))?;
-        if self.bill.as_mut().is_some_and(|bill| !bill.covers(offset.saturating_add(wanted))) {
+        let end = offset.saturating_add(wanted);
+        if self.taken_of_all.as_mut().is_some_and(|taken| !taken.grow_to(end)) {
             return None;
         }
         let region = region(&self.map, offset, length, Arc::clone(&self.map) as _)?;

@@ -38,7 +38,7 @@ pub struct Rebatcher {
     /// Whether no batch has records of two passes.
     ends_with_passes: bool,
     pass: u64,
-    /// What the values of one batch may take.
+    /// The most bytes that the values of one batch may take.
     bytes_max: u64,
     waiting: VecDeque<(RecordBatch, Origin)>,
     rows: usize,
@@ -49,7 +49,7 @@ pub struct Rebatcher {
 }
 
 impl Dataset {
-    /// What makes batches as the pipeline says, each of values of at most `bytes_max` bytes; `None` if it
+    /// Makes batches as the pipeline says, each of values of at most `bytes_max` bytes; `None` if it
     /// says nothing of them.
     pub fn rebatcher(&self, bytes_max: u64) -> Option<Rebatcher> {
         let (size, drop_remainder) = self.batch()?;

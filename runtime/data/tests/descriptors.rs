@@ -13,7 +13,7 @@ fn numbers(records: &RecordBatch) -> Vec<i64> {
     records.column(0).as_primitive::<Int64Type>().values().to_vec()
 }
 
-/// What is read before the limit, below it and behind it is everything once.
+/// The reader gives each record once: before the limit, below it and behind it.
 macro_rules! read_through_a_limit {
     ($reader:expr, $before:expr) => {{
         let mut reader = $reader;

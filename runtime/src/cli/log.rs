@@ -35,8 +35,8 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is logged. A client that breaks HTTP/2's rules makes its library warn each time: below "debug" only a
-/// filter asks for that.
+/// The filter of the log. A client that breaks HTTP/2's rules makes the library warn each time. The log
+/// leaves these warnings out, unless the level is lower than "info" or the user gives a filter.
 fn directives(filter: Option<&str>, level: &str) -> String {
     match (filter, level) {
         (Some(filter), _) => filter.to_owned(),

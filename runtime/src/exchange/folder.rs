@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::of_process::OfProcess;
 
-/// What the names of such folders begin with.
+/// The beginning of the names of such folders.
 const PREFIX: &str = "rondo-exchange-";
 /// The file in a folder that its server has locked.
 const LOCK: &str = "lock";

@@ -133,11 +133,6 @@ impl Share {
         holds && self.memory.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the share has the turn.
-    pub fn has_turn(&self) -> bool {
-        self.turn.is_some()
-    }
-
     /// The message with its share. The memory goes back when the last of the message's bytes is dropped.
     pub fn with(self, message: Bytes) -> Bytes {
         Bytes::from_owner(Counted { message, _share: self })
@@ -224,7 +219,7 @@ mod tests {
         let budget = Budget::new(2 * MIB, MIB);
         let in_pool = budget.acquire(MIB).await;
         let in_turn = budget.acquire(MIB).await;
-        assert!(!in_pool.has_turn() && in_turn.has_turn());
+        assert!(in_pool.turn.is_none() && in_turn.turn.is_some());
         let third = budget.acquire(100 << 10);
         tokio::pin!(third);
         assert!(waits(&mut third).await);
@@ -265,10 +260,10 @@ mod tests {
         let mut in_pool = budget.acquire(MIB).await;
         let mut in_turn = budget.acquire(MIB).await;
         in_turn.shrink_to(MIB / 2);
-        assert!(in_turn.has_turn(), "the pool has no room for it");
+        assert!(in_turn.turn.is_some(), "the pool has no room for it");
         in_pool.shrink_to(MIB / 4);
         in_turn.shrink_to(MIB / 2);
-        assert!(!in_turn.has_turn());
+        assert!(in_turn.turn.is_none());
         assert_eq!(free_units(&budget) as u64 * UNIT_BYTES, MIB / 4);
         for share in [&mut in_pool, &mut in_turn] {
             share.shrink_to(UNCOUNTED_BYTES_MAX);

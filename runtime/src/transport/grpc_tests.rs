@@ -450,10 +450,15 @@ async fn connected(address: &str) -> hyper::client::conn::http2::SendRequest<Beg
 }
 
 fn begun(address: &str, path: &str, begun: &'static [u8]) -> http::Request<Begun> {
+    let body = Some(Bytes::from_static(begun)).filter(|it| !it.is_empty());
+    request(address, path, Begun(body))
+}
+
+fn request<B>(address: &str, path: &str, body: B) -> http::Request<B> {
     http::Request::post(format!("http://{address}{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
-        .body(Begun(Some(Bytes::from_static(begun)).filter(|it| !it.is_empty())))
+        .body(body)
         .unwrap()
 }
 
@@ -520,11 +525,7 @@ async fn a_client_that_does_not_read_its_answers_loses_its_connection() {
         .unwrap();
     let connection = tokio::spawn(connection);
     let message = [&[0, 0, 3, 13, 64][..], &noise(LENGTH)].concat();
-    let request = http::Request::post(format!("http://{}/test/Echo", server.address))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(Whole(Some(message.into())))
-        .unwrap();
+    let request = request(&server.address, "/test/Echo", Whole(Some(message.into())));
     let answer = sender.send_request(request).await.unwrap();
     tokio::time::timeout(SOON, connection).await.expect("the connection stays open").unwrap().ok();
     until(|| server.service.closed.load(Ordering::SeqCst) == 1).await;

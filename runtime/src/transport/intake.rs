@@ -9,10 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::ServerConfig;
 use super::budget::{Share, UNCOUNTED_BYTES_MAX};
-
-/// A message must arrive at this rate at least, in bytes a second, beside the time for which a client may be
-/// silent.
-const RATE_MIN: u64 = 256 << 10;
+use super::leaving::RATE_MIN;
 
 /// How often the server looks at a message that does not arrive.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

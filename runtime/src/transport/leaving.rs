@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::budget::UNCOUNTED_BYTES_MAX;
 
-/// A long answer must leave at this rate at least, in bytes a second, beside the time for which it may stay
-/// unread.
+/// Long messages must arrive, and long answers must leave, at this rate at least, in bytes a second, beside
+/// the time for which a client may be silent.
 pub(super) const RATE_MIN: u64 = 256 << 10;
 
 /// How long an answer that is overdue may still take: the server itself may have been held up.

@@ -4,14 +4,12 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Buf, Bytes};
 use rondo_proto::convert::{BulkLent, BulkNear};
 use rondo_proto::pieces::Pieces;
 
-use crate::arena::{Borrowed, Lent, Progress};
+use crate::arena::{Allowance, Borrowed, Lent, Progress, Taken};
 use crate::tensor::{ALIGNMENT, Region};
 
 /// Memory of one connection, in bytes, of which only that is there which has been used.
@@ -30,33 +28,6 @@ pub(super) fn is_near(ours: &SocketAddr, theirs: &SocketAddr) -> bool {
     ours.ip() == theirs.ip()
 }
 
-/// What is left for connections that have memory with their clients, in bytes.
-#[derive(Debug)]
-pub(super) struct Allowance(Arc<AtomicU64>);
-
-impl Allowance {
-    pub(super) fn new(bytes: u64) -> Self {
-        Self(Arc::new(AtomicU64::new(bytes)))
-    }
-
-    /// Memory for one connection; `None` if too little is left.
-    fn take(&self) -> Option<Taken> {
-        let less = |left: u64| left.checked_sub(CONNECTION_BYTES);
-        let taken = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        taken.ok().map(|_| Taken(Arc::clone(&self.0)))
-    }
-}
-
-/// Memory of one connection, as long as that is open.
-#[derive(Debug)]
-struct Taken(Arc<AtomicU64>);
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.0.fetch_add(CONNECTION_BYTES, Ordering::AcqRel);
-    }
-}
-
 /// What a server lends to the client of one connection.
 pub(super) struct Lender {
     memory: Lent,
@@ -68,7 +39,7 @@ pub(super) struct Lender {
 impl Lender {
     /// Memory for a connection, and how a client on this host finds it; `None` if there is none for it.
     pub(super) fn new(allowance: &Allowance) -> Option<(Self, BulkNear)> {
-        let taken = allowance.take()?;
+        let taken = allowance.take(CONNECTION_BYTES)?;
         let token = u128::from(getrandom::u64().ok()?) << 64 | u128::from(getrandom::u64().ok()?);
         let memory = Lent::new(&name(token), CONNECTION_BYTES).ok()?;
         let file = u32::try_from(memory.file_number()).ok()?;

@@ -14,8 +14,6 @@ use tokio::time::Instant;
 use super::answering::FLUSH_MAX;
 #[cfg(not(madsim))]
 use super::connection::connection;
-#[cfg(not(madsim))]
-use super::near::Allowance;
 use super::phase::{Phase, PhaseReceiver, PhaseSender, phases};
 #[cfg(madsim)]
 use super::sim_server::connection;
@@ -24,6 +22,8 @@ use super::sim_tasks::JoinSet;
 #[cfg(not(madsim))]
 use super::turned_away::{TURNED_AWAY_MAX, turn_away};
 use super::{ConnectionId, ServerConfig, Service};
+#[cfg(not(madsim))]
+use crate::arena::Allowance;
 
 /// Pause after the system refused to accept (out of file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

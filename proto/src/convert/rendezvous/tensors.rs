@@ -129,8 +129,8 @@ pub fn decode_received_tensor(bytes: &Bytes, bytes_max: u64) -> Result<ReceivedT
     Ok(answer)
 }
 
-/// What a tensor in this message may take in memory beside it. A short message with a large shape would
-/// else take gigabytes before anybody knows whether there is room for the tensor.
+/// The bytes of memory that a tensor in this message may take. Without this bound a short message with a
+/// large shape takes gigabytes before the rendezvous knows whether it has room for the tensor.
 pub(super) fn memory_max(message: &Bytes, bytes_max: u64) -> u64 {
     let of_values = (message.len() as u64).saturating_mul(RATIO_MAX);
     bytes_max.min(of_values.saturating_add(EXPANDED_BYTES_MAX))

@@ -124,7 +124,7 @@ struct Reading {
     tail: Tail,
     /// Whether what comes out are batches.
     is_batched: bool,
-    /// What the values of a batch may take.
+    /// The most bytes that the values of a batch may take.
     batch_bytes_max: u64,
     pass: u64,
     /// The place of the next split in the pass.

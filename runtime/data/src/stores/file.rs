@@ -36,8 +36,7 @@ struct Opened {
     modified: SystemTime,
 }
 
-/// What the system says of a file of this machine when it lacks something that it may have later:
-/// descriptors or memory.
+/// The errors that the system gives when it lacks descriptors or memory: it may have them later.
 const PASSING: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR];
 
 /// What tells one version of a file from another. Of local files it is not their inode: copies on
@@ -197,7 +196,7 @@ impl StoredFile {
         }
     }
 
-    /// What it means that the system does not read a file of this machine.
+    /// The error for a file of this machine that the system does not read.
     fn unreadable(&self, error: &io::Error) -> DataError {
         let (file, what) = (self.location.clone(), error.to_string());
         self.stores.failure(&self.place.name, is_passing(error), file, what)

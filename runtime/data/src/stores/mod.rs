@@ -19,7 +19,7 @@ use crate::error::DataError;
 use crate::limits::Limits;
 pub(crate) use file::StoredFile;
 
-/// What failures to read files of this machine are counted by.
+/// The name under which failures to read files of this machine are counted.
 const LOCAL: &str = "file";
 
 /// How patiently stores are asked.
@@ -53,7 +53,7 @@ struct Inner {
     memory: Arc<InMemory>,
     /// By scheme and host.
     remote: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
-    /// Stores that have failed every request since then.
+    /// Stores that have failed every request: since when, and when they failed last.
     failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
     /// What object stores are configured by.
     environment: Vec<(String, String)>,

@@ -394,7 +394,7 @@ mod tests {
         let room = Some(Arc::new(HeaderRoom::new(20 << 20)));
         let bounds = Bounds { limits: FrameLimits::of_scheduler(), long_headers: room };
         let (mut first, mut second) = (Inbox::new(bounds.clone()), Inbox::new(bounds.clone()));
-        // What is only announced takes a little.
+        // A header that is only announced takes little room.
         let silent: Vec<_> = (0..100)
             .map(|_| {
                 let mut inbox = Inbox::new(bounds.clone());

@@ -49,7 +49,7 @@ pub struct SharedMemory {
     pub directory: PathBuf,
     /// Memory for each direction of each link, in bytes, of which only that is there which has been used.
     pub bytes: u64,
-    /// What of it all links together may use. A frame that finds nothing left goes over the socket.
+    /// The bytes that all links together may use. A frame that finds none left goes over the socket.
     pub allowance: Allowance,
     /// The GPUs whose memory processes may open that see them.
     pub devices: Sharing,

@@ -145,7 +145,7 @@ fn frames_of_any_size_arrive_in_order_both_ways() {
     }
 }
 
-/// What finds no shared memory left goes over the socket.
+/// A frame that finds no shared memory left goes over the socket.
 #[test]
 fn links_share_a_bound_of_shared_memory_and_miss_nothing() {
     let folder = tempfile::tempdir().unwrap();
