@@ -24,14 +24,21 @@ use rondo_core::dispatcher::{
     TargetWorkers, WorkerHeartbeat,
 };
 use rondo_core::ids::{CallId, ClientId, DatasetId, Digest, IterationId, TaskId};
-use rondo_core::time::Time;
+use rondo_core::time::{Duration, Time};
 
 const WORKERS: usize = 1000;
 const ITERATIONS: usize = 100;
+/// Workers that come to one world, one after another.
+const COMING: usize = 100;
+/// Seconds between two heartbeats of a worker that is heard while others are lost.
+const HEARTBEAT_SECONDS: usize = 30;
+/// Seconds within which silent workers are lost.
+const LOSS_SECONDS_MAX: usize = 300;
 
 /// A node with what it was told so far.
 struct World {
     node: Node,
+    now: Time,
     effects: Effects,
     calls: u64,
     dataset: DatasetId,
@@ -50,6 +57,7 @@ impl World {
         );
         let mut world = Self {
             node,
+            now: Time::from_nanos(2),
             effects: Effects::new(),
             calls: 0,
             dataset: DatasetId::new(""),
@@ -75,8 +83,7 @@ impl World {
     fn ask(&mut self, request: Request) -> Answer {
         self.step(request);
         let upto = self.node.last();
-        let now = Time::from_nanos(2);
-        self.node.step(now, Input::Synced { upto }, &mut self.effects);
+        self.node.step(self.now, Input::Synced { upto }, &mut self.effects);
         let mut answer = None;
         for effect in self.effects.drain() {
             if let Effect::Reply { result, .. } = effect {
@@ -97,7 +104,7 @@ impl World {
             request: NodeRequest::Dispatcher(request),
             entropy: self.calls,
         };
-        self.node.step(Time::from_nanos(2), input, &mut self.effects);
+        self.node.step(self.now, input, &mut self.effects);
     }
 
     /// Steps one request and drops its effects, as a driver does that has carried them out.
@@ -174,6 +181,33 @@ impl World {
             });
         }
         self.ask(Request::ReleaseClient { client });
+    }
+
+    /// Lets a second pass.
+    fn tick(&mut self) {
+        self.now = self.now.after(Duration::from_secs(1));
+        self.node.step(self.now, Input::Tick, &mut self.effects);
+        for effect in self.effects.drain() {
+            black_box(effect);
+        }
+    }
+
+    /// Lets time pass until all workers are lost but those that send these heartbeats.
+    fn lose_others(&mut self, heartbeats: &[Request]) {
+        let silent = self.tasks.len() - heartbeats.len();
+        for second in 1..=LOSS_SECONDS_MAX {
+            self.tick();
+            if second.is_multiple_of(HEARTBEAT_SECONDS) {
+                for heartbeat in heartbeats {
+                    self.ask(heartbeat.clone());
+                }
+            }
+            let workers = self.node.dispatcher().state().workers().values();
+            if workers.filter(|worker| worker.lost).count() == silent {
+                return;
+            }
+        }
+        panic!("silent workers are not lost after {LOSS_SECONDS_MAX} s");
     }
 
     fn worker_heartbeats(&self) -> Vec<Request> {
@@ -277,34 +311,79 @@ fn heartbeats_after_finished_iterations(criterion: &mut Criterion) {
     }
 }
 
-/// A worker that comes gets a task of each open iteration. What that costs must not depend on how many
-/// tasks others have of them.
-#[allow(clippy::disallowed_types, reason = "a bench measures time")]
+/// A worker that comes gets a task of each open iteration. Its cost must not depend on how many tasks others
+/// have of them.
 fn new_workers(criterion: &mut Criterion) {
     for others in [10, 1_000] {
-        let mut group = criterion.benchmark_group("dispatcher");
-        group.throughput(Throughput::Elements(1));
-        group.sample_size(10);
         let name = format!("new worker, 100 iterations, {others} other workers");
-        group.bench_function(name, |bencher| {
-            bencher.iter_custom(|times| {
-                let mut world = World::new(others, ITERATIONS);
-                let mut spent = std::time::Duration::ZERO;
-                for number in 0..times {
-                    // As many as before each time, or those that came would be what is measured.
-                    if number % 100 == 99 {
-                        world = World::new(others, ITERATIONS);
-                    }
-                    let request = heartbeat(&format!("new-{number}:1"), Vec::new());
+        bench_coming(criterion, &name, || {
+            let address = |number| format!("new-{number}:1");
+            let coming = (0..COMING).map(|number| heartbeat(&address(number), Vec::new()));
+            (World::new(others, ITERATIONS), coming.collect())
+        });
+    }
+}
+
+/// The same of a worker that was lost: the process that had the address comes back, or another one.
+fn returning_workers(criterion: &mut Criterion) {
+    for others in [10, 1_000] {
+        let name = format!("returning worker, 100 iterations, {others} other workers");
+        bench_coming(criterion, &name, || returning(others));
+        let name = format!("restarted worker, 100 iterations, {others} other workers");
+        bench_coming(criterion, &name, || {
+            let (world, returning) = returning(others);
+            (world, returning.into_iter().map(restarted).collect())
+        });
+    }
+}
+
+/// A world in which some workers are lost, and the heartbeats with which they return. Each heartbeat names
+/// the tasks that its worker had.
+fn returning(others: usize) -> (World, Vec<Request>) {
+    let mut world = World::new(others + COMING, ITERATIONS);
+    let mut returning = world.worker_heartbeats();
+    let heard = returning.split_off(COMING);
+    world.lose_others(&heard);
+    (world, returning)
+}
+
+/// The heartbeat as another process at the same address sends it, which has no tasks.
+fn restarted(request: Request) -> Request {
+    let Request::WorkerHeartbeat(before) = request else { panic!("no heartbeat") };
+    let uid = before.uid + 1;
+    Request::WorkerHeartbeat(WorkerHeartbeat { uid, current_tasks: Vec::new(), ..before })
+}
+
+/// Measures the first heartbeats of workers that come. A world takes few of them: with more, those that came
+/// before would be measured.
+#[allow(clippy::disallowed_types, reason = "a bench measures time")]
+fn bench_coming(criterion: &mut Criterion, name: &str, make: impl Fn() -> (World, Vec<Request>)) {
+    let (mut world, coming) = make();
+    for heartbeat in coming {
+        let Answer::WorkerHeartbeat(reply) = world.ask(heartbeat) else { panic!("no heartbeat") };
+        assert_eq!(reply.new_tasks.len(), ITERATIONS, "{name}");
+    }
+    let mut group = criterion.benchmark_group("dispatcher");
+    group.throughput(Throughput::Elements(1));
+    group.sample_size(10);
+    group.bench_function(name, |bencher| {
+        bencher.iter_custom(|times| {
+            let mut left = usize::try_from(times).unwrap();
+            let mut spent = std::time::Duration::ZERO;
+            while left > 0 {
+                let (mut world, mut coming) = make();
+                coming.truncate(left);
+                left -= coming.len();
+                for heartbeat in coming {
                     let began = std::time::Instant::now();
-                    world.step_through(request);
+                    world.step_through(heartbeat);
                     spent += began.elapsed();
                 }
-                spent
-            });
+            }
+            spent
         });
-        group.finish();
-    }
+    });
+    group.finish();
 }
 
 criterion_group!(
@@ -312,6 +391,7 @@ criterion_group!(
     unchanged_heartbeats,
     splits,
     heartbeats_after_finished_iterations,
-    new_workers
+    new_workers,
+    returning_workers
 );
 criterion_main!(benches);

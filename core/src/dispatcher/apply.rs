@@ -144,9 +144,11 @@ impl State {
             let Some(iteration) = self.iterations.get_mut(id) else {
                 continue;
             };
-            let tasks = &self.tasks;
-            let on_worker = |task: &TaskId| tasks.get(task).is_some_and(|t| t.worker == worker);
-            if iteration.tasks.iter().any(on_worker) {
+            let of = |task| (worker, *id, TaskId::new(task));
+            let mut on_worker = self.index.tasks_on.range(of(i64::MIN)..=of(i64::MAX));
+            // Clients do not see a pending task.
+            let pending = &iteration.pending;
+            if on_worker.any(|(.., task)| pending.iter().all(|it| it.task != *task)) {
                 iteration.changed = lsn;
             }
         }
