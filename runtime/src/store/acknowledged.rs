@@ -23,7 +23,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use rondo_core::ids::Lsn;
 use rondo_core::journal::Noted;
 
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, explained, is_passing};
 use super::{BoxFuture, StoreError, small_file};
 
 /// The file's name.
@@ -34,6 +34,9 @@ const FILE_BYTES: usize = 32 + 8 + 4;
 const NO_ERA: [u8; 32] = [0xff; 32];
 /// A note is on the disk this long after it was written, and the time that a sync takes.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
+
+/// How soon a note is written again that the system had no means for.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// Notes how far the journal is acknowledged.
 #[derive(Clone)]
@@ -74,11 +77,22 @@ impl Acknowledged {
     /// # Errors
     /// When the file cannot be written. The records are durable then, and their replies must not leave, so
     /// the node ends, for want of space too: only a copy-on-write file system needs space to write the note
-    /// over, and it has none for the records before.
+    /// over, and it has none for the records before. Replies wait while the system lacks something else for
+    /// a moment.
     pub fn note(&self, upto: Lsn) -> BoxFuture<'static, Result<(), StoreError>> {
-        let (written, this) = (self.file.write_at(0, text(self.era, upto)), self.clone());
+        let this = self.clone();
         Box::pin(async move {
-            written.await.map_err(|error| StoreError::new("cannot write", &this.path, &error))?;
+            let mut is_told = false;
+            while let Err(error) = this.file.write_at(0, text(this.era, upto)).await {
+                if !is_passing(&error) {
+                    return Err(StoreError::new("cannot write", &this.path, &error));
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    let (path, why) = (this.path.display(), explained(&error));
+                    tracing::warn!(%error, %path, why, "replies wait for the note of acknowledged records");
+                }
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
             this.sync_soon();
             Ok(())
         })

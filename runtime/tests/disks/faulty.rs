@@ -11,6 +11,8 @@ use tokio::sync::watch;
 
 /// The system's number for: the process has as many files open as it may.
 const EMFILE: i32 = 24;
+/// The system's number for: there is no memory.
+const ENOMEM: i32 = 12;
 
 /// What is wrong with the disk. At first, nothing.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct Faults {
     pub(crate) no_new: Mutex<Option<&'static str>>,
     /// The process may open no more files and directories with this in their names.
     pub(crate) no_descriptors: Mutex<Option<&'static str>>,
+    /// The system has no memory to write files with this in their names, or not for all that is written.
+    pub(crate) no_memory: Mutex<Option<&'static str>>,
     /// The system's number for the error of every read.
     pub(crate) reads_fail: Mutex<Option<i32>>,
     /// The system's number for the error of every question for the free space.
@@ -73,6 +77,7 @@ impl FaultyDisk {
             full_for: Mutex::default(),
             no_new: Mutex::default(),
             no_descriptors: Mutex::default(),
+            no_memory: Mutex::default(),
             reads_fail: Mutex::default(),
             free_space_fails: Mutex::default(),
             no_cuts: AtomicBool::new(false),
@@ -200,6 +205,9 @@ struct FaultyFile {
 
 impl DiskFile for FaultyFile {
     fn preallocate(&self, from: u64, to: u64) -> BoxFuture<'static, io::Result<()>> {
+        if is_one(&self.path, *self.faults.no_memory.lock().unwrap()) {
+            return fail(io::Error::from_raw_os_error(ENOMEM));
+        }
         if is_one(&self.path, *self.faults.full_for.lock().unwrap()) {
             return fail(io::ErrorKind::StorageFull.into());
         }
@@ -212,6 +220,13 @@ impl DiskFile for FaultyFile {
     }
 
     fn write_at(&self, offset: u64, bytes: Bytes) -> BoxFuture<'static, io::Result<()>> {
+        if is_one(&self.path, *self.faults.no_memory.lock().unwrap()) {
+            let write = self.file.write_at(offset, bytes.slice(..bytes.len() / 2));
+            return Box::pin(async move {
+                write.await?;
+                Err(io::Error::from_raw_os_error(ENOMEM))
+            });
+        }
         // Written over in place, this file has its room since it was created.
         if self.path.ends_with("ACKNOWLEDGED") {
             return self.file.write_at(offset, bytes);

@@ -1,5 +1,6 @@
 //! Without room on the disk updates are refused and the rest goes on; with room all is well again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -255,6 +256,69 @@ fn without_descriptors_for_a_new_segment() {
 #[test]
 fn without_descriptors_for_the_directory_of_a_new_segment() {
     descriptors_are_lacking_for("journal");
+}
+
+/// What a failed attempt created may stay: there is no memory to remove it, say.
+#[test]
+fn without_descriptors_and_without_means_to_remove_what_was_created() {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = &*life.node;
+        *disk.faults.no_descriptors.lock().unwrap() = Some("journal");
+        *disk.faults.no_removal.lock().unwrap() = Some(".seg");
+        update_until_refused(node, "first").await;
+        *disk.faults.no_descriptors.lock().unwrap() = None;
+        *disk.faults.no_removal.lock().unwrap() = None;
+        wait_until_serving(node).await;
+        job(node, "second").await.unwrap();
+    });
+    life.crash();
+    let life = Life::begin(&world);
+    assert!(life.run(job_names(&life.node)).contains(&"second".to_owned()));
+}
+
+#[test]
+fn without_memory_to_write_the_journal() {
+    let (mut world, disk) = World::faulty();
+    world.store.preallocate_bytes = 1 << 10;
+    let life = Life::begin(&world);
+    let kept = life.run(async {
+        let node = &*life.node;
+        job(node, "before").await.unwrap();
+        *disk.faults.no_memory.lock().unwrap() = Some(".seg");
+        let (_, status) = update_until_refused(node, "first").await;
+        check_reason(node, &status, &world, "the system refuses this at present");
+        *disk.faults.no_memory.lock().unwrap() = None;
+        wait_until_serving(node).await;
+        job(node, "second").await.unwrap();
+        job_names(node).await
+    });
+    assert!(["before", "second"].iter().all(|name| kept.iter().any(|kept| kept == name)));
+    life.crash();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(job_names(&life.node)), kept);
+}
+
+/// The records are durable then, and only their replies are missing: they leave later.
+#[test]
+fn without_memory_to_write_the_note_replies_wait() {
+    let (world, disk) = World::faulty();
+    let life = Life::begin(&world);
+    life.run(async {
+        let node = Arc::clone(&life.node);
+        job(&node, "before").await.unwrap();
+        *disk.faults.no_memory.lock().unwrap() = Some("ACKNOWLEDGED");
+        let call = tokio::spawn(async move { job(&node, "waits").await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!call.is_finished());
+        assert_eq!(life.node.health(), Health::Serving);
+        *disk.faults.no_memory.lock().unwrap() = None;
+        call.await.unwrap().unwrap();
+    });
+    life.crash();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(job_names(&life.node)), ["before", "waits"]);
 }
 
 /// A mark is the first frame of a new segment when the node comes to rest behind a closed one.

@@ -9,7 +9,7 @@ use rondo_core::ids::Lsn;
 use rondo_proto::frame::{Stretch, aligned, scan};
 
 use crate::store::config::SEGMENT_READ_BYTES_MAX;
-use crate::store::disk::{Disk, DiskFile, is_full};
+use crate::store::disk::{Disk, DiskFile, is_full, is_passing};
 use crate::store::reserve::Reserve;
 use crate::store::{AppendError, StoreError};
 
@@ -29,7 +29,7 @@ pub(super) struct OpenSegment {
 impl OpenSegment {
     /// Creates the file of a new segment, empty.
     pub(super) async fn create(disk: &dyn Disk, path: PathBuf, first: Lsn) -> io::Result<Self> {
-        let file = disk.create(&path).await?;
+        let file = create_or_take(disk, &path).await?;
         let segment = Self { first, file, tail: 0, allocated: 0, is_uncut: false, path };
         let dir = segment.path.parent().unwrap_or(Path::new("."));
         match disk.sync_dir(dir).await {
@@ -80,8 +80,7 @@ impl OpenSegment {
         // The zeros behind the frame are there already.
         match self.file.write_at(self.tail, frame).await {
             Ok(()) => self.tail = end,
-            Err(error) if is_full(&error) => return Err(self.shrink_back(len, &error).await),
-            Err(error) => return Err(self.failed("cannot append to", &error).into()),
+            Err(error) => return Err(self.refused("cannot append to", len, error).await),
         }
         Ok(())
     }
@@ -107,16 +106,23 @@ impl OpenSegment {
         let to = self.allocated.saturating_add(more);
         match self.file.preallocate(self.allocated, to).await {
             Ok(()) => self.allocated = to,
-            Err(error) if is_full(&error) => return Err(self.shrink_back(needed, &error).await),
-            Err(error) => return Err(self.failed("cannot lengthen", &error).into()),
+            Err(error) => return Err(self.refused("cannot lengthen", needed, error).await),
         }
         Ok(())
     }
 
-    /// Drops what a write left behind that ran out of space.
-    async fn shrink_back(&mut self, needed_bytes: u64, full: &io::Error) -> AppendError {
+    /// Says why a frame was not taken. If that may pass, drops what the write left behind.
+    async fn refused(
+        &mut self,
+        what: &'static str,
+        needed_bytes: u64,
+        error: io::Error,
+    ) -> AppendError {
+        if !is_full(&error) && !is_passing(&error) {
+            return self.failed(what, &error).into();
+        }
         match self.shrink(needed_bytes).await {
-            Ok(()) => self.full(needed_bytes, full),
+            Ok(()) => self.passing(what, needed_bytes, &error),
             Err(error) => error,
         }
     }
@@ -129,15 +135,19 @@ impl OpenSegment {
                 (self.allocated, self.is_uncut) = (self.tail, false);
                 Ok(())
             }
-            Err(error) if is_full(&error) => {
+            Err(error) if is_full(&error) || is_passing(&error) => {
                 self.is_uncut = true;
-                Err(self.full(needed_bytes, &error))
+                Err(self.passing("cannot cut", needed_bytes, &error))
             }
             Err(error) => Err(self.failed("cannot cut", &error).into()),
         }
     }
 
-    fn full(&self, needed_bytes: u64, error: &io::Error) -> AppendError {
+    /// Says that something is lacking that the frame needs.
+    fn passing(&self, what: &'static str, needed_bytes: u64, error: &io::Error) -> AppendError {
+        if !is_full(error) {
+            return AppendError::later(what, &self.path, error);
+        }
         let detail = format!("{}: {error}", self.path.display());
         AppendError::Full { needed_bytes, detail }
     }
@@ -170,6 +180,16 @@ impl OpenSegment {
     fn failed(&self, what: &'static str, error: &io::Error) -> StoreError {
         StoreError::new(what, &self.path, error)
     }
+}
+
+/// Creates a segment's file. An attempt before may have left it, empty, and had no means to remove it.
+async fn create_or_take(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    let taken = match disk.create(path).await {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => error,
+        created => return created,
+    };
+    let file = disk.open(path).await?;
+    if file.size_bytes().await? == 0 { Ok(file) } else { Err(taken) }
 }
 
 /// Reads a whole segment file.
