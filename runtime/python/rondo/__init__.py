@@ -12,7 +12,7 @@ Whatever waits lets other threads run, and ends with KeyboardInterrupt on Ctrl-C
 as a RondoError, of a class for each code (`rondo.errors`).
 """
 
-from rondo import cluster
+from rondo import _variables, cluster
 from rondo._rondo import (
     Agent,
     Changes,
@@ -79,3 +79,5 @@ __all__ = [
     "save_position",
     "trace",
 ]
+
+_variables.warn()

@@ -35,6 +35,7 @@ __all__ = [
     "_Resolver",
     "__version__",
     "_detect_cluster",
+    "_mistyped_variables",
     "delete_position",
     "describe",
     "describe_all",
@@ -597,6 +598,9 @@ def describe_all(
 ) -> list[TensorInfo]: ...
 def tobytes(tensor: object) -> bytes: ...
 def zeros(shape: Sequence[int], dtype: str = "float32") -> HostTensor: ...
+
+# Sentences for `rondo._variables`.
+def _mistyped_variables() -> list[str]: ...
 
 # JSON for `rondo.cluster`.
 def _detect_cluster(sources: dict[str, Any], looking: dict[str, Any]) -> str: ...

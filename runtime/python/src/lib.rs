@@ -10,6 +10,7 @@ mod error;
 mod exchange;
 mod reader;
 mod tensor;
+mod variables;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -22,5 +23,6 @@ fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cluster::add_to(module)?;
     exchange::add_to(module)?;
     reader::add_to(module)?;
-    tensor::add_to(module)
+    tensor::add_to(module)?;
+    variables::add_to(module)
 }

@@ -70,6 +70,7 @@ use serve_args::ServeArgs;
 use status::StatusArgs;
 use trace::TraceArgs;
 use usage::Refusal;
+pub use variables::mistyped as mistyped_variables;
 use why::WhyArgs;
 use worker::WorkerArgs;
 

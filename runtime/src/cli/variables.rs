@@ -40,7 +40,7 @@ pub(super) fn warn() {
 }
 
 /// A sentence for each variable of this process's environment that looks mistyped.
-pub(super) fn mistyped() -> Vec<String> {
+pub fn mistyped() -> Vec<String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
         Some((name, value.to_string_lossy().into_owned()))

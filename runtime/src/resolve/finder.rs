@@ -222,9 +222,13 @@ fn failed(question: &Question, why: String) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::{Pin, pin};
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::task::Poll;
 
-    use rondo_core::cluster::{Credentials, Http};
+    use rondo_core::cluster::{Credentials, Http, HttpAnswer};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -305,5 +309,38 @@ mod tests {
         let ask = |seen: &Seen| seen.prepare(requests.iter().cloned().map(Question::Http));
         finder.find(ask).await.unwrap();
         assert_eq!((asked.0.load(Ordering::SeqCst), asked.1.load(Ordering::SeqCst)), (3, 10));
+    }
+
+    /// An answer with a document of this many bytes.
+    fn answer_of(bytes: usize) -> Answer {
+        let blanks = " ".repeat(bytes.saturating_sub(3));
+        Answer::Http(Ok(HttpAnswer { status: 200, body: format!("[1]{blanks}") }))
+    }
+
+    async fn polled_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+        poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+    }
+
+    /// A task holds the only thread for blocking work, so a document that is read meanwhile is read on the
+    /// runtime's own thread.
+    #[test]
+    fn only_short_documents_are_read_on_the_runtimes_thread() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        let (give_back, taken) = mpsc::channel::<()>();
+        let expected = Some(Json::parse("[1]"));
+        runtime.block_on(async {
+            let blocking = spawn_blocking(move || taken.recv());
+            let long = answer_of(READ_AT_ONCE_MAX + 1);
+            let mut reading = pin!(read(long.clone()));
+            assert_eq!(polled_once(reading.as_mut()).await, Poll::Pending);
+            let short = answer_of(READ_AT_ONCE_MAX);
+            let read_at_once = polled_once(pin!(read(short.clone()))).await;
+            assert_eq!(read_at_once, Poll::Ready((short, expected.clone())));
+            assert_eq!(polled_once(reading.as_mut()).await, Poll::Pending);
+            give_back.send(()).unwrap();
+            assert_eq!(reading.await, (long, expected));
+            blocking.await.unwrap().unwrap();
+        });
     }
 }
