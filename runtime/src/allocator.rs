@@ -80,7 +80,7 @@ mod glibc {
         }
     }
 
-    fn trim() {
+    pub(super) fn trim() {
         // SAFETY: it takes the allocator's own locks, and touches nothing but free memory.
         unsafe { libc::malloc_trim(0) };
     }
@@ -105,6 +105,13 @@ pub(crate) fn keep_for_requests() {
 pub(crate) fn keep_for_batches() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     glibc::keep(&glibc::RECORDS);
+}
+
+/// Gives back to the system what is free in the allocator.
+#[cfg(not(madsim))]
+pub(crate) fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    glibc::trim();
 }
 
 /// Frees what takes much memory in many pieces, and gives the memory back to the system. Takes as long as

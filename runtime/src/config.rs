@@ -73,6 +73,8 @@ pub enum Storage {
 pub struct Bounds {
     /// Longest request message, in bytes.
     pub message_bytes_max: u64,
+    /// Memory of the process, in bytes; `None` for no bound.
+    pub memory_bytes_max: Option<u64>,
     /// Memory for large messages under way, in bytes.
     pub inflight_bytes_max: u64,
     /// Open connections.
@@ -81,7 +83,7 @@ pub struct Bounds {
     pub calls_per_connection_max: u32,
     /// Memory for long messages to clients on the same host, in bytes.
     pub shared_memory_bytes_max: u64,
-    /// Calls waiting for the node's turn.
+    /// Listings of the state that wait for their turn.
     pub queue_calls_max: usize,
     /// Calls the node takes in one turn.
     pub batch_calls_max: usize,

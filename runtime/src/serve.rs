@@ -15,12 +15,16 @@ use self::doors::Doors;
 pub(crate) use self::doors::check_exposure;
 use self::signals::Signals;
 use crate::clock::Clock;
-use crate::config::{Config, Listen, Storage};
+use crate::config::{Bounds, Config, Listen, Storage};
+#[cfg(not(madsim))]
+use crate::memory;
+use crate::memory::Ceiling;
 use crate::node::{self, NodeConfig, NodeStartError, Surroundings};
 use crate::service::{JournalStatus, NodePort, NodeSlot};
 #[cfg(not(madsim))]
 use crate::store::RealDisk;
 use crate::store::{DataDirectory, DirectoryError, Disk, StoreConfig, Wanted};
+use crate::transport::budget::Budget;
 use crate::transport::listener::BindError;
 use crate::transport::{Client, Transport};
 
@@ -174,8 +178,10 @@ where
     let doors = Doors::open(&config).await?;
     let place = (doors.address().to_owned(), doors.namespaces());
     let slot = NodeSlot::new();
-    let rendezvous = config.rendezvous.as_ref().map(rendezvous::start).transpose()?;
-    let servers = doors.serve(&config, &slot, rendezvous);
+    let budget = budget(&config.bounds);
+    let hosted = config.rendezvous.as_ref();
+    let rendezvous = hosted.map(|settings| rendezvous::start(settings, budget.ceiling()));
+    let servers = doors.serve(&config, &slot, rendezvous.transpose()?, budget);
     let outcome = tokio::select! {
         biased;
         () = signals.first() => Ok(()),
@@ -190,6 +196,20 @@ where
         outcome = in_order => outcome,
         never = signals.second() => match never {},
     }
+}
+
+/// The memory for messages, below the ceiling of all memory.
+fn budget(bounds: &Bounds) -> Budget {
+    let ceiling = bounds.memory_bytes_max.map_or_else(Ceiling::none, Ceiling::new);
+    #[cfg(not(madsim))]
+    let ceiling = match memory::watching::watch(&ceiling) {
+        Ok(()) => ceiling,
+        Err(error) => {
+            tracing::warn!(%error, "the process's memory cannot be watched: --memory-max has no effect");
+            Ceiling::none()
+        }
+    };
+    Budget::below(ceiling, bounds.inflight_bytes_max, bounds.message_bytes_max)
 }
 
 async fn start_and_watch<S, F>(
@@ -218,7 +238,11 @@ async fn finish(slot: &NodeSlot, outcome: Result<(), ServeError>) -> Result<(), 
 }
 
 fn node_config(config: &Config, bounds: NodeConfig) -> NodeConfig {
+    let calls_per_connection = config.bounds.calls_per_connection_max;
+    let calls_per_connection = usize::try_from(calls_per_connection).unwrap_or(usize::MAX);
     NodeConfig {
+        // A client that withdraws a call may make the next one before the node hears of it.
+        line_calls_max: calls_per_connection.saturating_mul(2).max(bounds.line_calls_max),
         queue_calls_max: config.bounds.queue_calls_max,
         batch_calls_max: config.bounds.batch_calls_max,
         ..bounds

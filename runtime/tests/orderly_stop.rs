@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo::config::{Bounds, Config, Listen, Storage};
-use rondo::node::BlobPin;
+use rondo::node::{BlobPin, Line};
 use rondo::serve::{ServeError, run};
 use rondo::service::{JournalStatus, NodePort};
 use rondo::store::blobs::Blob;
@@ -33,13 +33,18 @@ struct ParkingNode {
 }
 
 impl NodePort for ParkingNode {
-    fn call(&self, _: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn call(&self, _: Line, _: Request) -> BoxFuture<'_, Result<Reply, Status>> {
         self.asked.store(true, Ordering::SeqCst);
         Box::pin(pending())
     }
 
-    fn register(&self, request: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
-        self.call(request)
+    fn register(
+        &self,
+        from: Line,
+        request: Request,
+        _: BlobPin,
+    ) -> BoxFuture<'_, Result<Reply, Status>> {
+        self.call(from, request)
     }
 
     fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
@@ -83,6 +88,7 @@ fn config(port: u16) -> Config {
         protocol_version: 9,
         bounds: Bounds {
             message_bytes_max: 1 << 20,
+            memory_bytes_max: None,
             inflight_bytes_max: 1 << 20,
             connections_max: 10,
             calls_per_connection_max: 10,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prost::Message;
-use rondo::node::BlobPin;
+use rondo::node::{BlobPin, Line};
 use rondo::service::{
     AdminService, DispatcherService, HealthService, JournalStatus, NodePort, NodeSlot, Router,
     ServerInfo,
@@ -107,7 +107,7 @@ impl FakeNode {
 }
 
 impl NodePort for FakeNode {
-    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn call(&self, _: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
         let reply = match request {
             Request::Dispatcher(request) => self.answer(request).map(Reply::Dispatcher),
             Request::Coordination(coordination::Request::Report) => Ok(Reply::Coordination(
@@ -118,8 +118,13 @@ impl NodePort for FakeNode {
         Box::pin(ready(reply))
     }
 
-    fn register(&self, request: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
-        self.call(request)
+    fn register(
+        &self,
+        from: Line,
+        request: Request,
+        _: BlobPin,
+    ) -> BoxFuture<'_, Result<Reply, Status>> {
+        self.call(from, request)
     }
 
     fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
@@ -167,18 +172,15 @@ impl Server {
     fn start() -> Self {
         let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (slot, budget) = (NodeSlot::new(), Budget::new(1 << 30, 512 << 20));
+        let slot = NodeSlot::new();
         let server = ServerInfo {
             version: "1.2.3",
             listen_address: address.clone(),
             started: Instant::now(),
         };
         let router = Router::new()
-            .with(
-                "tensorflow.data.DispatcherService",
-                DispatcherService::new(slot.clone(), 9, budget.clone()),
-            )
-            .with("rondo.v1.Admin", AdminService::new(slot.clone(), server, budget))
+            .with("tensorflow.data.DispatcherService", DispatcherService::new(slot.clone(), 9))
+            .with("rondo.v1.Admin", AdminService::new(slot.clone(), server))
             .with(
                 "grpc.health.v1.Health",
                 HealthService::new(slot.clone(), vec!["rondo.v1.Admin"]),
@@ -439,7 +441,7 @@ fn tasks(len: i64) -> Arc<[TaskInfo]> {
 async fn clients_of_an_iteration_share_one_encoded_list_of_tasks() {
     let (slot, node) = (NodeSlot::new(), Arc::new(FakeNode::default()));
     slot.fill(node.clone());
-    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30, 512 << 20));
+    let service = DispatcherService::new(slot, 9);
     let heartbeat = async || {
         let call = Call {
             path: Method::ClientHeartbeat.path().to_owned(),
@@ -448,6 +450,7 @@ async fn clients_of_an_iteration_share_one_encoded_list_of_tasks() {
             connection: ConnectionId::new(1),
             worker: None,
             memory: RequestMemory::default(),
+            budget: Budget::new(1 << 30, 512 << 20),
         };
         service.unary(call).await.unwrap()
     };
@@ -501,7 +504,7 @@ async fn what_is_registered_is_no_part_of_the_request() {
     let node = Arc::new(FakeNode::default());
     let slot = NodeSlot::new();
     slot.fill(node.clone());
-    let service = DispatcherService::new(slot, 9, Budget::new(1 << 30, 512 << 20));
+    let service = DispatcherService::new(slot, 9);
     let metadata = tf::data::DataServiceMetadata { cardinality: 4, ..Default::default() };
     let request = tf::data::GetOrRegisterDatasetRequest {
         dataset: Some(dataset_def(100)),
@@ -516,6 +519,7 @@ async fn what_is_registered_is_no_part_of_the_request() {
         connection: ConnectionId::new(1),
         worker: None,
         memory: RequestMemory::default(),
+        budget: Budget::new(1 << 30, 512 << 20),
     };
     service.unary(call).await.unwrap();
     let registered = node.registered.lock().unwrap().pop().unwrap();
@@ -533,7 +537,7 @@ async fn a_large_definition_has_its_share_of_the_memory_while_it_is_under_way() 
     let (slot, node) = (NodeSlot::new(), Arc::new(FakeNode::default()));
     slot.fill(node.clone());
     let budget = Budget::new(8 * BYTES, 4 * BYTES);
-    let service = DispatcherService::new(slot, 9, budget.clone());
+    let service = DispatcherService::new(slot, 9);
     let ask = async |method: Method, message: Vec<u8>| {
         let call = Call {
             path: method.path().to_owned(),
@@ -542,6 +546,7 @@ async fn a_large_definition_has_its_share_of_the_memory_while_it_is_under_way() 
             connection: ConnectionId::new(1),
             worker: None,
             memory: RequestMemory::default(),
+            budget: budget.clone(),
         };
         service.unary(call).await.unwrap()
     };

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use rondo::clock::Clock;
 use rondo::entropy::Entropy;
+use rondo::transport::budget::Budget;
 use rondo::transport::{
     BoxFuture, Call, ConnectionId, MessageStream, MessageWriter, RequestMemory, Service, Transport,
 };
@@ -199,6 +200,7 @@ fn call(path: &str, request: &impl Message) -> Call {
         connection: ConnectionId::new(1),
         worker: None,
         memory: RequestMemory::default(),
+        budget: Budget::new(1 << 30, 512 << 20),
     }
 }
 

@@ -29,6 +29,18 @@ impl Neighbour {
     /// # Panics
     /// When it is refused.
     pub fn beside(address: &str) -> Self {
+        Self::start(address, true)
+    }
+
+    /// The same, but it only sends heartbeats: a server at its bound of memory refuses what it would count.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn that_beats(address: &str) -> Self {
+        Self::start(address, false)
+    }
+
+    fn start(address: &str, counts: bool) -> Self {
         let (leave, longest_us) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let shared = (Arc::clone(&leave), Arc::clone(&longest_us));
         let (registered, there) = mpsc::channel();
@@ -37,7 +49,7 @@ impl Neighbour {
             let connection = Dispatcher::connect(&address);
             let life = register(&connection);
             registered.send(()).expect("somebody waits");
-            live(&connection, life, &shared.0, &shared.1);
+            live(&connection, (life, counts), &shared.0, &shared.1);
         });
         there.recv().expect("it is registered");
         Self { leave, longest_us, living: Some(living) }
@@ -70,7 +82,12 @@ fn register(connection: &Dispatcher) -> u64 {
     answer.leader_incarnation
 }
 
-fn live(connection: &Dispatcher, life: u64, leave: &AtomicBool, longest_us: &AtomicU64) {
+fn live(
+    connection: &Dispatcher,
+    (life, counts): (u64, bool),
+    leave: &AtomicBool,
+    longest_us: &AtomicU64,
+) {
     let beat = tf::HeartbeatRequest { incarnation: INCARNATION, source_task: Some(task()) };
     let more = tf::IncrementKeyValueRequest { key: "neighbour".into(), increment: 1 };
     let mut count: Option<u64> = None;
@@ -80,12 +97,15 @@ fn live(connection: &Dispatcher, life: u64, leave: &AtomicBool, longest_us: &Ato
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         longest_us.fetch_max(took, Ordering::SeqCst);
         assert_eq!(answer.leader_incarnation, life);
+        thread::sleep(PAUSE);
+        if !counts {
+            continue;
+        }
         let sum: tf::IncrementKeyValueResponse = call(connection, "IncrementKeyValue", &more);
         let sum = sum.kv.map(|kv| String::from_utf8_lossy(&kv.value).parse());
         let sum: u64 = sum.expect("a value").expect("a number");
         assert!(count.is_none_or(|count| sum == count.saturating_add(1)), "{sum} after {count:?}");
         count = Some(sum);
-        thread::sleep(PAUSE);
     }
 }
 

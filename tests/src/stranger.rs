@@ -2,12 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+/// The server's windows hold from here on: it has sent its settings at once.
+const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -17,7 +23,13 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 pub struct Stranger {
     stream: TcpStream,
     next: u32,
+    is_closed: Arc<AtomicBool>,
 }
+
+/// The largest window that HTTP/2 knows, in bytes.
+const WINDOW_MAX: u32 = i32::MAX as u32;
+/// How long a server may leave what a stranger sends unread before the stranger gives up.
+const WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Stranger {
     /// Connects to a server. Answers may come up to `window` bytes each before somebody reads them.
@@ -27,12 +39,61 @@ impl Stranger {
     pub fn connect(address: &str, window: u32) -> Self {
         let stream = TcpStream::connect(address).expect("somebody listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
-        let mut this = Self { stream, next: 1 };
+        let mut this = Self { stream, next: 1, is_closed: Arc::default() };
         this.write(PREFACE);
         let [a, b] = INITIAL_WINDOW_SIZE.to_be_bytes();
         let [c, d, e, f] = window.to_be_bytes();
         this.frame(SETTINGS, 0, 0, &[a, b, c, d, e, f]);
+        this.frame(SETTINGS, ACK, 0, &[]);
         this
+    }
+
+    /// Connects to a server, and reads, counts and drops whatever comes as fast as it can. `None` when the
+    /// server takes no connection at present.
+    ///
+    /// # Panics
+    /// When there is no thread.
+    pub fn that_reads(address: &str, heard: &Arc<AtomicU64>) -> Option<Self> {
+        let mut this = Self::silent(address, heard)?;
+        this.write(PREFACE);
+        let [a, b] = INITIAL_WINDOW_SIZE.to_be_bytes();
+        let [c, d, e, f] = WINDOW_MAX.to_be_bytes();
+        this.frame(SETTINGS, 0, 0, &[a, b, c, d, e, f]);
+        this.frame(SETTINGS, ACK, 0, &[]);
+        this.frame(WINDOW_UPDATE, 0, 0, &(WINDOW_MAX - 65_535).to_be_bytes());
+        Some(this)
+    }
+
+    /// The same, but it says nothing by itself.
+    ///
+    /// # Panics
+    /// When there is no thread.
+    pub fn silent(address: &str, heard: &Arc<AtomicU64>) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE)).ok()?;
+        let mut reader = stream.try_clone().ok()?;
+        let is_closed: Arc<AtomicBool> = Arc::default();
+        let (closed, heard) = (Arc::clone(&is_closed), Arc::clone(heard));
+        let read = move || {
+            let mut bytes = [0; 16 << 10];
+            // After an error nothing more comes either.
+            while let Some(length) = reader.read(&mut bytes).ok().filter(|length| *length > 0) {
+                heard.fetch_add(length as u64, Ordering::SeqCst);
+            }
+            closed.store(true, Ordering::SeqCst);
+        };
+        thread::Builder::new().stack_size(64 << 10).spawn(read).expect("a thread");
+        Some(Self { stream, next: 1, is_closed })
+    }
+
+    /// Whether the server has closed the connection, as far as a stranger that reads knows.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Sends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.write(bytes);
     }
 
     /// Begins a call to the method at `path`, whose message may be compressed, and sends these bytes of its
@@ -92,7 +153,11 @@ impl Stranger {
         }
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    /// Sends a frame of HTTP/2.
+    ///
+    /// # Panics
+    /// When it is longer than the protocol allows.
+    pub fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let length = u32::try_from(payload.len()).expect("a short frame");
         let [_, a, b, c] = length.to_be_bytes();
         let [d, e, f, g] = stream.to_be_bytes();
@@ -101,7 +166,16 @@ impl Stranger {
 
     fn write(&mut self, bytes: &[u8]) {
         // The server may have closed the connection: what a test waits for shows that.
-        let _written = self.stream.write_all(bytes);
+        if self.stream.write_all(bytes).is_err() {
+            self.is_closed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        // Ends the thread that reads.
+        let _gone = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 

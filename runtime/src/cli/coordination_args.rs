@@ -10,6 +10,9 @@ use rondo_core::time::Duration;
 use super::units::{Span, size};
 use crate::config::NamespacePort;
 
+/// What a namespace may keep where memory is plenty, in bytes.
+const NAMESPACE_BYTES_MAX: u64 = 4 << 30;
+
 /// Settings of the coordination service. All namespaces share them but for their numbers of tasks.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Coordination")]
@@ -69,10 +72,10 @@ pub(super) struct CoordinationArgs {
     #[arg(long, env = "RONDO_VALUE_SIZE_MAX", value_name = "SIZE", value_parser = size(1..))]
     pub(super) value_size_max: Option<u64>,
 
-    /// Keys and values of one namespace together
-    #[arg(long, env = "RONDO_NAMESPACE_SIZE_MAX", value_name = "SIZE", default_value = "4GiB",
-          value_parser = size(1..))]
-    pub(super) namespace_size_max: u64,
+    /// Keys and values of one namespace together [default: 4GiB; below --memory-max an equal part of a
+    /// quarter of that, if it is less]
+    #[arg(long, env = "RONDO_NAMESPACE_SIZE_MAX", value_name = "SIZE", value_parser = size(1..))]
+    pub(super) namespace_size_max: Option<u64>,
 }
 
 impl CoordinationArgs {
@@ -83,6 +86,7 @@ impl CoordinationArgs {
     pub(super) fn resolve(
         &self,
         message_bytes_max: u64,
+        memory_bytes_max: Option<u64>,
     ) -> Result<(Vec<NamespaceConfig>, Vec<NamespacePort>), String> {
         if self.heartbeat_timeout.0 == Duration::ZERO {
             return Err("--heartbeat-timeout is 0: every task would be dead at once".into());
@@ -91,8 +95,12 @@ impl CoordinationArgs {
             return Err("--progress-timeout is 0: every task would be stuck at once".into());
         }
         let value_bytes_max = self.value_bytes_max(message_bytes_max)?;
-        let named =
-            |name: &str, tasks| NamespaceConfig { value_bytes_max, ..self.namespace(name, tasks) };
+        let store_bytes_max = self.store_bytes_max(memory_bytes_max);
+        let named = |name: &str, tasks| NamespaceConfig {
+            value_bytes_max,
+            store_bytes_max,
+            ..self.namespace(name, tasks)
+        };
         let mut namespaces = vec![named(DEFAULT_NAMESPACE, self.tasks)];
         let mut ports = Vec::new();
         for Wanted { name, port, tasks } in &self.namespace.0 {
@@ -117,6 +125,15 @@ impl CoordinationArgs {
         }
     }
 
+    /// What each namespace may keep: what was asked for, else an equal part of a quarter of the memory. Then
+    /// one job's keys never bring all others to the ceiling.
+    fn store_bytes_max(&self, memory_bytes_max: Option<u64>) -> u64 {
+        let namespaces =
+            u64::try_from(self.namespace.0.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let share = memory_bytes_max.map_or(u64::MAX, |bytes| bytes / 4 / namespaces);
+        self.namespace_size_max.unwrap_or_else(|| NAMESPACE_BYTES_MAX.min(share))
+    }
+
     fn namespace(&self, name: &str, tasks: Option<u32>) -> NamespaceConfig {
         NamespaceConfig {
             job: self.job_name.as_str().into(),
@@ -131,7 +148,6 @@ impl CoordinationArgs {
                 .map(|key| Progress { key: key.into(), timeout: self.progress_timeout.0 }),
             waits_max: usize::try_from(self.waits_max).unwrap_or(usize::MAX),
             keys_max: usize::try_from(self.keys_max).unwrap_or(usize::MAX),
-            store_bytes_max: self.namespace_size_max,
             ..NamespaceConfig::named(name)
         }
     }

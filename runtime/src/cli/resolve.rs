@@ -52,7 +52,8 @@ pub(super) fn resolve(
             args.message_size_max, args.inflight_size_max
         ));
     }
-    let (namespaces, namespace_ports) = args.coordination.resolve(args.message_size_max)?;
+    let (namespaces, namespace_ports) =
+        args.coordination.resolve(args.message_size_max, args.memory_max)?;
     Ok(Config {
         listen: listen(args, settings),
         insecure: args.insecure,
@@ -64,6 +65,7 @@ pub(super) fn resolve(
         protocol_version: args.protocol_version,
         bounds: Bounds {
             message_bytes_max: args.message_size_max,
+            memory_bytes_max: args.memory_max,
             inflight_bytes_max: args.inflight_size_max,
             connections_max: usize::try_from(args.connections_max).unwrap_or(usize::MAX),
             calls_per_connection_max: args.calls_per_connection_max,

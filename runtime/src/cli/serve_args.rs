@@ -11,7 +11,20 @@ use super::from_cluster::FromCluster;
 use super::rendezvous_args::RendezvousArgs;
 use super::units::{Span, SpanOrNever, size};
 use crate::config::Listen;
+use crate::memory::machine;
 use crate::store::StoreKind;
+
+/// The least memory that a server can work with, in bytes.
+const MEMORY_MIN: u64 = 64 << 20;
+
+/// Reads a bound of the process's memory, in bytes.
+fn memory(text: &str) -> Result<u64, String> {
+    if text != "auto" {
+        return size(MEMORY_MIN..)(text).map_err(|why| format!("{why}; or auto"));
+    }
+    let all = machine::bytes().ok_or("the system does not tell how much memory the machine has")?;
+    Ok(MEMORY_MIN.max(all / 4))
+}
 
 /// Settings of a server. Each can also stand in the environment (see `env`), or in a YAML file as
 /// `key: value`, the key being the flag's name with underscores.
@@ -51,12 +64,20 @@ pub(super) struct ServeArgs {
           value_parser = size(1024..=4_294_967_295), help_heading = "Network")]
     pub(super) message_size_max: u64,
 
+    /// Memory that the process may have; auto: a quarter of what the machine or the container has. A server
+    /// that has so much refuses new work; what makes the state larger is refused from five eighths of it on
+    /// [default: no bound]
+    #[arg(long, env = "RONDO_MEMORY_MAX", value_name = "SIZE", value_parser = memory,
+          help_heading = "Network")]
+    pub(super) memory_max: Option<u64>,
+
     /// Memory for requests and answers above 64 KiB under way; more wait their turn
     #[arg(long, env = "RONDO_INFLIGHT_SIZE_MAX", value_name = "SIZE", default_value = "1GiB",
           value_parser = size(1024..), help_heading = "Network")]
     pub(super) inflight_size_max: u64,
 
-    /// Open connections; above it, new ones wait
+    /// Open connections of each address that is listened on; more are refused. One client address may
+    /// have three quarters of them
     #[arg(long, env = "RONDO_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub(super) connections_max: u32,
@@ -118,7 +139,8 @@ pub(super) struct ServeArgs {
           value_parser = size(4096..=1 << 30), help_heading = "Storage")]
     pub(super) segment_size_max: u64,
 
-    /// Calls waiting for their turn; above it, callers wait
+    /// Listings of the state that wait for their turn; more are refused. Other calls wait in the lines of
+    /// their connections
     #[arg(long, env = "RONDO_QUEUE_CALLS_MAX", value_name = "COUNT", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20), help_heading = "Storage")]
     pub(super) queue_calls_max: u32,

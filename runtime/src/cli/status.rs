@@ -101,6 +101,10 @@ pub(super) struct ServerStatus {
     pub(super) uptime_ms: u64,
     pub(super) healthy: bool,
     pub(super) reason: String,
+    /// Memory of the process, in bytes; 0 where nobody looks.
+    pub(super) memory_bytes: u64,
+    /// What it may have, in bytes; 0 for no bound.
+    pub(super) memory_bytes_max: u64,
 }
 
 /// Asks a server for its status and prints it.
@@ -156,6 +160,8 @@ fn decode(answer: Bytes) -> Result<Status, prost::DecodeError> {
             uptime_ms: server.uptime_ms,
             healthy: server.healthy,
             reason: server.reason,
+            memory_bytes: server.memory_bytes,
+            memory_bytes_max: server.memory_bytes_max,
         },
         journal: answer.journal.unwrap_or_default().into(),
         dispatcher: convert::report(answer.dispatcher.unwrap_or_default()),

@@ -5,7 +5,7 @@ use rondo_core::dispatcher::{
     TaskReport, WorkerReport,
 };
 
-use super::status::{Section, Status};
+use super::status::{Section, ServerStatus, Status};
 use super::status_coordination as coordination;
 use super::table::Table;
 
@@ -97,7 +97,20 @@ fn server(status: &Status) -> String {
     let health =
         if server.healthy { "healthy".into() } else { format!("NOT HEALTHY: {}", server.reason) };
     let (version, address) = (&server.version, &server.listen_address);
-    format!("Server\n  rondo {version} on {address}, up {}, {health}\n", span(server.uptime_ms))
+    let (up, memory) = (span(server.uptime_ms), memory(server));
+    format!("Server\n  rondo {version} on {address}, up {up}, {health}\n{memory}")
+}
+
+/// The process's memory; nothing where it is not known.
+fn memory(server: &ServerStatus) -> String {
+    match (server.memory_bytes, server.memory_bytes_max) {
+        (0, _) => String::new(),
+        (there, 0) => format!("  memory: {}\n", size(there)),
+        (there, most) => {
+            let refused = if there >= most { ": NEW WORK IS REFUSED" } else { "" };
+            format!("  memory: {} of {} (--memory-max){refused}\n", size(there), size(most))
+        }
+    }
 }
 
 fn journal(status: &Status) -> String {
@@ -296,6 +309,18 @@ mod tests {
     fn who_has_not_been_heard_was_not_heard_just_now() {
         assert_eq!(heard(Some(4_000)), "4 s ago");
         assert_eq!(heard(None), "no heartbeat since the server's start");
+    }
+
+    #[test]
+    fn the_memory_is_shown_with_its_bound() {
+        let shown = |memory_bytes, memory_bytes_max| {
+            let server = ServerStatus { memory_bytes, memory_bytes_max, ..Default::default() };
+            render(&Status { server, ..Status::default() }, &[Section::Server], 50, false)
+        };
+        assert!(shown(120 << 20, 6 << 30).contains("memory: 120 MiB of 6 GiB (--memory-max)\n"));
+        assert!(shown(6 << 30, 6 << 30).contains("NEW WORK IS REFUSED"));
+        assert!(shown(120 << 20, 0).contains("memory: 120 MiB\n"));
+        assert!(!shown(0, 0).contains("memory"));
     }
 
     #[test]

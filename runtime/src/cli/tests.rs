@@ -50,6 +50,16 @@ fn defaults_are_tensorflows_but_for_drawn_ids() {
     assert_eq!(store, None);
 }
 
+/// In numbers: a default that changes in both places would pass the test above.
+#[test]
+fn a_client_may_be_silent_for_300_seconds() {
+    let five_minutes = Span::from_secs(300);
+    assert_eq!(dispatcher::Config::default().client_timeout, five_minutes);
+    assert_eq!(config(&[]).unwrap().dispatcher.client_timeout, five_minutes);
+    let zero = config(&["--client-timeout=0"]).unwrap();
+    assert_eq!(zero.dispatcher.client_timeout, five_minutes, "0 is the default");
+}
+
 #[test]
 fn a_rendezvous_is_hosted_if_asked_for() {
     assert_eq!(config(&["--rendezvous-step-size-max=7"]).unwrap().rendezvous, None);
@@ -242,6 +252,30 @@ fn values_at_odds_are_refused_by_name() {
     for (given, named) in cases {
         let error = config(given).unwrap_err();
         assert!(error.contains(named), "{given:?}: {error}");
+    }
+}
+
+#[test]
+fn namespaces_share_a_quarter_of_the_memory_unless_their_size_is_given() {
+    let sizes = |arguments: &[&str]| {
+        let namespaces = config(arguments).unwrap().coordination.namespaces;
+        namespaces.iter().map(|namespace| namespace.store_bytes_max).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(&["--memory-max=64GiB"]), [4 << 30]);
+    assert_eq!(sizes(&["--memory-max=1GiB"]), [256 << 20]);
+    assert_eq!(sizes(&["--memory-max=1GiB", "--namespace=a=0,b=0,c=0"]), [64 << 20; 4]);
+    assert_eq!(sizes(&["--memory-max=1GiB", "--namespace-size-max=3GiB"]), [3 << 30]);
+}
+
+#[test]
+fn memory_has_a_bound_if_one_is_given() {
+    let bound = |arguments: &[&str]| config(arguments).unwrap().bounds.memory_bytes_max;
+    assert_eq!(bound(&[]), None);
+    assert_eq!(bound(&["--memory-max=300MiB"]), Some(300 << 20));
+    assert!(bound(&["--memory-max=auto"]).unwrap() >= 64 << 20);
+    for wrong in ["63MiB", "much"] {
+        let error = config(&[&format!("--memory-max={wrong}")]).unwrap_err();
+        assert!(error.contains("auto"), "{error}");
     }
 }
 

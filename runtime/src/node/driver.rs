@@ -9,13 +9,14 @@ use rondo_core::dispatcher;
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::Status;
 use rondo_core::time::Time;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::blob_keeper::BlobKeeper;
 use super::compaction::Built;
 use super::events::{observe, observe_coordination};
 use super::handle::{Figures, NodeHandle, Shared, Submission};
+use super::inbox::{Inbox, inbox};
 use super::journal::{Appended, Journal, JournalWoke};
 use super::listings::Listings;
 use super::pushes::{FreshPushes, Pushes, settled};
@@ -38,7 +39,9 @@ const GATHERING_TURNS_EMPTY: usize = 3;
 /// Bounds of the node's loop.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeConfig {
-    /// Calls waiting to be taken; a full queue makes callers wait.
+    /// Calls of one connection that wait for their turn; more are refused.
+    pub line_calls_max: usize,
+    /// Listings of the state that wait; more are refused.
     pub queue_calls_max: usize,
     /// Calls taken in one turn, hence in one commit group.
     pub batch_calls_max: usize,
@@ -51,6 +54,7 @@ pub struct NodeConfig {
 impl Default for NodeConfig {
     fn default() -> Self {
         Self {
+            line_calls_max: 8192,
             queue_calls_max: 4096,
             batch_calls_max: 1024,
             stop_timeout: Duration::from_secs(10),
@@ -89,7 +93,7 @@ pub(super) enum Ended {
 
 /// Starts a node's task.
 pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle<Ended>) {
-    let (submissions, inbox) = mpsc::channel(config.queue_calls_max.max(1));
+    let (submissions, inbox) = inbox(config.line_calls_max);
     let shared = Shared::new(parts.journal.as_ref().map(Journal::kind));
     #[cfg(madsim)]
     let shared = shared.watched_by(parts.watch.clone());
@@ -127,7 +131,7 @@ struct Driver {
     pushes: Pushes,
     fresh_pushes: FreshPushes,
     blobs: BlobKeeper,
-    inbox: mpsc::Receiver<Submission>,
+    inbox: Inbox<Submission>,
     /// Listings that wait until the calls that are there have been taken.
     listings: Listings,
     shared: Arc<Shared>,
@@ -229,9 +233,8 @@ impl Driver {
         }
     }
 
-    /// Takes the next calls of the callers that the last sync has answered. The next sync then makes more
-    /// calls durable, and each connection writes more answers at once. It takes as many calls as one turn of
-    /// the node takes at most, so the calls that came during the sync wait no longer than for one more turn.
+    /// Takes the next calls of the callers that the last sync has answered, one turn's at most. The next sync
+    /// then makes more calls durable, and each connection writes more answers at once.
     async fn gather(&mut self, calls: &mut Vec<Submission>) {
         let (mut room, mut empty) = (self.config.batch_calls_max.max(1), 0_usize);
         for _ in 0..GATHERING_TURNS_MAX {
@@ -242,8 +245,7 @@ impl Driver {
             tokio::task::yield_now().await;
             // The machine takes back what callers that left hold before it answers the next calls.
             self.forget_gone();
-            calls.extend(std::iter::from_fn(|| self.inbox.try_recv().ok()).take(room));
-            room = room.saturating_sub(calls.len());
+            room = room.saturating_sub(self.inbox.take(calls, room));
             empty = if calls.is_empty() { empty.saturating_add(1) } else { 0 };
             self.take(calls).await;
         }

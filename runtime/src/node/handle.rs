@@ -1,15 +1,15 @@
 //! What the rest of the process holds of the node.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::ids::{CallId, Lsn};
 use rondo_core::status::{Code, Status};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use super::blob_keeper::BlobPin;
+use super::inbox::{Line, NotTaken, Submissions};
 #[cfg(madsim)]
 use super::watch::Watch;
 use crate::service::JournalStatus;
@@ -40,6 +40,8 @@ pub(super) struct Figures {
     pub(super) segments: u64,
     /// Bytes of all segments.
     pub(super) size_bytes: u64,
+    /// A snapshot is being built.
+    pub(super) builds_snapshot: bool,
 }
 
 /// What the node's task shows to others.
@@ -47,6 +49,7 @@ pub(super) struct Shared {
     /// How the journal is kept; `None` for a node that keeps everything in memory.
     store: Option<StoreKind>,
     shown: Mutex<(Health, Figures)>,
+    builds_snapshot: AtomicBool,
     gone: Mutex<Vec<CallId>>,
     pub(super) somebody_left: Notify,
     pub(super) stop: Notify,
@@ -60,6 +63,7 @@ impl Shared {
         Self {
             store,
             shown: Mutex::new((Health::Serving, Figures::default())),
+            builds_snapshot: AtomicBool::new(false),
             gone: Mutex::default(),
             somebody_left: Notify::new(),
             stop: Notify::new(),
@@ -81,6 +85,7 @@ impl Shared {
     }
 
     pub(super) fn show(&self, health: &Health, figures: Figures) {
+        self.builds_snapshot.store(figures.builds_snapshot, Ordering::Relaxed);
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         *shown = (health.clone(), figures);
     }
@@ -116,17 +121,22 @@ impl Shared {
 /// A way to the node. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct NodeHandle {
-    pub(super) submissions: mpsc::Sender<Submission>,
+    pub(super) submissions: Submissions<Submission>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl NodeHandle {
-    /// Asks the node and waits for the answer. Waits as well while the node's queue is full, which
-    /// is what slows clients down under overload. Dropping the future withdraws the request.
+    /// Asks the node for somebody who waits in a line, and waits for the answer. Dropping the future
+    /// withdraws the request.
     ///
     /// # Errors
     /// The node's refusal, or UNAVAILABLE when it has stopped.
-    pub(super) async fn call(&self, request: Request, pin: BlobPin) -> Result<Reply, Status> {
+    pub(super) async fn call(
+        &self,
+        from: Line,
+        request: Request,
+        pin: BlobPin,
+    ) -> Result<Reply, Status> {
         let call = CallId::new(self.shared.next_call.fetch_add(1, Ordering::Relaxed));
         #[cfg(madsim)]
         if let (Some(watch), Some(tag)) = (&self.shared.watch, tag_of_call()) {
@@ -134,27 +144,24 @@ impl NodeHandle {
         }
         let (answer, answered) = oneshot::channel();
         let submission = Submission { call, request, pin, answer };
-        self.submit(submission).await?;
+        self.submissions.send(from, submission).map_err(|refused| match refused {
+            NotTaken::Stopped => stopped(),
+            NotTaken::Full(bound) => line_is_full(bound),
+        })?;
         let mut withdrawal = Withdrawal { shared: &self.shared, call: Some(call) };
         let result = answered.await;
         withdrawal.call = None;
         result.unwrap_or_else(|_| Err(stopped()))
     }
 
-    async fn submit(&self, submission: Submission) -> Result<(), Status> {
-        match self.submissions.try_send(submission) {
-            Ok(()) => Ok(()),
-            // Boxed, since it is rare and would make every call's future larger.
-            Err(TrySendError::Full(submission)) => {
-                Box::pin(self.submissions.send(submission)).await.map_err(|_| stopped())
-            }
-            Err(TrySendError::Closed(_)) => Err(stopped()),
-        }
-    }
-
     /// How the node stands.
     pub(super) fn health(&self) -> Health {
         self.shared.shown().0
+    }
+
+    /// Whether a snapshot is being built.
+    pub(super) fn builds_snapshot(&self) -> bool {
+        self.shared.builds_snapshot.load(Ordering::Relaxed)
     }
 
     /// How its journal stands.
@@ -181,6 +188,12 @@ impl Drop for Withdrawal<'_> {
             self.shared.somebody_left.notify_one();
         }
     }
+}
+
+fn line_is_full(bound: usize) -> Status {
+    let text =
+        format!("{bound} calls of this connection wait for their turn already, as many as may");
+    Status::new(Code::ResourceExhausted, text)
 }
 
 fn stopped() -> Status {

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::blob_keeper::{BlobKeeper, BlobPin};
 use super::driver::Ended;
 use super::handle::NodeHandle;
+use super::inbox::Line;
 use crate::service::{JournalStatus, NodePort};
 use crate::store::blobs::{Blob, BlobError, NO_LARGE_VALUES};
 use crate::transport::BoxFuture;
@@ -56,12 +57,17 @@ impl RunningNode {
 }
 
 impl NodePort for RunningNode {
-    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-        Box::pin(self.handle.call(request, BlobPin::none()))
+    fn call(&self, from: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+        Box::pin(self.handle.call(from, request, BlobPin::none()))
     }
 
-    fn register(&self, request: Request, pin: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
-        Box::pin(self.handle.call(request, pin))
+    fn register(
+        &self,
+        from: Line,
+        request: Request,
+        pin: BlobPin,
+    ) -> BoxFuture<'_, Result<Reply, Status>> {
+        Box::pin(self.handle.call(from, request, pin))
     }
 
     fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
@@ -91,6 +97,10 @@ impl NodePort for RunningNode {
         let mut status = self.handle.journal();
         status.blobs = u64::try_from(self.blobs.count()).unwrap_or(u64::MAX);
         status
+    }
+
+    fn builds_snapshot(&self) -> bool {
+        self.handle.builds_snapshot()
     }
 
     fn halted(&self) -> BoxFuture<'_, String> {

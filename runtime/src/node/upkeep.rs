@@ -64,6 +64,7 @@ impl Journal {
             snapshot: self.snapshot,
             segments: self.closed_segments.saturating_add(1),
             size_bytes: self.closed_bytes.saturating_add(self.open_bytes),
+            builds_snapshot: self.compaction.is_some(),
         }
     }
 

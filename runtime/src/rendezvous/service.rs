@@ -12,6 +12,7 @@ use rondo_proto::convert::{
 use rondo_proto::pieces::Pieces;
 
 use super::RendezvousManager;
+use crate::memory::Ceiling;
 use crate::transport::{BoxFuture, Call, MessageWriter, Service};
 
 /// Pieces of an answer whose client does not say how long they shall be, in bytes.
@@ -24,12 +25,18 @@ const PIECE_BYTES_MIN: u64 = 4 << 10;
 #[derive(Clone)]
 pub struct RendezvousService {
     manager: RendezvousManager,
+    ceiling: Ceiling,
 }
 
 impl RendezvousService {
     /// The service of these steps.
-    pub const fn new(manager: RendezvousManager) -> Self {
-        Self { manager }
+    pub fn new(manager: RendezvousManager) -> Self {
+        Self { manager, ceiling: Ceiling::none() }
+    }
+
+    /// The same service below a ceiling of all memory: at it, tensors are refused.
+    pub fn below(self, ceiling: Ceiling) -> Self {
+        Self { ceiling, ..self }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -60,6 +67,7 @@ impl RendezvousService {
     }
 
     async fn send(&self, send: SendTensor) -> Result<(), Status> {
+        self.ceiling.check()?;
         let SendTensor { step, key, tensor, is_dead, waits } = send;
         let step = self.manager.find(step)?;
         match waits {

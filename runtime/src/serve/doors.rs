@@ -86,20 +86,20 @@ impl Doors {
         config: &Config,
         slot: &NodeSlot,
         rendezvous: Option<RendezvousService>,
+        budget: Budget,
     ) -> Servers {
-        let budget = Budget::new(config.bounds.inflight_bytes_max, config.bounds.message_bytes_max);
         let server = ServerInfo {
             version: VERSION,
             listen_address: self.main.address.clone(),
             started: Instant::now(),
         };
         let mut servers = Servers(Vec::new());
-        let dispatcher =
-            DispatcherService::new(slot.clone(), config.protocol_version, budget.clone());
+        let dispatcher = DispatcherService::new(slot.clone(), config.protocol_version);
         let connections_max =
             connections_of_each(1_usize.saturating_add(self.others.len()), config);
-        let of_all = server_config(config, budget.clone());
-        let bounds = Bounds(ServerConfig { connections_max, ..of_all });
+        let of_all = server_config(config, budget);
+        let connections_of_address_max = most_of_one_address(connections_max);
+        let bounds = Bounds(ServerConfig { connections_max, connections_of_address_max, ..of_all });
         let default = config.coordination.namespaces.first();
         let router = match rendezvous {
             Some(service) => Router::new().with_names(&RENDEZVOUS, service),
@@ -107,7 +107,7 @@ impl Doors {
         };
         let everything = with_coordination(router, default, slot, &bounds.0)
             .with(DISPATCHER, dispatcher)
-            .with(ADMIN, AdminService::new(slot.clone(), server, budget))
+            .with(ADMIN, AdminService::new(slot.clone(), server))
             .with(SERVICE_SPLITS, SplitsService::new(slot.clone()))
             .with(HEALTH, health(slot, &[DISPATCHER, ADMIN, SERVICE_SPLITS]));
         servers.start(self.main.listener, everything, bounds.for_tasks_of(default));
@@ -169,8 +169,8 @@ fn with_coordination(
     bounds: &ServerConfig,
 ) -> Router {
     let Some(namespace) = namespace else { return router };
-    let (budget, calls_max) = (bounds.budget.clone(), bounds.calls_per_connection_max);
-    let service = CoordinationService::new(slot.clone(), namespace, budget, calls_max);
+    let calls_max = bounds.calls_per_connection_max;
+    let service = CoordinationService::new(slot.clone(), namespace, calls_max);
     let service = Arc::new(service);
     let relays = RelayService::new(slot.clone(), namespace.name.clone(), Arc::clone(&service));
     router.with_names(&COORDINATION, service).with(SERVICE_RELAY, relays)
@@ -215,6 +215,12 @@ fn connections_of_each(listeners: usize, config: &Config) -> usize {
     each
 }
 
+/// How many of so many connections one address may have: three quarters, so that a stranger leaves some for
+/// others.
+fn most_of_one_address(connections: usize) -> usize {
+    connections.saturating_sub(connections / 4)
+}
+
 fn server_config(config: &Config, budget: Budget) -> ServerConfig {
     ServerConfig {
         message_bytes_max: config.bounds.message_bytes_max,
@@ -247,6 +253,13 @@ mod tests {
         let bounds = Bounds(ServerConfig::default()).for_tasks_of(Some(&namespace));
         let heartbeat_timeout = Duration::from_millis(namespace.heartbeat_timeout.as_millis());
         assert_eq!(bounds.keepalive_timeout, before + heartbeat_timeout, "{bounds:?}");
+    }
+
+    #[test]
+    fn one_address_leaves_connections_for_others() {
+        for (connections, most) in [(1, 1), (2, 2), (4, 3), (10_000, 7_500)] {
+            assert_eq!(most_of_one_address(connections), most);
+        }
     }
 
     #[test]

@@ -3,13 +3,17 @@
 use super::ServeError;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
+use crate::memory::Ceiling;
 use crate::rendezvous::{RendezvousManager, RendezvousService, Settings, Ways};
 
 /// Begins with devices that have incarnations no run before had.
 ///
 /// # Errors
 /// When the operating system gives no randomness, or the settings are wrong.
-pub(super) fn start(settings: &Settings) -> Result<RendezvousService, ServeError> {
+pub(super) fn start(
+    settings: &Settings,
+    ceiling: &Ceiling,
+) -> Result<RendezvousService, ServeError> {
     let mut settings = settings.clone();
     let mut entropy = Entropy::from_system().map_err(|error| {
         ServeError::Halted(format!("the operating system gives no randomness: {error}"))
@@ -25,5 +29,5 @@ pub(super) fn start(settings: &Settings) -> Result<RendezvousService, ServeError
         let incarnation = format!("{:016x}", device.incarnation);
         tracing::info!(name = device.name, incarnation, "a device of the rendezvous");
     }
-    Ok(RendezvousService::new(manager))
+    Ok(RendezvousService::new(manager).below(ceiling.clone()))
 }

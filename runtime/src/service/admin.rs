@@ -15,7 +15,8 @@ use tokio::sync::Semaphore;
 use super::coordination::of_coordination;
 use super::node_port::{JournalStatus, NodeSlot};
 use crate::aside::aside;
-use crate::transport::budget::Budget;
+use crate::memory::Ceiling;
+use crate::node::Line;
 use crate::transport::{BoxFuture, Call, Service};
 
 /// Reports that are made at a time.
@@ -36,15 +37,14 @@ pub struct ServerInfo {
 pub struct AdminService {
     node: NodeSlot,
     server: ServerInfo,
-    budget: Budget,
     /// Turns to make a report.
     reports: Semaphore,
 }
 
 impl AdminService {
-    /// Shows the node in `node`. Long answers wait for room in `budget`.
-    pub fn new(node: NodeSlot, server: ServerInfo, budget: Budget) -> Self {
-        Self { node, server, budget, reports: Semaphore::new(REPORTS_MAX) }
+    /// Shows the node in `node`.
+    pub fn new(node: NodeSlot, server: ServerInfo) -> Self {
+        Self { node, server, reports: Semaphore::new(REPORTS_MAX) }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -55,8 +55,11 @@ impl AdminService {
             _ => {}
         }
         let request = decode(&call.path, &call.message)?;
-        let node = self.node.node()?;
-        let reply = of_dispatcher(node.call(Request::Dispatcher(request)).await?)?;
+        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
+        if request.grows_state() {
+            call.budget.ceiling().check_state(node.builds_snapshot())?;
+        }
+        let reply = of_dispatcher(node.call(line, Request::Dispatcher(request)).await?)?;
         encode(&call.path, reply).ok_or_else(|| {
             let text = format!("the node answered something else than {} asks", call.path);
             Status::new(Code::Internal, text)
@@ -69,18 +72,18 @@ impl AdminService {
         })?;
         // A report of many workers is long: few are made at a time, and each counts until it has left.
         let _turn = self.reports.acquire().await.ok();
-        let node = self.node.node()?;
+        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
         let request = Request::Dispatcher(dispatcher::Request::Report);
-        let reply = of_dispatcher(node.call(request).await?)?;
+        let reply = of_dispatcher(node.call(line, request).await?)?;
         let dispatcher::Reply::Report(report) = reply else {
             return Err(no_report());
         };
         let request = Request::Coordination(coordination::Request::Report);
-        let reply = of_coordination(node.call(request).await?)?;
+        let reply = of_coordination(node.call(line, request).await?)?;
         let coordination::Reply::Report(coordination) = reply else {
             return Err(no_report());
         };
-        let server = self.server_status(node.health());
+        let server = self.server_status(node.health(), call.budget.ceiling());
         let journal = node.journal_status();
         let encode = move || {
             let response = wire::GetStatusResponse {
@@ -92,7 +95,9 @@ impl AdminService {
             response.encode_to_vec()
         };
         let encoded = Box::pin(aside("encoding a report", encode)).await?;
-        Ok(self.budget.acquire(encoded.len() as u64).await.with(encoded.into()))
+        let mut share = call.budget.share().for_operators();
+        share.grow_to(encoded.len() as u64).await?;
+        Ok(share.with(encoded.into()))
     }
 
     async fn reset_namespace(&self, call: Call) -> Result<Bytes, Status> {
@@ -106,13 +111,15 @@ impl AdminService {
             method: coordination::Method::ResetNamespace,
         };
         let request = Request::Coordination(coordination::Request::Call(Box::new(asked)));
-        match of_coordination(self.node.node()?.call(request).await?)? {
+        match of_coordination(
+            self.node.node()?.call(Line::of_client(call.connection), request).await?,
+        )? {
             coordination::Reply::LifeBegun(life) => Ok(convert::encode_reset_namespace(life)),
             _ => Err(Status::new(Code::Internal, "the node answered with no life")),
         }
     }
 
-    fn server_status(&self, health: Health) -> wire::ServerStatus {
+    fn server_status(&self, health: Health, ceiling: &Ceiling) -> wire::ServerStatus {
         let (healthy, reason) = match health {
             Health::Serving => (true, String::new()),
             Health::RefusingUpdates(reason) => (false, format!("updates are refused: {reason}")),
@@ -125,8 +132,15 @@ impl AdminService {
             uptime_ms: u64::try_from(uptime_ms).unwrap_or(u64::MAX),
             healthy,
             reason,
+            memory_bytes: ceiling.resident_bytes(),
+            memory_bytes_max: bound_of(ceiling),
         }
     }
+}
+
+/// The bound of the process's memory as the protocol has it: 0 for none.
+fn bound_of(ceiling: &Ceiling) -> u64 {
+    Some(ceiling.bytes_max()).filter(|bytes| *bytes < u64::MAX).unwrap_or(0)
 }
 
 /// A request to the dispatcher.

@@ -144,6 +144,7 @@ impl OnHost {
 mod tests {
     use super::*;
     use crate::transport::RequestMemory;
+    use crate::transport::budget::Budget;
     use bytes::Bytes;
     use rondo_core::dispatcher::WorkerHeartbeat;
     use rondo_core::ids::IterationId;
@@ -201,6 +202,7 @@ mod tests {
             connection: ConnectionId::new(connection),
             worker: worker.map(str::to_owned),
             memory: RequestMemory::default(),
+            budget: Budget::new(0, 0),
         }
     }
 

@@ -136,6 +136,7 @@ impl Callers {
 mod tests {
     use super::*;
     use crate::transport::RequestMemory;
+    use crate::transport::budget::Budget;
     use bytes::Bytes;
 
     const LIFE: ServiceIncarnation = ServiceIncarnation::new(5);
@@ -153,6 +154,7 @@ mod tests {
             connection: ConnectionId::new(connection),
             worker: None,
             memory: RequestMemory::default(),
+            budget: Budget::new(0, 0),
         };
         callers.identify(&call, said.map(Incarnation::new), &mut caller);
         caller

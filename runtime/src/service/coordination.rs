@@ -15,6 +15,7 @@ use super::directories::Directories;
 use super::node_port::{NodePort, NodeSlot};
 use super::{DECODED_INLINE_BYTES_MAX, values};
 use crate::aside::aside;
+use crate::node::Line;
 use crate::transport::budget::{Budget, UNCOUNTED_BYTES_MAX};
 use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, RequestMemory, Service};
 use crate::watching::watch;
@@ -32,7 +33,7 @@ enum Origin<'a> {
     /// From a stream of its client's, which has its place.
     Stream(&'a Call),
     /// Through a relay.
-    Relay(&'a Forwarding),
+    Relay(&'a Forwarding, &'a Call),
 }
 
 /// The coordination of one namespace, on the wire.
@@ -40,27 +41,38 @@ pub struct CoordinationService {
     node: NodeSlot,
     namespace: Arc<str>,
     job: Arc<str>,
-    budget: Budget,
     callers: Callers,
     directories: Directories,
     /// Calls of one connection that may wait for what may never come.
     places: usize,
 }
 
+impl Origin<'_> {
+    /// Where it waits for the node's turn.
+    const fn line(&self) -> Line {
+        match self {
+            Self::Connection(call) | Self::Stream(call) => Line::of_client(call.connection),
+            Self::Relay(_, carrier) => Line::of_relay(carrier.connection),
+        }
+    }
+
+    /// The call that came, whoever made it.
+    const fn carrier(&self) -> &Call {
+        match self {
+            Self::Connection(call) | Self::Stream(call) | Self::Relay(_, call) => call,
+        }
+    }
+}
+
 impl CoordinationService {
-    /// Serves a namespace of the node in `node`, once there is one. Large answers wait for room in
-    /// `budget`. Of `calls_per_connection_max` calls, a quarter is never taken by waits for keys.
-    pub fn new(
-        node: NodeSlot,
-        namespace: &NamespaceConfig,
-        budget: Budget,
-        calls_per_connection_max: u32,
-    ) -> Self {
+    /// Serves a namespace of the node in `node`, once there is one. Of `calls_per_connection_max` calls, a
+    /// quarter is never taken by waits for keys.
+    pub fn new(node: NodeSlot, namespace: &NamespaceConfig, calls_per_connection_max: u32) -> Self {
         let (name, job) = (namespace.name.clone(), namespace.job.clone());
         let places = calls_per_connection_max.saturating_sub(calls_per_connection_max / 4);
         let places = usize::try_from(places).unwrap_or(usize::MAX);
         let (callers, directories) = (Callers::default(), Directories::default());
-        Self { node, namespace: name, job, budget, callers, directories, places }
+        Self { node, namespace: name, job, callers, directories, places }
     }
 
     /// Answers a call that a relay brings.
@@ -70,10 +82,10 @@ impl CoordinationService {
     pub(super) async fn relayed(
         &self,
         mut call: Forwarding,
-        memory: &RequestMemory,
+        carrier: &Call,
     ) -> Result<Bytes, Status> {
         let message = std::mem::take(&mut call.message);
-        self.answer(&call.path, message, memory, &Origin::Relay(&call)).await
+        self.answer(&call.path, message, &carrier.memory, &Origin::Relay(&call, carrier)).await
     }
 
     /// Answers a watch with all that it tells.
@@ -109,13 +121,13 @@ impl CoordinationService {
         let mut asked = self.ask(node, origin, request).await?;
         for _ in 0..READS_MAX {
             let (echo, reply) = asked;
-            let answer = self.encode(node, method, echo, reply).await;
+            let answer = self.encode(node, origin, method, echo, reply).await;
             let is_gone = matches!(&answer, Err(status) if status.code == Code::DataLoss);
             let Some(again) = again.clone().filter(|_| is_gone) else { return answer };
             asked = self.ask(node, origin, again).await?;
         }
         let (echo, reply) = asked;
-        self.encode(node, method, echo, reply).await
+        self.encode(node, origin, method, echo, reply).await
     }
 
     /// Asks the node; with the answer comes what it repeats.
@@ -127,12 +139,19 @@ impl CoordinationService {
     ) -> Result<(String, coordination::Reply), Status> {
         let CoordinationRequest { mut method, mut caller, echo } = request;
         self.identify(origin, &method, &mut caller);
-        let _place = self.place(origin, &method)?;
+        let (carrier, _place) = (origin.carrier(), self.place(origin, &method)?);
+        if method.grows_state() {
+            carrier.budget.ceiling().check_state(node.builds_snapshot())?;
+        }
+        let refused_wait = look_at_the_ceiling(&carrier.budget, &mut method);
         let pin = values::put_aside(node, &mut method).await?;
         let namespace = self.namespace.clone();
         let asked = Box::new(coordination::Call { namespace, caller, method });
         let request = control::Request::Coordination(coordination::Request::Call(asked));
-        let reply = of_coordination(node.register(request, pin).await?)?;
+        let reply = match (node.register(origin.line(), request, pin).await, refused_wait) {
+            (Err(status), Some(refused)) if status.code == Code::NotFound => return Err(refused),
+            (reply, _) => of_coordination(reply?)?,
+        };
         if let Origin::Connection(call) = origin {
             self.callers.learn(call.connection, &reply);
         }
@@ -160,13 +179,14 @@ impl CoordinationService {
                 };
                 self.callers.identify(call, said, caller);
             }
-            Origin::Relay(call) => convert::identify_forwarded(call, caller),
+            Origin::Relay(call, _) => convert::identify_forwarded(call, caller),
         }
     }
 
     async fn encode(
         &self,
         node: &dyn NodePort,
+        origin: &Origin<'_>,
         method: (Dialect, CoordinationMethod),
         echo: String,
         mut reply: coordination::Reply,
@@ -175,16 +195,17 @@ impl CoordinationService {
             let text = format!("the node answered something else than {} asks", method.1.name());
             Status::new(Code::Internal, text)
         };
+        let budget = &origin.carrier().budget;
         match &reply {
             // Few answers hold values, and only those wait.
             coordination::Reply::Directory(entries) => {
                 let entries = Arc::clone(entries);
-                Box::pin(self.directories.encode(node, &self.budget, method, entries)).await
+                Box::pin(self.directories.encode(node, budget, method, entries)).await
             }
             coordination::Reply::Value { .. }
             | coordination::Reply::Keys { .. }
             | coordination::Reply::Changes { .. } => {
-                let share = Box::pin(values::read_back(node, &self.budget, &mut reply)).await?;
+                let share = Box::pin(values::read_back(node, budget, &mut reply)).await?;
                 let job = Arc::clone(&self.job);
                 let encode = move |reply| convert::encode_coordination(method, (echo, &job), reply);
                 let encoded = match values::is_long(&reply) {
@@ -199,11 +220,20 @@ impl CoordinationService {
                 match encoded.len() as u64 {
                     0..=UNCOUNTED_BYTES_MAX => Ok(encoded),
                     // The states of many tasks.
-                    long => Ok(Box::pin(self.budget.acquire(long)).await.with(encoded)),
+                    long => Ok(Box::pin(budget.acquire(long)).await?.with(encoded)),
                 }
             }
         }
     }
+}
+
+/// At the ceiling of all memory a key that is not there is refused, since waiting for it takes memory. Makes
+/// the wait a look; the refusal if there is nothing to see.
+fn look_at_the_ceiling(budget: &Budget, method: &mut Method) -> Option<Status> {
+    let Method::GetKeyValue { key } = method else { return None };
+    let refusal = budget.ceiling().check().err()?;
+    *method = Method::TryGetKeyValue { key: std::mem::take(key) };
+    Some(refusal)
 }
 
 /// Whether the answer may name values that have to be read.

@@ -28,7 +28,8 @@ struct Shared {
 
 impl Directories {
     /// Encodes a listing as the answer of a method. The first caller does it, with the listing's
-    /// share of the memory for large messages; the others wait for that.
+    /// share of the memory for large messages; the others wait for that. So the share takes no place of
+    /// a connection.
     ///
     /// # Errors
     /// Those of [`values::read_back`] and [`values::encode_aside`].
@@ -43,7 +44,8 @@ impl Directories {
             return encode_anew(node, budget, method, entries).await;
         }
         let shared = self.find(method, entries);
-        let encode = || encode_anew(node, budget, method, Arc::clone(&shared.entries));
+        let budget = budget.of_all();
+        let encode = || encode_anew(node, &budget, method, Arc::clone(&shared.entries));
         let encoded = shared.encoded.get_or_try_init(encode).await?.clone();
         Ok(Bytes::from_owner(Answer { encoded, _shared: shared }))
     }
@@ -174,7 +176,7 @@ mod tests {
         let answer = directories.encode(&node, &budget, METHOD, listing()).await.unwrap();
         let soon = std::time::Duration::from_millis(50);
         // A message above the pool takes the turn: then only the pool is left.
-        let _turn = budget.acquire(u64::MAX).await;
+        let _turn = budget.acquire(u64::MAX).await.unwrap();
         // Each value counts twice: as read, and within the answer.
         let more = async |bytes: usize| {
             tokio::time::timeout(soon, budget.acquire(bytes as u64)).await.is_ok()
@@ -202,7 +204,7 @@ mod tests {
         let soon = std::time::Duration::from_millis(50);
         let more =
             async |bytes: u64| tokio::time::timeout(soon, budget.acquire(bytes)).await.is_ok();
-        let _turn = budget.acquire(u64::MAX).await;
+        let _turn = budget.acquire(u64::MAX).await.unwrap();
         assert!(!more((4 << 20) - answer.len() as u64 + (64 << 10)).await);
         drop(answer);
         assert!(more(4 << 20).await);

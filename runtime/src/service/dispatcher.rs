@@ -17,7 +17,7 @@ use super::askers::Askers;
 use super::node_port::{NodePort, NodeSlot};
 use super::task_lists::TaskLists;
 use crate::aside::aside;
-use crate::node::BlobPin;
+use crate::node::{BlobPin, Line};
 use crate::store::blobs::Blob;
 use crate::transport::budget::Budget;
 use crate::transport::{BoxFuture, Call, ConnectionId, Service};
@@ -36,7 +36,6 @@ const LISTS_MAX: usize = 2;
 pub struct DispatcherService {
     node: NodeSlot,
     protocol_version: i64,
-    budget: Budget,
     askers: Askers,
     task_lists: TaskLists,
     /// Turns to make a list of workers.
@@ -44,12 +43,11 @@ pub struct DispatcherService {
 }
 
 impl DispatcherService {
-    /// Serves the node in `node`, once there is one. Large answers wait for room in `budget`.
-    pub fn new(node: NodeSlot, protocol_version: i64, budget: Budget) -> Self {
+    /// Serves the node in `node`, once there is one.
+    pub fn new(node: NodeSlot, protocol_version: i64) -> Self {
         Self {
             node,
             protocol_version,
-            budget,
             askers: Askers::default(),
             task_lists: TaskLists::default(),
             lists: Semaphore::new(LISTS_MAX),
@@ -63,25 +61,28 @@ impl DispatcherService {
         if decoded == Decoded::Version {
             return Ok(convert::encode_version(self.protocol_version));
         }
-        let node = self.node.node()?;
+        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
         let reply = match decoded {
             Decoded::Request(request @ dispatcher::Request::GetDefinition { .. }) => {
-                return Box::pin(self.asked_definition(node.as_ref(), request)).await;
+                return Box::pin(self.asked_definition(node.as_ref(), &call, request)).await;
             }
             Decoded::Request(request @ dispatcher::Request::GetWorkers) => {
-                return Box::pin(self.workers(node.as_ref(), request)).await;
+                return Box::pin(self.workers(node.as_ref(), &call, request)).await;
             }
             Decoded::Request(mut request) => {
+                if request.grows_state() {
+                    call.budget.ceiling().check_state(node.builds_snapshot())?;
+                }
                 self.askers.identify(&call, Instant::now(), &mut request);
-                node.call(Request::Dispatcher(request)).await?
+                node.call(line, Request::Dispatcher(request)).await?
             }
             // Boxed, so that the futures of all other calls are small.
             Decoded::Register(registration) => {
-                Box::pin(register(node.as_ref(), registration, is_own)).await?
+                Box::pin(register(node.as_ref(), &call, registration, is_own)).await?
             }
             Decoded::Version => return Err(internal("GetVersion is answered before")),
         };
-        self.encode(node.as_ref(), reply).await
+        self.encode(node.as_ref(), &call.budget, reply).await
     }
 
     /// Answers with a definition. Somebody may delete the dataset between the node's answer and the reading
@@ -89,19 +90,26 @@ impl DispatcherService {
     async fn asked_definition(
         &self,
         node: &dyn NodePort,
+        call: &Call,
         request: dispatcher::Request,
     ) -> Result<Bytes, Status> {
-        let reply = node.call(Request::Dispatcher(request.clone())).await?;
-        match self.encode(node, reply).await {
+        let (from, budget) = (Line::of_client(call.connection), &call.budget);
+        let reply = node.call(from, Request::Dispatcher(request.clone())).await?;
+        match self.encode(node, budget, reply).await {
             Err(status) if status.code == Code::DataLoss => {
-                let reply = node.call(Request::Dispatcher(request)).await?;
-                self.encode(node, reply).await
+                let reply = node.call(from, Request::Dispatcher(request)).await?;
+                self.encode(node, budget, reply).await
             }
             answer => answer,
         }
     }
 
-    async fn encode(&self, node: &dyn NodePort, reply: Reply) -> Result<Bytes, Status> {
+    async fn encode(
+        &self,
+        node: &dyn NodePort,
+        budget: &Budget,
+        reply: Reply,
+    ) -> Result<Bytes, Status> {
         let Reply::Dispatcher(reply) = reply else {
             return Err(internal("another machine answered"));
         };
@@ -112,7 +120,7 @@ impl DispatcherService {
         };
         match convert::encode_reply(reply) {
             Encoded::Message(message) => Ok(message),
-            Encoded::Blob(digest) => Box::pin(self.definition(node, digest, size_bytes)).await,
+            Encoded::Blob(digest) => Box::pin(definition(node, budget, digest, size_bytes)).await,
             Encoded::Administration => Err(internal("administration is no business of workers")),
             Encoded::DefinitionNeeded => Err(internal("the definition was not asked for")),
             Encoded::Report(_) => Err(internal("a report answers no method of the dispatcher")),
@@ -120,13 +128,18 @@ impl DispatcherService {
     }
 
     /// Answers with all workers. Few such answers are made at a time, and each counts until it has left.
+    /// Others wait for the turn, so the answer takes no place of its connection.
     async fn workers(
         &self,
         node: &dyn NodePort,
+        call: &Call,
         request: dispatcher::Request,
     ) -> Result<Bytes, Status> {
         let _turn = self.lists.acquire().await.ok();
-        let reply = match node.call(Request::Dispatcher(request)).await? {
+        let reply = match node
+            .call(Line::of_client(call.connection), Request::Dispatcher(request))
+            .await?
+        {
             Reply::Dispatcher(dispatcher::Reply::Workers(few))
                 if few.len() <= LISTED_INLINE_MAX =>
             {
@@ -138,22 +151,25 @@ impl DispatcherService {
             Reply::Coordination(_) => return Err(internal("another machine answered")),
         };
         match reply {
-            Encoded::Message(list) => Ok(self.budget.acquire(list.len() as u64).await.with(list)),
+            Encoded::Message(list) => {
+                let share = call.budget.of_all().acquire(list.len() as u64).await?;
+                Ok(share.with(list))
+            }
             _ => Err(internal("the list of workers is no message")),
         }
     }
+}
 
-    async fn definition(
-        &self,
-        node: &dyn NodePort,
-        digest: Digest,
-        size_bytes: u64,
-    ) -> Result<Bytes, Status> {
-        // The blob is in memory twice: as read, and within the encoded answer.
-        let share = self.budget.acquire(size_bytes.saturating_mul(2)).await;
-        let message = convert::encode_definition(node.get_blob(digest).await?);
-        Ok(share.with(message))
-    }
+async fn definition(
+    node: &dyn NodePort,
+    budget: &Budget,
+    digest: Digest,
+    size_bytes: u64,
+) -> Result<Bytes, Status> {
+    // The blob is in memory twice: as read, and within the encoded answer.
+    let share = budget.acquire(size_bytes.saturating_mul(2)).await?;
+    let message = convert::encode_definition(node.get_blob(digest).await?);
+    Ok(share.with(message))
 }
 
 impl Service for DispatcherService {
@@ -169,20 +185,27 @@ impl Service for DispatcherService {
 /// Registers a dataset. If its id is taken, the graph is neither hashed nor kept, for nobody looks at it.
 async fn register(
     node: &dyn NodePort,
+    call: &Call,
     registration: Registration,
     is_own: bool,
 ) -> Result<Reply, Status> {
+    let line = Line::of_client(call.connection);
     if let Some(request) = registration.without_graph().filter(|_| !is_own) {
-        let reply = node.call(Request::Dispatcher(request)).await?;
+        let reply = node.call(line, Request::Dispatcher(request)).await?;
         if reply != Reply::Dispatcher(dispatcher::Reply::NotRegistered) {
             return Ok(reply);
         }
     }
-    register_graph(node, registration).await
+    call.budget.ceiling().check_state(node.builds_snapshot())?;
+    register_graph(node, line, registration).await
 }
 
 /// Cleans, reads and names a graph, and makes a large one durable, before the node hears of it.
-async fn register_graph(node: &dyn NodePort, registration: Registration) -> Result<Reply, Status> {
+async fn register_graph(
+    node: &dyn NodePort,
+    line: Line,
+    registration: Registration,
+) -> Result<Reply, Status> {
     let prepared = apart(registration.dataset_def.clone(), prepare).await?;
     let mut definition = prepared.definition;
     let pin = match &mut definition.inline {
@@ -196,7 +219,7 @@ async fn register_graph(node: &dyn NodePort, registration: Registration) -> Resu
     let mut request = registration.with_graph(definition, prepared.plan);
     request.metadata.encoded = Bytes::copy_from_slice(&request.metadata.encoded);
     let request = dispatcher::Request::RegisterDataset(request);
-    node.register(Request::Dispatcher(request), pin).await
+    node.register(line, Request::Dispatcher(request), pin).await
 }
 
 /// A graph, ready to be registered.
@@ -271,7 +294,7 @@ mod tests {
     use rondo_core::ids::DatasetId;
 
     use super::*;
-    use crate::service::node_double::NodeDouble;
+    use crate::service::node_double::{NodeDouble, call_within};
 
     /// A node whose large definitions cannot be read. It knows the dataset for so many questions.
     fn gone(known: usize, asked: &Arc<AtomicUsize>) -> impl NodePort {
@@ -290,17 +313,18 @@ mod tests {
     #[tokio::test]
     async fn a_long_list_of_workers_counts_until_it_has_left() {
         let budget = Budget::new(8 << 20, 4 << 20);
-        let service = DispatcherService::new(NodeSlot::default(), 9, budget.clone());
+        let service = DispatcherService::new(NodeSlot::default(), 9);
+        let call = call_within(&budget);
         let workers: Vec<Arc<str>> = vec!["w".repeat(4096).into(); 512];
         let list = move |_| Ok(Reply::Dispatcher(dispatcher::Reply::Workers(workers.clone())));
         let node = NodeDouble { call: list, blob: |_| Ok(Bytes::new()) };
-        let answer = service.workers(&node, dispatcher::Request::GetWorkers).await.unwrap();
+        let answer = service.workers(&node, &call, dispatcher::Request::GetWorkers).await.unwrap();
         assert!(answer.len() > 512 * 4096);
         let soon = std::time::Duration::from_millis(50);
         let more =
             async |bytes: u64| tokio::time::timeout(soon, budget.acquire(bytes)).await.is_ok();
         // A message above the pool takes the turn: then only the pool is left.
-        let _turn = budget.acquire(u64::MAX).await;
+        let _turn = budget.acquire(u64::MAX).await.unwrap();
         assert!(more(1 << 20).await && !more(2 << 20).await);
         drop(answer);
         assert!(more(4 << 20).await);
@@ -308,12 +332,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_definition_that_goes_while_it_is_read_is_lost_only_if_its_dataset_stays() {
-        let service =
-            DispatcherService::new(NodeSlot::default(), 9, Budget::new(64 << 20, 32 << 20));
+        let service = DispatcherService::new(NodeSlot::default(), 9);
+        let call = call_within(&Budget::new(64 << 20, 32 << 20));
         for (known, code) in [(1, Code::NotFound), (usize::MAX, Code::DataLoss)] {
             let asked = Arc::default();
             let request = dispatcher::Request::GetDefinition { dataset: DatasetId::new("1000") };
-            let answer = service.asked_definition(&gone(known, &asked), request).await;
+            let answer = service.asked_definition(&gone(known, &asked), &call, request).await;
             assert_eq!(answer.unwrap_err().code, code);
             assert_eq!(asked.load(Ordering::Relaxed), 2);
         }

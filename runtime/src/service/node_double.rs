@@ -1,14 +1,17 @@
 //! A double of the node, for tests of what stands before it.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use rondo_core::control::{Health, Reply, Request};
 use rondo_core::ids::Digest;
 use rondo_core::status::{Code, Status};
 
 use super::node_port::{JournalStatus, NodePort};
-use crate::node::BlobPin;
+use crate::node::{BlobPin, Line};
 use crate::store::blobs::Blob;
-use crate::transport::BoxFuture;
+use crate::transport::budget::Budget;
+use crate::transport::{BoxFuture, Call, ConnectionId, RequestMemory};
 
 /// A node that answers calls and gives blobs as these two functions say, and does nothing else.
 pub(super) struct NodeDouble<C, B> {
@@ -23,6 +26,19 @@ pub(super) fn no_answer(_: Request) -> Result<Reply, Status> {
     Err(nothing())
 }
 
+/// A call whose long answers take memory of this budget.
+pub(super) fn call_within(budget: &Budget) -> Call {
+    Call {
+        path: String::new(),
+        message: Bytes::new(),
+        peer: SocketAddr::from(([127, 0, 0, 1], 9)),
+        connection: ConnectionId::new(1),
+        worker: None,
+        memory: RequestMemory::default(),
+        budget: budget.clone(),
+    }
+}
+
 fn nothing() -> Status {
     Status::new(Code::Internal, "the double does nothing of this kind")
 }
@@ -32,11 +48,11 @@ where
     C: Fn(Request) -> Result<Reply, Status> + Send + Sync + 'static,
     B: Fn(Digest) -> Result<Bytes, Status> + Send + Sync + 'static,
 {
-    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn call(&self, _: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
         Box::pin(std::future::ready((self.call)(request)))
     }
 
-    fn register(&self, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn register(&self, _: Line, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
         Box::pin(std::future::ready(Err(nothing())))
     }
 

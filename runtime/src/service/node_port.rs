@@ -8,19 +8,24 @@ use rondo_core::ids::{Digest, Lsn};
 use rondo_core::status::{Code, Status};
 use serde::{Deserialize, Serialize};
 
-use crate::node::BlobPin;
+use crate::node::{BlobPin, Line};
 use crate::store::blobs::Blob;
 use crate::transport::BoxFuture;
 
 /// A running control-plane node.
 pub trait NodePort: Send + Sync + 'static {
-    /// Hands a request to the node and waits for the answer, which comes once everything it
-    /// depends on is durable. Dropping the future cancels the request.
-    fn call(&self, request: Request) -> BoxFuture<'_, Result<Reply, Status>>;
+    /// Hands a request to the node, in the line of the connection it came on, and waits for the answer. That
+    /// comes once everything it depends on is durable. Dropping the future cancels the request.
+    fn call(&self, from: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>>;
 
     /// Hands a registration to the node, and with it the pin of the blob it names, which ends when
     /// the node has taken or refused it, even if nobody waits for the answer any more.
-    fn register(&self, request: Request, pin: BlobPin) -> BoxFuture<'_, Result<Reply, Status>>;
+    fn register(
+        &self,
+        from: Line,
+        request: Request,
+        pin: BlobPin,
+    ) -> BoxFuture<'_, Result<Reply, Status>>;
 
     /// Keeps a large definition; it is durable on return, and kept as long as the pin lives.
     /// Keeping the same one twice does nothing.
@@ -34,6 +39,11 @@ pub trait NodePort: Send + Sync + 'static {
 
     /// Where the journal stands.
     fn journal_status(&self) -> JournalStatus;
+
+    /// Whether a snapshot is being built, which takes as much memory as the state.
+    fn builds_snapshot(&self) -> bool {
+        false
+    }
 
     /// Completes when the node has stopped by itself, with the reason.
     fn halted(&self) -> BoxFuture<'_, String>;

@@ -97,7 +97,7 @@ impl RelayService {
         }
         self.check_there()?;
         let path = call.path.clone();
-        let result = self.coordination.relayed(call, &carrier.memory).await;
+        let result = self.coordination.relayed(call, &carrier).await;
         if result.as_ref().is_err_and(|status| status.code == Code::Unavailable) {
             self.check_there()?;
         }

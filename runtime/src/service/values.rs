@@ -110,7 +110,7 @@ fn total(sizes: impl Iterator<Item = u64>) -> u64 {
 async fn room_for(Size { keys, values }: Size, budget: &Budget) -> Result<Share, Status> {
     check_length(values, budget)?;
     // A value is in memory twice: as read, and within the encoded answer.
-    Ok(budget.acquire(values.saturating_mul(2).saturating_add(keys)).await)
+    budget.acquire(values.saturating_mul(2).saturating_add(keys)).await
 }
 
 async fn read_blob(node: &dyn NodePort, value: &mut Value) -> Result<(), Status> {

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rondo_core::status::{Code, Status};
@@ -21,8 +23,13 @@ pub struct ServerConfig {
     pub message_bytes_max: u64,
     /// Memory for large requests under way.
     pub budget: Budget,
+    /// The number of the next connection. Servers of one process that share it give each connection a number
+    /// of its own.
+    pub connections: Arc<AtomicU64>,
     /// Open connections; above it, new ones are refused.
     pub connections_max: usize,
+    /// Those of one address; of IPv6, of one network of 64 bits.
+    pub connections_of_address_max: usize,
     /// Calls under way on one connection; above it, the client waits.
     pub calls_per_connection_max: u32,
     /// Memory for messages to clients on the same host, in bytes; with too little for one connection they
@@ -46,7 +53,9 @@ impl Default for ServerConfig {
         Self {
             message_bytes_max: 512 << 20,
             budget: Budget::new(1 << 30, 512 << 20),
+            connections: Arc::default(),
             connections_max: 10_000,
+            connections_of_address_max: usize::MAX,
             calls_per_connection_max: 4096,
             shared_memory_bytes_max: 1 << 30,
             keepalive_interval: Duration::from_secs(30),

@@ -165,7 +165,9 @@ async fn next_call(
     let memory = RequestMemory::new(intake.into_share());
     let call = decode_bulk_call(bytes).map_err(NoCall::Refused)?;
     let (path, message, worker) = (call.path, call.message, call.worker);
-    Ok(Next::Call(Call { path, message, peer, connection, worker, memory }))
+    // One call at a time: its messages crowd out nobody's.
+    let budget = shared.config.budget.clone();
+    Ok(Next::Call(Call { path, message, peer, connection, worker, memory, budget }))
 }
 
 /// Reads the bytes of a call. They take memory as they arrive.
@@ -180,7 +182,7 @@ async fn read_call(
         let there = bytes.len();
         if bytes.capacity() == there {
             let room = room_for(there, 1, length);
-            intake.make_room(room as u64).await;
+            intake.make_room(room as u64).await.map_err(NoCall::Refused)?;
             bytes.reserve(room.saturating_sub(there));
         }
         let mut rest = (&mut bytes).limit(length.saturating_sub(there));

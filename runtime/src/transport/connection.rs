@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rondo_proto::convert::BULK_PREFACE;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::phase::Phase;
+use super::places::Place;
 use super::server::{Open, Shared};
 use super::{bulk_server, grpc_server};
 
@@ -16,7 +16,7 @@ pub(super) async fn connection(
     shared: Arc<Shared>,
     stream: TcpStream,
     peer: SocketAddr,
-    _slot: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
 ) {
     let open = Open::new(&shared);
     match first_byte(&shared, &stream).await {

@@ -87,7 +87,7 @@ where
             let there = self.buffer.len();
             if self.buffer.capacity() < there.saturating_add(piece.len()) {
                 let room = room_for(there, piece.len(), wanted);
-                self.intake.make_room(room as u64).await;
+                self.intake.make_room(room as u64).await?;
                 self.buffer.reserve(room.saturating_sub(there));
             }
             self.buffer.extend_from_slice(&piece);
@@ -148,7 +148,7 @@ async fn gunzip(message: Bytes, bound: u64, share: &mut Share) -> Result<Bytes, 
     while !inflating.is_done {
         let step = inflating.plain.len().clamp(INFLATED_MIN, INFLATED_MAX);
         let held = compressed.saturating_add(inflating.plain.len()).saturating_add(step);
-        share.grow_to(held as u64).await;
+        share.grow_to(held as u64).await?;
         inflating = aside("decompressing a message", move || {
             inflating.go_on(step, bound).map(|()| inflating)
         })
@@ -161,7 +161,7 @@ async fn gunzip(message: Bytes, bound: u64, share: &mut Share) -> Result<Bytes, 
         );
         return Err(Status::new(Code::ResourceExhausted, text));
     }
-    share.grow_to(inflating.plain.len() as u64).await;
+    share.grow_to(inflating.plain.len() as u64).await?;
     share.shrink_to(inflating.plain.len() as u64);
     Ok(inflating.plain.into())
 }

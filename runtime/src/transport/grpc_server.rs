@@ -1,6 +1,7 @@
 //! gRPC on a connection: calls to a service by path, answers out. Nothing is decoded here.
 
 use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rondo_core::status::Status;
 use tokio::net::TcpStream;
 
@@ -22,6 +23,7 @@ use super::leaving::Leaving;
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
+use super::turns::{Begun, InTurns, UnderWay};
 use super::{Call, ConnectionId, MessageStream, RequestMemory, ServerConfig};
 
 /// Unread data of one connection, and of one call, in bytes.
@@ -40,15 +42,18 @@ pub(super) async fn serve(
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
     let used = Arc::new(AtomicBool::new(false));
-    let leaving = Leaving::new(shared.config.unread_max);
+    let connection = Arc::new(Connection::new(&shared.config, from));
+    let leaving = Arc::clone(&connection.leaving);
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
-        let (shared, leaving) = (Arc::clone(&shared), Arc::clone(&leaving));
+        let (shared, connection) = (Arc::clone(&shared), Arc::clone(&connection));
         // Boxed, since the library moves a call's future several times before it runs.
-        Box::pin(async move { Ok::<_, Infallible>(answer(&shared, &leaving, from, request).await) })
+        Box::pin(async move { Ok::<_, Infallible>(answer(&shared, &connection, request).await) })
     });
-    let serving = http_settings(&shared.config).serve_connection(TokioIo::new(stream), handler);
-    let mut serving = pin!(serving);
+    let mut calls = UnderWay::default();
+    let stream = TokioIo::new(InTurns::new(stream));
+    let settings = http_settings(&shared.config, calls.begun());
+    let mut serving = pin!(settings.serve_connection(stream, handler));
     let mut phase = shared.phase.clone();
     let mut first_call = pin!(tokio::time::sleep(shared.config.silence_max));
     let mut draining = false;
@@ -56,7 +61,11 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             biased;
-            ended = &mut serving => {
+            ended = poll_fn(|context| {
+                let served = serving.as_mut().poll(context);
+                calls.go_on(context);
+                served
+            }) => {
                 if let Err(error) = ended {
                     tracing::debug!(%peer, %error, "connection ended");
                 }
@@ -81,8 +90,8 @@ pub(super) async fn serve(
     }
 }
 
-fn http_settings(config: &ServerConfig) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
+fn http_settings(config: &ServerConfig, calls: Begun) -> http2::Builder<Begun> {
+    let mut builder = http2::Builder::new(calls);
     builder
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW_BYTES)
@@ -95,11 +104,41 @@ fn http_settings(config: &ServerConfig) -> http2::Builder<TokioExecutor> {
     builder
 }
 
+/// What the calls of one connection share.
+struct Connection {
+    id: ConnectionId,
+    peer: SocketAddr,
+    /// The server's settings, with the connection's own places in the memory for messages.
+    config: ServerConfig,
+    leaving: Arc<Leaving>,
+}
+
+impl Connection {
+    fn new(config: &ServerConfig, (id, peer): (ConnectionId, SocketAddr)) -> Self {
+        let budget = config.budget.of_connection();
+        let config = ServerConfig { budget, ..config.clone() };
+        Self { id, peer, leaving: Leaving::new(config.unread_max), config }
+    }
+
+    /// Reads a call to the end of its message.
+    async fn call(&self, path: String, head: Head, body: Incoming) -> Result<Call, Status> {
+        let (message, share) = read_message(body, head.gzip, &self.config).await?;
+        Ok(Call {
+            path,
+            message,
+            peer: self.peer,
+            connection: self.id,
+            worker: head.worker,
+            memory: RequestMemory::new(share),
+            budget: self.config.budget.clone(),
+        })
+    }
+}
+
 /// Answers one request of any kind.
 async fn answer(
     shared: &Arc<Shared>,
-    leaving: &Arc<Leaving>,
-    from: (ConnectionId, SocketAddr),
+    connection: &Arc<Connection>,
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (parts, body) = request.into_parts();
@@ -110,30 +149,27 @@ async fn answer(
     };
     let (deadline, path) = (head.deadline, parts.uri.path());
     if shared.is_streaming(path) {
-        let messages = stream(shared, from, path.to_owned(), head, body);
-        return grpc_head::stream(messages, Arc::clone(leaving));
+        let messages = stream(shared, connection, path.to_owned(), head, body);
+        return grpc_head::stream(messages, Arc::clone(&connection.leaving));
     }
     // Pinned here and handed on by reference, so that it stands in this future only once.
-    let call = pin!(dispatch(shared, from, path, head, body));
+    let call = pin!(dispatch(shared, connection, path, head, body));
     let call = within_deadline(deadline, call);
     let end = (shared.phase.clone(), Phase::Cutting);
     match until_cut(end, call, || shared.service.cut(path)).await {
-        Ok(message) => grpc_head::answer(leaving.with(message)),
+        Ok(message) => grpc_head::answer(connection.leaving.with(message)),
         Err(status) => grpc_head::refusal(&status, shared.service.details(path, &status)),
     }
 }
 
 async fn dispatch(
     shared: &Shared,
-    (connection, peer): (ConnectionId, SocketAddr),
+    connection: &Connection,
     path: &str,
     head: Head,
     body: Incoming,
 ) -> Result<Bytes, Status> {
-    let (message, share) = read_message(body, head.gzip, &shared.config).await?;
-    let memory = RequestMemory::new(share);
-    let path_of_call = path.to_owned();
-    let call = Call { path: path_of_call, message, peer, connection, worker: head.worker, memory };
+    let call = connection.call(path.to_owned(), head, body).await?;
     let answered = pin!(async { shared.service.unary(call).await });
     contain_panic(path, answered).await
 }
@@ -141,15 +177,11 @@ async fn dispatch(
 /// Answers one call with messages, which the answer's body asks for.
 fn stream(
     shared: &Arc<Shared>,
-    (connection, peer): (ConnectionId, SocketAddr),
+    connection: &Arc<Connection>,
     path: String,
     head: Head,
     body: Incoming,
 ) -> MessageStream {
-    let (deadline, config, called) = (head.deadline, shared.config.clone(), path.clone());
-    messages_of(shared, path, deadline, async move {
-        let (message, share) = read_message(body, head.gzip, &config).await?;
-        let memory = RequestMemory::new(share);
-        Ok(Call { path: called, message, peer, connection, worker: head.worker, memory })
-    })
+    let (deadline, connection, called) = (head.deadline, Arc::clone(connection), path.clone());
+    messages_of(shared, path, deadline, async move { connection.call(called, head, body).await })
 }

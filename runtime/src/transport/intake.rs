@@ -46,14 +46,18 @@ impl Intake {
     }
 
     /// Waits until there is memory for `bytes` of the message. The client's time stands still meanwhile.
-    pub(super) async fn make_room(&mut self, bytes: u64) {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED at the ceiling of all memory.
+    pub(super) async fn make_room(&mut self, bytes: u64) -> Result<(), Status> {
         if bytes <= UNCOUNTED_BYTES_MAX {
-            return;
+            return Ok(());
         }
         let before = Instant::now();
-        self.share.grow_to(bytes).await;
+        self.share.grow_to(bytes).await?;
         self.due += before.elapsed();
         self.mark.0 = Instant::now();
+        Ok(())
     }
 
     /// Waits for more of the message, of which `came` bytes are there.
@@ -172,7 +176,7 @@ mod tests {
         let budget = Budget::new(512 * MIB, 256 * MIB);
         let mut intake = Intake::new(&config(Duration::from_secs(60), &budget));
         intake.expect(256 * MIB);
-        intake.make_room(256 * MIB).await;
+        intake.make_room(256 * MIB).await.unwrap();
         let begun = Instant::now();
         let silent = begun + Duration::from_secs(3600);
         let after = |seconds| begun + Duration::from_secs(seconds);
@@ -181,7 +185,7 @@ mod tests {
             let budget = budget.clone();
             async move { budget.acquire(u64::MAX).await }
         });
-        let _turn = budget.acquire(u64::MAX).await;
+        let _turn = budget.acquire(u64::MAX).await.unwrap();
         tokio::task::yield_now().await;
         for second in 100..150 {
             intake.check((second - 99) * MIB, after(second), silent).unwrap();
@@ -202,7 +206,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(400)).await;
             drop(holders);
         });
-        intake.make_room(1 << 20).await;
+        intake.make_room(1 << 20).await.unwrap();
         intake.more(1 << 20, std::future::ready(())).await.unwrap();
         let status = intake.more(1 << 20, pending::<()>()).await.unwrap_err();
         assert!(status.message.starts_with("no data from the client for 200ms"), "{status}");

@@ -54,6 +54,7 @@ mod messages;
 #[cfg(not(madsim))]
 mod near;
 mod phase;
+mod places;
 mod server;
 #[cfg(madsim)]
 mod sim_client;
@@ -74,6 +75,8 @@ mod stream_tests;
 mod streams;
 #[cfg(not(madsim))]
 pub(crate) mod turned_away;
+#[cfg(not(madsim))]
+mod turns;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -84,7 +87,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rondo_core::status::{Code, Status};
 
-use self::budget::Share;
+use self::budget::{Budget, Share};
 
 pub use self::answering::ServerConfig;
 pub(crate) use self::answering::contain_panic;
@@ -116,7 +119,7 @@ pub fn is_unreached(status: &Status) -> bool {
 }
 
 /// A connection, by a number that no other has in this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
 impl ConnectionId {
@@ -146,6 +149,8 @@ pub struct Call {
     pub worker: Option<String>,
     /// The memory that the request takes.
     pub memory: RequestMemory,
+    /// The memory that long answers on its connection take.
+    pub budget: Budget,
 }
 
 /// The memory that a request takes. It goes back when the call has ended, or before, when nobody needs the

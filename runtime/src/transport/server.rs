@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+#[cfg(not(madsim))]
 use tokio::sync::Semaphore;
 #[cfg(not(madsim))]
 use tokio::task::JoinSet;
@@ -15,6 +16,7 @@ use super::answering::FLUSH_MAX;
 #[cfg(not(madsim))]
 use super::connection::connection;
 use super::phase::{Phase, PhaseReceiver, PhaseSender, phases};
+use super::places::{Full, Places};
 #[cfg(madsim)]
 use super::sim_server::connection;
 #[cfg(madsim)]
@@ -37,7 +39,6 @@ pub(super) struct Shared {
     pub(super) config: ServerConfig,
     pub(super) phase: PhaseReceiver,
     streaming_paths: Vec<&'static str>,
-    connections: AtomicU64,
     #[cfg(not(madsim))]
     pub(super) near: Allowance,
 }
@@ -58,7 +59,7 @@ pub(super) struct Open {
 impl Open {
     /// The next connection.
     pub(super) fn new(shared: &Shared) -> Self {
-        let number = shared.connections.fetch_add(1, Ordering::Relaxed);
+        let number = shared.config.connections.fetch_add(1, Ordering::Relaxed);
         Self { id: ConnectionId::new(number), service: Arc::clone(&shared.service) }
     }
 }
@@ -80,7 +81,6 @@ pub async fn serve(
     let (phase_sender, phase) = phases();
     let grace = config.shutdown_grace;
     let streaming_paths = service.streaming_paths();
-    let connections = AtomicU64::new(0);
     #[cfg(not(madsim))]
     let near = Allowance::new(config.shared_memory_bytes_max);
     let shared = Arc::new(Shared {
@@ -88,7 +88,6 @@ pub async fn serve(
         config,
         phase,
         streaming_paths,
-        connections,
         #[cfg(not(madsim))]
         near,
     });
@@ -120,15 +119,15 @@ async fn join_all(connections: &mut JoinSet<()>) {
 /// Accepts for ever. A connection above the bound is told so and closed: a client that only waited would not
 /// know why.
 async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
-    let mut doorman = Doorman::new(shared.config.connections_max);
+    let mut doorman = Doorman::new(&shared.config);
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, peer)) => match Arc::clone(&doorman.slots).try_acquire_owned() {
-                Ok(slot) => {
-                    connections.spawn(connection(Arc::clone(shared), stream, peer, Some(slot)));
+            Ok((stream, peer)) => match doorman.places.take(peer.ip()) {
+                Ok(place) => {
+                    connections.spawn(connection(Arc::clone(shared), stream, peer, Some(place)));
                 }
-                Err(_) => doorman.refuse(stream, connections),
+                Err(full) => doorman.refuse(stream, full, connections),
             },
             Err(error) => {
                 doorman.warn(&format!("cannot accept a connection: {error}"));
@@ -140,8 +139,7 @@ async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &
 
 /// Knows how many connections there may be, and says now and then that there are too many.
 struct Doorman {
-    bound: usize,
-    slots: Arc<Semaphore>,
+    places: Places,
     #[cfg(not(madsim))]
     turned_away: Arc<Semaphore>,
     /// When it said something last.
@@ -149,27 +147,31 @@ struct Doorman {
 }
 
 impl Doorman {
-    fn new(bound: usize) -> Self {
+    fn new(config: &ServerConfig) -> Self {
         Self {
-            bound,
-            slots: Arc::new(Semaphore::new(bound.min(Semaphore::MAX_PERMITS))),
+            places: Places::new(config.connections_max, config.connections_of_address_max),
             #[cfg(not(madsim))]
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
             warned: None,
         }
     }
 
-    fn refuse(&mut self, stream: TcpStream, connections: &mut JoinSet<()>) {
-        let bound = self.bound;
-        self.warn(&format!(
-            "connections at their bound of {bound} (--connections-max): more are refused"
-        ));
+    fn refuse(&mut self, stream: TcpStream, full: Full, connections: &mut JoinSet<()>) {
+        self.warn(&match full {
+            Full::All(bound) => {
+                format!("connections at their bound of {bound} (--connections-max): more are refused")
+            }
+            Full::Address(bound) => format!(
+                "one address has {bound} connections, three quarters of --connections-max: more of it are \
+                 refused"
+            ),
+        });
         #[cfg(not(madsim))]
         if let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() {
-            connections.spawn(turn_away(stream, bound, place));
+            connections.spawn(turn_away(stream, full, place));
         }
         #[cfg(madsim)]
-        drop((stream, connections));
+        drop((stream, full, connections));
     }
 
     /// Warns, unless it did so a moment ago: strangers decide how often there is a reason.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rondo_core::status::Status;
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Sleep;
 
 use super::answering::{check_length, contain_panic, until_cut, within_deadline};
 use super::phase::{Phase, PhaseReceiver};
+use super::places::Place;
 use super::server::{Open, Shared};
 use super::sim_frame::{CallFrame, Frame};
 use super::sim_wire::{Keepalive, Wire};
@@ -35,7 +36,7 @@ pub(super) async fn connection(
     shared: Arc<Shared>,
     stream: TcpStream,
     peer: SocketAddr,
-    _slot: Option<OwnedSemaphorePermit>,
+    _place: Option<Place>,
 ) {
     let open = Open::new(&shared);
     let (answers, outbox) = mpsc::unbounded_channel();
@@ -234,6 +235,7 @@ async fn admit(
     let CallFrame { path, worker, message, .. } = frame;
     let length = u64::try_from(message.len()).unwrap_or(u64::MAX);
     check_length(length, shared.config.message_bytes_max)?;
-    let memory = RequestMemory::new(shared.config.budget.acquire(length).await);
-    Ok(Call { path, message, peer, connection, worker, memory })
+    let memory = RequestMemory::new(shared.config.budget.acquire(length).await?);
+    let budget = shared.config.budget.clone();
+    Ok(Call { path, message, peer, connection, worker, memory, budget })
 }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::bulk_wire::write;
 use super::grpc_head;
+use super::places::Full;
 
 /// Connections that are turned away at a time. What comes beside them is closed without a word.
 pub(crate) const TURNED_AWAY_MAX: usize = 16;
@@ -30,11 +31,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PARTING: Duration = Duration::from_millis(100);
 
 /// Refuses the calls of a connection, and closes it.
-pub(super) async fn turn_away(stream: TcpStream, bound: usize, _place: OwnedSemaphorePermit) {
-    let text = format!(
-        "the server has {bound} connections open here, its bound (--connections-max, or what the limit \
-         on open files leaves)"
-    );
+pub(super) async fn turn_away(stream: TcpStream, full: Full, _place: OwnedSemaphorePermit) {
+    let text = match full {
+        Full::All(bound) => format!(
+            "the server has {bound} connections open here, its bound (--connections-max, or what the \
+             limit on open files leaves)"
+        ),
+        Full::Address(bound) => format!(
+            "the server has {bound} connections open here with your address; one address may have three \
+             quarters of its bound (--connections-max, or what the limit on open files leaves)"
+        ),
+    };
     let status = Status::new(Code::Unavailable, text);
     let told = timeout(PATIENCE, async {
         let mut first = [0; 1];

@@ -1,6 +1,8 @@
 //! Lives of a namespace, namespaces beside each other, and restarts of the server.
 
+use rondo::node::Line;
 use rondo::service::NodePort;
+use rondo::transport::ConnectionId;
 use rondo_core::control;
 use rondo_core::coordination::{self, Caller, Dialect, Method, NamespaceConfig};
 use rondo_proto::{tf, xla};
@@ -23,7 +25,7 @@ async fn keys_of_a_former_job_are_out_of_reach_for_both() {
     let (life, _) =
         soon(async { tokio::join!(former[0].register_t(0, 1), former[1].register_t(1, 2)) }).await;
     former[0].insert("topology", b"old").await.unwrap();
-    world.node.call(reset("default")).await.unwrap();
+    world.node.call(Line::of_client(ConnectionId::new(0)), reset("default")).await.unwrap();
     let late = former[0].insert("topology", b"late").await.unwrap_err();
     assert_eq!(late.code(), Code::Aborted, "{late}");
     assert!(late.message().contains(&life.to_string()), "{late}");

@@ -11,6 +11,7 @@
 mod agents;
 mod barriers;
 mod bounds;
+mod ceiling;
 mod crowds;
 mod errors;
 mod hostile;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use rondo::node::BlobPin;
+use rondo::node::{BlobPin, Line};
 use rondo::service::{CoordinationService, JournalStatus, NodePort, NodeSlot, Router};
 use rondo::store::blobs::Blob;
-use rondo::transport::budget::Budget;
 use rondo::transport::{BoxFuture, ServerConfig, listener, serve};
 use rondo_core::control::{self, Health, Request};
 use rondo_core::coordination::{NamespaceConfig, Reply, Value};
@@ -32,7 +31,7 @@ impl Replacing {
 }
 
 impl NodePort for Replacing {
-    fn call(&self, _: Request) -> BoxFuture<'_, Result<control::Reply, Status>> {
+    fn call(&self, _: Line, _: Request) -> BoxFuture<'_, Result<control::Reply, Status>> {
         let digest = Self::digest(self.asked.fetch_add(1, Ordering::SeqCst));
         let value = Value::Blob { digest, size_bytes: 70_000 };
         let reply = Reply::Value { value, revision: Revision::new(1) };
@@ -41,10 +40,11 @@ impl NodePort for Replacing {
 
     fn register(
         &self,
+        from: Line,
         request: Request,
         _: BlobPin,
     ) -> BoxFuture<'_, Result<control::Reply, Status>> {
-        self.call(request)
+        self.call(from, request)
     }
 
     fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {
@@ -81,7 +81,7 @@ async fn client_of(node: Replacing) -> Client {
     let slot = NodeSlot::new();
     slot.fill(Arc::new(node));
     let namespace = NamespaceConfig::named("default");
-    let service = CoordinationService::new(slot, &namespace, Budget::new(1 << 20, 1 << 19), 100);
+    let service = CoordinationService::new(slot, &namespace, 100);
     let router = Router::new().with("tensorflow.CoordinationService", service);
     tokio::spawn(serve(listener, Arc::new(router), ServerConfig::default(), pending()));
     Client::of(&address).await

@@ -1,7 +1,9 @@
 //! Watched keys as streams: every change once and in order, nothing kept for whoever does not take
 //! it, nothing left behind by whoever leaves.
 
+use rondo::node::Line;
 use rondo::service::NodePort;
+use rondo::transport::ConnectionId;
 use rondo_proto::admin::WatchKeysResponse;
 use rondo_proto::admin::key_change::Kind;
 use rondo_proto::tf;
@@ -114,7 +116,7 @@ async fn who_has_missed_a_life_is_told_all_there_is() {
     let client = world.client().await;
     set(&client, "n", &1_u32.to_le_bytes()).await;
     let upto = client.watch("n", None).await.unwrap().next().await.unwrap().upto;
-    world.node.call(reset("default")).await.unwrap();
+    world.node.call(Line::of_client(ConnectionId::new(0)), reset("default")).await.unwrap();
     set(&client, "n", &2_u32.to_le_bytes()).await;
     let mut watch = client.watch("n", Some(upto)).await.unwrap();
     let told = watch.next().await.unwrap();
@@ -122,7 +124,7 @@ async fn who_has_missed_a_life_is_told_all_there_is() {
     set(&client, "n", &3_u32.to_le_bytes()).await;
     let told = watch.next().await.unwrap();
     assert_eq!((told.is_whole, numbers(&told)), (false, vec![3]));
-    world.node.call(reset("default")).await.unwrap();
+    world.node.call(Line::of_client(ConnectionId::new(0)), reset("default")).await.unwrap();
     let ended = watch.next().await.unwrap_err();
     assert_eq!(ended.code(), Code::Aborted, "{ended}");
 }

@@ -8,11 +8,14 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use rondo::clock::Clock;
-use rondo::node::{NodeConfig, RunningNode, Surroundings, start_in_memory, start_over};
+use rondo::memory::Ceiling;
+use rondo::node::{Line, NodeConfig, RunningNode, Surroundings, start_in_memory, start_over};
 use rondo::service::{CoordinationService, NodePort, NodeSlot, RelayService, Router};
 use rondo::store::{DataDirectory, RealDisk, StoreConfig, StoreKind, Wanted};
 use rondo::transport::budget::Budget;
-use rondo::transport::{BoxFuture, MessageStream, ServerConfig, Transport, listener, serve};
+use rondo::transport::{
+    BoxFuture, ConnectionId, MessageStream, ServerConfig, Transport, listener, serve,
+};
 use rondo_core::control;
 use rondo_core::coordination::{self, NamespaceConfig};
 use rondo_core::dispatcher;
@@ -63,8 +66,16 @@ impl World {
 
     /// In memory, with a bound on large answers under way.
     pub(crate) fn start_within(namespaces: &[NamespaceConfig], inflight_bytes_max: u64) -> Self {
+        let budget = Budget::new(inflight_bytes_max, inflight_bytes_max / 2);
         let node = start_in_memory(surroundings(namespaces.to_vec())).unwrap();
-        Self::over(node, namespaces, inflight_bytes_max)
+        Self::over(node, namespaces, budget)
+    }
+
+    /// In memory, below a ceiling that the test moves.
+    pub(crate) fn start_below(namespaces: &[NamespaceConfig], ceiling: Ceiling) -> Self {
+        let budget = Budget::below(ceiling, INFLIGHT_BYTES_MAX, INFLIGHT_BYTES_MAX / 2);
+        let node = start_in_memory(surroundings(namespaces.to_vec())).unwrap();
+        Self::over(node, namespaces, budget)
     }
 
     /// Over a directory.
@@ -78,18 +89,18 @@ impl World {
         let bounds = StoreConfig { free_space_reserve_bytes: 1 << 20, ..StoreConfig::default() };
         let surroundings = surroundings(namespaces.to_vec());
         let node = start_over(directory, &bounds, surroundings).await.unwrap();
-        Self::over(node, namespaces, INFLIGHT_BYTES_MAX)
+        let budget = Budget::new(INFLIGHT_BYTES_MAX, INFLIGHT_BYTES_MAX / 2);
+        Self::over(node, namespaces, budget)
     }
 
-    fn over(node: RunningNode, namespaces: &[NamespaceConfig], inflight_bytes_max: u64) -> Self {
+    fn over(node: RunningNode, namespaces: &[NamespaceConfig], budget: Budget) -> Self {
         let (slot, node) = (NodeSlot::new(), Arc::new(node));
         slot.fill(node.clone());
         let mut world = Self { node, addresses: Vec::new(), stops: Vec::new(), served: Vec::new() };
         for namespace in namespaces {
             let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
             world.addresses.push(listener.local_addr().unwrap().to_string());
-            let budget = Budget::new(inflight_bytes_max, inflight_bytes_max / 2);
-            let service = CoordinationService::new(slot.clone(), namespace, budget, 4096);
+            let service = CoordinationService::new(slot.clone(), namespace, 4096);
             let service = Arc::new(service);
             let relays =
                 RelayService::new(slot.clone(), namespace.name.clone(), Arc::clone(&service));
@@ -103,6 +114,7 @@ impl World {
             let stopped = async { stopped.await.unwrap_or(()) };
             let config = ServerConfig {
                 shutdown_grace: Duration::from_millis(50),
+                budget: budget.clone(),
                 ..ServerConfig::default()
             };
             let served = serve(listener, Arc::new(router), config, stopped);
@@ -139,7 +151,7 @@ impl World {
     /// How many calls wait in the first namespace.
     async fn waiting(&self) -> u64 {
         let request = control::Request::Coordination(coordination::Request::Report);
-        match self.node.call(request).await.unwrap() {
+        match self.node.call(Line::of_client(ConnectionId::new(0)), request).await.unwrap() {
             control::Reply::Coordination(coordination::Reply::Report(report)) => {
                 report.namespaces.first().map_or(0, |namespace| namespace.waiting_calls)
             }

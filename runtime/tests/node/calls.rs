@@ -1,9 +1,10 @@
 //! Calls of a node, as the services make them.
 
 use bytes::Bytes;
-use rondo::node::{BlobPin, RunningNode};
+use rondo::node::{BlobPin, Line, RunningNode};
 use rondo::service::NodePort;
 use rondo::store::blobs::{Blob, digest};
+use rondo::transport::ConnectionId;
 use rondo_core::control::{Reply, Request};
 use rondo_core::dispatcher::{
     self, ClientHeartbeat, Compression, DatasetMetadata, Definition, GetOrCreateJob,
@@ -14,11 +15,14 @@ use rondo_core::ids::{ClientId, DatasetId, Digest, IterationId, JobId, TaskId};
 use rondo_core::limits::DEFINITION_INLINE_BYTES_MAX;
 use rondo_core::status::{Code, Status};
 
+/// The connection of all calls of a test.
+pub(crate) const HERE: Line = Line::of_client(ConnectionId::new(0));
+
 pub(crate) async fn call(
     node: &RunningNode,
     request: dispatcher::Request,
 ) -> Result<dispatcher::Reply, Status> {
-    match node.call(Request::Dispatcher(request)).await? {
+    match node.call(HERE, Request::Dispatcher(request)).await? {
         Reply::Dispatcher(reply) => Ok(reply),
         other => panic!("{other:?}"),
     }
@@ -64,7 +68,7 @@ pub(crate) async fn register(
         metadata,
     };
     let request = Request::Dispatcher(dispatcher::Request::RegisterDataset(request));
-    match node.register(request, pin).await? {
+    match node.register(HERE, request, pin).await? {
         Reply::Dispatcher(dispatcher::Reply::Dataset(id)) => Ok(id),
         other => panic!("{other:?}"),
     }

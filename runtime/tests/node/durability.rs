@@ -202,9 +202,8 @@ async fn join_all<T>(mut calls: Vec<Pin<Box<impl Future<Output = T>>>>) -> Vec<T
 }
 
 #[test]
-fn full_queues_hold_callers_back_and_lose_none() {
+fn calls_above_those_of_a_turn_wait_and_none_is_lost() {
     let (mut world, _) = World::faulty();
-    world.node.queue_calls_max = 2;
     world.node.batch_calls_max = 3;
     let life = Life::begin(&world);
     let answers = life.run(many_jobs(&life, 500));

@@ -28,8 +28,7 @@ async fn call_until_refused(node: Arc<RunningNode>, caller: usize) -> Vec<String
     }
 }
 
-fn calls_under_way_are_answered_and_what_was_acknowledged_is_kept(mut world: World) {
-    world.node.queue_calls_max = 4;
+fn calls_under_way_are_answered_and_what_was_acknowledged_is_kept(world: World) {
     let life = Life::begin(&world);
     let kept = life.run(async {
         let callers = (0..32).map(|caller| call_until_refused(Arc::clone(&life.node), caller));

@@ -180,6 +180,7 @@ impl World {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Bounds {
             message_bytes_max: 1 << 20,
+            memory_bytes_max: None,
             inflight_bytes_max: 1 << 20,
             connections_max: 64,
             calls_per_connection_max: 64,

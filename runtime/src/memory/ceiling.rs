@@ -1,0 +1,247 @@
+//! A ceiling for the memory of the process: at it, the server refuses work that takes more.
+//!
+//! The process looks at what it has resident, so everything counts that clients can make grow, whoever
+//! holds it: messages, state, calls that wait, connections, and what the allocator keeps.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use rondo_core::status::{Code, Status};
+use tokio::sync::watch;
+
+/// How large the state may become below a ceiling of so many bytes. Twice as much is a quarter above that.
+const fn state_max(bytes_max: u64) -> u64 {
+    bytes_max / 8 * 5
+}
+
+/// A bound on the memory that the process has resident. Cheap to clone; clones are the same ceiling.
+#[derive(Clone, Debug)]
+pub struct Ceiling(Arc<Memory>);
+
+/// What a ceiling knows.
+#[derive(Debug)]
+pub(super) struct Memory {
+    bytes_max: u64,
+    /// What was resident when somebody looked last, in bytes.
+    resident: AtomicU64,
+    /// What has been granted since, and between the last two looks, in bytes. Much of it is not resident yet.
+    granted: AtomicU64,
+    granted_before: AtomicU64,
+    is_reached: watch::Sender<bool>,
+    /// Work has been refused since the process looked last.
+    has_refused: AtomicBool,
+}
+
+impl Ceiling {
+    /// A ceiling of `bytes_max` bytes that nobody watches: it counts nothing until [`Ceiling::see`] is
+    /// called.
+    pub fn new(bytes_max: u64) -> Self {
+        Self(Arc::new(Memory {
+            bytes_max,
+            resident: AtomicU64::new(0),
+            granted: AtomicU64::new(0),
+            granted_before: AtomicU64::new(0),
+            is_reached: watch::Sender::new(false),
+            has_refused: AtomicBool::new(false),
+        }))
+    }
+
+    /// No ceiling.
+    pub fn none() -> Self {
+        Self::new(u64::MAX)
+    }
+
+    /// The ceiling as long as anybody else has it.
+    pub(super) fn downgrade(&self) -> Weak<Memory> {
+        Arc::downgrade(&self.0)
+    }
+
+    /// The ceiling, if anybody has it.
+    pub(super) fn upgrade(memory: &Weak<Memory>) -> Option<Self> {
+        memory.upgrade().map(Self)
+    }
+
+    /// The bound, in bytes.
+    pub fn bytes_max(&self) -> u64 {
+        self.0.bytes_max
+    }
+
+    /// What the process had resident when it looked last, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.0.resident.load(Ordering::Relaxed)
+    }
+
+    /// Whether the process has as much memory as it may.
+    pub fn is_reached(&self) -> bool {
+        self.used() >= self.0.bytes_max
+    }
+
+    /// Refuses work at the ceiling.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the bound.
+    pub fn check(&self) -> Result<(), Status> {
+        match self.is_reached() {
+            true => Err(self.refusal()),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses work that makes the state larger. Building a snapshot takes as much memory as the state. So
+    /// the state may grow up to [`state_max`] only, and up to the ceiling while a snapshot is built.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the bound.
+    pub fn check_state(&self, builds_snapshot: bool) -> Result<(), Status> {
+        self.check()?;
+        let most = state_max(self.0.bytes_max);
+        if builds_snapshot || self.used() < most {
+            return Ok(());
+        }
+        let text = format!(
+            "the server has {} bytes of memory in use. Its state may grow up to {most} bytes, five eighths \
+             of {} (--memory-max), since a snapshot takes as much again; deletions make room",
+            self.used(),
+            self.0.bytes_max
+        );
+        Err(self.refused(text))
+    }
+
+    /// Grants so many bytes.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the bound when they do not fit below the ceiling.
+    pub fn grant(&self, bytes: u64) -> Result<(), Status> {
+        if self.used().saturating_add(bytes) > self.0.bytes_max {
+            return Err(self.refusal());
+        }
+        self.0.granted.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes back what was granted and is not needed any more, in bytes.
+    pub fn take_back(&self, bytes: u64) {
+        let less = |granted: u64| Some(granted.saturating_sub(bytes));
+        // What was granted before the last two looks counts no more, so too little may count for a moment.
+        let _before = self.0.granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Waits until the ceiling is reached. Returns the refusal of work that waits for memory.
+    pub async fn reached(&self) -> Status {
+        let mut is_reached = self.0.is_reached.subscribe();
+        if is_reached.wait_for(|is_reached| *is_reached).await.is_err() {
+            // The sender lives as long as `self`.
+            std::future::pending::<()>().await;
+        }
+        self.refusal()
+    }
+
+    /// Learns how many bytes the process has resident.
+    pub fn see(&self, resident: u64) {
+        self.0.resident.store(resident, Ordering::Relaxed);
+        let granted = self.0.granted.swap(0, Ordering::Relaxed);
+        self.0.granted_before.store(granted, Ordering::Relaxed);
+        let now = resident >= self.0.bytes_max;
+        self.0.is_reached.send_if_modified(|is_reached| std::mem::replace(is_reached, now) != now);
+    }
+
+    /// Whether work has been refused since this was asked last.
+    pub(super) fn has_refused(&self) -> bool {
+        self.0.has_refused.swap(false, Ordering::Relaxed)
+    }
+
+    fn used(&self) -> u64 {
+        let granted = self.0.granted.load(Ordering::Relaxed);
+        let before = self.0.granted_before.load(Ordering::Relaxed);
+        self.resident_bytes().saturating_add(granted).saturating_add(before)
+    }
+
+    fn refusal(&self) -> Status {
+        let text = format!(
+            "the server has {} bytes of memory in use, and its bound is {} (--memory-max): it takes no more \
+             work until memory is free; heartbeats, deletions and reads of short things go on",
+            self.used(),
+            self.0.bytes_max
+        );
+        self.refused(text)
+    }
+
+    fn refused(&self, text: String) -> Status {
+        self.0.has_refused.store(true, Ordering::Relaxed);
+        Status::new(Code::ResourceExhausted, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn work_is_refused_at_the_ceiling_and_goes_on_below_it() {
+        let ceiling = Ceiling::new(100 * MIB);
+        ceiling.check().unwrap();
+        ceiling.see(100 * MIB);
+        let refused = ceiling.check().unwrap_err();
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        for part in ["104857600", "--memory-max"] {
+            assert!(refused.message.contains(part), "{refused}");
+        }
+        ceiling.see(100 * MIB - 1);
+        ceiling.check().unwrap();
+    }
+
+    #[test]
+    fn the_state_leaves_memory_for_a_snapshot_of_it() {
+        let ceiling = Ceiling::new(80 * MIB);
+        ceiling.see(50 * MIB - 1);
+        ceiling.check_state(false).unwrap();
+        ceiling.see(50 * MIB);
+        let refused = ceiling.check_state(false).unwrap_err();
+        assert!(refused.message.contains("52428800") && refused.message.contains("--memory-max"));
+        ceiling.check().unwrap();
+        // Then a part of the memory is the snapshot's.
+        ceiling.check_state(true).unwrap();
+        ceiling.see(80 * MIB);
+        assert!(ceiling.check_state(true).is_err());
+        Ceiling::none().check_state(false).unwrap();
+    }
+
+    #[test]
+    fn what_is_granted_counts_until_it_must_be_resident() {
+        let ceiling = Ceiling::new(100 * MIB);
+        ceiling.see(40 * MIB);
+        ceiling.grant(50 * MIB).unwrap();
+        assert!(ceiling.grant(11 * MIB).is_err());
+        assert!(!ceiling.is_reached());
+        ceiling.grant(10 * MIB).unwrap();
+        assert!(ceiling.is_reached());
+        ceiling.see(40 * MIB);
+        assert!(ceiling.is_reached(), "not all of it may be resident yet");
+        ceiling.see(60 * MIB);
+        ceiling.grant(40 * MIB).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_waits_hears_of_the_ceiling() {
+        let ceiling = Ceiling::new(100 * MIB);
+        let waiting = tokio::spawn({
+            let ceiling = ceiling.clone();
+            async move { ceiling.reached().await }
+        });
+        tokio::task::yield_now().await;
+        ceiling.see(99 * MIB);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        ceiling.see(101 * MIB);
+        assert_eq!(waiting.await.unwrap().code, Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn without_a_ceiling_nothing_is_refused() {
+        let ceiling = Ceiling::none();
+        ceiling.see(u64::MAX - 1);
+        ceiling.check().unwrap();
+    }
+}

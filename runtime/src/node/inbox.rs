@@ -1,0 +1,283 @@
+//! Calls on their way to the node. Each connection has a line of its own, and the node takes one call of each
+//! line in turn: a connection that sends many calls waits for them itself, and others do not.
+//!
+//! A relay carries the calls of many clients on one connection: the node takes several calls of it in a turn.
+//! A line has a bound, since a client may withdraw calls as fast as it makes them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::transport::ConnectionId;
+
+/// Calls that the node takes of a relay's line in one turn.
+const CALLS_OF_RELAY: usize = 32;
+
+/// Who waits in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    connection: ConnectionId,
+    is_of_relay: bool,
+}
+
+impl Line {
+    /// The line of a client's connection.
+    pub const fn of_client(connection: ConnectionId) -> Self {
+        Self { connection, is_of_relay: false }
+    }
+
+    /// The line of a relay's connection.
+    pub const fn of_relay(connection: ConnectionId) -> Self {
+        Self { connection, is_of_relay: true }
+    }
+}
+
+/// Why a call is not taken.
+#[derive(Debug)]
+pub(super) enum NotTaken {
+    /// The node has stopped.
+    Stopped,
+    /// So many calls wait in its line, as many as may.
+    Full(usize),
+}
+
+/// A way into an inbox. Cheap to clone; the inbox is closed when the last clone is gone.
+pub(super) struct Submissions<T>(Arc<Entrance<T>>);
+
+impl<T> Clone for Submissions<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// The calls that wait.
+pub(super) struct Inbox<T>(Arc<Lines<T>>);
+
+/// An empty inbox with so many places in each line, and the way into it.
+pub(super) fn inbox<T>(line_max: usize) -> (Submissions<T>, Inbox<T>) {
+    let (lines, turns) = (HashMap::new(), VecDeque::new());
+    let waiting = Waiting { lines, turns, taken: 0, line_max, is_closed: false };
+    let lines = Arc::new(Lines { waiting: Mutex::new(waiting), came: Notify::new() });
+    (Submissions(Arc::new(Entrance(Arc::clone(&lines)))), Inbox(lines))
+}
+
+struct Entrance<T>(Arc<Lines<T>>);
+
+impl<T> Drop for Entrance<T> {
+    fn drop(&mut self) {
+        self.0.waiting().is_closed = true;
+        self.0.came.notify_one();
+    }
+}
+
+struct Lines<T> {
+    waiting: Mutex<Waiting<T>>,
+    came: Notify,
+}
+
+struct Waiting<T> {
+    lines: HashMap<ConnectionId, VecDeque<T>>,
+    /// The lines that are not empty, each once, in the order of their turns.
+    turns: VecDeque<Line>,
+    /// Calls that were taken of the first line in its turn.
+    taken: usize,
+    line_max: usize,
+    is_closed: bool,
+}
+
+impl<T> Lines<T> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Waiting<T> {
+    fn next(&mut self) -> Option<T> {
+        let first = *self.turns.front()?;
+        let line = self.lines.get_mut(&first.connection)?;
+        let call = line.pop_front();
+        self.taken = self.taken.saturating_add(1);
+        let most = if first.is_of_relay { CALLS_OF_RELAY } else { 1 };
+        let is_empty = line.is_empty();
+        if is_empty {
+            self.lines.remove(&first.connection);
+        }
+        if is_empty || self.taken >= most {
+            self.turns.pop_front();
+            self.taken = 0;
+            if !is_empty {
+                self.turns.push_back(first);
+            }
+        }
+        call
+    }
+}
+
+impl<T> Submissions<T> {
+    /// Adds a call to its connection's line.
+    ///
+    /// # Errors
+    /// [`NotTaken`].
+    pub(super) fn send(&self, to: Line, call: T) -> Result<(), NotTaken> {
+        let mut waiting = self.0.0.waiting();
+        if waiting.is_closed {
+            return Err(NotTaken::Stopped);
+        }
+        let (was_empty, most) = (waiting.turns.is_empty(), waiting.line_max);
+        let line = waiting.lines.entry(to.connection).or_default();
+        if line.len() >= most {
+            return Err(NotTaken::Full(most));
+        }
+        line.push_back(call);
+        if line.len() == 1 {
+            waiting.turns.push_back(to);
+        }
+        drop(waiting);
+        if was_empty {
+            self.0.0.came.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Waits for calls and takes `most` of them at most, one of each line in turn. How many; 0 when no more
+    /// can come.
+    pub(super) async fn recv_many(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
+        let lines = Arc::clone(&self.0);
+        loop {
+            // Made before the look, so that a call between the look and the wait is not missed.
+            let came = lines.came.notified();
+            let taken = self.take(calls, most);
+            if taken > 0 || self.0.waiting().is_closed {
+                return taken;
+            }
+            came.await;
+        }
+    }
+
+    /// Takes `most` calls of those that are there, one of each line in turn. How many.
+    pub(super) fn take(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
+        let mut waiting = self.0.waiting();
+        let before = calls.len();
+        calls.extend(std::iter::from_fn(|| waiting.next()).take(most));
+        calls.len().saturating_sub(before)
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting();
+        waiting.is_closed = true;
+        let left = std::mem::take(&mut waiting.lines);
+        waiting.turns.clear();
+        drop(waiting);
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn of(number: u64) -> Line {
+        Line::of_client(ConnectionId::new(number))
+    }
+
+    #[test]
+    fn each_connection_has_its_turn_whatever_others_send() {
+        let (submissions, mut inbox) = inbox(10_000);
+        for call in 0..1000 {
+            submissions.send(of(1), (1, call)).unwrap();
+        }
+        for call in 0..2 {
+            submissions.send(of(2), (2, call)).unwrap();
+        }
+        submissions.send(of(3), (3, 0)).unwrap();
+        let mut calls = Vec::new();
+        assert_eq!(inbox.take(&mut calls, 6), 6);
+        assert_eq!(calls, [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (1, 2)]);
+        // A line that was empty begins anew behind the others.
+        submissions.send(of(2), (2, 2)).unwrap();
+        calls.clear();
+        assert_eq!(inbox.take(&mut calls, 3), 3);
+        assert_eq!(calls, [(1, 3), (2, 2), (1, 4)]);
+        calls.clear();
+        assert_eq!(inbox.take(&mut calls, usize::MAX), 1000 - 5);
+        assert!(calls.iter().is_sorted());
+    }
+
+    /// It has many clients, and each of them has a part of its turn.
+    #[test]
+    fn a_relay_has_longer_turns() {
+        let (submissions, mut inbox) = inbox(10_000);
+        for call in 0..100 {
+            submissions.send(Line::of_relay(ConnectionId::new(1)), (1, call)).unwrap();
+            submissions.send(of(2), (2, call)).unwrap();
+        }
+        let mut calls = Vec::new();
+        assert_eq!(inbox.take(&mut calls, 2 * CALLS_OF_RELAY + 2), 2 * CALLS_OF_RELAY + 2);
+        assert_eq!(calls.iter().filter(|(line, _)| *line == 2).count(), 2);
+        assert_eq!(inbox.take(&mut calls, usize::MAX), 200 - 2 * CALLS_OF_RELAY - 2);
+        let of_relay: Vec<_> = calls.iter().filter(|(line, _)| *line == 1).collect();
+        assert!(of_relay.len() == 100 && of_relay.is_sorted());
+    }
+
+    #[test]
+    fn a_line_has_a_bound_and_others_do_not_notice() {
+        let (submissions, mut inbox) = inbox(3);
+        for call in 0..3 {
+            submissions.send(of(1), call).unwrap();
+        }
+        assert!(matches!(submissions.send(of(1), 3), Err(NotTaken::Full(3))));
+        submissions.send(of(2), 4).unwrap();
+        let mut calls = Vec::new();
+        inbox.take(&mut calls, 1);
+        submissions.send(of(1), 5).unwrap();
+        inbox.take(&mut calls, usize::MAX);
+        assert_eq!(calls, [0, 4, 1, 2, 5]);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_calls_is_woken_by_the_first_and_by_the_end() {
+        let (submissions, mut inbox) = inbox(10_000);
+        let receiving = tokio::spawn(async move {
+            let mut calls = Vec::new();
+            while inbox.recv_many(&mut calls, 10).await > 0 {}
+            calls
+        });
+        for call in 0..3 {
+            tokio::task::yield_now().await;
+            submissions.clone().send(of(7), call).unwrap();
+        }
+        drop(submissions);
+        assert_eq!(receiving.await.unwrap(), [0, 1, 2]);
+    }
+
+    /// What somebody stops waiting for comes to whoever waits next.
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_loses_no_call() {
+        let (submissions, mut inbox) = inbox(10_000);
+        let mut calls = Vec::new();
+        for call in 0..100 {
+            let given_up = tokio::time::timeout(Duration::ZERO, inbox.recv_many(&mut calls, 10));
+            assert!(given_up.await.is_err());
+            submissions.send(of(call), call).unwrap();
+            assert_eq!(inbox.recv_many(&mut calls, 10).await, 1);
+        }
+        assert_eq!(calls.len(), 100);
+    }
+
+    #[test]
+    fn a_stopped_node_takes_no_calls_and_keeps_none() {
+        let (submissions, inbox) = inbox(10_000);
+        let call = Arc::new(());
+        submissions.send(of(1), Arc::clone(&call)).unwrap();
+        drop(inbox);
+        assert_eq!(Arc::strong_count(&call), 1);
+        assert!(submissions.send(of(1), call).is_err());
+    }
+}
