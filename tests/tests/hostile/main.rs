@@ -10,7 +10,11 @@
     reason = "a failed unwrap is a failed test"
 )]
 
+mod attacks;
+mod ceiling;
 mod descriptors;
+mod disk;
+mod families;
 mod memory;
 mod requests;
 mod tasks;

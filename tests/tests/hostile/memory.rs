@@ -68,7 +68,7 @@ fn insert(dispatcher: &Dispatcher, key: &str, length: usize) {
     let _inserted: tf::InsertKeyValueResponse = dispatcher.method(INSERT, &request).unwrap();
 }
 
-fn compressed(plain: &[u8]) -> Vec<u8> {
+pub(crate) fn compressed(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(plain).unwrap();
     encoder.finish().unwrap()

@@ -1,0 +1,173 @@
+//! Strangers who fill the server up to its bound of memory (`--memory-max`): it refuses new work, and all
+//! that runs goes on.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prost::Message;
+use rondo_core::rendezvous::{FrameAndIter, Key};
+use rondo_proto::convert::{RendezvousMethod, decode_worker_devices};
+use rondo_proto::{admin, tf};
+use rondo_tests::dispatcher::Dispatcher;
+use rondo_tests::neighbour::Neighbour;
+use rondo_tests::server::{Options, Server};
+use rondo_tests::stranger::{Stranger, announced};
+use tonic::{Code, Status};
+
+const MIB: usize = 1 << 20;
+/// Memory that the server may have.
+const BOUND_MIB: u64 = 256;
+/// The longest that a heartbeat of somebody else may take, in a debug build on a busy machine.
+const NOTICED: Duration = Duration::from_secs(3);
+/// How soon the server serves again, in a debug build on a busy machine.
+const SOON: Duration = Duration::from_secs(10);
+const SERVICE: &str = "/tensorflow.CoordinationService/";
+
+/// A server with a bound of memory, and a neighbour of its strangers.
+struct Bed {
+    what: &'static str,
+    // Before the server that it talks to.
+    neighbour: Neighbour,
+    server: Server,
+}
+
+impl Bed {
+    fn start(what: &'static str, flags: &[&str]) -> Self {
+        let bound = format!("--memory-max={BOUND_MIB}MiB");
+        let options = Options::store("segment").flag("--tasks=1").flag(&bound);
+        let options = flags.iter().fold(options, |options, flag| options.flag(flag));
+        let server = Server::start(&options);
+        let mut neighbour = Neighbour::that_beats(&server.address());
+        thread::sleep(Duration::from_millis(200));
+        neighbour.longest_beat();
+        server.forget_peak();
+        Self { what, neighbour, server }
+    }
+
+    /// Asserts that the neighbour went on all the time, and that the server took at most a quarter more than
+    /// its bound.
+    fn assert_bounded(&mut self) {
+        let longest = self.neighbour.longest_beat();
+        let peak = self.server.peak_kib() / 1024;
+        println!("{}: longest heartbeat beside {longest:.1?}, {peak} MiB at most", self.what);
+        assert!(longest < NOTICED, "{}: {longest:?}", self.what);
+        assert!(peak <= BOUND_MIB + BOUND_MIB / 4, "{}: {peak} MiB", self.what);
+    }
+
+    /// Asserts that the server takes long values again.
+    fn assert_serves(&self) {
+        let began = Instant::now();
+        while let Err(status) = insert(&self.server.dispatcher(), "after", MIB) {
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert!(began.elapsed() < SOON, "{}: {status}", self.what);
+            thread::sleep(Duration::from_millis(20));
+        }
+        println!("{}: served again after {:.1?}", self.what, began.elapsed());
+    }
+}
+
+fn call<Q: Message, R: Message + Default>(
+    dispatcher: &Dispatcher,
+    method: &str,
+    request: &Q,
+) -> Result<R, Status> {
+    dispatcher.method(&format!("{SERVICE}{method}"), request)
+}
+
+fn insert(dispatcher: &Dispatcher, key: &str, length: usize) -> Result<(), Status> {
+    let kv = Some(tf::KeyValueEntry { key: key.into(), value: vec![7; length].into() });
+    let request = tf::InsertKeyValueRequest { kv, allow_overwrite: true };
+    call::<_, tf::InsertKeyValueResponse>(dispatcher, "InsertKeyValue", &request).map(drop)
+}
+
+/// Repeats what takes memory until the server refuses it, and asserts that it says why. How often it was
+/// taken.
+fn until_refused(mut take: impl FnMut(usize) -> Result<(), Status>) -> usize {
+    for count in 0..20_000 {
+        if let Err(status) = take(count) {
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            assert!(status.message().contains("--memory-max"), "{status}");
+            return count;
+        }
+    }
+    panic!("nothing was refused");
+}
+
+/// Each connection may have 16 MiB unread: together they took whatever the machine had.
+#[test]
+fn unfinished_messages_of_many_connections_stay_below_the_ceiling() {
+    const STRANGERS: usize = 40;
+    let mut bed = Bed::start("unfinished messages", &["--inflight-size-max=1GiB"]);
+    let address = bed.server.address();
+    let sending: Vec<_> = (0..STRANGERS)
+        .map(|_| {
+            let address = address.clone();
+            thread::spawn(move || {
+                let mut stranger = Stranger::connect(&address, 65_535);
+                let path = format!("{SERVICE}InsertKeyValue");
+                stranger.begin(&path, false, &announced(false, 32 * MIB, &vec![7; 15 * MIB]));
+                stranger
+            })
+        })
+        .collect();
+    let strangers: Vec<_> = sending.into_iter().map(|one| one.join().unwrap()).collect();
+    thread::sleep(Duration::from_secs(1));
+    bed.assert_bounded();
+    drop(strangers);
+    bed.assert_serves();
+}
+
+/// The state stops where a snapshot of it still has memory.
+#[test]
+fn keys_stay_below_the_ceiling_and_deletions_make_room() {
+    let mut bed = Bed::start("keys", &["--namespace-size-max=4GiB"]);
+    let dispatcher = bed.server.dispatcher();
+    insert(&dispatcher, "small", 10).unwrap();
+    let taken = until_refused(|count| insert(&dispatcher, &format!("much/{count}"), 60_000));
+    assert!(taken * 60_000 > BOUND_MIB as usize * MIB / 4, "{taken} values");
+    bed.assert_bounded();
+    let there = tf::GetKeyValueRequest { key: "small".into() };
+    let there: tf::GetKeyValueResponse = call(&dispatcher, "GetKeyValue", &there).unwrap();
+    assert_eq!(there.kv.unwrap().value.len(), 10);
+    let delete = tf::DeleteKeyValueRequest { key: "much".into(), is_directory: true };
+    call::<_, tf::DeleteKeyValueResponse>(&dispatcher, "DeleteKeyValue", &delete).unwrap();
+    bed.assert_serves();
+    bed.assert_bounded();
+}
+
+/// Tensors that nobody receives had a bound of their own only, 8 GiB.
+#[test]
+fn tensors_stay_below_the_ceiling() {
+    const LENGTH: usize = 60_000;
+    let mut bed = Bed::start("tensors", &["--rendezvous"]);
+    let dispatcher = bed.server.dispatcher();
+    let ask = |method: RendezvousMethod, request: Vec<u8>| {
+        dispatcher.bytes(method.path(), request.into())
+    };
+    let devices = ask(RendezvousMethod::GetStatus, Vec::new()).unwrap();
+    let device = decode_worker_devices(&devices).unwrap().remove(0);
+    let tensor = tf::TensorProto {
+        dtype: 4,
+        tensor_shape: Some(tf::TensorShapeProto {
+            dim: vec![tf::tensor_shape_proto::Dim { size: LENGTH as i64 }],
+            unknown_rank: false,
+        }),
+        tensor_content: vec![7; LENGTH].into(),
+        ..Default::default()
+    };
+    until_refused(|count| {
+        let (name, edge) = (&device.name, format!("edge {count}"));
+        let key = Key::create(name, device.incarnation, name, &edge, FrameAndIter::default());
+        let request = admin::SendRequest {
+            step_id: 1,
+            rendezvous_key: key.unwrap().text().to_owned(),
+            tensor: Some(tensor.clone()),
+            ..Default::default()
+        };
+        ask(RendezvousMethod::Send, request.encode_to_vec()).map(drop)
+    });
+    bed.assert_bounded();
+    let cleanup = tf::CleanupGraphRequest { step_id: 1 };
+    ask(RendezvousMethod::CleanupGraph, cleanup.encode_to_vec()).unwrap();
+    bed.assert_serves();
+}
