@@ -141,6 +141,10 @@ named! {
         OlderNote = "older-note",
         /// The note of acknowledged records names some that the journal does not have.
         NewerNote = "newer-note",
+        // Kinds that were added after those: see `LATEST`.
+        /// The system lacks descriptors or memory for a while: operations of the disk fail and change
+        /// nothing.
+        Lack = "lack",
     }
 }
 
@@ -150,7 +154,11 @@ pub const PROXY_ANSWERS: &str = "a proxy answers in the server's place";
 /// Kinds from here on are drawn from a stream of their own, so that older seeds draw what they drew.
 const LATER: usize = Fault::ProxyAnswers.index();
 
-/// How likely each of them is on, in thousandths.
+/// Kinds from here on are drawn behind all else that comes from that stream. A new kind goes to the end of
+/// the list, where it changes no other draw of a known seed.
+const LATEST: usize = Fault::Lack.index();
+
+/// How likely each kind from `LATER` on is on, in thousandths.
 const LATER_SHARE: u32 = 150;
 
 /// How strong each kind is in a run; 0 is off.
@@ -195,9 +203,16 @@ impl Faults {
         faults
     }
 
-    /// The same for the kinds that were added later.
+    /// The same for the kinds that were added later, but for the latest.
     pub fn draw_later(&mut self, stream: &mut Stream) {
-        for strength in self.0.iter_mut().skip(LATER) {
+        for strength in self.0.iter_mut().take(LATEST).skip(LATER) {
+            *strength = drawn(stream, LATER_SHARE);
+        }
+    }
+
+    /// The same for the latest kinds. Nothing else is drawn from the stream behind them.
+    pub fn draw_latest(&mut self, stream: &mut Stream) {
+        for strength in self.0.iter_mut().skip(LATEST) {
             *strength = drawn(stream, LATER_SHARE);
         }
     }
@@ -255,12 +270,28 @@ mod tests {
             let mut stream = Stream::of_seed(seed);
             let mut faults = Faults::draw(&mut stream);
             faults.draw_later(&mut stream);
+            faults.draw_latest(&mut stream);
             faults
         };
         let drawn: Vec<_> = (0..200).map(drawn).collect();
         for fault in Fault::ALL {
             let on = drawn.iter().filter(|faults| faults.has(*fault)).count();
             assert!((1..200).contains(&on), "{fault}");
+        }
+    }
+
+    #[test]
+    fn the_latest_kinds_are_drawn_behind_the_others() {
+        for seed in 0..200 {
+            let mut stream = Stream::of_seed(seed);
+            let mut faults = Faults::none();
+            faults.draw_later(&mut stream);
+            assert_eq!(faults.on().find(|(fault, _)| fault.index() >= LATEST), None);
+            let before = faults.clone();
+            faults.draw_latest(&mut stream);
+            for fault in Fault::ALL.iter().filter(|fault| fault.index() < LATEST) {
+                assert_eq!(faults.strength(*fault), before.strength(*fault), "{fault}");
+            }
         }
     }
 }

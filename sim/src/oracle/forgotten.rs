@@ -17,7 +17,8 @@ use crate::checks::{Check, reached};
 use crate::fault::{Fault, Faults};
 
 /// Faults that move the node's clock, or keep the node from recording that it forgets a relay.
-const UNSURE: [Fault; 4] = [Fault::ClockJump, Fault::ClockBack, Fault::DiskFull, Fault::WriteFails];
+const UNSURE: [Fault; 5] =
+    [Fault::ClockJump, Fault::ClockBack, Fault::DiskFull, Fault::WriteFails, Fault::Lack];
 /// So much later than it should be a relay may be forgotten.
 const SLACK: Duration = Duration::from_secs(5);
 

@@ -22,7 +22,7 @@ const SEEN_FROM: Duration = Duration::from_secs(3);
 /// So much later than it should be a client may be given up: maintenance takes turns.
 const SLACK: Duration = Duration::from_secs(30);
 /// What keeps the dispatcher from recording that it gives a client up, or moves its clock.
-const UNSURE: [Fault; 3] = [Fault::DiskFull, Fault::ClockJump, Fault::WriteFails];
+const UNSURE: [Fault; 4] = [Fault::DiskFull, Fault::ClockJump, Fault::WriteFails, Fault::Lack];
 /// Every how many calls it is looked for clients that are given up too late.
 const LOOK_EVERY: u64 = 32;
 

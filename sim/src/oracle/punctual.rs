@@ -20,8 +20,14 @@ use crate::swarm::CoordinationShape;
 const SLACK: Duration = Duration::from_millis(2);
 /// Faults after which nobody knows when something is due: the node's clock is another, its settings
 /// are, or its journal takes no records for some time.
-const UNKNOWN_TIMES: [Fault; 5] =
-    [Fault::ClockJump, Fault::ClockBack, Fault::DiskFull, Fault::OtherSettings, Fault::WriteFails];
+const UNKNOWN_TIMES: [Fault; 6] = [
+    Fault::ClockJump,
+    Fault::ClockBack,
+    Fault::DiskFull,
+    Fault::OtherSettings,
+    Fault::WriteFails,
+    Fault::Lack,
+];
 
 /// After a stall a barrier gets so much more time: its tasks could not come meanwhile.
 const AFTER_STALL: Duration = Duration::from_secs(1);

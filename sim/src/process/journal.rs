@@ -28,8 +28,8 @@ pub struct Journal {
     first: Lsn,
     count: u64,
     payload: Vec<u8>,
-    /// A group that the disk had no room for.
-    refused: Option<(GroupHeader, bytes::Bytes)>,
+    /// A group that was refused: the disk had no room for it, or the system lacked what it needs.
+    refused: Option<Group>,
     /// The last record written.
     pub(super) appended: Lsn,
     wanted: Lsn,
@@ -38,6 +38,15 @@ pub struct Journal {
     /// The snapshot that is being built.
     pub compaction: Option<Compaction>,
 }
+
+/// A group as it is written.
+type Group = (GroupHeader, bytes::Bytes);
+
+/// The reason of a refusal when the disk is full.
+const NO_ROOM: &str = "no space left";
+/// The reason of a refusal when the system lacks descriptors, as the runtime gives it.
+const LACKING: &str = "the server may open no more files at present (see ulimit -n): cannot create \
+                       the next segment: Too many open files (os error 24)";
 
 /// A sync under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +64,13 @@ pub enum Offered {
     Nothing,
     /// It is written; with so many records.
     Written(u64),
-    /// There is no room for the records from here on.
-    Refused(Lsn),
+    /// The records from `from` on are not taken at present.
+    Refused {
+        /// The first of them.
+        from: Lsn,
+        /// The text that the runtime would give.
+        reason: &'static str,
+    },
     /// The device failed.
     Failed,
 }
@@ -116,13 +130,14 @@ impl Journal {
         self.count == 0 && self.refused.is_none()
     }
 
-    /// Whether the disk had no room for a group.
+    /// Whether a group was refused.
     pub const fn is_refused(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// Writes what was collected. `durable` is the last record known to be durable.
-    pub fn write(&mut self, disk: &mut Disk, durable: Lsn) -> Offered {
+    /// Writes what was collected, unless the system lacks what that needs. `durable` is the last record
+    /// known to be durable.
+    pub fn write(&mut self, disk: &mut Disk, durable: Lsn, lacks: bool) -> Offered {
         if self.count == 0 {
             return Offered::Nothing;
         }
@@ -132,32 +147,39 @@ impl Journal {
         self.count = 0;
         self.marked = durable;
         match encoded {
-            Ok(frame) => self.offer(disk, header, frame),
+            Ok(frame) => self.offer(disk, (header, frame), lacks),
             Err(_) => Offered::Failed,
         }
     }
 
-    /// Writes again what there was no room for.
-    pub fn write_again(&mut self, disk: &mut Disk) -> Offered {
+    /// Writes again what was refused.
+    pub fn write_again(&mut self, disk: &mut Disk, lacks: bool) -> Offered {
         match self.refused.take() {
-            Some((header, frame)) => self.offer(disk, header, frame),
+            Some(group) => self.offer(disk, group, lacks),
             None => Offered::Nothing,
         }
     }
 
-    fn offer(&mut self, disk: &mut Disk, header: GroupHeader, frame: bytes::Bytes) -> Offered {
+    fn offer(&mut self, disk: &mut Disk, (header, frame): Group, lacks: bool) -> Offered {
+        if lacks {
+            return self.refuse((header, frame), LACKING);
+        }
         match self.put(disk, header.first, &frame) {
             Ok(()) => {
                 let last = header.first.get().saturating_add(header.count).saturating_sub(1);
                 self.appended = self.appended.max(Lsn::new(last));
                 Offered::Written(header.count)
             }
-            Err(DiskError::Full) => {
-                self.refused = Some((header, frame));
-                Offered::Refused(header.first)
-            }
+            Err(DiskError::Full) => self.refuse((header, frame), NO_ROOM),
             Err(_) => Offered::Failed,
         }
+    }
+
+    /// Keeps a group for another try.
+    fn refuse(&mut self, group: Group, reason: &'static str) -> Offered {
+        let from = group.0.first;
+        self.refused = Some(group);
+        Offered::Refused { from, reason }
     }
 
     fn put(&mut self, disk: &mut Disk, first: Lsn, frame: &[u8]) -> Result<(), DiskError> {

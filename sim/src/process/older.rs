@@ -79,7 +79,7 @@ mod tests {
         };
         let mut journal = start(&mut disk, &swarm).journal;
         journal.collect(Lsn::new(1), &Record::Dispatcher(job));
-        journal.write(&mut disk, Lsn::NONE);
+        journal.write(&mut disk, Lsn::NONE, false);
         let before = reread(&disk).unwrap();
         let aged = age(&mut disk).unwrap().unwrap();
         assert_eq!(aged, start(&mut disk, &swarm).recovered);

@@ -118,9 +118,11 @@ impl World {
                 self.book.mark(Mark::HaltedAfterSync);
                 self.book.see(&Seen::Halted { reason, disk_failed: left.failed });
             }
-            // A disk that fails while a process starts or stops keeps it from doing so.
+            // A disk that fails while a process starts or stops keeps it from doing so, and so does a lack.
+            // But no lack halts a process that serves.
             Err(ServeError::Start(error)) if left.failed && !is_damage(error) => {}
-            Err(ServeError::Shutdown(_)) if left.failed || left.stalled => {}
+            Err(ServeError::Start(error)) if left.lacked && is_of_system(error) => {}
+            Err(ServeError::Shutdown(_)) if left.failed || left.stalled || left.lacked => {}
             Err(ServeError::Start(error)) => {
                 self.book.see(&Seen::StartRefused { reason: &error.to_string(), damaged });
                 again = self.after_refusal(damaged);
@@ -240,6 +242,11 @@ const fn is_damage(error: &StartError) -> bool {
         error,
         StartError::JournalDamaged(_) | StartError::Directory(DirectoryError::Damaged { .. })
     )
+}
+
+/// Whether an error says no more than that the system refused something.
+const fn is_of_system(error: &StartError) -> bool {
+    matches!(error, StartError::Other(_) | StartError::Directory(DirectoryError::Failed(_)))
 }
 
 /// One process of the control plane, from its start to its end.

@@ -13,6 +13,7 @@ use rondo::store::{BoxFuture, Disk as Store, DiskFile, Entry, Lock};
 use tokio::time::Instant;
 
 use super::book::Book;
+use super::lack::{Lack, Need};
 use crate::disk::{CutFaults, Disk, DiskError, FileId};
 use crate::fault::{Fault, Faults};
 use crate::rng::Stream;
@@ -35,6 +36,7 @@ struct State {
     /// The process that has the disk.
     life: u64,
     stalled_until: Option<Instant>,
+    lack: Lack,
     /// Nothing goes wrong any more.
     calm: bool,
     /// An operation has failed in this life.
@@ -52,21 +54,24 @@ pub(super) struct Left {
     pub(super) failed: bool,
     /// It stood still a short while ago.
     pub(super) stalled: bool,
+    /// An operation had failed for a lack of descriptors or memory.
+    pub(super) lacked: bool,
 }
 
 impl Platter {
-    /// An empty disk.
+    /// An empty disk. The second stream decides which operations fail for a lack of descriptors or memory.
     pub(super) fn new(
         book: Arc<Book>,
         shape: JournalShape,
         faults: Faults,
-        stream: Stream,
+        (stream, lacks): (Stream, Stream),
     ) -> Arc<Self> {
         let state = State {
             disk: Disk::new(),
             stream,
             life: 0,
             stalled_until: None,
+            lack: Lack::new(lacks),
             calm: false,
             failed: false,
             broke_word: false,
@@ -84,6 +89,7 @@ impl Platter {
         let mut state = self.state();
         state.life = state.life.wrapping_add(1);
         state.failed = false;
+        state.lack.begin_life();
         ShellDisk { platter: self.clone(), life: state.life }
     }
 
@@ -95,7 +101,7 @@ impl Platter {
         // A stop is given up when the disk has not done its part for so long.
         let patience = NodeConfig::default().stop_timeout;
         let stalled = state.stalled_until.is_some_and(|until| until.elapsed() < patience);
-        Left { failed, stalled }
+        Left { failed, stalled, lacked: state.lack.has_failed() }
     }
 
     /// The power goes, and with it what was not synced.
@@ -164,6 +170,11 @@ impl Platter {
         self.state().disk.set_free_bytes(left_bytes);
     }
 
+    /// From here on, this many of a thousand operations fail for a lack of descriptors or memory.
+    pub(super) fn lack(&self, fails: u32) {
+        self.state().lack.set(fails);
+    }
+
     /// Nothing ends before then.
     pub(super) fn stall(&self, span: Duration) {
         self.state().stalled_until = Instant::now().checked_add(span);
@@ -174,16 +185,19 @@ impl Platter {
         let mut state = self.state();
         state.calm = true;
         state.stalled_until = None;
+        state.lack.set(0);
         state.disk.set_free_bytes(None);
     }
 
     /// A disk of its own with everything that was written, and nothing wrong with it.
     pub(super) fn copy(&self) -> Arc<Self> {
-        let mut disk = self.state().disk.clone();
+        let (mut disk, streams) = {
+            let state = self.state();
+            (state.disk.clone(), (state.stream.clone(), state.lack.stream()))
+        };
         disk.lift_damage();
         disk.set_free_bytes(None);
-        let stream = self.state().stream.clone();
-        let copy = Self::new(self.book.clone(), self.shape, Faults::none(), stream);
+        let copy = Self::new(self.book.clone(), self.shape, Faults::none(), streams);
         copy.state().disk = disk;
         copy
     }
@@ -236,22 +250,25 @@ impl ShellDisk {
         }
     }
 
-    /// Does something when its time has come.
+    /// Does something when its time has come, if it gets the resource that it needs.
     fn with<T: Send + 'static>(
         &self,
+        need: Need,
         work: impl FnOnce(&mut State) -> io::Result<T> + Send + 'static,
     ) -> BoxFuture<'static, io::Result<T>> {
         let disk = self.clone();
         Box::pin(async move {
             disk.turn().await;
             let mut state = disk.platter.state();
+            state.lack.supply(need)?;
             work(&mut state)
         })
     }
 
-    /// Does something that writes, which may fail.
+    /// Does something that writes, which may fail, if it gets the resource that it needs.
     fn change<T: Send + 'static>(
         &self,
+        need: Need,
         work: impl FnOnce(&mut State) -> Result<T, DiskError> + Send + 'static,
     ) -> BoxFuture<'static, io::Result<T>> {
         let disk = self.clone();
@@ -259,6 +276,7 @@ impl ShellDisk {
             disk.dawdle(0).await;
             disk.turn().await;
             let mut state = disk.platter.state();
+            state.lack.supply(need)?;
             let fails = disk.platter.faults.strength(Fault::WriteFails) / 40;
             if !state.calm && state.stream.chance(fails) {
                 state.failed = true;
@@ -307,29 +325,30 @@ fn name(path: &Path) -> String {
 impl Store for ShellDisk {
     fn create(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>> {
         let (disk, path) = (self.clone(), name(path));
-        let created = self.change(move |state| state.disk.create(&path));
+        let created = self.change(Need::Descriptor, move |state| state.disk.create(&path));
         Box::pin(async move { Ok(disk.file(created.await?)) })
     }
 
     fn open(&self, path: &Path) -> BoxFuture<'static, io::Result<Arc<dyn DiskFile>>> {
         let (disk, path) = (self.clone(), name(path));
-        let opened = self.with(move |state| state.disk.open(&path).map_err(error));
+        let opened =
+            self.with(Need::Descriptor, move |state| state.disk.open(&path).map_err(error));
         Box::pin(async move { Ok(disk.file(opened.await?)) })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> BoxFuture<'static, io::Result<()>> {
         let (from, to) = (name(from), name(to));
-        self.change(move |state| state.disk.rename(&from, &to))
+        self.change(Need::Nothing, move |state| state.disk.rename(&from, &to))
     }
 
     fn remove_file(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
         let path = name(path);
-        self.change(move |state| state.disk.remove_file(&path))
+        self.change(Need::Memory, move |state| state.disk.remove_file(&path))
     }
 
     fn list(&self, dir: &Path) -> BoxFuture<'static, io::Result<Vec<Entry>>> {
         let dir = name(dir);
-        self.with(move |state| {
+        self.with(Need::Descriptor, move |state| {
             if !dir.is_empty() && !state.disk.exists(&dir) {
                 return Err(error(DiskError::NotFound));
             }
@@ -340,12 +359,12 @@ impl Store for ShellDisk {
 
     fn create_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
         let path = name(path);
-        self.change(move |state| state.disk.create_dir(&path))
+        self.change(Need::Memory, move |state| state.disk.create_dir(&path))
     }
 
     fn remove_dir(&self, path: &Path) -> BoxFuture<'static, io::Result<()>> {
         let path = name(path);
-        self.change(move |state| state.disk.remove_dir(&path))
+        self.change(Need::Nothing, move |state| state.disk.remove_dir(&path))
     }
 
     fn sync_dir(&self, dir: &Path) -> BoxFuture<'static, io::Result<()>> {
@@ -355,6 +374,8 @@ impl Store for ShellDisk {
             disk.dawdle(us).await;
             disk.turn().await;
             let mut state = disk.platter.state();
+            // The directory cannot be opened, so no sync begins.
+            state.lack.supply(Need::Descriptor)?;
             if fault == Some(Fault::SyncFails) {
                 state.failed = true;
                 disk.platter.book.fault(Fault::SyncFails);
@@ -367,7 +388,7 @@ impl Store for ShellDisk {
     }
 
     fn free_space(&self, _: &Path) -> BoxFuture<'static, io::Result<u64>> {
-        self.with(|state| Ok(state.disk.free_bytes().unwrap_or(FREE_BYTES)))
+        self.with(Need::Memory, |state| Ok(state.disk.free_bytes().unwrap_or(FREE_BYTES)))
     }
 
     fn era(&self, _: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {
@@ -379,7 +400,7 @@ impl Store for ShellDisk {
 
     fn lock(&self, _: &Path, _: String) -> BoxFuture<'static, io::Result<Lock>> {
         // Whoever had it is dead: there is one process at a time.
-        self.with(|_| Ok(Lock::Taken(Box::new(()))))
+        self.with(Need::Nothing, |_| Ok(Lock::Taken(Box::new(()))))
     }
 }
 
@@ -423,17 +444,18 @@ impl ShellFile {
 
 impl DiskFile for ShellFile {
     fn preallocate(&self, _: u64, to: u64) -> BoxFuture<'static, io::Result<()>> {
-        self.set_len(to)
+        let id = self.id;
+        self.disk.change(Need::Memory, move |state| state.disk.set_len(id, to))
     }
 
     fn write_at(&self, offset: u64, bytes: Bytes) -> BoxFuture<'static, io::Result<()>> {
         let id = self.id;
-        self.disk.change(move |state| state.disk.write_at(id, offset, &bytes))
+        self.disk.change(Need::Memory, move |state| state.disk.write_at(id, offset, &bytes))
     }
 
     fn read_at(&self, offset: u64, len: usize) -> BoxFuture<'static, io::Result<Bytes>> {
         let id = self.id;
-        self.disk.with(move |state| Ok(state.disk.read_at(id, offset, len).into()))
+        self.disk.with(Need::Nothing, move |state| Ok(state.disk.read_at(id, offset, len).into()))
     }
 
     fn sync_data(&self) -> BoxFuture<'static, io::Result<()>> {
@@ -442,11 +464,11 @@ impl DiskFile for ShellFile {
 
     fn size_bytes(&self) -> BoxFuture<'static, io::Result<u64>> {
         let id = self.id;
-        self.disk.with(move |state| Ok(state.disk.size_bytes(id)))
+        self.disk.with(Need::Nothing, move |state| Ok(state.disk.size_bytes(id)))
     }
 
     fn set_len(&self, len: u64) -> BoxFuture<'static, io::Result<()>> {
         let id = self.id;
-        self.disk.change(move |state| state.disk.set_len(id, len))
+        self.disk.change(Need::Nothing, move |state| state.disk.set_len(id, len))
     }
 }

@@ -14,6 +14,7 @@ mod disk;
 mod encode;
 mod ending;
 mod graph;
+mod lack;
 mod read;
 mod run;
 mod trouble;

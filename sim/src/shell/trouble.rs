@@ -33,6 +33,7 @@ const STRIKES: &[Fault] = &[
     Fault::BitFlip,
     Fault::DiskFull,
     Fault::DiskStall,
+    Fault::Lack,
 ];
 
 /// Starts all that can go wrong in a run; it ends when the tasks do.
@@ -127,6 +128,13 @@ async fn strike(world: &Arc<World>, fault: Fault, stream: &mut Stream) {
         Fault::DiskStall => {
             world.book.fault(fault);
             world.platter.stall(Duration::from_millis(stream.exponential(4000)));
+        }
+        Fault::Lack => {
+            world.book.fault(fault);
+            // At the highest rate every operation fails. At the others a sequence of them stops half-way.
+            world.platter.lack(stream.pick(&[1000, 250, 40]).copied().unwrap_or(1000));
+            sleep_ms(stream.exponential(5000)).await;
+            world.platter.lack(0);
         }
         _ => cut_links(world, fault, stream).await,
     }

@@ -50,8 +50,8 @@ impl World {
     /// A world with all machines down.
     pub(super) fn new(swarm: Swarm, source: Source, trace: Trace) -> Arc<Self> {
         let book = Book::new(&swarm, trace);
-        let disk = source.stream("disk", 0);
-        let platter = Platter::new(book.clone(), swarm.journal, swarm.faults.clone(), disk);
+        let streams = (source.stream("disk", 0), source.stream("lack", 0));
+        let platter = Platter::new(book.clone(), swarm.journal, swarm.faults.clone(), streams);
         let world = Arc::new(Self {
             control: Mutex::new(Control::new(source.stream("control", 0))),
             cast: Mutex::new(Cast::new(&swarm, &source)),

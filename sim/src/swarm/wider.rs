@@ -31,6 +31,8 @@ impl Swarm {
         if crowd.is_none() && self.faults.has(Fault::HeldUp) {
             self.span_ms = self.span_ms.max(HOLD_UP_SPAN_MS_MIN);
         }
+        // Last, so that a new kind of fault changes none of the draws above.
+        self.faults.draw_latest(s);
     }
 
     /// In some runs all workers say the uid of TensorFlow's open builds; in some of those they come

@@ -63,6 +63,7 @@ impl World {
         self.node.disk.set_free_bytes(None);
         self.node.disk_slow = false;
         self.node.disk_stalled_until_ns = self.now_ns;
+        self.node.lacks = false;
         self.node.slow_until_ns = 0;
         self.node.dies_in = None;
         self.node.loop_left = 0;

@@ -69,6 +69,8 @@ pub(super) struct NodeMachine {
     pub(super) slow_until_ns: u64,
     pub(super) disk_slow: bool,
     pub(super) disk_stalled_until_ns: u64,
+    /// Whether the system lacks what the journal needs to take records.
+    pub(super) lacks: bool,
     pub(super) disk_failed: bool,
     /// The power was cut since the last process served.
     pub(super) power_was_cut: bool,
@@ -117,6 +119,7 @@ impl NodeMachine {
             slow_until_ns: 0,
             disk_slow: false,
             disk_stalled_until_ns: 0,
+            lacks: false,
             disk_failed: false,
             power_was_cut: false,
             broke_word: false,

@@ -271,7 +271,7 @@ impl World {
             self.struck(Fault::WriteFails, NODE, String::new);
             return self.disk_fails("the write failed");
         }
-        let offered = journal.write(&mut self.node.disk, durable);
+        let offered = journal.write(&mut self.node.disk, durable, self.node.lacks);
         self.offered(offered);
     }
 
@@ -284,12 +284,12 @@ impl World {
                 }
                 self.boundary(Mark::DiedBetweenAppendAndSync);
             }
-            Offered::Refused(from) => {
+            Offered::Refused { from, reason } => {
                 self.tally.mark(Mark::UpdatesRefused);
                 let serving =
                     self.node.node.as_ref().is_some_and(|n| *n.health() == Health::Serving);
                 if serving {
-                    self.step(Input::AppendRefused { from, reason: "no space left".into() }, None);
+                    self.step(Input::AppendRefused { from, reason: reason.into() }, None);
                 }
             }
             Offered::Failed => self.disk_fails("the journal cannot be written"),
@@ -300,7 +300,7 @@ impl World {
         let Some(journal) = &mut self.node.journal else {
             return;
         };
-        let offered = journal.write_again(&mut self.node.disk);
+        let offered = journal.write_again(&mut self.node.disk, self.node.lacks);
         let taken = matches!(offered, Offered::Written(_));
         self.offered(offered);
         if taken {
@@ -360,7 +360,8 @@ impl World {
         let Some(journal) = &mut self.node.journal else {
             return;
         };
-        if journal.mark(&mut self.node.disk, durable).is_err() {
+        // No caller waits for a mark, so a lack leaves it out.
+        if !self.node.lacks && journal.mark(&mut self.node.disk, durable).is_err() {
             return self.disk_fails("the journal cannot be marked");
         }
         if journal.close_if_due(durable) {

@@ -38,7 +38,7 @@ const TIMED: [Fault; 20] = [
     Fault::DiskFull,
 ];
 /// The rest of them.
-const TIMED_TOO: [Fault; 10] = [
+const TIMED_TOO: [Fault; 11] = [
     Fault::DiskSlow,
     Fault::DiskStall,
     Fault::StaleRead,
@@ -49,6 +49,7 @@ const TIMED_TOO: [Fault; 10] = [
     Fault::HeldUp,
     Fault::OlderNote,
     Fault::NewerNote,
+    Fault::Lack,
 ];
 /// No outage lasts longer, in ms.
 const OUTAGE_MS_MAX: u64 = 20_000;
@@ -68,6 +69,7 @@ enum UnderWay {
     Cut(Vec<(Vec<u32>, Vec<u32>)>),
     Full,
     Slow,
+    Lack,
     Over,
 }
 
@@ -375,6 +377,11 @@ impl World {
                 self.struck(fault, NODE, String::new);
                 self.until_over(span_ns, UnderWay::Slow);
             }
+            Fault::Lack => {
+                self.node.lacks = true;
+                self.struck(fault, NODE, String::new);
+                self.until_over(span_ns, UnderWay::Lack);
+            }
             _ => {
                 self.node.disk_stalled_until_ns = self.now_ns.saturating_add(span_ns);
                 self.struck(fault, NODE, String::new);
@@ -395,6 +402,7 @@ impl World {
             }
             UnderWay::Full => self.node.disk.set_free_bytes(None),
             UnderWay::Slow => self.node.disk_slow = false,
+            UnderWay::Lack => self.node.lacks = false,
             UnderWay::Cut(_) | UnderWay::Over => {}
         }
     }
