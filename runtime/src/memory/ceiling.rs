@@ -3,8 +3,10 @@
 //! The process looks at what it has resident, so everything counts that clients can make grow, whoever
 //! holds it: messages, state, calls that wait, connections, and what the allocator keeps.
 
+use std::sync::Arc;
+#[cfg(not(madsim))]
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use rondo_core::status::{Code, Status};
 use tokio::sync::watch;
@@ -52,11 +54,13 @@ impl Ceiling {
     }
 
     /// The ceiling as long as anybody else has it.
+    #[cfg(not(madsim))]
     pub(super) fn downgrade(&self) -> Weak<Memory> {
         Arc::downgrade(&self.0)
     }
 
     /// The ceiling, if anybody has it.
+    #[cfg(not(madsim))]
     pub(super) fn upgrade(memory: &Weak<Memory>) -> Option<Self> {
         memory.upgrade().map(Self)
     }
@@ -146,6 +150,7 @@ impl Ceiling {
     }
 
     /// Whether work has been refused since this was asked last.
+    #[cfg(not(madsim))]
     pub(super) fn has_refused(&self) -> bool {
         self.0.has_refused.swap(false, Ordering::Relaxed)
     }
