@@ -422,10 +422,15 @@ mod tests {
                 tokio::spawn(async move { crowded.acquire(MIB).await.map(drop) })
             })
             .collect();
-        tokio::task::yield_now().await;
+        // All of them have come to where they wait.
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(budget.memory.waiting.load(Ordering::Relaxed), PLACES);
         let behind = tokio::spawn(async move { other.acquire(MIB).await.map(drop) });
-        tokio::task::yield_now().await;
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(budget.memory.waiting.load(Ordering::Relaxed), PLACES + 1);
         drop(held);
         behind.await.unwrap().unwrap();
