@@ -33,18 +33,9 @@ struct ParkingNode {
 }
 
 impl NodePort for ParkingNode {
-    fn call(&self, _: Line, _: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn register(&self, _: Line, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
         self.asked.store(true, Ordering::SeqCst);
         Box::pin(pending())
-    }
-
-    fn register(
-        &self,
-        from: Line,
-        request: Request,
-        _: BlobPin,
-    ) -> BoxFuture<'_, Result<Reply, Status>> {
-        self.call(from, request)
     }
 
     fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {

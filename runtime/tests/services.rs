@@ -107,7 +107,12 @@ impl FakeNode {
 }
 
 impl NodePort for FakeNode {
-    fn call(&self, _: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn register(
+        &self,
+        _: Line,
+        request: Request,
+        _: BlobPin,
+    ) -> BoxFuture<'_, Result<Reply, Status>> {
         let reply = match request {
             Request::Dispatcher(request) => self.answer(request).map(Reply::Dispatcher),
             Request::Coordination(coordination::Request::Report) => Ok(Reply::Coordination(
@@ -116,15 +121,6 @@ impl NodePort for FakeNode {
             Request::Coordination(other) => panic!("not in the script: {other:?}"),
         };
         Box::pin(ready(reply))
-    }
-
-    fn register(
-        &self,
-        from: Line,
-        request: Request,
-        _: BlobPin,
-    ) -> BoxFuture<'_, Result<Reply, Status>> {
-        self.call(from, request)
     }
 
     fn put_blob(&self, blob: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {

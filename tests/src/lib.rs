@@ -36,7 +36,7 @@ pub mod relay;
 pub mod rendezvous;
 pub mod samples;
 pub mod server;
-mod skip;
+pub mod skip;
 pub mod slurm;
 pub mod stranger;
 pub mod tensorflow;

@@ -7,7 +7,7 @@ use std::io::Write;
 ///
 /// # Panics
 /// When the environment variable `required_by` is set: then what they need must be there.
-pub(crate) fn skip(what: &str, reason: &str, required_by: &str) {
+pub fn skip(what: &str, reason: &str, required_by: &str) {
     let is_required = env::var_os(required_by).is_some_and(|set| !set.is_empty());
     assert!(!is_required, "{what} is required here ({required_by}) and cannot be had: {reason}");
     // `println!` would be captured with all that passed tests say.

@@ -8,10 +8,23 @@ use std::thread;
 use std::time::Duration;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const WINDOW_UPDATE: u8 = 8;
+/// Kinds of frames (RFC 9113, section 6).
+pub const DATA: u8 = 0;
+/// Begins a stream.
+pub const HEADERS: u8 = 1;
+/// Says which stream comes first.
+pub const PRIORITY: u8 = 2;
+/// Ends a stream at once.
+pub const RESET: u8 = 3;
+/// Says what a side keeps to.
+pub const SETTINGS: u8 = 4;
+/// Asks whether the other side is there.
+pub const PING: u8 = 6;
+/// Lets the other side send more.
+pub const WINDOW_UPDATE: u8 = 8;
+/// Goes on with headers.
+pub const CONTINUATION: u8 = 9;
+
 /// The server's windows hold from here on: it has sent its settings at once.
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;

@@ -4,14 +4,13 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Args};
 use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig, Progress};
-use rondo_core::limits::{COORDINATION_TASKS_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use rondo_core::limits::{
+    COORDINATION_TASKS_MAX, NAME_BYTES_MAX, STORE_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use rondo_core::time::Duration;
 
 use super::units::{Span, size};
 use crate::config::NamespacePort;
-
-/// What a namespace may keep where memory is plenty, in bytes.
-const NAMESPACE_BYTES_MAX: u64 = 4 << 30;
 
 /// Settings of the coordination service. All namespaces share them but for their numbers of tasks.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -125,13 +124,13 @@ impl CoordinationArgs {
         }
     }
 
-    /// What each namespace may keep: what was asked for, else an equal part of a quarter of the memory. Then
-    /// one job's keys never bring all others to the ceiling.
+    /// How many bytes each namespace may keep. Unless the user says it, the namespaces share a quarter of the
+    /// memory, so one job's keys never bring all others to the ceiling.
     fn store_bytes_max(&self, memory_bytes_max: Option<u64>) -> u64 {
         let namespaces =
             u64::try_from(self.namespace.0.len()).unwrap_or(u64::MAX).saturating_add(1);
         let share = memory_bytes_max.map_or(u64::MAX, |bytes| bytes / 4 / namespaces);
-        self.namespace_size_max.unwrap_or_else(|| NAMESPACE_BYTES_MAX.min(share))
+        self.namespace_size_max.unwrap_or_else(|| STORE_BYTES_MAX.min(share))
     }
 
     fn namespace(&self, name: &str, tasks: Option<u32>) -> NamespaceConfig {

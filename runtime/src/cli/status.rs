@@ -101,9 +101,9 @@ pub(super) struct ServerStatus {
     pub(super) uptime_ms: u64,
     pub(super) healthy: bool,
     pub(super) reason: String,
-    /// Memory of the process, in bytes; 0 where nobody looks.
+    /// The bytes that the process has resident; 0 where the system does not tell.
     pub(super) memory_bytes: u64,
-    /// What it may have, in bytes; 0 for no bound.
+    /// The bytes that the process may have resident; 0 for no bound.
     pub(super) memory_bytes_max: u64,
 }
 

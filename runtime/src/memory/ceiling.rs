@@ -1,7 +1,7 @@
-//! A ceiling for the memory of the process: at it, the server refuses work that takes more.
+//! A ceiling for the memory of the process. A server that has reached it refuses work that takes more.
 //!
-//! The process looks at what it has resident, so everything counts that clients can make grow, whoever
-//! holds it: messages, state, calls that wait, connections, and what the allocator keeps.
+//! A thread reads how many bytes the process has resident. So everything counts that clients can make grow:
+//! messages, state, calls that wait, connections, and the allocator's free lists.
 
 use std::sync::Arc;
 #[cfg(not(madsim))]
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rondo_core::status::{Code, Status};
 use tokio::sync::watch;
 
-/// How large the state may become below a ceiling of so many bytes. Twice as much is a quarter above that.
+/// How large the state may become below a ceiling of so many bytes. The state and a snapshot of it then take
+/// a quarter more than the ceiling.
 const fn state_max(bytes_max: u64) -> u64 {
     bytes_max / 8 * 5
 }
@@ -20,14 +21,15 @@ const fn state_max(bytes_max: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Ceiling(Arc<Memory>);
 
-/// What a ceiling knows.
+/// The bound and the counts of a ceiling.
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes_max: u64,
-    /// What was resident when somebody looked last, in bytes.
+    /// The bytes that the process had resident at the last look.
     resident: AtomicU64,
-    /// What has been granted since, and between the last two looks, in bytes. Much of it is not resident yet.
+    /// The bytes that the ceiling has granted since. Messages may not have filled them yet.
     granted: AtomicU64,
+    /// The bytes that it granted between the last two looks.
     granted_before: AtomicU64,
     is_reached: watch::Sender<bool>,
     /// Work has been refused since the process looked last.
@@ -70,7 +72,7 @@ impl Ceiling {
         self.0.bytes_max
     }
 
-    /// What the process had resident when it looked last, in bytes.
+    /// The bytes that the process had resident at the last look.
     pub fn resident_bytes(&self) -> u64 {
         self.0.resident.load(Ordering::Relaxed)
     }
@@ -104,7 +106,7 @@ impl Ceiling {
         }
         let text = format!(
             "the server has {} bytes of memory in use. Its state may grow up to {most} bytes, five eighths \
-             of {} (--memory-max), since a snapshot takes as much again; deletions make room",
+             of {} (--memory-max), because a snapshot takes as much again. Delete keys to make room",
             self.used(),
             self.0.bytes_max
         );
@@ -123,10 +125,11 @@ impl Ceiling {
         Ok(())
     }
 
-    /// Takes back what was granted and is not needed any more, in bytes.
+    /// Takes back bytes that a message was granted and needs no more.
     pub fn take_back(&self, bytes: u64) {
         let less = |granted: u64| Some(granted.saturating_sub(bytes));
-        // What was granted before the last two looks counts no more, so too little may count for a moment.
+        // A message may give back older grants, which count no more. Then the count is too low until the
+        // next look.
         let _before = self.0.granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 

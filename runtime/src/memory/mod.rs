@@ -7,3 +7,11 @@ pub mod machine;
 pub mod watching;
 
 pub use self::ceiling::Ceiling;
+
+/// The bytes that the process has resident; 0 where the system does not tell.
+pub fn resident_bytes() -> u64 {
+    #[cfg(not(madsim))]
+    return watching::resident_bytes().unwrap_or(0);
+    #[cfg(madsim)]
+    0
+}

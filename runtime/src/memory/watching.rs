@@ -26,12 +26,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// # Errors
 /// When the system does not show the process's memory, or gives no thread.
 pub fn watch(ceiling: &Ceiling) -> io::Result<()> {
-    let mut look = Look {
-        shown: File::open("/proc/self/statm")?,
-        page_bytes: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
-        gave_back: None,
-        warned: None,
-    };
+    let mut look = Look::new()?;
     ceiling.see(look.resident()?);
     let weak = ceiling.downgrade();
     let watching = move || {
@@ -40,6 +35,14 @@ pub fn watch(ceiling: &Ceiling) -> io::Result<()> {
         }
     };
     thread::Builder::new().name("rondo-memory".to_owned()).spawn(watching).map(drop)
+}
+
+/// The bytes that the process has resident.
+///
+/// # Errors
+/// When the system does not show them.
+pub fn resident_bytes() -> io::Result<u64> {
+    Look::new()?.resident()
 }
 
 struct Look {
@@ -52,7 +55,16 @@ struct Look {
 }
 
 impl Look {
-    /// What the process has resident, in bytes.
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            shown: File::open("/proc/self/statm")?,
+            page_bytes: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
+            gave_back: None,
+            warned: None,
+        })
+    }
+
+    /// The bytes that the process has resident.
     fn resident(&self) -> io::Result<u64> {
         let mut text = [0; 128];
         let length = self.shown.read_at(&mut text, 0)?;
@@ -68,7 +80,7 @@ impl Look {
     fn once(&mut self, ceiling: &Weak<super::ceiling::Memory>) -> Option<Duration> {
         let ceiling = Ceiling::upgrade(ceiling)?;
         let (mut resident, most) = (self.resident_of(&ceiling), ceiling.bytes_max());
-        // What is refused may be for want of memory that is free in the allocator.
+        // The allocator may keep free memory for want of which the server refuses work.
         let is_short = || resident >= most - most / 8 || ceiling.has_refused();
         if is_due(self.gave_back, GIVE_BACK_INTERVAL) && is_short() {
             allocator::give_back();
@@ -87,7 +99,7 @@ impl Look {
         Some(if resident >= most / 2 { LOOK_INTERVAL_NEAR } else { LOOK_INTERVAL })
     }
 
-    /// What the process has resident, or had when it could be read last.
+    /// The bytes that the process has resident. Where the system does not tell now, those of the last look.
     fn resident_of(&self, ceiling: &Ceiling) -> u64 {
         self.resident().unwrap_or_else(|error| {
             tracing::debug!(%error, "the process's memory cannot be read");

@@ -57,10 +57,6 @@ impl RunningNode {
 }
 
 impl NodePort for RunningNode {
-    fn call(&self, from: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
-        Box::pin(self.handle.call(from, request, BlobPin::none()))
-    }
-
     fn register(
         &self,
         from: Line,

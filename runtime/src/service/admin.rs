@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::coordination::of_coordination;
 use super::node_port::{JournalStatus, NodeSlot};
 use crate::aside::aside;
-use crate::memory::Ceiling;
+use crate::memory::{self, Ceiling};
 use crate::node::Line;
 use crate::transport::{BoxFuture, Call, Service};
 
@@ -111,9 +111,8 @@ impl AdminService {
             method: coordination::Method::ResetNamespace,
         };
         let request = Request::Coordination(coordination::Request::Call(Box::new(asked)));
-        match of_coordination(
-            self.node.node()?.call(Line::of_client(call.connection), request).await?,
-        )? {
+        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
+        match of_coordination(node.call(line, request).await?)? {
             coordination::Reply::LifeBegun(life) => Ok(convert::encode_reset_namespace(life)),
             _ => Err(Status::new(Code::Internal, "the node answered with no life")),
         }
@@ -132,7 +131,7 @@ impl AdminService {
             uptime_ms: u64::try_from(uptime_ms).unwrap_or(u64::MAX),
             healthy,
             reason,
-            memory_bytes: ceiling.resident_bytes(),
+            memory_bytes: memory::resident_bytes(),
             memory_bytes_max: bound_of(ceiling),
         }
     }

@@ -36,17 +36,6 @@ enum Origin<'a> {
     Relay(&'a Forwarding, &'a Call),
 }
 
-/// The coordination of one namespace, on the wire.
-pub struct CoordinationService {
-    node: NodeSlot,
-    namespace: Arc<str>,
-    job: Arc<str>,
-    callers: Callers,
-    directories: Directories,
-    /// Calls of one connection that may wait for what may never come.
-    places: usize,
-}
-
 impl Origin<'_> {
     /// Where it waits for the node's turn.
     const fn line(&self) -> Line {
@@ -62,6 +51,17 @@ impl Origin<'_> {
             Self::Connection(call) | Self::Stream(call) | Self::Relay(_, call) => call,
         }
     }
+}
+
+/// The coordination of one namespace, on the wire.
+pub struct CoordinationService {
+    node: NodeSlot,
+    namespace: Arc<str>,
+    job: Arc<str>,
+    callers: Callers,
+    directories: Directories,
+    /// Calls of one connection that may wait for what may never come.
+    places: usize,
 }
 
 impl CoordinationService {

@@ -48,12 +48,13 @@ where
     C: Fn(Request) -> Result<Reply, Status> + Send + Sync + 'static,
     B: Fn(Digest) -> Result<Bytes, Status> + Send + Sync + 'static,
 {
-    fn call(&self, _: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+    fn register(
+        &self,
+        _: Line,
+        request: Request,
+        _: BlobPin,
+    ) -> BoxFuture<'_, Result<Reply, Status>> {
         Box::pin(std::future::ready((self.call)(request)))
-    }
-
-    fn register(&self, _: Line, _: Request, _: BlobPin) -> BoxFuture<'_, Result<Reply, Status>> {
-        Box::pin(std::future::ready(Err(nothing())))
     }
 
     fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {

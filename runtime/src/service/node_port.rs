@@ -16,7 +16,9 @@ use crate::transport::BoxFuture;
 pub trait NodePort: Send + Sync + 'static {
     /// Hands a request to the node, in the line of the connection it came on, and waits for the answer. That
     /// comes once everything it depends on is durable. Dropping the future cancels the request.
-    fn call(&self, from: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>>;
+    fn call(&self, from: Line, request: Request) -> BoxFuture<'_, Result<Reply, Status>> {
+        self.register(from, request, BlobPin::none())
+    }
 
     /// Hands a registration to the node, and with it the pin of the blob it names, which ends when
     /// the node has taken or refused it, even if nobody waits for the answer any more.

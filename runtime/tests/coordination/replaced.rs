@@ -31,20 +31,16 @@ impl Replacing {
 }
 
 impl NodePort for Replacing {
-    fn call(&self, _: Line, _: Request) -> BoxFuture<'_, Result<control::Reply, Status>> {
+    fn register(
+        &self,
+        _: Line,
+        _: Request,
+        _: BlobPin,
+    ) -> BoxFuture<'_, Result<control::Reply, Status>> {
         let digest = Self::digest(self.asked.fetch_add(1, Ordering::SeqCst));
         let value = Value::Blob { digest, size_bytes: 70_000 };
         let reply = Reply::Value { value, revision: Revision::new(1) };
         Box::pin(ready(Ok(control::Reply::Coordination(reply))))
-    }
-
-    fn register(
-        &self,
-        from: Line,
-        request: Request,
-        _: BlobPin,
-    ) -> BoxFuture<'_, Result<control::Reply, Status>> {
-        self.call(from, request)
     }
 
     fn put_blob(&self, _: Blob) -> BoxFuture<'_, Result<BlobPin, Status>> {

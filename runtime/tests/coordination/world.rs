@@ -67,13 +67,16 @@ impl World {
     /// In memory, with a bound on large answers under way.
     pub(crate) fn start_within(namespaces: &[NamespaceConfig], inflight_bytes_max: u64) -> Self {
         let budget = Budget::new(inflight_bytes_max, inflight_bytes_max / 2);
-        let node = start_in_memory(surroundings(namespaces.to_vec())).unwrap();
-        Self::over(node, namespaces, budget)
+        Self::in_memory(namespaces, budget)
     }
 
     /// In memory, below a ceiling that the test moves.
     pub(crate) fn start_below(namespaces: &[NamespaceConfig], ceiling: Ceiling) -> Self {
         let budget = Budget::below(ceiling, INFLIGHT_BYTES_MAX, INFLIGHT_BYTES_MAX / 2);
+        Self::in_memory(namespaces, budget)
+    }
+
+    fn in_memory(namespaces: &[NamespaceConfig], budget: Budget) -> Self {
         let node = start_in_memory(surroundings(namespaces.to_vec())).unwrap();
         Self::over(node, namespaces, budget)
     }

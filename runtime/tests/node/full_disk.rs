@@ -243,8 +243,13 @@ fn descriptors_are_lacking_for(part: &'static str) {
         wait_until_serving(node).await;
         job(node, "second").await.unwrap();
     });
+    assert_outlived_by_the_second(life, &world);
+}
+
+/// Asserts that the next process has the job that was made when all was well again.
+fn assert_outlived_by_the_second(life: Life, world: &World) {
     life.crash();
-    let life = Life::begin(&world);
+    let life = Life::begin(world);
     assert!(life.run(job_names(&life.node)).contains(&"second".to_owned()));
 }
 
@@ -273,9 +278,7 @@ fn without_descriptors_and_without_means_to_remove_what_was_created() {
         wait_until_serving(node).await;
         job(node, "second").await.unwrap();
     });
-    life.crash();
-    let life = Life::begin(&world);
-    assert!(life.run(job_names(&life.node)).contains(&"second".to_owned()));
+    assert_outlived_by_the_second(life, &world);
 }
 
 #[test]
@@ -358,7 +361,5 @@ fn without_space_to_write_or_to_cut() {
         wait_until_serving(node).await;
         job(node, "second").await.unwrap();
     });
-    life.crash();
-    let life = Life::begin(&world);
-    assert!(life.run(job_names(&life.node)).contains(&"second".to_owned()));
+    assert_outlived_by_the_second(life, &world);
 }

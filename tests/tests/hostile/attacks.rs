@@ -12,18 +12,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rondo_proto::convert::{RendezvousMethod, decode_worker_devices};
-use rondo_proto::tf;
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
 use rondo_tests::server::{Options, Server};
 
-use super::families;
+use super::{families, keys};
 
 /// Memory that the server may have, in MiB.
 const BOUND_MIB: u64 = 512;
 /// Strangers of one attack that work at a time.
 const STRANGERS: usize = 4;
-const SERVICE: &str = "/tensorflow.CoordinationService/";
 
 /// What an attack is carried out against.
 pub(crate) struct Ground {
@@ -186,9 +184,7 @@ impl Field {
     fn serves_again(&self, dispatcher: &Dispatcher, over: Instant) -> Duration {
         // An operator deletes what a stranger left.
         for key in families::KEYS {
-            let delete = tf::DeleteKeyValueRequest { key: key.into(), is_directory: true };
-            let path = format!("{SERVICE}DeleteKeyValue");
-            dispatcher.method::<_, tf::DeleteKeyValueResponse>(&path, &delete).unwrap();
+            keys::delete(dispatcher, key).unwrap();
         }
         loop {
             let began = Instant::now();
@@ -215,19 +211,13 @@ impl Field {
         let kept = attacks.iter().map(|attack| format!("kept/{}", attack.name));
         let kept = kept.chain(witnessed.iter().map(|number| format!("witness/{number}")));
         for key in kept {
-            let request = tf::TryGetKeyValueRequest { key: key.clone() };
-            let found: tf::TryGetKeyValueResponse =
-                dispatcher.method(&format!("{SERVICE}TryGetKeyValue"), &request).unwrap();
-            assert_eq!(found.kv.unwrap().value, b"kept"[..], "{key}");
+            assert_eq!(keys::find(&dispatcher, &key).unwrap(), b"kept"[..], "{key}");
         }
     }
 }
 
 fn put(dispatcher: &Dispatcher, key: &str) -> Result<(), tonic::Status> {
-    let kv = Some(tf::KeyValueEntry { key: key.into(), value: b"kept"[..].into() });
-    let request = tf::InsertKeyValueRequest { kv, allow_overwrite: true };
-    let path = format!("{SERVICE}InsertKeyValue");
-    dispatcher.method::<_, tf::InsertKeyValueResponse>(&path, &request).map(drop)
+    keys::put(dispatcher, key, &b"kept"[..])
 }
 
 fn attacked(store: &'static str) {

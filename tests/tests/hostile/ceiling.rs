@@ -14,6 +14,8 @@ use rondo_tests::server::{Options, Server};
 use rondo_tests::stranger::{Stranger, announced};
 use tonic::{Code, Status};
 
+use super::keys::{self, SERVICE};
+
 const MIB: usize = 1 << 20;
 /// Memory that the server may have.
 const BOUND_MIB: u64 = 256;
@@ -21,7 +23,6 @@ const BOUND_MIB: u64 = 256;
 const NOTICED: Duration = Duration::from_secs(3);
 /// How soon the server serves again, in a debug build on a busy machine.
 const SOON: Duration = Duration::from_secs(10);
-const SERVICE: &str = "/tensorflow.CoordinationService/";
 
 /// A server with a bound of memory, and a neighbour of its strangers.
 struct Bed {
@@ -66,18 +67,8 @@ impl Bed {
     }
 }
 
-fn call<Q: Message, R: Message + Default>(
-    dispatcher: &Dispatcher,
-    method: &str,
-    request: &Q,
-) -> Result<R, Status> {
-    dispatcher.method(&format!("{SERVICE}{method}"), request)
-}
-
 fn insert(dispatcher: &Dispatcher, key: &str, length: usize) -> Result<(), Status> {
-    let kv = Some(tf::KeyValueEntry { key: key.into(), value: vec![7; length].into() });
-    let request = tf::InsertKeyValueRequest { kv, allow_overwrite: true };
-    call::<_, tf::InsertKeyValueResponse>(dispatcher, "InsertKeyValue", &request).map(drop)
+    keys::put(dispatcher, key, vec![7; length])
 }
 
 /// Repeats what takes memory until the server refuses it, and asserts that it says why. How often it was
@@ -127,10 +118,10 @@ fn keys_stay_below_the_ceiling_and_deletions_make_room() {
     assert!(taken * 60_000 > BOUND_MIB as usize * MIB / 4, "{taken} values");
     bed.assert_bounded();
     let there = tf::GetKeyValueRequest { key: "small".into() };
-    let there: tf::GetKeyValueResponse = call(&dispatcher, "GetKeyValue", &there).unwrap();
+    let there: tf::GetKeyValueResponse =
+        dispatcher.method(&format!("{SERVICE}GetKeyValue"), &there).unwrap();
     assert_eq!(there.kv.unwrap().value.len(), 10);
-    let delete = tf::DeleteKeyValueRequest { key: "much".into(), is_directory: true };
-    call::<_, tf::DeleteKeyValueResponse>(&dispatcher, "DeleteKeyValue", &delete).unwrap();
+    keys::delete(&dispatcher, "much").unwrap();
     bed.assert_serves();
     bed.assert_bounded();
 }

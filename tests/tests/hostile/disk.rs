@@ -10,12 +10,14 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rondo_proto::tf;
 use rondo_tests::binary;
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
 use rondo_tests::process::Process;
+use rondo_tests::skip::skip;
 use tonic::{Code, Status};
+
+use super::keys;
 
 /// How long a server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,7 +27,6 @@ const NOTICED: Duration = Duration::from_secs(3);
 const SOON: Duration = Duration::from_secs(10);
 /// Keys that are put over and over.
 const KEYS: u64 = 100;
-const SERVICE: &str = "/tensorflow.CoordinationService/";
 
 /// Mounts a small file system of its own, fills and empties it, and runs a server in it, which it kills and
 /// starts again for each line that it reads.
@@ -70,9 +71,7 @@ fn start(place: &Path, store: &str) -> Option<Process> {
         .args(["--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/tmp"])
         .output();
     if !tried.as_ref().is_ok_and(|output| output.status.success()) {
-        let is_required = std::env::var_os("RONDO_MOUNTS_REQUIRED").is_some();
-        assert!(!is_required, "RONDO_MOUNTS_REQUIRED is set, but there is none: {tried:?}");
-        println!("skipped: no mount namespace of our own can be made here: {tried:?}");
+        skip("a mount namespace of our own", &format!("{tried:?}"), "RONDO_MOUNTS_REQUIRED");
         return None;
     }
     fs::create_dir(place.join("data")).unwrap();
@@ -104,11 +103,8 @@ impl Said {
         *sent = number;
         // Some are kept in files of their own.
         let length = if number.is_multiple_of(10) { 200_000 } else { 20_000 };
-        let value = [&number.to_le_bytes()[..], &vec![7; length]].concat().into();
-        let kv = Some(tf::KeyValueEntry { key: format!("key/{key}"), value });
-        let request = tf::InsertKeyValueRequest { kv, allow_overwrite: true };
-        let path = format!("{SERVICE}InsertKeyValue");
-        dispatcher.method::<_, tf::InsertKeyValueResponse>(&path, &request)?;
+        let value = [&number.to_le_bytes()[..], &vec![7; length]].concat();
+        keys::put(dispatcher, &format!("key/{key}"), value)?;
         self.0.entry(key).or_default().0 = number;
         Ok(())
     }
@@ -120,10 +116,7 @@ impl Said {
     /// UNAVAILABLE when an answer rests on an update for which there is no room.
     fn assert_there(&self, dispatcher: &Dispatcher) -> Result<(), Status> {
         for (key, (acknowledged, sent)) in self.0.iter().filter(|(_, said)| said.0 > 0) {
-            let request = tf::TryGetKeyValueRequest { key: format!("key/{key}") };
-            let found: tf::TryGetKeyValueResponse =
-                dispatcher.method(&format!("{SERVICE}TryGetKeyValue"), &request)?;
-            let value = found.kv.unwrap().value;
+            let value = keys::find(dispatcher, &format!("key/{key}"))?;
             let number = u64::from_le_bytes(value[..8].try_into().unwrap());
             assert!((*acknowledged..=*sent).contains(&number), "{key}: {number}, {acknowledged}");
         }

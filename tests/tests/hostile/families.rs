@@ -7,23 +7,17 @@ use prost::Message;
 use rondo_proto::convert::{BULK_PREFACE, BulkFrame, encode_bulk_head};
 use rondo_proto::{admin, tf, xla};
 use rondo_tests::graph;
-use rondo_tests::stranger::{Stranger, announced, prefixed};
+use rondo_tests::stranger::{
+    CONTINUATION, DATA, HEADERS, PING, PRIORITY, RESET, SETTINGS, Stranger, WINDOW_UPDATE,
+    announced, prefixed,
+};
 
 use super::attacks::{Attack, Ground};
+use super::keys::SERVICE as T;
 use super::memory::compressed;
 
-const T: &str = "/tensorflow.CoordinationService/";
 const DISPATCHER: &str = "/tensorflow.data.DispatcherService/";
 const RENDEZVOUS: &str = "/rondo.v1.Rendezvous/";
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
 
 /// Directories of the keys that strangers put.
 pub(crate) const KEYS: [&str; 5] = ["short", "long", "values", "files", "counter"];
@@ -57,9 +51,17 @@ fn answered(name: &'static str, stranger: impl Fn(&Ground, usize) + Sync + 'stat
     Attack { is_answered: true, ..attack(name, stranger) }
 }
 
+/// How far a stranger is: its number, and what it has done on its connection and in all.
+struct Step {
+    number: usize,
+    count: usize,
+    total: usize,
+}
+
 /// An attack of strangers that connect again and again, and do something as long as they are connected.
-fn again(name: &'static str, each: impl Fn(&mut Stranger, usize) + Sync + 'static) -> Attack {
-    answered(name, move |ground, _| {
+fn repeated(name: &'static str, each: impl Fn(&mut Stranger, Step) + Sync + 'static) -> Attack {
+    answered(name, move |ground, number| {
+        let mut total = 0;
         while ground.goes_on() {
             let Some(mut stranger) = Stranger::that_reads(&ground.address, &ground.heard) else {
                 continue;
@@ -68,10 +70,16 @@ fn again(name: &'static str, each: impl Fn(&mut Stranger, usize) + Sync + 'stati
                 if stranger.is_closed() || !ground.goes_on() {
                     break;
                 }
-                each(&mut stranger, count);
+                each(&mut stranger, Step { number, count, total });
+                total += 1;
             }
         }
     })
+}
+
+/// The same, of strangers who count on each connection anew.
+fn again(name: &'static str, each: impl Fn(&mut Stranger, usize) + Sync + 'static) -> Attack {
+    repeated(name, move |stranger, step| each(stranger, step.count))
 }
 
 /// An attack by calls of one method.
@@ -80,20 +88,8 @@ fn calls(
     path: String,
     message: impl Fn(usize, usize) -> Vec<u8> + Sync + 'static,
 ) -> Attack {
-    answered(name, move |ground, number| {
-        let mut total = 0;
-        while ground.goes_on() {
-            let Some(mut stranger) = Stranger::that_reads(&ground.address, &ground.heard) else {
-                continue;
-            };
-            for _ in 0..CALLS_OF_ONE {
-                if stranger.is_closed() || !ground.goes_on() {
-                    break;
-                }
-                stranger.call(&path, false, &message(number, total));
-                total += 1;
-            }
-        }
+    repeated(name, move |stranger, step| {
+        stranger.call(&path, false, &message(step.number, step.total));
     })
 }
 

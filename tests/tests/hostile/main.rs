@@ -15,6 +15,7 @@ mod ceiling;
 mod descriptors;
 mod disk;
 mod families;
+mod keys;
 mod memory;
 mod requests;
 mod tasks;

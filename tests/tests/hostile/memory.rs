@@ -15,6 +15,8 @@ use rondo_tests::relay::Relay;
 use rondo_tests::server::{Options, Server};
 use rondo_tests::stranger::{Stranger, announced};
 
+use super::keys;
+
 const MIB: usize = 1 << 20;
 /// The longest that a heartbeat of somebody else may take, in a debug build on a busy machine.
 const NOTICED: Duration = Duration::from_secs(3);
@@ -63,9 +65,7 @@ impl Bed {
 }
 
 fn insert(dispatcher: &Dispatcher, key: &str, length: usize) {
-    let kv = Some(tf::KeyValueEntry { key: key.into(), value: vec![7; length].into() });
-    let request = tf::InsertKeyValueRequest { kv, allow_overwrite: true };
-    let _inserted: tf::InsertKeyValueResponse = dispatcher.method(INSERT, &request).unwrap();
+    keys::put(dispatcher, key, vec![7; length]).unwrap();
 }
 
 pub(crate) fn compressed(plain: &[u8]) -> Vec<u8> {
