@@ -11,12 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rondo_core::status::{Code, Status};
 use tokio::sync::watch;
 
-/// How large the state may become below a ceiling of so many bytes. The state and a snapshot of it then take
-/// a quarter more than the ceiling.
-const fn state_max(bytes_max: u64) -> u64 {
-    bytes_max / 8 * 5
-}
-
 /// A bound on the memory that the process has resident. Cheap to clone; clones are the same ceiling.
 #[derive(Clone, Debug)]
 pub struct Ceiling(Arc<Memory>);
@@ -72,6 +66,12 @@ impl Ceiling {
         self.0.bytes_max
     }
 
+    /// How large the state may become, in bytes, while no snapshot is built: five eighths of the bound. The
+    /// state and a snapshot of it then take a quarter more than the bound.
+    pub(super) fn state_bytes_max(&self) -> u64 {
+        self.0.bytes_max / 8 * 5
+    }
+
     /// The bytes that the process had resident at the last look.
     pub fn resident_bytes(&self) -> u64 {
         self.0.resident.load(Ordering::Relaxed)
@@ -94,13 +94,13 @@ impl Ceiling {
     }
 
     /// Refuses work that makes the state larger. Building a snapshot takes as much memory as the state. So
-    /// the state may grow up to [`state_max`] only, and up to the ceiling while a snapshot is built.
+    /// the state may grow up to five eighths of the bound only, and up to the bound while a snapshot is built.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED with the bound.
     pub fn check_state(&self, builds_snapshot: bool) -> Result<(), Status> {
         self.check()?;
-        let most = state_max(self.0.bytes_max);
+        let most = self.state_bytes_max();
         if builds_snapshot || self.used() < most {
             return Ok(());
         }

@@ -80,8 +80,8 @@ impl Look {
     fn once(&mut self, ceiling: &Weak<super::ceiling::Memory>) -> Option<Duration> {
         let ceiling = Ceiling::upgrade(ceiling)?;
         let (mut resident, most) = (self.resident_of(&ceiling), ceiling.bytes_max());
-        // The allocator may keep free memory for want of which the server refuses work.
-        let is_short = || resident >= most - most / 8 || ceiling.has_refused();
+        // The allocator may keep free memory for want of which the server refuses keys or work.
+        let is_short = || resident >= ceiling.state_bytes_max() || ceiling.has_refused();
         if is_due(self.gave_back, GIVE_BACK_INTERVAL) && is_short() {
             allocator::give_back();
             self.gave_back = Some(Instant::now());
