@@ -93,8 +93,8 @@ impl Ceiling {
         }
     }
 
-    /// Refuses work that makes the state larger. Building a snapshot takes as much memory as the state. So the
-    /// state may grow up to five eighths of the bound only, and up to the bound while a snapshot is built.
+    /// Refuses work that makes the state larger. Building a snapshot takes as much memory as the state.
+    /// So the state may grow up to five eighths of the bound only, and up to the bound while one is built.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED with the bound.
