@@ -22,6 +22,7 @@ pub mod invariant;
 pub mod journal;
 pub mod limits;
 pub mod log;
+pub mod memory;
 pub mod reader;
 pub mod relay;
 pub mod rendezvous;

@@ -136,6 +136,7 @@ pub async fn start_node(
     config: &Config,
     machine: Machine,
     transport: Arc<dyn Transport>,
+    ceiling: Ceiling,
 ) -> Result<Arc<dyn NodePort>, StartError> {
     let surroundings = Surroundings {
         machines: control::Config {
@@ -145,6 +146,7 @@ pub async fn start_node(
         node: node_config(config, machine.node),
         transport,
         clock: machine.clock,
+        ceiling,
         #[cfg(madsim)]
         watch: machine.watch,
     };
@@ -171,7 +173,7 @@ pub async fn start_node(
 /// [`ServeError`].
 pub async fn run<S, F>(config: Config, start: S) -> Result<(), ServeError>
 where
-    S: FnOnce(Config, Arc<dyn Transport>) -> F,
+    S: FnOnce(Config, Arc<dyn Transport>, Ceiling) -> F,
     F: Future<Output = Result<Arc<dyn NodePort>, StartError>>,
 {
     let mut signals = Signals::listen().map_err(ServeError::Signals)?;
@@ -181,6 +183,8 @@ where
     let budget = budget(&config.bounds);
     let hosted = config.rendezvous.as_ref();
     let rendezvous = hosted.map(|settings| rendezvous::start(settings, budget.ceiling()));
+    let ceiling = budget.ceiling().clone();
+    let start = |config, transport| start(config, transport, ceiling);
     let servers = doors.serve(&config, &slot, rendezvous.transpose()?, budget);
     let outcome = tokio::select! {
         biased;

@@ -98,7 +98,7 @@ fn free_port() -> u16 {
 
 async fn serve(node: Arc<ParkingNode>, port: u16) -> Result<(), ServeError> {
     let node: Arc<dyn NodePort> = node;
-    let ended = run(config(port), |_, _| ready(Ok(node)));
+    let ended = run(config(port), |_, _, _| ready(Ok(node)));
     tokio::time::timeout(SOON, ended).await.expect("still serving")
 }
 

@@ -139,6 +139,10 @@ named! {
         RefusedUnchanged = "world.nothing-for-nothing.memory",
         /// What the node keeps is measured.
         Size = "world.size",
+        /// The node wrote a record while its process had no memory for more state.
+        MemoryAddsNothing = "world.memory.adds-nothing",
+        /// A call was refused for want of memory.
+        MemoryRefuses = "world.memory.refuses",
         /// A call to the coordination service was refused.
         RefusedByCoordination = "world.refused",
         /// A task that wanted to leave was told that not all could leave together.

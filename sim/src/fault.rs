@@ -145,6 +145,8 @@ named! {
         /// The system lacks descriptors or memory for a while: operations of the disk fail and change
         /// nothing.
         Lack = "lack",
+        /// The server's process has no memory left for more state, or none at all, for a while.
+        ShortMemory = "short-memory",
     }
 }
 

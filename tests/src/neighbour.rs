@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use prost::Message;
 use rondo_proto::tf;
 
@@ -72,6 +73,55 @@ impl Drop for Neighbour {
         let ended = self.living.take().map(JoinHandle::join);
         if !thread::panicking() {
             assert!(!matches!(ended, Some(Err(_))), "it was refused, or counted wrong");
+        }
+    }
+}
+
+/// Somebody who asks a process the same again and again, on a connection of its own, and must be answered.
+#[derive(Debug)]
+pub struct Onlooker {
+    leave: Arc<AtomicBool>,
+    longest_us: Arc<AtomicU64>,
+    asking: Option<JoinHandle<()>>,
+}
+
+impl Onlooker {
+    /// Calls the method at `path` of the process at `address`, with an empty message.
+    pub fn that_asks(address: &str, path: &'static str) -> Self {
+        let (leave, longest_us) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (left, longest) = (Arc::clone(&leave), Arc::clone(&longest_us));
+        let address = address.to_owned();
+        let asking = thread::spawn(move || {
+            let connection = Dispatcher::connect(&address);
+            while !left.load(Ordering::SeqCst) {
+                let began = Instant::now();
+                let answer = connection.bytes(path, Bytes::new());
+                answer.unwrap_or_else(|status| panic!("{path}: {status}"));
+                let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                longest.fetch_max(took, Ordering::SeqCst);
+                thread::sleep(PAUSE);
+            }
+        });
+        Self { leave, longest_us, asking: Some(asking) }
+    }
+
+    /// The longest that a call took since this was asked last.
+    ///
+    /// # Panics
+    /// When a call was refused.
+    pub fn longest_call(&mut self) -> Duration {
+        let asking = self.asking.as_ref().expect("it asks until it is dropped");
+        assert!(!asking.is_finished(), "a call was refused");
+        Duration::from_micros(self.longest_us.swap(0, Ordering::SeqCst))
+    }
+}
+
+impl Drop for Onlooker {
+    fn drop(&mut self) {
+        self.leave.store(true, Ordering::SeqCst);
+        let ended = self.asking.take().map(JoinHandle::join);
+        if !thread::panicking() {
+            assert!(!matches!(ended, Some(Err(_))), "a call was refused");
         }
     }
 }

@@ -94,6 +94,39 @@ impl Process {
         self.child.id()
     }
 
+    /// Memory it has resident, in KiB.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn resident_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// The most memory it had resident since its start, or since [`Process::forget_peak`], in KiB.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn peak_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// Lets [`Process::peak_kib`] count from now on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn forget_peak(&self) {
+        let path = format!("/proc/{}/clear_refs", self.id());
+        std::fs::write(path, "5").expect("it runs");
+    }
+
+    fn memory_kib(&self, what: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let number = status.lines().find_map(|line| line.strip_prefix(what));
+        let number = number.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("no {what} in {status}"))
+    }
+
     /// Kills it at once, as `kill -9` does, and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().expect("our own child can be killed");

@@ -22,8 +22,17 @@ impl Relay {
     /// # Panics
     /// When it does not say that it is ready.
     pub fn start(upstream: &str) -> Self {
+        Self::with(upstream, &[])
+    }
+
+    /// The same with more flags.
+    ///
+    /// # Panics
+    /// When it does not say that it is ready.
+    pub fn with(upstream: &str, flags: &[&str]) -> Self {
         let mut command = Command::new(crate::binary::rondo());
         command.args(["relay", "--listen=127.0.0.1:0", &format!("--upstream={upstream}")]);
+        command.args(flags);
         let process = Process::start("rondo relay", without_settings(&mut command));
         let line = process.line_with(" relay ready on ", PATIENCE);
         let line = line.unwrap_or_else(|| panic!("rondo relay ended:\n{}", process.log()));
@@ -34,6 +43,11 @@ impl Relay {
     /// Where it listens, `host:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Its process.
+    pub const fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Asks it to end, and waits until it did.

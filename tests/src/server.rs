@@ -151,7 +151,7 @@ impl Server {
     /// # Panics
     /// When it does not run.
     pub fn resident_kib(&self) -> u64 {
-        self.memory_kib("VmRSS:")
+        self.process.resident_kib()
     }
 
     /// The most memory it had resident since its start, or since [`Server::forget_peak`], in KiB.
@@ -159,7 +159,7 @@ impl Server {
     /// # Panics
     /// When it does not run.
     pub fn peak_kib(&self) -> u64 {
-        self.memory_kib("VmHWM:")
+        self.process.peak_kib()
     }
 
     /// Lets [`Server::peak_kib`] count from now on.
@@ -167,8 +167,7 @@ impl Server {
     /// # Panics
     /// When it does not run.
     pub fn forget_peak(&self) {
-        let path = format!("/proc/{}/clear_refs", self.process.id());
-        std::fs::write(path, "5").expect("it runs");
+        self.process.forget_peak();
     }
 
     /// Processor time that all its threads have used, in steps of 10 ms: the unit of `/proc/PID/stat`.
@@ -184,12 +183,9 @@ impl Server {
         Duration::from_millis(ticks.map(|ticks| 10 * ticks.parse::<u64>().expect("a number")).sum())
     }
 
-    fn memory_kib(&self, what: &str) -> u64 {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(path).expect("it runs");
-        let number = status.lines().find_map(|line| line.strip_prefix(what));
-        let number = number.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        number.unwrap_or_else(|| panic!("no {what} in {status}"))
+    /// Its process.
+    pub const fn process(&self) -> &Process {
+        &self.process
     }
 
     /// All it said since its last start.

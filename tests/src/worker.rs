@@ -35,6 +35,11 @@ impl Worker {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Its process.
+    pub const fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// Kills it as `kill -9` does.
     pub fn kill(&mut self) {
         self.process.kill();

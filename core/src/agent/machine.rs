@@ -172,7 +172,7 @@ impl Agent {
                 self.send_for(call, Request::CancelBarrier { id, counter }, out);
                 Ok(())
             }
-            Ask::StartWatch { key } => self.start_watch(call, key, out),
+            Ask::StartWatch { key } => self.start_watch(now, call, key, out),
             Ask::StopWatch { key } => self.stop_watch(call, &key, out),
             Ask::ActivateWatch { key, changes } => self.activate_watch(call, key, changes, out),
             Ask::SetError { status } => {

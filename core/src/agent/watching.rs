@@ -14,6 +14,13 @@ use crate::time::{Duration, Time};
 /// Pause before a watch that broke goes on, and as much again at most.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// A watch ends that the server has had no room for all this time.
+const PATIENCE_FOR_ROOM: Duration = Duration::from_secs(60);
+/// Pause after such a refusal, and as much again at most.
+const PAUSE_FOR_ROOM: Duration = Duration::from_secs(2);
+/// A server without room says so sooner than this.
+const ROOM_AT_ONCE: Duration = Duration::from_secs(5);
+
 /// Keys watched at once at most.
 pub(super) const WATCHES_MAX: usize = 1024;
 
@@ -25,11 +32,32 @@ pub(super) struct Watch {
     /// The application waits to hear what is there.
     pub(super) starting: Option<CallId>,
     pub(super) retry_at: Option<Time>,
+    /// When it was asked for last.
+    asked: Time,
+    /// Since when the server has had no room for it.
+    refused: Option<Time>,
+}
+
+impl Watch {
+    /// Whether a watch that the server refuses may go on later. One that has told changes tries again: the
+    /// server may have room soon.
+    fn may_go_on(&mut self, now: Time, code: Code) -> bool {
+        if code.is_of_connection() {
+            self.refused = None;
+            return true;
+        }
+        let had_room = now.since(self.asked) > ROOM_AT_ONCE;
+        let since = self.refused.filter(|_| !had_room).unwrap_or(now);
+        self.refused = Some(since);
+        let is_for_room = code == Code::ResourceExhausted && self.starting.is_none();
+        is_for_room && now.since(since) < PATIENCE_FOR_ROOM
+    }
 }
 
 impl Agent {
     pub(super) fn start_watch(
         &mut self,
+        now: Time,
         call: CallId,
         key: Arc<str>,
         out: &mut Vec<Effect>,
@@ -40,9 +68,10 @@ impl Agent {
         if self.watches.len() >= WATCHES_MAX {
             return Err(errors::too_many_watches());
         }
-        let watch = Watch { upto: None, starting: Some(call), retry_at: None };
+        let starting = Some(call);
+        let watch = Watch { upto: None, starting, retry_at: None, asked: now, refused: None };
         self.watches.insert(key.clone(), watch);
-        self.watch(key, out);
+        self.watch(now, key, out);
         Ok(())
     }
 
@@ -76,11 +105,11 @@ impl Agent {
         Ok(())
     }
 
-    fn watch(&mut self, key: Arc<str>, out: &mut Vec<Effect>) {
+    fn watch(&mut self, now: Time, key: Arc<str>, out: &mut Vec<Effect>) {
         let Some(watch) = self.watches.get_mut(&key) else {
             return;
         };
-        watch.retry_at = None;
+        (watch.retry_at, watch.asked) = (None, now);
         let request = Request::Watch { key: key.clone(), from: watch.upto };
         self.send(Purpose::Watch(key), request, None, out);
     }
@@ -94,7 +123,7 @@ impl Agent {
             .map(|(key, _)| key.clone())
             .collect();
         for key in keys {
-            self.watch(key, out);
+            self.watch(now, key, out);
         }
     }
 
@@ -111,7 +140,7 @@ impl Agent {
         };
         match result {
             Ok(Reply::Changes { whole, changes, upto }) => {
-                watch.upto = Some(upto);
+                (watch.upto, watch.refused) = (Some(upto), None);
                 let starting = watch.starting.take();
                 if let Some(call) = starting {
                     out.push(Effect::Done { call, result: Ok(Reply::Done) });
@@ -119,10 +148,11 @@ impl Agent {
                 if whole || !changes.is_empty() {
                     out.push(Effect::Changed { key: key.clone(), whole, changes });
                 }
-                self.watch(key, out);
+                self.watch(now, key, out);
             }
-            Err(status) if status.code.is_of_connection() => {
-                let pause = PAUSE.as_nanos();
+            Err(status) if watch.may_go_on(now, status.code) => {
+                let is_full = status.code == Code::ResourceExhausted;
+                let pause = if is_full { PAUSE_FOR_ROOM } else { PAUSE }.as_nanos();
                 let pause = pause.saturating_add(entropy % pause);
                 watch.retry_at = Some(now.after(Duration::from_nanos(pause)));
             }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use crate::coordination::{self, Wake};
 use crate::dispatcher::{self, TaskDef};
 use crate::ids::{CallId, Digest, Lsn};
+use crate::memory::Memory;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -133,6 +134,8 @@ pub enum Input {
     },
     /// The journal took the records it had refused.
     AppendAccepted,
+    /// The process has more memory left than before, or less.
+    Memory(Memory),
     /// A sync failed; what was written since the last one may be lost or not.
     SyncFailed {
         /// Why.

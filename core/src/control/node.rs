@@ -117,6 +117,10 @@ impl Node {
             }
             Input::Cancel { call } => self.cancel(now, call, out),
             Input::Tick => self.tick(now, out),
+            Input::Memory(memory) => {
+                self.dispatcher.set_memory(memory.clone());
+                self.coordination.set_memory(memory);
+            }
             Input::Synced { upto } => self.synced(upto, out),
             Input::AppendRefused { from, reason } => {
                 self.append_refused(now, from, &reason, out);

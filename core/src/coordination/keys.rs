@@ -19,6 +19,9 @@ use super::types::{Phase, Value};
 use crate::ids::{NamespaceId, Revision, TaskIndex};
 use crate::limits::{KEY_BYTES_MAX, LEASED_KEYS_MAX, LISTED_KEYS_MAX};
 
+/// The longest value that can be incremented, in bytes: the lowest number of 64 bits.
+const NUMBER_BYTES_MAX: u64 = 20;
+
 impl Coordination {
     /// `InsertKeyValue` and its relatives.
     pub(super) fn put_key(
@@ -77,7 +80,23 @@ impl Coordination {
             let bound = settings.store_bytes_max;
             return Err(Refusal::TooMany { what: "bytes of keys and values", bound });
         }
-        Ok(())
+        self.check_memory_for_value(before, value)
+    }
+
+    /// A key that is there may have a value that takes no more memory, and a counter one more digit.
+    fn check_memory_for_value(
+        &self,
+        before: Option<StoredEntry<'_>>,
+        value: &Value,
+    ) -> Result<(), Refusal> {
+        let Err(refusal) = self.check_memory_for_state("keys and values") else {
+            return Ok(());
+        };
+        let before = before.map(|entry| in_memory(&entry.value()).max(NUMBER_BYTES_MAX));
+        match before.is_some_and(|before| in_memory(value) <= before) {
+            true => Ok(()),
+            false => Err(refusal),
+        }
     }
 
     /// A key can die with a task only if that lives, and only so many keys can. A key that the task has
@@ -171,6 +190,14 @@ impl Coordination {
         }
         let head = &self.namespace(id)?.head;
         Ok(Said::Now(Reply::Deleted { revision: head.revision }, head.keys_changed))
+    }
+}
+
+/// The bytes of a value that the state itself keeps. A long value is a blob beside it.
+fn in_memory(value: &Value) -> u64 {
+    match value {
+        Value::Inline(bytes) => bytes.len() as u64,
+        Value::Blob { .. } => 0,
     }
 }
 

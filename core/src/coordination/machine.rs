@@ -15,8 +15,12 @@ use super::waiting_calls::WaitingCalls;
 use super::waste::Waste;
 use crate::ids::{CallId, Digest, Lsn, NamespaceId};
 use crate::limits::{ANSWERS_PER_STEP_MAX, WAITS_PER_TASK};
+use crate::memory::Memory;
 use crate::status::Status;
 use crate::time::Time;
+
+/// The calls that take up to three quarters of a namespace's places.
+const FOR_KEYS: &str = "calls that wait for keys";
 
 /// The coordination service: all namespaces.
 #[derive(Clone, Debug)]
@@ -33,6 +37,7 @@ pub struct Coordination {
     /// Namespaces in which this step has recorded something.
     pub(super) touched: BTreeSet<NamespaceId>,
     waste: Waste,
+    memory: Memory,
 }
 
 /// One answer to several calls.
@@ -130,6 +135,7 @@ impl Coordination {
             outbox_since: now,
             touched: BTreeSet::new(),
             waste: Waste::default(),
+            memory: Memory::Enough,
         };
         for settings in this.config.namespaces.clone() {
             let known = this.state.named(&settings.name).map(|namespace| namespace.head.clone());
@@ -150,6 +156,16 @@ impl Coordination {
     /// The settings.
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Learns how much memory the process has left.
+    pub fn set_memory(&mut self, memory: Memory) {
+        self.memory = memory;
+    }
+
+    /// Refuses what would make the state larger when the memory is short.
+    pub(super) fn check_memory_for_state(&self, what: &'static str) -> Result<(), Refusal> {
+        refuse_if(what, self.memory.refuses_state())
     }
 
     /// Takes one request.
@@ -232,11 +248,15 @@ impl Coordination {
         seat: Seat,
     ) -> Result<(), Refusal> {
         self.check_room(namespace)?;
+        // A watch that goes on has just freed the place that it takes.
+        if matches!(seat, Seat::Key(_)) {
+            refuse_if(FOR_KEYS, self.memory.refuses_all())?;
+        }
         if seat.is_for_keys() {
             // The other places are for tasks that register, poll and meet.
             let bound = self.waits_max(namespace)? / 4 * 3;
             let found = self.calls.counts(namespace).for_keys;
-            check_count(found, bound, "calls that wait for keys")?;
+            check_count(found, bound, FOR_KEYS)?;
         }
         self.calls.insert(call, (namespace, seat));
         Ok(())
@@ -329,6 +349,13 @@ fn check_count(found: usize, bound: usize, what: &'static str) -> Result<(), Ref
     match found >= bound {
         true => Err(Refusal::TooMany { what, bound: bound as u64 }),
         false => Ok(()),
+    }
+}
+
+fn refuse_if(what: &'static str, reason: Option<&Arc<str>>) -> Result<(), Refusal> {
+    match reason {
+        Some(reason) => Err(Refusal::NoMemory { what, reason: reason.clone() }),
+        None => Ok(()),
     }
 }
 

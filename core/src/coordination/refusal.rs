@@ -252,6 +252,14 @@ pub enum Refusal {
         /// The bound.
         bound: u64,
     },
+    /// The process has no memory for more.
+    #[error("there is no memory for more {what}: {reason}")]
+    NoMemory {
+        /// Of what.
+        what: &'static str,
+        /// How much memory is in use, and what makes room.
+        reason: Arc<str>,
+    },
     /// The relay said that it has the result.
     #[error("relay {relay} has acknowledged request {sequence} already")]
     Acknowledged {
@@ -310,7 +318,7 @@ impl Refusal {
             | Self::OtherRevision { .. }
             | Self::NoLease { .. }
             | Self::Acknowledged { .. } => Code::FailedPrecondition,
-            Self::TooMany { .. } => Code::ResourceExhausted,
+            Self::TooMany { .. } | Self::NoMemory { .. } => Code::ResourceExhausted,
             Self::JournalRefuses(_) | Self::Defect(_) => Code::Unavailable,
         }
     }
@@ -324,6 +332,7 @@ impl Refusal {
             | Self::CameAgain { .. }
             | Self::KeyExists(_)
             | Self::TooMany { .. }
+            | Self::NoMemory { .. }
             | Self::JournalRefuses(_)
             | Self::Defect(_) => Vec::new(),
             Self::OtherService { ours, .. } | Self::LifeEnded { ours } => {

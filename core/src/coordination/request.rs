@@ -214,13 +214,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// Whether it may make the state larger for long. Where memory is short, the driver refuses such
-    /// requests. Those that running tasks make, such as barriers and heartbeats, go on: tasks and their waits
-    /// have bounds of their own.
-    pub const fn grows_state(&self) -> bool {
-        matches!(self, Self::PutKeyValue { .. } | Self::IncrementKeyValue { .. })
-    }
-
     /// The task for which the calling process acts, in requests that only that task's own process may
     /// make. A registration and a heartbeat say their incarnation themselves. A process that takes the
     /// place of a dead one resets the task before it registers, so anybody may reset one.

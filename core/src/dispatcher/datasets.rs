@@ -83,11 +83,7 @@ impl Dispatcher {
     }
 
     pub(super) fn check_room_for_dataset(&self) -> Result<(), Refusal> {
-        let bound = self.config.bounds.datasets;
-        match self.state.datasets().len() >= bound {
-            true => Err(Refusal::TooMany { what: "datasets", bound }),
-            false => Ok(()),
-        }
+        self.check_room("datasets", self.state.datasets().len(), self.config.bounds.datasets)
     }
 
     pub(super) fn metadata(&self, id: &DatasetId) -> Answer {

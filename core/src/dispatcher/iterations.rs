@@ -45,10 +45,8 @@ impl Dispatcher {
             let expected = "at least 0".to_string();
             return Err(Refusal::OutOfRange { field: "repetition", value: repetition, expected });
         }
-        let bound = self.config.bounds.clients;
-        if self.state.clients().len() >= bound {
-            return Err(Refusal::TooMany { what: "clients", bound });
-        }
+        let there = self.state.clients().len();
+        self.check_room_of_jobs("clients", there, self.config.bounds.clients)?;
         let live = self.state.iteration_of(job.id, repetition).filter(|known| !known.collected);
         let (iteration, mut records) = match live {
             Some(iteration) => (iteration.id, Vec::new()),
@@ -64,10 +62,8 @@ impl Dispatcher {
         job: &Job,
         repetition: i64,
     ) -> Result<(IterationId, Vec<Record>), Refusal> {
-        let bound = self.config.bounds.iterations;
-        if self.state.iterations().len() >= bound {
-            return Err(Refusal::TooMany { what: "iterations", bound });
-        }
+        let there = self.state.iterations().len();
+        self.check_room_of_jobs("iterations", there, self.config.bounds.iterations)?;
         let bound = self.config.bounds.tasks;
         if self.state.tasks().len().saturating_add(self.state.workers().len()) > bound {
             return Err(Refusal::TooMany { what: "tasks", bound });

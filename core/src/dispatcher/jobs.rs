@@ -95,11 +95,7 @@ impl Dispatcher {
         check_consumers(request.consumers)?;
         // A job on a dataset that is not there could never be read, and its name would be taken.
         self.dataset(&request.dataset)?;
-        let bound = self.config.bounds.jobs;
-        match self.state.jobs().len() >= bound {
-            true => Err(Refusal::TooMany { what: "jobs", bound }),
-            false => Ok(()),
-        }
+        self.check_room("jobs", self.state.jobs().len(), self.config.bounds.jobs)
     }
 
     /// A name nobody else uses, not even on purpose.

@@ -19,6 +19,7 @@ use super::state::State;
 use super::types::{TaskDef, TaskInfo};
 use super::worker_list::WorkerList;
 use crate::ids::{CallId, Digest, IterationId, Lsn, TaskId, WorkerId};
+use crate::memory::Memory;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -48,6 +49,7 @@ pub struct Dispatcher {
     pub(super) started: Time,
     /// The newest record that freed a worker.
     pub(super) last_worker_freed: Lsn,
+    memory: Memory,
 }
 
 /// What the dispatcher asks of the node it lives in, in order.
@@ -119,6 +121,7 @@ impl Dispatcher {
             next_maintenance,
             started: now,
             last_worker_freed: Lsn::NONE,
+            memory: Memory::Enough,
             config,
             state,
         }
@@ -132,6 +135,33 @@ impl Dispatcher {
     /// The settings.
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Learns how much memory the process has left.
+    pub fn set_memory(&mut self, memory: Memory) {
+        self.memory = memory;
+    }
+
+    /// Refuses one more of something when so many are there already, or when the memory is short.
+    pub(super) fn check_room(
+        &self,
+        what: &'static str,
+        there: usize,
+        bound: usize,
+    ) -> Result<(), Refusal> {
+        check_bound(what, there, bound)?;
+        refuse_if(what, self.memory.refuses_state())
+    }
+
+    /// The same of what jobs that run need: it is refused when no memory is left at all.
+    pub(super) fn check_room_of_jobs(
+        &self,
+        what: &'static str,
+        there: usize,
+        bound: usize,
+    ) -> Result<(), Refusal> {
+        check_bound(what, there, bound)?;
+        refuse_if(what, self.memory.refuses_all())
     }
 
     /// Takes one request.
@@ -237,5 +267,16 @@ impl Dispatcher {
             turn.out.push(Effect::Append { lsn, record });
         }
         Ok(turn.log.last())
+    }
+}
+
+fn check_bound(what: &'static str, there: usize, bound: usize) -> Result<(), Refusal> {
+    if there >= bound { Err(Refusal::TooMany { what, bound }) } else { Ok(()) }
+}
+
+fn refuse_if(what: &'static str, reason: Option<&Arc<str>>) -> Result<(), Refusal> {
+    match reason {
+        Some(reason) => Err(Refusal::NoMemory { what, reason: reason.clone() }),
+        None => Ok(()),
     }
 }

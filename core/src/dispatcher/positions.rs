@@ -1,6 +1,5 @@
 //! Named positions: remembering how far a job has been read, and going back there.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -30,8 +29,10 @@ impl Dispatcher {
         let job = self.state.job_named(job_name);
         let job = job.ok_or_else(|| Refusal::UnknownJobName(job_name.into()))?;
         check_dynamic(&job.name, job.sharding)?;
-        let positions = self.state.positions();
-        check_room("positions", positions, name, self.config.bounds.positions)?;
+        if !self.state.positions().contains_key(name) {
+            let there = self.state.positions().len();
+            self.check_room("positions", there, self.config.bounds.positions)?;
+        }
         let (finished, reading) = self.progress_of(job)?;
         let abandoned = job.abandoned.clone();
         let record = Record::SavePosition {
@@ -81,8 +82,10 @@ impl Dispatcher {
         let position = position.ok_or_else(|| Refusal::UnknownPosition(name.into()))?;
         let name = position.name.clone();
         let waits = self.state.restorations();
-        let bound = self.config.bounds.positions;
-        check_room("jobs that wait at a position", waits, job_name, bound)?;
+        if !waits.contains_key(job_name) {
+            let what = "jobs that wait at a position";
+            self.check_room(what, waits.len(), self.config.bounds.positions)?;
+        }
         let job = self.state.job_named(job_name);
         self.check_restoration(position, job_name, wanted)?;
         let ended: Vec<_> = job.map_or_else(Vec::new, |job| {
@@ -255,16 +258,4 @@ impl Going<'_> {
             sources: sources.len(),
         })
     }
-}
-
-fn check_room<T>(
-    what: &'static str,
-    there: &BTreeMap<Arc<str>, T>,
-    name: &str,
-    bound: usize,
-) -> Result<(), Refusal> {
-    if there.contains_key(name) || there.len() < bound {
-        return Ok(());
-    }
-    Err(Refusal::TooMany { what, bound })
 }

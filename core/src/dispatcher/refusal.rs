@@ -254,6 +254,14 @@ pub enum Refusal {
         /// The bound.
         bound: usize,
     },
+    /// The process has no memory for more state.
+    #[error("there is no memory for more {what}: {reason}")]
+    NoMemory {
+        /// Of what.
+        what: &'static str,
+        /// How much memory is in use, and what makes room.
+        reason: Arc<str>,
+    },
     /// The journal takes no records at present.
     #[error("the journal takes no updates at present: {0}; retry later")]
     JournalRefuses(Arc<str>),
@@ -293,7 +301,7 @@ impl Refusal {
             | Self::OtherSources { .. }
             | Self::NotCoordinated { .. }
             | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
-            Self::TooMany { .. } => Code::ResourceExhausted,
+            Self::TooMany { .. } | Self::NoMemory { .. } => Code::ResourceExhausted,
             Self::FormerGroup { .. }
             | Self::ConsumersMissing
             | Self::JournalRefuses(_)

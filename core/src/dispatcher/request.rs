@@ -154,17 +154,6 @@ pub enum Request {
     },
 }
 
-impl Request {
-    /// Whether it may make the state larger for long. Where memory is short, the driver refuses such
-    /// requests. Those of workers and of readers of running jobs go on.
-    pub const fn grows_state(&self) -> bool {
-        matches!(
-            self,
-            Self::RegisterDataset(_) | Self::SavePosition { .. } | Self::RestorePosition { .. }
-        )
-    }
-}
-
 /// `GetOrRegisterDatasetRequest`, its graph cleaned, hashed and read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterDataset {

@@ -212,10 +212,7 @@ impl Dispatcher {
 
     fn decide_new_worker(&self, heartbeat: &WorkerHeartbeat) -> Result<Vec<Record>, Refusal> {
         self.worker_list.check(&heartbeat.address)?;
-        let bound = self.config.bounds.workers;
-        if self.state.workers().len() >= bound {
-            return Err(Refusal::TooMany { what: "workers", bound });
-        }
+        self.check_room("workers", self.state.workers().len(), self.config.bounds.workers)?;
         let open = self.state.open_iterations();
         self.check_room_for_tasks(open.len())?;
         let id = self.state.counters().worker;

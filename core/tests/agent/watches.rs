@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use rondo_core::agent::{Ask, Effect, KeyChange, Reply, Request, RpcId};
 use rondo_core::ids::Revision;
 use rondo_core::status::{Code, Status};
+use rondo_core::time::Duration;
 
 use crate::story::{LIFE, Story, broken, code_of, done, refused, sent};
 
@@ -53,6 +54,65 @@ fn a_watch_that_the_server_refuses_ends() {
     let status = refused(Code::FailedPrecondition);
     let effects = story.answer(sent(&effects)[0].0, Err(status.clone()));
     assert_eq!(effects, [Effect::WatchEnded { key: "d".into(), status }]);
+}
+
+/// Lets time pass until the agent watches from revision 7 again. Its heartbeats are answered.
+fn watches_again(story: &mut Story) -> RpcId {
+    let again = Request::Watch { key: "d".into(), from: Some(Revision::new(7)) };
+    loop {
+        for (rpc, request, _) in sent(&story.sleep()) {
+            if request == again {
+                return rpc;
+            }
+            assert_eq!(request, Request::Heartbeat);
+            story.answer(rpc, Ok(Reply::Life(LIFE)));
+        }
+    }
+}
+
+/// A server that has no memory for less than a minute ends no watch of a running job.
+#[test]
+fn a_watch_that_runs_tries_again_when_the_server_has_no_room() {
+    let full = || Err(refused(Code::ResourceExhausted));
+    let (mut story, _) = Story::running();
+    let (_, rpc) = watch(&mut story, "d");
+    let effects = story.answer(rpc, full());
+    assert_eq!(code_of(&effects), Some(Code::ResourceExhausted), "one that has not begun ends");
+    let (_, rpc) = watch(&mut story, "d");
+    let mut rpc = sent(&story.answer(rpc, Ok(changes(true, Vec::new(), 7))))[0].0;
+    // Twice, with a broken connection between them: then the time begins anew.
+    for _ in 0..2 {
+        let began = story.now;
+        while story.now.since(began) < Duration::from_secs(50) {
+            let before = story.now;
+            assert_eq!(story.answer(rpc, full()), []);
+            rpc = watches_again(&mut story);
+            assert!(story.now.since(before) >= Duration::from_secs(2));
+        }
+        assert_eq!(story.answer(rpc, Err(broken())), []);
+        rpc = watches_again(&mut story);
+    }
+    // A watch that waited had room meanwhile.
+    for _ in 0..20 {
+        for (rpc, request, _) in sent(&story.wait(Duration::from_secs(6))) {
+            assert_eq!(request, Request::Heartbeat);
+            story.answer(rpc, Ok(Reply::Life(LIFE)));
+        }
+        assert_eq!(story.answer(rpc, full()), []);
+        rpc = watches_again(&mut story);
+    }
+    let began = story.now;
+    let ended = loop {
+        let effects = story.answer(rpc, full());
+        match effects.is_empty() {
+            true => rpc = watches_again(&mut story),
+            false => break effects,
+        }
+    };
+    let status = refused(Code::ResourceExhausted);
+    assert_eq!(ended, [Effect::WatchEnded { key: "d".into(), status }]);
+    let took = story.now.since(began);
+    assert!(took >= Duration::from_secs(50) && took < Duration::from_secs(70), "{took:?}");
 }
 
 #[test]

@@ -4,10 +4,11 @@ use rondo_core::dispatcher::{
     Bounds, Config, GetOrCreateJob, Request, ShardingPolicy, SplitSource,
 };
 use rondo_core::ids::{DatasetId, JobId};
+use rondo_core::memory::Memory;
 use rondo_core::status::Code;
 
 use crate::driver::Driver;
-use crate::world::{dataset_named, job, worker};
+use crate::world::{dataset_named, job, listed, started, worker};
 
 fn named(name: &str) -> GetOrCreateJob {
     let dataset = DatasetId::new("a");
@@ -16,6 +17,10 @@ fn named(name: &str) -> GetOrCreateJob {
 
 fn save(name: &str) -> Request {
     Request::SavePosition { name: name.into(), job: "train".into() }
+}
+
+fn restore(name: &str, job: &str) -> Request {
+    Request::RestorePosition { name: name.into(), job: job.into(), wanted: None }
 }
 
 fn join(job: JobId, repetition: i64) -> Request {
@@ -94,4 +99,86 @@ fn sources_of_all_repetitions_count_in_a_position() {
     let status = driver.refused(save("p"));
     assert_eq!(status.code, Code::ResourceExhausted);
     assert!(status.message.contains("sources"), "{status}");
+}
+
+const REASON: &str = "80 of 100 bytes are in use";
+
+fn short_of_memory(driver: &mut Driver) {
+    driver.learn(Memory::Short(REASON.into()));
+}
+
+#[test]
+fn nothing_is_added_while_memory_is_short() {
+    let (mut driver, _) = one_of_each(Bounds::default());
+    let refused = [
+        ("datasets", Request::RegisterDataset(dataset_named("b"))),
+        ("jobs", Request::GetOrCreateJob(named("other"))),
+        ("workers", Request::WorkerHeartbeat(worker("w:2", &[]))),
+        ("positions", save("q")),
+        ("jobs that wait at a position", restore("p", "other")),
+    ];
+    short_of_memory(&mut driver);
+    for (what, request) in refused.clone() {
+        let written = driver.node.last();
+        let status = driver.refused(request);
+        assert_eq!(status.code, Code::ResourceExhausted, "{what}");
+        assert_eq!(status.message, format!("there is no memory for more {what}: {REASON}"));
+        assert_eq!(driver.node.last(), written, "{what}");
+    }
+    driver.learn(Memory::Enough);
+    for (what, request) in refused {
+        driver.ask(request).unwrap_or_else(|status| panic!("{what}: {status}"));
+    }
+}
+
+/// The next epoch of a job that runs, and a reader that comes back.
+#[test]
+fn clients_and_iterations_are_added_while_there_is_any_memory() {
+    let (mut driver, train) = one_of_each(Bounds::default());
+    short_of_memory(&mut driver);
+    driver.join(train, 0);
+    driver.join(train, 1);
+    driver.learn(Memory::None(REASON.into()));
+    for repetition in [1, 2] {
+        let status = driver.refused(join(train, repetition));
+        assert_eq!(status.code, Code::ResourceExhausted);
+        assert_eq!(status.message, format!("there is no memory for more clients: {REASON}"));
+    }
+}
+
+/// Heartbeats, splits, and all that frees memory.
+#[test]
+fn a_job_that_runs_goes_on_while_memory_is_short() {
+    let (mut driver, train) = one_of_each(Bounds::default());
+    let client = *driver.state().clients().keys().next().unwrap();
+    let iteration = driver.iteration(train, 0);
+    for memory in [Memory::Short(REASON.into()), Memory::None(REASON.into())] {
+        driver.learn(memory);
+        driver.register(dataset_named("a"));
+        assert_eq!(driver.job(named("train")), train);
+        driver.ask(save("p")).unwrap();
+        let tasks = listed(&driver.client(client));
+        assert_eq!(tasks.len(), 1);
+        driver.worker("w:1", &tasks);
+        assert!(driver.split(iteration, 0, 0).is_some());
+    }
+    driver.release(client);
+    driver.ask(Request::DeletePosition { name: "p".into() }).unwrap();
+}
+
+/// A process that takes a worker's place takes no more memory.
+#[test]
+fn a_worker_may_restart_while_memory_is_short() {
+    let (mut driver, train) = one_of_each(Bounds::default());
+    short_of_memory(&mut driver);
+    let started = started(&driver.worker("w:1", &[]));
+    assert_eq!(started.len(), 1, "{:?}", driver.iteration(train, 0));
+}
+
+#[test]
+fn memory_is_looked_at_anew_after_a_restart() {
+    let (mut driver, _) = one_of_each(Bounds::default());
+    short_of_memory(&mut driver);
+    driver.restart();
+    driver.register(dataset_named("b"));
 }

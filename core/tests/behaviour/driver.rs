@@ -12,6 +12,7 @@ use rondo_core::control::{
 use rondo_core::dispatcher::{Config, Event, Reply, Request, State, TaskDef};
 use rondo_core::ids::{CallId, Digest, Lsn};
 use rondo_core::invariant;
+use rondo_core::memory::Memory;
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
@@ -119,6 +120,11 @@ impl Driver {
         let entropy = call.get();
         self.step(Input::Request { call, request, entropy });
         call
+    }
+
+    /// The process has so much memory left from now on.
+    pub(crate) fn learn(&mut self, memory: Memory) {
+        self.step(Input::Memory(memory));
     }
 
     /// The answer to a call, if there is one by now.

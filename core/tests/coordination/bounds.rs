@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use rondo_core::coordination::{BarrierKey, Condition, Method, NamespaceConfig, Reply, Value};
-use rondo_core::ids::TaskIndex;
+use rondo_core::ids::{Digest, TaskIndex};
 use rondo_core::limits::{
     COORDINATION_TASKS_MAX, FREED_PER_STEP_MAX, FREED_PER_STEP_PAUSE, KEY_BYTES_MAX, KEYS_MAX,
     LEASED_KEYS_MAX, LISTED_KEYS_MAX, LISTED_PARTICIPANTS_MAX, PARKED_CALLS_MAX,
 };
+use rondo_core::memory::Memory;
 use rondo_core::status::Code;
 use rondo_core::time::Duration;
 
@@ -70,6 +71,60 @@ fn names_have_bounds() {
     let devices = Bytes::from(vec![0; 2 << 20]);
     driver.refused(Method::WaitForAllTasks { task: task(0), devices }, Code::InvalidArgument);
     driver.tell(sized(&"k".repeat(KEY_BYTES_MAX), 1)).unwrap();
+}
+
+#[test]
+fn no_key_is_added_while_memory_is_short() {
+    let mut driver = Driver::of(1);
+    driver.tell(sized("there", 100)).unwrap();
+    driver.tell(increment("count", 9)).unwrap();
+    driver.learn(Memory::Short("80 of 100 bytes are in use".into()));
+    for method in [sized("new", 1), sized("there", 101), increment("more", 1)] {
+        let status = driver.refused(method, Code::ResourceExhausted);
+        let text = "there is no memory for more keys and values: 80 of 100 bytes are in use";
+        assert_eq!(status.message, text);
+    }
+    driver.tell(sized("there", 100)).unwrap();
+    driver.tell(increment("count", 1)).unwrap();
+    // A long value is a blob, which takes no memory.
+    let value = Value::Blob { digest: Digest::new([7; 32]), size_bytes: 1 << 20 };
+    let condition = Condition::Always;
+    driver
+        .tell(Method::PutKeyValue { key: "there".into(), value, condition, lease: None })
+        .unwrap();
+    driver.tell(delete("there")).unwrap();
+    driver.learn(Memory::Enough);
+    driver.tell(sized("new", 1)).unwrap();
+}
+
+/// A job that runs meets at barriers, polls for errors and sends heartbeats. Its calls that wait already go
+/// on waiting.
+#[test]
+fn no_call_waits_for_keys_without_memory_and_tasks_go_on() {
+    let mut driver = Driver::of(2);
+    driver.register_all(2);
+    let waits = driver.start_call(get("k"));
+    driver.learn(Memory::Short("all but 20 bytes are in use".into()));
+    let too = driver.start_call(get("k"));
+    driver.learn(Memory::None("all are in use".into()));
+    let seen = driver.namespace().head().version;
+    let status = driver.refused(get("k"), Code::ResourceExhausted);
+    let text = "there is no memory for more calls that wait for keys: all are in use";
+    assert_eq!(status.message, text);
+    // These come again and again, each in the place of the one before.
+    for method in [watch("k", Some(0)), Method::WatchTasks { version: seen }] {
+        let watches = driver.start_call(method);
+        assert!(driver.is_waiting(watches));
+    }
+    assert!(driver.tell(beat(0, first(0))).is_ok());
+    let polls = driver.start_call(poll(0));
+    let here = driver.start_call(barrier("b", 0, 0, NO_TASKS));
+    assert_eq!(driver.tell(barrier("b", 0, 1, NO_TASKS)), Ok(Reply::BarrierPassed { counter: 0 }));
+    assert_eq!((driver.take(here), driver.is_waiting(polls)), (passed(0), true));
+    assert!(driver.is_waiting(waits) && driver.is_waiting(too));
+    driver.learn(Memory::Enough);
+    driver.tell(insert("k", "v")).unwrap();
+    assert!(!driver.is_waiting(waits) && !driver.is_waiting(too));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use rondo_core::control::{
 use rondo_core::coordination::{self, NamespaceConfig, Reply, Request};
 use rondo_core::ids::{CallId, Digest, Lsn};
 use rondo_core::invariant;
+use rondo_core::memory::Memory;
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
 
@@ -103,6 +104,12 @@ impl Driver {
     pub(crate) fn ask(&mut self, request: Request) -> Answer {
         let call = self.send(request);
         self.take(call).expect("the call waits")
+    }
+
+    /// The process has so much memory left from now on.
+    #[track_caller]
+    pub(crate) fn learn(&mut self, memory: Memory) {
+        self.step(Input::Memory(memory));
     }
 
     /// The answer to a call, if there is one by now.

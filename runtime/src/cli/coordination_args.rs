@@ -71,8 +71,8 @@ pub(super) struct CoordinationArgs {
     #[arg(long, env = "RONDO_VALUE_SIZE_MAX", value_name = "SIZE", value_parser = size(1..))]
     pub(super) value_size_max: Option<u64>,
 
-    /// Keys and values of one namespace together [default: 4GiB; below --memory-max an equal part of a
-    /// quarter of that, if it is less]
+    /// Keys and values of one namespace together [default: 4GiB, or an equal part of a quarter of
+    /// --memory-max, if it is less]
     #[arg(long, env = "RONDO_NAMESPACE_SIZE_MAX", value_name = "SIZE", value_parser = size(1..))]
     pub(super) namespace_size_max: Option<u64>,
 }

@@ -47,7 +47,10 @@ pub(super) async fn compact(args: &CompactArgs) -> Result<(), Failure> {
     if last == base {
         return say(&format!("nothing to do: the snapshot holds every record up to {last}"));
     }
-    journal.store.rotate(last.next()).await.map_err(|error| unusable(&error))?;
+    if !journal.store.rotate(last.next()).await.map_err(|error| unusable(&error))? {
+        let text = "the last segment cannot be closed for want of space or memory; make room first";
+        return Err(Failure::new(Exit::DataDirectory, text));
+    }
     let reads = closed_segments(&journal, base, last);
     let Built { upto, .. } =
         snapshots.build(reads, last.next()).await.map_err(|error| failed(&error))?;

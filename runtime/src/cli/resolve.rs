@@ -53,7 +53,7 @@ pub(super) fn resolve(
         ));
     }
     let (namespaces, namespace_ports) =
-        args.coordination.resolve(args.message_size_max, args.memory_max)?;
+        args.coordination.resolve(args.message_size_max, args.memory_max.bytes())?;
     Ok(Config {
         listen: listen(args, settings),
         insecure: args.insecure,
@@ -65,7 +65,7 @@ pub(super) fn resolve(
         protocol_version: args.protocol_version,
         bounds: Bounds {
             message_bytes_max: args.message_size_max,
-            memory_bytes_max: args.memory_max,
+            memory_bytes_max: args.memory_max.bytes(),
             inflight_bytes_max: args.inflight_size_max,
             connections_max: usize::try_from(args.connections_max).unwrap_or(usize::MAX),
             calls_per_connection_max: args.calls_per_connection_max,

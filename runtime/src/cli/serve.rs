@@ -27,8 +27,9 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
     }
     allocator::keep_for_requests();
     let runtime = threads::pool(args.threads)?;
-    let start =
-        |config, transport| async move { start_node(&config, Machine::this(), transport).await };
+    let start = |config, transport, ceiling| async move {
+        start_node(&config, Machine::this(), transport, ceiling).await
+    };
     runtime.block_on(run(config, start)).map_err(|error| Failure::new(exit_of(&error), error))
 }
 

@@ -17,13 +17,27 @@ use crate::store::StoreKind;
 /// The least memory that a server can work with, in bytes.
 const MEMORY_MIN: u64 = 64 << 20;
 
-/// Reads a bound of the process's memory, in bytes.
-fn memory(text: &str) -> Result<u64, String> {
-    if text != "auto" {
-        return size(MEMORY_MIN..)(text).map_err(|why| format!("{why}; or auto"));
+/// A bound of the process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MemoryMax(Option<u64>);
+
+impl MemoryMax {
+    /// The bound, in bytes, if there is one.
+    pub(super) const fn bytes(self) -> Option<u64> {
+        self.0
     }
-    let all = machine::bytes().ok_or("the system does not tell how much memory the machine has")?;
-    Ok(MEMORY_MIN.max(all / 4))
+
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "none" => None,
+            // Where the system does not tell how much there is, there is no bound.
+            "auto" => machine::bytes().map(|all| MEMORY_MIN.max(all / 4)),
+            _ => {
+                let bytes = size(MEMORY_MIN..)(text);
+                Some(bytes.map_err(|why| format!("{why}; or auto, or none"))?)
+            }
+        }))
+    }
 }
 
 /// Settings of a server. Each can also stand in the environment (see `env`), or in a YAML file as
@@ -64,12 +78,12 @@ pub(super) struct ServeArgs {
           value_parser = size(1024..=4_294_967_295), help_heading = "Network")]
     pub(super) message_size_max: u64,
 
-    /// Memory that the process may have; auto: a quarter of what the machine or the container has. A server
-    /// that has so much refuses new work; what makes the state larger is refused from five eighths of it on
-    /// [default: no bound]
-    #[arg(long, env = "RONDO_MEMORY_MAX", value_name = "SIZE", value_parser = memory,
-          help_heading = "Network")]
-    pub(super) memory_max: Option<u64>,
+    /// Memory that the process may have beside what it shares with clients; auto: a quarter of what the
+    /// machine or the container has; none: no bound. A server that has so much refuses new work; what makes
+    /// the state larger is refused from half of it on
+    #[arg(long, env = "RONDO_MEMORY_MAX", value_name = "SIZE", default_value = "auto",
+          value_parser = MemoryMax::read, help_heading = "Network")]
+    pub(super) memory_max: MemoryMax,
 
     /// Memory for requests and answers above 64 KiB under way; more wait their turn
     #[arg(long, env = "RONDO_INFLIGHT_SIZE_MAX", value_name = "SIZE", default_value = "1GiB",

@@ -101,10 +101,13 @@ pub(super) struct ServerStatus {
     pub(super) uptime_ms: u64,
     pub(super) healthy: bool,
     pub(super) reason: String,
-    /// The bytes that the process has resident; 0 where the system does not tell.
+    /// The bytes that the process has resident, without shared memory; 0 where the system does not
+    /// tell.
     pub(super) memory_bytes: u64,
-    /// The bytes that the process may have resident; 0 for no bound.
+    /// How many of them it may have; 0 for no bound.
     pub(super) memory_bytes_max: u64,
+    /// Whether the server refuses what makes the state larger, for want of memory.
+    pub(super) refuses_state: bool,
 }
 
 /// Asks a server for its status and prints it.
@@ -162,6 +165,7 @@ fn decode(answer: Bytes) -> Result<Status, prost::DecodeError> {
             reason: server.reason,
             memory_bytes: server.memory_bytes,
             memory_bytes_max: server.memory_bytes_max,
+            refuses_state: server.refuses_state,
         },
         journal: answer.journal.unwrap_or_default().into(),
         dispatcher: convert::report(answer.dispatcher.unwrap_or_default()),

@@ -107,7 +107,11 @@ fn memory(server: &ServerStatus) -> String {
         (0, _) => String::new(),
         (there, 0) => format!("  memory: {}\n", size(there)),
         (there, most) => {
-            let refused = if there >= most { ": NEW WORK IS REFUSED" } else { "" };
+            let refused = match server.refuses_state {
+                _ if there >= most => ": NEW WORK IS REFUSED",
+                true => ": NEW KEYS, DATASETS, JOBS, WORKERS AND POSITIONS ARE REFUSED",
+                false => "",
+            };
             format!("  memory: {} of {} (--memory-max){refused}\n", size(there), size(most))
         }
     }
@@ -319,6 +323,17 @@ mod tests {
         };
         assert!(shown(120 << 20, 6 << 30).contains("memory: 120 MiB of 6 GiB (--memory-max)\n"));
         assert!(shown(6 << 30, 6 << 30).contains("NEW WORK IS REFUSED"));
+        let server = ServerStatus {
+            memory_bytes: 4 << 30,
+            memory_bytes_max: 6 << 30,
+            refuses_state: true,
+            ..Default::default()
+        };
+        let short = Status { server, ..Status::default() };
+        let short = render(&short, &[Section::Server], 50, false);
+        let text = "memory: 4 GiB of 6 GiB (--memory-max): \
+                    NEW KEYS, DATASETS, JOBS, WORKERS AND POSITIONS ARE REFUSED\n";
+        assert!(short.contains(text), "{short}");
         assert!(shown(120 << 20, 0).contains("memory: 120 MiB\n"));
         assert!(!shown(0, 0).contains("memory"));
     }

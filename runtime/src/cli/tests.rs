@@ -268,14 +268,16 @@ fn namespaces_share_a_quarter_of_the_memory_unless_their_size_is_given() {
 }
 
 #[test]
-fn memory_has_a_bound_if_one_is_given() {
+fn memory_has_a_bound_unless_none_is_wanted() {
     let bound = |arguments: &[&str]| config(arguments).unwrap().bounds.memory_bytes_max;
-    assert_eq!(bound(&[]), None);
+    let machine = crate::memory::machine::bytes().unwrap();
+    assert_eq!(bound(&[]), Some((machine / 4).max(64 << 20)));
+    assert_eq!(bound(&["--memory-max=auto"]), bound(&[]));
+    assert_eq!(bound(&["--memory-max=none"]), None);
     assert_eq!(bound(&["--memory-max=300MiB"]), Some(300 << 20));
-    assert!(bound(&["--memory-max=auto"]).unwrap() >= 64 << 20);
     for wrong in ["63MiB", "much"] {
         let error = config(&[&format!("--memory-max={wrong}")]).unwrap_err();
-        assert!(error.contains("auto"), "{error}");
+        assert!(error.contains("auto") && error.contains("none"), "{error}");
     }
 }
 

@@ -1,15 +1,40 @@
 //! A ceiling for the memory of the process. A server that has reached it refuses work that takes more.
 //!
-//! A thread reads how many bytes the process has resident. So everything counts that clients can make grow:
-//! messages, state, calls that wait, connections, and the allocator's free lists.
+//! A thread reads how many bytes the process has resident, without shared memory, which has a bound of its
+//! own. So everything counts that clients can make grow: messages, state, calls that wait,
+//! connections, and the allocator's free lists.
 
 use std::sync::Arc;
 #[cfg(not(madsim))]
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rondo_core::memory::Memory as Left;
 use rondo_core::status::{Code, Status};
 use tokio::sync::watch;
+
+/// Whether a snapshot takes memory beside the state. Building one takes as much memory as the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotPlan {
+    /// None: the state is nowhere but in memory. It may grow up to seven eighths of the bound.
+    Never,
+    /// One will be built. The state may grow up to half of the bound: the snapshot takes as much again.
+    Planned,
+    /// One is being built. The state and the snapshot may take the bound together, and the process an eighth
+    /// more.
+    UnderWay,
+}
+
+/// How much memory is left, in three steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Enough.
+    Enough,
+    /// None for more state.
+    Short,
+    /// None at all.
+    None,
+}
 
 /// A bound on the memory that the process has resident. Cheap to clone; clones are the same ceiling.
 #[derive(Clone, Debug)]
@@ -25,7 +50,13 @@ pub(super) struct Memory {
     granted: AtomicU64,
     /// The bytes that it granted between the last two looks.
     granted_before: AtomicU64,
+    /// The bytes that messages under way hold.
+    messages: AtomicU64,
+    /// A snapshot is being built.
+    builds_snapshot: AtomicBool,
     is_reached: watch::Sender<bool>,
+    /// The node refuses what makes the state larger.
+    refuses_state: AtomicBool,
     /// Work has been refused since the process looked last.
     has_refused: AtomicBool,
 }
@@ -39,7 +70,10 @@ impl Ceiling {
             resident: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             granted_before: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+            builds_snapshot: AtomicBool::new(false),
             is_reached: watch::Sender::new(false),
+            refuses_state: AtomicBool::new(false),
             has_refused: AtomicBool::new(false),
         }))
     }
@@ -66,10 +100,13 @@ impl Ceiling {
         self.0.bytes_max
     }
 
-    /// How large the state may become, in bytes, while no snapshot is built: five eighths of the bound. The
-    /// state and a snapshot of it then take a quarter more than the bound.
-    pub(super) fn state_bytes_max(&self) -> u64 {
-        self.0.bytes_max / 8 * 5
+    /// How large the state may become, in bytes.
+    fn state_bytes_max(&self, snapshots: SnapshotPlan) -> u64 {
+        match snapshots {
+            SnapshotPlan::Planned => self.0.bytes_max / 2,
+            SnapshotPlan::UnderWay => self.0.bytes_max,
+            SnapshotPlan::Never => self.0.bytes_max / 8 * 7,
+        }
     }
 
     /// The bytes that the process had resident at the last look.
@@ -79,7 +116,15 @@ impl Ceiling {
 
     /// Whether the process has as much memory as it may.
     pub fn is_reached(&self) -> bool {
-        self.used() >= self.0.bytes_max
+        self.used() >= self.bytes_max_now()
+    }
+
+    /// How many bytes the process may have at present.
+    fn bytes_max_now(&self) -> u64 {
+        match self.0.builds_snapshot.load(Ordering::Relaxed) {
+            true => self.0.bytes_max.saturating_add(self.0.bytes_max / 8),
+            false => self.0.bytes_max,
+        }
     }
 
     /// Refuses work at the ceiling.
@@ -93,24 +138,52 @@ impl Ceiling {
         }
     }
 
-    /// Refuses work that makes the state larger. Building a snapshot takes as much memory as the state.
-    /// So the state may grow up to five eighths of the bound only, and up to the bound while one is built.
+    /// How much memory is left for a node with this plan, which goes by it from now on.
     ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED with the bound.
-    pub fn check_state(&self, builds_snapshot: bool) -> Result<(), Status> {
-        self.check()?;
-        let most = self.state_bytes_max();
-        if builds_snapshot || self.used() < most {
-            return Ok(());
+    /// Half of what messages hold does not count against the state: at least the other half is resident. So
+    /// messages of others do not keep everybody from new state. What was granted and is not resident yet
+    /// counts for messages only.
+    pub fn level(&self, snapshots: SnapshotPlan) -> Level {
+        let is_under_way = snapshots == SnapshotPlan::UnderWay;
+        self.0.builds_snapshot.store(is_under_way, Ordering::Relaxed);
+        let (resident, messages) = (self.resident_bytes(), self.0.messages.load(Ordering::Relaxed));
+        let state = resident.saturating_sub(messages / 2);
+        let level = if resident >= self.bytes_max_now() {
+            Level::None
+        } else if state >= self.state_bytes_max(snapshots) {
+            Level::Short
+        } else {
+            Level::Enough
+        };
+        self.0.refuses_state.store(level != Level::Enough, Ordering::Relaxed);
+        level
+    }
+
+    /// Whether the node refuses what makes the state larger.
+    pub fn refuses_state(&self) -> bool {
+        self.0.refuses_state.load(Ordering::Relaxed)
+    }
+
+    /// What a node is told at this level.
+    pub fn left(&self, level: Level, snapshots: SnapshotPlan) -> Left {
+        match level {
+            Level::Enough => Left::Enough,
+            Level::Short => Left::Short(self.why_short(snapshots).into()),
+            Level::None => Left::None(self.refusal().message.into()),
         }
-        let text = format!(
-            "the server has {} bytes of memory in use. Its state may grow up to {most} bytes, five eighths \
-             of {} (--memory-max), because a snapshot takes as much again. Delete keys to make room",
-            self.used(),
-            self.0.bytes_max
-        );
-        Err(self.refused(text))
+    }
+
+    fn why_short(&self, snapshots: SnapshotPlan) -> String {
+        let (bytes, bound) = (self.resident_bytes(), self.0.bytes_max);
+        let most = self.state_bytes_max(snapshots);
+        let reason = match snapshots {
+            SnapshotPlan::Planned => ", because a snapshot takes as much again",
+            SnapshotPlan::UnderWay | SnapshotPlan::Never => "",
+        };
+        format!(
+            "the server has {bytes} bytes in use; the state may grow up to {most} of {bound} \
+             (--memory-max){reason}; delete keys, jobs or datasets to make room"
+        )
     }
 
     /// Grants so many bytes.
@@ -118,7 +191,7 @@ impl Ceiling {
     /// # Errors
     /// RESOURCE_EXHAUSTED with the bound when they do not fit below the ceiling.
     pub fn grant(&self, bytes: u64) -> Result<(), Status> {
-        if self.used().saturating_add(bytes) > self.0.bytes_max {
+        if self.used().saturating_add(bytes) > self.bytes_max_now() {
             return Err(self.refusal());
         }
         self.0.granted.fetch_add(bytes, Ordering::Relaxed);
@@ -131,6 +204,16 @@ impl Ceiling {
         // A message may give back older grants, which count no more. Then the count is too low until the
         // next look.
         let _before = self.0.granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Messages hold so many bytes more.
+    pub fn hold(&self, bytes: u64) {
+        self.0.messages.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Messages hold so many bytes less.
+    pub fn let_go(&self, bytes: u64) {
+        self.0.messages.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Waits until the ceiling is reached. Returns the refusal of work that waits for memory.
@@ -148,7 +231,7 @@ impl Ceiling {
         self.0.resident.store(resident, Ordering::Relaxed);
         let granted = self.0.granted.swap(0, Ordering::Relaxed);
         self.0.granted_before.store(granted, Ordering::Relaxed);
-        let now = resident >= self.0.bytes_max;
+        let now = resident >= self.bytes_max_now();
         self.0.is_reached.send_if_modified(|is_reached| std::mem::replace(is_reached, now) != now);
     }
 
@@ -166,15 +249,11 @@ impl Ceiling {
 
     fn refusal(&self) -> Status {
         let text = format!(
-            "the server has {} bytes of memory in use, and its bound is {} (--memory-max): it takes no more \
-             work until memory is free; heartbeats, deletions and reads of short things go on",
+            "the server has {} bytes of memory in use, and its bound is {} (--memory-max); heartbeats, \
+             deletions and reads of short things go on",
             self.used(),
             self.0.bytes_max
         );
-        self.refused(text)
-    }
-
-    fn refused(&self, text: String) -> Status {
         self.0.has_refused.store(true, Ordering::Relaxed);
         Status::new(Code::ResourceExhausted, text)
     }
@@ -203,17 +282,49 @@ mod tests {
     #[test]
     fn the_state_leaves_memory_for_a_snapshot_of_it() {
         let ceiling = Ceiling::new(80 * MIB);
-        ceiling.see(50 * MIB - 1);
-        ceiling.check_state(false).unwrap();
-        ceiling.see(50 * MIB);
-        let refused = ceiling.check_state(false).unwrap_err();
-        assert!(refused.message.contains("52428800") && refused.message.contains("--memory-max"));
+        let level = |snapshots| ceiling.level(snapshots);
+        ceiling.see(40 * MIB - 1);
+        assert_eq!(level(SnapshotPlan::Planned), Level::Enough);
+        assert!(!ceiling.refuses_state());
+        ceiling.see(40 * MIB);
+        assert_eq!(level(SnapshotPlan::Planned), Level::Short);
+        assert!(ceiling.refuses_state());
+        let Left::Short(why) = ceiling.left(Level::Short, SnapshotPlan::Planned) else {
+            panic!("the memory is not short");
+        };
+        assert!(why.contains("41943040") && why.contains("--memory-max"), "{why}");
         ceiling.check().unwrap();
+        ceiling.see(70 * MIB);
+        assert_eq!(level(SnapshotPlan::Never), Level::Short);
         // Then a part of the memory is the snapshot's.
-        ceiling.check_state(true).unwrap();
+        assert_eq!(level(SnapshotPlan::UnderWay), Level::Enough);
         ceiling.see(80 * MIB);
-        assert!(ceiling.check_state(true).is_err());
-        Ceiling::none().check_state(false).unwrap();
+        assert_eq!(level(SnapshotPlan::UnderWay), Level::Short);
+        ceiling.check().unwrap();
+        ceiling.see(90 * MIB);
+        assert_eq!(level(SnapshotPlan::UnderWay), Level::None);
+        assert!(ceiling.check().is_err());
+        ceiling.see(80 * MIB);
+        assert_eq!(level(SnapshotPlan::Planned), Level::None);
+        let left = ceiling.left(Level::None, SnapshotPlan::Planned);
+        assert!(matches!(left, Left::None(why) if why.contains("--memory-max")));
+        assert_eq!(Ceiling::none().level(SnapshotPlan::Planned), Level::Enough);
+    }
+
+    #[test]
+    fn half_of_what_messages_hold_leaves_room_for_state() {
+        let ceiling = Ceiling::new(80 * MIB);
+        let level = || ceiling.level(SnapshotPlan::Planned);
+        ceiling.see(44 * MIB);
+        assert_eq!(level(), Level::Short);
+        ceiling.hold(10 * MIB);
+        assert_eq!(level(), Level::Enough);
+        ceiling.let_go(4 * MIB);
+        assert_eq!(level(), Level::Short);
+        // What is only granted is neither state nor held.
+        ceiling.see(30 * MIB);
+        ceiling.grant(49 * MIB).unwrap();
+        assert_eq!(level(), Level::Enough);
     }
 
     #[test]

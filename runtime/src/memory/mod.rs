@@ -6,7 +6,7 @@ pub mod machine;
 #[cfg(not(madsim))]
 pub mod watching;
 
-pub use self::ceiling::Ceiling;
+pub use self::ceiling::{Ceiling, Level, SnapshotPlan};
 
 /// The bytes that the process has resident; 0 where the system does not tell.
 pub fn resident_bytes() -> u64 {

@@ -17,6 +17,8 @@ const LOOK_INTERVAL_NEAR: Duration = Duration::from_millis(10);
 
 /// Time between two requests to the allocator to give back what is free.
 const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(500);
+/// The same while nothing is refused and there was little to give back.
+const GIVE_BACK_INTERVAL_IN_VAIN: Duration = Duration::from_secs(10);
 
 /// Time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -47,9 +49,10 @@ pub fn resident_bytes() -> io::Result<u64> {
 
 struct Look {
     shown: File,
-    page_bytes: u64,
     /// When the allocator was asked last.
     gave_back: Option<Instant>,
+    /// Whether it gave back so much that it is worth while to ask again soon.
+    gave_much: bool,
     /// When the last warning was written.
     warned: Option<Instant>,
 }
@@ -57,36 +60,28 @@ struct Look {
 impl Look {
     fn new() -> io::Result<Self> {
         Ok(Self {
-            shown: File::open("/proc/self/statm")?,
-            page_bytes: u64::try_from(rustix::param::page_size()).unwrap_or(4096),
+            shown: File::open("/proc/self/status")?,
             gave_back: None,
+            gave_much: true,
             warned: None,
         })
     }
 
     /// The bytes that the process has resident.
     fn resident(&self) -> io::Result<u64> {
-        let mut text = [0; 128];
+        let mut text = [0; 4096];
         let length = self.shown.read_at(&mut text, 0)?;
         let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok());
-        let pages = text.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-        let pages =
-            pages.ok_or_else(|| io::Error::other("/proc/self/statm has no second number"))?;
-        Ok(pages.saturating_mul(self.page_bytes))
+        let bytes = text.and_then(own_bytes);
+        bytes.ok_or_else(|| io::Error::other("/proc/self/status has no VmRSS"))
     }
 
     /// Looks, and tells the ceiling. How long to wait until the next look; `None` when nobody has the ceiling
     /// any more.
     fn once(&mut self, ceiling: &Weak<super::ceiling::Memory>) -> Option<Duration> {
         let ceiling = Ceiling::upgrade(ceiling)?;
-        let (mut resident, most) = (self.resident_of(&ceiling), ceiling.bytes_max());
-        // The allocator may keep free memory for want of which the server refuses keys or work.
-        let is_short = || resident >= ceiling.state_bytes_max() || ceiling.has_refused();
-        if is_due(self.gave_back, GIVE_BACK_INTERVAL) && is_short() {
-            allocator::give_back();
-            self.gave_back = Some(Instant::now());
-            resident = self.resident_of(&ceiling);
-        }
+        let most = ceiling.bytes_max();
+        let resident = self.give_back(&ceiling, self.resident_of(&ceiling));
         ceiling.see(resident);
         if ceiling.is_reached() && is_due(self.warned, WARNING_INTERVAL) {
             self.warned = Some(Instant::now());
@@ -99,6 +94,23 @@ impl Look {
         Some(if resident >= most / 2 { LOOK_INTERVAL_NEAR } else { LOOK_INTERVAL })
     }
 
+    /// The allocator may keep free memory for want of which the server refuses keys or work. Has it give that
+    /// back, if it is time, and returns how many bytes are resident then.
+    fn give_back(&mut self, ceiling: &Ceiling, resident: u64) -> u64 {
+        let refuses = ceiling.refuses_state() || ceiling.has_refused();
+        let is_worth_while = refuses || self.gave_much;
+        let interval = if is_worth_while { GIVE_BACK_INTERVAL } else { GIVE_BACK_INTERVAL_IN_VAIN };
+        let is_wanted = refuses || resident >= ceiling.bytes_max() / 2;
+        if !is_wanted || !is_due(self.gave_back, interval) {
+            return resident;
+        }
+        allocator::give_back();
+        self.gave_back = Some(Instant::now());
+        let left = self.resident_of(ceiling);
+        self.gave_much = resident.saturating_sub(left) >= ceiling.bytes_max() / 64;
+        left
+    }
+
     /// The bytes that the process has resident. Where the system does not tell now, those of the last look.
     fn resident_of(&self, ceiling: &Ceiling) -> u64 {
         self.resident().unwrap_or_else(|error| {
@@ -106,6 +118,16 @@ impl Look {
             ceiling.resident_bytes()
         })
     }
+}
+
+/// The resident bytes that are not shared memory, as the system shows a process.
+fn own_bytes(status: &str) -> Option<u64> {
+    let kib = |name: &str| -> Option<u64> {
+        let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_ascii_whitespace().next()?.parse().ok()
+    };
+    // Old systems do not tell the second number.
+    Some(kib("VmRSS:")?.saturating_sub(kib("RssShmem:").unwrap_or(0)).saturating_mul(1 << 10))
 }
 
 fn is_due(last: Option<Instant>, interval: Duration) -> bool {
@@ -137,6 +159,15 @@ mod tests {
         wait_until(|| ceiling.resident_bytes() > before + 192 * MIB);
         drop(std::hint::black_box(much));
         wait_until(|| ceiling.resident_bytes() < before + 128 * MIB);
+    }
+
+    #[test]
+    fn shared_memory_does_not_count() {
+        let status = "Name:\trondo\nVmHWM:\t 9000 kB\nVmRSS:\t  5000 kB\nRssAnon:\t 3000 kB\n\
+                      RssFile:\t 1000 kB\nRssShmem:\t 1000 kB\nVmData:\t 1 kB\n";
+        assert_eq!(own_bytes(status), Some(4000 << 10));
+        assert_eq!(own_bytes("VmRSS:\t 1 kB\n"), Some(1 << 10));
+        assert_eq!(own_bytes("RssShmem:\t 1 kB\n"), None);
     }
 
     #[test]

@@ -14,16 +14,19 @@ use tokio::task::JoinHandle;
 
 use super::blob_keeper::BlobKeeper;
 use super::compaction::Built;
+use super::config::NodeConfig;
 use super::events::{observe, observe_coordination};
 use super::handle::{Figures, NodeHandle, Shared, Submission};
 use super::inbox::{Inbox, inbox};
 use super::journal::{Appended, Journal, JournalWoke};
 use super::listings::Listings;
+use super::memory::MemoryLeft;
 use super::pushes::{FreshPushes, Pushes, settled};
 #[cfg(madsim)]
 use super::watch::Watch;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
+use crate::memory::{Ceiling, SnapshotPlan};
 use crate::store::StoreError;
 use crate::transport::Transport;
 
@@ -35,33 +38,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(3600);
 const GATHERING_TURNS_MAX: usize = 8;
 /// Turns without a new call that end the gathering.
 const GATHERING_TURNS_EMPTY: usize = 3;
-
-/// Bounds of the node's loop.
-#[derive(Clone, Copy, Debug)]
-pub struct NodeConfig {
-    /// Calls of one connection that wait for their turn; more are refused.
-    pub line_calls_max: usize,
-    /// Listings of the state that wait; more are refused.
-    pub queue_calls_max: usize,
-    /// Calls taken in one turn, hence in one commit group.
-    pub batch_calls_max: usize,
-    /// How long the last sync may take when the node is told to stop.
-    pub stop_timeout: Duration,
-    /// How long to wait before a snapshot that could not be built is tried again.
-    pub compaction_retry: Duration,
-}
-
-impl Default for NodeConfig {
-    fn default() -> Self {
-        Self {
-            line_calls_max: 8192,
-            queue_calls_max: 4096,
-            batch_calls_max: 1024,
-            stop_timeout: Duration::from_secs(10),
-            compaction_retry: Duration::from_secs(30),
-        }
-    }
-}
 
 /// What a node is made of.
 pub(super) struct Parts {
@@ -77,6 +53,8 @@ pub(super) struct Parts {
     pub(super) transport: Arc<dyn Transport>,
     /// Its large definitions.
     pub(super) blobs: BlobKeeper,
+    /// The bound on its process's memory.
+    pub(super) ceiling: Ceiling,
     /// Who watches it.
     #[cfg(madsim)]
     pub(super) watch: Arc<dyn Watch>,
@@ -107,6 +85,7 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
         pushes: Pushes::new(parts.transport),
         fresh_pushes: FreshPushes::default(),
         blobs: parts.blobs,
+        memory: MemoryLeft::below(parts.ceiling),
         inbox,
         listings: Listings::new(config.queue_calls_max),
         shared,
@@ -131,6 +110,7 @@ struct Driver {
     pushes: Pushes,
     fresh_pushes: FreshPushes,
     blobs: BlobKeeper,
+    memory: MemoryLeft,
     inbox: Inbox<Submission>,
     /// Listings that wait until the calls that are there have been taken.
     listings: Listings,
@@ -210,11 +190,20 @@ impl Driver {
     }
 
     async fn take(&mut self, calls: &mut Vec<Submission>) {
+        self.tell_memory();
         for submission in calls.drain(..) {
             match submission.request.is_listing() {
                 true => self.listings.add(submission),
                 false => self.take_one(submission).await,
             }
+        }
+    }
+
+    /// Tells the machines how much memory is left, if that has changed.
+    fn tell_memory(&mut self) {
+        let snapshots = self.journal.as_ref().map_or(SnapshotPlan::Never, Journal::snapshots);
+        if let Some(memory) = self.memory.news(snapshots) {
+            self.step(Input::Memory(memory));
         }
     }
 
@@ -394,6 +383,8 @@ impl Driver {
                 self.step(Input::SyncFailed { reason });
             }
         }
+        // A snapshot may have begun or ended.
+        self.tell_memory();
         self.show();
     }
 

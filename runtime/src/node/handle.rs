@@ -1,6 +1,6 @@
 //! What the rest of the process holds of the node.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rondo_core::control::{Health, Reply, Request};
@@ -40,8 +40,6 @@ pub(super) struct Figures {
     pub(super) segments: u64,
     /// Bytes of all segments.
     pub(super) size_bytes: u64,
-    /// A snapshot is being built.
-    pub(super) builds_snapshot: bool,
 }
 
 /// What the node's task shows to others.
@@ -49,7 +47,6 @@ pub(super) struct Shared {
     /// How the journal is kept; `None` for a node that keeps everything in memory.
     store: Option<StoreKind>,
     shown: Mutex<(Health, Figures)>,
-    builds_snapshot: AtomicBool,
     gone: Mutex<Vec<CallId>>,
     pub(super) somebody_left: Notify,
     pub(super) stop: Notify,
@@ -63,7 +60,6 @@ impl Shared {
         Self {
             store,
             shown: Mutex::new((Health::Serving, Figures::default())),
-            builds_snapshot: AtomicBool::new(false),
             gone: Mutex::default(),
             somebody_left: Notify::new(),
             stop: Notify::new(),
@@ -85,7 +81,6 @@ impl Shared {
     }
 
     pub(super) fn show(&self, health: &Health, figures: Figures) {
-        self.builds_snapshot.store(figures.builds_snapshot, Ordering::Relaxed);
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         *shown = (health.clone(), figures);
     }
@@ -157,11 +152,6 @@ impl NodeHandle {
     /// How the node stands.
     pub(super) fn health(&self) -> Health {
         self.shared.shown().0
-    }
-
-    /// Whether a snapshot is being built.
-    pub(super) fn builds_snapshot(&self) -> bool {
-        self.shared.builds_snapshot.load(Ordering::Relaxed)
     }
 
     /// How its journal stands.

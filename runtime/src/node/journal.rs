@@ -58,8 +58,12 @@ pub(super) struct Journal {
     pub(super) compaction_retry: Duration,
     /// When to try again to build a snapshot that could not be built.
     pub(super) compact_again: Option<Instant>,
+    /// When to try again to close a segment that could not be closed.
+    pub(super) rotate_again: Option<Instant>,
     /// When to try again to remove segments that could not be removed.
     pub(super) remove_again: Option<Instant>,
+    /// The last segment could not be closed.
+    pub(super) is_rotation_failing: bool,
     /// The last removal failed.
     pub(super) is_removal_failing: bool,
     /// Segments and bytes, without asking the store.
@@ -144,7 +148,9 @@ impl Journal {
             compaction: None,
             compaction_retry: bounds.compaction_retry,
             compact_again: None,
+            rotate_again: None,
             remove_again: None,
+            is_rotation_failing: false,
             is_removal_failing: false,
             closed_segments: 0,
             closed_bytes: 0,

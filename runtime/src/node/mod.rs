@@ -3,12 +3,14 @@
 
 mod blob_keeper;
 mod compaction;
+mod config;
 mod driver;
 mod events;
 mod handle;
 mod inbox;
 mod journal;
 mod listings;
+mod memory;
 mod port;
 mod pushes;
 mod recovery;
@@ -19,7 +21,7 @@ mod watch;
 
 pub use blob_keeper::BlobPin;
 pub use compaction::{Built, CompactionError, SegmentRead, Snapshots};
-pub use driver::NodeConfig;
+pub use config::NodeConfig;
 pub use inbox::Line;
 pub use port::RunningNode;
 pub use recovery::{Replay, ReplayError, Replayed, replay, segments_after};

@@ -95,10 +95,6 @@ impl NodePort for RunningNode {
         status
     }
 
-    fn builds_snapshot(&self) -> bool {
-        self.handle.builds_snapshot()
-    }
-
     fn halted(&self) -> BoxFuture<'_, String> {
         Box::pin(async move {
             match self.end().await {

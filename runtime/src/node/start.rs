@@ -8,7 +8,8 @@ use rondo_core::ids::Digest;
 
 use super::blob_keeper::BlobKeeper;
 use super::compaction::{Built, CompactionError, Snapshots};
-use super::driver::{NodeConfig, Parts, spawn};
+use super::config::NodeConfig;
+use super::driver::{Parts, spawn};
 use super::journal::{Journal, JournalBounds};
 use super::port::RunningNode;
 use super::recovery::{ReplayError, replay};
@@ -16,6 +17,7 @@ use super::recovery::{ReplayError, replay};
 use super::watch::Watch;
 use crate::clock::Clock;
 use crate::entropy::Entropy;
+use crate::memory::Ceiling;
 use crate::store::blobs::{BlobError, Blobs, FileBlobs, MemoryBlobs};
 use crate::store::{DataDirectory, StoreConfig, StoreError};
 use crate::transport::Transport;
@@ -93,6 +95,8 @@ pub struct Surroundings {
     pub transport: Arc<dyn Transport>,
     /// Its clock.
     pub clock: Clock,
+    /// The bound on the process's memory.
+    pub ceiling: Ceiling,
     /// Who watches it.
     #[cfg(madsim)]
     pub watch: Arc<dyn Watch>,
@@ -167,6 +171,7 @@ fn run(
         entropy,
         transport: surroundings.transport,
         blobs: blobs.clone(),
+        ceiling: surroundings.ceiling,
         #[cfg(madsim)]
         watch: surroundings.watch,
     };

@@ -9,6 +9,7 @@ use super::compaction::{Built, SegmentRead};
 use super::handle::Figures;
 use super::journal::Journal;
 use super::recovery::segments_after;
+use crate::memory::SnapshotPlan;
 use crate::store::{BoxFuture, Segment, Store, StoreError, StoreKind};
 
 /// When there is no room, a snapshot is built of an open segment of at least this size, in bytes.
@@ -28,6 +29,8 @@ pub(super) enum Errand {
 pub(super) enum Done {
     /// The open segment is closed.
     Rotated,
+    /// The open segment could not be closed at present.
+    NotRotated,
     /// The segments are removed, or this kept one of them.
     Removed(Result<(), StoreError>),
 }
@@ -38,7 +41,10 @@ pub(super) type ErrandUnderWay = BoxFuture<'static, (Box<dyn Store>, Result<Done
 impl Errand {
     async fn run(self, mut store: Box<dyn Store>) -> (Box<dyn Store>, Result<Done, StoreError>) {
         let done = match self {
-            Self::Rotate(next) => store.rotate(next).await.map(|()| Done::Rotated),
+            Self::Rotate(next) => store.rotate(next).await.map(|is_closed| match is_closed {
+                true => Done::Rotated,
+                false => Done::NotRotated,
+            }),
             Self::Remove(segments) => Ok(Done::Removed(remove_all(&mut *store, segments).await)),
         };
         (store, done)
@@ -64,7 +70,14 @@ impl Journal {
             snapshot: self.snapshot,
             segments: self.closed_segments.saturating_add(1),
             size_bytes: self.closed_bytes.saturating_add(self.open_bytes),
-            builds_snapshot: self.compaction.is_some(),
+        }
+    }
+
+    /// Whether a snapshot takes memory.
+    pub(super) const fn snapshots(&self) -> SnapshotPlan {
+        match self.compaction {
+            Some(_) => SnapshotPlan::UnderWay,
+            None => SnapshotPlan::Planned,
         }
     }
 
@@ -87,13 +100,18 @@ impl Journal {
             false => self.segment_bytes_max,
             true => self.segment_bytes_max.min(COMPACT_WHEN_FULL_BYTES),
         };
-        // A segment without a record cannot be closed, whatever its files take.
-        let has_records = self.open_first <= self.appended;
-        if has_records && self.open_bytes >= enough {
+        let is_put_off = self.rotate_again.is_some_and(|at| at > Instant::now());
+        if self.has_open_records() && self.open_bytes >= enough && !is_put_off {
+            self.rotate_again = None;
             self.send(Errand::Rotate(self.appended.next()));
         } else if self.is_compaction_put_off() {
             self.compact();
         }
+    }
+
+    /// Whether the open segment has a record. Without one it cannot be closed, whatever its files take.
+    fn has_open_records(&self) -> bool {
+        self.open_first <= self.appended
     }
 
     /// Whether a snapshot that could not be built is to be tried again, or one that was not worth
@@ -117,8 +135,24 @@ impl Journal {
     pub(super) fn came_back(&mut self, done: Done) {
         self.count_segments();
         match done {
-            Done::Rotated => self.compact_if_worth_while(),
+            Done::Rotated => {
+                self.is_rotation_failing = false;
+                self.compact_if_worth_while();
+            }
+            Done::NotRotated => self.rotate_later(),
             Done::Removed(removed) => self.removed(removed),
+        }
+    }
+
+    /// A segment that cannot be closed goes on taking records.
+    fn rotate_later(&mut self) {
+        self.rotate_again = Instant::now().checked_add(self.compaction_retry);
+        // Once, however often it is tried.
+        if !std::mem::replace(&mut self.is_rotation_failing, true) {
+            tracing::warn!(
+                "a segment of the journal cannot be closed for want of space or memory; it takes more \
+                 records, and closing it is tried again"
+            );
         }
     }
 

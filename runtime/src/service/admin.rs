@@ -56,9 +56,6 @@ impl AdminService {
         }
         let request = decode(&call.path, &call.message)?;
         let (node, line) = (self.node.node()?, Line::of_client(call.connection));
-        if request.grows_state() {
-            call.budget.ceiling().check_state(node.builds_snapshot())?;
-        }
         let reply = of_dispatcher(node.call(line, Request::Dispatcher(request)).await?)?;
         encode(&call.path, reply).ok_or_else(|| {
             let text = format!("the node answered something else than {} asks", call.path);
@@ -133,6 +130,7 @@ impl AdminService {
             reason,
             memory_bytes: memory::resident_bytes(),
             memory_bytes_max: bound_of(ceiling),
+            refuses_state: ceiling.refuses_state(),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::node_port::{NodePort, NodeSlot};
 use super::{DECODED_INLINE_BYTES_MAX, values};
 use crate::aside::aside;
 use crate::node::Line;
-use crate::transport::budget::{Budget, UNCOUNTED_BYTES_MAX};
+use crate::transport::budget::UNCOUNTED_BYTES_MAX;
 use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, RequestMemory, Service};
 use crate::watching::watch;
 
@@ -139,19 +139,12 @@ impl CoordinationService {
     ) -> Result<(String, coordination::Reply), Status> {
         let CoordinationRequest { mut method, mut caller, echo } = request;
         self.identify(origin, &method, &mut caller);
-        let (carrier, _place) = (origin.carrier(), self.place(origin, &method)?);
-        if method.grows_state() {
-            carrier.budget.ceiling().check_state(node.builds_snapshot())?;
-        }
-        let refused_wait = look_at_the_ceiling(&carrier.budget, &mut method);
+        let _place = self.place(origin, &method)?;
         let pin = values::put_aside(node, &mut method).await?;
         let namespace = self.namespace.clone();
         let asked = Box::new(coordination::Call { namespace, caller, method });
         let request = control::Request::Coordination(coordination::Request::Call(asked));
-        let reply = match (node.register(origin.line(), request, pin).await, refused_wait) {
-            (Err(status), Some(refused)) if status.code == Code::NotFound => return Err(refused),
-            (reply, _) => of_coordination(reply?)?,
-        };
+        let reply = of_coordination(node.register(origin.line(), request, pin).await?)?;
         if let Origin::Connection(call) = origin {
             self.callers.learn(call.connection, &reply);
         }
@@ -225,15 +218,6 @@ impl CoordinationService {
             }
         }
     }
-}
-
-/// At the ceiling of all memory a key that is not there is refused, since waiting for it takes memory. Makes
-/// the wait a look; the refusal if there is nothing to see.
-fn look_at_the_ceiling(budget: &Budget, method: &mut Method) -> Option<Status> {
-    let Method::GetKeyValue { key } = method else { return None };
-    let refusal = budget.ceiling().check().err()?;
-    *method = Method::TryGetKeyValue { key: std::mem::take(key) };
-    Some(refusal)
 }
 
 /// Whether the answer may name values that have to be read.

@@ -70,9 +70,6 @@ impl DispatcherService {
                 return Box::pin(self.workers(node.as_ref(), &call, request)).await;
             }
             Decoded::Request(mut request) => {
-                if request.grows_state() {
-                    call.budget.ceiling().check_state(node.builds_snapshot())?;
-                }
                 self.askers.identify(&call, Instant::now(), &mut request);
                 node.call(line, Request::Dispatcher(request)).await?
             }
@@ -196,7 +193,6 @@ async fn register(
             return Ok(reply);
         }
     }
-    call.budget.ceiling().check_state(node.builds_snapshot())?;
     register_graph(node, line, registration).await
 }
 

@@ -42,11 +42,6 @@ pub trait NodePort: Send + Sync + 'static {
     /// Where the journal stands.
     fn journal_status(&self) -> JournalStatus;
 
-    /// Whether a snapshot is being built, which takes as much memory as the state.
-    fn builds_snapshot(&self) -> bool {
-        false
-    }
-
     /// Completes when the node has stopped by itself, with the reason.
     fn halted(&self) -> BoxFuture<'_, String>;
 

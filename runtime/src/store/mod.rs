@@ -73,11 +73,13 @@ pub trait Store: Send {
 
     /// Makes everything durable, closes the open segment, and plans one whose first record will be
     /// `next`. Does nothing when the open segment has no record. The new segment comes into being
-    /// with its first frame; after a restart before that, the one closed here is open again.
+    /// with its first frame; after a restart before that, the one closed here is open again. Returns false
+    /// when the store lacks space or memory to close the segment: then that stays open, nothing is synced,
+    /// and the caller may try again.
     ///
     /// # Errors
     /// [`StoreError`], as for [`Store::sync`].
-    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<bool, StoreError>>;
 
     /// The segments, oldest first; the last one is open. A journal that never had a frame has none.
     fn segments(&self) -> Vec<Segment>;

@@ -58,6 +58,8 @@ pub struct Share {
     turn: Option<OwnedSemaphorePermit>,
     /// What the ceiling has granted, in bytes.
     granted: u64,
+    /// What the share may hold, in bytes: the ceiling counts it as a message's.
+    size_bytes: u64,
     /// Whether the ceiling counts.
     is_below: bool,
 }
@@ -112,7 +114,16 @@ impl Budget {
 
     fn share_with(&self, places: Option<Arc<Semaphore>>) -> Share {
         let memory = Arc::clone(&self.memory);
-        Share { memory, places, place: None, held: None, turn: None, granted: 0, is_below: true }
+        Share {
+            memory,
+            places,
+            place: None,
+            held: None,
+            turn: None,
+            granted: 0,
+            size_bytes: 0,
+            is_below: true,
+        }
     }
 
     /// Waits until `size_bytes` are free, and takes them, for an answer.
@@ -133,6 +144,14 @@ impl Share {
         self
     }
 
+    /// Refuses work at the ceiling of all memory.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the bound.
+    pub fn check_ceiling(&self) -> Result<(), Status> {
+        if self.is_below { self.memory.ceiling.check() } else { Ok(()) }
+    }
+
     /// Waits until the share may hold `size_bytes`. A share that has the turn never waits.
     ///
     /// # Errors
@@ -151,13 +170,14 @@ impl Share {
             self.memory.ceiling.grant(more)?;
             self.granted = size_bytes;
         }
-        if self.turn.is_some() {
-            return Ok(());
+        if self.turn.is_none() {
+            match Arc::clone(&self.memory.pool).try_acquire_many_owned(missing) {
+                Ok(permit) => self.hold(permit),
+                Err(_) => self.wait_for(missing).await?,
+            }
         }
-        match Arc::clone(&self.memory.pool).try_acquire_many_owned(missing) {
-            Ok(permit) => self.hold(permit),
-            Err(_) => self.wait_for(missing).await?,
-        }
+        self.memory.ceiling.hold(size_bytes.saturating_sub(self.size_bytes));
+        self.size_bytes = self.size_bytes.max(size_bytes);
         Ok(())
     }
 
@@ -204,6 +224,8 @@ impl Share {
         let granted = self.granted.min(size_bytes);
         self.memory.ceiling.take_back(self.granted.saturating_sub(granted));
         self.granted = granted;
+        self.memory.ceiling.let_go(self.size_bytes.saturating_sub(size_bytes));
+        self.size_bytes = self.size_bytes.min(size_bytes);
         let kept = match size_bytes {
             0..=UNCOUNTED_BYTES_MAX => 0,
             _ => units_of(size_bytes),
@@ -296,6 +318,7 @@ impl AsRef<[u8]> for Counted {
 impl Drop for Share {
     fn drop(&mut self) {
         self.memory.ceiling.take_back(self.granted);
+        self.memory.ceiling.let_go(self.size_bytes);
     }
 }
 
@@ -308,6 +331,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::memory::{Level, SnapshotPlan};
 
     const MIB: u64 = 1 << 20;
 
@@ -472,6 +496,29 @@ mod tests {
         assert!(budget.share().for_operators().grow_to(MIB).await.is_ok());
         ceiling.see(98 * MIB);
         assert!(budget.acquire(MIB).await.is_ok());
+    }
+
+    /// An answer that waits has no memory yet, and takes the state none.
+    #[tokio::test]
+    async fn only_messages_that_have_memory_leave_room_for_state() {
+        let ceiling = Ceiling::new(100 * MIB);
+        let level = || ceiling.level(SnapshotPlan::Planned);
+        let budget = Budget::below(ceiling.clone(), 20 * MIB, 10 * MIB);
+        ceiling.see(59 * MIB);
+        assert_eq!(level(), Level::Short);
+        let mut held =
+            [budget.acquire(10 * MIB).await.unwrap(), budget.acquire(10 * MIB).await.unwrap()];
+        assert_eq!(level(), Level::Enough);
+        ceiling.see(60 * MIB);
+        assert!(waits(budget.acquire(10 * MIB)).await);
+        assert_eq!(level(), Level::Short);
+        ceiling.see(55 * MIB);
+        held[0].shrink_to(4 * MIB);
+        assert_eq!(level(), Level::Enough);
+        drop(held);
+        assert_eq!(level(), Level::Short);
+        ceiling.see(50 * MIB - 1);
+        assert_eq!(level(), Level::Enough, "nothing is held any more");
     }
 
     /// What a message has already does not count again.

@@ -14,6 +14,10 @@ use super::leaving::RATE_MIN;
 /// How often the server looks at a message that does not arrive.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a client may say nothing within a message at the ceiling of all memory. A packet that is lost
+/// comes sooner.
+const SILENCE_MAX_AT_CEILING: Duration = Duration::from_secs(5);
+
 /// While other messages wait for memory, a message that holds some must bring so many bytes in each span.
 const HURRY_BYTES: u64 = 5 << 20;
 const HURRY_SPAN: Duration = Duration::from_secs(5);
@@ -63,20 +67,27 @@ impl Intake {
     /// Waits for more of the message, of which `came` bytes are there.
     ///
     /// # Errors
-    /// CANCELLED when the client is silent for too long, RESOURCE_EXHAUSTED when it is too slow.
+    /// CANCELLED when the client is silent for too long, RESOURCE_EXHAUSTED when it is too slow, or silent
+    /// for [`SILENCE_MAX_AT_CEILING`] at the ceiling of all memory.
     pub(super) async fn more<T>(
         &mut self,
         came: u64,
         next: impl Future<Output = T>,
     ) -> Result<T, Status> {
         let mut next = pin!(next);
-        let silent = Instant::now() + self.silence_max;
+        let began = Instant::now();
+        let silent = began + self.silence_max;
         loop {
             let now = Instant::now();
             self.check(came, now, silent)?;
             let look = (now + LOOK_INTERVAL).min(silent).min(self.due);
             if let Ok(next) = timeout_at(look, &mut next).await {
                 return Ok(next);
+            }
+            // A call whose message stays away takes memory too.
+            let is_whole = self.length > 0 && came >= self.length;
+            if !is_whole && began.elapsed() >= SILENCE_MAX_AT_CEILING {
+                self.share.check_ceiling()?;
             }
         }
     }
@@ -134,6 +145,7 @@ mod tests {
     use std::future::pending;
 
     use super::*;
+    use crate::memory::Ceiling;
     use crate::transport::budget::Budget;
 
     fn config(silence_max: Duration, budget: &Budget) -> ServerConfig {
@@ -194,6 +206,25 @@ mod tests {
         assert_eq!(status.code, Code::ResourceExhausted);
         assert!(status.message.contains("while other requests wait"), "{status}");
         waiting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_message_that_stays_away_is_refused_at_the_ceiling() {
+        let ceiling = Ceiling::new(100 << 20);
+        let budget = Budget::below(ceiling.clone(), 2 << 20, 1 << 20);
+        let config = config(Duration::from_secs(60), &budget);
+        ceiling.see(100 << 20);
+        let mut whole = Intake::new(&config);
+        whole.expect(1000);
+        whole.more(0, std::future::ready(())).await.unwrap();
+        let waits = whole.more(1000, tokio::time::sleep(Duration::from_secs(7)));
+        let (mut silent, began) = (Intake::new(&config), Instant::now());
+        let (waited, refused) = tokio::join!(waits, silent.more(0, pending::<()>()));
+        waited.unwrap();
+        let status = refused.unwrap_err();
+        assert_eq!(status.code, Code::ResourceExhausted);
+        assert!(status.message.contains("--memory-max"), "{status}");
+        assert!(began.elapsed() >= SILENCE_MAX_AT_CEILING);
     }
 
     #[tokio::test]

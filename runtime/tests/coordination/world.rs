@@ -46,7 +46,7 @@ pub(crate) fn pair() -> NamespaceConfig {
     NamespaceConfig { tasks: Some(2), ..NamespaceConfig::named("default") }
 }
 
-fn surroundings(namespaces: Vec<NamespaceConfig>) -> Surroundings {
+fn surroundings(namespaces: Vec<NamespaceConfig>, ceiling: Ceiling) -> Surroundings {
     Surroundings {
         machines: control::Config {
             dispatcher: dispatcher::Config::default(),
@@ -55,6 +55,7 @@ fn surroundings(namespaces: Vec<NamespaceConfig>) -> Surroundings {
         node: NodeConfig::default(),
         transport: Arc::new(NoTransport),
         clock: Clock::start(),
+        ceiling,
     }
 }
 
@@ -77,7 +78,8 @@ impl World {
     }
 
     fn in_memory(namespaces: &[NamespaceConfig], budget: Budget) -> Self {
-        let node = start_in_memory(surroundings(namespaces.to_vec())).unwrap();
+        let node =
+            start_in_memory(surroundings(namespaces.to_vec(), budget.ceiling().clone())).unwrap();
         Self::over(node, namespaces, budget)
     }
 
@@ -90,7 +92,7 @@ impl World {
         };
         let directory = DataDirectory::open(RealDisk::shared(), path, &wanted).await.unwrap();
         let bounds = StoreConfig { free_space_reserve_bytes: 1 << 20, ..StoreConfig::default() };
-        let surroundings = surroundings(namespaces.to_vec());
+        let surroundings = surroundings(namespaces.to_vec(), Ceiling::none());
         let node = start_over(directory, &bounds, surroundings).await.unwrap();
         let budget = Budget::new(INFLIGHT_BYTES_MAX, INFLIGHT_BYTES_MAX / 2);
         Self::over(node, namespaces, budget)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rondo::clock::Clock;
+use rondo::memory::Ceiling;
 use rondo::node::{RunningNode, Surroundings, start_over};
 use rondo::store::{BoxFuture, StoreKind};
 use rondo::transport::{MessageStream, Transport};
@@ -55,6 +56,7 @@ async fn node_with_workers(world: &World, slow: &Arc<Slow>) -> RunningNode {
         node: world.node,
         transport: Arc::new(Shared(Arc::clone(slow))),
         clock: Clock::start(),
+        ceiling: Ceiling::none(),
     };
     let node = start_over(world.open().await, &world.store, surroundings).await.unwrap();
     for worker in 0..WORKERS {

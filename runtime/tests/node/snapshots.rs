@@ -154,6 +154,30 @@ fn a_snapshot_counts_even_if_the_one_before_cannot_be_removed() {
     assert_eq!(life.run(report(&life.node)).unwrap(), before);
 }
 
+/// Cutting a file may need space or memory.
+#[test]
+fn a_segment_that_cannot_be_cut_is_closed_later() {
+    let (mut world, disk) = World::faulty();
+    small_segments(&mut world);
+    world.node.compaction_retry = Duration::from_millis(50);
+    let life = Life::begin(&world);
+    let before = life.run(async {
+        let node = &life.node;
+        disk.faults.no_cuts.store(true, Ordering::SeqCst);
+        create_jobs(node, "uncut", 800).await;
+        let status = node.journal_status();
+        assert_eq!((status.segments, status.snapshot_lsn, &*status.state), (1, 0, "ok"));
+        disk.faults.no_cuts.store(false, Ordering::SeqCst);
+        tokio::time::sleep(world.node.compaction_retry).await;
+        create_jobs(node, "cut", 8).await;
+        eventually("a snapshot", || node.journal_status().snapshot_lsn > 800).await;
+        report(node).await.unwrap()
+    });
+    life.crash();
+    let life = Life::begin(&world);
+    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+}
+
 /// A segment that stays takes up space, and nothing depends on it.
 #[test]
 fn a_segment_that_cannot_be_removed_goes_later() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rondo::clock::Clock;
+use rondo::memory::Ceiling;
 use rondo::node::{NodeConfig, NodeStartError, RunningNode, Surroundings, start_over};
 use rondo::service::NodePort;
 use rondo::store::{
@@ -95,6 +96,7 @@ impl World {
             node: self.node,
             transport: Arc::new(NoTransport),
             clock: Clock::start(),
+            ceiling: Ceiling::none(),
         };
         start_over(self.open().await, &self.store, surroundings).await
     }

@@ -90,7 +90,7 @@ async fn perform(world: &World, store: &mut Box<dyn Store>, model: &mut Model, w
             store.append(next, model.frame(*records, *payload_bytes)).await.unwrap();
         }
         Operation::Sync => store.sync().await.unwrap(),
-        Operation::Rotate => store.rotate(next).await.unwrap(),
+        Operation::Rotate => assert!(store.rotate(next).await.unwrap()),
         Operation::Truncate(at) => {
             if let Some(from) = pick(model, at) {
                 store.truncate(Lsn::new(from)).await.unwrap();
@@ -179,7 +179,7 @@ mod closed {
         fn sync(&mut self) -> BoxFuture<'static, Result<(), StoreError>> {
             panic!("closed")
         }
-        fn rotate(&mut self, _: Lsn) -> BoxFuture<'_, Result<(), StoreError>> {
+        fn rotate(&mut self, _: Lsn) -> BoxFuture<'_, Result<bool, StoreError>> {
             panic!("closed")
         }
         fn segments(&self) -> Vec<Segment> {

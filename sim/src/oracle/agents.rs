@@ -167,6 +167,9 @@ impl OneAgent {
             (Some(AgentCall::Poll), Ended::Refused(code) | Ended::Lost(code)) => {
                 self.has_cause |= code != Code::Cancelled;
             }
+            (Some(AgentCall::Watch(key)), Ended::Refused(code) | Ended::Lost(code)) => {
+                self.watched.has_no_room(&key, code == Code::ResourceExhausted);
+            }
             (Some(AgentCall::Register), Ended::Refused(_) | Ended::Lost(_)) => {
                 self.has_cause = true;
             }

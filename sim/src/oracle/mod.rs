@@ -32,6 +32,7 @@ mod kept;
 mod keys;
 mod leftover;
 mod liveness;
+mod memory;
 mod patience;
 mod progress;
 mod punctual;
@@ -262,6 +263,7 @@ fn all(settings: &Config, coordination: Option<&CoordinationShape>) -> Vec<Box<d
         Box::new(refusals::Refusals::default()),
         Box::new(size::Size::default()),
         Box::new(cost::Cost),
+        Box::new(memory::MemoryLeft::default()),
     ]
 }
 

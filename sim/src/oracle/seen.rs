@@ -4,6 +4,7 @@ use rondo_core::control::{Node, Record, Recovered};
 use rondo_core::coordination;
 use rondo_core::dispatcher::{Config, Reply, Request, TaskDef};
 use rondo_core::ids::{CallId, ClientId, IterationId, Lsn, TaskId};
+use rondo_core::memory::Memory;
 use rondo_core::relay;
 use rondo_core::status::Status;
 use rondo_core::time::{Duration, Time};
@@ -266,4 +267,6 @@ pub enum Seen<'a> {
     },
     /// Long after everybody has gone: the node.
     GoneLongAgo(&'a Node),
+    /// The node was told how much memory its process has left.
+    MemoryLeft(&'a Memory),
 }

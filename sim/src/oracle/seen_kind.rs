@@ -45,5 +45,5 @@ kinds! {
     Taken Durable Answered Asked Told Passed PassedBack PassedGone PassedOver Relay Refused Pushed
     ProcessGone GivenUp Halted StandsStill Resumed Died Recovered NoteIgnored Configured Coordinates
     StartRefused Worked Looked Reread RoundRead Agent Elements Violated Delivered Reads ReadEnded
-    Healing HealedLongAgo GoneLongAgo
+    Healing HealedLongAgo GoneLongAgo MemoryLeft
 }

@@ -322,6 +322,7 @@ impl Pages {
                 self.refusing = false;
                 self.tally.mark(Mark::UpdatesAccepted);
             }
+            Input::Memory(left) => book.judge(self, now, &Seen::MemoryLeft(left)),
             Input::Request { .. } | Input::Tick | Input::SyncFailed { .. } => {}
         }
     }
@@ -419,5 +420,6 @@ const fn code_of(input: &Input) -> u64 {
         Input::AppendRefused { .. } => 5,
         Input::AppendAccepted => 6,
         Input::SyncFailed { .. } => 7,
+        Input::Memory(_) => 8,
     }
 }

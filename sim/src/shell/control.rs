@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rondo::clock::Clock;
 use rondo::config::{Bounds, Config, Listen, Storage};
+use rondo::memory::Ceiling;
 use rondo::node::NodeConfig;
 use rondo::serve::{Machine as Runs, ServeError, StartError, run, start_node};
 use rondo::store::{DirectoryError, StoreConfig, StoreKind};
@@ -25,6 +26,8 @@ const PORT: u16 = 5050;
 const SET_BACK_MS: u64 = 30_000;
 /// Space set aside at once for a segment, in bytes: little, since all of it is kept in memory.
 const PREALLOCATE_BYTES: u64 = 512;
+/// Memory that the process may have, in bytes. Nothing is ever read of it but what faults say.
+const MEMORY_BYTES_MAX: u64 = 1 << 40;
 /// Space that appending leaves free, in bytes.
 const RESERVE_BYTES: u64 = 4096;
 
@@ -40,13 +43,16 @@ pub(super) struct Control {
     set_back: Duration,
     /// What was promised to be durable is gone: nothing can be held against anybody.
     pub(super) lost: bool,
+    /// The bound on the memory of the process that began last.
+    ceiling: Ceiling,
 }
 
 impl Control {
     /// A machine that has not begun.
     pub(super) fn new(stream: Stream) -> Self {
         let (down_since, set_back) = (Instant::now(), Duration::ZERO);
-        Self { stream, up: false, down_since, skew: None, set_back, lost: false }
+        let ceiling = Ceiling::none();
+        Self { stream, up: false, down_since, skew: None, set_back, lost: false, ceiling }
     }
 
     /// Whether a process is there.
@@ -69,6 +75,18 @@ impl Control {
 pub(super) type Ended = Result<(), ServeError>;
 
 impl World {
+    /// The process has no memory left for more state, or none `at_all`.
+    pub(super) fn run_short_of_memory(&self, at_all: bool) {
+        let ceiling = &self.control().ceiling;
+        let bound = ceiling.bytes_max();
+        ceiling.see(if at_all { bound } else { bound / 8 * 7 });
+    }
+
+    /// The process has enough memory again.
+    pub(super) fn free_memory(&self) {
+        self.control().ceiling.see(0);
+    }
+
     /// Begins a process of the control plane, unless there is one.
     pub(super) fn start_control(&self) {
         {
@@ -182,7 +200,7 @@ impl World {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Bounds {
             message_bytes_max: 1 << 20,
-            memory_bytes_max: None,
+            memory_bytes_max: Some(MEMORY_BYTES_MAX),
             inflight_bytes_max: 1 << 20,
             connections_max: 64,
             calls_per_connection_max: 64,
@@ -260,7 +278,11 @@ pub(super) async fn serve(world: Arc<World>) {
         node: NodeConfig { compaction_retry: Duration::from_secs(1), ..NodeConfig::default() },
         watch: Arc::new(watch),
     };
-    let start = |config, transport| async move { start_node(&config, machine, transport).await };
+    let control = Arc::clone(&world);
+    let start = |config, transport, ceiling: Ceiling| async move {
+        control.control().ceiling = ceiling.clone();
+        start_node(&config, machine, transport, ceiling).await
+    };
     let ended = run(world.config(), start).await;
     *lock(&world.ended) = Some(ended);
     world.control_ended.notify_one();

@@ -469,6 +469,6 @@ impl DiskFile for ShellFile {
 
     fn set_len(&self, len: u64) -> BoxFuture<'static, io::Result<()>> {
         let id = self.id;
-        self.disk.change(Need::Nothing, move |state| state.disk.set_len(id, len))
+        self.disk.change(Need::Memory, move |state| state.disk.set_len(id, len))
     }
 }

@@ -86,6 +86,7 @@ fn calm_down(world: &Arc<World>) {
     world.book.let_live();
     world.platter.heal();
     world.platter.repair();
+    world.free_memory();
     heal_links(world);
     world.cast().calm_down();
     for machine in world.machines() {

@@ -34,6 +34,7 @@ const STRIKES: &[Fault] = &[
     Fault::DiskFull,
     Fault::DiskStall,
     Fault::Lack,
+    Fault::ShortMemory,
 ];
 
 /// Starts all that can go wrong in a run; it ends when the tasks do.
@@ -128,6 +129,12 @@ async fn strike(world: &Arc<World>, fault: Fault, stream: &mut Stream) {
         Fault::DiskStall => {
             world.book.fault(fault);
             world.platter.stall(Duration::from_millis(stream.exponential(4000)));
+        }
+        Fault::ShortMemory => {
+            world.book.fault(fault);
+            world.run_short_of_memory(stream.chance(500));
+            sleep_ms(stream.exponential(5000)).await;
+            world.free_memory();
         }
         Fault::Lack => {
             world.book.fault(fault);

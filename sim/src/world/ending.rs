@@ -1,6 +1,7 @@
 //! How a run ends: cut off, healed in part, or left by everybody.
 
 use rondo_core::limits::USE_SLACK;
+use rondo_core::memory::Memory;
 use rondo_core::time::Duration;
 
 use super::event::Event;
@@ -64,6 +65,7 @@ impl World {
         self.node.disk_slow = false;
         self.node.disk_stalled_until_ns = self.now_ns;
         self.node.lacks = false;
+        self.set_memory(Memory::Enough);
         self.node.slow_until_ns = 0;
         self.node.dies_in = None;
         self.node.loop_left = 0;

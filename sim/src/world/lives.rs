@@ -3,6 +3,7 @@
 use rondo_core::control::{Config, Durability, Node};
 use rondo_core::coordination;
 use rondo_core::ids::Lsn;
+use rondo_core::memory::Memory;
 use rondo_core::status::{Code, Status};
 use rondo_core::time::Duration;
 
@@ -142,6 +143,9 @@ impl World {
             self.node.loop_left -= 1;
             self.tally.fault(Fault::KillLoop);
             self.node.dies_in = Some((self.node.stream.below(40), false));
+        }
+        if self.node.memory != Memory::Enough {
+            self.tell_memory();
         }
         self.look_now();
         self.settle();

@@ -3,6 +3,7 @@
 use rondo_core::control::Node;
 use rondo_core::dispatcher::Config;
 use rondo_core::journal::Noted;
+use rondo_core::memory::Memory;
 use rondo_core::time::{Duration, Time};
 
 use super::letter::CallOf;
@@ -71,6 +72,8 @@ pub(super) struct NodeMachine {
     pub(super) disk_stalled_until_ns: u64,
     /// Whether the system lacks what the journal needs to take records.
     pub(super) lacks: bool,
+    /// How much memory the process has left.
+    pub(super) memory: Memory,
     pub(super) disk_failed: bool,
     /// The power was cut since the last process served.
     pub(super) power_was_cut: bool,
@@ -120,6 +123,7 @@ impl NodeMachine {
             disk_slow: false,
             disk_stalled_until_ns: 0,
             lacks: false,
+            memory: Memory::Enough,
             disk_failed: false,
             power_was_cut: false,
             broke_word: false,

@@ -1,6 +1,10 @@
 //! Faults that strike at times of their own: partitions, kills, pauses, clocks, disks.
 
+use std::sync::Arc;
+
+use rondo_core::control::Input;
 use rondo_core::dispatcher::Event as NodeEvent;
+use rondo_core::memory::Memory;
 use rondo_core::time::Duration;
 
 use super::World;
@@ -38,7 +42,7 @@ const TIMED: [Fault; 20] = [
     Fault::DiskFull,
 ];
 /// The rest of them.
-const TIMED_TOO: [Fault; 11] = [
+const TIMED_TOO: [Fault; 12] = [
     Fault::DiskSlow,
     Fault::DiskStall,
     Fault::StaleRead,
@@ -50,6 +54,7 @@ const TIMED_TOO: [Fault; 11] = [
     Fault::OlderNote,
     Fault::NewerNote,
     Fault::Lack,
+    Fault::ShortMemory,
 ];
 /// No outage lasts longer, in ms.
 const OUTAGE_MS_MAX: u64 = 20_000;
@@ -70,6 +75,7 @@ enum UnderWay {
     Full,
     Slow,
     Lack,
+    ShortMemory,
     Over,
 }
 
@@ -167,9 +173,37 @@ impl World {
                 self.change_node(fault, s);
             }
             Fault::OlderNote | Fault::NewerNote => self.change_note(fault, s),
+            Fault::ShortMemory => self.run_short_of_memory(s),
             Fault::StaleRead => self.misread(fault, Misread::Earlier, s),
             Fault::MisdirectedRead => self.misread(fault, Misread::Elsewhere, s),
             _ => self.strike_disk(fault, s),
+        }
+    }
+
+    /// The process has no memory for more state for a while, or none at all.
+    fn run_short_of_memory(&mut self, s: &mut Stream) {
+        let reason: Arc<str> = "a fault of the simulation".into();
+        let memory = if s.chance(500) { Memory::Short(reason) } else { Memory::None(reason) };
+        self.struck(Fault::ShortMemory, NODE, || format!("{memory:?}"));
+        self.set_memory(memory);
+        let span_ns = self.outage_ns(s);
+        self.until_over(span_ns, UnderWay::ShortMemory);
+    }
+
+    /// The process has so much memory left from now on.
+    pub(super) fn set_memory(&mut self, memory: Memory) {
+        if self.node.memory != memory {
+            self.node.memory = memory;
+            self.tell_memory();
+        }
+    }
+
+    /// Tells the node how much memory its process has left.
+    pub(super) fn tell_memory(&mut self) {
+        if self.node.node.is_some() {
+            let memory = self.node.memory.clone();
+            self.see(&Seen::MemoryLeft(&memory));
+            self.step(Input::Memory(memory), None);
         }
     }
 
@@ -403,6 +437,7 @@ impl World {
             UnderWay::Full => self.node.disk.set_free_bytes(None),
             UnderWay::Slow => self.node.disk_slow = false,
             UnderWay::Lack => self.node.lacks = false,
+            UnderWay::ShortMemory => self.set_memory(Memory::Enough),
             UnderWay::Cut(_) | UnderWay::Over => {}
         }
     }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use rondo_proto::convert::{RendezvousMethod, decode_worker_devices};
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
+use rondo_tests::process::Process;
 use rondo_tests::server::{Options, Server};
 
 use super::{families, keys};
@@ -25,9 +26,9 @@ const STRANGERS: usize = 4;
 
 /// What an attack is carried out against.
 pub(crate) struct Ground {
-    /// The server's address.
+    /// Where the victim listens.
     pub(crate) address: String,
-    /// Bytes that the server said to strangers.
+    /// Bytes that the victim said to strangers.
     pub(crate) heard: Arc<AtomicU64>,
     until: Instant,
 }
@@ -93,8 +94,8 @@ fn lasting() -> Duration {
     })
 }
 
-/// The longest that a heartbeat may take. The short form runs in a debug build, beside other tests; the long
-/// one is for a quiet machine and a release build.
+/// The longest that a call of the neighbour may take. The short form runs in a debug build, beside other
+/// tests; the long one is for a quiet machine and a release build.
 fn beat_max() -> Duration {
     match std::env::var_os("RONDO_ATTACK_SECONDS") {
         Some(_) => Duration::from_millis(100),
@@ -110,14 +111,89 @@ fn recovery_max() -> Duration {
     }
 }
 
+/// A process that strangers attack.
+pub(crate) struct Victim<'a> {
+    /// Where strangers reach it.
+    pub(crate) address: String,
+    /// The process whose memory counts; `None` where other tests run in it.
+    pub(crate) process: Option<&'a Process>,
+    /// The longest that a call of the neighbour took since this was asked last.
+    pub(crate) longest: &'a mut dyn FnMut() -> Duration,
+    /// Waits until it serves as before. Returns how long it did not.
+    pub(crate) served: &'a mut dyn FnMut() -> Duration,
+}
+
+/// What attacks did.
+pub(crate) struct Report {
+    table: String,
+    failures: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn of(what: &str) -> Self {
+        let mut table = String::new();
+        writeln!(table, "| attack ({what}) | longest call | memory | served again after |")
+            .unwrap();
+        writeln!(table, "|---|---|---|---|").unwrap();
+        Self { table, failures: Vec::new() }
+    }
+
+    /// Carries out an attack, and takes down what it did.
+    pub(crate) fn suffer(&mut self, attack: &Attack, victim: Victim<'_>) {
+        let Victim { address, process, longest, served } = victim;
+        process.iter().for_each(|process| process.forget_peak());
+        longest();
+        let heard = carry_out(attack, &address);
+        let again = served();
+        // Also of the one that was under way at the end.
+        let (call, name) = (longest(), attack.name);
+        let peak = process.map(|process| process.peak_kib() / 1024);
+        let memory = peak.map_or_else(String::new, |peak| format!("{peak} MiB"));
+        writeln!(self.table, "| {name} | {call:.1?} | {memory} | {again:.1?} |").unwrap();
+        if attack.is_answered && heard == 0 {
+            self.failures.push(format!("{name}: it was told nothing"));
+        }
+        if call > beat_max() {
+            self.failures.push(format!("{name}: a call took {call:.1?}"));
+        }
+        if peak.is_some_and(|peak| peak > BOUND_MIB + BOUND_MIB / 4) {
+            self.failures.push(format!("{name}: {memory}"));
+        }
+        if again > recovery_max() {
+            self.failures.push(format!("{name}: served again after {again:.1?}"));
+        }
+    }
+
+    pub(crate) fn end(self) {
+        println!("{}", self.table);
+        assert!(self.failures.is_empty(), "{:#?}\n{}", self.failures, self.table);
+    }
+}
+
+/// Lets all strangers of an attack do their work. Returns how many bytes they were told.
+fn carry_out(attack: &Attack, address: &str) -> u64 {
+    let ground = Ground {
+        address: address.to_owned(),
+        heard: Arc::default(),
+        until: Instant::now() + lasting(),
+    };
+    thread::scope(|scope| {
+        for stranger in 0..STRANGERS {
+            let ground = &ground;
+            scope.spawn(move || (attack.stranger)(ground, stranger));
+        }
+    });
+    ground.heard.load(Ordering::SeqCst)
+}
+
+/// A server with a neighbour and a witness.
 struct Field {
     // Before the server that it talks to.
     neighbour: Neighbour,
     witness: Witness,
     server: Server,
     incarnation: u64,
-    table: String,
-    failures: Vec<String>,
+    report: Report,
 }
 
 impl Field {
@@ -135,68 +211,28 @@ impl Field {
         let asked = RendezvousMethod::GetStatus.path();
         let devices = server.dispatcher().bytes(asked, Bytes::new()).unwrap();
         let incarnation = decode_worker_devices(&devices).unwrap().remove(0).incarnation;
-        let mut table = String::new();
-        writeln!(table, "| attack ({store}) | longest heartbeat | memory | served again after |")
-            .unwrap();
-        writeln!(table, "|---|---|---|---|").unwrap();
-        Self { neighbour, witness, server, incarnation, table, failures: Vec::new() }
+        Self { neighbour, witness, server, incarnation, report: Report::of(store) }
     }
 
-    /// Carries out an attack, and takes down what it did.
     fn suffer(&mut self, attack: &Attack) {
         let dispatcher = self.server.dispatcher();
         let kept = served(&dispatcher, &format!("kept/{}", attack.name), Duration::ZERO);
         if kept > recovery_max() {
-            self.failures.push(format!("before {}: no key was taken for {kept:.1?}", attack.name));
+            let failure = format!("before {}: no key was taken for {kept:.1?}", attack.name);
+            self.report.failures.push(failure);
         }
-        self.server.forget_peak();
-        self.neighbour.longest_beat();
-        let ground = Ground {
+        let victim = Victim {
             address: self.server.address(),
-            heard: Arc::default(),
-            until: Instant::now() + lasting(),
+            process: Some(self.server.process()),
+            longest: &mut || self.neighbour.longest_beat(),
+            served: &mut || served_again(&dispatcher),
         };
-        thread::scope(|scope| {
-            for stranger in 0..STRANGERS {
-                let ground = &ground;
-                scope.spawn(move || (attack.stranger)(ground, stranger));
-            }
-        });
-        let over = Instant::now();
-        let again = self.serves_again(&dispatcher, over);
-        // Also of the one that was under way at the end.
-        let beat = self.neighbour.longest_beat();
-        let peak = self.server.peak_kib() / 1024;
-        writeln!(self.table, "| {} | {beat:.1?} | {peak} MiB | {again:.1?} |", attack.name)
-            .unwrap();
-        if attack.is_answered && ground.heard.load(Ordering::SeqCst) == 0 {
-            self.failures.push(format!("{}: the server said nothing to it", attack.name));
-        }
-        if beat > beat_max() {
-            self.failures.push(format!("{}: a heartbeat took {beat:.1?}", attack.name));
-        }
-        if peak > BOUND_MIB + BOUND_MIB / 4 {
-            self.failures.push(format!("{}: {peak} MiB", attack.name));
-        }
-        if again > recovery_max() {
-            self.failures.push(format!("{}: served again after {again:.1?}", attack.name));
-        }
-    }
-
-    /// How long after the end of an attack a client gets what it asks for at once.
-    fn serves_again(&self, dispatcher: &Dispatcher, over: Instant) -> Duration {
-        // An operator deletes what a stranger left.
-        for key in families::KEYS {
-            keys::delete(dispatcher, key).unwrap();
-        }
-        let before = over.elapsed();
-        before + served(dispatcher, "served again", Duration::from_millis(100))
+        self.report.suffer(attack, victim);
     }
 
     /// Asserts that nothing is lost, whatever the strangers did, also when the server is killed.
     fn end(mut self, attacks: &[Attack]) {
-        println!("{}", self.table);
-        assert!(self.failures.is_empty(), "{:#?}\n{}", self.failures, self.table);
+        self.report.end();
         self.neighbour.longest_beat();
         drop(self.neighbour);
         let witnessed = self.witness.ended();
@@ -210,6 +246,20 @@ impl Field {
             assert_eq!(keys::find(&dispatcher, &key).unwrap(), b"kept"[..], "{key}");
         }
     }
+}
+
+/// How long after the end of an attack a client gets what it asks for at once.
+pub(crate) fn served_again(dispatcher: &Dispatcher) -> Duration {
+    let over = Instant::now();
+    // An operator deletes what a stranger left.
+    for key in families::KEYS {
+        while keys::delete(dispatcher, key).is_err() && over.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let before = over.elapsed();
+    // A stranger may have ended what the client used.
+    before + served(dispatcher, "served again", Duration::from_millis(100))
 }
 
 /// Puts a key until the server has taken it at once for so long. Returns how long it did not, 60 s at most.
@@ -236,13 +286,17 @@ fn put(dispatcher: &Dispatcher, key: &str) -> Result<(), tonic::Status> {
     keys::put(dispatcher, key, &b"kept"[..])
 }
 
+/// Those of the attacks that `RONDO_ATTACK` names, or all.
+pub(crate) fn chosen(attacks: Vec<Attack>) -> Vec<Attack> {
+    let chosen = std::env::var("RONDO_ATTACK").unwrap_or_default();
+    attacks.into_iter().filter(|attack| attack.name.contains(&chosen)).collect()
+}
+
 fn attacked(store: &'static str) {
     let mut field = Field::start(store);
     let attacks = families::all(field.incarnation);
     assert!(attacks.len() >= 30, "{}", attacks.len());
-    let chosen = std::env::var("RONDO_ATTACK").unwrap_or_default();
-    let attacks: Vec<_> =
-        attacks.into_iter().filter(|attack| attack.name.contains(&chosen)).collect();
+    let attacks = chosen(attacks);
     for attack in &attacks {
         field.suffer(attack);
     }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use prost::Message;
-use rondo_proto::convert::{BULK_PREFACE, BulkFrame, encode_bulk_head};
+use rondo_proto::convert::{BULK_PREFACE, BulkFrame, WorkerMethod, encode_bulk_head};
 use rondo_proto::{admin, tf, xla};
 use rondo_tests::graph;
 use rondo_tests::stranger::{
@@ -40,6 +40,16 @@ pub(crate) fn all(incarnation: u64) -> Vec<Attack> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// All attacks on a relay: it knows no method by itself, and passes on what its server does.
+pub(crate) fn on_a_relay() -> Vec<Attack> {
+    [connections(), frames(), messages(), keys(), tasks()].into_iter().flatten().collect()
+}
+
+/// All attacks on a worker.
+pub(crate) fn on_a_worker() -> Vec<Attack> {
+    [connections(), frames(), messages(), elements()].into_iter().flatten().collect()
 }
 
 fn attack(name: &'static str, stranger: impl Fn(&Ground, usize) + Sync + 'static) -> Attack {
@@ -407,6 +417,35 @@ fn rendezvous(incarnation: u64) -> Vec<Attack> {
                 .encode_to_vec()
             },
         ),
+    ]
+}
+
+fn elements() -> Vec<Attack> {
+    let task = |task_id: i64, definition: Vec<u8>| tf::data::TaskDef {
+        task_id,
+        iteration_id: task_id,
+        worker_address: "stranger:1".into(),
+        dataset: Some(tf::data::task_def::Dataset::DatasetDef(definition.into())),
+        ..Default::default()
+    };
+    let process = WorkerMethod::ProcessTask.path();
+    vec![
+        calls("elements of no task", WorkerMethod::GetElement.path().into(), |number, count| {
+            let task_id = i64::try_from(number * 100_000 + count).unwrap();
+            tf::data::GetElementRequest { task_id, ..Default::default() }.encode_to_vec()
+        }),
+        calls("tasks of graphs that are none", process.into(), move |number, count| {
+            let id = i64::try_from(1_000_000 + number * 100_000 + count).unwrap();
+            let task = Some(task(id, vec![0x0b; 2000]));
+            tf::data::ProcessTaskRequest { task }.encode_to_vec()
+        }),
+        calls("tasks of a file that is none", process.into(), move |_, count| {
+            let id = i64::try_from(2_000_000 + count % 100).unwrap();
+            let path = tf::data::task_def::Dataset::Path("/proc/self/mem".into());
+            let task = tf::data::TaskDef { dataset: Some(path), ..task(id, Vec::new()) };
+            tf::data::ProcessTaskRequest { task: Some(task) }.encode_to_vec()
+        }),
+        calls("lists of tasks", WorkerMethod::GetWorkerTasks.path().into(), |_, _| Vec::new()),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! What strangers can do to a server, each beside a neighbour who minds its own business: it must notice
-//! nothing, memory stays bounded, and nothing that was acknowledged is lost.
+//! What strangers can do to a server, a relay, a worker or an exchange, each beside a neighbour who minds its
+//! own business: it must notice nothing, memory stays bounded, and nothing that was acknowledged is lost.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,8 +14,10 @@ mod attacks;
 mod ceiling;
 mod descriptors;
 mod disk;
+mod exchange;
 mod families;
 mod keys;
 mod memory;
 mod requests;
 mod tasks;
+mod victims;

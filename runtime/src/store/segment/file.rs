@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rondo_core::ids::Lsn;
 use rondo_proto::frame::{Stretch, aligned, scan};
 
-use crate::store::config::SEGMENT_READ_BYTES_MAX;
+use crate::store::config::{SEGMENT_BYTES_MAX, SEGMENT_READ_BYTES_MAX};
 use crate::store::disk::{Disk, DiskFile, is_full, is_passing};
 use crate::store::reserve::Reserve;
 use crate::store::{AppendError, StoreError};
@@ -71,6 +71,10 @@ impl OpenSegment {
     ) -> Result<(), AppendError> {
         let len = aligned(frame.len()) as u64;
         let end = self.tail.saturating_add(len);
+        if end > SEGMENT_BYTES_MAX {
+            let error = io::Error::other("it is as long as it may be, and must be closed before");
+            return Err(AppendError::later("cannot append to", &self.path, &error));
+        }
         if self.is_uncut {
             self.shrink(len).await?;
         }
@@ -171,10 +175,17 @@ impl OpenSegment {
         self.sync().await
     }
 
-    /// Makes everything durable and gives back the space not used.
-    pub(super) async fn finish(&mut self) -> Result<(), StoreError> {
-        let is_longer = self.is_uncut || self.allocated > self.tail;
-        if is_longer { self.cut(self.tail).await } else { self.sync().await }
+    /// Makes everything durable and gives back the space not used. Returns whether that was possible: cutting
+    /// the file may need space or memory that is lacking at present.
+    pub(super) async fn finish(&mut self) -> Result<bool, StoreError> {
+        if self.is_uncut || self.allocated > self.tail {
+            match self.file.set_len(self.tail).await {
+                Ok(()) => (self.allocated, self.is_uncut) = (self.tail, false),
+                Err(error) if is_full(&error) || is_passing(&error) => return Ok(false),
+                Err(error) => return Err(self.failed("cannot cut", &error)),
+            }
+        }
+        self.sync().await.map(|()| true)
     }
 
     fn failed(&self, what: &'static str, error: &io::Error) -> StoreError {

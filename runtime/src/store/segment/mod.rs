@@ -120,16 +120,18 @@ impl SegmentStore {
         open.append(frame, &mut self.reserve, self.preallocate_bytes).await
     }
 
-    async fn rotate(&mut self, next: Lsn) -> Result<(), StoreError> {
+    async fn rotate(&mut self, next: Lsn) -> Result<bool, StoreError> {
         self.health.check()?;
         let Some(open) = self.open.as_mut().filter(|open| open.first < next) else {
-            return Ok(());
+            return Ok(true);
         };
-        open.finish().await.map_err(|error| self.health.fail(error))?;
+        if !open.finish().await.map_err(|error| self.health.fail(error))? {
+            return Ok(false);
+        }
         self.closed.insert(open.first, open.size_bytes());
         self.open = None;
         self.planned = Some(next);
-        Ok(())
+        Ok(true)
     }
 
     async fn truncate(&mut self, from: Lsn) -> Result<(), StoreError> {
@@ -197,7 +199,7 @@ impl Store for SegmentStore {
         })
     }
 
-    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(self.rotate(next))
     }
 

@@ -174,16 +174,16 @@ impl SledStore {
         self.give(Command::Append { segment, first, frame, queued })
     }
 
-    async fn rotate(&mut self, next: Lsn) -> Result<(), StoreError> {
+    async fn rotate(&mut self, next: Lsn) -> Result<bool, StoreError> {
         self.health.check()?;
         let Some((segment, size_bytes)) = self.open.filter(|(first, _)| *first < next) else {
-            return Ok(());
+            return Ok(true);
         };
         self.ask(Command::Close).await?;
         self.closed.insert(segment, size_bytes);
         self.open = None;
         self.planned = Some(next);
-        Ok(())
+        Ok(true)
     }
 
     async fn truncate(&mut self, from: Lsn) -> Result<(), StoreError> {
@@ -230,7 +230,7 @@ impl Store for SledStore {
         self.ask(Command::Sync)
     }
 
-    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn rotate(&mut self, next: Lsn) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(self.rotate(next))
     }
 

@@ -14,6 +14,8 @@ use crate::workload::agents::AppCall;
 
 /// A watch that broke goes on no later than after so long.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
+/// The same of one for which the service had no room.
+const PAUSE_MAX_FOR_ROOM: Duration = Duration::from_millis(4000);
 
 /// A key that is watched.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ struct OneKey {
     told: Revision,
     /// Since when the service is not asked for changes.
     unasked: Option<Time>,
+    /// Whether the service had no room for it when it was asked last.
+    has_no_room: bool,
 }
 
 /// All keys that are watched.
@@ -39,6 +43,13 @@ impl Watched {
 
     pub(super) fn begin(&mut self, key: Arc<str>, call: CallId) {
         self.keys.insert(key, OneKey { begun_by: Some(call), ..OneKey::default() });
+    }
+
+    /// The service refused the watch, for want of room or for another reason.
+    pub(super) fn has_no_room(&mut self, key: &str, has_no_room: bool) {
+        if let Some(of) = self.keys.get_mut(key) {
+            of.has_no_room = has_no_room;
+        }
     }
 
     pub(super) fn end(&mut self, key: &str) {
@@ -100,7 +111,8 @@ impl Watched {
                 continue;
             }
             let since = *of.unasked.get_or_insert(now);
-            if now > since.after(PAUSE_MAX).after(SLACK) {
+            let pause = if of.has_no_room { PAUSE_MAX_FOR_ROOM } else { PAUSE_MAX };
+            if now > since.after(pause).after(SLACK) {
                 return Err(format!("{key:?} is watched, and the service is not asked for it"));
             }
         }

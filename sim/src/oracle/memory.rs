@@ -1,0 +1,189 @@
+//! While the node's process has no memory for more state, nothing is added to the state. A call is refused
+//! for want of memory only if it comes meanwhile and asks for something that is not there: what is there
+//! goes on.
+//!
+//! The oracle reads the records and the state that they make, and shares no code with the node.
+
+use std::collections::BTreeMap;
+
+use rondo_core::control::Record;
+use rondo_core::coordination::{self, Method, Value};
+use rondo_core::dispatcher::{self, Request};
+use rondo_core::ids::CallId;
+use rondo_core::memory::Memory;
+use rondo_core::status::{Code, Status};
+use rondo_core::time::Time;
+
+use super::shadow::Shadow;
+use super::{Oracle, Seen, SeenKind, Verdict, broken_if};
+use crate::checks::{Check, reached};
+
+/// Refusals for want of memory begin so.
+const REFUSAL: &str = "there is no memory for more ";
+/// A counter that is there may have so many digits more, in bytes.
+const DIGITS_MAX: usize = 20;
+
+#[derive(Debug, Default)]
+pub(super) struct MemoryLeft {
+    left: Memory,
+    /// Calls under way, and whether they may be refused for want of memory.
+    calls: BTreeMap<CallId, bool>,
+}
+
+/// How much memory a call must lack before it may be refused for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacks {
+    /// It is never refused for want of memory.
+    Nothing,
+    /// Memory for more state.
+    State,
+    /// All of it.
+    All,
+}
+
+impl Oracle for MemoryLeft {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn watches(&self) -> &'static [SeenKind] {
+        &[
+            SeenKind::MemoryLeft,
+            SeenKind::Taken,
+            SeenKind::Asked,
+            SeenKind::Answered,
+            SeenKind::Told,
+            SeenKind::Died,
+            SeenKind::DispatcherRecord,
+            SeenKind::CoordinationRecord,
+        ]
+    }
+
+    fn see(&mut self, _: Time, seen: &Seen<'_>, shadow: &Shadow) -> Verdict {
+        match seen {
+            Seen::MemoryLeft(left) => self.left = (*left).clone(),
+            Seen::Taken { call, request, .. } => self.took(*call, needs(request, shadow.state())),
+            Seen::Asked { call, asked, .. } => self.took(*call, asks(asked, shadow.coordination())),
+            Seen::Died => *self = Self::default(),
+            Seen::Answered { call, answer, .. } => {
+                return self.answered(*call, answer.as_ref().err());
+            }
+            Seen::Told { call, answer, .. } => return self.answered(*call, answer.as_ref().err()),
+            Seen::Recorded { record, lsn, .. } if self.left != Memory::Enough => {
+                reached(Check::MemoryAddsNothing);
+                let how = || format!("record {lsn} adds to the state: {record:?}");
+                let is_none = matches!(self.left, Memory::None(_));
+                return broken_if(is_more(record, shadow, is_none), how);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl MemoryLeft {
+    fn took(&mut self, call: CallId, lacks: Lacks) {
+        let may = match self.left {
+            Memory::Enough => false,
+            Memory::Short(_) => lacks == Lacks::State,
+            Memory::None(_) => lacks != Lacks::Nothing,
+        };
+        self.calls.insert(call, may);
+    }
+
+    /// Also of a call whose caller has gone meanwhile.
+    fn answered(&mut self, call: CallId, refusal: Option<&Status>) -> Verdict {
+        let may = self.calls.remove(&call);
+        let Some(status) = refusal.filter(|status| status.message.starts_with(REFUSAL)) else {
+            return Ok(());
+        };
+        reached(Check::MemoryRefuses);
+        let is_fair = status.code == Code::ResourceExhausted && may == Some(true);
+        broken_if(!is_fair, || format!("call {call} got {status} with {:?}", self.left))
+    }
+}
+
+/// What a request to the dispatcher needs that is not there.
+fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
+    let is_there = match request {
+        Request::RegisterDataset(request) => {
+            let known = request.wished.as_ref().map(|id| state.datasets().contains_key(id));
+            known.unwrap_or(false) && !request.replaces
+        }
+        Request::GetOrCreateJob(request) => {
+            request.name.as_ref().is_some_and(|name| state.job_named(name).is_some())
+        }
+        Request::WorkerHeartbeat(heartbeat) => {
+            state.workers().values().any(|worker| *worker.address == *heartbeat.address)
+        }
+        Request::SavePosition { name, .. } => state.positions().contains_key(&**name),
+        Request::RestorePosition { job, .. } => state.restorations().contains_key(&**job),
+        // A new client of an iteration that is there, too.
+        Request::GetOrCreateIteration { .. } => return Lacks::All,
+        _ => true,
+    };
+    if is_there { Lacks::Nothing } else { Lacks::State }
+}
+
+/// What a call to the coordination service needs that is not there.
+fn asks(asked: &coordination::Call, state: &coordination::State) -> Lacks {
+    let namespace = state.named(&asked.namespace);
+    let entry = |key: &str| namespace.and_then(|of| of.store().get(&normal(key)));
+    match &asked.method {
+        Method::PutKeyValue { key, value, .. } => match entry(key) {
+            Some(there) if in_memory(value) <= in_memory(&there.value()).max(DIGITS_MAX) => {
+                Lacks::Nothing
+            }
+            _ => Lacks::State,
+        },
+        Method::IncrementKeyValue { key, .. } if entry(key).is_some() => Lacks::Nothing,
+        Method::GetKeyValue { key } if entry(key).is_some() => Lacks::Nothing,
+        Method::IncrementKeyValue { .. } | Method::WaitForAllTasks { .. } => Lacks::State,
+        Method::GetKeyValue { .. } => Lacks::All,
+        _ => Lacks::Nothing,
+    }
+}
+
+/// A key without empty parts.
+fn normal(key: &str) -> String {
+    key.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+/// The bytes of a value that the state keeps. A long value is a blob beside it.
+fn in_memory(value: &Value) -> usize {
+    match value {
+        Value::Inline(bytes) => bytes.len(),
+        Value::Blob { .. } => 0,
+    }
+}
+
+/// Whether a record makes more of what lasts.
+fn is_more(record: &Record, shadow: &Shadow, is_none: bool) -> bool {
+    match record {
+        Record::Dispatcher(record) => is_more_data(record, shadow.state(), is_none),
+        Record::Coordination(coordination::Record::PutKey { namespace, key, value, .. }) => {
+            let namespaces = shadow.coordination().namespaces();
+            let entry = namespaces.get(namespace).and_then(|of| of.store().get(key));
+            let before = entry.map(|entry| in_memory(&entry.value()).max(DIGITS_MAX));
+            before.is_none_or(|before| in_memory(value) > before)
+        }
+        Record::Coordination(_) => false,
+    }
+}
+
+fn is_more_data(record: &dispatcher::Record, state: &dispatcher::State, is_none: bool) -> bool {
+    use dispatcher::Record;
+    match record {
+        Record::RegisterDataset { .. }
+        | Record::CreateJob { .. }
+        | Record::RegisterWorker { .. } => true,
+        Record::CreateIteration { .. }
+        | Record::ResumeIteration { .. }
+        | Record::CreateFinishedIteration { .. }
+        | Record::AcquireClient { .. } => is_none,
+        Record::ReplaceDataset { id, .. } => !state.datasets().contains_key(id),
+        Record::SavePosition { name, .. } => !state.positions().contains_key(name),
+        Record::RestorePosition { job, .. } => !state.restorations().contains_key(job),
+        _ => false,
+    }
+}
