@@ -11,8 +11,8 @@ pub enum Memory {
     Enough,
     /// None for more state: new keys, datasets, jobs, workers and positions are refused.
     Short(Arc<str>),
-    /// None at all: new iterations, clients and waits for keys are refused as well. Barriers and watches that
-    /// have begun go on: a job that runs needs them, and their number has a bound of its own.
+    /// None at all: new iterations, clients, descriptions of devices and waits for keys are refused as well.
+    /// Barriers and watches are not: a job that runs needs them, and their number has a bound of its own.
     None(Arc<str>),
 }
 

@@ -134,7 +134,7 @@ pub enum Input {
     },
     /// The journal took the records it had refused.
     AppendAccepted,
-    /// The process has more memory left than before, or less.
+    /// The process has so much memory left. While it is short, the driver says anew how much is in use.
     Memory(Memory),
     /// A sync failed; what was written since the last one may be lost or not.
     SyncFailed {

@@ -92,10 +92,14 @@ impl Node {
         now: Time,
     ) -> Self {
         let Config { dispatcher, coordination } = config.into();
+        let mut coordination = Coordination::start(coordination, recovered.coordination, now);
+        if durability == Durability::MemoryOnly {
+            coordination.keep_blobs_in_memory();
+        }
         Self {
             durability,
             dispatcher: Dispatcher::start(dispatcher, recovered.dispatcher, now),
-            coordination: Coordination::start(coordination, recovered.coordination, now),
+            coordination,
             log: Log::starting_at(recovered.applied.next()),
             durable: recovered.applied,
             sync_due: recovered.applied,

@@ -92,10 +92,18 @@ impl Coordination {
         let Err(refusal) = self.check_memory_for_state("keys and values") else {
             return Ok(());
         };
-        let before = before.map(|entry| in_memory(&entry.value()).max(NUMBER_BYTES_MAX));
-        match before.is_some_and(|before| in_memory(value) <= before) {
-            true => Ok(()),
-            false => Err(refusal),
+        let takes_no_more = before.map(|entry| entry.value()).is_some_and(|before| {
+            value.size_bytes() <= before.size_bytes().max(NUMBER_BYTES_MAX)
+                || self.in_memory(value) <= self.in_memory(&before)
+        });
+        if takes_no_more { Ok(()) } else { Err(refusal) }
+    }
+
+    /// The bytes of a value that are in memory. A long value is a blob, which is in a file if there are any.
+    fn in_memory(&self, value: &Value) -> u64 {
+        match value {
+            Value::Blob { .. } if !self.keeps_blobs => 0,
+            value => value.size_bytes(),
         }
     }
 
@@ -190,14 +198,6 @@ impl Coordination {
         }
         let head = &self.namespace(id)?.head;
         Ok(Said::Now(Reply::Deleted { revision: head.revision }, head.keys_changed))
-    }
-}
-
-/// The bytes of a value that the state itself keeps. A long value is a blob beside it.
-fn in_memory(value: &Value) -> u64 {
-    match value {
-        Value::Inline(bytes) => bytes.len() as u64,
-        Value::Blob { .. } => 0,
     }
 }
 

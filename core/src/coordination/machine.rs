@@ -38,6 +38,8 @@ pub struct Coordination {
     pub(super) touched: BTreeSet<NamespaceId>,
     waste: Waste,
     memory: Memory,
+    /// Whether blobs are in memory, and not in files.
+    pub(super) keeps_blobs: bool,
 }
 
 /// One answer to several calls.
@@ -136,6 +138,7 @@ impl Coordination {
             touched: BTreeSet::new(),
             waste: Waste::default(),
             memory: Memory::Enough,
+            keeps_blobs: false,
         };
         for settings in this.config.namespaces.clone() {
             let known = this.state.named(&settings.name).map(|namespace| namespace.head.clone());
@@ -161,6 +164,16 @@ impl Coordination {
     /// Learns how much memory the process has left.
     pub fn set_memory(&mut self, memory: Memory) {
         self.memory = memory;
+    }
+
+    /// Long values, which are blobs, are kept in memory too.
+    pub fn keep_blobs_in_memory(&mut self) {
+        self.keeps_blobs = true;
+    }
+
+    /// Refuses what takes memory when none is left at all.
+    pub(super) fn check_memory_at_all(&self, what: &'static str) -> Result<(), Refusal> {
+        refuse_if(what, self.memory.refuses_all())
     }
 
     /// Refuses what would make the state larger when the memory is short.
@@ -248,9 +261,9 @@ impl Coordination {
         seat: Seat,
     ) -> Result<(), Refusal> {
         self.check_room(namespace)?;
-        // A watch that goes on has just freed the place that it takes.
+        // A watch of a job that runs comes again and again, each time in the place of the one before.
         if matches!(seat, Seat::Key(_)) {
-            refuse_if(FOR_KEYS, self.memory.refuses_all())?;
+            self.check_memory_at_all(FOR_KEYS)?;
         }
         if seat.is_for_keys() {
             // The other places are for tasks that register, poll and meet.

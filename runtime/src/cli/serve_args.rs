@@ -79,8 +79,8 @@ pub(super) struct ServeArgs {
     pub(super) message_size_max: u64,
 
     /// Memory that the process may have beside what it shares with clients; auto: a quarter of what the
-    /// machine or the container has; none: no bound. A server that has so much refuses new work; what makes
-    /// the state larger is refused from half of it on
+    /// machine or the container has; none: no bound. A server that has so much refuses new work. One whose
+    /// state takes half of it refuses what makes the state larger
     #[arg(long, env = "RONDO_MEMORY_MAX", value_name = "SIZE", default_value = "auto",
           value_parser = MemoryMax::read, help_heading = "Network")]
     pub(super) memory_max: MemoryMax,

@@ -7,18 +7,21 @@
 use std::sync::Arc;
 #[cfg(not(madsim))]
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use rondo_core::memory::Memory as Left;
 use rondo_core::status::{Code, Status};
 use tokio::sync::watch;
+
+/// Looks for which the bound stays raised after a snapshot was built: half a second or more.
+const RAISED_LOOKS: u8 = 50;
 
 /// Whether a snapshot takes memory beside the state. Building one takes as much memory as the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotPlan {
     /// None: the state is nowhere but in memory. It may grow up to seven eighths of the bound.
     Never,
-    /// One will be built. The state may grow up to half of the bound: the snapshot takes as much again.
+    /// One will be built. The state may grow up to half of the bound, since the snapshot takes as much again.
     Planned,
     /// One is being built. The state and the snapshot may take the bound together, and the process an eighth
     /// more.
@@ -44,6 +47,8 @@ pub struct Ceiling(Arc<Memory>);
 #[derive(Debug)]
 pub(super) struct Memory {
     bytes_max: u64,
+    /// The bytes that the process had resident before it served anybody.
+    base: AtomicU64,
     /// The bytes that the process had resident at the last look.
     resident: AtomicU64,
     /// The bytes that the ceiling has granted since. Messages may not have filled them yet.
@@ -54,6 +59,8 @@ pub(super) struct Memory {
     messages: AtomicU64,
     /// A snapshot is being built.
     builds_snapshot: AtomicBool,
+    /// Looks for which the bound stays raised for a snapshot. Its memory is resident when it is built.
+    raised_looks: AtomicU8,
     is_reached: watch::Sender<bool>,
     /// The node refuses what makes the state larger.
     refuses_state: AtomicBool,
@@ -67,11 +74,13 @@ impl Ceiling {
     pub fn new(bytes_max: u64) -> Self {
         Self(Arc::new(Memory {
             bytes_max,
+            base: AtomicU64::new(0),
             resident: AtomicU64::new(0),
             granted: AtomicU64::new(0),
             granted_before: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             builds_snapshot: AtomicBool::new(false),
+            raised_looks: AtomicU8::new(0),
             is_reached: watch::Sender::new(false),
             refuses_state: AtomicBool::new(false),
             has_refused: AtomicBool::new(false),
@@ -100,12 +109,30 @@ impl Ceiling {
         self.0.bytes_max
     }
 
-    /// How large the state may become, in bytes.
+    /// How large the state may become, in bytes. What the process had before it served anybody is no state.
     fn state_bytes_max(&self, snapshots: SnapshotPlan) -> u64 {
+        let bytes = self.0.bytes_max.saturating_sub(self.0.base.load(Ordering::Relaxed));
         match snapshots {
-            SnapshotPlan::Planned => self.0.bytes_max / 2,
-            SnapshotPlan::UnderWay => self.0.bytes_max,
-            SnapshotPlan::Never => self.0.bytes_max / 8 * 7,
+            SnapshotPlan::Planned => bytes / 2,
+            SnapshotPlan::UnderWay => bytes,
+            SnapshotPlan::Never => bytes / 8 * 7,
+        }
+    }
+
+    /// About how large the state is, in bytes. Half of what messages hold is none: at least the other half of
+    /// a request is resident. So messages of others do not keep everybody from new state.
+    fn state_bytes(&self) -> u64 {
+        let messages = self.0.messages.load(Ordering::Relaxed) / 2;
+        let others = self.0.base.load(Ordering::Relaxed).saturating_add(messages);
+        self.resident_bytes().saturating_sub(others)
+    }
+
+    /// The plan by which the state is judged.
+    fn plan(&self, snapshots: SnapshotPlan) -> SnapshotPlan {
+        let is_raised = self.0.raised_looks.load(Ordering::Relaxed) > 0;
+        match snapshots {
+            SnapshotPlan::Planned if is_raised => SnapshotPlan::UnderWay,
+            other => other,
         }
     }
 
@@ -121,7 +148,7 @@ impl Ceiling {
 
     /// How many bytes the process may have at present.
     fn bytes_max_now(&self) -> u64 {
-        match self.0.builds_snapshot.load(Ordering::Relaxed) {
+        match self.0.raised_looks.load(Ordering::Relaxed) > 0 {
             true => self.0.bytes_max.saturating_add(self.0.bytes_max / 8),
             false => self.0.bytes_max,
         }
@@ -138,19 +165,20 @@ impl Ceiling {
         }
     }
 
-    /// How much memory is left for a node with this plan, which goes by it from now on.
-    ///
-    /// Half of what messages hold does not count against the state: at least the other half is resident. So
-    /// messages of others do not keep everybody from new state. What was granted and is not resident yet
-    /// counts for messages only.
+    /// How much memory is left for a node with this plan, which goes by it from now on. Memory that was
+    /// short is so until there is a sixteenth to spare. What was granted and is not resident yet counts for
+    /// messages only.
     pub fn level(&self, snapshots: SnapshotPlan) -> Level {
         let is_under_way = snapshots == SnapshotPlan::UnderWay;
         self.0.builds_snapshot.store(is_under_way, Ordering::Relaxed);
-        let (resident, messages) = (self.resident_bytes(), self.0.messages.load(Ordering::Relaxed));
-        let state = resident.saturating_sub(messages / 2);
-        let level = if resident >= self.bytes_max_now() {
+        if is_under_way {
+            self.0.raised_looks.store(RAISED_LOOKS, Ordering::Relaxed);
+        }
+        let most = self.state_bytes_max(self.plan(snapshots));
+        let most = if self.refuses_state() { most / 16 * 15 } else { most };
+        let level = if self.resident_bytes() >= self.bytes_max_now() {
             Level::None
-        } else if state >= self.state_bytes_max(snapshots) {
+        } else if self.state_bytes() >= most {
             Level::Short
         } else {
             Level::Enough
@@ -174,15 +202,16 @@ impl Ceiling {
     }
 
     fn why_short(&self, snapshots: SnapshotPlan) -> String {
-        let (bytes, bound) = (self.resident_bytes(), self.0.bytes_max);
-        let most = self.state_bytes_max(snapshots);
-        let reason = match snapshots {
+        let plan = self.plan(snapshots);
+        let (bytes, bound) = (self.state_bytes(), self.0.bytes_max);
+        let most = self.state_bytes_max(plan);
+        let reason = match plan {
             SnapshotPlan::Planned => ", because a snapshot takes as much again",
             SnapshotPlan::UnderWay | SnapshotPlan::Never => "",
         };
         format!(
-            "the server has {bytes} bytes in use; the state may grow up to {most} of {bound} \
-             (--memory-max){reason}; delete keys, jobs or datasets to make room"
+            "the server's state takes about {bytes} bytes and may take {most} of the {bound} that the server \
+             may have (--memory-max){reason}; delete keys, jobs or datasets to make room"
         )
     }
 
@@ -226,8 +255,20 @@ impl Ceiling {
         self.refusal()
     }
 
+    /// Learns how many bytes the process has resident before it serves anybody.
+    #[cfg(not(madsim))]
+    pub(super) fn begin_with(&self, resident: u64) {
+        self.0.base.store(resident.min(self.0.bytes_max / 2), Ordering::Relaxed);
+        self.see(resident);
+    }
+
     /// Learns how many bytes the process has resident.
     pub fn see(&self, resident: u64) {
+        if !self.0.builds_snapshot.load(Ordering::Relaxed) {
+            let less = |looks: u8| Some(looks.saturating_sub(1));
+            let _before =
+                self.0.raised_looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
         self.0.resident.store(resident, Ordering::Relaxed);
         let granted = self.0.granted.swap(0, Ordering::Relaxed);
         self.0.granted_before.store(granted, Ordering::Relaxed);
@@ -294,16 +335,6 @@ mod tests {
         };
         assert!(why.contains("41943040") && why.contains("--memory-max"), "{why}");
         ceiling.check().unwrap();
-        ceiling.see(70 * MIB);
-        assert_eq!(level(SnapshotPlan::Never), Level::Short);
-        // Then a part of the memory is the snapshot's.
-        assert_eq!(level(SnapshotPlan::UnderWay), Level::Enough);
-        ceiling.see(80 * MIB);
-        assert_eq!(level(SnapshotPlan::UnderWay), Level::Short);
-        ceiling.check().unwrap();
-        ceiling.see(90 * MIB);
-        assert_eq!(level(SnapshotPlan::UnderWay), Level::None);
-        assert!(ceiling.check().is_err());
         ceiling.see(80 * MIB);
         assert_eq!(level(SnapshotPlan::Planned), Level::None);
         let left = ceiling.left(Level::None, SnapshotPlan::Planned);
@@ -312,14 +343,70 @@ mod tests {
     }
 
     #[test]
+    fn state_that_is_kept_in_memory_only_leaves_an_eighth() {
+        let ceiling = Ceiling::new(80 * MIB);
+        ceiling.see(70 * MIB - 1);
+        assert_eq!(ceiling.level(SnapshotPlan::Never), Level::Enough);
+        ceiling.see(70 * MIB);
+        assert_eq!(ceiling.level(SnapshotPlan::Never), Level::Short);
+    }
+
+    #[test]
+    fn a_snapshot_raises_the_bound_until_its_memory_is_free() {
+        let ceiling = Ceiling::new(80 * MIB);
+        ceiling.see(80 * MIB - 1);
+        assert_eq!(ceiling.level(SnapshotPlan::UnderWay), Level::Enough);
+        ceiling.see(80 * MIB);
+        assert_eq!(ceiling.level(SnapshotPlan::UnderWay), Level::Short);
+        ceiling.check().unwrap();
+        ceiling.see(90 * MIB);
+        assert_eq!(ceiling.level(SnapshotPlan::UnderWay), Level::None);
+        assert!(ceiling.check().is_err());
+        // Then it is built.
+        ceiling.see(60 * MIB);
+        assert_eq!(ceiling.level(SnapshotPlan::Planned), Level::Enough);
+        for _ in 0..RAISED_LOOKS {
+            ceiling.see(60 * MIB);
+        }
+        assert_eq!(ceiling.level(SnapshotPlan::Planned), Level::Short);
+        ceiling.see(80 * MIB);
+        assert!(ceiling.check().is_err());
+    }
+
+    #[test]
+    fn memory_that_was_short_is_so_until_there_is_some_to_spare() {
+        let ceiling = Ceiling::new(64 * MIB);
+        let level = |resident| {
+            ceiling.see(resident);
+            ceiling.level(SnapshotPlan::Planned)
+        };
+        assert_eq!(level(31 * MIB), Level::Enough);
+        assert_eq!(level(32 * MIB), Level::Short);
+        assert_eq!(level(30 * MIB), Level::Short);
+        assert_eq!(level(30 * MIB - 1), Level::Enough);
+        assert_eq!(level(31 * MIB), Level::Enough);
+    }
+
+    #[cfg(not(madsim))]
+    #[test]
+    fn what_the_process_has_at_first_is_no_state() {
+        let ceiling = Ceiling::new(100 * MIB);
+        ceiling.begin_with(20 * MIB);
+        ceiling.see(60 * MIB - 1);
+        assert_eq!(ceiling.level(SnapshotPlan::Planned), Level::Enough);
+        ceiling.see(60 * MIB);
+        assert_eq!(ceiling.level(SnapshotPlan::Planned), Level::Short);
+    }
+
+    #[test]
     fn half_of_what_messages_hold_leaves_room_for_state() {
         let ceiling = Ceiling::new(80 * MIB);
         let level = || ceiling.level(SnapshotPlan::Planned);
         ceiling.see(44 * MIB);
         assert_eq!(level(), Level::Short);
-        ceiling.hold(10 * MIB);
+        ceiling.hold(20 * MIB);
         assert_eq!(level(), Level::Enough);
-        ceiling.let_go(4 * MIB);
+        ceiling.let_go(14 * MIB);
         assert_eq!(level(), Level::Short);
         // What is only granted is neither state nor held.
         ceiling.see(30 * MIB);

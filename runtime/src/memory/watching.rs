@@ -16,9 +16,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LOOK_INTERVAL_NEAR: Duration = Duration::from_millis(10);
 
 /// Time between two requests to the allocator to give back what is free.
-const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(500);
-/// The same while nothing is refused and there was little to give back.
-const GIVE_BACK_INTERVAL_IN_VAIN: Duration = Duration::from_secs(10);
+const GIVE_BACK_PAUSE: Duration = Duration::from_millis(500);
+/// The same when it has had little to give back for some time: while something is refused, and else.
+const GIVE_BACK_PAUSE_MAX_REFUSING: Duration = Duration::from_secs(2);
+const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,7 +30,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// When the system does not show the process's memory, or gives no thread.
 pub fn watch(ceiling: &Ceiling) -> io::Result<()> {
     let mut look = Look::new()?;
-    ceiling.see(look.resident()?);
+    ceiling.begin_with(look.resident()?);
     let weak = ceiling.downgrade();
     let watching = move || {
         while let Some(pause) = look.once(&weak) {
@@ -51,8 +52,8 @@ struct Look {
     shown: File,
     /// When the allocator was asked last.
     gave_back: Option<Instant>,
-    /// Whether it gave back so much that it is worth while to ask again soon.
-    gave_much: bool,
+    /// How long to wait until it is asked again: longer after each time at which it gave back little.
+    give_back_pause: Duration,
     /// When the last warning was written.
     warned: Option<Instant>,
 }
@@ -62,7 +63,7 @@ impl Look {
         Ok(Self {
             shown: File::open("/proc/self/status")?,
             gave_back: None,
-            gave_much: true,
+            give_back_pause: GIVE_BACK_PAUSE,
             warned: None,
         })
     }
@@ -98,16 +99,19 @@ impl Look {
     /// back, if it is time, and returns how many bytes are resident then.
     fn give_back(&mut self, ceiling: &Ceiling, resident: u64) -> u64 {
         let refuses = ceiling.refuses_state() || ceiling.has_refused();
-        let is_worth_while = refuses || self.gave_much;
-        let interval = if is_worth_while { GIVE_BACK_INTERVAL } else { GIVE_BACK_INTERVAL_IN_VAIN };
+        let most = if refuses { GIVE_BACK_PAUSE_MAX_REFUSING } else { GIVE_BACK_PAUSE_MAX };
         let is_wanted = refuses || resident >= ceiling.bytes_max() / 2;
-        if !is_wanted || !is_due(self.gave_back, interval) {
+        if !is_wanted || !is_due(self.gave_back, self.give_back_pause.min(most)) {
             return resident;
         }
         allocator::give_back();
         self.gave_back = Some(Instant::now());
         let left = self.resident_of(ceiling);
-        self.gave_much = resident.saturating_sub(left) >= ceiling.bytes_max() / 64;
+        let is_much = resident.saturating_sub(left) >= ceiling.bytes_max() / 64;
+        self.give_back_pause = match is_much {
+            true => GIVE_BACK_PAUSE,
+            false => self.give_back_pause.saturating_mul(2).min(GIVE_BACK_PAUSE_MAX),
+        };
         left
     }
 

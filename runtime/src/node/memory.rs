@@ -34,6 +34,11 @@ impl MemoryLeft {
         if level == self.told && !is_old {
             return None;
         }
+        if level == Level::Enough && self.warned_at.take().is_some() {
+            tracing::info!(
+                "there is memory for new keys, datasets, jobs, workers and positions again"
+            );
+        }
         (self.told, self.told_at) = (level, Some(Instant::now()));
         let memory = self.ceiling.left(level, snapshots);
         if let Memory::Short(reason) = &memory

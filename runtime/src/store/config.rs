@@ -41,7 +41,7 @@ impl Default for StoreConfig {
 /// Largest segment that is read, in bytes.
 pub(super) const SEGMENT_READ_BYTES_MAX: u64 = 4 << 30;
 /// Largest segment that takes frames, in bytes. Owners close theirs long before, unless they cannot.
-pub(super) const SEGMENT_BYTES_MAX: u64 = 3 << 30;
+pub(super) const SEGMENT_BYTES_MAX: u64 = 2 << 30;
 /// Largest of the small files FORMAT and MANIFEST, in bytes.
 pub(super) const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
 /// Free space is asked for anew after this many bytes, since others write to the disk too.

@@ -504,20 +504,20 @@ mod tests {
         let ceiling = Ceiling::new(100 * MIB);
         let level = || ceiling.level(SnapshotPlan::Planned);
         let budget = Budget::below(ceiling.clone(), 20 * MIB, 10 * MIB);
-        ceiling.see(59 * MIB);
+        ceiling.see(55 * MIB);
         assert_eq!(level(), Level::Short);
         let mut held =
             [budget.acquire(10 * MIB).await.unwrap(), budget.acquire(10 * MIB).await.unwrap()];
         assert_eq!(level(), Level::Enough);
-        ceiling.see(60 * MIB);
+        ceiling.see(62 * MIB);
         assert!(waits(budget.acquire(10 * MIB)).await);
         assert_eq!(level(), Level::Short);
-        ceiling.see(55 * MIB);
+        ceiling.see(52 * MIB);
         held[0].shrink_to(4 * MIB);
         assert_eq!(level(), Level::Enough);
         drop(held);
         assert_eq!(level(), Level::Short);
-        ceiling.see(50 * MIB - 1);
+        ceiling.see(46 * MIB);
         assert_eq!(level(), Level::Enough, "nothing is held any more");
     }
 

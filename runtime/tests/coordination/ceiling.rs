@@ -60,7 +60,7 @@ async fn the_state_stops_growing_below_the_ceiling() {
     let client = world.client().await;
     ceiling.see(70 * MIB);
     assert_refused(client.insert("k", b"value").await);
-    ceiling.see(69 * MIB);
+    ceiling.see(60 * MIB);
     client.insert("k", b"value").await.unwrap();
 }
 

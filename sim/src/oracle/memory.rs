@@ -21,7 +21,7 @@ use crate::checks::{Check, reached};
 /// Refusals for want of memory begin so.
 const REFUSAL: &str = "there is no memory for more ";
 /// A counter that is there may have so many digits more, in bytes.
-const DIGITS_MAX: usize = 20;
+const DIGITS_MAX: u64 = 20;
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryLeft {
@@ -131,15 +131,13 @@ fn asks(asked: &coordination::Call, state: &coordination::State) -> Lacks {
     let entry = |key: &str| namespace.and_then(|of| of.store().get(&normal(key)));
     match &asked.method {
         Method::PutKeyValue { key, value, .. } => match entry(key) {
-            Some(there) if in_memory(value) <= in_memory(&there.value()).max(DIGITS_MAX) => {
-                Lacks::Nothing
-            }
+            Some(there) if !is_longer(value, &there.value()) => Lacks::Nothing,
             _ => Lacks::State,
         },
         Method::IncrementKeyValue { key, .. } if entry(key).is_some() => Lacks::Nothing,
         Method::GetKeyValue { key } if entry(key).is_some() => Lacks::Nothing,
-        Method::IncrementKeyValue { .. } | Method::WaitForAllTasks { .. } => Lacks::State,
-        Method::GetKeyValue { .. } => Lacks::All,
+        Method::IncrementKeyValue { .. } => Lacks::State,
+        Method::GetKeyValue { .. } | Method::WaitForAllTasks { .. } => Lacks::All,
         _ => Lacks::Nothing,
     }
 }
@@ -149,12 +147,11 @@ fn normal(key: &str) -> String {
     key.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
-/// The bytes of a value that the state keeps. A long value is a blob beside it.
-fn in_memory(value: &Value) -> usize {
-    match value {
-        Value::Inline(bytes) => bytes.len(),
-        Value::Blob { .. } => 0,
-    }
+/// Whether a value takes more memory than the one before. A long value is a blob in a file, and a number may
+/// have more digits.
+fn is_longer(value: &Value, before: &Value) -> bool {
+    let is_blob = matches!(value, Value::Blob { .. });
+    !is_blob && value.size_bytes() > before.size_bytes().max(DIGITS_MAX)
 }
 
 /// Whether a record makes more of what lasts.
@@ -164,9 +161,9 @@ fn is_more(record: &Record, shadow: &Shadow, is_none: bool) -> bool {
         Record::Coordination(coordination::Record::PutKey { namespace, key, value, .. }) => {
             let namespaces = shadow.coordination().namespaces();
             let entry = namespaces.get(namespace).and_then(|of| of.store().get(key));
-            let before = entry.map(|entry| in_memory(&entry.value()).max(DIGITS_MAX));
-            before.is_none_or(|before| in_memory(value) > before)
+            entry.is_none_or(|entry| is_longer(value, &entry.value()))
         }
+        Record::Coordination(coordination::Record::OfferDevices { .. }) => is_none,
         Record::Coordination(_) => false,
     }
 }

@@ -155,7 +155,9 @@ fn said(
                 continue;
             };
             // The other end may have had enough.
-            let _ = link.write_all(&bytes(number * 1_000_000 + count));
+            if link.write_all(&bytes(number * 1_000_000 + count)).is_ok() {
+                ground.heard.fetch_add(1, Ordering::SeqCst);
+            }
             count += 1;
             if !stays {
                 let _ = link.shutdown(Shutdown::Write);
@@ -167,7 +169,8 @@ fn said(
             }
         }
     };
-    Attack { name, stranger: Box::new(stranger), is_answered: false }
+    // Somebody must have taken what it said.
+    Attack { name, stranger: Box::new(stranger), is_answered: true }
 }
 
 fn noise(seed: usize, length: usize) -> Vec<u8> {
