@@ -19,12 +19,14 @@ pub(super) struct MemoryLeft {
     told: Level,
     told_at: Option<Instant>,
     warned_at: Option<Instant>,
+    /// A warning was written, and not yet that it is over.
+    is_warned: bool,
 }
 
 impl MemoryLeft {
     /// The machines of a new node think that there is enough.
     pub(super) const fn below(ceiling: Ceiling) -> Self {
-        Self { ceiling, told: Level::Enough, told_at: None, warned_at: None }
+        Self { ceiling, told: Level::Enough, told_at: None, warned_at: None, is_warned: false }
     }
 
     /// How much memory is left, if the machines must be told.
@@ -34,7 +36,7 @@ impl MemoryLeft {
         if level == self.told && !is_old {
             return None;
         }
-        if level == Level::Enough && self.warned_at.take().is_some() {
+        if level == Level::Enough && std::mem::take(&mut self.is_warned) {
             tracing::info!(
                 "there is memory for new keys, datasets, jobs, workers and positions again"
             );
@@ -44,7 +46,7 @@ impl MemoryLeft {
         if let Memory::Short(reason) = &memory
             && is_due(self.warned_at, WARNING_INTERVAL)
         {
-            self.warned_at = Some(Instant::now());
+            (self.warned_at, self.is_warned) = (Some(Instant::now()), true);
             tracing::warn!(%reason, "new keys, datasets, jobs, workers and positions are refused");
         }
         Some(memory)
