@@ -16,20 +16,37 @@ pub enum Memory {
     None(Arc<str>),
 }
 
+/// A machine refuses a request for want of memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no memory for more {what}: {reason}")]
+pub struct NoMemory {
+    what: &'static str,
+    /// How much memory is in use, and what makes room.
+    reason: Arc<str>,
+}
+
 impl Memory {
-    /// Why nothing can be added to the state, if so.
-    pub(crate) const fn refuses_state(&self) -> Option<&Arc<str>> {
+    /// Refuses more of something that stays in the state.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub(crate) fn check_state(&self, what: &'static str) -> Result<(), NoMemory> {
         match self {
-            Self::Enough => None,
-            Self::Short(reason) | Self::None(reason) => Some(reason),
+            Self::Enough => Ok(()),
+            Self::Short(reason) | Self::None(reason) => {
+                Err(NoMemory { what, reason: reason.clone() })
+            }
         }
     }
 
-    /// Why nothing can be added at all, if so.
-    pub(crate) const fn refuses_all(&self) -> Option<&Arc<str>> {
+    /// Refuses more of something that running jobs need.
+    ///
+    /// # Errors
+    /// When no memory is left.
+    pub(crate) fn check_all(&self, what: &'static str) -> Result<(), NoMemory> {
         match self {
-            Self::Enough | Self::Short(_) => None,
-            Self::None(reason) => Some(reason),
+            Self::Enough | Self::Short(_) => Ok(()),
+            Self::None(reason) => Err(NoMemory { what, reason: reason.clone() }),
         }
     }
 }

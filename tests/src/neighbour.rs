@@ -16,7 +16,8 @@ use crate::dispatcher::Dispatcher;
 const PAUSE: Duration = Duration::from_millis(5);
 const INCARNATION: u64 = 71;
 
-/// Task 0 of a job of dialect T, on a connection of its own: it sends heartbeats, and counts.
+/// Task 0 of a job of dialect T, on a connection of its own: it sends heartbeats, and counts. Or somebody who
+/// repeats one call.
 #[derive(Debug)]
 pub struct Neighbour {
     leave: Arc<AtomicBool>,
@@ -41,22 +42,42 @@ impl Neighbour {
         Self::start(address, false)
     }
 
+    /// Somebody who belongs to no job: it calls the method at `path`, with an empty message, and must be
+    /// answered each time.
+    pub fn that_asks(address: &str, path: &'static str) -> Self {
+        let address = address.to_owned();
+        Self::living(move |leave, longest_us| {
+            let connection = Dispatcher::connect(&address);
+            while !leave.load(Ordering::SeqCst) {
+                let answer = timed(longest_us, || connection.bytes(path, Bytes::new()));
+                answer.unwrap_or_else(|status| panic!("{path}: {status}"));
+                thread::sleep(PAUSE);
+            }
+        })
+    }
+
     fn start(address: &str, counts: bool) -> Self {
-        let (leave, longest_us) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let shared = (Arc::clone(&leave), Arc::clone(&longest_us));
         let (registered, there) = mpsc::channel();
         let address = address.to_owned();
-        let living = thread::spawn(move || {
+        let this = Self::living(move |leave, longest_us| {
             let connection = Dispatcher::connect(&address);
             let life = register(&connection);
             registered.send(()).expect("somebody waits");
-            live(&connection, (life, counts), &shared.0, &shared.1);
+            live(&connection, (life, counts), leave, longest_us);
         });
         there.recv().expect("it is registered");
+        this
+    }
+
+    /// Lives so, on a thread of its own, until it is told to leave.
+    fn living(lives: impl FnOnce(&AtomicBool, &AtomicU64) + Send + 'static) -> Self {
+        let (leave, longest_us) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let shared = (Arc::clone(&leave), Arc::clone(&longest_us));
+        let living = thread::spawn(move || lives(&shared.0, &shared.1));
         Self { leave, longest_us, living: Some(living) }
     }
 
-    /// The longest that a heartbeat took since this was asked last.
+    /// The longest that a heartbeat, or the call that it repeats, took since this was asked last.
     ///
     /// # Panics
     /// When it has been refused anything, or counted wrong.
@@ -77,55 +98,6 @@ impl Drop for Neighbour {
     }
 }
 
-/// Somebody who asks a process the same again and again, on a connection of its own, and must be answered.
-#[derive(Debug)]
-pub struct Onlooker {
-    leave: Arc<AtomicBool>,
-    longest_us: Arc<AtomicU64>,
-    asking: Option<JoinHandle<()>>,
-}
-
-impl Onlooker {
-    /// Calls the method at `path` of the process at `address`, with an empty message.
-    pub fn that_asks(address: &str, path: &'static str) -> Self {
-        let (leave, longest_us) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let (left, longest) = (Arc::clone(&leave), Arc::clone(&longest_us));
-        let address = address.to_owned();
-        let asking = thread::spawn(move || {
-            let connection = Dispatcher::connect(&address);
-            while !left.load(Ordering::SeqCst) {
-                let began = Instant::now();
-                let answer = connection.bytes(path, Bytes::new());
-                answer.unwrap_or_else(|status| panic!("{path}: {status}"));
-                let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-                longest.fetch_max(took, Ordering::SeqCst);
-                thread::sleep(PAUSE);
-            }
-        });
-        Self { leave, longest_us, asking: Some(asking) }
-    }
-
-    /// The longest that a call took since this was asked last.
-    ///
-    /// # Panics
-    /// When a call was refused.
-    pub fn longest_call(&mut self) -> Duration {
-        let asking = self.asking.as_ref().expect("it asks until it is dropped");
-        assert!(!asking.is_finished(), "a call was refused");
-        Duration::from_micros(self.longest_us.swap(0, Ordering::SeqCst))
-    }
-}
-
-impl Drop for Onlooker {
-    fn drop(&mut self) {
-        self.leave.store(true, Ordering::SeqCst);
-        let ended = self.asking.take().map(JoinHandle::join);
-        if !thread::panicking() {
-            assert!(!matches!(ended, Some(Err(_))), "a call was refused");
-        }
-    }
-}
-
 fn register(connection: &Dispatcher) -> u64 {
     let request = tf::RegisterTaskRequest { incarnation: INCARNATION, source_task: Some(task()) };
     let answer: tf::RegisterTaskResponse = call(connection, "RegisterTask", &request);
@@ -142,10 +114,8 @@ fn live(
     let more = tf::IncrementKeyValueRequest { key: "neighbour".into(), increment: 1 };
     let mut count: Option<u64> = None;
     while !leave.load(Ordering::SeqCst) {
-        let began = Instant::now();
-        let answer: tf::HeartbeatResponse = call(connection, "Heartbeat", &beat);
-        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        longest_us.fetch_max(took, Ordering::SeqCst);
+        let answer: tf::HeartbeatResponse =
+            timed(longest_us, || call(connection, "Heartbeat", &beat));
         assert_eq!(answer.leader_incarnation, life);
         thread::sleep(PAUSE);
         if !counts {
@@ -157,6 +127,15 @@ fn live(
         assert!(count.is_none_or(|count| sum == count.saturating_add(1)), "{sum} after {count:?}");
         count = Some(sum);
     }
+}
+
+/// Makes a call, and notes how long it took if none took longer.
+fn timed<R>(longest_us: &AtomicU64, call: impl FnOnce() -> R) -> R {
+    let began = Instant::now();
+    let answer = call();
+    let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    longest_us.fetch_max(took, Ordering::SeqCst);
+    answer
 }
 
 fn task() -> tf::CoordinatedTask {

@@ -11,12 +11,12 @@ use crate::ids::{CallId, Revision};
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
-/// Pause before a watch that broke goes on, and as much again at most.
+/// The shortest pause before the agent asks again for a watch that broke. The longest is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A watch ends that the server has had no room for all this time.
+/// The agent ends a watch for which the server has had no room all this time.
 const PATIENCE_FOR_ROOM: Duration = Duration::from_secs(60);
-/// Pause after such a refusal, and as much again at most.
+/// The shortest pause after such a refusal. The longest is twice as long.
 const PAUSE_FOR_ROOM: Duration = Duration::from_secs(2);
 /// A server without room says so sooner than this.
 const ROOM_AT_ONCE: Duration = Duration::from_secs(5);

@@ -186,7 +186,7 @@ impl Coordination {
         };
         if known.devices.is_none() {
             self.check_room(id)?;
-            self.check_memory_at_all("descriptions of devices")?;
+            self.memory.check_all("descriptions of devices")?;
             self.commit(turn, Record::OfferDevices { namespace: id, task, devices })?;
         }
         self.note(id, task, Doing::WaitsForDevices, turn.now);

@@ -89,14 +89,14 @@ impl Coordination {
         before: Option<StoredEntry<'_>>,
         value: &Value,
     ) -> Result<(), Refusal> {
-        let Err(refusal) = self.check_memory_for_state("keys and values") else {
+        let Err(refusal) = self.memory.check_state("keys and values") else {
             return Ok(());
         };
         let takes_no_more = before.map(|entry| entry.value()).is_some_and(|before| {
             value.size_bytes() <= before.size_bytes().max(NUMBER_BYTES_MAX)
                 || self.in_memory(value) <= self.in_memory(&before)
         });
-        if takes_no_more { Ok(()) } else { Err(refusal) }
+        if takes_no_more { Ok(()) } else { Err(refusal.into()) }
     }
 
     /// The bytes of a value that are in memory. A long value is a blob, which is in a file if there are any.

@@ -37,7 +37,7 @@ pub struct Coordination {
     /// Namespaces in which this step has recorded something.
     pub(super) touched: BTreeSet<NamespaceId>,
     waste: Waste,
-    memory: Memory,
+    pub(super) memory: Memory,
     /// Whether blobs are in memory, and not in files.
     pub(super) keeps_blobs: bool,
 }
@@ -171,16 +171,6 @@ impl Coordination {
         self.keeps_blobs = true;
     }
 
-    /// Refuses what takes memory when none is left at all.
-    pub(super) fn check_memory_at_all(&self, what: &'static str) -> Result<(), Refusal> {
-        refuse_if(what, self.memory.refuses_all())
-    }
-
-    /// Refuses what would make the state larger when the memory is short.
-    pub(super) fn check_memory_for_state(&self, what: &'static str) -> Result<(), Refusal> {
-        refuse_if(what, self.memory.refuses_state())
-    }
-
     /// Takes one request.
     pub fn request(&mut self, turn: &mut Turn<'_>, call: CallId, request: Request, entropy: u64) {
         self.attend(turn);
@@ -263,7 +253,7 @@ impl Coordination {
         self.check_room(namespace)?;
         // A watch of a job that runs comes again and again, each time in the place of the one before.
         if matches!(seat, Seat::Key(_)) {
-            self.check_memory_at_all(FOR_KEYS)?;
+            self.memory.check_all(FOR_KEYS)?;
         }
         if seat.is_for_keys() {
             // The other places are for tasks that register, poll and meet.
@@ -362,13 +352,6 @@ fn check_count(found: usize, bound: usize, what: &'static str) -> Result<(), Ref
     match found >= bound {
         true => Err(Refusal::TooMany { what, bound: bound as u64 }),
         false => Ok(()),
-    }
-}
-
-fn refuse_if(what: &'static str, reason: Option<&Arc<str>>) -> Result<(), Refusal> {
-    match reason {
-        Some(reason) => Err(Refusal::NoMemory { what, reason: reason.clone() }),
-        None => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::types::{Fault, code_name};
 use crate::ids::ServiceIncarnation;
 use crate::limits::STATUS_TEXT_BYTES_MAX;
+use crate::memory::NoMemory;
 use crate::status::{Code, Detail, Status};
 
 /// Why a request is refused. Tasks stand in it as their dialect names them.
@@ -253,13 +254,8 @@ pub enum Refusal {
         bound: u64,
     },
     /// The process has no memory for more.
-    #[error("there is no memory for more {what}: {reason}")]
-    NoMemory {
-        /// Of what.
-        what: &'static str,
-        /// How much memory is in use, and what makes room.
-        reason: Arc<str>,
-    },
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// The relay said that it has the result.
     #[error("relay {relay} has acknowledged request {sequence} already")]
     Acknowledged {
@@ -318,7 +314,7 @@ impl Refusal {
             | Self::OtherRevision { .. }
             | Self::NoLease { .. }
             | Self::Acknowledged { .. } => Code::FailedPrecondition,
-            Self::TooMany { .. } | Self::NoMemory { .. } => Code::ResourceExhausted,
+            Self::TooMany { .. } | Self::NoMemory(_) => Code::ResourceExhausted,
             Self::JournalRefuses(_) | Self::Defect(_) => Code::Unavailable,
         }
     }
@@ -332,7 +328,7 @@ impl Refusal {
             | Self::CameAgain { .. }
             | Self::KeyExists(_)
             | Self::TooMany { .. }
-            | Self::NoMemory { .. }
+            | Self::NoMemory(_)
             | Self::JournalRefuses(_)
             | Self::Defect(_) => Vec::new(),
             Self::OtherService { ours, .. } | Self::LifeEnded { ours } => {

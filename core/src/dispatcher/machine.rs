@@ -150,7 +150,7 @@ impl Dispatcher {
         bound: usize,
     ) -> Result<(), Refusal> {
         check_bound(what, there, bound)?;
-        refuse_if(what, self.memory.refuses_state())
+        Ok(self.memory.check_state(what)?)
     }
 
     /// The same of what jobs that run need: it is refused when no memory is left at all.
@@ -161,7 +161,7 @@ impl Dispatcher {
         bound: usize,
     ) -> Result<(), Refusal> {
         check_bound(what, there, bound)?;
-        refuse_if(what, self.memory.refuses_all())
+        Ok(self.memory.check_all(what)?)
     }
 
     /// Takes one request.
@@ -272,11 +272,4 @@ impl Dispatcher {
 
 fn check_bound(what: &'static str, there: usize, bound: usize) -> Result<(), Refusal> {
     if there >= bound { Err(Refusal::TooMany { what, bound }) } else { Ok(()) }
-}
-
-fn refuse_if(what: &'static str, reason: Option<&Arc<str>>) -> Result<(), Refusal> {
-    match reason {
-        Some(reason) => Err(Refusal::NoMemory { what, reason: reason.clone() }),
-        None => Ok(()),
-    }
 }

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use super::undeletable::Undeletable;
 use crate::ids::{ClientId, DatasetId, IterationId, JobId};
 use crate::limits::DEPARTED_READERS_MAX;
+use crate::memory::NoMemory;
 use crate::status::{Code, Status};
 
 /// Why a request is refused.
@@ -254,14 +255,9 @@ pub enum Refusal {
         /// The bound.
         bound: usize,
     },
-    /// The process has no memory for more state.
-    #[error("there is no memory for more {what}: {reason}")]
-    NoMemory {
-        /// Of what.
-        what: &'static str,
-        /// How much memory is in use, and what makes room.
-        reason: Arc<str>,
-    },
+    /// The process has no memory for more.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// The journal takes no records at present.
     #[error("the journal takes no updates at present: {0}; retry later")]
     JournalRefuses(Arc<str>),
@@ -301,7 +297,7 @@ impl Refusal {
             | Self::OtherSources { .. }
             | Self::NotCoordinated { .. }
             | Self::WorkerNotConfigured { .. } => Code::FailedPrecondition,
-            Self::TooMany { .. } | Self::NoMemory { .. } => Code::ResourceExhausted,
+            Self::TooMany { .. } | Self::NoMemory(_) => Code::ResourceExhausted,
             Self::FormerGroup { .. }
             | Self::ConsumersMissing
             | Self::JournalRefuses(_)

@@ -21,9 +21,10 @@ const RAISED_LOOKS: u8 = 50;
 pub enum SnapshotPlan {
     /// None: the state is nowhere but in memory. It may grow up to seven eighths of the bound.
     Never,
-    /// One will be built. The state may grow up to half of the bound, since the snapshot takes as much again.
+    /// The node will build one, which takes as much memory as the state. The state may grow up to half of the
+    /// bound.
     Planned,
-    /// One is being built. The state and the snapshot may take the bound together, and the process an eighth
+    /// The node builds one. The state and the snapshot may take the bound together, and the process an eighth
     /// more.
     UnderWay,
 }
@@ -192,7 +193,7 @@ impl Ceiling {
         self.0.refuses_state.load(Ordering::Relaxed)
     }
 
-    /// What a node is told at this level.
+    /// The memory that is left at this level, as the driver tells the node.
     pub fn left(&self, level: Level, snapshots: SnapshotPlan) -> Left {
         match level {
             Level::Enough => Left::Enough,
@@ -206,7 +207,7 @@ impl Ceiling {
         let (bytes, bound) = (self.state_bytes(), self.0.bytes_max);
         let most = self.state_bytes_max(plan);
         let reason = match plan {
-            SnapshotPlan::Planned => ", because a snapshot takes as much again",
+            SnapshotPlan::Planned => ", because a snapshot of it takes as much memory",
             SnapshotPlan::UnderWay | SnapshotPlan::Never => "",
         };
         format!(
@@ -408,7 +409,7 @@ mod tests {
         assert_eq!(level(), Level::Enough);
         ceiling.let_go(14 * MIB);
         assert_eq!(level(), Level::Short);
-        // What is only granted is neither state nor held.
+        // A grant that no message holds yet is no state.
         ceiling.see(30 * MIB);
         ceiling.grant(49 * MIB).unwrap();
         assert_eq!(level(), Level::Enough);

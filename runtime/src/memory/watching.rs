@@ -95,8 +95,8 @@ impl Look {
         Some(if resident >= most / 2 { LOOK_INTERVAL_NEAR } else { LOOK_INTERVAL })
     }
 
-    /// The allocator may keep free memory for want of which the server refuses keys or work. Has it give that
-    /// back, if it is time, and returns how many bytes are resident then.
+    /// Has the allocator give back free memory, if it is time: the server may refuse keys or work for want of
+    /// that. Returns how many bytes are resident then.
     fn give_back(&mut self, ceiling: &Ceiling, resident: u64) -> u64 {
         let refuses = ceiling.refuses_state() || ceiling.has_refused();
         let most = if refuses { GIVE_BACK_PAUSE_MAX_REFUSING } else { GIVE_BACK_PAUSE_MAX };

@@ -58,7 +58,7 @@ pub struct Share {
     turn: Option<OwnedSemaphorePermit>,
     /// What the ceiling has granted, in bytes.
     granted: u64,
-    /// What the share may hold, in bytes: the ceiling counts it as a message's.
+    /// The bytes that the share may hold. The ceiling counts them as those of a message.
     size_bytes: u64,
     /// Whether the ceiling counts.
     is_below: bool,

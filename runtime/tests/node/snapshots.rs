@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rondo::node::RunningNode;
 use rondo::service::NodePort;
+use rondo_core::dispatcher::Report;
 use tokio::task::JoinSet;
 
 use super::calls::{job, report, worker_heartbeat};
@@ -22,6 +23,13 @@ const SEGMENT_BYTES: u64 = 8 << 10;
 fn small_segments(world: &mut World) {
     world.store.segment_bytes_max = SEGMENT_BYTES;
     world.store.preallocate_bytes = 4 << 10;
+}
+
+/// Asserts that the next process has what this one reported.
+fn assert_outlived(life: Life, world: &World, before: &Report) {
+    life.crash();
+    let life = Life::begin(world);
+    assert_eq!(life.run(report(&life.node)).unwrap(), *before);
 }
 
 /// Creates this many jobs, a few at a time; all are answered.
@@ -129,9 +137,7 @@ fn a_snapshot_without_room_costs_nothing_and_is_tried_again() {
         .await;
     });
     let before = life.run(report(&life.node)).unwrap();
-    life.crash();
-    let life = Life::begin(&world);
-    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+    assert_outlived(life, &world, &before);
 }
 
 #[test]
@@ -149,9 +155,7 @@ fn a_snapshot_counts_even_if_the_one_before_cannot_be_removed() {
         eventually("no first segment", || !has_segment(&world, 1)).await;
         report(node).await.unwrap()
     });
-    life.crash();
-    let life = Life::begin(&world);
-    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+    assert_outlived(life, &world, &before);
 }
 
 /// Cutting a file may need space or memory.
@@ -178,9 +182,7 @@ fn a_segment_that_cannot_be_cut_is_closed_later() {
         }
         report(node).await.unwrap()
     });
-    life.crash();
-    let life = Life::begin(&world);
-    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+    assert_outlived(life, &world, &before);
 }
 
 /// A segment that stays takes up space, and nothing depends on it.
@@ -203,9 +205,7 @@ fn a_segment_that_cannot_be_removed_goes_later() {
         eventually("no first segment", || !has_segment(&world, 1)).await;
         report(node).await.unwrap()
     });
-    life.crash();
-    let life = Life::begin(&world);
-    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+    assert_outlived(life, &world, &before);
 }
 
 /// Each is written whole, so one for each small segment would write the same over and over.
@@ -351,9 +351,7 @@ fn a_segment_that_takes_long_to_close_holds_up_nobody_who_needs_no_disk() {
     });
     let before = life.run(report(&life.node)).unwrap();
     assert_eq!(before.jobs.len(), 600);
-    life.crash();
-    let life = Life::begin(&world);
-    assert_eq!(life.run(report(&life.node)).unwrap(), before);
+    assert_outlived(life, &world, &before);
 }
 
 /// Creates jobs, each by a caller of its own, some milliseconds apart.

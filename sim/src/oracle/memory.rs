@@ -103,7 +103,7 @@ impl MemoryLeft {
     }
 }
 
-/// What a request to the dispatcher needs that is not there.
+/// The memory that a request to the dispatcher may lack: none if it asks for something that is there.
 fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
     let is_there = match request {
         Request::RegisterDataset(request) => {
@@ -125,7 +125,7 @@ fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
     if is_there { Lacks::Nothing } else { Lacks::State }
 }
 
-/// What a call to the coordination service needs that is not there.
+/// The memory that a call to the coordination service may lack, likewise.
 fn asks(asked: &coordination::Call, state: &coordination::State) -> Lacks {
     let namespace = state.named(&asked.namespace);
     let entry = |key: &str| namespace.and_then(|of| of.store().get(&normal(key)));

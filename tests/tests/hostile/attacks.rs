@@ -123,7 +123,7 @@ pub(crate) struct Victim<'a> {
     pub(crate) served: &'a mut dyn FnMut() -> Duration,
 }
 
-/// What attacks did.
+/// The effects of attacks, a row for each.
 pub(crate) struct Report {
     table: String,
     failures: Vec<String>,

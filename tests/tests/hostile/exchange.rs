@@ -25,6 +25,7 @@ use rondo_proto::convert::exchange::{
 };
 
 use super::attacks::{Attack, Ground, Report, Victim, chosen};
+use super::families::noise;
 
 /// How long a round may take, and whatever else must happen.
 const SOON: Duration = Duration::from_secs(30);
@@ -173,15 +174,6 @@ fn said(
     Attack { name, stranger: Box::new(stranger), is_answered: true }
 }
 
-fn noise(seed: usize, length: usize) -> Vec<u8> {
-    let mut state = u32::try_from(seed % 1_000_003).unwrap() + 1;
-    let bytes = (0..length).map(|_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    });
-    bytes.collect()
-}
-
 fn frame(header_bytes: u32, body_bytes: u64) -> Vec<u8> {
     FrameHead { header_bytes, body_bytes }.encode().to_vec()
 }
@@ -192,11 +184,13 @@ fn without_sense() -> Vec<Attack> {
         said("links that say nothing and stay", true, |_| Vec::new()),
         said("links that leave at once", false, |_| Vec::new()),
         said("one byte and the end", false, |_| vec![1]),
-        said("noise", false, |seed| noise(seed, 4096)),
+        said("noise", false, |seed| noise(seed).take(4096).collect()),
         said("half a head", true, |_| vec![1; 5]),
         said("long headers that are announced only", true, |_| frame(16 << 20, 0)),
         said("long bodies that are announced only", true, |_| frame(16, 1 << 40)),
-        said("headers of noise", false, |seed| [frame(1000, 0), noise(seed, 1000)].concat()),
+        said("headers of noise", false, |seed| {
+            frame(1000, 0).into_iter().chain(noise(seed).take(1000)).collect()
+        }),
         said("empty frames", false, |_| frame(0, 0).repeat(1000)),
         said("another protocol", true, |_| b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
     ]

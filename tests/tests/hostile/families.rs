@@ -141,22 +141,26 @@ fn connections() -> Vec<Attack> {
             }
         }),
         attack("a preface of HTTP/2 and then noise", |ground, number| {
-            let mut noise = number as u32 + 1;
+            let mut bytes = noise(number);
             while ground.goes_on() {
                 let Some(mut stranger) = Stranger::that_reads(&ground.address, &ground.heard)
                 else {
                     continue;
                 };
-                let bytes: Vec<u8> = (0..4096)
-                    .map(|_| {
-                        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                        (noise >> 24) as u8
-                    })
-                    .collect();
+                let bytes: Vec<u8> = bytes.by_ref().take(4096).collect();
                 stranger.raw(&bytes);
             }
         }),
     ]
+}
+
+/// Bytes without sense or end.
+pub(crate) fn noise(seed: usize) -> impl Iterator<Item = u8> {
+    let mut state = (seed as u32).wrapping_add(1);
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
 }
 
 fn wait(ground: &Ground) {

@@ -1,5 +1,5 @@
-//! What strangers can do to a server, a relay, a worker or an exchange, each beside a neighbour who minds its
-//! own business: it must notice nothing, memory stays bounded, and nothing that was acknowledged is lost.
+//! Strangers attack a server, a relay, a worker or an exchange, each beside a neighbour of theirs. The
+//! neighbour notices nothing, memory stays bounded, and the server loses nothing that it acknowledged.
 
 #![allow(
     clippy::unwrap_used,

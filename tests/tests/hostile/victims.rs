@@ -8,7 +8,7 @@ use rondo_proto::convert::WorkerMethod;
 use rondo_proto::tf::data::data_service_metadata::Compression;
 use rondo_tests::datasets::register;
 use rondo_tests::dispatcher::Dispatcher;
-use rondo_tests::neighbour::{Neighbour, Onlooker};
+use rondo_tests::neighbour::Neighbour;
 use rondo_tests::relay::Relay;
 use rondo_tests::server::{Options, Server, run};
 use rondo_tests::worker::Worker;
@@ -51,20 +51,20 @@ fn attacks_on_a_worker() {
     register(&server.dispatcher(), "numbers", &numbers, Compression::Off);
     let worker = Worker::start(&server.address(), &[]);
     let asks = || WorkerMethod::GetWorkerTasks.path();
-    let mut onlooker = Onlooker::that_asks(&worker.address(), asks());
+    let mut neighbour = Neighbour::that_asks(&worker.address(), asks());
     let client = Dispatcher::connect(&worker.address());
     let mut report = Report::of("worker");
     for attack in chosen(families::on_a_worker()) {
         let victim = Victim {
             address: worker.address(),
             process: Some(worker.process()),
-            longest: &mut || onlooker.longest_call(),
+            longest: &mut || neighbour.longest_beat(),
             served: &mut || answered(&client, asks()),
         };
         report.suffer(&attack, victim);
     }
     report.end();
-    drop(onlooker);
+    drop(neighbour);
     let address = format!("--server={}", server.address());
     let ended = run(&["read", &address, "--job=after", "--dataset=numbers", "--format=jsonl"]);
     assert!(ended.status.success(), "{}", ended.log);
