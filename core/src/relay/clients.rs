@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::types::{Task, Who};
+use super::types::{Asked, Task, Who};
 use crate::ids::{ConnectionId, Incarnation, ServiceIncarnation, TaskIndex};
 
 /// All clients.
@@ -18,11 +18,43 @@ pub(super) struct Clients {
 /// One connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Client {
-    /// Its calls under way.
-    pub(super) calls: usize,
+    /// What it has under way.
+    pub(super) load: Load,
     /// The task that registered on it, and in which life.
     pub(super) registered: Option<(TaskIndex, ServiceIncarnation)>,
     speaker: Speaker,
+}
+
+/// Calls under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    /// How many.
+    pub(super) calls: usize,
+    /// Those of them by which tasks come, show that they live, and leave.
+    pub(super) of_tasks: usize,
+    /// The bytes of their messages.
+    pub(super) bytes: u64,
+}
+
+impl Load {
+    /// A call begins.
+    pub(super) fn add(&mut self, asked: &Asked) {
+        self.calls = self.calls.saturating_add(1);
+        self.of_tasks = self.of_tasks.saturating_add(usize::from(asked.kind.is_of_tasks()));
+        self.bytes = self.bytes.saturating_add(asked.message.len() as u64);
+    }
+
+    /// A call ends.
+    pub(super) fn take(&mut self, asked: &Asked) {
+        self.calls = self.calls.saturating_sub(1);
+        self.of_tasks = self.of_tasks.saturating_sub(usize::from(asked.kind.is_of_tasks()));
+        self.bytes = self.bytes.saturating_sub(asked.message.len() as u64);
+    }
+
+    /// Calls that are not of tasks.
+    pub(super) const fn others(&self) -> usize {
+        self.calls.saturating_sub(self.of_tasks)
+    }
 }
 
 /// The process whose registrations and heartbeats come on a connection.
@@ -83,9 +115,9 @@ impl Clients {
         }
     }
 
-    /// Calls of a connection under way.
-    pub(super) fn calls_of(&self, client: ConnectionId) -> usize {
-        self.clients.get(&client).map_or(0, |client| client.calls)
+    /// What a connection has under way.
+    pub(super) fn load_of(&self, client: ConnectionId) -> Load {
+        self.clients.get(&client).map(|client| client.load).unwrap_or_default()
     }
 
     /// The life a task may be told of while nobody can be asked.

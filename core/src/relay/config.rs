@@ -28,10 +28,11 @@ pub struct Config {
     pub heartbeat_patience: Duration,
     /// Connections that have called.
     pub clients_max: usize,
-    /// Calls under way, those whose client has gone among them. Registrations, heartbeats and
-    /// shutdowns find room above it, as many as there may be clients.
+    /// Calls under way, those whose client has gone among them. A connection may have as many as are free.
     pub calls_max: usize,
-    /// Calls under way of one connection.
+    /// Calls under way of one connection. Above this bound and that of all calls, each may have
+    /// [`RELAY_CLIENT_CALLS_MIN`](crate::limits::RELAY_CLIENT_CALLS_MIN) by which its tasks come, live and
+    /// leave, and as many others.
     pub calls_per_client_max: usize,
     /// Messages of all calls under way together, in bytes.
     pub held_bytes_max: u64,

@@ -4,6 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 
+use super::calls::Pending;
+use super::clients::Load;
 use super::machine::Relay;
 use super::types::Kind;
 use crate::invariant::Invariant;
@@ -64,14 +66,18 @@ fn counts_are_right(relay: &Relay) -> Result<(), String> {
     if bytes != relay.calls.held_bytes {
         return Err(format!("{bytes} bytes are held, {} counted", relay.calls.held_bytes));
     }
-    let mut of_client: BTreeMap<_, usize> = BTreeMap::new();
-    for pending in calls {
-        *of_client.entry(pending.asked.client).or_default() += 1;
+    let mut of_client: BTreeMap<_, Load> = BTreeMap::new();
+    for Pending { asked, .. } in calls {
+        let load = of_client.entry(asked.client).or_default();
+        load.calls += 1;
+        load.of_tasks += usize::from(asked.kind.is_of_tasks());
+        load.bytes += asked.message.len() as u64;
     }
-    for (id, client) in &relay.clients.clients {
-        let found = of_client.get(id).copied().unwrap_or(0);
-        if found != client.calls {
-            return Err(format!("connection {id} has {found} calls, {} counted", client.calls));
+    for id in relay.clients.clients.keys() {
+        let (found, counted) =
+            (of_client.get(id).copied().unwrap_or_default(), relay.clients.load_of(*id));
+        if found != counted {
+            return Err(format!("connection {id} has {found:?}, {counted:?} counted"));
         }
     }
     Ok(())
@@ -173,7 +179,7 @@ mod tests {
     #[test]
     fn each_sees_what_breaks_it() {
         type Break = fn(&mut Relay);
-        let breaks: [(&str, Break); 10] = [
+        let breaks: [(&str, Break); 12] = [
             ("R1", |relay| {
                 relay.calls.in_flight.pop_first();
             }),
@@ -185,7 +191,13 @@ mod tests {
             }),
             ("R2", |relay| relay.calls.held_bytes = 3),
             ("R2", |relay| {
-                relay.clients.clients.values_mut().for_each(|client| client.calls = 9);
+                relay.clients.clients.values_mut().for_each(|client| client.load.calls = 9);
+            }),
+            ("R2", |relay| {
+                relay.clients.clients.values_mut().for_each(|client| client.load.bytes = 9);
+            }),
+            ("R2", |relay| {
+                relay.clients.clients.values_mut().for_each(|client| client.load.of_tasks = 9);
             }),
             ("R3", |relay| relay.lanes.lanes.clear()),
             ("R4", |relay| relay.clients.clients.clear()),

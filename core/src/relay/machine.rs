@@ -6,14 +6,16 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::calls::{Calls, Pending};
-use super::clients::Clients;
-use super::config::Config;
+use super::clients::{Clients, Load};
+use super::config::{Config, Host};
 use super::lanes::Lanes;
 use super::refusal;
 use super::types::{Answer, Asked, Effect, Event, Input, Kind, Link, Refused};
 use super::upstream::Upstream;
 use crate::ids::{CallId, ServiceIncarnation};
-use crate::limits::HELD_UP_AFTER;
+use crate::limits::{
+    HELD_UP_AFTER, RELAY_CLIENT_CALLS_MIN, RELAY_LONG_BYTES_MIN, RELAY_SHORT_BYTES_MAX,
+};
 use crate::status::{Code, Status};
 use crate::time::{Duration, Time};
 
@@ -132,7 +134,7 @@ impl Relay {
             out.push(Effect::Reply { call, result: Err(refused) });
             return;
         }
-        self.clients.clients.entry(asked.client).or_default().calls += 1;
+        self.clients.clients.entry(asked.client).or_default().load.add(&asked);
         let once = asked.kind.is_once();
         let number = once.then(|| self.lanes.draw(asked.kind.waits(), entropy));
         if let Kind::Register(who) | Kind::Heartbeat(who) = &asked.kind {
@@ -142,32 +144,67 @@ impl Relay {
         self.calls.add(call, Pending::new(asked, number, identity));
     }
 
-    /// Whether one more call is taken on. Tasks can always come, show that they live, and leave,
-    /// however many calls wait.
+    /// Whether one more call is taken on. Each client may have some calls in any case, and some by which its
+    /// tasks come, show that they live, and leave.
     fn check_room(&self, asked: &Asked) -> Result<(), Refused> {
-        let Asked { client, message, kind, .. } = asked;
-        let config = &self.config;
-        let reserve = if kind.is_of_tasks() { config.clients_max } else { 0 };
+        let (config, clients) = (&self.config, &self.clients.clients);
         if self.stopping {
             return Err(refusal::stopping());
         }
-        let clients = self.clients.clients.len();
-        if !self.clients.clients.contains_key(client) && clients >= config.clients_max {
-            return Err(full("clients", "--clients-max", config.clients_max, clients));
+        if !clients.contains_key(&asked.client) && clients.len() >= config.clients_max {
+            return Err(full("clients", "--clients-max", config.clients_max, clients.len()));
         }
-        let calls = self.clients.calls_of(*client);
-        if calls >= config.calls_per_client_max.saturating_add(reserve) {
+        let load = self.clients.load_of(asked.client);
+        let bytes = asked.message.len() as u64;
+        let of_kind = if asked.kind.is_of_tasks() { load.of_tasks } else { load.others() };
+        let is_due = of_kind < RELAY_CLIENT_CALLS_MIN;
+        if !is_due {
+            self.check_calls(&load)?;
+        }
+        if is_due && bytes <= RELAY_SHORT_BYTES_MAX {
+            Ok(())
+        } else {
+            self.check_bytes(&load, bytes)
+        }
+    }
+
+    /// Whether a client may have a call more. Each may have as many as are free, so that it leaves some for
+    /// others.
+    fn check_calls(&self, load: &Load) -> Result<(), Refused> {
+        let (config, all) = (&self.config, self.calls.calls.len());
+        if load.calls >= config.calls_per_client_max {
             let setting = "--calls-per-client-max";
-            return Err(full("calls of one client", setting, config.calls_per_client_max, calls));
+            return Err(full(
+                "calls of one client",
+                setting,
+                config.calls_per_client_max,
+                load.calls,
+            ));
         }
-        let calls = self.calls.calls.len();
-        if calls >= config.calls_max.saturating_add(reserve) {
-            return Err(full("calls", "--calls-max", config.calls_max, calls));
+        if all >= config.calls_max {
+            return Err(full("calls", "--calls-max", config.calls_max, all));
         }
-        let held = self.calls.held_bytes.saturating_add(message.len() as u64);
-        if held > config.held_bytes_max {
-            let bound = config.held_bytes_max;
-            return Err(refusal::full("bytes of messages", "--held-size-max", bound, held));
+        let free = config.calls_max.saturating_sub(all);
+        if config.host == Host::Relay && load.calls >= free {
+            let (bound, found) = (config.calls_max as u64, load.calls.saturating_add(1) as u64);
+            return Err(refusal::share("calls", "--calls-max", bound, free as u64, found));
+        }
+        Ok(())
+    }
+
+    /// Whether a client may hold so many bytes more. Each may hold as many in long messages as are free.
+    fn check_bytes(&self, load: &Load, bytes: u64) -> Result<(), Refused> {
+        let (what, setting) = ("bytes of messages", "--held-size-max");
+        let bound = self.config.held_bytes_max;
+        let held = self.calls.held_bytes.saturating_add(bytes);
+        if held > bound {
+            return Err(refusal::full(what, setting, bound, held));
+        }
+        let free = bound.saturating_sub(self.calls.held_bytes);
+        let found = load.bytes.saturating_add(bytes);
+        let is_long = bytes > RELAY_LONG_BYTES_MIN;
+        if self.config.host == Host::Relay && is_long && load.bytes > 0 && found > free {
+            return Err(refusal::share(what, setting, bound, free, found));
         }
         Ok(())
     }
@@ -287,7 +324,7 @@ impl Relay {
             self.lanes.settle(number);
         }
         if let Some(client) = self.clients.clients.get_mut(&pending.asked.client) {
-            client.calls = client.calls.saturating_sub(1);
+            client.load.take(&pending.asked);
         }
         Some(pending)
     }

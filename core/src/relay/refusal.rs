@@ -37,3 +37,12 @@ pub(super) fn full(what: &str, setting: &str, bound: u64, found: u64) -> Refused
     );
     Status::new(Code::ResourceExhausted, text).into()
 }
+
+/// A client would have more than is free for others.
+pub(super) fn share(what: &str, setting: &str, bound: u64, free: u64, found: u64) -> Refused {
+    let text = format!(
+        "Rondo's relay keeps at most {bound} {what} ({setting}), and {free} of these are free: a client may \
+         have as many as are free, and this one would have {found}; wait for its calls to end"
+    );
+    Status::new(Code::ResourceExhausted, text).into()
+}

@@ -1,19 +1,25 @@
 //! Everything is bounded, and who hits a bound is told which.
 
+use bytes::Bytes;
 use rondo_core::ids::CallId;
-use rondo_core::relay::{Config, Effect, Input, Kind, Link};
+use rondo_core::relay::{Config, Effect, Host, Input, Kind, Link};
 use rondo_core::status::Code;
 
 use crate::story::{BARRIER, ONCE, Story, forwarded, refusals, who};
+
+/// A message that no client may have in any case.
+fn message() -> Bytes {
+    Bytes::from(vec![7; 5 << 10])
+}
 
 #[test]
 fn bounds_are_named_and_do_not_touch_others() {
     type Lower = fn(&mut Config);
     let bounds: [(Lower, &str); 4] = [
         (|config| config.clients_max = 1, "--clients-max"),
-        (|config| config.calls_per_client_max = 1, "--calls-per-client-max"),
-        (|config| config.calls_max = 1, "--calls-max"),
-        (|config| config.held_bytes_max = 10, "--held-size-max"),
+        (|config| config.calls_per_client_max = 5, "--calls-per-client-max"),
+        (|config| config.calls_max = 5, "--calls-max"),
+        (|config| config.held_bytes_max = 20_000, "--held-size-max"),
     ];
     for (lower, name) in bounds {
         let mut config = Config::of("up:1");
@@ -21,10 +27,14 @@ fn bounds_are_named_and_do_not_touch_others() {
         let mut story = Story::reached(config);
         let (first, _) = story.ask(Kind::Again);
         let other = if name == "--clients-max" { 2 } else { 1 };
-        let (second, effects) = story.ask_on(other, Kind::Again, "message");
-        let told = refusals(&effects);
-        assert_eq!((told[0].0, told[0].1.code), (second, Code::ResourceExhausted));
-        assert!(told[0].1.message.contains(name), "{}", told[0].1.message);
+        let told = (0..10).find_map(|_| {
+            let (call, effects) = story.ask_on(other, Kind::Again, message());
+            let (refused, told) = refusals(&effects).pop()?;
+            assert_eq!((refused, told.code), (call, Code::ResourceExhausted));
+            Some(told.message)
+        });
+        let told = told.unwrap();
+        assert!(told.contains(name), "{told}");
         story.answer(first, None);
         let (third, effects) = story.ask(Kind::Again);
         assert_eq!(forwarded(&effects)[0].0, third, "there is room again");
@@ -36,19 +46,122 @@ fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
     let mut config = Config::of("up:1");
     config.calls_max = 10;
     config.calls_per_client_max = 10;
+    config.held_bytes_max = 30_000;
     config.clients_max = 2;
     let mut story = Story::reached(config);
     let mut refused = 0;
     for _ in 0..20 {
-        refused += refusals(&story.ask(Kind::Again).1).len();
+        refused += refusals(&story.ask_on(1, Kind::Again, message()).1).len();
     }
-    assert_eq!(refused, 10);
+    assert_eq!(refused, 15);
     for client in [1, 2] {
-        let (heartbeat, effects) = story.ask_on(client, Kind::Heartbeat(who(0, 5)), "");
-        assert_eq!(forwarded(&effects)[0].0, heartbeat);
+        for _ in 0..4 {
+            let (heartbeat, effects) = story.ask_on(client, Kind::Heartbeat(who(0, 5)), "");
+            assert_eq!(forwarded(&effects)[0].0, heartbeat);
+        }
     }
-    let (_, effects) = story.ask_on(2, Kind::Heartbeat(who(0, 5)), "");
-    assert_eq!(refusals(&effects)[0].1.code, Code::ResourceExhausted, "within bounds too");
+    // Also what others ask for.
+    for _ in 0..4 {
+        let (call, effects) = story.ask_on(2, Kind::Again, "short");
+        assert_eq!(forwarded(&effects)[0].0, call);
+    }
+    for kind in [Kind::Heartbeat(who(0, 5)), Kind::Again] {
+        let (_, effects) = story.ask_on(2, kind, "");
+        assert_eq!(refusals(&effects)[0].1.code, Code::ResourceExhausted, "within bounds too");
+    }
+}
+
+/// They count as the calls of any client.
+#[test]
+fn a_client_cannot_take_all_calls_by_calls_of_tasks() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let mut refused = 0;
+    for client in [1, 2, 3] {
+        for _ in 0..3000 {
+            let (_, effects) = story.ask_on(client, Kind::Heartbeat(who(0, 5)), "");
+            refused += refusals(&effects).len();
+        }
+    }
+    assert_eq!(9000 - refused, 1500 + 750 + 375);
+    let (call, effects) = story.ask_on(4, Kind::Again, message());
+    assert_eq!(forwarded(&effects)[0].0, call);
+}
+
+/// Two could take all calls, and everybody else was refused until they left.
+#[test]
+fn each_client_may_have_as_many_calls_as_are_free() {
+    let mut story = Story::reached(Config::of("up:1"));
+    let mut taken = |client: u64| {
+        let asked = (0..3000).map(|_| refusals(&story.ask_on(client, Kind::Again, "").1));
+        let refused: Vec<_> = asked.flatten().collect();
+        for (_, status) in &refused {
+            assert_eq!(status.code, Code::ResourceExhausted);
+        }
+        let (_, last) = refused.last().expect("a client has a share");
+        (3000 - refused.len(), last.message.clone())
+    };
+    let (first, told) = taken(1);
+    assert_eq!(first, 1500);
+    assert!(told.contains("--calls-per-client-max"), "{told}");
+    let (second, told) = taken(2);
+    assert_eq!(second, 750);
+    for part in ["3000 calls (--calls-max)", "750 of these are free", "would have 751"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let others = [3, 4, 5, 6, 7, 8, 9, 10, 11].map(|client| taken(client).0);
+    assert_eq!(others, [375, 188, 94, 47, 23, 12, 6, 4, 4], "each has four in any case");
+    let (heartbeat, effects) = story.ask_on(12, Kind::Heartbeat(who(0, 5)), "");
+    assert_eq!(forwarded(&effects)[0].0, heartbeat);
+}
+
+#[test]
+fn each_client_may_hold_as_many_bytes_as_are_free() {
+    const MIB: usize = 1 << 20;
+    let mut config = Config::of("up:1");
+    config.held_bytes_max = 8 * MIB as u64;
+    let mut story = Story::reached(config);
+    let mut taken = |client: u64, bytes: usize| {
+        let message = Bytes::from(vec![7; bytes]);
+        let ask = |_| refusals(&story.ask_on(client, Kind::Again, message.clone()).1);
+        let asked = (0..20).map(ask);
+        let refused: Vec<_> = asked.flatten().collect();
+        let (_, last) = refused.last().expect("a client has a share");
+        assert!(last.message.contains("--held-size-max"), "{}", last.message);
+        20 - refused.len()
+    };
+    assert_eq!([1, 2, 3].map(|client| taken(client, MIB)), [4, 2, 1]);
+    assert_eq!(taken(4, MIB), 1);
+    assert_eq!(taken(5, MIB), 0, "all are held");
+    let (call, effects) = story.ask_on(5, Kind::Again, "short");
+    assert_eq!(forwarded(&effects)[0].0, call);
+}
+
+/// Only long messages are refused for the sake of others.
+#[test]
+fn a_client_with_a_long_message_goes_on_with_short_ones() {
+    const MIB: usize = 1 << 20;
+    let mut config = Config::of("up:1");
+    config.held_bytes_max = 8 * MIB as u64;
+    let mut story = Story::reached(config);
+    story.ask_on(1, Kind::Again, Bytes::from(vec![7; 7 * MIB]));
+    for _ in 0..10 {
+        let (call, effects) = story.ask_on(1, Kind::Again, Bytes::from(vec![7; 64 << 10]));
+        assert_eq!(forwarded(&effects)[0].0, call);
+    }
+    let (_, effects) = story.ask_on(1, Kind::Again, Bytes::from(vec![7; 65 << 10]));
+    let told = &refusals(&effects)[0].1.message;
+    assert!(told.contains("wait for its calls to end"), "{told}");
+}
+
+/// An agent has no clients beside its own process.
+#[test]
+fn an_agent_has_all_calls_for_itself() {
+    let config = Config { host: Host::Client, calls_per_client_max: 3000, ..Config::of("up:1") };
+    let mut story = Story::reached(config);
+    for _ in 0..3000 {
+        assert!(refusals(&story.ask(Kind::Again).1).is_empty());
+    }
+    assert_eq!(refusals(&story.ask(Kind::Again).1).len(), 1);
 }
 
 /// The server keeps each result until it is acknowledged, and one barrier may last for hours.

@@ -80,7 +80,7 @@ impl Story {
         &mut self,
         client: u64,
         kind: Kind,
-        message: &'static str,
+        message: impl Into<Bytes>,
     ) -> (CallId, Vec<Effect>) {
         self.calls += 1;
         let call = CallId::new(self.calls);
@@ -88,7 +88,7 @@ impl Story {
             client: ConnectionId::new(client),
             peer: "127.0.0.1:9".into(),
             path: "/service/Method".into(),
-            message: Bytes::from_static(message.as_bytes()),
+            message: message.into(),
             kind,
         };
         (call, self.step(Input::Asked { call, asked, entropy: 40 + self.calls }))

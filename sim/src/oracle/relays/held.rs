@@ -27,3 +27,10 @@ pub(super) struct Held {
     /// The length of its message.
     pub(super) bytes: u64,
 }
+
+impl Held {
+    /// Whether a task comes, lives or leaves by it.
+    pub(super) const fn is_of_tasks(&self) -> bool {
+        matches!(self.kind, Kind::Register(_) | Kind::Heartbeat(_) | Kind::Shutdown(_))
+    }
+}
