@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::BoxFuture;
 use super::direct;
 use super::disk::{Disk, DiskFile, Entry, Lock, of_sync};
+use super::lock_holder;
 
 /// Zeros are written in pieces of this size where space cannot be set aside otherwise, in bytes.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -180,9 +181,10 @@ fn lock(path: &Path, holder: &str) -> io::Result<Lock> {
             Ok(Lock::Taken(Box::new(Locked(file))))
         }
         Err(TryLockError::WouldBlock) => {
-            let mut holder = Vec::new();
-            file.take(HOLDER_BYTES_MAX).read_to_end(&mut holder)?;
-            Ok(Lock::Held { holder: String::from_utf8_lossy(&holder).trim().to_owned() })
+            let mut told = Vec::new();
+            (&mut file).take(HOLDER_BYTES_MAX).read_to_end(&mut told)?;
+            let told = String::from_utf8_lossy(&told).trim().to_owned();
+            Ok(Lock::Held { holder: lock_holder::named(&file, told) })
         }
         Err(TryLockError::Error(error)) => Err(error),
     }

@@ -14,6 +14,8 @@ mod disk;
 #[cfg(not(madsim))]
 mod disk_real;
 mod health;
+#[cfg(not(madsim))]
+mod lock_holder;
 mod manifest;
 mod names;
 mod order;
