@@ -13,11 +13,17 @@ const PROCESSORS_PER_THREAD: usize = 4;
 /// No more threads than this, unless their number is said.
 const THREADS_MAX: usize = 4;
 
+/// Tasks that a thread goes on with until it looks which sockets have something to read. The runtime's
+/// default is 61: a heartbeat would wait for so many turns of strangers who always have something to say.
+const TASKS_BETWEEN_LOOKS: u32 = 8;
+
 /// A pool of this many threads, or as many as this machine should have.
 pub(super) fn pool(threads: Option<u32>) -> Result<Runtime, Failure> {
     let said = threads.and_then(|threads| usize::try_from(threads).ok());
     let threads = said.unwrap_or_else(|| fitting(std::thread::available_parallelism().ok()));
-    let pool = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let mut pool = Builder::new_multi_thread();
+    pool.worker_threads(threads).event_interval(TASKS_BETWEEN_LOOKS).enable_all();
+    let pool = pool.build();
     pool.map_err(|error| {
         Failure::new(Exit::Other, format!("cannot start a pool of {threads} threads: {error}"))
     })

@@ -22,6 +22,7 @@ use super::journal::{Appended, Journal, JournalWoke};
 use super::listings::Listings;
 use super::memory::MemoryLeft;
 use super::pushes::{FreshPushes, Pushes, settled};
+use super::turns;
 #[cfg(madsim)]
 use super::watch::Watch;
 use crate::clock::Clock;
@@ -32,12 +33,6 @@ use crate::transport::Transport;
 
 /// The longest sleep, so that a far deadline cannot overflow a timer.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
-
-/// Turns that the other tasks of this thread have between a sync and the next group, at most. In the first
-/// one callers are answered, and in the second one their next calls are read.
-const GATHERING_TURNS_MAX: usize = 8;
-/// Turns without a new call that end the gathering.
-const GATHERING_TURNS_EMPTY: usize = 3;
 
 /// What a node is made of.
 pub(super) struct Parts {
@@ -102,28 +97,28 @@ pub(super) fn spawn(parts: Parts, config: NodeConfig) -> (NodeHandle, JoinHandle
     (handle, tokio::spawn(driver.run()))
 }
 
-struct Driver {
-    node: Node,
-    journal: Option<Journal>,
-    clock: Clock,
-    entropy: Entropy,
-    pushes: Pushes,
-    fresh_pushes: FreshPushes,
-    blobs: BlobKeeper,
-    memory: MemoryLeft,
-    inbox: Inbox<Submission>,
+pub(super) struct Driver {
+    pub(super) node: Node,
+    pub(super) journal: Option<Journal>,
+    pub(super) clock: Clock,
+    pub(super) entropy: Entropy,
+    pub(super) pushes: Pushes,
+    pub(super) fresh_pushes: FreshPushes,
+    pub(super) blobs: BlobKeeper,
+    pub(super) memory: MemoryLeft,
+    pub(super) inbox: Inbox<Submission>,
     /// Listings that wait until the calls that are there have been taken.
-    listings: Listings,
-    shared: Arc<Shared>,
-    config: NodeConfig,
-    effects: Effects,
-    waiting: BTreeMap<CallId, oneshot::Sender<Result<Reply, Status>>>,
+    pub(super) listings: Listings,
+    pub(super) shared: Arc<Shared>,
+    pub(super) config: NodeConfig,
+    pub(super) effects: Effects,
+    pub(super) waiting: BTreeMap<CallId, oneshot::Sender<Result<Reply, Status>>>,
     /// The machine asked for another try to write what was refused.
-    retry: bool,
-    halted: Option<String>,
-    shown: (Health, Figures),
+    pub(super) retry: bool,
+    pub(super) halted: Option<String>,
+    pub(super) shown: (Health, Figures),
     #[cfg(madsim)]
-    watch: Arc<dyn Watch>,
+    pub(super) watch: Arc<dyn Watch>,
 }
 
 /// What ended a wait.
@@ -155,15 +150,18 @@ impl Driver {
                 Woken::BlobsUnpinned => self.forget_loose_blobs(),
                 Woken::Due => self.step(Input::Tick),
                 Woken::Calls(0) | Woken::Stop => break,
-                Woken::Calls(_) => self.take(&mut calls).await,
+                Woken::Calls(_) => {
+                    self.take_turn(&mut calls, self.config.batch_calls_max).await;
+                }
                 // Others have their turn between two listings.
                 Woken::Listings => tokio::task::yield_now().await,
             }
-            // One at a time: a heartbeat waits for one listing at most.
-            if let Some(listing) = self.listings.next().filter(|_| self.halted.is_none()) {
-                self.take_one(listing).await;
-            }
+            self.list_one().await;
             self.settle().await;
+            if self.inbox.has_calls() {
+                // Else nobody else has a turn until the inbox is empty.
+                tokio::task::yield_now().await;
+            }
         }
         self.finish().await
     }
@@ -175,7 +173,9 @@ impl Driver {
         };
         let lingers = self.journal.as_ref().map_or(Duration::ZERO, Journal::lingers_for);
         let sleep = if lingers > Duration::ZERO { sleep.min(lingers) } else { sleep };
-        let batch_max = self.config.batch_calls_max.max(1);
+        let again = self.journal.as_ref().and_then(Journal::tries_again_in);
+        let sleep = again.map_or(sleep, |again| sleep.min(again));
+        let at_once = turns::CALLS_AT_ONCE.min(self.config.batch_calls_max).max(1);
         let blobs = self.blobs.clone();
         tokio::select! {
             biased;
@@ -184,63 +184,20 @@ impl Driver {
             () = shared.somebody_left.notified() => Woken::CallersLeft,
             () = blobs.unpinned() => Woken::BlobsUnpinned,
             () = tokio::time::sleep(sleep) => Woken::Due,
-            count = self.inbox.recv_many(calls, batch_max) => Woken::Calls(count),
+            count = self.inbox.recv_many(calls, at_once) => Woken::Calls(count),
             () = std::future::ready(()), if !self.listings.is_empty() => Woken::Listings,
         }
     }
 
-    async fn take(&mut self, calls: &mut Vec<Submission>) {
-        self.tell_memory();
-        for submission in calls.drain(..) {
-            match submission.request.is_listing() {
-                true => self.listings.add(submission),
-                false => self.take_one(submission).await,
-            }
-        }
-    }
-
     /// Tells the machines how much memory is left, if that has changed.
-    fn tell_memory(&mut self) {
+    pub(super) fn tell_memory(&mut self) {
         let snapshots = self.journal.as_ref().map_or(SnapshotPlan::Never, Journal::snapshots);
         if let Some(memory) = self.memory.news(snapshots) {
             self.step(Input::Memory(memory));
         }
     }
 
-    async fn take_one(&mut self, Submission { call, request, pin, answer }: Submission) {
-        // Its caller left before its turn, and may have said so before anybody knew the call.
-        if answer.is_closed() {
-            return;
-        }
-        self.waiting.insert(call, answer);
-        let entropy = self.entropy.next();
-        self.step(Input::Request { call, request, entropy });
-        // From here on the machine knows whether it names the blob.
-        drop(pin);
-        if self.journal.as_ref().is_some_and(Journal::is_group_full) {
-            self.append().await;
-        }
-    }
-
-    /// Takes the next calls of the callers that the last sync has answered, one turn's at most. The next sync
-    /// then makes more calls durable, and each connection writes more answers at once.
-    async fn gather(&mut self, calls: &mut Vec<Submission>) {
-        let (mut room, mut empty) = (self.config.batch_calls_max.max(1), 0_usize);
-        for _ in 0..GATHERING_TURNS_MAX {
-            // The sync may have failed.
-            if self.halted.is_some() || room == 0 || empty == GATHERING_TURNS_EMPTY {
-                return;
-            }
-            tokio::task::yield_now().await;
-            // The machine takes back what callers that left hold before it answers the next calls.
-            self.forget_gone();
-            room = room.saturating_sub(self.inbox.take(calls, room));
-            empty = if calls.is_empty() { empty.saturating_add(1) } else { 0 };
-            self.take(calls).await;
-        }
-    }
-
-    fn forget_gone(&mut self) {
+    pub(super) fn forget_gone(&mut self) {
         for call in self.shared.take_gone() {
             self.waiting.remove(&call);
             // Also of a call that is answered: its caller did not take the answer.
@@ -295,7 +252,7 @@ impl Driver {
         }
     }
 
-    fn step(&mut self, input: Input) {
+    pub(super) fn step(&mut self, input: Input) {
         let now: Time = self.clock.now();
         let mut effects = std::mem::take(&mut self.effects);
         #[cfg(madsim)]
@@ -388,7 +345,7 @@ impl Driver {
         self.show();
     }
 
-    async fn append(&mut self) {
+    pub(super) async fn append(&mut self) {
         let durable = self.node.durable();
         let Some(journal) = &mut self.journal else {
             return;

@@ -157,6 +157,11 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// Whether calls wait.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.0.waiting().turns.is_empty()
+    }
+
     /// Takes `most` calls of those that are there, one of each line in turn. How many.
     pub(super) fn take(&mut self, calls: &mut Vec<T>, most: usize) -> usize {
         let mut waiting = self.0.waiting();

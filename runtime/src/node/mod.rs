@@ -15,6 +15,7 @@ mod port;
 mod pushes;
 mod recovery;
 mod start;
+mod turns;
 mod upkeep;
 #[cfg(madsim)]
 mod watch;

@@ -1,6 +1,7 @@
 //! What keeps the journal short: segments are closed, snapshots built of them, and they removed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rondo_core::ids::Lsn;
 use tokio::time::Instant;
@@ -107,6 +108,14 @@ impl Journal {
         } else if self.is_compaction_put_off() {
             self.compact();
         }
+    }
+
+    /// How long until something is tried again that the disk has refused.
+    pub(super) fn tries_again_in(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let tries = [self.rotate_again, self.compact_again, self.remove_again];
+        // What is due already waits for something else.
+        tries.into_iter().flatten().filter_map(|at| at.checked_duration_since(now)).min()
     }
 
     /// Whether the open segment has a record. Without one it cannot be closed, whatever its files take.

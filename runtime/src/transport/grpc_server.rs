@@ -51,7 +51,7 @@ pub(super) async fn serve(
         Box::pin(async move { Ok::<_, Infallible>(answer(&shared, &connection, request).await) })
     });
     let mut calls = UnderWay::default();
-    let stream = TokioIo::new(InTurns::new(stream));
+    let stream = TokioIo::new(InTurns::new(stream, &calls));
     let settings = http_settings(&shared.config, calls.begun());
     let mut serving = pin!(settings.serve_connection(stream, handler));
     let mut phase = shared.phase.clone();

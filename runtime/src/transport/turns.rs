@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -17,20 +18,46 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Reads of a connection in one turn. What is short comes 8 KiB at a time.
 const READS_OF_TURN: u32 = 2;
 
+/// Calls that a connection may begin in a turn and still read as much in the next one. A short call takes
+/// more time than its bytes.
+const BEGINS_OF_TURN: usize = 16;
+
+/// What a connection that has begun more reads in its next turn, in bytes: about as many short calls.
+const READ_BYTES_OF_BUSY: usize = 2 << 10;
+
 /// Calls of a connection that end in one turn.
-const ENDS_OF_TURN: usize = 64;
+const ENDS_OF_TURN: usize = 32;
 
 /// A stream that is read a little at a time.
 pub(super) struct InTurns<S> {
     stream: S,
     /// Reads that are left in this turn.
     left: u32,
+    /// Whether its connection has begun many calls in the last turn.
+    is_busy: Arc<AtomicBool>,
 }
 
 impl<S> InTurns<S> {
-    /// The same stream in turns.
-    pub(super) const fn new(stream: S) -> Self {
-        Self { stream, left: READS_OF_TURN }
+    /// The same stream in turns, whose calls these are.
+    pub(super) fn new(stream: S, calls: &UnderWay) -> Self {
+        Self { stream, left: READS_OF_TURN, is_busy: Arc::clone(&calls.is_busy) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> InTurns<S> {
+    /// Reads a few bytes, in a turn of their own.
+    fn poll_read_few(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.left = 1;
+        let most = buffer.remaining().min(READ_BYTES_OF_BUSY);
+        let mut few = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        let read = Pin::new(&mut self.stream).poll_read(context, &mut few);
+        let count = few.filled().len();
+        buffer.advance(count);
+        read
     }
 }
 
@@ -45,7 +72,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for InTurns<S> {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let read = match self.is_busy.load(Ordering::Relaxed) {
+            true => self.poll_read_few(context, buffer),
+            false => Pin::new(&mut self.stream).poll_read(context, buffer),
+        };
         self.left = if read.is_ready() { self.left.saturating_sub(1) } else { READS_OF_TURN };
         read
     }
@@ -104,6 +134,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Begun {
 pub(super) struct UnderWay {
     begun: Begun,
     calls: FuturesUnordered<Work>,
+    /// Whether many calls began in the last turn.
+    is_busy: Arc<AtomicBool>,
 }
 
 impl UnderWay {
@@ -114,7 +146,9 @@ impl UnderWay {
 
     /// Works on the calls for one turn.
     pub(super) fn go_on(&mut self, context: &mut Context<'_>) {
-        self.calls.extend(self.begun.take());
+        let begun = self.begun.take();
+        self.is_busy.store(begun.len() > BEGINS_OF_TURN, Ordering::Relaxed);
+        self.calls.extend(begun);
         for _ in 0..ENDS_OF_TURN {
             match self.calls.poll_next_unpin(context) {
                 Poll::Ready(Some(())) => {}
@@ -129,7 +163,7 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::task::Waker;
 
     use tokio::io::AsyncReadExt;
@@ -145,14 +179,15 @@ mod tests {
             _: &mut Context<'_>,
             buffer: &mut ReadBuf<'_>,
         ) -> Poll<io::Result<()>> {
-            buffer.put_slice(&[7; 8]);
+            let bytes = vec![7; buffer.remaining().min(8 << 10)];
+            buffer.put_slice(&bytes);
             Poll::Ready(Ok(()))
         }
     }
 
     #[tokio::test]
     async fn who_reads_for_ever_lets_others_go_on() {
-        let mut stream = InTurns::new(Endless);
+        let mut stream = InTurns::new(Endless, &UnderWay::default());
         let reading = tokio::spawn(async move {
             let mut bytes = [0; 8];
             loop {
@@ -167,8 +202,26 @@ mod tests {
     }
 
     #[test]
+    fn who_begins_many_calls_reads_little_until_it_begins_few() {
+        let mut under_way = UnderWay::default();
+        let mut stream = InTurns::new(Endless, &under_way);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut buffer = vec![0; 64 << 10];
+        let mut read_in_turn = || {
+            let mut buffer = ReadBuf::new(&mut buffer);
+            while Pin::new(&mut stream).poll_read(&mut context, &mut buffer).is_ready() {}
+            buffer.filled().len()
+        };
+        for (begun, read) in [(16, 16 << 10), (17, 2 << 10), (17, 2 << 10), (0, 16 << 10)] {
+            (0..begun).for_each(|_| under_way.begun().execute(async {}));
+            under_way.go_on(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(read_in_turn(), read, "{begun} calls have begun");
+        }
+    }
+
+    #[test]
     fn a_turn_has_few_reads() {
-        let mut stream = InTurns::new(Endless);
+        let mut stream = InTurns::new(Endless, &UnderWay::default());
         let mut context = Context::from_waker(Waker::noop());
         let mut reads = 0;
         let mut bytes = [0; 8];

@@ -21,4 +21,5 @@ mod random;
 mod restart;
 mod snapshots;
 mod stop;
+mod turns;
 mod world;
