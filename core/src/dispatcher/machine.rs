@@ -150,6 +150,11 @@ impl Dispatcher {
         bound: usize,
     ) -> Result<(), Refusal> {
         check_bound(what, there, bound)?;
+        self.check_memory(what)
+    }
+
+    /// Refuses more of something that lasts when the memory is short.
+    pub(super) fn check_memory(&self, what: &'static str) -> Result<(), Refusal> {
         Ok(self.memory.check_state(what)?)
     }
 

@@ -394,6 +394,16 @@ pub struct WorkerProfile {
 }
 
 impl WorkerProfile {
+    /// Bytes of what the worker has said of itself.
+    pub(super) fn size_bytes(&self) -> u64 {
+        let tags = self.tags.iter().map(String::len);
+        let servers = self.transfer_servers.iter().map(|server| {
+            let names = server.protocol.len().saturating_add(server.address.len());
+            names.saturating_add(server.compatibility_info.len())
+        });
+        tags.chain(servers).fold(0, |sum: u64, bytes| sum.saturating_add(bytes as u64))
+    }
+
     /// Whether readers by split can read from the worker.
     pub(super) fn serves_splits(&self) -> bool {
         self.transfer_servers.iter().any(|server| server.protocol == RECORDS_PROTOCOL)

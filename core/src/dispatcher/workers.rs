@@ -123,7 +123,11 @@ impl Dispatcher {
         let mut records = Vec::new();
         if !says_the_same(&worker.profile, heartbeat) {
             // A worker that came back elsewhere would otherwise be dialled at dead addresses.
-            records.push(Record::UpdateWorker { id: worker.id, profile: profile_of(heartbeat) });
+            let profile = profile_of(heartbeat);
+            if profile.size_bytes() > worker.profile.size_bytes().max(PROFILE_BYTES_SMALL) {
+                self.check_memory("tags and addresses of workers")?;
+            }
+            records.push(Record::UpdateWorker { id: worker.id, profile });
         }
         if worker.lost {
             let id = worker.id;
@@ -353,6 +357,10 @@ impl Dispatcher {
         (Reply::Workers(workers.map(|worker| worker.address.clone()).collect()), after)
     }
 }
+
+/// A known worker may say so much of itself, in bytes, however short the memory is: one that comes back may
+/// have a port with a digit more.
+const PROFILE_BYTES_SMALL: u64 = 1 << 10;
 
 fn says_the_same(profile: &WorkerProfile, heartbeat: &WorkerHeartbeat) -> bool {
     profile.uid == heartbeat.uid

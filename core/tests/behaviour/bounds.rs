@@ -1,7 +1,7 @@
 //! How much is kept at once: at a bound what is there is used as before, and one more is refused.
 
 use rondo_core::dispatcher::{
-    Bounds, Config, GetOrCreateJob, Request, ShardingPolicy, SplitSource,
+    Bounds, Config, GetOrCreateJob, Request, ShardingPolicy, SplitSource, WorkerHeartbeat,
 };
 use rondo_core::ids::{DatasetId, JobId};
 use rondo_core::memory::Memory;
@@ -107,6 +107,11 @@ fn short_of_memory(driver: &mut Driver) {
     driver.learn(Memory::Short(REASON.into()));
 }
 
+/// The worker that is there, with a tag of so many bytes.
+fn tagged(bytes: usize) -> WorkerHeartbeat {
+    WorkerHeartbeat { tags: vec!["t".repeat(bytes)], ..worker("w:1", &[]) }
+}
+
 #[test]
 fn nothing_is_added_while_memory_is_short() {
     let (mut driver, _) = one_of_each(Bounds::default());
@@ -114,6 +119,7 @@ fn nothing_is_added_while_memory_is_short() {
         ("datasets", Request::RegisterDataset(dataset_named("b"))),
         ("jobs", Request::GetOrCreateJob(named("other"))),
         ("workers", Request::WorkerHeartbeat(worker("w:2", &[]))),
+        ("tags and addresses of workers", Request::WorkerHeartbeat(tagged(1025))),
         ("positions", save("q")),
         ("jobs that wait at a position", restore("p", "other")),
     ];
@@ -166,11 +172,12 @@ fn a_job_that_runs_goes_on_while_memory_is_short() {
     driver.ask(Request::DeletePosition { name: "p".into() }).unwrap();
 }
 
-/// A process that takes a worker's place takes no more memory.
+/// A process that takes a worker's place takes no more memory, but for a longer address.
 #[test]
 fn a_worker_may_restart_while_memory_is_short() {
     let (mut driver, train) = one_of_each(Bounds::default());
     short_of_memory(&mut driver);
+    driver.ask(Request::WorkerHeartbeat(tagged(1024))).unwrap();
     let started = started(&driver.worker("w:1", &[]));
     assert_eq!(started.len(), 1, "{:?}", driver.iteration(train, 0));
 }

@@ -20,6 +20,8 @@ use crate::checks::{Check, reached};
 
 /// Refusals for want of memory begin so.
 const REFUSAL: &str = "there is no memory for more ";
+/// A worker that is there may say so much of itself, in bytes.
+const SAID_MAX: usize = 1024;
 /// A counter that is there may have so many digits more, in bytes.
 const DIGITS_MAX: u64 = 20;
 
@@ -114,7 +116,10 @@ fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
             request.name.as_ref().is_some_and(|name| state.job_named(name).is_some())
         }
         Request::WorkerHeartbeat(heartbeat) => {
-            state.workers().values().any(|worker| *worker.address == *heartbeat.address)
+            let workers = state.workers();
+            let known = workers.values().find(|worker| *worker.address == *heartbeat.address);
+            let said = said(&heartbeat.tags, &heartbeat.transfer_servers);
+            known.is_some_and(|known| said <= most_said(&known.profile))
         }
         Request::SavePosition { name, .. } => state.positions().contains_key(&**name),
         Request::RestorePosition { job, .. } => state.restorations().contains_key(&**job),
@@ -123,6 +128,20 @@ fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
         _ => true,
     };
     if is_there { Lacks::Nothing } else { Lacks::State }
+}
+
+/// Bytes of what a worker says of itself.
+fn said(tags: &[String], servers: &[dispatcher::TransferServer]) -> usize {
+    let tags: usize = tags.iter().map(String::len).sum();
+    let of = |server: &dispatcher::TransferServer| {
+        server.protocol.len() + server.address.len() + server.compatibility_info.len()
+    };
+    tags + servers.iter().map(of).sum::<usize>()
+}
+
+/// What a worker that has said this may say while memory is short.
+fn most_said(profile: &dispatcher::WorkerProfile) -> usize {
+    said(&profile.tags, &profile.transfer_servers).max(SAID_MAX)
 }
 
 /// The memory that a call to the coordination service may lack, likewise.
@@ -178,6 +197,9 @@ fn is_more_data(record: &dispatcher::Record, state: &dispatcher::State, is_none:
         | Record::ResumeIteration { .. }
         | Record::CreateFinishedIteration { .. }
         | Record::AcquireClient { .. } => is_none,
+        Record::UpdateWorker { id, profile } => state.workers().get(id).is_none_or(|known| {
+            said(&profile.tags, &profile.transfer_servers) > most_said(&known.profile)
+        }),
         Record::ReplaceDataset { id, .. } => !state.datasets().contains_key(id),
         Record::SavePosition { name, .. } => !state.positions().contains_key(name),
         Record::RestorePosition { job, .. } => !state.restorations().contains_key(job),
