@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::transport::turned_away::TURNED_AWAY_MAX;
+
 /// Raises the number of descriptors that the process may have open to the most that the system allows it.
 /// A login or a unit of systemd begins with 1,024, which fewer workers than that use up. Returns the number.
 pub fn raise() -> Option<u64> {
@@ -25,7 +27,7 @@ const RESERVED_MIN: u64 = 64;
 
 /// How many connections each of `listeners` may have open, where each wants `wanted`, and `refused` more that
 /// it turns away. The listeners share what `limit` leaves evenly, so that one cannot take all.
-pub fn connections(limit: Option<u64>, listeners: usize, wanted: usize, refused: usize) -> usize {
+fn connections(limit: Option<u64>, listeners: usize, wanted: usize, refused: usize) -> usize {
     let Some(limit) = limit else { return wanted };
     let left = limit.saturating_sub(RESERVED_MIN.max(limit / 8));
     let each = left / u64::try_from(listeners.max(1)).unwrap_or(u64::MAX);
@@ -33,9 +35,19 @@ pub fn connections(limit: Option<u64>, listeners: usize, wanted: usize, refused:
     usize::try_from(each).unwrap_or(usize::MAX).clamp(1, wanted.max(1))
 }
 
-/// The number of descriptors that the process may have open; `None` for no bound.
-pub fn limit() -> Option<u64> {
-    getrlimit(Resource::Nofile).current
+/// How many connections each of `listeners` may have open, as far as this process may open files. `wanted` of
+/// each are wanted, as a setting of this name says; fewer are told of.
+pub fn allowed(listeners: usize, wanted: usize, setting: &str) -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    let each = connections(limit, listeners, wanted, TURNED_AWAY_MAX);
+    if each < wanted {
+        tracing::warn!(
+            connections = each,
+            wanted,
+            "the limit on open files (ulimit -n) allows each listener fewer connections than {setting}"
+        );
+    }
+    each
 }
 
 #[cfg(test)]

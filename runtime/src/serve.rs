@@ -16,9 +16,7 @@ pub(crate) use self::doors::check_exposure;
 use self::signals::Signals;
 use crate::clock::Clock;
 use crate::config::{Bounds, Config, Listen, Storage};
-#[cfg(not(madsim))]
-use crate::memory;
-use crate::memory::Ceiling;
+use crate::memory::{self, Ceiling};
 use crate::node::{self, NodeConfig, NodeStartError, Surroundings};
 use crate::service::{JournalStatus, NodePort, NodeSlot};
 #[cfg(not(madsim))]
@@ -202,28 +200,9 @@ where
     }
 }
 
-/// A ceiling of all memory, which a thread watches.
-#[cfg(not(madsim))]
-fn ceiling(bytes_max: u64) -> Ceiling {
-    let ceiling = Ceiling::new(bytes_max);
-    match memory::watching::watch(&ceiling) {
-        Ok(()) => ceiling,
-        Err(error) => {
-            tracing::warn!(%error, "the process's memory cannot be watched: --memory-max has no effect");
-            Ceiling::none()
-        }
-    }
-}
-
-/// A ceiling that nothing reaches: simulated processes have no memory of their own.
-#[cfg(madsim)]
-fn ceiling(bytes_max: u64) -> Ceiling {
-    Ceiling::new(bytes_max)
-}
-
 /// The memory for messages, below the ceiling of all memory.
 fn budget(bounds: &Bounds) -> Budget {
-    let ceiling = bounds.memory_bytes_max.map_or_else(Ceiling::none, ceiling);
+    let ceiling = memory::watched(bounds.memory_bytes_max.map_or_else(Ceiling::none, Ceiling::new));
     Budget::below(ceiling, bounds.inflight_bytes_max, bounds.message_bytes_max)
 }
 

@@ -192,7 +192,11 @@ fn bounds_of_a_rendezvous() {
     assert_says(
         "rendezvous",
         &[
-            format!("| {}, {} | tensors that wait", size(own.step_bytes_max), size(own.bytes_max)),
+            format!(
+                "| {}, {} | tensors that nobody has received",
+                size(own.step_bytes_max),
+                size(own.bytes_max)
+            ),
             format!(
                 "| {} and {} | the same, counted |",
                 count(own.step_tensors_max),

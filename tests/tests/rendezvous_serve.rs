@@ -93,7 +93,7 @@ fn tensors_pass_between_processes_and_a_restart_is_noticed() {
     let options = Options::store("segment")
         .flag("--rendezvous")
         .flag("--rendezvous-worker=/job:w/replica:0/task:3")
-        .flag("--rendezvous-step-size-max=10");
+        .flag("--rendezvous-step-size-max=1500");
     let mut server = Server::start(&options);
     let peer = Peer::of(&server);
     let device = peer.device();

@@ -105,8 +105,9 @@ pub(super) fn no_room(
         true => format!("{max} {unit} ({setting}), {held} of step {id}"),
         false => format!("{max} {unit} of all steps together ({setting}), {held} of all"),
     };
-    let text =
-        format!("no room for a tensor of {bytes} bytes that nobody waits for: at most {what}");
+    let text = format!(
+        "no room for a tensor of {bytes} bytes (with its key) that nobody waits for: at most {what}"
+    );
     Status::new(Code::ResourceExhausted, text)
 }
 

@@ -26,7 +26,7 @@ pub struct Args {
 pub struct Value<T> {
     /// The tensor.
     pub tensor: T,
-    /// Bytes that it takes.
+    /// Bytes that count for it while it is held.
     pub bytes: u64,
     /// Whether it comes of a branch that was not taken: then the tensor has no meaning.
     pub is_dead: bool,

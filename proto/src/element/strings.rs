@@ -65,6 +65,9 @@ fn from_content(
     tensor(shape, owner.slice_ref(rest), lengths)
 }
 
+/// A string that the message does not have counts as so many bytes more: it takes time, however short it is.
+const REPEATED_BYTES: u64 = 60;
+
 /// One after the other; what is missing repeats the last one, or is empty if there is none.
 fn from_list(proto: Message<'_>, shape: Shape, budget: &mut Budget) -> Result<Tensor, Status> {
     let strings = budget.take(shape.elements().saturating_mul(END_BYTES))? / size_of::<u32>();
@@ -78,7 +81,8 @@ fn from_list(proto: Message<'_>, shape: Shape, budget: &mut Budget) -> Result<Te
         bytes.extend_from_slice(last);
     }
     let missing = strings.saturating_sub(counted.ends.len());
-    budget.take((missing as u64).saturating_mul(last.len() as u64))?;
+    let each = (last.len() as u64).saturating_add(REPEATED_BYTES);
+    budget.take((missing as u64).saturating_mul(each))?;
     for _ in 0..missing {
         counted.push(last.len() as u64)?;
         bytes.extend_from_slice(last);

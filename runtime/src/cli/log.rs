@@ -6,9 +6,11 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::exit::{Exit, Failure};
+use super::line_rate::LineRate;
 use super::plain::plain;
 use super::serve_args::{LogArgs, LogForm};
 use super::variables;
@@ -22,11 +24,13 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&directives).map_err(|error| {
         Failure::new(Exit::Usage, format!("--log-filter {directives:?}: {error}"))
     })?;
+    let rate = LineRate::new();
+    let writer = rate.clone().noting(args.log, stderr);
     let started = match args.log {
-        LogForm::Human => human(filter, stderr().is_terminal(), stderr).try_init(),
+        LogForm::Human => human(filter, stderr().is_terminal(), writer).with(rate).try_init(),
         LogForm::Json => {
-            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
-            log.json().finish().try_init()
+            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+            log.json().finish().with(rate).try_init()
         }
     };
     started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))?;

@@ -8,11 +8,14 @@ use rondo_core::time::Duration;
 use super::exit::{Exit, Failure};
 use super::from_cluster::{FromCluster, told};
 use super::layers::Settings;
+use super::memory_max::MemoryMax;
 use super::serve::exit_of;
 use super::serve_args::LogArgs;
 use super::units::{Span, size};
 use super::{log, threads};
 use crate::config::Listen;
+use crate::descriptors;
+use crate::memory::{self, Ceiling};
 use crate::relay::{Config, run};
 use crate::transport::ServerConfig;
 use crate::transport::budget::Budget;
@@ -20,6 +23,10 @@ use crate::transport::budget::Budget;
 /// Room above the bounds of clients and of their calls, so that whoever hits one is told instead of
 /// waiting.
 const ROOM: u32 = 64;
+
+/// How long a long answer may stay unread: a minute longer than the server waits for a task's heartbeat by
+/// default, since a task that is held up for less lives on.
+const UNREAD_MAX: std::time::Duration = std::time::Duration::from_secs(160);
 
 /// Settings of a relay.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -70,6 +77,12 @@ pub(super) struct RelayArgs {
           value_parser = size(1024..))]
     held_size_max: u64,
 
+    /// Memory that the relay may have; auto: a quarter of what the machine or the container has; none:
+    /// no bound. A relay that has so much refuses calls that take more
+    #[arg(long, env = "RONDO_MEMORY_MAX", value_name = "SIZE", default_value = "auto",
+          value_parser = MemoryMax::read)]
+    memory_max: MemoryMax,
+
     /// Allow an address that other machines can reach without TLS
     #[arg(long, env = "RONDO_INSECURE", value_name = "BOOL", action = ArgAction::Set,
           num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
@@ -97,7 +110,13 @@ impl RelayArgs {
         Err(Failure::new(Exit::Usage, text))
     }
 
-    fn resolve(&self) -> Result<Config, Failure> {
+    /// The bound on the relay's memory.
+    fn ceiling(&self) -> Ceiling {
+        let of_relay = |bytes| Ceiling::of("the relay", bytes);
+        self.memory_max.bytes().map_or_else(Ceiling::none, of_relay)
+    }
+
+    fn resolve(&self, ceiling: Ceiling) -> Result<Config, Failure> {
         // The cluster may tell it, so that clap cannot ask for it.
         let upstream = self.upstream.as_ref().ok_or_else(|| {
             let text =
@@ -114,10 +133,12 @@ impl RelayArgs {
             held_bytes_max: self.held_size_max,
             ..relay::Config::of(upstream.to_string())
         };
+        let connections = count(self.clients_max.saturating_add(ROOM));
         let server = ServerConfig {
-            budget: Budget::new(self.held_size_max, self.held_size_max / 2),
-            connections_max: count(self.clients_max.saturating_add(ROOM)),
+            budget: Budget::below(ceiling, self.held_size_max, self.held_size_max / 2),
+            connections_max: descriptors::allowed(1, connections, "--clients-max"),
             calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
+            unread_max: Some(UNREAD_MAX),
             ..ServerConfig::default()
         };
         Ok(Config {
@@ -133,7 +154,7 @@ impl RelayArgs {
 /// Relays until it is asked to stop.
 pub(super) fn relay(args: &RelayArgs, settings: &Settings) -> Result<(), Failure> {
     log::start(&args.log)?;
-    let config = args.resolve()?;
+    let config = args.resolve(memory::watched(args.ceiling()))?;
     if let Some(told) = told(settings) {
         tracing::info!("{told}");
     }

@@ -42,15 +42,15 @@ pub(super) struct RendezvousArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rendezvous_steps_max: u32,
 
-    /// Memory of one step's tensors that wait for a receiver; those above are refused
-    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_SIZE_MAX", value_name = "SIZE", default_value = "4GiB",
-          value_parser = size(..))]
-    pub(super) rendezvous_step_size_max: u64,
+    /// Memory of one step's tensors that wait for a receiver; those above are refused [default:
+    /// 4GiB, or a quarter of --memory-max, if it is less]
+    #[arg(long, env = "RONDO_RENDEZVOUS_STEP_SIZE_MAX", value_name = "SIZE", value_parser = size(..))]
+    pub(super) rendezvous_step_size_max: Option<u64>,
 
-    /// Memory of all steps' tensors that wait for a receiver
-    #[arg(long, env = "RONDO_RENDEZVOUS_SIZE_MAX", value_name = "SIZE", default_value = "8GiB",
-          value_parser = size(..))]
-    pub(super) rendezvous_size_max: u64,
+    /// Memory of all steps' tensors that wait for a receiver [default: 8GiB, or a quarter of
+    /// --memory-max, if it is less]
+    #[arg(long, env = "RONDO_RENDEZVOUS_SIZE_MAX", value_name = "SIZE", value_parser = size(..))]
+    pub(super) rendezvous_size_max: Option<u64>,
 
     /// Tensors of one step that wait for who wants them
     #[arg(long, env = "RONDO_RENDEZVOUS_STEP_TENSORS_MAX", value_name = "COUNT", default_value_t = 1 << 16)]
@@ -87,25 +87,31 @@ pub(super) struct RendezvousArgs {
 
 impl RendezvousArgs {
     /// The settings; `None` if no rendezvous is hosted. Incarnations are yet to be drawn.
-    pub(super) fn resolve(&self) -> Option<Settings> {
+    ///
+    /// Unless the user says how much memory tensors may take, it is a quarter of the server's. So tensors
+    /// that nobody receives never bring keys and jobs to the ceiling.
+    pub(super) fn resolve(&self, memory_bytes_max: Option<u64>) -> Option<Settings> {
         if !self.rendezvous {
             return None;
         }
         let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let share = memory_bytes_max.map_or(u64::MAX, |bytes| bytes / 4);
+        let bytes_max = |said: Option<u64>, most: u64| said.unwrap_or_else(|| most.min(share));
+        let defaults = Config::default();
         let devices = self.rendezvous_device.0.iter().map(|device| (device.clone(), 0)).collect();
         let machine = Config {
             devices,
             session: Some(Session { worker_name: self.rendezvous_worker.0.as_str().into() }),
             steps_max: count(self.rendezvous_steps_max),
             step_tensors_max: count(self.rendezvous_step_tensors_max),
-            step_bytes_max: self.rendezvous_step_size_max,
+            step_bytes_max: bytes_max(self.rendezvous_step_size_max, defaults.step_bytes_max),
             tensors_max: count(self.rendezvous_tensors_max),
-            bytes_max: self.rendezvous_size_max,
+            bytes_max: bytes_max(self.rendezvous_size_max, defaults.bytes_max),
             calls_max: count(self.rendezvous_calls_max),
             step_expiry: self.rendezvous_step_expiry.unless_zero(),
             caches_responses: self.rendezvous_cache_rpc_response,
             patience: self.rendezvous_peer_patience.0,
-            ..Config::default()
+            ..defaults
         };
         Some(Settings { machine, peers: self.rendezvous_peer.0.clone() })
     }

@@ -61,7 +61,7 @@ pub(super) fn resolve(
         dispatcher: dispatcher_config(args),
         coordination: coordination::Config { namespaces },
         namespace_ports,
-        rendezvous: args.rendezvous.resolve(),
+        rendezvous: args.rendezvous.resolve(args.memory_max.bytes()),
         protocol_version: args.protocol_version,
         bounds: Bounds {
             message_bytes_max: args.message_size_max,
@@ -74,6 +74,26 @@ pub(super) fn resolve(
             batch_calls_max: usize::try_from(args.batch_calls_max).unwrap_or(usize::MAX),
             shutdown_grace: args.shutdown_grace.std(),
         },
+    })
+}
+
+/// A warning that keys may take more than the memory for state, if the settings allow that.
+pub(super) fn keys_above_memory(config: &Config) -> Option<String> {
+    let memory = config.bounds.memory_bytes_max?;
+    let (state, files) = match config.storage {
+        Storage::Memory => (memory / 8 * 7, ""),
+        Storage::Directory { .. } => {
+            (memory / 2, " (values above 64 KiB lie in files and take none)")
+        }
+    };
+    let sizes = config.coordination.namespaces.iter().map(|namespace| namespace.store_bytes_max);
+    let keys = sizes.fold(0, u64::saturating_add);
+    (keys > state).then(|| {
+        format!(
+            "all keys together may have {keys} bytes (--namespace-size-max of each namespace), and the \
+             server's state about {state} of memory, as --memory-max is {memory}{files}: when that \
+             is full, new keys are refused in every namespace"
+        )
     })
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::exit::{self, Exit, Failure};
 use super::layers::Settings;
-use super::resolve::{Home, resolve};
+use super::resolve::{Home, keys_above_memory, resolve};
 use super::serve_args::ServeArgs;
 use super::{from_cluster, log, print_config, state_home, threads};
 use crate::allocator;
@@ -24,6 +24,9 @@ pub(super) fn serve(args: &ServeArgs, settings: &Settings) -> Result<(), Failure
     }
     if let Some(told) = from_cluster::told(settings) {
         tracing::info!("{told}");
+    }
+    if let Some(warning) = keys_above_memory(&config) {
+        tracing::warn!("{warning}");
     }
     allocator::keep_for_requests();
     let runtime = threads::pool(args.threads)?;

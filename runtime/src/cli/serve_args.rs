@@ -8,37 +8,11 @@ use rondo_core::limits::IDS_ABOVE_MAX;
 
 use super::coordination_args::CoordinationArgs;
 use super::from_cluster::FromCluster;
+use super::memory_max::MemoryMax;
 use super::rendezvous_args::RendezvousArgs;
 use super::units::{Span, SpanOrNever, size};
 use crate::config::Listen;
-use crate::memory::machine;
 use crate::store::StoreKind;
-
-/// The least memory that a server can work with, in bytes.
-const MEMORY_MIN: u64 = 64 << 20;
-
-/// A bound of the process's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MemoryMax(Option<u64>);
-
-impl MemoryMax {
-    /// The bound, in bytes, if there is one.
-    pub(super) const fn bytes(self) -> Option<u64> {
-        self.0
-    }
-
-    fn read(text: &str) -> Result<Self, String> {
-        Ok(Self(match text {
-            "none" => None,
-            // Where the system does not tell how much there is, there is no bound.
-            "auto" => machine::bytes().map(|all| MEMORY_MIN.max(all / 4)),
-            _ => {
-                let bytes = size(MEMORY_MIN..)(text);
-                Some(bytes.map_err(|why| format!("{why}; or auto, or none"))?)
-            }
-        }))
-    }
-}
 
 /// Settings of a server. Each can also stand in the environment (see `env`), or in a YAML file as
 /// `key: value`, the key being the flag's name with underscores.
@@ -159,7 +133,7 @@ pub(super) struct ServeArgs {
           value_parser = clap::value_parser!(u32).range(1..=1 << 20), help_heading = "Storage")]
     pub(super) queue_calls_max: u32,
 
-    /// Calls taken in one turn, whose updates become durable together
+    /// Most calls taken in one turn, which ends after 2 ms
     #[arg(long, env = "RONDO_BATCH_CALLS_MAX", value_name = "COUNT", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20), help_heading = "Storage")]
     pub(super) batch_calls_max: u32,

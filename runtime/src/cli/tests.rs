@@ -9,7 +9,7 @@ use rondo_core::time::Duration as Span;
 use super::*;
 use crate::config::{Config, Storage};
 use crate::store::StoreKind;
-use resolve::{Home, resolve};
+use resolve::{Home, keys_above_memory, resolve};
 
 fn arguments(given: &[&str]) -> Vec<OsString> {
     ["rondo", "serve"].iter().chain(given).map(OsString::from).collect()
@@ -63,7 +63,7 @@ fn a_client_may_be_silent_for_300_seconds() {
 #[test]
 fn a_rendezvous_is_hosted_if_asked_for() {
     assert_eq!(config(&["--rendezvous-step-size-max=7"]).unwrap().rendezvous, None);
-    let defaults = config(&["--rendezvous"]).unwrap().rendezvous.unwrap();
+    let defaults = config(&["--rendezvous", "--memory-max=none"]).unwrap().rendezvous.unwrap();
     let expected = rondo_core::rendezvous::Config {
         devices: [("/device:CPU:0".to_owned(), 0)].into(),
         session: defaults.machine.session.clone(),
@@ -265,6 +265,41 @@ fn namespaces_share_a_quarter_of_the_memory_unless_their_size_is_given() {
     assert_eq!(sizes(&["--memory-max=1GiB"]), [256 << 20]);
     assert_eq!(sizes(&["--memory-max=1GiB", "--namespace=a=0,b=0,c=0"]), [64 << 20; 4]);
     assert_eq!(sizes(&["--memory-max=1GiB", "--namespace-size-max=3GiB"]), [3 << 30]);
+}
+
+#[test]
+fn keys_that_may_take_more_than_the_memory_for_state_are_told_of() {
+    let warning_of = |memory, arguments: &[&str]| {
+        let two = ["--data=/somewhere", "--namespace=a=0", memory];
+        keys_above_memory(&config(&[&two, arguments].concat()).unwrap())
+    };
+    let warning = |arguments: &[&str]| warning_of("--memory-max=1GiB", arguments);
+    assert_eq!(warning(&[]), None);
+    assert_eq!(warning(&["--namespace-size-max=256MiB"]), None);
+    let text = warning(&["--namespace-size-max=257MiB"]).unwrap();
+    for part in ["538968064", "536870912", "--memory-max is 1073741824", "in files"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(warning_of("--memory-max=none", &["--namespace-size-max=257MiB"]), None);
+    // No snapshot of it needs memory.
+    assert_eq!(warning(&["--namespace-size-max=448MiB", "--fault-tolerant=false"]), None);
+    assert!(warning(&["--namespace-size-max=449MiB", "--fault-tolerant=false"]).is_some());
+}
+
+#[test]
+fn tensors_of_the_rendezvous_have_a_quarter_of_the_memory_unless_their_size_is_given() {
+    let sizes = |arguments: &[&str]| {
+        let machine =
+            config(&[&["--rendezvous"], arguments].concat()).unwrap().rendezvous.unwrap().machine;
+        (machine.step_bytes_max, machine.bytes_max)
+    };
+    assert_eq!(sizes(&["--memory-max=none"]), (4 << 30, 8 << 30));
+    assert_eq!(sizes(&["--memory-max=64GiB"]), (4 << 30, 8 << 30));
+    assert_eq!(sizes(&["--memory-max=24GiB"]), (4 << 30, 6 << 30));
+    assert_eq!(sizes(&["--memory-max=1GiB"]), (256 << 20, 256 << 20));
+    let said =
+        ["--memory-max=1GiB", "--rendezvous-size-max=3GiB", "--rendezvous-step-size-max=2GiB"];
+    assert_eq!(sizes(&said), (2 << 30, 3 << 30));
 }
 
 #[test]

@@ -15,7 +15,8 @@ use super::units::{Span, size, span};
 use super::{log, threads};
 use crate::allocator;
 use crate::config::Listen;
-use crate::transport::ServerConfig;
+use crate::descriptors;
+use crate::transport::{ServerConfig, of_one_address};
 use crate::worker::{Config, Pipelines, WorkerError, machine, run};
 
 /// Threads that make elements, unless their number is said.
@@ -146,11 +147,21 @@ impl WorkerArgs {
                 ..machine()
             },
             quiet_period: self.shutdown_quiet_period.std(),
-            server: ServerConfig {
-                shared_memory_bytes_max: self.shared_memory_size_max,
-                ..ServerConfig::default()
-            },
+            server: self.server_config(),
         })
+    }
+
+    fn server_config(&self) -> ServerConfig {
+        let config = ServerConfig::default();
+        let wanted = config.connections_max;
+        let allowed = format!("the {wanted} that a worker may have");
+        let connections_max = descriptors::allowed(usize::from(self.slots), wanted, &allowed);
+        ServerConfig {
+            connections_max,
+            connections_of_address_max: of_one_address(connections_max),
+            shared_memory_bytes_max: self.shared_memory_size_max,
+            ..config
+        }
     }
 
     /// The address with `%port%` in it, where each slot has one of its own.

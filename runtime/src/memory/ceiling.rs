@@ -47,6 +47,8 @@ pub struct Ceiling(Arc<Memory>);
 /// The bound and the counts of a ceiling.
 #[derive(Debug)]
 pub(super) struct Memory {
+    /// The process, as its refusals call it.
+    owner: &'static str,
     bytes_max: u64,
     /// The bytes that the process had resident before it served anybody.
     base: AtomicU64,
@@ -56,7 +58,7 @@ pub(super) struct Memory {
     granted: AtomicU64,
     /// The bytes that it granted between the last two looks.
     granted_before: AtomicU64,
-    /// The bytes that messages under way hold.
+    /// The bytes that messages under way and tensors of the rendezvous hold.
     messages: AtomicU64,
     /// A snapshot is being built.
     builds_snapshot: AtomicBool,
@@ -73,7 +75,13 @@ impl Ceiling {
     /// A ceiling of `bytes_max` bytes that nobody watches: it counts nothing until [`Ceiling::see`] is
     /// called.
     pub fn new(bytes_max: u64) -> Self {
+        Self::of("the server", bytes_max)
+    }
+
+    /// The same of another process, which refusals call `owner`.
+    pub fn of(owner: &'static str, bytes_max: u64) -> Self {
         Self(Arc::new(Memory {
+            owner,
             bytes_max,
             base: AtomicU64::new(0),
             resident: AtomicU64::new(0),
@@ -121,7 +129,8 @@ impl Ceiling {
     }
 
     /// About how large the state is, in bytes. Half of what messages hold is none: at least the other half of
-    /// a request is resident. So messages of others do not keep everybody from new state.
+    /// a request is resident. So messages of others do not keep everybody from new state. The same holds for
+    /// tensors of the rendezvous: no snapshot needs memory for them.
     fn state_bytes(&self) -> u64 {
         let messages = self.0.messages.load(Ordering::Relaxed) / 2;
         let others = self.0.base.load(Ordering::Relaxed).saturating_add(messages);
@@ -236,12 +245,12 @@ impl Ceiling {
         let _before = self.0.granted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Messages hold so many bytes more.
+    /// Messages, or tensors of the rendezvous, hold so many bytes more.
     pub fn hold(&self, bytes: u64) {
         self.0.messages.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Messages hold so many bytes less.
+    /// Messages, or tensors of the rendezvous, hold so many bytes less.
     pub fn let_go(&self, bytes: u64) {
         self.0.messages.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -291,8 +300,9 @@ impl Ceiling {
 
     fn refusal(&self) -> Status {
         let text = format!(
-            "the server has {} bytes of memory in use, and its bound is {} (--memory-max); heartbeats, \
-             deletions and reads of short things go on",
+            "{} has {} bytes of memory in use, and its bound is {} (--memory-max); heartbeats, deletions and \
+             reads of short things go on",
+            self.0.owner,
             self.used(),
             self.0.bytes_max
         );
@@ -314,11 +324,15 @@ mod tests {
         ceiling.see(100 * MIB);
         let refused = ceiling.check().unwrap_err();
         assert_eq!(refused.code, Code::ResourceExhausted);
-        for part in ["104857600", "--memory-max"] {
+        for part in ["the server has", "104857600", "--memory-max"] {
             assert!(refused.message.contains(part), "{refused}");
         }
         ceiling.see(100 * MIB - 1);
         ceiling.check().unwrap();
+        let of_relay = Ceiling::of("the relay", MIB);
+        of_relay.see(MIB);
+        let refused = of_relay.check().unwrap_err();
+        assert!(refused.message.starts_with("the relay has"), "{refused}");
     }
 
     #[test]

@@ -15,3 +15,24 @@ pub fn resident_bytes() -> u64 {
     #[cfg(madsim)]
     0
 }
+
+/// The ceiling, which a thread watches from now on. Without a ceiling that can be watched there is none.
+#[cfg(not(madsim))]
+pub fn watched(ceiling: Ceiling) -> Ceiling {
+    if ceiling.bytes_max() == u64::MAX {
+        return ceiling;
+    }
+    match watching::watch(&ceiling) {
+        Ok(()) => ceiling,
+        Err(error) => {
+            tracing::warn!(%error, "the process's memory cannot be watched: --memory-max has no effect");
+            Ceiling::none()
+        }
+    }
+}
+
+/// The ceiling, which nothing reaches: simulated processes have no memory of their own.
+#[cfg(madsim)]
+pub fn watched(ceiling: Ceiling) -> Ceiling {
+    ceiling
+}

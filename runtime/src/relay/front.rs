@@ -14,6 +14,7 @@ use rondo_proto::convert::{
 
 use super::driver::Handle;
 use crate::service::health;
+use crate::transport::budget::{Budget, UNCOUNTED_BYTES_MAX};
 use crate::transport::{BoxFuture, Call, ConnectionId, MessageWriter, Service};
 use crate::watching::watch;
 
@@ -40,6 +41,7 @@ impl Front {
         }
         let kind = convert::relayed_kind(&call.path, &call.message);
         let kind = kind.map_err(|status| self.not_here(status))?;
+        let budget = call.budget.clone();
         let asked = Asked {
             client: ClientId::new(call.connection.get()),
             peer: call.peer.to_string().into(),
@@ -48,7 +50,7 @@ impl Front {
             kind,
         };
         match self.handle.ask(asked).await {
-            Ok(Answer::Passed(body)) => Ok(body),
+            Ok(Answer::Passed(body)) => counted(body, &budget).await,
             Ok(Answer::Heartbeat(life)) => Ok(convert::encode_heartbeat_reply(life)),
             Err(refused) => Err(status_of(refused)),
         }
@@ -64,6 +66,18 @@ impl Front {
             _ => status,
         }
     }
+}
+
+/// An answer that counts among the messages until its client has read it.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED at the ceiling of all memory: it is dropped then.
+async fn counted(body: Bytes, budget: &Budget) -> Result<Bytes, Status> {
+    let length = body.len() as u64;
+    if length <= UNCOUNTED_BYTES_MAX {
+        return Ok(body);
+    }
+    Ok(budget.acquire(length).await?.with(body))
 }
 
 fn status_of(refused: Refused) -> Status {

@@ -12,10 +12,12 @@ use rondo_proto::convert::{WorkerDevice, content_of_fetch_chunk};
 use super::Settings;
 use super::driver;
 use super::fetching::Fetcher;
+use super::parking::Parking;
 use super::receive::{Receive, Waiting, done};
 use super::remote::{RemoteRendezvous, span};
 use super::state::Shared;
 use crate::clock::Clock;
+use crate::memory::Ceiling;
 use crate::transport::{Client, Transport};
 
 /// How other workers are reached: what is long has connections of its own, and holds up nothing else.
@@ -41,6 +43,7 @@ pub struct RendezvousManager {
     pub(super) shared: Arc<Shared>,
     fetcher: Arc<Fetcher>,
     devices: Arc<[WorkerDevice]>,
+    pub(super) parking: Parking,
     pub(super) caches_responses: bool,
 }
 
@@ -50,13 +53,27 @@ impl RendezvousManager {
     /// # Errors
     /// INVALID_ARGUMENT when the settings name a worker that is none.
     pub fn start(settings: Settings, clock: Clock, ways: Ways) -> Result<Self, Status> {
+        Self::start_below(Ceiling::none(), settings, clock, ways)
+    }
+
+    /// As [`RendezvousManager::start`], below a ceiling of all memory. At it, the service refuses tensors.
+    ///
+    /// # Errors
+    /// As [`RendezvousManager::start`].
+    pub fn start_below(
+        ceiling: Ceiling,
+        settings: Settings,
+        clock: Clock,
+        ways: Ways,
+    ) -> Result<Self, Status> {
         let Settings { machine, peers } = settings;
         let devices = devices(&machine);
         let caches_responses = machine.caches_responses;
-        let (shared, orders) = Shared::start(machine, clock)?;
+        let parking = Parking::new(machine.bytes_max, ceiling.clone());
+        let (shared, orders) = Shared::start(machine, clock, ceiling)?;
         let fetcher = Arc::new(Fetcher::new(peers, ways));
         tokio::spawn(driver::run(Arc::downgrade(&shared), orders, Arc::clone(&fetcher)));
-        Ok(Self { shared, fetcher, devices, caches_responses })
+        Ok(Self { shared, fetcher, devices, parking, caches_responses })
     }
 
     /// A step's rendezvous, which begins if it was not there. Whoever begins it initialises it.
@@ -151,4 +168,54 @@ fn devices(config: &rondo_core::rendezvous::Config) -> Arc<[WorkerDevice]> {
         incarnation: *incarnation,
     };
     config.devices.iter().map(device).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bytes::Bytes;
+    use rondo_core::element::{Dtype, Shape, Tensor};
+    use rondo_core::rendezvous::{Args, Config, FrameAndIter, Session};
+
+    use super::*;
+    use crate::memory::{Level, SnapshotPlan};
+
+    const MIB: u64 = 1 << 20;
+    const WORKER: &str = "/job:worker/replica:0/task:0";
+
+    fn manager(ceiling: Ceiling) -> RendezvousManager {
+        let machine = Config {
+            devices: BTreeMap::from([("/device:CPU:0".to_owned(), 7)]),
+            session: Some(Session { worker_name: WORKER.into() }),
+            ..Config::default()
+        };
+        let settings = Settings { machine, peers: BTreeMap::new() };
+        RendezvousManager::start_below(ceiling, settings, Clock::start(), Ways::default()).unwrap()
+    }
+
+    /// The state may have half of the memory. Tensors are none, but for their other half.
+    #[tokio::test]
+    async fn tensors_that_are_held_are_no_state_as_long_as_they_are_held() {
+        let ceiling = Ceiling::new(100 * MIB);
+        let manager = manager(ceiling.clone());
+        let step = manager.find(StepId::new(1)).unwrap();
+        let device = format!("{WORKER}/device:CPU:0");
+        let key = Key::create(&device, 7, &device, "edge", FrameAndIter::default()).unwrap();
+        let values = Bytes::from(vec![7; 30 * MIB as usize]);
+        let shape = Shape::list(values.len() as u64).unwrap();
+        let tensor = Tensor::fixed(Dtype::Uint8, shape, values).unwrap();
+        ceiling.see(60 * MIB);
+        let level = || ceiling.level(SnapshotPlan::Planned);
+        assert_eq!(level(), Level::Short);
+        for is_cleaned_up in [true, false, true] {
+            step.send(&key, Args::default(), tensor.clone(), false).unwrap();
+            assert_eq!(level(), Level::Enough);
+            match is_cleaned_up {
+                true => manager.cleanup(step.step()),
+                false => drop(step.recv(&key, Args::default(), None).await.unwrap()),
+            }
+            assert_eq!(level(), Level::Short);
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod device;
 mod driver;
 mod fetching;
 mod manager;
+mod parking;
 mod receive;
 mod remote;
 mod service;

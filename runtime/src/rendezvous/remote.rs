@@ -52,7 +52,12 @@ impl RemoteRendezvous {
     /// RESOURCE_EXHAUSTED if nobody wants it yet and there is no room for it, INVALID_ARGUMENT for a key
     /// whose source is not this worker's, and why the step ended if it has.
     pub fn send(&self, key: &Key, args: Args, tensor: Tensor, is_dead: bool) -> Result<(), Status> {
-        let (step, key, value) = (self.step, key.clone(), value(tensor, is_dead));
+        self.put(key, args, sent(key, tensor, is_dead, 0))
+    }
+
+    /// The same with a value as [`sent`] makes it.
+    pub(super) fn put(&self, key: &Key, args: Args, value: Value<Tensor>) -> Result<(), Status> {
+        let (step, key) = (self.step, key.clone());
         self.at_once(|call| Input::Send { call, step, key, args, value, waits: false })
     }
 
@@ -68,7 +73,17 @@ impl RemoteRendezvous {
         tensor: Tensor,
         is_dead: bool,
     ) -> Result<(), Status> {
-        let (step, key, value) = (self.step, key.clone(), value(tensor, is_dead));
+        self.put_when_room(key, args, sent(key, tensor, is_dead, 0)).await
+    }
+
+    /// The same with a value as [`sent`] makes it.
+    pub(super) async fn put_when_room(
+        &self,
+        key: &Key,
+        args: Args,
+        value: Value<Tensor>,
+    ) -> Result<(), Status> {
+        let (step, key) = (self.step, key.clone());
         let asked =
             self.shared.ask(|call| Input::Send { call, step, key, args, value, waits: true });
         done(Waiting::of(&self.shared, asked).await)
@@ -118,6 +133,17 @@ impl RemoteRendezvous {
             }
         }
     }
+}
+
+/// Bytes that count for a tensor that is held beside those of its values and its key: of its entries in maps,
+/// and of its heads.
+const HELD_BYTES: u64 = 512;
+
+/// A tensor that is sent, in a message of so many bytes if it comes from another process. While it is held,
+/// its key takes memory too, and so does the whole message, which the values may be part of.
+pub(super) fn sent(key: &Key, tensor: Tensor, is_dead: bool, message_bytes: u64) -> Value<Tensor> {
+    let bytes = tensor.memory_bytes().saturating_add(key.text().len() as u64).max(message_bytes);
+    Value { tensor, bytes: bytes.saturating_add(HELD_BYTES), is_dead }
 }
 
 /// A tensor as the machine counts it.

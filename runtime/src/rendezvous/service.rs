@@ -12,7 +12,7 @@ use rondo_proto::convert::{
 use rondo_proto::pieces::Pieces;
 
 use super::RendezvousManager;
-use crate::memory::Ceiling;
+use super::remote::sent;
 use crate::transport::{BoxFuture, Call, MessageWriter, Service};
 
 /// Pieces of an answer whose client does not say how long they shall be, in bytes.
@@ -25,18 +25,12 @@ const PIECE_BYTES_MIN: u64 = 4 << 10;
 #[derive(Clone)]
 pub struct RendezvousService {
     manager: RendezvousManager,
-    ceiling: Ceiling,
 }
 
 impl RendezvousService {
     /// The service of these steps.
     pub fn new(manager: RendezvousManager) -> Self {
-        Self { manager, ceiling: Ceiling::none() }
-    }
-
-    /// The same service below a ceiling of all memory: at it, tensors are refused.
-    pub fn below(self, ceiling: Ceiling) -> Self {
-        Self { ceiling, ..self }
+        Self { manager }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -51,7 +45,7 @@ impl RendezvousService {
             RendezvousRequest::Finish { requests } => {
                 requests.into_iter().for_each(|request| self.manager.finished(request));
             }
-            RendezvousRequest::Send(send) => self.send(send).await?,
+            RendezvousRequest::Send(send) => self.send(send, call.message.len() as u64).await?,
             RendezvousRequest::Initialize { step, session } => {
                 self.manager.find(step)?.initialize(&session)?;
             }
@@ -66,14 +60,16 @@ impl RendezvousService {
         Ok(encode_done())
     }
 
-    async fn send(&self, send: SendTensor) -> Result<(), Status> {
-        self.ceiling.check()?;
+    async fn send(&self, send: SendTensor, message_bytes: u64) -> Result<(), Status> {
+        self.manager.shared.ceiling.check()?;
         let SendTensor { step, key, tensor, is_dead, waits } = send;
         let step = self.manager.find(step)?;
-        match waits {
-            true => step.send_when_room(&key, Args::default(), tensor, is_dead).await,
-            false => step.send(&key, Args::default(), tensor, is_dead),
+        let value = sent(&key, tensor, is_dead, message_bytes);
+        if !waits {
+            return step.put(&key, Args::default(), value);
         }
+        let _room = self.manager.parking.enter(value.bytes)?;
+        step.put_when_room(&key, Args::default(), value).await
     }
 
     /// Dropping it, as when the client goes away, cancels the receive: the tensor stays.

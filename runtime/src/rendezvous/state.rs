@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::assembling::Partial;
 use super::driver::Order;
 use crate::clock::Clock;
+use crate::memory::Ceiling;
 
 /// The answer to a call.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) enum Asked {
 pub(super) struct Shared {
     state: Mutex<State>,
     pub(super) clock: Clock,
+    /// The bound on the process's memory.
+    pub(super) ceiling: Ceiling,
     orders: mpsc::UnboundedSender<Order>,
 }
 
@@ -43,6 +46,8 @@ struct State {
     waiting: BTreeMap<CallId, oneshot::Sender<Outcome>>,
     fetches: BTreeMap<CallId, Fetch>,
     last_call: CallId,
+    /// The bytes of tensors that the ceiling knows of.
+    held_bytes: u64,
     /// When the driver ticks next, as far as it knows.
     ticks_at: Option<Time>,
 }
@@ -78,6 +83,7 @@ impl Shared {
     pub(super) fn start(
         config: Config,
         clock: Clock,
+        ceiling: Ceiling,
     ) -> Result<(Arc<Self>, mpsc::UnboundedReceiver<Order>), Status> {
         let (orders, taken) = mpsc::unbounded_channel();
         let state = State {
@@ -86,9 +92,11 @@ impl Shared {
             waiting: BTreeMap::new(),
             fetches: BTreeMap::new(),
             last_call: CallId::default(),
+            held_bytes: 0,
             ticks_at: None,
         };
-        Ok((Arc::new(Self { state: Mutex::new(state), clock, orders }), taken))
+        let state = Mutex::new(state);
+        Ok((Arc::new(Self { state, clock, ceiling, orders }), taken))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,12 +184,24 @@ impl Shared {
             }
         }
         state.effects = effects;
+        self.tell_ceiling(state);
         let due = state.machine.deadline();
         if due.is_some_and(|due| state.ticks_at.is_none_or(|at| due < at)) {
             state.ticks_at = due;
             self.order(Order::Look);
         }
         answer
+    }
+
+    /// Tells the ceiling how many bytes of tensors are held. They are in no snapshot, so they leave more
+    /// memory for state than keys do.
+    fn tell_ceiling(&self, state: &mut State) {
+        let held = state.machine.report().held.bytes;
+        match held.checked_sub(state.held_bytes) {
+            Some(more) => self.ceiling.hold(more),
+            None => self.ceiling.let_go(state.held_bytes.saturating_sub(held)),
+        }
+        state.held_bytes = held;
     }
 
     fn carry_out(&self, state: &mut State, effect: Effect<Tensor>) -> Option<(CallId, Outcome)> {

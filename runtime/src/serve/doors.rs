@@ -26,9 +26,7 @@ use crate::service::{
 use crate::transport::budget::Budget;
 use crate::transport::exposure::{self, Exposed};
 use crate::transport::listener::bind;
-#[cfg(not(madsim))]
-use crate::transport::turned_away::TURNED_AWAY_MAX;
-use crate::transport::{ServerConfig, serve};
+use crate::transport::{ServerConfig, of_one_address, serve};
 
 /// How long a long answer may stay unread on a connection of no task.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
@@ -98,7 +96,7 @@ impl Doors {
         let connections_max =
             connections_of_each(1_usize.saturating_add(self.others.len()), config);
         let of_all = server_config(config, budget);
-        let connections_of_address_max = most_of_one_address(connections_max);
+        let connections_of_address_max = of_one_address(connections_max);
         let bounds = Bounds(ServerConfig { connections_max, connections_of_address_max, ..of_all });
         let default = config.coordination.namespaces.first();
         let router = match rendezvous {
@@ -201,24 +199,9 @@ impl Bounds {
 fn connections_of_each(listeners: usize, config: &Config) -> usize {
     let wanted = config.bounds.connections_max;
     #[cfg(madsim)]
-    let each = listeners.min(1).saturating_mul(wanted);
+    return listeners.min(1).saturating_mul(wanted);
     #[cfg(not(madsim))]
-    let each = descriptors::connections(descriptors::limit(), listeners, wanted, TURNED_AWAY_MAX);
-    if each < wanted {
-        tracing::warn!(
-            connections = each,
-            wanted,
-            "the limit on open files (ulimit -n) allows each listener fewer connections than \
-             --connections-max"
-        );
-    }
-    each
-}
-
-/// How many of so many connections one address may have: three quarters, so that a stranger leaves some for
-/// others.
-fn most_of_one_address(connections: usize) -> usize {
-    connections.saturating_sub(connections / 4)
+    descriptors::allowed(listeners, wanted, "--connections-max")
 }
 
 fn server_config(config: &Config, budget: Budget) -> ServerConfig {
@@ -258,7 +241,7 @@ mod tests {
     #[test]
     fn one_address_leaves_connections_for_others() {
         for (connections, most) in [(1, 1), (2, 2), (4, 3), (10_000, 7_500)] {
-            assert_eq!(most_of_one_address(connections), most);
+            assert_eq!(of_one_address(connections), most);
         }
     }
 

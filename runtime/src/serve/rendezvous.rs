@@ -23,11 +23,11 @@ pub(super) fn start(
     }
     settings.machine.entropy = entropy.next();
     let ways = Ways::default();
-    let started = RendezvousManager::start(settings, Clock::start(), ways);
+    let started = RendezvousManager::start_below(ceiling.clone(), settings, Clock::start(), ways);
     let manager = started.map_err(|status| ServeError::Rendezvous(status.message))?;
     for device in manager.devices() {
         let incarnation = format!("{:016x}", device.incarnation);
         tracing::info!(name = device.name, incarnation, "a device of the rendezvous");
     }
-    Ok(RendezvousService::new(manager).below(ceiling.clone()))
+    Ok(RendezvousService::new(manager))
 }

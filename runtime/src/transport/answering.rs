@@ -67,6 +67,12 @@ impl Default for ServerConfig {
     }
 }
 
+/// How many of so many connections one address may have: three quarters, so that a stranger leaves some for
+/// others.
+pub fn of_one_address(connections: usize) -> usize {
+    connections.saturating_sub(connections / 4)
+}
+
 /// Refuses a message above a server's bound.
 pub(super) fn check_length(length: u64, bound: u64) -> Result<(), Status> {
     if length <= bound {

@@ -2,9 +2,8 @@
 //! memory stays below its bound, nothing that was acknowledged is lost, and afterwards all is well.
 //!
 //! Each attack takes a moment here. `RONDO_ATTACK_SECONDS=10 cargo test --release --workspace --test hostile
-//! -- attacks --nocapture` is the long form, which prints a table.
+//! -- attacks --nocapture --test-threads=1` is the long form, which prints a table.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -123,19 +122,16 @@ pub(crate) struct Victim<'a> {
     pub(crate) served: &'a mut dyn FnMut() -> Duration,
 }
 
-/// The effects of attacks, a row for each.
+/// The effects of attacks. It prints a row for each at once, so a run that hangs shows where.
 pub(crate) struct Report {
-    table: String,
     failures: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn of(what: &str) -> Self {
-        let mut table = String::new();
-        writeln!(table, "| attack ({what}) | longest call | memory | served again after |")
-            .unwrap();
-        writeln!(table, "|---|---|---|---|").unwrap();
-        Self { table, failures: Vec::new() }
+        println!("| attack ({what}) | longest call | memory | served again after |");
+        println!("|---|---|---|---|");
+        Self { failures: Vec::new() }
     }
 
     /// Carries out an attack, and takes down what it did.
@@ -149,7 +145,7 @@ impl Report {
         let (call, name) = (longest(), attack.name);
         let peak = process.map(|process| process.peak_kib() / 1024);
         let memory = peak.map_or_else(String::new, |peak| format!("{peak} MiB"));
-        writeln!(self.table, "| {name} | {call:.1?} | {memory} | {again:.1?} |").unwrap();
+        println!("| {name} | {call:.1?} | {memory} | {again:.1?} |");
         if attack.is_answered && heard == 0 {
             self.failures.push(format!("{name}: it was told nothing"));
         }
@@ -165,8 +161,7 @@ impl Report {
     }
 
     pub(crate) fn end(self) {
-        println!("{}", self.table);
-        assert!(self.failures.is_empty(), "{:#?}\n{}", self.failures, self.table);
+        assert!(self.failures.is_empty(), "{:#?}", self.failures);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 use rondo_core::rendezvous::{FrameAndIter, Key};
-use rondo_proto::convert::{RendezvousMethod, decode_worker_devices};
+use rondo_proto::convert::{RendezvousMethod, WorkerDevice, decode_worker_devices};
 use rondo_proto::{admin, tf};
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
@@ -71,37 +71,42 @@ fn insert(dispatcher: &Dispatcher, key: &str, length: usize) -> Result<(), Statu
     keys::put(dispatcher, key, vec![7; length])
 }
 
-/// Repeats what takes memory until the server refuses it, and asserts that it says why. How often it was
-/// taken.
-fn until_refused(mut take: impl FnMut(usize) -> Result<(), Status>) -> usize {
+/// Repeats what takes memory until the server refuses it, and asserts that it names this bound. How often it
+/// was taken.
+fn until_refused(bound: &str, mut take: impl FnMut(usize) -> Result<(), Status>) -> usize {
     for count in 0..20_000 {
         if let Err(status) = take(count) {
             assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-            assert!(status.message().contains("--memory-max"), "{status}");
+            assert!(status.message().contains(bound), "{status}");
             return count;
         }
     }
     panic!("nothing was refused");
 }
 
+/// So many strangers send 15 MiB of a value of 32 MiB, and then nothing.
+pub(crate) fn begin_long_values(address: &str, strangers: usize) -> Vec<Stranger> {
+    let begin = |address: String| {
+        let mut stranger = Stranger::connect(&address, 65_535);
+        let path = format!("{SERVICE}InsertKeyValue");
+        stranger.begin(&path, false, &announced(false, 32 * MIB, &vec![7; 15 * MIB]));
+        stranger
+    };
+    let address = address.to_owned();
+    let sending: Vec<_> = (0..strangers)
+        .map(|_| {
+            let address = address.clone();
+            thread::spawn(move || begin(address))
+        })
+        .collect();
+    sending.into_iter().map(|one| one.join().unwrap()).collect()
+}
+
 /// Each connection may have 16 MiB unread: together they took whatever the machine had.
 #[test]
 fn unfinished_messages_of_many_connections_stay_below_the_ceiling() {
-    const STRANGERS: usize = 40;
     let mut bed = Bed::start("unfinished messages", &["--inflight-size-max=1GiB"]);
-    let address = bed.server.address();
-    let sending: Vec<_> = (0..STRANGERS)
-        .map(|_| {
-            let address = address.clone();
-            thread::spawn(move || {
-                let mut stranger = Stranger::connect(&address, 65_535);
-                let path = format!("{SERVICE}InsertKeyValue");
-                stranger.begin(&path, false, &announced(false, 32 * MIB, &vec![7; 15 * MIB]));
-                stranger
-            })
-        })
-        .collect();
-    let strangers: Vec<_> = sending.into_iter().map(|one| one.join().unwrap()).collect();
+    let strangers = begin_long_values(&bed.server.address(), 40);
     thread::sleep(Duration::from_secs(1));
     bed.assert_bounded();
     drop(strangers);
@@ -114,7 +119,9 @@ fn keys_stay_below_the_ceiling_and_deletions_make_room() {
     let mut bed = Bed::start("keys", &["--namespace-size-max=4GiB"]);
     let dispatcher = bed.server.dispatcher();
     insert(&dispatcher, "small", 10).unwrap();
-    let taken = until_refused(|count| insert(&dispatcher, &format!("much/{count}"), 60_000));
+    let taken = until_refused("--memory-max", |count| {
+        insert(&dispatcher, &format!("much/{count}"), 60_000)
+    });
     assert!(taken * 60_000 > BOUND_MIB as usize * MIB / 4, "{taken} values");
     bed.assert_bounded();
     let there = tf::GetKeyValueRequest { key: "small".into() };
@@ -126,39 +133,79 @@ fn keys_stay_below_the_ceiling_and_deletions_make_room() {
     bed.assert_bounded();
 }
 
-/// Tensors that nobody receives had a bound of their own only, 8 GiB.
-#[test]
-fn tensors_stay_below_the_ceiling() {
+/// A producer of tensors that nobody receives.
+struct Producer {
+    dispatcher: Dispatcher,
+    device: WorkerDevice,
+}
+
+impl Producer {
+    /// Bytes of one of its tensors.
     const LENGTH: usize = 60_000;
-    let mut bed = Bed::start("tensors", &["--rendezvous"]);
-    let dispatcher = bed.server.dispatcher();
-    let ask = |method: RendezvousMethod, request: Vec<u8>| {
-        dispatcher.bytes(method.path(), request.into())
-    };
-    let devices = ask(RendezvousMethod::GetStatus, Vec::new()).unwrap();
-    let device = decode_worker_devices(&devices).unwrap().remove(0);
-    let tensor = tf::TensorProto {
-        dtype: 4,
-        tensor_shape: Some(tf::TensorShapeProto {
-            dim: vec![tf::tensor_shape_proto::Dim { size: LENGTH as i64 }],
-            unknown_rank: false,
-        }),
-        tensor_content: vec![7; LENGTH].into(),
-        ..Default::default()
-    };
-    until_refused(|count| {
-        let (name, edge) = (&device.name, format!("edge {count}"));
-        let key = Key::create(name, device.incarnation, name, &edge, FrameAndIter::default());
+
+    fn of(server: &Server) -> Self {
+        let dispatcher = server.dispatcher();
+        let devices = dispatcher.bytes(RendezvousMethod::GetStatus.path(), Vec::new().into());
+        let device = decode_worker_devices(&devices.unwrap()).unwrap().remove(0);
+        Self { dispatcher, device }
+    }
+
+    /// Sends a tensor of this number.
+    fn send(&self, number: usize) -> Result<(), Status> {
+        let (name, edge) = (&self.device.name, format!("edge {number}"));
+        let key = Key::create(name, self.device.incarnation, name, &edge, FrameAndIter::default());
+        let tensor = tf::TensorProto {
+            dtype: 4,
+            tensor_shape: Some(tf::TensorShapeProto {
+                dim: vec![tf::tensor_shape_proto::Dim { size: Self::LENGTH as i64 }],
+                unknown_rank: false,
+            }),
+            tensor_content: vec![7; Self::LENGTH].into(),
+            ..Default::default()
+        };
         let request = admin::SendRequest {
             step_id: 1,
             rendezvous_key: key.unwrap().text().to_owned(),
-            tensor: Some(tensor.clone()),
+            tensor: Some(tensor),
             ..Default::default()
         };
-        ask(RendezvousMethod::Send, request.encode_to_vec()).map(drop)
-    });
+        let path = RendezvousMethod::Send.path();
+        self.dispatcher.bytes(path, request.encode_to_vec().into()).map(drop)
+    }
+
+    /// Ends the step of its tensors.
+    fn clean_up(&self) {
+        let cleanup = tf::CleanupGraphRequest { step_id: 1 }.encode_to_vec();
+        self.dispatcher.bytes(RendezvousMethod::CleanupGraph.path(), cleanup.into()).unwrap();
+    }
+}
+
+/// Tensors that nobody receives had a bound of their own only, 8 GiB.
+#[test]
+fn tensors_stay_below_the_ceiling() {
+    let flags = ["--rendezvous", "--rendezvous-size-max=4GiB", "--rendezvous-step-size-max=4GiB"];
+    let mut bed = Bed::start("tensors", &flags);
+    let producer = Producer::of(&bed.server);
+    until_refused("--memory-max", |count| producer.send(count));
     bed.assert_bounded();
-    let cleanup = tf::CleanupGraphRequest { step_id: 1 };
-    ask(RendezvousMethod::CleanupGraph, cleanup.encode_to_vec()).unwrap();
+    producer.clean_up();
     bed.assert_serves();
+}
+
+/// They filled the memory up to the ceiling, and nobody could put keys from then on.
+#[test]
+fn tensors_that_nobody_receives_leave_memory_for_keys() {
+    let mut bed = Bed::start("a quarter of tensors", &["--rendezvous"]);
+    let producer = Producer::of(&bed.server);
+    let taken = until_refused("--rendezvous-step-size-max", |count| producer.send(count));
+    let quarter = BOUND_MIB as usize * MIB / 4;
+    // Their keys count too.
+    assert!((quarter / 10 * 9..quarter).contains(&(taken * Producer::LENGTH)), "{taken}");
+    thread::sleep(Duration::from_millis(200));
+    let dispatcher = bed.server.dispatcher();
+    // A quarter of the memory is the share of the namespace. Here it may fill half of that.
+    for number in 0..quarter / 2 / Producer::LENGTH {
+        insert(&dispatcher, &format!("beside/{number}"), Producer::LENGTH).unwrap();
+    }
+    bed.assert_bounded();
 }

@@ -15,9 +15,9 @@ use rondo_tests::stranger::{
 use super::attacks::{Attack, Ground};
 use super::keys::SERVICE as T;
 use super::memory::compressed;
+use super::rendezvous;
 
 const DISPATCHER: &str = "/tensorflow.data.DispatcherService/";
-const RENDEZVOUS: &str = "/rondo.v1.Rendezvous/";
 
 /// Directories of the keys that strangers put.
 pub(crate) const KEYS: [&str; 5] = ["short", "long", "values", "files", "counter"];
@@ -34,7 +34,7 @@ pub(crate) fn all(incarnation: u64) -> Vec<Attack> {
         keys(),
         tasks(),
         datasets(),
-        rendezvous(incarnation),
+        rendezvous::attacks(incarnation),
         others(),
     ]
     .into_iter()
@@ -93,7 +93,7 @@ fn again(name: &'static str, each: impl Fn(&mut Stranger, usize) + Sync + 'stati
 }
 
 /// An attack by calls of one method.
-fn calls(
+pub(crate) fn calls(
     name: &'static str,
     path: String,
     message: impl Fn(usize, usize) -> Vec<u8> + Sync + 'static,
@@ -272,6 +272,17 @@ fn keys() -> Vec<Attack> {
         calls("values in files", t("InsertKeyValue"), |number, count| {
             key(format!("files/{number}/{count}"), 200_000)
         }),
+        again("long values that nobody reads", |stranger, count| match count {
+            0 => {
+                let put = key("values/long".into(), 8 << 20);
+                stranger.call(&format!("{T}InsertKeyValue"), false, &put);
+            }
+            1..200 => {
+                let asked = tf::GetKeyValueRequest { key: "values/long".into() };
+                stranger.call(&format!("{T}GetKeyValue"), false, &asked.encode_to_vec());
+            }
+            _ => thread::sleep(Duration::from_millis(1)),
+        }),
         calls("one key over and over", t("InsertKeyValue"), |_, _| key("one".into(), 1000)),
         calls("listings", t("GetKeyValueDir"), |_, _| {
             tf::GetKeyValueDirRequest { directory_key: String::new() }.encode_to_vec()
@@ -373,54 +384,6 @@ fn datasets() -> Vec<Attack> {
             tf::data::ClientHeartbeatRequest { iteration_client_id, ..Default::default() }
                 .encode_to_vec()
         }),
-    ]
-}
-
-fn rendezvous(incarnation: u64) -> Vec<Attack> {
-    let tensor = |shape: i64, content: usize| tf::TensorProto {
-        dtype: 4,
-        tensor_shape: Some(tf::TensorShapeProto {
-            dim: vec![tf::tensor_shape_proto::Dim { size: shape }],
-            unknown_rank: false,
-        }),
-        tensor_content: vec![7; content].into(),
-        ..Default::default()
-    };
-    let worker = "/job:worker/replica:0/task:0/device:CPU:0";
-    let send = move |step_id: i64, edge: String, tensor: tf::TensorProto| {
-        admin::SendRequest {
-            step_id,
-            rendezvous_key: format!("{worker};{incarnation:016x};{worker};{edge};0:0"),
-            tensor: Some(tensor),
-            ..Default::default()
-        }
-        .encode_to_vec()
-    };
-    vec![
-        calls("tensors that nobody wants", format!("{RENDEZVOUS}Send"), move |number, count| {
-            send(1, format!("e{number}-{count}"), tensor(50_000, 50_000))
-        }),
-        calls("tensors of false shapes", format!("{RENDEZVOUS}Send"), move |_, count| {
-            send(2, format!("f{count}"), tensor(1 << 40, 100))
-        }),
-        calls("new steps", format!("{RENDEZVOUS}Send"), move |number, count| {
-            let step = i64::try_from(number * 100_000 + count).unwrap();
-            send(step, "s".into(), tensor(1, 1))
-        }),
-        calls(
-            "receives of what never comes",
-            "/tensorflow.WorkerService/RecvTensor".into(),
-            move |number, count| {
-                tf::RecvTensorRequest {
-                    step_id: 3,
-                    rendezvous_key: format!(
-                        "{worker};{incarnation:016x};{worker};r{number}-{count};0:0"
-                    ),
-                    ..Default::default()
-                }
-                .encode_to_vec()
-            },
-        ),
     ]
 }
 

@@ -18,6 +18,7 @@ mod exchange;
 mod families;
 mod keys;
 mod memory;
+mod rendezvous;
 mod requests;
 mod tasks;
 mod victims;

@@ -1,5 +1,6 @@
 //! The attacks on a relay and on a worker.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use rondo_tests::server::{Options, Server, run};
 use rondo_tests::worker::Worker;
 
 use super::attacks::{Report, Victim, chosen, served_again};
+use super::ceiling::begin_long_values;
 use super::{families, keys};
 
 /// Records that are read from the worker after all attacks.
@@ -24,7 +26,7 @@ const RECORDS: i64 = 1000;
 fn attacks_on_a_relay() {
     let options = Options::store("segment").flag("--tasks=1").flag("--message-size-max=32MiB");
     let server = Server::start(&options);
-    let relay = Relay::with(&server.address(), &["--held-size-max=128MiB"]);
+    let relay = Relay::with(&server.address(), &["--held-size-max=128MiB", "--memory-max=512MiB"]);
     let mut neighbour = Neighbour::that_beats(&relay.address());
     let dispatcher = Dispatcher::connect(&relay.address());
     keys::put(&dispatcher, "kept", &b"kept"[..]).unwrap();
@@ -41,6 +43,27 @@ fn attacks_on_a_relay() {
     report.end();
     drop(neighbour);
     assert_eq!(keys::find(&server.dispatcher(), "kept").unwrap(), b"kept"[..]);
+}
+
+/// Each client of a relay may have 16 MiB unread: together they took whatever the machine had.
+#[test]
+fn a_relay_stays_below_its_ceiling() {
+    const BOUND_MIB: u64 = 128;
+    let server = Server::start(&Options::store("segment").flag("--tasks=1"));
+    let bound = format!("--memory-max={BOUND_MIB}MiB");
+    let relay = Relay::with(&server.address(), &[&bound, "--held-size-max=1GiB"]);
+    let mut neighbour = Neighbour::that_beats(&relay.address());
+    relay.process().forget_peak();
+    let strangers = begin_long_values(&relay.address(), 40);
+    thread::sleep(Duration::from_secs(1));
+    let longest = neighbour.longest_beat();
+    let peak = relay.process().peak_kib() / 1024;
+    println!("a relay at its ceiling: longest heartbeat {longest:.1?}, {peak} MiB at most");
+    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    assert!(peak <= BOUND_MIB + BOUND_MIB / 4, "{peak} MiB");
+    drop(strangers);
+    let again = served_again(&Dispatcher::connect(&relay.address()));
+    assert!(again < Duration::from_secs(10), "{again:?}");
 }
 
 /// A worker goes on, and serves each record of its dataset once.
@@ -83,7 +106,7 @@ fn number_in(line: &str) -> Option<i64> {
 fn answered(client: &Dispatcher, path: &str) -> Duration {
     let began = Instant::now();
     while client.bytes(path, Bytes::new()).is_err() && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     began.elapsed()
 }

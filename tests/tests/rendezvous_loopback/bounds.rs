@@ -12,9 +12,9 @@ async fn a_tensor_above_a_bound_is_refused_by_the_name_of_its_setting() {
     let worker = Worker::alone(Config {
         steps_max: 2,
         step_tensors_max: 2,
-        step_bytes_max: 1000,
+        step_bytes_max: 10_000,
         tensors_max: 3,
-        bytes_max: 1200,
+        bytes_max: 12_000,
         ..config(0)
     });
     let send = |step: i64, bytes: usize| {
@@ -26,27 +26,29 @@ async fn a_tensor_above_a_bound_is_refused_by_the_name_of_its_setting() {
         assert_eq!(refused.code, Code::ResourceExhausted, "{refused}");
         assert!(refused.message.contains(setting), "{refused}");
     };
-    refused(1, 1004, "--rendezvous-step-size-max");
-    send(1, 400).unwrap();
-    send(1, 400).unwrap();
+    refused(1, 10_000, "--rendezvous-step-size-max");
+    send(1, 4000).unwrap();
+    send(1, 4000).unwrap();
     refused(1, 4, "--rendezvous-step-tensors-max");
-    refused(2, 600, "--rendezvous-size-max");
-    send(2, 100).unwrap();
+    refused(2, 4000, "--rendezvous-size-max");
+    send(2, 1000).unwrap();
     refused(2, 4, "--rendezvous-tensors-max");
     refused(3, 4, "--rendezvous-steps-max");
-    for (step, bytes) in [(1, 400), (1, 400), (2, 100)] {
+    for (step, bytes) in [(1, 4000), (1, 4000), (2, 1000)] {
         let own = key(0, 0, "own");
         let receive = worker.manager.recv_local_async(StepId::new(step), &own);
-        assert_eq!(in_time(receive).await.unwrap().value.bytes, bytes);
+        let value = in_time(receive).await.unwrap().value;
+        assert_eq!(value.tensor.size_bytes(), bytes);
+        assert!(value.bytes > bytes + own.text().len() as u64, "its key takes memory too");
     }
     worker.is_empty().await;
 }
 
 #[tokio::test]
 async fn a_sender_may_wait_for_room_and_may_give_up() {
-    let worker = Worker::alone(Config { step_bytes_max: 1000, ..config(0) });
+    let worker = Worker::alone(Config { step_bytes_max: 10_000, ..config(0) });
     let (own, step) = (key(0, 0, "own"), worker.manager.find(STEP).unwrap());
-    let send = || step.send_when_room(&own, Args::default(), of_bytes(800), false);
+    let send = || step.send_when_room(&own, Args::default(), of_bytes(8000), false);
     in_time(send()).await.unwrap();
     let mut waiting = Box::pin(send());
     let soon = std::time::Duration::from_millis(20);
@@ -60,7 +62,8 @@ async fn a_sender_may_wait_for_room_and_may_give_up() {
         in_time(step.recv(&own, Args::default(), None)).await.unwrap();
     }
     in_time(waiting).await.unwrap();
-    let refused = in_time(step.send_when_room(&own, Args::default(), of_bytes(1004), false)).await;
+    let refused =
+        in_time(step.send_when_room(&own, Args::default(), of_bytes(10_000), false)).await;
     assert_eq!(refused.unwrap_err().code, Code::ResourceExhausted, "it never fits");
     worker.is_empty().await;
 }
