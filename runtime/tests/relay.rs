@@ -13,6 +13,7 @@ use prost::Message;
 use rondo::clock::Clock;
 use rondo::entropy::Entropy;
 use rondo::relay::{Front, Upstream, start};
+use rondo::transport::budget::Budget;
 use rondo::transport::grpc_client::GrpcClient;
 use rondo::transport::{BoxFuture, Call, ServerConfig, Service, Transport, listener, serve};
 use rondo_core::ids::RelayId;
@@ -144,7 +145,12 @@ fn relay_for(upstream: SocketAddr, patience_ms: u64) -> String {
         connect: Arc::new(|| Arc::new(GrpcClient::new())),
     };
     let handle = start(config, way, Clock::start(), Entropy::from_seed(7));
-    serve_on(anywhere(), Arc::new(Front::new(handle, upstream.to_string().into()))).0.to_string()
+    serve_on(
+        anywhere(),
+        Arc::new(Front::new(handle, upstream.to_string().into(), Budget::new(1 << 30, 1 << 29))),
+    )
+    .0
+    .to_string()
 }
 
 async fn call(

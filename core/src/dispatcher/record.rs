@@ -394,12 +394,13 @@ pub struct WorkerProfile {
 }
 
 impl WorkerProfile {
-    /// Bytes of what the worker has said of itself.
+    /// The memory that the worker's words about itself take, in bytes.
     pub(super) fn size_bytes(&self) -> u64 {
-        let tags = self.tags.iter().map(String::len);
+        let tags = self.tags.iter().map(|tag| tag.len().saturating_add(size_of::<String>()));
         let servers = self.transfer_servers.iter().map(|server| {
             let names = server.protocol.len().saturating_add(server.address.len());
-            names.saturating_add(server.compatibility_info.len())
+            let info = server.compatibility_info.len();
+            names.saturating_add(info).saturating_add(size_of::<TransferServer>())
         });
         tags.chain(servers).fold(0, |sum: u64, bytes| sum.saturating_add(bytes as u64))
     }

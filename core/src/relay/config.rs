@@ -28,7 +28,9 @@ pub struct Config {
     pub heartbeat_patience: Duration,
     /// Connections that have called.
     pub clients_max: usize,
-    /// Calls under way, those whose client has gone among them. A connection may have as many as are free.
+    /// Calls under way, those whose client has gone among them. A connection to a relay may have as many as
+    /// it leaves free. Calls that each may have in any case find room above the bound, as many as there may
+    /// be clients.
     pub calls_max: usize,
     /// Calls under way of one connection. Above this bound and that of all calls, each may have
     /// [`RELAY_CLIENT_CALLS_MIN`](crate::limits::RELAY_CLIENT_CALLS_MIN) by which its tasks come, live and

@@ -161,6 +161,10 @@ impl Relay {
         if !is_due {
             self.check_calls(&load)?;
         }
+        let all = self.calls.calls.len();
+        if all >= config.calls_max.saturating_add(config.clients_max) {
+            return Err(full("calls", "--calls-max", config.calls_max, all));
+        }
         if is_due && bytes <= RELAY_SHORT_BYTES_MAX {
             Ok(())
         } else {
@@ -203,7 +207,7 @@ impl Relay {
         let free = bound.saturating_sub(self.calls.held_bytes);
         let found = load.bytes.saturating_add(bytes);
         let is_long = bytes > RELAY_LONG_BYTES_MIN;
-        if self.config.host == Host::Relay && is_long && load.bytes > 0 && found > free {
+        if self.config.host == Host::Relay && is_long && found > free {
             return Err(refusal::share(what, setting, bound, free, found));
         }
         Ok(())

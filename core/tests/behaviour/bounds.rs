@@ -112,6 +112,11 @@ fn tagged(bytes: usize) -> WorkerHeartbeat {
     WorkerHeartbeat { tags: vec!["t".repeat(bytes)], ..worker("w:1", &[]) }
 }
 
+/// The same with many empty tags: each takes memory.
+fn many_tags() -> WorkerHeartbeat {
+    WorkerHeartbeat { tags: vec![String::new(); 100], ..worker("w:1", &[]) }
+}
+
 #[test]
 fn nothing_is_added_while_memory_is_short() {
     let (mut driver, _) = one_of_each(Bounds::default());
@@ -119,7 +124,8 @@ fn nothing_is_added_while_memory_is_short() {
         ("datasets", Request::RegisterDataset(dataset_named("b"))),
         ("jobs", Request::GetOrCreateJob(named("other"))),
         ("workers", Request::WorkerHeartbeat(worker("w:2", &[]))),
-        ("tags and addresses of workers", Request::WorkerHeartbeat(tagged(1025))),
+        ("tags and addresses of workers", Request::WorkerHeartbeat(tagged(1001))),
+        ("tags and addresses of workers", Request::WorkerHeartbeat(many_tags())),
         ("positions", save("q")),
         ("jobs that wait at a position", restore("p", "other")),
     ];
@@ -177,7 +183,7 @@ fn a_job_that_runs_goes_on_while_memory_is_short() {
 fn a_worker_may_restart_while_memory_is_short() {
     let (mut driver, train) = one_of_each(Bounds::default());
     short_of_memory(&mut driver);
-    driver.ask(Request::WorkerHeartbeat(tagged(1024))).unwrap();
+    driver.ask(Request::WorkerHeartbeat(tagged(1000))).unwrap();
     let started = started(&driver.worker("w:1", &[]));
     assert_eq!(started.len(), 1, "{:?}", driver.iteration(train, 0));
 }

@@ -1,7 +1,7 @@
 //! Everything is bounded, and who hits a bound is told which.
 
 use bytes::Bytes;
-use rondo_core::ids::CallId;
+use rondo_core::ids::{CallId, ConnectionId};
 use rondo_core::relay::{Config, Effect, Host, Input, Kind, Link};
 use rondo_core::status::Code;
 
@@ -47,7 +47,7 @@ fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
     config.calls_max = 10;
     config.calls_per_client_max = 10;
     config.held_bytes_max = 30_000;
-    config.clients_max = 2;
+    config.clients_max = 10;
     let mut story = Story::reached(config);
     let mut refused = 0;
     for _ in 0..20 {
@@ -69,6 +69,25 @@ fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
         let (_, effects) = story.ask_on(2, kind, "");
         assert_eq!(refusals(&effects)[0].1.code, Code::ResourceExhausted, "within bounds too");
     }
+}
+
+/// What must not happen twice goes on without its client, who may connect again.
+#[test]
+fn calls_of_clients_who_have_left_have_a_bound() {
+    let mut config = Config::of("up:1");
+    config.calls_max = 10;
+    config.clients_max = 5;
+    let mut story = Story::reached(config);
+    let mut taken = 0;
+    for client in 1..20 {
+        for _ in 0..4 {
+            let (call, effects) = story.ask_on(client, ONCE, "short");
+            taken += usize::from(refusals(&effects).is_empty());
+            story.step(Input::Cancel { call });
+        }
+        story.step(Input::Closed { client: ConnectionId::new(client) });
+    }
+    assert_eq!(taken, 15);
 }
 
 /// They count as the calls of any client.

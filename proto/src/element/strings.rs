@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use rondo_core::element::{Shape, Tensor};
-use rondo_core::status::Status;
+use rondo_core::status::{Code, Status};
 
 use super::budget::Budget;
 use super::refusal::{broken, malformed};
@@ -65,8 +65,8 @@ fn from_content(
     tensor(shape, owner.slice_ref(rest), lengths)
 }
 
-/// A string that the message does not have counts as so many bytes more: it takes time, however short it is.
-const REPEATED_BYTES: u64 = 60;
+/// Strings that a message may leave out: each takes time, however short the message is.
+const REPEATED_MAX: usize = 1 << 16;
 
 /// One after the other; what is missing repeats the last one, or is empty if there is none.
 fn from_list(proto: Message<'_>, shape: Shape, budget: &mut Budget) -> Result<Tensor, Status> {
@@ -81,8 +81,15 @@ fn from_list(proto: Message<'_>, shape: Shape, budget: &mut Budget) -> Result<Te
         bytes.extend_from_slice(last);
     }
     let missing = strings.saturating_sub(counted.ends.len());
-    let each = (last.len() as u64).saturating_add(REPEATED_BYTES);
-    budget.take((missing as u64).saturating_mul(each))?;
+    if missing > REPEATED_MAX {
+        let found = strings.saturating_sub(missing);
+        let text = format!(
+            "its shape has {strings} strings, and the message has {found}: at most {REPEATED_MAX} may repeat \
+             the last one"
+        );
+        return Err(Status::new(Code::ResourceExhausted, text));
+    }
+    budget.take((missing as u64).saturating_mul(last.len() as u64))?;
     for _ in 0..missing {
         counted.push(last.len() as u64)?;
         bytes.extend_from_slice(last);

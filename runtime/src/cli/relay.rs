@@ -72,7 +72,7 @@ pub(super) struct RelayArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     calls_per_client_max: u32,
 
-    /// Memory for messages of all calls under way together
+    /// Memory for messages of all calls under way together, and for as many bytes of long answers
     #[arg(long, env = "RONDO_HELD_SIZE_MAX", value_name = "SIZE", default_value = "1GiB",
           value_parser = size(1024..))]
     held_size_max: u64,
@@ -116,6 +116,11 @@ impl RelayArgs {
         self.memory_max.bytes().map_or_else(Ceiling::none, of_relay)
     }
 
+    /// Memory for messages that go one way.
+    fn budget(&self, ceiling: &Ceiling) -> Budget {
+        Budget::below(ceiling.clone(), self.held_size_max, self.held_size_max / 2)
+    }
+
     fn resolve(&self, ceiling: Ceiling) -> Result<Config, Failure> {
         // The cluster may tell it, so that clap cannot ask for it.
         let upstream = self.upstream.as_ref().ok_or_else(|| {
@@ -135,7 +140,7 @@ impl RelayArgs {
         };
         let connections = count(self.clients_max.saturating_add(ROOM));
         let server = ServerConfig {
-            budget: Budget::below(ceiling, self.held_size_max, self.held_size_max / 2),
+            budget: self.budget(&ceiling),
             connections_max: descriptors::allowed(1, connections, "--clients-max"),
             calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
             unread_max: Some(UNREAD_MAX),
@@ -147,6 +152,7 @@ impl RelayArgs {
             namespace: self.namespace.clone(),
             relay,
             server,
+            answers: self.budget(&ceiling),
         })
     }
 }

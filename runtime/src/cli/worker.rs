@@ -22,6 +22,9 @@ use crate::worker::{Config, Pipelines, WorkerError, machine, run};
 /// Threads that make elements, unless their number is said.
 const THREADS_MAX: usize = 16;
 
+/// Connections of each slot, however few files the process may open.
+const CONNECTIONS_MIN: usize = 8;
+
 /// Settings of workers. Each can also stand in the environment (see `env`), or in a YAML file as
 /// `key: value`, the key being the flag's name with underscores.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -156,6 +159,7 @@ impl WorkerArgs {
         let wanted = config.connections_max;
         let allowed = format!("the {wanted} that a worker may have");
         let connections_max = descriptors::allowed(usize::from(self.slots), wanted, &allowed);
+        let connections_max = connections_max.max(CONNECTIONS_MIN);
         ServerConfig {
             connections_max,
             connections_of_address_max: of_one_address(connections_max),

@@ -107,7 +107,7 @@ pub(super) struct Driver {
     pub(super) blobs: BlobKeeper,
     pub(super) memory: MemoryLeft,
     pub(super) inbox: Inbox<Submission>,
-    /// Listings that wait until the calls that are there have been taken.
+    /// Listings that wait until other calls have had their time.
     pub(super) listings: Listings,
     pub(super) shared: Arc<Shared>,
     pub(super) config: NodeConfig,

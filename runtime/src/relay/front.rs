@@ -26,12 +26,15 @@ pub struct Front {
     handle: Handle,
     /// The address of its server.
     upstream: Arc<str>,
+    /// The memory for long answers. It is not that of requests: those never wait for clients that do not
+    /// read.
+    answers: Budget,
 }
 
 impl Front {
-    /// The service of a relay of the server at `upstream`.
-    pub const fn new(handle: Handle, upstream: Arc<str>) -> Self {
-        Self { handle, upstream }
+    /// The service of a relay of the server at `upstream`, with the memory for its long answers.
+    pub const fn new(handle: Handle, upstream: Arc<str>, answers: Budget) -> Self {
+        Self { handle, upstream, answers }
     }
 
     async fn answer(&self, call: Call) -> Result<Bytes, Status> {
@@ -41,7 +44,6 @@ impl Front {
         }
         let kind = convert::relayed_kind(&call.path, &call.message);
         let kind = kind.map_err(|status| self.not_here(status))?;
-        let budget = call.budget.clone();
         let asked = Asked {
             client: ClientId::new(call.connection.get()),
             peer: call.peer.to_string().into(),
@@ -50,7 +52,7 @@ impl Front {
             kind,
         };
         match self.handle.ask(asked).await {
-            Ok(Answer::Passed(body)) => counted(body, &budget).await,
+            Ok(Answer::Passed(body)) => counted(body, &self.answers).await,
             Ok(Answer::Heartbeat(life)) => Ok(convert::encode_heartbeat_reply(life)),
             Err(refused) => Err(status_of(refused)),
         }

@@ -22,6 +22,7 @@ use crate::config::Listen;
 use crate::entropy::Entropy;
 use crate::serve::signals::Signals;
 use crate::serve::{ServeError, VERSION, check_exposure};
+use crate::transport::budget::Budget;
 use crate::transport::listener::bind;
 use crate::transport::{Client, ServerConfig, Transport, serve};
 
@@ -38,6 +39,8 @@ pub struct Config {
     pub relay: relay::Config,
     /// What is taken on from clients at most.
     pub server: ServerConfig,
+    /// The memory for long answers to clients.
+    pub answers: Budget,
 }
 
 /// Relays until a signal asks to stop.
@@ -60,7 +63,7 @@ pub async fn run(config: Config) -> Result<(), ServeError> {
     let at: Arc<str> = upstream.address.as_str().into();
     let handle = start(config.relay.clone(), upstream, Clock::start(), entropy);
     announce(&address, &config.relay.upstream);
-    let front = Arc::new(Front::new(handle.clone(), at));
+    let front = Arc::new(Front::new(handle.clone(), at, config.answers));
     let stop = Notify::new();
     let mut serving = pin!(serve(listener, front, config.server, stop.notified()));
     tokio::select! {

@@ -178,8 +178,25 @@ mod tests {
     use rondo_core::element::{Dtype, Shape, Tensor};
     use rondo_core::rendezvous::{Args, Config, FrameAndIter, Session};
 
+    use super::super::remote::sent;
     use super::*;
     use crate::memory::{Level, SnapshotPlan};
+
+    /// Its values may be part of the message, and its strings end somewhere.
+    #[test]
+    fn a_tensor_counts_with_its_message_and_all_that_it_needs() {
+        let device = format!("{WORKER}/device:CPU:0");
+        let key = Key::create(&device, 7, &device, "edge", FrameAndIter::default()).unwrap();
+        let values = Bytes::from_static(b"value");
+        let five = Tensor::fixed(Dtype::Uint8, Shape::list(5).unwrap(), values.clone()).unwrap();
+        let alone = sent(&key, five.clone(), false, 0).bytes;
+        assert!(alone > 5 + key.text().len() as u64, "{alone}");
+        let within = sent(&key, five, false, 10_000).bytes;
+        assert!(within > 10_000 && within < 10_000 + alone, "{within}");
+        let ends = [5; 1000].into();
+        let strings = Tensor::strings(Shape::list(1000).unwrap(), values, ends).unwrap();
+        assert!(sent(&key, strings, false, 10_000).bytes >= within + 4000 - 8);
+    }
 
     const MIB: u64 = 1 << 20;
     const WORKER: &str = "/job:worker/replica:0/task:0";

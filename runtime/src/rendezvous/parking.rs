@@ -7,8 +7,7 @@ use rondo_core::status::{Code, Status};
 
 use crate::memory::Ceiling;
 
-/// A bound on the tensors whose senders wait for room. Those that are held do not count. Cheap to clone;
-/// clones are the same count.
+/// A bound on the tensors whose senders wait for room. Cheap to clone; clones are the same count.
 #[derive(Clone, Debug)]
 pub(super) struct Parking {
     bytes: Arc<AtomicU64>,
@@ -16,7 +15,7 @@ pub(super) struct Parking {
     ceiling: Ceiling,
 }
 
-/// A tensor whose sender may wait. It counts until this is dropped.
+/// A tensor whose sender waits. It counts until this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     parking: Parking,

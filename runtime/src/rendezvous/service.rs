@@ -1,5 +1,8 @@
 //! What other workers, and producers outside of this process, ask.
 
+use std::future::ready;
+use std::pin::pin;
+
 use bytes::Bytes;
 use rondo_core::limits::ELEMENT_BYTES_MAX;
 use rondo_core::rendezvous::{Args, Asked};
@@ -68,8 +71,16 @@ impl RendezvousService {
         if !waits {
             return step.put(&key, Args::default(), value);
         }
-        let _room = self.manager.parking.enter(value.bytes)?;
-        step.put_when_room(&key, Args::default(), value).await
+        let bytes = value.bytes;
+        let mut sending = pin!(step.put_when_room(&key, Args::default(), value));
+        tokio::select! {
+            biased;
+            sent = &mut sending => return sent,
+            () = ready(()) => {}
+        }
+        // It waits.
+        let _room = self.manager.parking.enter(bytes)?;
+        sending.await
     }
 
     /// Dropping it, as when the client goes away, cancels the receive: the tensor stays.

@@ -17,7 +17,8 @@ pub(super) fn named(file: &File, told: String) -> String {
     let writer: Option<u32> = told.strip_prefix("pid ").and_then(|pid| pid.parse().ok());
     match (writer, holder) {
         (Some(writer), Some(holder)) if writer != holder => format!(
-            "pid {holder} has locked it, and is not the server that used it last (pid {writer})"
+            "pid {holder} has locked it; the server that used it last noted pid {writer}, which may be the \
+             same one in a container"
         ),
         (Some(writer), None) if !Path::new(PROC).join(writer.to_string()).exists() => format!(
             "a process that cannot be seen from here has locked it (the server that used it last was pid \

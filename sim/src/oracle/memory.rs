@@ -132,9 +132,10 @@ fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
 
 /// Bytes of what a worker says of itself.
 fn said(tags: &[String], servers: &[dispatcher::TransferServer]) -> usize {
-    let tags: usize = tags.iter().map(String::len).sum();
+    let tags: usize = tags.iter().map(|tag| tag.len() + size_of::<String>()).sum();
     let of = |server: &dispatcher::TransferServer| {
-        server.protocol.len() + server.address.len() + server.compatibility_info.len()
+        let texts = server.protocol.len() + server.address.len();
+        texts + server.compatibility_info.len() + size_of::<dispatcher::TransferServer>()
     };
     tags + servers.iter().map(of).sum::<usize>()
 }

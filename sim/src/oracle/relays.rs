@@ -401,11 +401,12 @@ impl Process {
         let bytes = sum(&mut others().map(|held| held.bytes));
         let my_bytes = sum(&mut of_client().map(|held| held.bytes));
         let free = config.held_bytes_max.saturating_sub(bytes);
-        let is_second = my_bytes > 0 && new.bytes > RELAY_LONG_BYTES_MIN;
+        let is_long = new.bytes > RELAY_LONG_BYTES_MIN;
         let are_bytes_full =
-            new.bytes > free || is_shared && is_second && my_bytes.saturating_add(new.bytes) > free;
+            new.bytes > free || is_shared && is_long && my_bytes.saturating_add(new.bytes) > free;
         let needs_bytes = !is_due || new.bytes > RELAY_SHORT_BYTES_MAX;
         self.seats.count() > config.clients_max
+            || all >= config.calls_max.saturating_add(config.clients_max)
             || !is_due && are_calls_full
             || needs_bytes && are_bytes_full
     }
