@@ -169,11 +169,12 @@ pub const OPEN_BARRIERS_MAX: usize = 4096;
 pub const DEVICES_BYTES_MAX: usize = 1 << 20;
 /// Relays known in one life of a namespace.
 pub const RELAYS_MAX: usize = 1 << 16;
-/// Calls of a client's tasks that a relay takes in any case, and as many others.
+/// A relay takes so many calls of each client's tasks in any case, and so many of its other calls.
 pub const RELAY_CLIENT_CALLS_MIN: usize = 4;
 /// The longest message that such a call may have in any case, in bytes.
 pub const RELAY_SHORT_BYTES_MAX: u64 = 4 << 10;
-/// A client may have long messages, of more bytes than this, only as far as bytes are free for others.
+/// A message is long when it has more bytes than this. A relay refuses it when its client would hold more
+/// bytes than it leaves free.
 pub const RELAY_LONG_BYTES_MIN: u64 = 64 << 10;
 /// Relays forgotten in one step; the rest follows in later steps.
 pub const RELAYS_FORGOTTEN_PER_STEP_MAX: usize = 4096;

@@ -202,7 +202,7 @@ where
 
 /// The memory for messages, below the ceiling of all memory.
 fn budget(bounds: &Bounds) -> Budget {
-    let ceiling = memory::watched(bounds.memory_bytes_max.map_or_else(Ceiling::none, Ceiling::new));
+    let ceiling = memory::watched("the server", bounds.memory_bytes_max);
     Budget::below(ceiling, bounds.inflight_bytes_max, bounds.message_bytes_max)
 }
 

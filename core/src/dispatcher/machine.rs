@@ -49,7 +49,7 @@ pub struct Dispatcher {
     pub(super) started: Time,
     /// The newest record that freed a worker.
     pub(super) last_worker_freed: Lsn,
-    memory: Memory,
+    pub(super) memory: Memory,
 }
 
 /// What the dispatcher asks of the node it lives in, in order.
@@ -150,11 +150,6 @@ impl Dispatcher {
         bound: usize,
     ) -> Result<(), Refusal> {
         check_bound(what, there, bound)?;
-        self.check_memory(what)
-    }
-
-    /// Refuses more of something that lasts when the memory is short.
-    pub(super) fn check_memory(&self, what: &'static str) -> Result<(), Refusal> {
         Ok(self.memory.check_state(what)?)
     }
 

@@ -125,7 +125,7 @@ impl Dispatcher {
             // A worker that came back elsewhere would otherwise be dialled at dead addresses.
             let profile = profile_of(heartbeat);
             if profile.size_bytes() > worker.profile.size_bytes().max(PROFILE_BYTES_SMALL) {
-                self.check_memory("tags and addresses of workers")?;
+                self.memory.check_state("tags and addresses of workers")?;
             }
             records.push(Record::UpdateWorker { id: worker.id, profile });
         }

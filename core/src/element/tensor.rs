@@ -157,14 +157,13 @@ impl Tensor {
         starts.zip(ends).map(move |(from, to)| bytes.slice(from as usize..*to as usize))
     }
 
-    /// Bytes of memory that the tensor takes: of its values, of where strings end, and of its shape.
-    pub fn memory_bytes(&self) -> u64 {
+    /// Bytes of memory that the tensor takes beside its values: for where its strings end, and for its shape.
+    pub fn layout_bytes(&self) -> u64 {
         let ends = match &self.values {
             Values::Strings { ends, .. } => size_of_val(&**ends),
             Values::Fixed(_) | Values::Encoded(_) => 0,
         };
-        let shape = size_of_val(self.shape.sizes());
-        self.size_bytes().saturating_add(ends as u64).saturating_add(shape as u64)
+        (ends as u64).saturating_add(size_of_val(self.shape.sizes()) as u64)
     }
 
     /// Bytes of the values.

@@ -18,19 +18,19 @@ pub(super) struct Clients {
 /// One connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Client {
-    /// What it has under way.
+    /// The calls that it has made and that have not ended.
     pub(super) load: Load,
     /// The task that registered on it, and in which life.
     pub(super) registered: Option<(TaskIndex, ServiceIncarnation)>,
     speaker: Speaker,
 }
 
-/// Calls under way.
+/// The calls of a client that have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     /// How many.
     pub(super) calls: usize,
-    /// Those of them by which tasks come, show that they live, and leave.
+    /// How many of these register a task, say that it lives, or say that it leaves.
     pub(super) of_tasks: usize,
     /// The bytes of their messages.
     pub(super) bytes: u64,
@@ -115,7 +115,7 @@ impl Clients {
         }
     }
 
-    /// What a connection has under way.
+    /// Returns the calls of a connection that have not ended.
     pub(super) fn load_of(&self, client: ConnectionId) -> Load {
         self.clients.get(&client).map(|client| client.load).unwrap_or_default()
     }

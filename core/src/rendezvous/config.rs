@@ -18,11 +18,11 @@ pub struct Config {
     pub steps_max: usize,
     /// Tensors held for receivers that have not come, of one step.
     pub step_tensors_max: usize,
-    /// What these may take together, in bytes.
+    /// The most bytes that these tensors may take together.
     pub step_bytes_max: u64,
     /// Tensors held of all steps together.
     pub tensors_max: usize,
-    /// What these may take together, in bytes.
+    /// The most bytes that these tensors may take together.
     pub bytes_max: u64,
     /// Calls that wait at once: receivers, and senders that wait for room.
     pub calls_max: usize,

@@ -71,7 +71,7 @@ fn whoever_asks_too_much_cannot_keep_tasks_from_showing_that_they_live() {
     }
 }
 
-/// What must not happen twice goes on without its client, who may connect again.
+/// A relay carries on with an insertion when its client leaves. The client may connect again.
 #[test]
 fn calls_of_clients_who_have_left_have_a_bound() {
     let mut config = Config::of("up:1");
@@ -90,7 +90,7 @@ fn calls_of_clients_who_have_left_have_a_bound() {
     assert_eq!(taken, 15);
 }
 
-/// They count as the calls of any client.
+/// A relay counts heartbeats as it counts other calls.
 #[test]
 fn a_client_cannot_take_all_calls_by_calls_of_tasks() {
     let mut story = Story::reached(Config::of("up:1"));
@@ -106,19 +106,20 @@ fn a_client_cannot_take_all_calls_by_calls_of_tasks() {
     assert_eq!(forwarded(&effects)[0].0, call);
 }
 
+/// Asks so many times on a client's connection. How many calls the relay takes, and why it refuses the last.
+fn taken(story: &mut Story, client: u64, count: usize, message: &Bytes) -> (usize, String) {
+    let ask = |_| refusals(&story.ask_on(client, Kind::Again, message.clone()).1);
+    let refused: Vec<_> = (0..count).flat_map(ask).collect();
+    assert!(refused.iter().all(|(_, told)| told.code == Code::ResourceExhausted));
+    let (_, last) = refused.last().expect("a client has a share");
+    (count - refused.len(), last.message.clone())
+}
+
 /// Two could take all calls, and everybody else was refused until they left.
 #[test]
 fn each_client_may_have_as_many_calls_as_are_free() {
     let mut story = Story::reached(Config::of("up:1"));
-    let mut taken = |client: u64| {
-        let asked = (0..3000).map(|_| refusals(&story.ask_on(client, Kind::Again, "").1));
-        let refused: Vec<_> = asked.flatten().collect();
-        for (_, status) in &refused {
-            assert_eq!(status.code, Code::ResourceExhausted);
-        }
-        let (_, last) = refused.last().expect("a client has a share");
-        (3000 - refused.len(), last.message.clone())
-    };
+    let mut taken = |client| taken(&mut story, client, 3000, &Bytes::new());
     let (first, told) = taken(1);
     assert_eq!(first, 1500);
     assert!(told.contains("--calls-per-client-max"), "{told}");
@@ -133,24 +134,27 @@ fn each_client_may_have_as_many_calls_as_are_free() {
     assert_eq!(forwarded(&effects)[0].0, heartbeat);
 }
 
-#[test]
-fn each_client_may_hold_as_many_bytes_as_are_free() {
-    const MIB: usize = 1 << 20;
+const MIB: usize = 1 << 20;
+
+/// A relay that holds 8 MiB of messages at most.
+fn of_eight_mib() -> Story {
     let mut config = Config::of("up:1");
     config.held_bytes_max = 8 * MIB as u64;
-    let mut story = Story::reached(config);
-    let mut taken = |client: u64, bytes: usize| {
-        let message = Bytes::from(vec![7; bytes]);
-        let ask = |_| refusals(&story.ask_on(client, Kind::Again, message.clone()).1);
-        let asked = (0..20).map(ask);
-        let refused: Vec<_> = asked.flatten().collect();
-        let (_, last) = refused.last().expect("a client has a share");
-        assert!(last.message.contains("--held-size-max"), "{}", last.message);
-        20 - refused.len()
+    Story::reached(config)
+}
+
+#[test]
+fn each_client_may_hold_as_many_bytes_as_are_free() {
+    let mut story = of_eight_mib();
+    let message = Bytes::from(vec![7; MIB]);
+    let mut taken = |client| {
+        let (taken, told) = taken(&mut story, client, 20, &message);
+        assert!(told.contains("--held-size-max"), "{told}");
+        taken
     };
-    assert_eq!([1, 2, 3].map(|client| taken(client, MIB)), [4, 2, 1]);
-    assert_eq!(taken(4, MIB), 1);
-    assert_eq!(taken(5, MIB), 0, "all are held");
+    assert_eq!([1, 2, 3].map(&mut taken), [4, 2, 1]);
+    assert_eq!(taken(4), 1);
+    assert_eq!(taken(5), 0, "all are held");
     let (call, effects) = story.ask_on(5, Kind::Again, "short");
     assert_eq!(forwarded(&effects)[0].0, call);
 }
@@ -158,10 +162,7 @@ fn each_client_may_hold_as_many_bytes_as_are_free() {
 /// Only long messages are refused for the sake of others.
 #[test]
 fn a_client_with_a_long_message_goes_on_with_short_ones() {
-    const MIB: usize = 1 << 20;
-    let mut config = Config::of("up:1");
-    config.held_bytes_max = 8 * MIB as u64;
-    let mut story = Story::reached(config);
+    let mut story = of_eight_mib();
     story.ask_on(1, Kind::Again, Bytes::from(vec![7; 7 * MIB]));
     for _ in 0..10 {
         let (call, effects) = story.ask_on(1, Kind::Again, Bytes::from(vec![7; 64 << 10]));

@@ -16,7 +16,8 @@ use tracing_subscriber::layer::Context;
 
 use super::serve_args::LogForm;
 
-/// Lines of one kind in one window. Lines are of one kind when the same place in the code writes them.
+/// The most lines of one kind that the log has in a window. Lines are of one kind when one place in the code
+/// writes them.
 const LINES_MAX: u64 = 100;
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -38,12 +39,12 @@ struct Kind {
     note: Option<Note>,
 }
 
-/// What the log says of lines that are not there.
+/// A note by which the log tells that it leaves lines out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Note {
-    /// Further lines of this kind may be left out.
+    /// The log leaves out the lines of this kind behind the next one.
     Last,
-    /// So many were.
+    /// The log has left out so many lines.
     LeftOut(u64),
 }
 
@@ -98,7 +99,7 @@ impl LineRate {
     }
 }
 
-/// Who asks for lines below "info" gets them all.
+/// Lines below "info" pass without a bound: an operator has asked for them.
 impl<S: Subscriber> Layer<S> for LineRate {
     fn event_enabled(&self, event: &Event<'_>, _context: Context<'_, S>) -> bool {
         let metadata = event.metadata();

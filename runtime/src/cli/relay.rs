@@ -1,6 +1,7 @@
 //! `rondo relay`.
 
 use clap::{ArgAction, Args};
+use rondo_core::coordination::{DEFAULT_NAMESPACE, NamespaceConfig};
 use rondo_core::limits::RELAY_PATIENCE_MAX;
 use rondo_core::relay;
 use rondo_core::time::Duration;
@@ -17,16 +18,12 @@ use crate::config::Listen;
 use crate::descriptors;
 use crate::memory::{self, Ceiling};
 use crate::relay::{Config, run};
-use crate::transport::ServerConfig;
 use crate::transport::budget::Budget;
+use crate::transport::{ServerConfig, UNREAD_MAX};
 
 /// Room above the bounds of clients and of their calls, so that whoever hits one is told instead of
 /// waiting.
 const ROOM: u32 = 64;
-
-/// How long a long answer may stay unread: a minute longer than the server waits for a task's heartbeat by
-/// default, since a task that is held up for less lives on.
-const UNREAD_MAX: std::time::Duration = std::time::Duration::from_secs(160);
 
 /// Settings of a relay.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -110,18 +107,12 @@ impl RelayArgs {
         Err(Failure::new(Exit::Usage, text))
     }
 
-    /// The bound on the relay's memory.
-    fn ceiling(&self) -> Ceiling {
-        let of_relay = |bytes| Ceiling::of("the relay", bytes);
-        self.memory_max.bytes().map_or_else(Ceiling::none, of_relay)
-    }
-
     /// Memory for messages that go one way.
     fn budget(&self, ceiling: &Ceiling) -> Budget {
         Budget::below(ceiling.clone(), self.held_size_max, self.held_size_max / 2)
     }
 
-    fn resolve(&self, ceiling: Ceiling) -> Result<Config, Failure> {
+    fn resolve(&self) -> Result<Config, Failure> {
         // The cluster may tell it, so that clap cannot ask for it.
         let upstream = self.upstream.as_ref().ok_or_else(|| {
             let text =
@@ -138,12 +129,13 @@ impl RelayArgs {
             held_bytes_max: self.held_size_max,
             ..relay::Config::of(upstream.to_string())
         };
+        let ceiling = memory::watched("the relay", self.memory_max.bytes());
         let connections = count(self.clients_max.saturating_add(ROOM));
         let server = ServerConfig {
             budget: self.budget(&ceiling),
             connections_max: descriptors::allowed(1, connections, "--clients-max"),
             calls_per_connection_max: self.calls_per_client_max.saturating_add(ROOM),
-            unread_max: Some(UNREAD_MAX),
+            unread_max: Some(unread_max()),
             ..ServerConfig::default()
         };
         Ok(Config {
@@ -157,10 +149,17 @@ impl RelayArgs {
     }
 }
 
+/// How long a long answer may stay unread. A task that the server takes for alive, by default, keeps its
+/// connection.
+fn unread_max() -> std::time::Duration {
+    let silence = NamespaceConfig::named(DEFAULT_NAMESPACE).heartbeat_timeout;
+    UNREAD_MAX.saturating_add(std::time::Duration::from_millis(silence.as_millis()))
+}
+
 /// Relays until it is asked to stop.
 pub(super) fn relay(args: &RelayArgs, settings: &Settings) -> Result<(), Failure> {
     log::start(&args.log)?;
-    let config = args.resolve(memory::watched(args.ceiling()))?;
+    let config = args.resolve()?;
     if let Some(told) = told(settings) {
         tracing::info!("{told}");
     }

@@ -9,6 +9,7 @@ use super::layers::{Settings, Source};
 use super::serve_args::ServeArgs;
 use super::units::{Span, SpanOrNever};
 use crate::config::{Bounds, Config, Listen, Storage};
+use crate::memory::{Ceiling, SnapshotPlan};
 
 /// The environment's word on where state belongs.
 #[derive(Clone, Debug, Default)]
@@ -80,12 +81,13 @@ pub(super) fn resolve(
 /// A warning that keys may take more than the memory for state, if the settings allow that.
 pub(super) fn keys_above_memory(config: &Config) -> Option<String> {
     let memory = config.bounds.memory_bytes_max?;
-    let (state, files) = match config.storage {
-        Storage::Memory => (memory / 8 * 7, ""),
+    let (snapshots, files) = match config.storage {
+        Storage::Memory => (SnapshotPlan::Never, ""),
         Storage::Directory { .. } => {
-            (memory / 2, " (values above 64 KiB lie in files and take none)")
+            (SnapshotPlan::Planned, " (values above 64 KiB lie in files and take none)")
         }
     };
+    let state = Ceiling::new(memory).state_bytes_max(snapshots);
     let sizes = config.coordination.namespaces.iter().map(|namespace| namespace.store_bytes_max);
     let keys = sizes.fold(0, u64::saturating_add);
     (keys > state).then(|| {

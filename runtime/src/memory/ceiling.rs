@@ -119,7 +119,7 @@ impl Ceiling {
     }
 
     /// How large the state may become, in bytes. What the process had before it served anybody is no state.
-    fn state_bytes_max(&self, snapshots: SnapshotPlan) -> u64 {
+    pub fn state_bytes_max(&self, snapshots: SnapshotPlan) -> u64 {
         let bytes = self.0.bytes_max.saturating_sub(self.0.base.load(Ordering::Relaxed));
         match snapshots {
             SnapshotPlan::Planned => bytes / 2,

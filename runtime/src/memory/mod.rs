@@ -16,23 +16,16 @@ pub fn resident_bytes() -> u64 {
     0
 }
 
-/// The ceiling, which a thread watches from now on. Without a ceiling that can be watched there is none.
-#[cfg(not(madsim))]
-pub fn watched(ceiling: Ceiling) -> Ceiling {
-    if ceiling.bytes_max() == u64::MAX {
-        return ceiling;
+/// A ceiling of `bytes_max` bytes for a process that refusals call `owner`. A thread watches it from now on.
+/// Without a bound, and where the system does not show the process's memory, there is no ceiling.
+pub fn watched(owner: &'static str, bytes_max: Option<u64>) -> Ceiling {
+    let Some(bytes_max) = bytes_max else { return Ceiling::none() };
+    let ceiling = Ceiling::of(owner, bytes_max);
+    // Simulated processes have no memory of their own.
+    #[cfg(not(madsim))]
+    if let Err(error) = watching::watch(&ceiling) {
+        tracing::warn!(%error, "the process's memory cannot be watched: --memory-max has no effect");
+        return Ceiling::none();
     }
-    match watching::watch(&ceiling) {
-        Ok(()) => ceiling,
-        Err(error) => {
-            tracing::warn!(%error, "the process's memory cannot be watched: --memory-max has no effect");
-            Ceiling::none()
-        }
-    }
-}
-
-/// The ceiling, which nothing reaches: simulated processes have no memory of their own.
-#[cfg(madsim)]
-pub fn watched(ceiling: Ceiling) -> Ceiling {
     ceiling
 }

@@ -26,21 +26,18 @@ impl Driver {
     /// many.
     pub(super) async fn take_turn(&mut self, calls: &mut Vec<Submission>, most: usize) -> usize {
         let (began, mut taken) = (Instant::now(), 0_usize);
-        loop {
+        while began.elapsed() < TURN_MAX && self.halted.is_none() {
             if calls.is_empty() {
                 self.inbox.take(calls, CALLS_AT_ONCE.min(most.saturating_sub(taken)));
             }
-            let count = calls.len();
-            if count > 0 && self.halted.is_none() {
-                taken = taken.saturating_add(count);
-                self.take(calls).await;
+            if calls.is_empty() {
+                break;
             }
-            let lasted = began.elapsed();
-            if count == 0 || self.halted.is_some() || lasted >= TURN_MAX {
-                self.listings.wait_for(lasted);
-                return taken;
-            }
+            taken = taken.saturating_add(calls.len());
+            self.take(calls).await;
         }
+        self.listings.wait_for(began.elapsed());
+        taken
     }
 
     async fn take(&mut self, calls: &mut Vec<Submission>) {

@@ -110,11 +110,11 @@ impl Journal {
         }
     }
 
-    /// How long until something is tried again that the disk has refused.
+    /// How long until the journal tries again what the disk has refused.
     pub(super) fn tries_again_in(&self) -> Option<Duration> {
         let now = Instant::now();
         let tries = [self.rotate_again, self.compact_again, self.remove_again];
-        // What is due already waits for something else.
+        // A try that is due already waits for the store, or for more records.
         tries.into_iter().flatten().filter_map(|at| at.checked_duration_since(now)).min()
     }
 

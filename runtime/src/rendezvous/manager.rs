@@ -182,11 +182,18 @@ mod tests {
     use super::*;
     use crate::memory::{Level, SnapshotPlan};
 
+    const MIB: u64 = 1 << 20;
+    const WORKER: &str = "/job:worker/replica:0/task:0";
+
+    fn key() -> Key {
+        let device = format!("{WORKER}/device:CPU:0");
+        Key::create(&device, 7, &device, "edge", FrameAndIter::default()).unwrap()
+    }
+
     /// Its values may be part of the message, and its strings end somewhere.
     #[test]
     fn a_tensor_counts_with_its_message_and_all_that_it_needs() {
-        let device = format!("{WORKER}/device:CPU:0");
-        let key = Key::create(&device, 7, &device, "edge", FrameAndIter::default()).unwrap();
+        let key = key();
         let values = Bytes::from_static(b"value");
         let five = Tensor::fixed(Dtype::Uint8, Shape::list(5).unwrap(), values.clone()).unwrap();
         let alone = sent(&key, five.clone(), false, 0).bytes;
@@ -197,9 +204,6 @@ mod tests {
         let strings = Tensor::strings(Shape::list(1000).unwrap(), values, ends).unwrap();
         assert!(sent(&key, strings, false, 10_000).bytes >= within + 4000 - 8);
     }
-
-    const MIB: u64 = 1 << 20;
-    const WORKER: &str = "/job:worker/replica:0/task:0";
 
     fn manager(ceiling: Ceiling) -> RendezvousManager {
         let machine = Config {
@@ -217,8 +221,7 @@ mod tests {
         let ceiling = Ceiling::new(100 * MIB);
         let manager = manager(ceiling.clone());
         let step = manager.find(StepId::new(1)).unwrap();
-        let device = format!("{WORKER}/device:CPU:0");
-        let key = Key::create(&device, 7, &device, "edge", FrameAndIter::default()).unwrap();
+        let key = key();
         let values = Bytes::from(vec![7; 30 * MIB as usize]);
         let shape = Shape::list(values.len() as u64).unwrap();
         let tensor = Tensor::fixed(Dtype::Uint8, shape, values).unwrap();

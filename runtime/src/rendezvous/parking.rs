@@ -23,7 +23,7 @@ pub(super) struct Place {
 }
 
 impl Parking {
-    /// Room for so many bytes, of which the ceiling hears.
+    /// Lets tensors of so many bytes wait, and tells the ceiling of them.
     pub(super) fn new(bytes_max: u64, ceiling: Ceiling) -> Self {
         Self { bytes: Arc::default(), bytes_max, ceiling }
     }

@@ -142,10 +142,10 @@ const HELD_BYTES: u64 = 512;
 /// A tensor that is sent, in a message of so many bytes if it comes from another process. While it is held,
 /// its key takes memory too, and so does the whole message, which the values may be part of.
 pub(super) fn sent(key: &Key, tensor: Tensor, is_dead: bool, message_bytes: u64) -> Value<Tensor> {
-    let values = tensor.size_bytes();
-    let beside = tensor.memory_bytes().saturating_sub(values).saturating_add(HELD_BYTES);
-    let bytes = values.saturating_add(key.text().len() as u64).max(message_bytes);
-    Value { tensor, bytes: bytes.saturating_add(beside), is_dead }
+    let value = value(tensor, is_dead);
+    let beside = value.tensor.layout_bytes().saturating_add(HELD_BYTES);
+    let bytes = value.bytes.saturating_add(key.text().len() as u64).max(message_bytes);
+    Value { bytes: bytes.saturating_add(beside), ..value }
 }
 
 /// A tensor as the machine counts it.

@@ -46,8 +46,6 @@ struct State {
     waiting: BTreeMap<CallId, oneshot::Sender<Outcome>>,
     fetches: BTreeMap<CallId, Fetch>,
     last_call: CallId,
-    /// The bytes of tensors that the ceiling knows of.
-    held_bytes: u64,
     /// When the driver ticks next, as far as it knows.
     ticks_at: Option<Time>,
 }
@@ -92,7 +90,6 @@ impl Shared {
             waiting: BTreeMap::new(),
             fetches: BTreeMap::new(),
             last_call: CallId::default(),
-            held_bytes: 0,
             ticks_at: None,
         };
         let state = Mutex::new(state);
@@ -171,7 +168,9 @@ impl Shared {
         own: Option<CallId>,
     ) -> Option<Outcome> {
         let mut effects = std::mem::take(&mut state.effects);
+        let held = state.machine.report().held.bytes;
         state.machine.step(self.clock.now(), input, &mut effects);
+        self.tell_ceiling(held, state.machine.report().held.bytes);
         let mut answer = None;
         for effect in effects.drain(..) {
             if let Some((call, outcome)) = self.carry_out(state, effect) {
@@ -184,7 +183,6 @@ impl Shared {
             }
         }
         state.effects = effects;
-        self.tell_ceiling(state);
         let due = state.machine.deadline();
         if due.is_some_and(|due| state.ticks_at.is_none_or(|at| due < at)) {
             state.ticks_at = due;
@@ -193,15 +191,13 @@ impl Shared {
         answer
     }
 
-    /// Tells the ceiling how many bytes of tensors are held. They are in no snapshot, so they leave more
-    /// memory for state than keys do.
-    fn tell_ceiling(&self, state: &mut State) {
-        let held = state.machine.report().held.bytes;
-        match held.checked_sub(state.held_bytes) {
+    /// Tells the ceiling that a step has changed how many bytes of tensors are held. No snapshot has them, so
+    /// they leave more memory for state than keys do.
+    fn tell_ceiling(&self, before: u64, now: u64) {
+        match now.checked_sub(before) {
             Some(more) => self.ceiling.hold(more),
-            None => self.ceiling.let_go(state.held_bytes.saturating_sub(held)),
+            None => self.ceiling.let_go(before.saturating_sub(now)),
         }
-        state.held_bytes = held;
     }
 
     fn carry_out(&self, state: &mut State, effect: Effect<Tensor>) -> Option<(CallId, Outcome)> {

@@ -26,10 +26,7 @@ use crate::service::{
 use crate::transport::budget::Budget;
 use crate::transport::exposure::{self, Exposed};
 use crate::transport::listener::bind;
-use crate::transport::{ServerConfig, of_one_address, serve};
-
-/// How long a long answer may stay unread on a connection of no task.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
+use crate::transport::{ServerConfig, UNREAD_MAX, of_one_address, serve};
 
 const DISPATCHER: &str = "tensorflow.data.DispatcherService";
 const ADMIN: &str = "rondo.v1.Admin";

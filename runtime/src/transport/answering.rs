@@ -67,6 +67,9 @@ impl Default for ServerConfig {
     }
 }
 
+/// How long a long answer may stay unread on a connection of no task.
+pub const UNREAD_MAX: Duration = Duration::from_secs(60);
+
 /// How many of so many connections one address may have: three quarters, so that a stranger leaves some for
 /// others.
 pub fn of_one_address(connections: usize) -> usize {

@@ -90,7 +90,7 @@ use rondo_core::status::{Code, Status};
 use self::budget::{Budget, Share};
 
 pub(crate) use self::answering::contain_panic;
-pub use self::answering::{ServerConfig, of_one_address};
+pub use self::answering::{ServerConfig, UNREAD_MAX, of_one_address};
 #[cfg(not(madsim))]
 pub use self::bulk_wire::Place;
 #[cfg(not(madsim))]

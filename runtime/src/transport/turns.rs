@@ -18,11 +18,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Reads of a connection in one turn. What is short comes 8 KiB at a time.
 const READS_OF_TURN: u32 = 2;
 
-/// Calls that a connection may begin in a turn and still read as much in the next one. A short call takes
-/// more time than its bytes.
+/// A connection that begins more calls than this in a turn reads less in its next turn. The server needs more
+/// time for a short call than for its bytes.
 const BEGINS_OF_TURN: usize = 16;
 
-/// What a connection that has begun more reads in its next turn, in bytes: about as many short calls.
+/// The most bytes that such a connection reads in its next turn: those of about as many short calls.
 const READ_BYTES_OF_BUSY: usize = 2 << 10;
 
 /// Calls of a connection that end in one turn.

@@ -22,7 +22,16 @@ pub(crate) async fn call(
     node: &RunningNode,
     request: dispatcher::Request,
 ) -> Result<dispatcher::Reply, Status> {
-    match node.call(HERE, Request::Dispatcher(request)).await? {
+    call_on(HERE, node, request).await
+}
+
+/// A call on a connection of its own.
+pub(crate) async fn call_on(
+    line: Line,
+    node: &RunningNode,
+    request: dispatcher::Request,
+) -> Result<dispatcher::Reply, Status> {
+    match node.call(line, Request::Dispatcher(request)).await? {
         Reply::Dispatcher(reply) => Ok(reply),
         other => panic!("{other:?}"),
     }
@@ -127,14 +136,18 @@ pub(crate) async fn worker_heartbeat(
     address: &str,
     current_tasks: Vec<TaskId>,
 ) -> Result<dispatcher::WorkerHeartbeatReply, Status> {
-    let request = WorkerHeartbeat {
+    let request = heartbeat_request(address, current_tasks);
+    expect!(node, dispatcher::Request::WorkerHeartbeat(request), WorkerHeartbeat)
+}
+
+pub(crate) fn heartbeat_request(address: &str, current_tasks: Vec<TaskId>) -> WorkerHeartbeat {
+    WorkerHeartbeat {
         address: address.into(),
         current_tasks,
         tags: Vec::new(),
         uid: 7,
         transfer_servers: Vec::new(),
-    };
-    expect!(node, dispatcher::Request::WorkerHeartbeat(request), WorkerHeartbeat)
+    }
 }
 
 pub(crate) async fn client_heartbeat(

@@ -140,7 +140,7 @@ fn said(tags: &[String], servers: &[dispatcher::TransferServer]) -> usize {
     tags + servers.iter().map(of).sum::<usize>()
 }
 
-/// What a worker that has said this may say while memory is short.
+/// The most bytes that a worker with this profile may say of itself while memory is short.
 fn most_said(profile: &dispatcher::WorkerProfile) -> usize {
     said(&profile.tags, &profile.transfer_servers).max(SAID_MAX)
 }

@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use rondo_proto::convert::{RendezvousMethod, decode_worker_devices};
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
 use rondo_tests::process::Process;
 use rondo_tests::server::{Options, Server};
 
+use super::rendezvous::Sender;
 use super::{families, keys};
 
 /// Memory that the server may have, in MiB.
@@ -187,7 +186,7 @@ struct Field {
     neighbour: Neighbour,
     witness: Witness,
     server: Server,
-    incarnation: u64,
+    sender: Sender,
     report: Report,
 }
 
@@ -203,10 +202,8 @@ impl Field {
         let server = Server::start(&options);
         let neighbour = Neighbour::that_beats(&server.address());
         let witness = Witness::beside(&server.address());
-        let asked = RendezvousMethod::GetStatus.path();
-        let devices = server.dispatcher().bytes(asked, Bytes::new()).unwrap();
-        let incarnation = decode_worker_devices(&devices).unwrap().remove(0).incarnation;
-        Self { neighbour, witness, server, incarnation, report: Report::of(store) }
+        let sender = Sender::to(&server.dispatcher());
+        Self { neighbour, witness, server, sender, report: Report::of(store) }
     }
 
     fn suffer(&mut self, attack: &Attack) {
@@ -289,7 +286,7 @@ pub(crate) fn chosen(attacks: Vec<Attack>) -> Vec<Attack> {
 
 fn attacked(store: &'static str) {
     let mut field = Field::start(store);
-    let attacks = families::all(field.incarnation);
+    let attacks = families::all(field.sender);
     assert!(attacks.len() >= 30, "{}", attacks.len());
     let attacks = chosen(attacks);
     for attack in &attacks {

@@ -5,9 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use rondo_core::rendezvous::{FrameAndIter, Key};
-use rondo_proto::convert::{RendezvousMethod, WorkerDevice, decode_worker_devices};
-use rondo_proto::{admin, tf};
+use rondo_proto::convert::RendezvousMethod;
+use rondo_proto::tf;
 use rondo_tests::dispatcher::Dispatcher;
 use rondo_tests::neighbour::Neighbour;
 use rondo_tests::server::{Options, Server};
@@ -15,6 +14,7 @@ use rondo_tests::stranger::{Stranger, announced};
 use tonic::{Code, Status};
 
 use super::keys::{self, SERVICE};
+use super::rendezvous::{Sender, tensor};
 
 const MIB: usize = 1 << 20;
 /// Memory that the server may have.
@@ -86,20 +86,16 @@ fn until_refused(bound: &str, mut take: impl FnMut(usize) -> Result<(), Status>)
 
 /// So many strangers send 15 MiB of a value of 32 MiB, and then nothing.
 pub(crate) fn begin_long_values(address: &str, strangers: usize) -> Vec<Stranger> {
-    let begin = |address: String| {
-        let mut stranger = Stranger::connect(&address, 65_535);
+    let begin = || {
+        let mut stranger = Stranger::connect(address, 65_535);
         let path = format!("{SERVICE}InsertKeyValue");
         stranger.begin(&path, false, &announced(false, 32 * MIB, &vec![7; 15 * MIB]));
         stranger
     };
-    let address = address.to_owned();
-    let sending: Vec<_> = (0..strangers)
-        .map(|_| {
-            let address = address.clone();
-            thread::spawn(move || begin(address))
-        })
-        .collect();
-    sending.into_iter().map(|one| one.join().unwrap()).collect()
+    thread::scope(|scope| {
+        let sending: Vec<_> = (0..strangers).map(|_| scope.spawn(begin)).collect();
+        sending.into_iter().map(|one| one.join().unwrap()).collect()
+    })
 }
 
 /// Each connection may have 16 MiB unread: together they took whatever the machine had.
@@ -136,7 +132,7 @@ fn keys_stay_below_the_ceiling_and_deletions_make_room() {
 /// A producer of tensors that nobody receives.
 struct Producer {
     dispatcher: Dispatcher,
-    device: WorkerDevice,
+    sender: Sender,
 }
 
 impl Producer {
@@ -145,30 +141,13 @@ impl Producer {
 
     fn of(server: &Server) -> Self {
         let dispatcher = server.dispatcher();
-        let devices = dispatcher.bytes(RendezvousMethod::GetStatus.path(), Vec::new().into());
-        let device = decode_worker_devices(&devices.unwrap()).unwrap().remove(0);
-        Self { dispatcher, device }
+        Self { sender: Sender::to(&dispatcher), dispatcher }
     }
 
     /// Sends a tensor of this number.
     fn send(&self, number: usize) -> Result<(), Status> {
-        let (name, edge) = (&self.device.name, format!("edge {number}"));
-        let key = Key::create(name, self.device.incarnation, name, &edge, FrameAndIter::default());
-        let tensor = tf::TensorProto {
-            dtype: 4,
-            tensor_shape: Some(tf::TensorShapeProto {
-                dim: vec![tf::tensor_shape_proto::Dim { size: Self::LENGTH as i64 }],
-                unknown_rank: false,
-            }),
-            tensor_content: vec![7; Self::LENGTH].into(),
-            ..Default::default()
-        };
-        let request = admin::SendRequest {
-            step_id: 1,
-            rendezvous_key: key.unwrap().text().to_owned(),
-            tensor: Some(tensor),
-            ..Default::default()
-        };
+        let tensor = tensor(Self::LENGTH as i64, Self::LENGTH);
+        let request = self.sender.send(1, &format!("edge {number}"), tensor);
         let path = RendezvousMethod::Send.path();
         self.dispatcher.bytes(path, request.encode_to_vec().into()).map(drop)
     }

@@ -15,7 +15,7 @@ use rondo_tests::stranger::{
 use super::attacks::{Attack, Ground};
 use super::keys::SERVICE as T;
 use super::memory::compressed;
-use super::rendezvous;
+use super::rendezvous::{self, Sender};
 
 const DISPATCHER: &str = "/tensorflow.data.DispatcherService/";
 
@@ -25,8 +25,8 @@ pub(crate) const KEYS: [&str; 5] = ["short", "long", "values", "files", "counter
 /// Calls under way of one stranger before it begins a connection anew.
 const CALLS_OF_ONE: usize = 2000;
 
-/// All attacks on a server whose rendezvous has a device of this incarnation.
-pub(crate) fn all(incarnation: u64) -> Vec<Attack> {
+/// All attacks on a server, to whose rendezvous strangers send so.
+pub(crate) fn all(sender: Sender) -> Vec<Attack> {
     [
         connections(),
         frames(),
@@ -34,7 +34,7 @@ pub(crate) fn all(incarnation: u64) -> Vec<Attack> {
         keys(),
         tasks(),
         datasets(),
-        rendezvous::attacks(incarnation),
+        rendezvous::attacks(sender),
         others(),
     ]
     .into_iter()

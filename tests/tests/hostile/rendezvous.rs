@@ -1,7 +1,10 @@
 //! Attacks on the rendezvous.
 
+use bytes::Bytes;
 use prost::Message;
+use rondo_proto::convert::{RendezvousMethod, decode_worker_devices};
 use rondo_proto::{admin, tf};
+use rondo_tests::dispatcher::Dispatcher;
 
 use super::attacks::Attack;
 use super::families::calls;
@@ -11,7 +14,7 @@ const RECV_TENSOR: &str = "/tensorflow.WorkerService/RecvTensor";
 const DEVICE: &str = "/job:worker/replica:0/task:0/device:CPU:0";
 
 /// A tensor of bytes with a shape that may be another one.
-fn tensor(shape: i64, content: usize) -> tf::TensorProto {
+pub(crate) fn tensor(shape: i64, content: usize) -> tf::TensorProto {
     tf::TensorProto {
         dtype: 4,
         tensor_shape: Some(tf::TensorShapeProto {
@@ -23,24 +26,35 @@ fn tensor(shape: i64, content: usize) -> tf::TensorProto {
     }
 }
 
-/// Who sends to a device of this incarnation.
+/// A client that sends to the server's device, which has this incarnation.
 #[derive(Clone, Copy)]
-struct Sender(u64);
+pub(crate) struct Sender(u64);
 
 impl Sender {
+    /// A sender to the device of this server.
+    pub(crate) fn to(dispatcher: &Dispatcher) -> Self {
+        let devices = dispatcher.bytes(RendezvousMethod::GetStatus.path(), Bytes::new()).unwrap();
+        Self(decode_worker_devices(&devices).unwrap().remove(0).incarnation)
+    }
+
     fn key(self, edge: &str) -> String {
         format!("{DEVICE};{:016x};{DEVICE};{edge};0:0", self.0)
     }
 
-    fn send(self, step_id: i64, edge: &str, tensor: tf::TensorProto) -> admin::SendRequest {
+    /// The request that sends a tensor.
+    pub(crate) fn send(
+        self,
+        step_id: i64,
+        edge: &str,
+        tensor: tf::TensorProto,
+    ) -> admin::SendRequest {
         let rendezvous_key = self.key(edge);
         admin::SendRequest { step_id, rendezvous_key, tensor: Some(tensor), ..Default::default() }
     }
 }
 
-/// Attacks on a rendezvous that has a device of this incarnation.
-pub(crate) fn attacks(incarnation: u64) -> Vec<Attack> {
-    let sender = Sender(incarnation);
+/// Attacks on a rendezvous by clients that send so.
+pub(crate) fn attacks(sender: Sender) -> Vec<Attack> {
     [held(sender), others(sender)].into_iter().flatten().collect()
 }
 
