@@ -36,6 +36,9 @@ const DOORS_PAUSE: Duration = Duration::from_millis(100);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 /// Connections in a row that may fail before others are looked after.
 const FAILURES_MAX: usize = 64;
+/// How long the other addresses of a process are preferred to one at which a link has failed. By default a
+/// worker counts a server as lost long before that.
+const OTHERS_PREFERRED: Duration = Duration::from_secs(10);
 
 /// All links of a process.
 pub(super) struct Links {
@@ -60,12 +63,16 @@ pub(super) struct Links {
     retry_doors: Option<Instant>,
     /// When a log line told last that a connection could not be accepted.
     complained: Option<Instant>,
+    /// Addresses at which a link has failed before it brought anything, and when.
+    failed: BTreeMap<Arc<str>, Instant>,
 }
 
 struct Entry {
     link: Box<dyn Link>,
     is_open: bool,
     is_closing: bool,
+    /// The address at which this process opened it, until it brings something.
+    untried: Option<Arc<str>>,
 }
 
 /// What happened to a link.
@@ -104,6 +111,7 @@ impl Links {
             news,
             retry_doors: None,
             complained: None,
+            failed: BTreeMap::new(),
         }
     }
 
@@ -120,7 +128,9 @@ impl Links {
         Ok(addresses)
     }
 
-    /// Opens a link to one of the addresses of a process on the host `to`; this one is on `from`.
+    /// Opens a link to one of the addresses of a process on the host `to`; this one is on `from`. An address
+    /// at which a link has just failed comes behind the others: where the system maps no memory for a link
+    /// between two processes, other ways still work.
     pub(super) fn open(
         &mut self,
         addresses: &[Arc<str>],
@@ -128,7 +138,7 @@ impl Links {
         to: &str,
     ) -> io::Result<LinkId> {
         let mut last = None;
-        for address in addresses {
+        for address in self.in_turn(addresses) {
             let Some((scheme, at)) = address.split_once("://") else { continue };
             let transport = self.transports.iter().find(|it| it.scheme() == scheme);
             let Some(transport) = transport.filter(|it| it.reaches(from, to)) else { continue };
@@ -140,7 +150,12 @@ impl Links {
                 None => transport.connect(at).and_then(|link| self.add(link, false)),
             };
             match begun {
-                Ok(link) => return Ok(link),
+                Ok(link) => {
+                    if let Some(entry) = self.all.get_mut(&link) {
+                        entry.untried = Some(Arc::clone(address));
+                    }
+                    return Ok(link);
+                }
                 Err(error) => {
                     last = Some(io::Error::new(error.kind(), format!("{address}: {error}")))
                 }
@@ -153,6 +168,14 @@ impl Links {
                 known.join(", ")
             ))
         }))
+    }
+
+    /// Addresses in the order in which they are tried.
+    fn in_turn<'a>(&mut self, addresses: &'a [Arc<str>]) -> Vec<&'a Arc<str>> {
+        self.failed.retain(|_, at| at.elapsed() < OTHERS_PREFERRED);
+        let mut in_turn: Vec<&Arc<str>> = addresses.iter().collect();
+        in_turn.sort_by_key(|address| self.failed.get(*address).copied());
+        in_turn
     }
 
     /// A link that will be when a name is found.
@@ -227,7 +250,7 @@ impl Links {
             Token(id.0),
             Interest::READABLE | Interest::WRITABLE,
         )?;
-        self.all.insert(id, Entry { link, is_open, is_closing: false });
+        self.all.insert(id, Entry { link, is_open, is_closing: false, untried: None });
         Ok(())
     }
 
@@ -274,7 +297,7 @@ impl Links {
                 self.remove(id, io::Error::other("it was closed here"));
             }
             Ok(_) => drop(self.later.remove(&id)),
-            Err(error) => self.remove(id, error),
+            Err(error) => self.fail(id, error),
         }
     }
 
@@ -294,6 +317,15 @@ impl Links {
                 self.remove(id, io::Error::other("it was closed here"));
             }
         }
+    }
+
+    /// Gives up a link that has failed.
+    fn fail(&mut self, id: LinkId, why: io::Error) {
+        let untried = self.all.get_mut(&id).and_then(|entry| entry.untried.take());
+        if let Some(address) = untried {
+            self.failed.insert(address, Instant::now());
+        }
+        self.remove(id, why);
     }
 
     /// Gives a link up.
@@ -354,7 +386,7 @@ impl Links {
                     self.news.push_back((id, News::Opened));
                 }
                 Err(error) => {
-                    self.remove(id, error);
+                    self.fail(id, error);
                     return None;
                 }
             }
@@ -403,9 +435,14 @@ impl Links {
             false => self.landing.remove(&id),
         };
         match received {
-            Ok(frame) => frame,
+            Ok(frame) => {
+                if frame.is_some() {
+                    entry.untried = None;
+                }
+                frame
+            }
             Err(error) => {
-                self.remove(id, error);
+                self.fail(id, error);
                 None
             }
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use rondo_proto::convert::{
     BULK_HEAD_BYTES, BULK_PREFACE, BulkCall, BulkFrame, BulkLent, BulkNear, decode_bulk_end,
     decode_bulk_head, encode_bulk_call, encode_bulk_head, encode_bulk_lent, encode_bulk_near,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{SockFilter, SockRef};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -400,4 +402,42 @@ async fn memory_that_is_not_there_is_done_without() {
     let address = saying(all).await;
     let [_, _, client] = clients();
     assert_eq!(echoed(&client, &address, Bytes::new()).await.unwrap(), &b"ok"[..]);
+}
+
+/// The limit holds for a whole process, so the test below has one of its own.
+#[test]
+fn messages_go_over_the_connection_where_one_end_cannot_map_memory() {
+    let name = "transport::bulk_tests::in_a_process_of_its_own";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", name, "--ignored", "--nocapture"]).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// The bytes that this process has mapped.
+fn mapped_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[tokio::test]
+#[ignore = "leaves its process without address space; the test above starts it"]
+async fn in_a_process_of_its_own() {
+    /// The bytes that each end maps.
+    const MAPPING: u64 = 64 << 20;
+    let usual = getrlimit(Resource::As);
+    let long = Bytes::from(vec![7; 1 << 20]);
+    // There is room for no end, for the server only, for both. A later connection shares memory again.
+    for ends in 0..=2 {
+        let server = super::grpc_running::Running::<Witness>::start(ServerConfig::default());
+        let client = GrpcClient::of_reader();
+        let most = Some(mapped_bytes() + ends * MAPPING + MAPPING / 2);
+        setrlimit(Resource::As, Rlimit { current: most, maximum: usual.maximum }).unwrap();
+        let answer = echoed(&client, &server.address, long.clone()).await;
+        setrlimit(Resource::As, usual).unwrap();
+        let answer = answer.unwrap();
+        assert!(answer == long, "{ends}");
+        assert_eq!(is_lent(&answer), ends == 2, "{ends}");
+    }
 }

@@ -13,6 +13,7 @@ mod folders;
 mod hanging;
 mod logging;
 mod losing;
+mod mapping;
 mod names;
 mod refusals;
 mod rounds;

@@ -2,14 +2,15 @@
 //! fail while others wait.
 
 use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 
 use bytes::Bytes;
 use mio::event::Source;
 use mio::{Events, Poll, Waker};
 use rondo_proto::convert::exchange::{FrameHead, FrameLimits};
 
-use super::super::link::{SystemNames, Tcp};
+use super::super::link::{SystemNames, Tcp, Unix};
 use super::*;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -23,11 +24,7 @@ struct Bed {
 
 impl Bed {
     fn new(transport: impl Transport + 'static) -> Self {
-        let poll = Poll::new().unwrap();
-        let waker = Arc::new(Waker::new(poll.registry(), WAKER).unwrap());
-        let look_ups = LookUps::new(Arc::new(SystemNames), SOON, waker);
-        let registry = poll.registry().try_clone().unwrap();
-        let mut links = Links::new(registry, vec![Arc::new(transport)], 10, look_ups);
+        let (poll, mut links) = links(vec![Arc::new(transport)]);
         let addresses = links.listen("127.0.0.1", 0).unwrap();
         let address = addresses[0].strip_prefix("tcp://").unwrap().to_owned();
         Self { poll, links, address }
@@ -45,6 +42,15 @@ impl Bed {
         let news = std::iter::from_fn(|| self.links.news());
         news.filter(|(_, news)| matches!(news, News::Accepted)).count()
     }
+}
+
+/// Links by these transports, and the events that tell of them.
+fn links(transports: Vec<Arc<dyn Transport>>) -> (Poll, Links) {
+    let poll = Poll::new().unwrap();
+    let waker = Arc::new(Waker::new(poll.registry(), WAKER).unwrap());
+    let look_ups = LookUps::new(Arc::new(SystemNames), SOON, waker);
+    let registry = poll.registry().try_clone().unwrap();
+    (poll, Links::new(registry, transports, 10, look_ups))
 }
 
 fn tcp() -> Tcp {
@@ -172,4 +178,89 @@ fn a_door_that_only_fails_leaves_time_for_others() {
     bed.look(SOON);
     assert_eq!(bed.accepted(), 0);
     assert!(bed.links.due().is_some(), "the doors are due");
+}
+
+/// A process that listens by a Unix socket and by TCP, and one that opens links to it.
+struct TwoWays {
+    bed: Bed,
+    unix: UnixListener,
+    tcp: TcpListener,
+    addresses: [Arc<str>; 2],
+    _folder: tempfile::TempDir,
+}
+
+impl TwoWays {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("door.sock");
+        let unix = UnixListener::bind(&path).unwrap();
+        let far = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = far.local_addr().unwrap().to_string();
+        let addresses = [format!("unix://{}", path.display()), format!("tcp://{address}")];
+        let by_unix = Unix { limits: FrameLimits::default(), directory: folder.path().to_owned() };
+        let (poll, links) = links(vec![Arc::new(by_unix), Arc::new(tcp())]);
+        let addresses = addresses.map(Arc::from);
+        Self { bed: Bed { poll, links, address }, unix, tcp: far, addresses, _folder: folder }
+    }
+
+    /// Opens a link. The scheme of the address at which it did.
+    fn open(&mut self) -> (LinkId, String) {
+        let id = self.bed.links.open(&self.addresses, "here", "here").unwrap();
+        let what = self.bed.links.describe(id);
+        (id, what.split_once("://").unwrap().0.to_owned())
+    }
+
+    /// Looks for events, and receives what there is, until a link is closed.
+    fn until_closed(&mut self, wanted: LinkId) {
+        let began = Instant::now();
+        while began.elapsed() < SOON {
+            for id in self.bed.look(Duration::from_millis(10)) {
+                while self.bed.links.receive(id, &mut |_, _| Ok(Vec::new())).is_some() {}
+            }
+            let mut news = std::iter::from_fn(|| self.bed.links.news());
+            if news.any(|(id, news)| id == wanted && matches!(news, News::Closed(_))) {
+                return;
+            }
+        }
+        panic!("{wanted:?} stays open");
+    }
+}
+
+#[test]
+fn an_address_at_which_a_link_has_failed_is_tried_behind_the_others() {
+    let mut ways = TwoWays::new();
+    for expected in ["unix", "tcp", "unix"] {
+        let (id, scheme) = ways.open();
+        assert_eq!(scheme, expected);
+        match expected {
+            "unix" => drop(ways.unix.accept().unwrap()),
+            _ => drop(ways.tcp.accept().unwrap()),
+        }
+        ways.until_closed(id);
+    }
+}
+
+#[test]
+fn an_address_at_which_a_link_brought_something_is_tried_first_again() {
+    let mut ways = TwoWays::new();
+    for _ in 0..2 {
+        let (id, scheme) = ways.open();
+        assert_eq!(scheme, "unix");
+        let (mut peer, _) = ways.unix.accept().unwrap();
+        let head = FrameHead { header_bytes: 3, body_bytes: 0 }.encode();
+        peer.write_all(&[&head[..], b"abc"].concat()).unwrap();
+        drop(peer);
+        ways.until_closed(id);
+    }
+}
+
+#[test]
+fn an_address_whose_link_was_closed_here_is_tried_first_again() {
+    let mut ways = TwoWays::new();
+    for _ in 0..2 {
+        let (id, scheme) = ways.open();
+        assert_eq!(scheme, "unix");
+        ways.bed.links.remove(id, io::Error::other("it was closed here"));
+        ways.until_closed(id);
+    }
 }
