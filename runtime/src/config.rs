@@ -8,6 +8,8 @@ use rondo_core::{coordination, dispatcher};
 
 use crate::rendezvous;
 use crate::store::StoreKind;
+#[cfg(madsim)]
+use crate::transport::Accepting;
 
 /// Everything `rondo serve` needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub struct Config {
     pub protocol_version: i64,
     /// What the server takes on at most.
     pub bounds: Bounds,
+    /// Whether accepting connections fails.
+    #[cfg(madsim)]
+    pub accepting: Accepting,
 }
 
 /// A namespace's own port, on the host of [`Config::listen`].

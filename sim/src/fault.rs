@@ -147,6 +147,16 @@ named! {
         Lack = "lack",
         /// The server's process has no memory left for more state, or none at all, for a while.
         ShortMemory = "short-memory",
+        /// The server accepts no connection for a while: the system lacks descriptors or memory, or
+        /// connections break before that.
+        AcceptFails = "accept-fails",
+    }
+}
+
+impl Fault {
+    /// Whether only the shell world strikes with it, as it is a matter of code that the core does not have.
+    pub const fn is_of_shell(self) -> bool {
+        matches!(self, Self::AcceptFails)
     }
 }
 

@@ -210,6 +210,8 @@ fn server_config(config: &Config, budget: Budget) -> ServerConfig {
         shared_memory_bytes_max: config.bounds.shared_memory_bytes_max,
         shutdown_grace: config.bounds.shutdown_grace,
         unread_max: Some(UNREAD_MAX),
+        #[cfg(madsim)]
+        accepting: config.accepting.clone(),
         ..ServerConfig::default()
     }
 }

@@ -12,6 +12,8 @@ use rondo_core::status::{Code, Status};
 
 use super::budget::Budget;
 use super::phase::{Phase, PhaseReceiver};
+#[cfg(madsim)]
+use super::sim_accept::Accepting;
 
 /// How long answers may take to leave once calls have been cut.
 pub(super) const FLUSH_MAX: Duration = Duration::from_secs(1);
@@ -46,6 +48,9 @@ pub struct ServerConfig {
     pub unread_max: Option<Duration>,
     /// How long calls under way may take once shutdown has begun.
     pub shutdown_grace: Duration,
+    /// Whether accepting connections fails.
+    #[cfg(madsim)]
+    pub accepting: Accepting,
 }
 
 impl Default for ServerConfig {
@@ -63,6 +68,8 @@ impl Default for ServerConfig {
             silence_max: Duration::from_secs(60),
             unread_max: None,
             shutdown_grace: Duration::from_secs(2),
+            #[cfg(madsim)]
+            accepting: Accepting::default(),
         }
     }
 }

@@ -57,6 +57,8 @@ mod phase;
 mod places;
 mod server;
 #[cfg(madsim)]
+mod sim_accept;
+#[cfg(madsim)]
 mod sim_client;
 #[cfg(madsim)]
 mod sim_connection;
@@ -99,6 +101,7 @@ pub use self::messages::{MessageStream, MessageWriter};
 pub use self::server::serve;
 #[cfg(madsim)]
 pub use self::{
+    sim_accept::Accepting,
     sim_client::SimClient as Client,
     sim_connection::{Connection, Outgoing},
     sim_server::tag_of_call,

@@ -18,6 +18,8 @@ use super::connection::connection;
 use super::phase::{Phase, PhaseReceiver, PhaseSender, phases};
 use super::places::{Full, Places};
 #[cfg(madsim)]
+use super::sim_accept::Backlog;
+#[cfg(madsim)]
 use super::sim_server::connection;
 #[cfg(madsim)]
 use super::sim_tasks::JoinSet;
@@ -120,6 +122,8 @@ async fn join_all(connections: &mut JoinSet<()>) {
 /// know why.
 async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &mut JoinSet<()>) {
     let mut doorman = Doorman::new(&shared.config);
+    #[cfg(madsim)]
+    let mut listener = Backlog::new(listener, &shared.config.accepting);
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {

@@ -7,6 +7,7 @@ use super::batch::{Batch, Totals};
 use super::report::rates;
 use super::swarm::{cores, fresh_seed, print_failures};
 use crate::checks::{Check, is_expected};
+use crate::fault::Fault;
 use crate::tier::Tier;
 use crate::workload::kind::Outcomes;
 use crate::world::RunOptions;
@@ -57,6 +58,7 @@ pub(super) fn print_reached(tier: Tier, totals: &Totals) -> bool {
     let mut missing = 0;
     for (name, (hits, first)) in &totals.reached {
         match hits {
+            0 if !must_reach(tier, name) => println!("{name:<32} {hits:>12} {:>20}", "not here"),
             0 => {
                 missing += 1;
                 println!("{name:<32} {hits:>12} {:>20}", "NEVER");
@@ -74,9 +76,14 @@ pub(super) fn print_reached(tier: Tier, totals: &Totals) -> bool {
         "{missing} never reached, {idle} checks of oracles never made, {poor} kinds of requests \
          succeed too seldom"
     );
-    // What the shell world cannot do, the core world must.
-    let reached = tier == Tier::Shell || missing == 0;
-    reached && idle == 0 && poor == 0 && undecided <= UNDECIDED_MAX
+    missing == 0 && idle == 0 && poor == 0 && undecided <= UNDECIDED_MAX
+}
+
+/// Whether a fault or a mark must be reached in the world of this tier. The core world must reach all but the
+/// faults that only the shell world has. The shell world must reach those.
+fn must_reach(tier: Tier, name: &str) -> bool {
+    let is_of_shell = Fault::named(name).is_some_and(Fault::is_of_shell);
+    is_of_shell == (tier == Tier::Shell)
 }
 
 /// The share of searches for an order of a key's calls that were given up, in percent.
@@ -121,7 +128,7 @@ fn print_requests(outcomes: &Outcomes) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Check, Tier, Totals, print_checks, undecided};
+    use super::{Check, Fault, Tier, Totals, must_reach, print_checks, undecided};
 
     #[test]
     fn a_check_that_is_never_made_is_told_in_the_world_that_has_it() {
@@ -134,6 +141,15 @@ mod tests {
         assert_eq!(print_checks(Tier::Shell, &totals), 1);
         totals.checks.insert(Check::KeysUndecided, (0, u64::MAX));
         assert_eq!(print_checks(Tier::Core, &totals), 1, "the fewer the better");
+    }
+
+    #[test]
+    fn each_fault_must_be_reached_in_one_of_the_worlds() {
+        for fault in Fault::ALL {
+            let worlds = [Tier::Core, Tier::Shell].map(|tier| must_reach(tier, fault.name()));
+            assert_eq!(worlds, [!fault.is_of_shell(), fault.is_of_shell()], "{fault}");
+        }
+        assert!(must_reach(Tier::Core, "updates-refused"), "a mark");
     }
 
     #[test]

@@ -190,6 +190,7 @@ impl World {
             rendezvous: None,
             protocol_version: 9,
             bounds: self.bounds(),
+            accepting: self.accepting.clone(),
         }
     }
 

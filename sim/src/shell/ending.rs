@@ -87,6 +87,7 @@ fn calm_down(world: &Arc<World>) {
     world.platter.heal();
     world.platter.repair();
     world.free_memory();
+    world.accepting.work();
     heal_links(world);
     world.cast().calm_down();
     for machine in world.machines() {

@@ -7,11 +7,11 @@ use crate::rng::Stream;
 /// The system's number for: a signal came first.
 const EINTR: i32 = 4;
 /// The system's number for: there is no memory.
-const ENOMEM: i32 = 12;
+pub(super) const ENOMEM: i32 = 12;
 /// The system's number for: all processes together have as many files open as they may.
-const ENFILE: i32 = 23;
+pub(super) const ENFILE: i32 = 23;
 /// The system's number for: the process has as many files open as it may.
-const EMFILE: i32 = 24;
+pub(super) const EMFILE: i32 = 24;
 
 /// The system resource that an operation of the disk needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

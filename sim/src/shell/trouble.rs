@@ -7,6 +7,8 @@ use madsim::net::NetSim;
 use madsim::runtime::Handle;
 use madsim::task::NodeId;
 
+use super::control::ADDRESS;
+use super::lack::{EMFILE, ENFILE, ENOMEM};
 use super::world::{Machine, World};
 use crate::fault::Fault;
 use crate::mark::Mark;
@@ -35,7 +37,15 @@ const STRIKES: &[Fault] = &[
     Fault::DiskStall,
     Fault::Lack,
     Fault::ShortMemory,
+    Fault::AcceptFails,
 ];
+
+/// The system's number for: a connection was broken before it was accepted.
+const ECONNABORTED: i32 = 103;
+/// The system's number for: there is no memory for sockets.
+const ENOBUFS: i32 = 105;
+/// Errors with which the server fails to accept a connection.
+const ACCEPT_ERRORS: &[i32] = &[EMFILE, ENOMEM, ENFILE, ENOBUFS, ECONNABORTED];
 
 /// Starts all that can go wrong in a run; it ends when the tasks do.
 pub(super) fn begin(world: &Arc<World>) -> Vec<tokio::task::JoinHandle<()>> {
@@ -143,7 +153,24 @@ async fn strike(world: &Arc<World>, fault: Fault, stream: &mut Stream) {
             sleep_ms(stream.exponential(5000)).await;
             world.platter.lack(0);
         }
+        Fault::AcceptFails => fail_to_accept(world, stream).await,
         _ => cut_links(world, fault, stream).await,
+    }
+}
+
+/// The server accepts nobody for a while. Some clients have to connect anew meanwhile. Where none does, the
+/// fault has not struck.
+async fn fail_to_accept(world: &World, stream: &mut Stream) {
+    world.accepting.fail(stream.pick(ACCEPT_ERRORS).copied().unwrap_or(EMFILE));
+    for (_, player) in world.cast().players() {
+        let breaks = stream.chance(500);
+        if let Some(connection) = player.connections.get(ADDRESS).filter(|_| breaks) {
+            connection.reset();
+        }
+    }
+    sleep_ms(stream.exponential(5000)).await;
+    if world.accepting.work() > 0 {
+        world.book.fault(Fault::AcceptFails);
     }
 }
 

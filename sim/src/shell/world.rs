@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use madsim::net::NetSim;
 use madsim::runtime::Handle;
 use madsim::task::NodeId;
+use rondo::transport::Accepting;
 use tokio::sync::Notify;
 
 use super::book::Book;
@@ -22,6 +23,8 @@ pub(super) struct World {
     pub(super) source: Source,
     pub(super) book: Arc<Book>,
     pub(super) platter: Arc<Platter>,
+    /// Whether the control plane fails to accept connections.
+    pub(super) accepting: Accepting,
     pub(super) control: Mutex<Control>,
     pub(super) cast: Mutex<Cast>,
     /// A process of the control plane has ended by itself.
@@ -57,6 +60,7 @@ impl World {
             cast: Mutex::new(Cast::new(&swarm, &source)),
             book,
             platter,
+            accepting: Accepting::default(),
             swarm,
             source,
             ended: Mutex::new(None),
