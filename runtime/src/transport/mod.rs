@@ -98,6 +98,7 @@ pub use self::bulk_wire::Place;
 #[cfg(not(madsim))]
 pub use self::grpc_client::GrpcClient as Client;
 pub use self::messages::{MessageStream, MessageWriter};
+pub(crate) use self::places::network;
 pub use self::server::serve;
 #[cfg(madsim)]
 pub use self::{

@@ -77,9 +77,9 @@ impl Drop for Place {
     }
 }
 
-/// What counts as one address: this machine, whatever it calls itself; of IPv6, a network of 64 bits, since a
-/// host may have all of its addresses.
-fn network(address: IpAddr) -> IpAddr {
+/// The address that stands for all addresses of one client: this machine has one, whatever it calls itself; a
+/// network of 64 bits of IPv6 has one, since a host may have all of its addresses.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         local if local.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(address) => {
