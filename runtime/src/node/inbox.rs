@@ -1,35 +1,47 @@
 //! Calls on their way to the node. Each connection has a line of its own, and the node takes one call of each
 //! line in turn: a connection that sends many calls waits for them itself, and others do not.
 //!
+//! The turns go by addresses first: in its turn each line of an address has one turn, as far as the address
+//! has calls left in it. So a thousand connections of one address do not keep another one waiting.
+//!
 //! A relay carries the calls of many clients on one connection: the node takes several calls of it in a turn.
 //! A line has a bound, since a client may withdraw calls as fast as it makes them.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::transport::ConnectionId;
+use crate::transport::{ConnectionId, network};
 
 /// Calls that the node takes of a relay's line in one turn.
 const CALLS_OF_RELAY: usize = 32;
+/// Calls that the node takes of an address in one turn: as many as one relay may have.
+const CALLS_OF_ADDRESS: usize = CALLS_OF_RELAY;
 
 /// Who waits in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     connection: ConnectionId,
+    address: IpAddr,
     is_of_relay: bool,
 }
 
 impl Line {
-    /// The line of a client's connection.
+    /// The line of a client's connection, from this machine.
     pub const fn of_client(connection: ConnectionId) -> Self {
-        Self { connection, is_of_relay: false }
+        Self { connection, address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_of_relay: false }
     }
 
-    /// The line of a relay's connection.
+    /// The line of a relay's connection, from this machine.
     pub const fn of_relay(connection: ConnectionId) -> Self {
-        Self { connection, is_of_relay: true }
+        Self { is_of_relay: true, ..Self::of_client(connection) }
+    }
+
+    /// The same of a connection from this address.
+    pub fn from_address(self, address: IpAddr) -> Self {
+        Self { address: network(address), ..self }
     }
 }
 
@@ -56,8 +68,15 @@ pub(super) struct Inbox<T>(Arc<Lines<T>>);
 
 /// An empty inbox with so many places in each line, and the way into it.
 pub(super) fn inbox<T>(line_max: usize) -> (Submissions<T>, Inbox<T>) {
-    let (lines, turns) = (HashMap::new(), VecDeque::new());
-    let waiting = Waiting { lines, turns, taken: 0, line_max, is_closed: false };
+    let waiting = Waiting {
+        lines: HashMap::new(),
+        turns: VecDeque::new(),
+        turns_of: HashMap::new(),
+        taken: 0,
+        of_address: (0, 0),
+        line_max,
+        is_closed: false,
+    };
     let lines = Arc::new(Lines { waiting: Mutex::new(waiting), came: Notify::new() });
     (Submissions(Arc::new(Entrance(Arc::clone(&lines)))), Inbox(lines))
 }
@@ -78,10 +97,14 @@ struct Lines<T> {
 
 struct Waiting<T> {
     lines: HashMap<ConnectionId, VecDeque<T>>,
-    /// The lines that are not empty, each once, in the order of their turns.
-    turns: VecDeque<Line>,
+    /// The addresses that have lines, each once, in the order of their turns.
+    turns: VecDeque<IpAddr>,
+    /// The lines of each of these addresses that are not empty, each once, in the order of their turns.
+    turns_of: HashMap<IpAddr, VecDeque<Line>>,
     /// Calls that were taken of the first line in its turn.
     taken: usize,
+    /// Calls that were taken of the first address in its turn, and lines of it that have theirs yet.
+    of_address: (usize, usize),
     line_max: usize,
     is_closed: bool,
 }
@@ -94,23 +117,53 @@ impl<T> Lines<T> {
 
 impl<T> Waiting<T> {
     fn next(&mut self) -> Option<T> {
-        let first = *self.turns.front()?;
+        let address = *self.turns.front()?;
+        let of_address = self.turns_of.get_mut(&address)?;
+        let first = *of_address.front()?;
         let line = self.lines.get_mut(&first.connection)?;
         let call = line.pop_front();
         self.taken = self.taken.saturating_add(1);
+        let (calls, lines_left) = &mut self.of_address;
+        if *calls == 0 {
+            *lines_left = of_address.len();
+        }
+        *calls = calls.saturating_add(1);
         let most = if first.is_of_relay { CALLS_OF_RELAY } else { 1 };
         let is_empty = line.is_empty();
         if is_empty {
             self.lines.remove(&first.connection);
         }
         if is_empty || self.taken >= most {
-            self.turns.pop_front();
             self.taken = 0;
+            *lines_left = lines_left.saturating_sub(1);
+            of_address.pop_front();
             if !is_empty {
-                self.turns.push_back(first);
+                of_address.push_back(first);
+            }
+            if *lines_left == 0 || *calls >= CALLS_OF_ADDRESS {
+                self.end_turn(address);
             }
         }
         call
+    }
+
+    /// Begins the next address's turn.
+    fn end_turn(&mut self, address: IpAddr) {
+        self.of_address = (0, 0);
+        self.turns.pop_front();
+        match self.turns_of.get(&address).is_some_and(|lines| !lines.is_empty()) {
+            true => self.turns.push_back(address),
+            false => drop(self.turns_of.remove(&address)),
+        }
+    }
+
+    /// Adds a line behind the others of its address.
+    fn add(&mut self, line: Line) {
+        let of_address = self.turns_of.entry(line.address).or_default();
+        if of_address.is_empty() {
+            self.turns.push_back(line.address);
+        }
+        of_address.push_back(line);
     }
 }
 
@@ -131,7 +184,7 @@ impl<T> Submissions<T> {
         }
         line.push_back(call);
         if line.len() == 1 {
-            waiting.turns.push_back(to);
+            waiting.add(to);
         }
         drop(waiting);
         if was_empty {
@@ -177,6 +230,7 @@ impl<T> Drop for Inbox<T> {
         waiting.is_closed = true;
         let left = std::mem::take(&mut waiting.lines);
         waiting.turns.clear();
+        waiting.turns_of.clear();
         drop(waiting);
         drop(left);
     }
@@ -213,6 +267,47 @@ mod tests {
         calls.clear();
         assert_eq!(inbox.take(&mut calls, usize::MAX), 1000 - 5);
         assert!(calls.iter().is_sorted());
+    }
+
+    #[test]
+    fn an_address_with_many_connections_has_a_bound_of_calls_in_its_turn() {
+        let (submissions, mut inbox) = inbox(10_000);
+        let at = |address: &str, number: u64| of(number).from_address(address.parse().unwrap());
+        for call in 0..2 {
+            for number in 0..100 {
+                // One host has all addresses of its network.
+                let host = format!("2001:db8::{number}");
+                submissions.send(at(&host, number), ("many", call, number)).unwrap();
+            }
+        }
+        for call in 0..10 {
+            submissions.send(at("10.0.0.1", 100), ("one", call, 0)).unwrap();
+        }
+        let mut calls = Vec::new();
+        inbox.take(&mut calls, usize::MAX);
+        let of_one = calls.iter().enumerate().filter(|(_, (who, _, _))| *who == "one");
+        let places: Vec<_> = of_one.map(|(place, _)| place).collect();
+        // 200 calls are six turns and a rest. Then the other one is alone.
+        assert_eq!(places, [32, 65, 98, 131, 164, 197, 206, 207, 208, 209]);
+        let of_many = calls.iter().filter(|(who, _, _)| *who == "many");
+        assert!(of_many.is_sorted_by_key(|(_, call, number)| (*call, *number)));
+        assert!(!inbox.has_calls() && inbox.0.waiting().turns_of.is_empty());
+    }
+
+    #[test]
+    fn each_connection_of_an_address_has_one_turn_in_that_of_the_address() {
+        let (submissions, mut inbox) = inbox(10_000);
+        let at = |address: &str, number: u64| of(number).from_address(address.parse().unwrap());
+        for call in 0..3 {
+            for number in 1..=2 {
+                submissions.send(at("10.0.0.1", number), (number, call)).unwrap();
+            }
+            submissions.send(at("10.0.0.2", 3), (3, call)).unwrap();
+        }
+        let mut calls = Vec::new();
+        inbox.take(&mut calls, usize::MAX);
+        let expected = [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (3, 2)];
+        assert_eq!(calls, expected);
     }
 
     /// It has many clients, and each of them has a part of its turn.

@@ -13,10 +13,9 @@ use rondo_proto::convert::{self, GET_STATUS_PATH, RESET_NAMESPACE_PATH, VERSION_
 use tokio::sync::Semaphore;
 
 use super::coordination::of_coordination;
-use super::node_port::{JournalStatus, NodeSlot};
+use super::node_port::{JournalStatus, NodeSlot, line_of};
 use crate::aside::aside;
 use crate::memory::{self, Ceiling};
-use crate::node::Line;
 use crate::transport::{BoxFuture, Call, Service};
 
 /// Reports that are made at a time.
@@ -55,7 +54,7 @@ impl AdminService {
             _ => {}
         }
         let request = decode(&call.path, &call.message)?;
-        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
+        let (node, line) = (self.node.node()?, line_of(&call));
         let reply = of_dispatcher(node.call(line, Request::Dispatcher(request)).await?)?;
         encode(&call.path, reply).ok_or_else(|| {
             let text = format!("the node answered something else than {} asks", call.path);
@@ -64,12 +63,13 @@ impl AdminService {
     }
 
     async fn status(&self, call: Call) -> Result<Bytes, Status> {
+        let line = line_of(&call);
         wire::GetStatusRequest::decode(call.message).map_err(|error| {
             Status::new(Code::InvalidArgument, format!("no GetStatusRequest: {error}"))
         })?;
         // A report of many workers is long: few are made at a time, and each counts until it has left.
         let _turn = self.reports.acquire().await.ok();
-        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
+        let node = self.node.node()?;
         let request = Request::Dispatcher(dispatcher::Request::Report);
         let reply = of_dispatcher(node.call(line, request).await?)?;
         let dispatcher::Reply::Report(report) = reply else {
@@ -108,7 +108,7 @@ impl AdminService {
             method: coordination::Method::ResetNamespace,
         };
         let request = Request::Coordination(coordination::Request::Call(Box::new(asked)));
-        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
+        let (node, line) = (self.node.node()?, line_of(&call));
         match of_coordination(node.call(line, request).await?)? {
             coordination::Reply::LifeBegun(life) => Ok(convert::encode_reset_namespace(life)),
             _ => Err(Status::new(Code::Internal, "the node answered with no life")),

@@ -12,7 +12,7 @@ use rondo_proto::convert::{self, CoordinationMethod, CoordinationRequest, WATCH_
 
 use super::callers::{Callers, Place};
 use super::directories::Directories;
-use super::node_port::{NodePort, NodeSlot};
+use super::node_port::{NodePort, NodeSlot, line_of, line_of_relay};
 use super::{DECODED_INLINE_BYTES_MAX, values};
 use crate::aside::aside;
 use crate::node::Line;
@@ -38,10 +38,10 @@ enum Origin<'a> {
 
 impl Origin<'_> {
     /// Where it waits for the node's turn.
-    const fn line(&self) -> Line {
+    fn line(&self) -> Line {
         match self {
-            Self::Connection(call) | Self::Stream(call) => Line::of_client(call.connection),
-            Self::Relay(_, carrier) => Line::of_relay(carrier.connection),
+            Self::Connection(call) | Self::Stream(call) => line_of(call),
+            Self::Relay(_, carrier) => line_of_relay(carrier),
         }
     }
 

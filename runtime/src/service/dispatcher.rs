@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::DECODED_INLINE_BYTES_MAX;
 use super::askers::Askers;
-use super::node_port::{NodePort, NodeSlot};
+use super::node_port::{NodePort, NodeSlot, line_of};
 use super::task_lists::TaskLists;
 use crate::aside::aside;
 use crate::node::{BlobPin, Line};
@@ -61,7 +61,7 @@ impl DispatcherService {
         if decoded == Decoded::Version {
             return Ok(convert::encode_version(self.protocol_version));
         }
-        let (node, line) = (self.node.node()?, Line::of_client(call.connection));
+        let (node, line) = (self.node.node()?, line_of(&call));
         let reply = match decoded {
             Decoded::Request(request @ dispatcher::Request::GetDefinition { .. }) => {
                 return Box::pin(self.asked_definition(node.as_ref(), &call, request)).await;
@@ -90,7 +90,7 @@ impl DispatcherService {
         call: &Call,
         request: dispatcher::Request,
     ) -> Result<Bytes, Status> {
-        let (from, budget) = (Line::of_client(call.connection), &call.budget);
+        let (from, budget) = (line_of(call), &call.budget);
         let reply = node.call(from, Request::Dispatcher(request.clone())).await?;
         match self.encode(node, budget, reply).await {
             Err(status) if status.code == Code::DataLoss => {
@@ -133,10 +133,7 @@ impl DispatcherService {
         request: dispatcher::Request,
     ) -> Result<Bytes, Status> {
         let _turn = self.lists.acquire().await.ok();
-        let reply = match node
-            .call(Line::of_client(call.connection), Request::Dispatcher(request))
-            .await?
-        {
+        let reply = match node.call(line_of(call), Request::Dispatcher(request)).await? {
             Reply::Dispatcher(dispatcher::Reply::Workers(few))
                 if few.len() <= LISTED_INLINE_MAX =>
             {
@@ -186,7 +183,7 @@ async fn register(
     registration: Registration,
     is_own: bool,
 ) -> Result<Reply, Status> {
-    let line = Line::of_client(call.connection);
+    let line = line_of(call);
     if let Some(request) = registration.without_graph().filter(|_| !is_own) {
         let reply = node.call(line, Request::Dispatcher(request)).await?;
         if reply != Reply::Dispatcher(dispatcher::Reply::NotRegistered) {

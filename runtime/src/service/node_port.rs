@@ -10,7 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::{BlobPin, Line};
 use crate::store::blobs::Blob;
-use crate::transport::BoxFuture;
+use crate::transport::{BoxFuture, Call};
+
+/// The line in which a client's call waits for the node.
+pub(super) fn line_of(call: &Call) -> Line {
+    Line::of_client(call.connection).from_address(call.peer.ip())
+}
+
+/// The line in which what a relay brings waits for the node.
+pub(super) fn line_of_relay(carrier: &Call) -> Line {
+    Line::of_relay(carrier.connection).from_address(carrier.peer.ip())
+}
 
 /// A running control-plane node.
 pub trait NodePort: Send + Sync + 'static {

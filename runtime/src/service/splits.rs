@@ -6,9 +6,8 @@ use rondo_core::dispatcher;
 use rondo_core::status::{Code, Status};
 use rondo_proto::convert::{self, END_READER_PATH, Encoded, HOLD_SPLITS_PATH};
 
-use super::node_port::NodeSlot;
+use super::node_port::{NodeSlot, line_of};
 use crate::aside::aside;
-use crate::node::Line;
 use crate::transport::{BoxFuture, Call, Service};
 
 /// The splits of the tf.data service's iterations, on the wire.
@@ -33,12 +32,7 @@ impl SplitsService {
             path => return Err(super::router::unknown(path)),
         };
         use dispatcher::Reply::{ReaderEnded, SplitsHeld};
-        match self
-            .node
-            .node()?
-            .call(Line::of_client(call.connection), Request::Dispatcher(request))
-            .await?
-        {
+        match self.node.node()?.call(line_of(&call), Request::Dispatcher(request)).await? {
             Reply::Dispatcher(reply @ (SplitsHeld(_) | ReaderEnded(_))) => {
                 match convert::encode_reply(reply) {
                     Encoded::Message(message) => Ok(message),
