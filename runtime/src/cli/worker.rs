@@ -16,11 +16,15 @@ use super::{log, threads};
 use crate::allocator;
 use crate::config::Listen;
 use crate::descriptors;
+use crate::transport::budget::Budget;
 use crate::transport::{ServerConfig, of_one_address};
 use crate::worker::{Config, Pipelines, WorkerError, machine, run};
 
 /// Threads that make elements, unless their number is said.
 const THREADS_MAX: usize = 16;
+
+/// Memory for long requests under way, beside the longest one, in bytes. Few requests to a worker are long.
+const REQUESTS_BYTES_MAX: u64 = 64 << 20;
 
 /// Connections of each slot, however few files the process may open.
 const CONNECTIONS_MIN: usize = 8;
@@ -160,7 +164,10 @@ impl WorkerArgs {
         let allowed = format!("the {wanted} that a worker may have");
         let connections_max = descriptors::allowed(usize::from(self.slots), wanted, &allowed);
         let connections_max = connections_max.max(CONNECTIONS_MIN);
+        let longest = config.message_bytes_max;
+        let budget = Budget::new(longest.saturating_add(REQUESTS_BYTES_MAX), longest);
         ServerConfig {
+            budget,
             connections_max,
             connections_of_address_max: of_one_address(connections_max),
             shared_memory_bytes_max: self.shared_memory_size_max,

@@ -17,9 +17,13 @@ const LOOK_INTERVAL_NEAR: Duration = Duration::from_millis(10);
 
 /// Time between two requests to the allocator to give back what is free.
 const GIVE_BACK_PAUSE: Duration = Duration::from_millis(500);
-/// The same when it has had little to give back for some time: while something is refused, and else.
-const GIVE_BACK_PAUSE_MAX_REFUSING: Duration = Duration::from_secs(2);
+/// The same when it has had little to give back for some time, and nothing is refused.
 const GIVE_BACK_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The longest time between two while something is refused.
+const GIVE_BACK_PAUSE_MAX_REFUSING: Duration = Duration::from_secs(2);
+/// A request holds up threads that allocate. So the time between two is this many times as long as the last
+/// one took.
+const GIVE_BACK_PARTS: u32 = 20;
 
 /// Time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -54,6 +58,8 @@ struct Look {
     gave_back: Option<Instant>,
     /// How long to wait until it is asked again: longer after each time at which it gave back little.
     give_back_pause: Duration,
+    /// How long to wait at least, by the time that the last request took.
+    give_back_pause_min: Duration,
     /// When the last warning was written.
     warned: Option<Instant>,
 }
@@ -64,6 +70,7 @@ impl Look {
             shown: File::open("/proc/self/status")?,
             gave_back: None,
             give_back_pause: GIVE_BACK_PAUSE,
+            give_back_pause_min: Duration::ZERO,
             warned: None,
         })
     }
@@ -99,13 +106,19 @@ impl Look {
     /// that. Returns how many bytes are resident then.
     fn give_back(&mut self, ceiling: &Ceiling, resident: u64) -> u64 {
         let refuses = ceiling.refuses_state() || ceiling.has_refused();
-        let most = if refuses { GIVE_BACK_PAUSE_MAX_REFUSING } else { GIVE_BACK_PAUSE_MAX };
         let is_wanted = refuses || resident >= ceiling.bytes_max() / 2;
-        if !is_wanted || !is_due(self.gave_back, self.give_back_pause.min(most)) {
+        let (pause, most) = match refuses {
+            true => (GIVE_BACK_PAUSE, GIVE_BACK_PAUSE_MAX_REFUSING),
+            false => (self.give_back_pause, GIVE_BACK_PAUSE_MAX),
+        };
+        let pause = pause.max(self.give_back_pause_min).min(most);
+        if !is_wanted || !is_due(self.gave_back, pause) {
             return resident;
         }
+        let began = Instant::now();
         allocator::give_back();
         self.gave_back = Some(Instant::now());
+        self.give_back_pause_min = began.elapsed().saturating_mul(GIVE_BACK_PARTS);
         let left = self.resident_of(ceiling);
         let is_much = resident.saturating_sub(left) >= ceiling.bytes_max() / 64;
         self.give_back_pause = match is_much {

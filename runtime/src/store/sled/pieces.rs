@@ -128,9 +128,18 @@ impl Gathered {
     fn finish(self) -> Joined {
         let frame = match self.missing {
             Some(piece) => Err(format!("piece {piece} is missing")),
-            None => check(self.key, self.bytes.freeze()),
+            None => check(self.key, without_room(self.bytes)),
         };
         Joined { key: Some(self.key), place: self.place, frame }
+    }
+}
+
+/// The bytes of a buffer that grew. It may have room for twice as many, and a reader keeps a whole segment.
+fn without_room(buffer: BytesMut) -> Bytes {
+    let room = buffer.capacity().saturating_sub(buffer.len());
+    match room > buffer.len() / 8 {
+        true => Bytes::copy_from_slice(&buffer),
+        false => buffer.freeze(),
     }
 }
 
