@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, stderr};
 
-use tracing::Subscriber;
+use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
@@ -24,15 +24,7 @@ pub(super) fn start(args: &LogArgs) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&directives).map_err(|error| {
         Failure::new(Exit::Usage, format!("--log-filter {directives:?}: {error}"))
     })?;
-    let rate = LineRate::new();
-    let writer = rate.clone().noting(args.log, stderr);
-    let started = match args.log {
-        LogForm::Human => human(filter, stderr().is_terminal(), writer).with(rate).try_init(),
-        LogForm::Json => {
-            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-            log.json().finish().with(rate).try_init()
-        }
-    };
+    let started = log(args.log, filter, stderr().is_terminal(), stderr).try_init();
     started.map_err(|error| Failure::new(Exit::Other, format!("cannot start logging: {error}")))?;
     crate::descriptors::raise();
     variables::mistyped().iter().for_each(|line| tracing::warn!("{line}"));
@@ -46,6 +38,22 @@ fn directives(filter: Option<&str>, level: &str) -> String {
         (Some(filter), _) => filter.to_owned(),
         (None, "error" | "warn" | "info") => format!("{level},h2=error"),
         (None, level) => level.to_owned(),
+    }
+}
+
+/// The log in this form, with a bound on lines of one kind.
+fn log<W>(form: LogForm, filter: EnvFilter, is_terminal: bool, writer: W) -> Dispatch
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    let rate = LineRate::new();
+    let writer = rate.clone().noting(form, writer);
+    match form {
+        LogForm::Human => Dispatch::new(human(filter, is_terminal, writer).with(rate)),
+        LogForm::Json => {
+            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+            Dispatch::new(log.json().finish().with(rate))
+        }
     }
 }
 
@@ -92,6 +100,21 @@ mod tests {
         };
         assert_eq!(["warn", "info", "debug"].map(|level| said(directives(None, level))), [1, 1, 2]);
         assert_eq!(said(directives(Some("info"), "error")), 2);
+    }
+
+    #[test]
+    fn each_form_has_a_bound_on_lines_of_one_kind() {
+        for form in [LogForm::Human, LogForm::Json] {
+            let kept = tempfile::NamedTempFile::new().unwrap();
+            let writer = Arc::new(kept.reopen().unwrap());
+            let log = log(form, EnvFilter::new("info"), false, writer);
+            tracing::dispatcher::with_default(&log, || {
+                (0..1000).for_each(|number| tracing::info!(number, "once more"));
+            });
+            let lines = std::fs::read_to_string(&kept).unwrap().lines().count();
+            // The note is one of them. A second window may have begun meanwhile.
+            assert!((101..300).contains(&lines), "{form:?}: {lines} lines");
+        }
     }
 
     #[test]

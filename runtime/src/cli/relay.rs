@@ -166,3 +166,20 @@ pub(super) fn relay(args: &RelayArgs, settings: &Settings) -> Result<(), Failure
     let runtime = threads::pool(Some(1))?;
     runtime.block_on(run(config)).map_err(|error| Failure::new(exit_of(&error), error))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use crate::cli::{Cli, Command, parse};
+
+    /// In numbers: a task may be silent for 100 s, and its connection has 60 s more.
+    #[test]
+    fn a_client_that_does_not_read_its_answers_loses_its_connection() {
+        let arguments = ["rondo", "relay", "--upstream=127.0.0.1:1", "--memory-max=none"];
+        let parsed = parse(arguments.iter().map(OsString::from).collect());
+        let Ok((Cli { command: Command::Relay(args) }, _)) = parsed else { panic!("not relay") };
+        let unread_max = args.resolve().unwrap().server.unread_max;
+        assert_eq!(unread_max.map(|most| most.as_secs()), Some(160));
+    }
+}

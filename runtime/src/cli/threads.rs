@@ -36,8 +36,69 @@ fn fitting(processors: Option<std::num::NonZero<usize>>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::future::poll_fn;
+    use std::io::Write;
     use std::num::NonZero;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::Poll;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    /// Gives up the thread for one task, and stays in the queue of those that are ready. A `yield_now` would
+    /// have the thread look at its sockets.
+    async fn turn() {
+        let mut has_given_up = false;
+        poll_fn(|context| {
+            if has_given_up {
+                return Poll::Ready(());
+            }
+            has_given_up = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// It counts turns, so that it does not depend on the machine.
+    #[test]
+    fn a_task_that_always_goes_on_holds_up_messages_for_few_turns() {
+        const MESSAGES: u64 = 100;
+        let longest = pool(Some(1)).unwrap().block_on(async {
+            let (mut from, to) = std::os::unix::net::UnixStream::pair().unwrap();
+            to.set_nonblocking(true).unwrap();
+            let mut to = UnixStream::from_std(to).unwrap();
+            let read = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&read);
+            tokio::spawn(async move {
+                while to.read_u8().await.is_ok() {
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            let going_on = tokio::spawn(async move {
+                let mut longest = 0_u32;
+                for message in 0..MESSAGES {
+                    // Each message comes at another time between two looks.
+                    for _ in 0..message {
+                        turn().await;
+                    }
+                    from.write_all(&[7]).unwrap();
+                    let mut turns = 0_u32;
+                    while read.load(Ordering::SeqCst) <= message {
+                        turn().await;
+                        turns += 1;
+                    }
+                    longest = longest.max(turns);
+                }
+                longest
+            });
+            going_on.await.unwrap()
+        });
+        assert!(longest <= 2 * 8, "a message was read {longest} turns after it came");
+    }
 
     #[test]
     fn small_machines_have_one_thread_and_large_ones_a_few() {

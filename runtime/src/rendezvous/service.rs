@@ -191,3 +191,57 @@ impl Service for RendezvousService {
         Status::new(Code::Unavailable, "the worker is shutting down")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::task::{Context, Poll, Waker};
+
+    use rondo_core::element::{Dtype, Shape, Tensor};
+    use rondo_core::ids::StepId;
+    use rondo_core::rendezvous::{Config, FrameAndIter, Key, Session};
+
+    use super::super::{Settings, Ways};
+    use super::*;
+    use crate::clock::Clock;
+
+    const WORKER: &str = "/job:worker/replica:0/task:0";
+
+    /// Sends a tensor in a message of 8,000 bytes, and waits for room if there is none.
+    async fn send(service: &RendezvousService) -> Result<(), Status> {
+        let device = format!("{WORKER}/device:CPU:0");
+        let key = Key::create(&device, 7, &device, "edge", FrameAndIter::default()).unwrap();
+        let values = Bytes::from_static(b"value");
+        let tensor = Tensor::fixed(Dtype::Uint8, Shape::list(5).unwrap(), values).unwrap();
+        let send = SendTensor { step: StepId::new(1), key, tensor, is_dead: false, waits: true };
+        service.send(send, 8000).await
+    }
+
+    /// Their tensors are in memory, too.
+    #[tokio::test]
+    async fn senders_that_wait_for_room_have_a_bound_as_long_as_they_wait() {
+        let machine = Config {
+            devices: BTreeMap::from([("/device:CPU:0".to_owned(), 7)]),
+            session: Some(Session { worker_name: WORKER.into() }),
+            step_bytes_max: 10_000,
+            bytes_max: 12_000,
+            ..Config::default()
+        };
+        let settings = Settings { machine, peers: BTreeMap::new() };
+        let manager = RendezvousManager::start(settings, Clock::start(), Ways::default()).unwrap();
+        let service = RendezvousService::new(manager);
+        send(&service).await.unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waiting = Box::pin(send(&service));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        let mut another = Box::pin(send(&service));
+        let Poll::Ready(Err(refused)) = another.as_mut().poll(&mut context) else {
+            panic!("tensors of more than 12,000 bytes wait");
+        };
+        assert_eq!(refused.code, Code::ResourceExhausted);
+        assert!(refused.message.contains("cannot wait for room"), "{refused}");
+        drop(waiting);
+        let mut next = Box::pin(send(&service));
+        assert!(next.as_mut().poll(&mut context).is_pending());
+    }
+}

@@ -1,4 +1,4 @@
-//! A server may have as many files open as the system allows, whatever it was started with.
+//! A process may have as many files open as the system allows, whatever it was started with.
 
 use std::fs;
 use std::process::Command;
@@ -28,6 +28,19 @@ fn a_process_raises_its_limit_of_open_files() {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
     let [soft, hard] = [0, 1].map(|place| line.split_whitespace().nth(place).unwrap());
     assert_eq!(soft, hard);
+}
+
+#[test]
+fn the_slots_of_a_worker_share_the_files_of_its_process() {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -n 1024 && exec \"$0\" worker --server=127.0.0.1:1 --slots=4 2>&1"])
+        .arg(binary::rondo());
+    let worker = Process::start("rondo worker with few files", &mut command);
+    let told = worker.line_with("(ulimit -n)", PATIENCE);
+    let told = told.unwrap_or_else(|| panic!("{}", worker.log()));
+    // Connections may have 896 files. Of its quarter, each slot keeps 16 for clients that it turns away.
+    assert!(told.contains(" connections=208 "), "{told}");
 }
 
 /// Idle connections as many as the system allows, and updates that need new files: connections are refused,
