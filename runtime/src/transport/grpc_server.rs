@@ -23,7 +23,7 @@ use super::leaving::Leaving;
 use super::phase::Phase;
 use super::server::Shared;
 use super::streams::messages_of;
-use super::turns::{Begun, InTurns, UnderWay, in_turns};
+use super::turns::{Begun, InTurns, UnderWay};
 use super::{Call, ConnectionId, MessageStream, RequestMemory, ServerConfig};
 
 /// Unread data of one connection, and of one call, in bytes.
@@ -37,34 +37,23 @@ pub(super) async fn serve(
     stream: TcpStream,
     from: (ConnectionId, SocketAddr),
 ) {
+    let (_, peer) = from;
     if let Err(error) = stream.set_nodelay(true) {
-        let (_, peer) = from;
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
-    let (stream, mut calls) = in_turns(stream, &shared.gate);
-    answer_all(&shared, stream, from, &mut calls).await;
-    calls.cancel().await;
-}
-
-/// Answers the calls of a connection until it ends, and closes it.
-async fn answer_all(
-    shared: &Arc<Shared>,
-    stream: InTurns<TcpStream>,
-    from: (ConnectionId, SocketAddr),
-    calls: &mut UnderWay,
-) {
-    let (_, peer) = from;
     let used = Arc::new(AtomicBool::new(false));
     let connection = Arc::new(Connection::new(&shared.config, from));
     let leaving = Arc::clone(&connection.leaving);
     let handler = service_fn(|request| {
         used.store(true, Ordering::Relaxed);
-        let (shared, connection) = (Arc::clone(shared), Arc::clone(&connection));
+        let (shared, connection) = (Arc::clone(&shared), Arc::clone(&connection));
         // Boxed, since the library moves a call's future several times before it runs.
         Box::pin(async move { Ok::<_, Infallible>(answer(&shared, &connection, request).await) })
     });
+    let mut calls = UnderWay::default();
+    let stream = TokioIo::new(InTurns::new(stream, &calls));
     let settings = http_settings(&shared.config, calls.begun());
-    let mut serving = pin!(settings.serve_connection(TokioIo::new(stream), handler));
+    let mut serving = pin!(settings.serve_connection(stream, handler));
     let mut phase = shared.phase.clone();
     let mut first_call = pin!(tokio::time::sleep(shared.config.silence_max));
     let mut draining = false;
@@ -73,7 +62,6 @@ async fn answer_all(
         tokio::select! {
             biased;
             ended = poll_fn(|context| {
-                calls.begin_turn(context);
                 let served = serving.as_mut().poll(context);
                 calls.go_on(context);
                 served

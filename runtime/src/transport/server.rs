@@ -25,18 +25,12 @@ use super::sim_server::connection;
 use super::sim_tasks::JoinSet;
 #[cfg(not(madsim))]
 use super::turned_away::{TURNED_AWAY_MAX, turn_away};
-#[cfg(not(madsim))]
-use super::turns;
 use super::{ConnectionId, ServerConfig, Service};
 #[cfg(not(madsim))]
 use crate::arena::Allowance;
 
 /// Pause after the system refused to accept (out of file descriptors, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Connections that the server accepts until those that are open have their turns.
-#[cfg(not(madsim))]
-const ACCEPTS_OF_TURN: u32 = 2;
 
 /// Time between two warnings about new connections.
 const WARNING_PAUSE: Duration = Duration::from_secs(60);
@@ -49,9 +43,6 @@ pub(super) struct Shared {
     streaming_paths: Vec<&'static str>,
     #[cfg(not(madsim))]
     pub(super) near: Allowance,
-    /// The gate at which busy connections wait for their turns.
-    #[cfg(not(madsim))]
-    pub(super) gate: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -101,8 +92,6 @@ pub async fn serve(
         streaming_paths,
         #[cfg(not(madsim))]
         near,
-        #[cfg(not(madsim))]
-        gate: turns::gate(),
     });
     let mut connections = JoinSet::new();
     tokio::select! {
@@ -135,22 +124,11 @@ async fn accept_all(listener: &TcpListener, shared: &Arc<Shared>, connections: &
     let mut doorman = Doorman::new(&shared.config);
     #[cfg(madsim)]
     let mut listener = Backlog::new(listener, &shared.config.accepting);
-    #[cfg(not(madsim))]
-    let mut accepted = 0_u32;
     loop {
         while connections.try_join_next().is_some() {}
-        #[cfg(not(madsim))]
-        if accepted == ACCEPTS_OF_TURN {
-            accepted = 0;
-            turns::end_turn().await;
-        }
         match listener.accept().await {
             Ok((stream, peer)) => match doorman.places.take(peer.ip()) {
                 Ok(place) => {
-                    #[cfg(not(madsim))]
-                    {
-                        accepted = accepted.saturating_add(1);
-                    }
                     connections.spawn(connection(Arc::clone(shared), stream, peer, Some(place)));
                 }
                 Err(full) => doorman.refuse(stream, full, connections),
