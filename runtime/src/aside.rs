@@ -14,31 +14,15 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    // A task of its own takes the place: the caller may have its next turn late, and would hold it meanwhile.
-    let working = tokio::spawn(async move {
-        // The semaphore is never closed. The work keeps its place to its end, also when the caller has left.
-        let place = std::sync::Arc::clone(&PLACES).acquire_owned().await.ok();
-        let work = move || {
-            let _place = place;
-            work()
-        };
-        tokio::task::spawn_blocking(work).await
-    });
-    let _waiting = Waiting(working.abort_handle());
-    working.await.flatten().map_err(|error| {
+    // The semaphore is never closed. The work keeps its place to its end, also when the caller has left.
+    let place = std::sync::Arc::clone(&PLACES).acquire_owned().await.ok();
+    let work = move || {
+        let _place = place;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
         Status::new(rondo_core::status::Code::Internal, format!("{what}: {error}"))
     })
-}
-
-/// Work that waits for a place as long as its caller does.
-#[cfg(not(madsim))]
-struct Waiting(tokio::task::AbortHandle);
-
-#[cfg(not(madsim))]
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Pieces of work that may run at a time: for half of the processors, two at least.
