@@ -154,7 +154,7 @@ named! {
 }
 
 impl Fault {
-    /// Whether only the shell world strikes with it, as it is a matter of code that the core does not have.
+    /// Whether only the shell world strikes with it: the core does not have the code that it concerns.
     pub const fn is_of_shell(self) -> bool {
         matches!(self, Self::AcceptFails)
     }

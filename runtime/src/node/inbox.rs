@@ -1,8 +1,9 @@
 //! Calls on their way to the node. Each connection has a line of its own, and the node takes one call of each
 //! line in turn: a connection that sends many calls waits for them itself, and others do not.
 //!
-//! The turns go by addresses first: in its turn each line of an address has one turn, as far as the address
-//! has calls left in it. So a thousand connections of one address do not keep another one waiting.
+//! The node takes the addresses of clients in turn. In the turn of an address each of its lines has one turn,
+//! until the node has taken 32 calls. So a thousand connections of one address do not keep another one
+//! waiting.
 //!
 //! A relay carries the calls of many clients on one connection: the node takes several calls of it in a turn.
 //! A line has a bound, since a client may withdraw calls as fast as it makes them.

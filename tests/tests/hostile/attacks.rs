@@ -331,19 +331,16 @@ fn attacked_by_all(store: &'static str) -> Report {
 
 /// Each attack has a server of its own: no stranger meets what another one left.
 fn attacked_one_by_one(store: &'static str) -> Report {
-    let mut report = Report::of(store);
-    for number in 0.. {
+    let (mut report, mut number) = (Report::of(store), 0);
+    loop {
         let mut field = Field::start(store, report);
         // They send to the device of this server.
-        let attacks = chosen(families::all(field.sender)).into_iter().skip(number);
-        let attack: Vec<_> = attacks.take(1).collect();
-        if attack.is_empty() {
-            return field.report;
-        }
-        attack.iter().for_each(|attack| field.suffer(attack));
-        report = field.end(&attack);
+        let mut attacks = chosen(families::all(field.sender)).into_iter();
+        let Some(attack) = attacks.nth(number) else { return field.report };
+        field.suffer(&attack);
+        report = field.end(&[attack]);
+        number += 1;
     }
-    report
 }
 
 #[test]

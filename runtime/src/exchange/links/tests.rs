@@ -203,11 +203,12 @@ impl TwoWays {
         Self { bed: Bed { poll, links, address }, unix, tcp: far, addresses, _folder: folder }
     }
 
-    /// Opens a link. The scheme of the address at which it did.
-    fn open(&mut self) -> (LinkId, String) {
+    /// Opens a link, which must be at the address of this scheme.
+    fn open_by(&mut self, scheme: &str) -> LinkId {
         let id = self.bed.links.open(&self.addresses, "here", "here").unwrap();
         let what = self.bed.links.describe(id);
-        (id, what.split_once("://").unwrap().0.to_owned())
+        assert_eq!(what.split_once("://").unwrap().0, scheme);
+        id
     }
 
     /// Looks for events, and receives what there is, until a link is closed.
@@ -230,8 +231,7 @@ impl TwoWays {
 fn an_address_at_which_a_link_has_failed_is_tried_behind_the_others() {
     let mut ways = TwoWays::new();
     for expected in ["unix", "tcp", "unix"] {
-        let (id, scheme) = ways.open();
-        assert_eq!(scheme, expected);
+        let id = ways.open_by(expected);
         match expected {
             "unix" => drop(ways.unix.accept().unwrap()),
             _ => drop(ways.tcp.accept().unwrap()),
@@ -244,8 +244,7 @@ fn an_address_at_which_a_link_has_failed_is_tried_behind_the_others() {
 fn an_address_at_which_a_link_brought_something_is_tried_first_again() {
     let mut ways = TwoWays::new();
     for _ in 0..2 {
-        let (id, scheme) = ways.open();
-        assert_eq!(scheme, "unix");
+        let id = ways.open_by("unix");
         let (mut peer, _) = ways.unix.accept().unwrap();
         let head = FrameHead { header_bytes: 3, body_bytes: 0 }.encode();
         peer.write_all(&[&head[..], b"abc"].concat()).unwrap();
@@ -258,8 +257,7 @@ fn an_address_at_which_a_link_brought_something_is_tried_first_again() {
 fn an_address_whose_link_was_closed_here_is_tried_first_again() {
     let mut ways = TwoWays::new();
     for _ in 0..2 {
-        let (id, scheme) = ways.open();
-        assert_eq!(scheme, "unix");
+        let id = ways.open_by("unix");
         ways.bed.links.remove(id, io::Error::other("it was closed here"));
         ways.until_closed(id);
     }
