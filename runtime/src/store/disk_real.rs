@@ -106,10 +106,7 @@ impl Disk for RealDisk {
     }
 
     fn free_space(&self, path: &Path) -> BoxFuture<'static, io::Result<u64>> {
-        with_path(path, |path| {
-            let system = retry_on_intr(|| rustix::fs::statvfs(path.as_path()))?;
-            Ok(system.f_bavail.saturating_mul(system.f_frsize))
-        })
+        with_path(path, |path| free_bytes(&path))
     }
 
     fn era(&self, path: &Path) -> BoxFuture<'static, Option<[u8; 32]>> {
@@ -125,6 +122,12 @@ impl Disk for RealDisk {
 /// Makes a file or the names in a directory durable. An error that passes comes from opening it.
 pub(super) fn sync_path(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all().map_err(of_sync)
+}
+
+/// The free space of the file system that has a path.
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let system = retry_on_intr(|| rustix::fs::statvfs(path))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
 /// This boot of the machine and this file: its inode, and when it was made. Where the file system does not

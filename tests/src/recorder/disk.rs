@@ -52,6 +52,10 @@ pub enum Kept {
     Synced,
     /// All: the process died and the machine did not.
     Everything,
+    /// All that was written to files, and no name: a file system may write names later than bytes.
+    Bytes,
+    /// All names, and nothing that was written to files.
+    Names,
     /// What chance leaves: changes in any order, and writes torn anywhere.
     Some(u64),
 }
@@ -352,11 +356,16 @@ impl Disk {
 impl Node {
     fn left(&self, kept: Kept, salt: u64) -> Contents {
         let mut contents = self.durable.clone();
-        let Kept::Some(seed) = kept else {
-            if kept == Kept::Everything {
+        let is_dir = matches!(contents, Contents::Dir(_));
+        let seed = match kept {
+            Kept::Some(seed) => seed,
+            Kept::Synced => return contents,
+            Kept::Bytes if is_dir => return contents,
+            Kept::Names if !is_dir => return contents,
+            Kept::Everything | Kept::Bytes | Kept::Names => {
                 self.pending.iter().for_each(|pending| contents.apply(&pending.change));
+                return contents;
             }
-            return contents;
         };
         let mut random = Random::new(seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let count = self.pending.len() as u64;
@@ -449,6 +458,14 @@ mod tests {
         assert_eq!(left(&renamed, Kept::Synced, "b"), None);
         assert_eq!(left(&renamed, Kept::Synced, "a").unwrap(), b"one");
         assert_eq!(left(&renamed, Kept::Everything, "b").unwrap(), b"onetwo");
+    }
+
+    #[test]
+    fn a_power_cut_may_keep_bytes_without_names_and_names_without_bytes() {
+        let renamed = format!("{CREATED}1 fsync(4</d>) = 0\n1 rename(\"/d/a\", \"/d/b\") = 0\n");
+        let seen = [Kept::Bytes, Kept::Names]
+            .map(|kept| ["a", "b"].map(|name| left(&renamed, kept, name)));
+        assert_eq!(seen, [[Some(b"onetwo".to_vec()), None], [None, Some(b"one".to_vec())]]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The states that a power cut or a kill may leave, a sample of them where there are too many.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::env;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -13,6 +12,9 @@ use super::trace::{Call, Moment, moments};
 use super::tree::{Tree, write_tree};
 use crate::binary;
 use crate::random::Random;
+
+/// What is looked at beside what chance leaves.
+const CERTAIN: [Kept; 4] = [Kept::Synced, Kept::Everything, Kept::Bytes, Kept::Names];
 
 /// What a recorded process has promised and been asked so far.
 pub trait Promises {
@@ -37,7 +39,7 @@ pub struct States {
     /// How many states are looked at of each life, some of them like others.
     looked_at: u64,
     random: Random,
-    seen: BTreeSet<u64>,
+    seen: HashSet<blake3::Hash>,
     /// Where states are written.
     scratch: TempDir,
     /// Starts over a state.
@@ -58,7 +60,7 @@ impl States {
             draws: draws * times,
             looked_at: looked_at * times,
             random: Random::new(seed),
-            seen: BTreeSet::new(),
+            seen: HashSet::new(),
             scratch: scratch(),
             started: 0,
             candidates: 0,
@@ -80,7 +82,7 @@ impl States {
         let moments = moments(calls);
         let mut dry = disk.clone();
         let changes = moments.iter().filter(|moment| dry.take(**moment)).count() as u64;
-        let candidates = changes * (self.draws + 2);
+        let candidates = changes * (self.draws + CERTAIN.len() as u64);
         self.candidates += candidates;
         for moment in moments {
             let changed = disk.take(moment);
@@ -105,7 +107,7 @@ impl States {
 
     fn variants(&mut self) -> Vec<Kept> {
         let draws = (0..self.draws).map(|_| Kept::Some(self.random.below(u64::MAX)));
-        [Kept::Synced, Kept::Everything].into_iter().chain(draws).collect()
+        CERTAIN.into_iter().chain(draws).collect()
     }
 
     fn check(
@@ -114,9 +116,7 @@ impl States {
         kept: Kept,
         promises: &mut dyn Promises,
     ) -> Result<(), String> {
-        let mut hasher = DefaultHasher::new();
-        tree.hash(&mut hasher);
-        let is_new = self.seen.insert(hasher.finish());
+        let is_new = self.seen.insert(hash_of(tree));
         // After a promise a state that was fine before may not be.
         if !is_new && kept != Kept::Synced {
             return Ok(());
@@ -144,4 +144,17 @@ fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
     made.or_else(|_| TempDir::new()).expect("there is room for temporary files")
+}
+
+/// Stands for a tree with all that is in it.
+fn hash_of(tree: &Tree) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for (path, bytes) in tree {
+        // Each part is of a length that is told, so no two trees look alike.
+        let path = path.as_os_str().as_encoded_bytes();
+        let bytes_len = bytes.as_ref().map_or(-1, |bytes| bytes.len() as i64);
+        hasher.update(&path.len().to_le_bytes()).update(path).update(&bytes_len.to_le_bytes());
+        hasher.update(bytes.as_deref().unwrap_or_default());
+    }
+    hasher.finalize()
 }

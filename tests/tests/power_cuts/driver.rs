@@ -15,8 +15,13 @@ use rondo_tests::random::Random;
 /// The environment variable that says what to do: the store, its folder, the file for promises, the life, the
 /// seed and how much to do.
 pub(crate) const TOLD_BY: &str = "RONDO_DRIVEN_STORE";
+/// The store that is sled, of lives that append long records and do nothing else.
+pub(crate) const REOPENED_SLED: &str = "reopened-sled";
 /// sled's log has segments of 512 KiB: some payloads are long, so that it comes to its second one.
 const LONG_BYTES: u64 = 40_000;
+/// Long records that are appended without a sync between them: sled fills several segments of its log, and may
+/// use one again.
+const LONG_RUN: u64 = 20;
 
 /// What a record holds: which one it is, when it was made, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +43,14 @@ impl Content {
 
     pub(crate) fn payload(&self) -> Vec<u8> {
         let mut payload = self.needle();
-        let rest = (0..self.bytes).map(|at| ((at * 7 + self.lsn + self.generation) % 199) as u8);
-        payload.extend(rest);
+        let pattern: Vec<u8> =
+            (0..199).map(|at| ((at * 7 + self.lsn + self.generation) % 199) as u8).collect();
+        let mut left = usize::try_from(self.bytes).expect("payloads are short");
+        while left > 0 {
+            let count = left.min(pattern.len());
+            payload.extend_from_slice(&pattern[..count]);
+            left -= count;
+        }
         payload
     }
 }
@@ -79,11 +90,18 @@ fn a_store_at_work() {
     fs::create_dir_all(&dir).unwrap();
     runtime.block_on(async {
         let store = open(kind, &dir).await.unwrap();
+        let long_run = if kind == "sled" { LONG_RUN } else { 1 };
         let mut driver =
-            Driver { store, promises, random, life, generation: 0, next: 1, durable: 0 };
+            Driver { store, promises, random, life, long_run, generation: 0, next: 1, durable: 0 };
         driver.recover(start).await;
-        for _ in 0..steps.parse::<u64>().unwrap() {
-            driver.step().await;
+        let steps: u64 = steps.parse().unwrap();
+        match kind {
+            REOPENED_SLED => driver.fill_and_empty(steps).await,
+            _ => {
+                for _ in 0..steps {
+                    driver.step().await;
+                }
+            }
         }
         // As a kill ends it.
         std::process::exit(0);
@@ -102,6 +120,7 @@ struct Driver {
     promises: File,
     random: Random,
     life: u64,
+    long_run: u64,
     generation: u64,
     next: u64,
     durable: u64,
@@ -138,7 +157,7 @@ impl Driver {
     }
 
     async fn step(&mut self) {
-        match self.random.below(12) {
+        match self.random.below(13) {
             0 => {
                 // Not synced before its segment is closed.
                 self.append().await;
@@ -157,12 +176,40 @@ impl Driver {
                 self.sync().await;
             }
             6 => self.append().await,
+            7 => {
+                for _ in 0..self.long_run {
+                    self.append_bytes(LONG_BYTES).await;
+                }
+                self.sync().await;
+            }
             _ => {
                 for _ in 0..=self.random.below(3) {
                     self.append().await;
                 }
                 self.sync().await;
             }
+        }
+    }
+
+    /// Fills parts of sled's log with long records, and drops most of them, after which sled needs few parts.
+    async fn fill_and_empty(&mut self, records_max: u64) {
+        self.store.rotate(Lsn::new(self.next)).await.unwrap();
+        self.append().await;
+        self.sync().await;
+        self.append_unsynced(records_max).await;
+        self.drop_unsynced().await;
+        self.append().await;
+        self.sync().await;
+        self.append_unsynced(2 * records_max).await;
+    }
+
+    /// Appends long records, and waits until the store has written most of them without a sync.
+    async fn append_unsynced(&mut self, records_max: u64) {
+        for _ in 0..self.random.below(records_max) {
+            self.append_bytes(LONG_BYTES).await;
+        }
+        if let Some(open) = self.store.segments().last() {
+            self.store.read(open.first).await.unwrap();
         }
     }
 
@@ -226,6 +273,10 @@ impl Driver {
     async fn cut(&mut self) {
         self.append().await;
         self.append().await;
+        self.drop_unsynced().await;
+    }
+
+    async fn drop_unsynced(&mut self) {
         self.next = self.durable + 1;
         self.store.truncate(Lsn::new(self.next)).await.unwrap();
         self.generation += 1;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::SLED_BYTES_EMPTY;
 use super::open_error::{OpenError, guarded, unreadable};
 use super::pieces::{FrameKey, Joined, cut, join};
+use super::settle::{Settled, settle};
 use crate::store::disk::of_sync;
 use crate::store::disk_real::sync_path;
 use crate::store::{AppendError, StoreError};
@@ -16,12 +17,15 @@ use crate::store::{AppendError, StoreError};
 /// sled's log, below the database's directory. `flush` leaves it to us to make it durable, so we
 /// depend on the name, which is why sled's version is pinned.
 pub(super) const LOG_FILE: &str = "db";
-/// Keys deleted at a time when a segment is cut.
-const DELETE_KEYS_MAX: usize = 1024;
+/// sled's log consists of parts of this size, in bytes, which sled uses again when it needs nothing in them.
+pub(super) const LOG_PART_BYTES: u64 = 512 << 10;
+/// Keys deleted without a sync when a segment is cut: sled writes some 150 kB for nine of them, where pages hold
+/// pieces of 4,000 bytes.
+const DELETE_KEYS_MAX: usize = 16;
 /// How long to wait until whoever had the database open a moment ago has let it go.
-const UNLOCK_WAIT: Duration = Duration::from_secs(5);
+pub(super) const UNLOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait before looking again.
-const UNLOCK_POLL: Duration = Duration::from_millis(5);
+pub(super) const UNLOCK_POLL: Duration = Duration::from_millis(5);
 
 /// A segment's database, open. Everything here blocks.
 pub(super) struct Database {
@@ -66,20 +70,11 @@ impl Database {
     }
 
     fn try_open(path: &Path, cache_bytes: u64) -> Result<Self, OpenError> {
-        let config = sled::Config::new()
-            .path(path)
-            .flush_every_ms(None)
-            .cache_capacity(cache_bytes)
-            .mode(sled::Mode::HighThroughput);
-        let db = match open_when_unlocked(&config) {
-            // Nobody else has it, since it was looked into.
-            Err(OpenError::Sled(sled::Error::Corruption { .. }))
-                if remove_unfinished_snapshots(path) =>
-            {
-                open_when_unlocked(&config)?
-            }
-            opened => opened?,
-        };
+        let settled = settle(path, cache_bytes)?;
+        let db = open_database(path, cache_bytes)?;
+        if settled == Settled::NoRoom {
+            sync_path(path).map_err(OpenError::Copy)?;
+        }
         let log = File::open(path.join(LOG_FILE)).map_err(OpenError::Log)?;
         Ok(Self { db, log, path: path.to_owned() })
     }
@@ -142,8 +137,9 @@ impl Database {
         loop {
             let behind = self.db.range(start.clone()..).keys().take(DELETE_KEYS_MAX);
             let keys = behind.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+            self.sync()?;
             if keys.is_empty() {
-                return self.sync();
+                return Ok(());
             }
             // From the end, so that a crash leaves no gap.
             for key in keys.iter().rev() {
@@ -154,6 +150,24 @@ impl Database {
 
     fn failed(&self, what: &'static str, error: &sled::Error) -> StoreError {
         StoreError::new(what, &self.path, error)
+    }
+}
+
+/// Has sled open the database in the directory `path`.
+pub(super) fn open_database(path: &Path, cache_bytes: u64) -> Result<sled::Db, OpenError> {
+    let config = sled::Config::new()
+        .path(path)
+        .flush_every_ms(None)
+        .cache_capacity(cache_bytes)
+        .mode(sled::Mode::HighThroughput);
+    match open_when_unlocked(&config) {
+        // Nobody else has it, since it was looked into.
+        Err(OpenError::Sled(sled::Error::Corruption { .. }))
+            if remove_unfinished_snapshots(path) =>
+        {
+            open_when_unlocked(&config)
+        }
+        opened => opened,
     }
 }
 

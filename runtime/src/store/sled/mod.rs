@@ -7,6 +7,7 @@
 mod database;
 mod open_error;
 mod pieces;
+mod settle;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use self::database::remove_dir_if_there;
 use self::pieces::Joined;
+use self::settle::SUFFIX_COPY;
 use self::writer::{Answer, Command, Place, SUFFIX, SUFFIX_GONE, SUFFIX_UNFINISHED, Writer};
 use super::disk::Disk;
 use super::health::Health;
@@ -306,14 +308,14 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|failure| Err(StoreError::new("cannot use", &place.dir, &failure)))
 }
 
-/// The segments there are with what they take, unfinished creations and removals cleared away.
+/// The segments there are with what they take, without unfinished creations, removals and copies, which it removes.
 fn find_segments(place: &Place) -> Result<BTreeMap<Lsn, u64>, StoreError> {
     let failed = |error: std::io::Error| StoreError::new("cannot list", &place.dir, &error);
     let mut segments = BTreeMap::new();
     for entry in std::fs::read_dir(&place.dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let left_over = [SUFFIX_UNFINISHED, SUFFIX_GONE];
+        let left_over = [SUFFIX_UNFINISHED, SUFFIX_GONE, SUFFIX_COPY];
         if let Some(first) = names::position(&name, SUFFIX) {
             segments.insert(first, files_bytes(&entry.path()).map_err(failed)?);
         } else if left_over.iter().any(|suffix| names::position(&name, suffix).is_some()) {

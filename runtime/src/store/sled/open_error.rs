@@ -10,11 +10,14 @@ use crate::store::disk::{is_full, is_passing};
 use crate::store::{AppendError, StoreError};
 
 /// Why a database does not open.
+#[derive(Debug)]
 pub(super) enum OpenError {
     /// What sled says.
     Sled(sled::Error),
     /// sled's log cannot be opened beside sled.
     Log(io::Error),
+    /// The database cannot be copied.
+    Copy(io::Error),
     /// What sled said as it panicked.
     Panicked(String),
 }
@@ -27,6 +30,7 @@ impl OpenError {
             Self::Panicked(said) => damaged(&said),
             Self::Sled(error) if is_damage(&error) => damaged(&error.to_string()),
             Self::Sled(error) => StoreError::new("cannot open", path, &error),
+            Self::Copy(error) => StoreError::new("cannot make a copy beside", path, &error),
             Self::Log(error) => {
                 let reason = format!(
                     "sled's log file {LOG_FILE} cannot be opened ({error}); without syncing it nothing would \
@@ -40,7 +44,7 @@ impl OpenError {
     /// The error of creating the segment at `path`, which takes `needed_bytes`.
     pub(super) fn of_creation(self, path: &Path, needed_bytes: u64) -> AppendError {
         match self {
-            Self::Sled(sled::Error::Io(error)) | Self::Log(error)
+            Self::Sled(sled::Error::Io(error)) | Self::Log(error) | Self::Copy(error)
                 if is_full(&error) || is_passing(&error) =>
             {
                 AppendError::no_segment(path, needed_bytes, &error)
@@ -63,9 +67,9 @@ fn is_damage(error: &sled::Error) -> bool {
 /// What to do about bytes that sled cannot read.
 pub(super) fn unreadable(said: &str) -> String {
     format!(
-        "sled cannot read what it wrote there ({said}). If only its own snapshot is damaged (snap.*), it \
-         does without: try `rondo journal verify` on a copy of the data directory from which that file is \
-         removed. Otherwise restore the data directory from a copy"
+        "sled cannot read what it wrote there ({said}). If only its own snapshot is damaged (snap.*), sled may do \
+         without it: copy the data directory, remove that file from the copy, and try `rondo journal verify` \
+         there, which says whether records are missing. Otherwise restore the data directory from a copy"
     )
 }
 

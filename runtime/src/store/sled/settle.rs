@@ -1,0 +1,267 @@
+//! sled's snapshot of its own pages, made durable before sled changes its log.
+//!
+//! When sled opens a database, it writes a snapshot, and then overwrites each part of its log that this snapshot
+//! does not need. It never syncs the snapshot's name. After a power cut an older snapshot may stand beside a log
+//! that lacks what only the older one needs; sled then drops the records behind it. So we let sled open a copy
+//! first, and put the snapshot that it writes there beside the log, durably.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Instant;
+
+use super::database::{
+    LOG_FILE, LOG_PART_BYTES, UNLOCK_POLL, UNLOCK_WAIT, open_database, remove_dir_if_there,
+};
+use super::open_error::{OpenError, guarded};
+use crate::store::disk::{is_full, of_sync};
+use crate::store::disk_real::{free_bytes, sync_path};
+
+/// Name of the copy, in place of a segment's suffix.
+pub(super) const SUFFIX_COPY: &str = ".sled-copy";
+/// How sled's snapshots are named: followed by the place in the log, in hexadecimal digits.
+const SNAPSHOT_PREFIX: &str = "snap.";
+/// Behind the name of a snapshot that sled is writing, or had written when the power went.
+const SNAPSHOT_UNFINISHED: &str = ".generating";
+/// Name of a snapshot that we are writing. sled takes no notice of it.
+const SNAPSHOT_NEW: &str = "new-snapshot";
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 512 << 10;
+
+/// Whether sled may open a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// It may: what it overwrites is not needed.
+    Yes,
+    /// There is no room for the copy. The snapshot that sled writes must be made durable at once.
+    NoRoom,
+}
+
+/// Makes the log of the database at `path` durable, and beside it a snapshot that has all of the log. Needs no
+/// snapshot if there is no log, or if the log has one part: sled does not overwrite the part that it writes to.
+///
+/// If there is no room for the copy, it warns and leaves the database as it is, so that a server can start
+/// on a full disk.
+pub(super) fn settle(path: &Path, cache_bytes: u64) -> Result<Settled, OpenError> {
+    // Written to as well: some file systems lock no others.
+    let log = match OpenOptions::new().read(true).write(true).open(path.join(LOG_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Settled::Yes),
+        log => log.map_err(OpenError::Log)?,
+    };
+    lock(&log).map_err(OpenError::Copy)?;
+    // A process that was killed may have left bytes that it had not synced.
+    log.sync_data().map_err(|error| OpenError::Log(of_sync(error)))?;
+    let log_bytes = log.metadata().map_err(OpenError::Log)?.len();
+    if log_bytes <= LOG_PART_BYTES {
+        return Ok(Settled::Yes);
+    }
+    let copy = path.with_extension(SUFFIX_COPY.trim_start_matches('.'));
+    let settled = settle_by(&copy, path, log_bytes, cache_bytes);
+    if let Err(error) = remove_dir_if_there(&copy) {
+        tracing::warn!(path = %copy.display(), %error, "cannot remove a copy of a segment of the journal");
+    }
+    // A process that was forked meanwhile has the file too, so that closing it here would not be enough.
+    log.unlock().map_err(OpenError::Log)?;
+    match settled {
+        Err(error) if is_for_want_of_room(&error) => {
+            tracing::warn!(
+                path = %path.display(), needed_bytes = 2 * log_bytes,
+                "the disk has no room for a copy of this segment of the journal: if the power goes in the next \
+                 moment, while sled opens the segment, records of it may be lost"
+            );
+            Ok(Settled::NoRoom)
+        }
+        settled => settled.map(|()| Settled::Yes),
+    }
+}
+
+fn is_for_want_of_room(error: &OpenError) -> bool {
+    match error {
+        OpenError::Copy(error) | OpenError::Sled(sled::Error::Io(error)) => is_full(error),
+        _ => false,
+    }
+}
+
+fn settle_by(copy: &Path, path: &Path, log_bytes: u64, cache_bytes: u64) -> Result<(), OpenError> {
+    remove_dir_if_there(copy).map_err(OpenError::Copy)?;
+    make_copy(path, copy, log_bytes).map_err(OpenError::Copy)?;
+    let database = open_database(copy, cache_bytes)?;
+    guarded(|| drop(database)).map_err(OpenError::Panicked)?;
+    // sled takes the last one. If it is one that was never renamed, sled has found it whole.
+    let Some(last) = snapshots(copy).map_err(OpenError::Copy)?.into_iter().max() else {
+        return Ok(());
+    };
+    let name = last.trim_end_matches(SNAPSHOT_UNFINISHED);
+    if path.join(name).exists() {
+        // Its bytes are durable. Its name may not be.
+        return sync_path(path).map_err(OpenError::Copy);
+    }
+    put_beside(&copy.join(&last), path, name).map_err(OpenError::Copy)
+}
+
+/// Waits until no database has the log open: sled lets go of its files some time after a database was dropped.
+fn lock(log: &File) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match log.try_lock() {
+            Err(TryLockError::WouldBlock) if start.elapsed() < UNLOCK_WAIT => sleep(UNLOCK_POLL),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::other("another process has it open"));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+/// Copies the files of a directory, and no directories below it: sled keeps only values there that are longer
+/// than ours. Leaves as much free as it takes, so that the journal can go on.
+fn make_copy(from: &Path, to: &Path, log_bytes: u64) -> io::Result<()> {
+    if free_bytes(from)? < log_bytes.saturating_mul(2) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
+        if path.metadata()?.is_file() {
+            copy_file(&path, &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_file(from: &Path, to: &Path) -> io::Result<File> {
+    let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(to),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn snapshots(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        names.extend(Some(name).filter(|name| name.starts_with(SNAPSHOT_PREFIX)));
+    }
+    Ok(names)
+}
+
+/// Copies a snapshot into the directory of a database, in place of those that are there. Durable on return.
+fn put_beside(snapshot: &Path, dir: &Path, name: &str) -> io::Result<()> {
+    let unfinished = dir.join(SNAPSHOT_NEW);
+    remove_file_if_there(&unfinished)?;
+    copy_file(snapshot, &unfinished)?.sync_all().map_err(of_sync)?;
+    std::fs::rename(&unfinished, dir.join(name))?;
+    sync_path(dir)?;
+    // sled takes no notice of older ones, so they may stay.
+    for older in snapshots(dir)?.into_iter().filter(|older| older != name) {
+        let _ = std::fs::remove_file(dir.join(older));
+    }
+    Ok(())
+}
+
+fn remove_file_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use std::path::PathBuf;
+
+    use rondo_core::ids::Lsn;
+
+    use super::super::database::Database;
+    use super::super::pieces::FrameKey;
+    use super::*;
+
+    const CACHE_BYTES: u64 = 1 << 20;
+    const FRAMES: u8 = 40;
+
+    /// A database whose log has several parts.
+    fn database(dir: &Path) -> PathBuf {
+        let [path, unfinished] = ["a.sled", "a.sled-new"].map(|name| dir.join(name));
+        let database = Database::create(&path, &unfinished, CACHE_BYTES).unwrap();
+        for number in 1..=FRAMES {
+            let key = FrameKey { first: Lsn::new(u64::from(number)), ordinal: 0 };
+            database.put(key, &[number; 30_000]).unwrap();
+            database.sync().unwrap();
+        }
+        path
+    }
+
+    fn pairs(path: &Path) -> usize {
+        let database = open_database(path, CACHE_BYTES).unwrap();
+        database.iter().map(Result::unwrap).count()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let name = |entry: io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<_> =
+            entries.map(|entry| name(entry).to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_snapshot_has_all_of_the_log_before_sled_opens_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path());
+        let log = std::fs::read(path.join(LOG_FILE)).unwrap();
+        // An attempt before was killed.
+        let copy = folder.path().join("a.sled-copy");
+        std::fs::create_dir(&copy).unwrap();
+        for unfinished in [copy.join(LOG_FILE), path.join(SNAPSHOT_NEW)] {
+            std::fs::write(unfinished, b"half").unwrap();
+        }
+        settle(&path, CACHE_BYTES).unwrap();
+        assert!(log.len() as u64 > 2 * LOG_PART_BYTES, "{} bytes", log.len());
+        assert!(log == std::fs::read(path.join(LOG_FILE)).unwrap(), "sled has not touched the log");
+        assert_eq!(names(folder.path()), ["a.sled"]);
+        let [snapshot] = &snapshots(&path).unwrap()[..] else {
+            panic!("{:?}", names(&path));
+        };
+        // sled writes no other one, as this one has everything.
+        let settled = names(&path);
+        assert_eq!(pairs(&path), usize::from(FRAMES) * 8, "30,000 bytes are 8 pieces");
+        assert_eq!(names(&path), settled);
+        assert!(settled.contains(snapshot) && !settled.iter().any(|name| name == SNAPSHOT_NEW));
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_copied_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path());
+        let log = std::fs::read(path.join(LOG_FILE)).unwrap();
+        let copy = folder.path().join("a.sled-copy");
+        std::fs::write(&copy, b"in the way").unwrap();
+        let error = Database::open(&path, CACHE_BYTES).map(drop).unwrap_err();
+        let expected = format!("cannot make a copy beside {}", path.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        assert!(log == std::fs::read(path.join(LOG_FILE)).unwrap());
+        std::fs::remove_file(copy).unwrap();
+        let frames = Database::open(&path, CACHE_BYTES).unwrap().frames().unwrap();
+        assert_eq!(frames.len(), usize::from(FRAMES));
+    }
+
+    #[test]
+    fn a_database_that_another_process_has_open_is_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path());
+        let _open = Database::open(&path, CACHE_BYTES).unwrap();
+        let error = Database::open(&path, CACHE_BYTES).map(drop).unwrap_err();
+        assert!(error.to_string().contains("another process has it open"), "{error}");
+    }
+}
