@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::contents::{Change, Contents, tear};
+use super::contents::{Change, Contents};
+pub use super::node::Kept;
+use super::node::{Node, Pending};
 use super::trace::{Call, Moment};
 use super::tree::{Tree, differences, read_tree};
-use crate::random::Random;
 
 /// A disk with one folder that is watched.
 #[derive(Clone, Debug)]
@@ -26,38 +27,6 @@ pub struct Disk {
     /// Changes that have begun, by the line.
     begun: BTreeMap<usize, Vec<(usize, u64)>>,
     changes: u64,
-}
-
-/// A file or a directory.
-#[derive(Clone, Debug)]
-struct Node {
-    durable: Contents,
-    pending: Vec<Pending>,
-}
-
-/// A change that is not durable.
-#[derive(Clone, Debug)]
-struct Pending {
-    id: u64,
-    has_ended: bool,
-    /// The process was killed in it, so that it may not have happened.
-    is_doubtful: bool,
-    change: Change,
-}
-
-/// What a power cut leaves of what is not durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Nothing.
-    Synced,
-    /// All: the process died and the machine did not.
-    Everything,
-    /// All that was written to files, and no name: a file system may write names later than bytes.
-    Bytes,
-    /// All names, and nothing that was written to files.
-    Names,
-    /// What chance leaves: changes in any order, and writes torn anywhere.
-    Some(u64),
 }
 
 impl Disk {
@@ -350,46 +319,6 @@ impl Disk {
                 tree.insert(path, None);
             }
         }
-    }
-}
-
-impl Node {
-    fn left(&self, kept: Kept, salt: u64) -> Contents {
-        let mut contents = self.durable.clone();
-        let is_dir = matches!(contents, Contents::Dir(_));
-        let seed = match kept {
-            Kept::Some(seed) => seed,
-            Kept::Synced => return contents,
-            Kept::Bytes if is_dir => return contents,
-            Kept::Names if !is_dir => return contents,
-            Kept::Everything | Kept::Bytes | Kept::Names => {
-                self.pending.iter().for_each(|pending| contents.apply(&pending.change));
-                return contents;
-            }
-        };
-        let mut random = Random::new(seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let count = self.pending.len() as u64;
-        // All up to one of them, or any of them.
-        let (end, is_any) = (random.below(count + 1), random.one_in(2));
-        let is_kept = |at: u64, random: &mut Random| match is_any {
-            true => random.one_in(2),
-            false => at < end,
-        };
-        let chosen: Vec<&Pending> = (0..count)
-            .zip(&self.pending)
-            .filter(|(at, _)| is_kept(*at, &mut random))
-            .map(|(_, pending)| pending)
-            .collect();
-        let torn = random.below(3);
-        for (at, pending) in chosen.iter().enumerate() {
-            match &pending.change {
-                Change::Write(place, bytes) if torn > 0 && at + 1 == chosen.len() => {
-                    contents.apply(&tear(*place, bytes, torn == 1, &mut random));
-                }
-                change => contents.apply(change),
-            }
-        }
-        contents
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod contents;
 pub mod disk;
+mod node;
 pub mod states;
 pub mod strace;
 pub mod trace;

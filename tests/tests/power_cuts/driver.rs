@@ -19,8 +19,8 @@ pub(crate) const TOLD_BY: &str = "RONDO_DRIVEN_STORE";
 pub(crate) const REOPENED_SLED: &str = "reopened-sled";
 /// sled's log has segments of 512 KiB: some payloads are long, so that it comes to its second one.
 const LONG_BYTES: u64 = 40_000;
-/// Long records that are appended without a sync between them: sled fills several segments of its log, and may
-/// use one again.
+/// Long records that are appended without a sync between them: sled fills several segments of its log, and
+/// may use one again.
 const LONG_RUN: u64 = 20;
 
 /// What a record holds: which one it is, when it was made, and its length.

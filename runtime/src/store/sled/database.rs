@@ -19,8 +19,8 @@ use crate::store::{AppendError, StoreError};
 pub(super) const LOG_FILE: &str = "db";
 /// sled's log consists of parts of this size, in bytes, which sled uses again when it needs nothing in them.
 pub(super) const LOG_PART_BYTES: u64 = 512 << 10;
-/// Keys deleted without a sync when a segment is cut: sled writes some 150 kB for nine of them, where pages hold
-/// pieces of 4,000 bytes.
+/// Keys deleted without a sync when a segment is cut: sled writes some 150 kB for nine of them, where pages
+/// hold pieces of 4,000 bytes.
 const DELETE_KEYS_MAX: usize = 16;
 /// How long to wait until whoever had the database open a moment ago has let it go.
 pub(super) const UNLOCK_WAIT: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ impl Database {
         let settled = settle(path, cache_bytes)?;
         let db = open_database(path, cache_bytes)?;
         if settled == Settled::NoRoom {
-            sync_path(path).map_err(OpenError::Copy)?;
+            sync_path(path).map_err(|error| OpenError::Io("cannot sync", error))?;
         }
         let log = File::open(path.join(LOG_FILE)).map_err(OpenError::Log)?;
         Ok(Self { db, log, path: path.to_owned() })

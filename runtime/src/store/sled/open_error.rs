@@ -16,8 +16,8 @@ pub(super) enum OpenError {
     Sled(sled::Error),
     /// sled's log cannot be opened beside sled.
     Log(io::Error),
-    /// The database cannot be copied.
-    Copy(io::Error),
+    /// What cannot be done to the database before sled opens it, and why.
+    Io(&'static str, io::Error),
     /// What sled said as it panicked.
     Panicked(String),
 }
@@ -30,7 +30,7 @@ impl OpenError {
             Self::Panicked(said) => damaged(&said),
             Self::Sled(error) if is_damage(&error) => damaged(&error.to_string()),
             Self::Sled(error) => StoreError::new("cannot open", path, &error),
-            Self::Copy(error) => StoreError::new("cannot make a copy beside", path, &error),
+            Self::Io(what, error) => StoreError::new(what, path, &error),
             Self::Log(error) => {
                 let reason = format!(
                     "sled's log file {LOG_FILE} cannot be opened ({error}); without syncing it nothing would \
@@ -44,7 +44,7 @@ impl OpenError {
     /// The error of creating the segment at `path`, which takes `needed_bytes`.
     pub(super) fn of_creation(self, path: &Path, needed_bytes: u64) -> AppendError {
         match self {
-            Self::Sled(sled::Error::Io(error)) | Self::Log(error) | Self::Copy(error)
+            Self::Sled(sled::Error::Io(error)) | Self::Log(error) | Self::Io(_, error)
                 if is_full(&error) || is_passing(&error) =>
             {
                 AppendError::no_segment(path, needed_bytes, &error)
@@ -67,9 +67,10 @@ fn is_damage(error: &sled::Error) -> bool {
 /// What to do about bytes that sled cannot read.
 pub(super) fn unreadable(said: &str) -> String {
     format!(
-        "sled cannot read what it wrote there ({said}). If only its own snapshot is damaged (snap.*), sled may do \
-         without it: copy the data directory, remove that file from the copy, and try `rondo journal verify` \
-         there, which says whether records are missing. Otherwise restore the data directory from a copy"
+        "sled cannot read what it wrote there ({said}). If only its own snapshot is damaged (snap.*), sled \
+         may do without it: copy the data directory, remove that file from the copy, and try `rondo journal \
+         verify` there, which says whether records are missing. Otherwise restore the data directory from a \
+         copy"
     )
 }
 

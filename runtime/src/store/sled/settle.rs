@@ -1,12 +1,12 @@
 //! sled's snapshot of its own pages, made durable before sled changes its log.
 //!
-//! When sled opens a database, it writes a snapshot, and then overwrites each part of its log that this snapshot
-//! does not need. It never syncs the snapshot's name. After a power cut an older snapshot may stand beside a log
-//! that lacks what only the older one needs; sled then drops the records behind it. So we let sled open a copy
-//! first, and put the snapshot that it writes there beside the log, durably.
+//! When sled opens a database, it writes a snapshot, and then overwrites each part of its log that this
+//! snapshot does not need. It never syncs the snapshot's name. After a power cut an older snapshot may stand
+//! beside a log that lacks what only the older one needs; sled then drops the records behind it. So we let
+//! sled open a copy first, and put the snapshot that it writes there beside the log, durably.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Instant;
@@ -38,8 +38,9 @@ pub(super) enum Settled {
     NoRoom,
 }
 
-/// Makes the log of the database at `path` durable, and beside it a snapshot that has all of the log. Needs no
-/// snapshot if there is no log, or if the log has one part: sled does not overwrite the part that it writes to.
+/// Makes the log of the database at `path` durable, and beside it a snapshot that has all of the log. Needs
+/// no snapshot if there is no log, or if the log has one part: sled does not overwrite the part that it
+/// writes to.
 ///
 /// If there is no room for the copy, it warns and leaves the database as it is, so that a server can start
 /// on a full disk.
@@ -49,26 +50,22 @@ pub(super) fn settle(path: &Path, cache_bytes: u64) -> Result<Settled, OpenError
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Settled::Yes),
         log => log.map_err(OpenError::Log)?,
     };
-    lock(&log).map_err(OpenError::Copy)?;
+    lock(&log).map_err(|error| OpenError::Io("cannot lock the log of", error))?;
     // A process that was killed may have left bytes that it had not synced.
-    log.sync_data().map_err(|error| OpenError::Log(of_sync(error)))?;
-    let log_bytes = log.metadata().map_err(OpenError::Log)?.len();
-    if log_bytes <= LOG_PART_BYTES {
-        return Ok(Settled::Yes);
-    }
-    let copy = path.with_extension(SUFFIX_COPY.trim_start_matches('.'));
-    let settled = settle_by(&copy, path, log_bytes, cache_bytes);
-    if let Err(error) = remove_dir_if_there(&copy) {
-        tracing::warn!(path = %copy.display(), %error, "cannot remove a copy of a segment of the journal");
-    }
-    // A process that was forked meanwhile has the file too, so that closing it here would not be enough.
-    log.unlock().map_err(OpenError::Log)?;
+    let synced = log.sync_data().and_then(|()| log.metadata()).map_err(of_sync);
+    let log_bytes = synced.map_err(|error| OpenError::Io("cannot sync the log of", error))?.len();
+    let settled = match log_bytes > LOG_PART_BYTES {
+        true => settle_by_copy(path, log_bytes, cache_bytes),
+        false => Ok(()),
+    };
+    // To close it is not enough: a process that was forked meanwhile has the file too.
+    log.unlock().map_err(|error| OpenError::Io("cannot unlock the log of", error))?;
     match settled {
         Err(error) if is_for_want_of_room(&error) => {
             tracing::warn!(
-                path = %path.display(), needed_bytes = 2 * log_bytes,
-                "the disk has no room for a copy of this segment of the journal: if the power goes in the next \
-                 moment, while sled opens the segment, records of it may be lost"
+                path = %path.display(), needed_bytes = log_bytes.saturating_mul(2),
+                "the disk has no room for a copy of this segment of the journal: if the power goes in the \
+                 next moment, while sled opens the segment, records of it may be lost"
             );
             Ok(Settled::NoRoom)
         }
@@ -78,36 +75,49 @@ pub(super) fn settle(path: &Path, cache_bytes: u64) -> Result<Settled, OpenError
 
 fn is_for_want_of_room(error: &OpenError) -> bool {
     match error {
-        OpenError::Copy(error) | OpenError::Sled(sled::Error::Io(error)) => is_full(error),
+        OpenError::Io(_, error) | OpenError::Sled(sled::Error::Io(error)) => is_full(error),
         _ => false,
     }
 }
 
-fn settle_by(copy: &Path, path: &Path, log_bytes: u64, cache_bytes: u64) -> Result<(), OpenError> {
-    remove_dir_if_there(copy).map_err(OpenError::Copy)?;
-    make_copy(path, copy, log_bytes).map_err(OpenError::Copy)?;
+fn settle_by_copy(path: &Path, log_bytes: u64, cache_bytes: u64) -> Result<(), OpenError> {
+    let copy = path.with_extension(SUFFIX_COPY.trim_start_matches('.'));
+    let settled = make_copy(path, &copy, log_bytes).map_err(of_copy);
+    let settled = settled.and_then(|()| take_snapshot(&copy, path, cache_bytes));
+    if let Err(error) = remove_dir_if_there(&copy) {
+        tracing::warn!(path = %copy.display(), %error, "cannot remove a copy of a segment of the journal");
+    }
+    settled
+}
+
+fn of_copy(error: io::Error) -> OpenError {
+    OpenError::Io("cannot make a copy beside", error)
+}
+
+/// Has sled open the copy, and puts the snapshot that it has then beside the log of the database at `path`.
+fn take_snapshot(copy: &Path, path: &Path, cache_bytes: u64) -> Result<(), OpenError> {
     let database = open_database(copy, cache_bytes)?;
     guarded(|| drop(database)).map_err(OpenError::Panicked)?;
     // sled takes the last one. If it is one that was never renamed, sled has found it whole.
-    let Some(last) = snapshots(copy).map_err(OpenError::Copy)?.into_iter().max() else {
+    let Some(last) = snapshots(copy).map_err(of_copy)?.into_iter().max() else {
         return Ok(());
     };
     let name = last.trim_end_matches(SNAPSHOT_UNFINISHED);
-    if path.join(name).exists() {
-        // Its bytes are durable. Its name may not be.
-        return sync_path(path).map_err(OpenError::Copy);
-    }
-    put_beside(&copy.join(&last), path, name).map_err(OpenError::Copy)
+    let is_there = path.join(name).exists();
+    // The bytes of one that is there are durable. Its name may not be.
+    let put = if is_there { sync_path(path) } else { put_beside(&copy.join(&last), path, name) };
+    put.map_err(|error| OpenError::Io("cannot put a snapshot of sled's into", error))
 }
 
-/// Waits until no database has the log open: sled lets go of its files some time after a database was dropped.
+/// Waits until no database has the log open: sled lets go of its files some time after a database was
+/// dropped.
 fn lock(log: &File) -> io::Result<()> {
     let start = Instant::now();
     loop {
         match log.try_lock() {
             Err(TryLockError::WouldBlock) if start.elapsed() < UNLOCK_WAIT => sleep(UNLOCK_POLL),
             Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other("another process has it open"));
+                return Err(io::Error::other("it is open already"));
             }
             Err(TryLockError::Error(error)) => return Err(error),
             Ok(()) => return Ok(()),
@@ -116,8 +126,9 @@ fn lock(log: &File) -> io::Result<()> {
 }
 
 /// Copies the files of a directory, and no directories below it: sled keeps only values there that are longer
-/// than ours. Leaves as much free as it takes, so that the journal can go on.
+/// than ours. Leaves as much space free as it takes, so that the journal can go on.
 fn make_copy(from: &Path, to: &Path, log_bytes: u64) -> io::Result<()> {
+    remove_dir_if_there(to)?;
     if free_bytes(from)? < log_bytes.saturating_mul(2) {
         return Err(io::ErrorKind::StorageFull.into());
     }
@@ -132,15 +143,19 @@ fn make_copy(from: &Path, to: &Path, log_bytes: u64) -> io::Result<()> {
 }
 
 fn copy_file(from: &Path, to: &Path) -> io::Result<File> {
-    let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
-    let mut buffer = vec![0; COPY_BYTES];
+    let (mut from, to) =
+        (BufReader::with_capacity(COPY_BYTES, File::open(from)?), File::create_new(to)?);
     loop {
-        match from.read(&mut buffer) {
-            Ok(0) => return Ok(to),
-            Ok(count) => to.write_all(&buffer[..count])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        let bytes = match from.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        if bytes.is_empty() {
+            return Ok(to);
         }
+        (&to).write_all(bytes)?;
+        let count = bytes.len();
+        from.consume(count);
     }
 }
 
@@ -257,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_another_process_has_open_is_not_copied() {
+    fn a_database_that_is_open_already_is_not_copied() {
         let folder = tempfile::tempdir().unwrap();
         let path = database(folder.path());
         let _open = Database::open(&path, CACHE_BYTES).unwrap();
         let error = Database::open(&path, CACHE_BYTES).map(drop).unwrap_err();
-        assert!(error.to_string().contains("another process has it open"), "{error}");
+        assert!(error.to_string().contains("it is open already"), "{error}");
     }
 }

@@ -21,15 +21,16 @@ pub(super) const SUFFIX_UNFINISHED: &str = ".sled-new";
 pub(super) const SUFFIX_GONE: &str = ".sled-gone";
 /// Commands carried out before a sync that waits is answered.
 const COMMANDS_BEFORE_SYNC_MAX: usize = 256;
-/// Bytes that sled may write to its log without a sync, unless one frame takes more, as [`written_for`] counts
-/// them. sled cuts a part off its log, or writes over it, once it has filled another part (two, to write over it)
-/// behind what replaces it. A power cut may keep that and lose what replaces it, so we sync more often. sled
-/// writes up to four times what is counted here when it moves pages away from parts that it wants to use again.
+/// Bytes that sled may write to its log without a sync, unless one frame takes more, as [`written_for`]
+/// counts them. sled cuts a part off its log, or writes over it, once it has filled another part (two, to
+/// write over it) behind what replaces it. A power cut may keep that and lose what replaces it, so we sync
+/// more often. sled writes up to four times what is counted here when it moves pages away from parts that it
+/// wants to use again.
 const UNSYNCED_BYTES_MAX: u64 = LOG_PART_BYTES / 4;
 /// Bytes that sled writes to its log for each byte of a frame, as measured with frames of 1 kB to 40 kB.
 const WRITTEN_FOR_BYTE: u64 = 6;
-/// Bytes that it writes for each frame besides. Of frames of 50 bytes it is 550, and 11,000 where short frames
-/// follow long ones: it writes a page anew with every ten changes.
+/// Bytes that it writes for each frame besides. Of frames of 50 bytes it is 550, and 11,000 where short
+/// frames follow long ones: it writes a page anew with every ten changes.
 const WRITTEN_FOR_FRAME: u64 = 4 << 10;
 
 /// How a command's outcome comes back.
