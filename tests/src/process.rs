@@ -94,20 +94,21 @@ impl Process {
         self.child.id()
     }
 
-    /// Memory it has resident, in KiB.
+    /// Memory it has resident, in KiB, without pages of files, as `--memory-max` counts it: of a program with
+    /// all its debug information, newer kernels keep tens of MiB resident.
     ///
     /// # Panics
     /// When it does not run.
     pub fn resident_kib(&self) -> u64 {
-        self.memory_kib("VmRSS:")
+        self.memory_kib("VmRSS:").saturating_sub(self.memory_kib("RssFile:"))
     }
 
-    /// The most memory it had resident since its start, or since [`Process::forget_peak`], in KiB.
+    /// The most such memory it had since its start, or since [`Process::forget_peak`], in KiB.
     ///
     /// # Panics
     /// When it does not run.
     pub fn peak_kib(&self) -> u64 {
-        self.memory_kib("VmHWM:")
+        self.memory_kib("VmHWM:").saturating_sub(self.memory_kib("RssFile:"))
     }
 
     /// Lets [`Process::peak_kib`] count from now on.

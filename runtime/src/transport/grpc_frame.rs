@@ -142,9 +142,14 @@ where
 /// Decompresses a message. The share holds what it takes, however much it could be.
 async fn gunzip(message: Bytes, bound: u64, share: &mut Share) -> Result<Bytes, Status> {
     let compressed = message.len();
-    let decoder = flate2::bufread::GzDecoder::new(message.reader());
-    let mut inflating = Inflating { decoder, plain: Vec::new(), is_done: false };
+    let mut inflating = Inflating::of(message.clone());
     inflating.go_on(INFLATED_MIN, bound)?;
+    if !inflating.is_done {
+        // While it waits for memory, it keeps nothing but the compressed bytes.
+        drop(inflating);
+        share.grow_to(compressed.saturating_add(INFLATED_MIN) as u64).await?;
+        inflating = Inflating::of(message);
+    }
     while !inflating.is_done {
         let step = inflating.plain.len().clamp(INFLATED_MIN, INFLATED_MAX);
         let held = compressed.saturating_add(inflating.plain.len()).saturating_add(step);
@@ -175,6 +180,11 @@ struct Inflating {
 }
 
 impl Inflating {
+    fn of(message: Bytes) -> Self {
+        let decoder = flate2::bufread::GzDecoder::new(message.reader());
+        Self { decoder, plain: Vec::new(), is_done: false }
+    }
+
     /// Decompresses `step` bytes more. One byte more than allowed tells "too long" from "just fits".
     fn go_on(&mut self, step: usize, bound: u64) -> Result<(), Status> {
         let left = bound.saturating_add(1).saturating_sub(self.plain.len() as u64);

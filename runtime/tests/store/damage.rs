@@ -329,9 +329,10 @@ async fn a_sled_frame_without_one_of_its_pieces_is_reported() {
 }
 
 #[tokio::test]
-async fn what_creating_or_removing_a_sled_segment_left_behind_is_cleared_away() {
+async fn what_creating_copying_or_removing_a_sled_segment_left_behind_is_cleared_away() {
     let world = World::new(StoreKind::Sled);
-    let left = ["00000000000000000007.sled-new", "00000000000000000003.sled-gone"];
+    let left = ["new", "gone", "copy"].map(|what| format!("00000000000000000007.sled-{what}"));
+    let left = left.each_ref().map(String::as_str);
     for name in left {
         fs::create_dir(world.dir.path().join(name)).unwrap();
         fs::write(world.dir.path().join(name).join("db"), b"half").unwrap();

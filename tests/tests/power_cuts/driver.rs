@@ -15,7 +15,7 @@ use rondo_tests::random::Random;
 /// The environment variable that says what to do: the store, its folder, the file for promises, the life, the
 /// seed and how much to do.
 pub(crate) const TOLD_BY: &str = "RONDO_DRIVEN_STORE";
-/// The store that is sled, of lives that append long records and do nothing else.
+/// The store that is sled, of lives that begin a segment, append long records and drop most of them.
 pub(crate) const REOPENED_SLED: &str = "reopened-sled";
 /// sled's log has segments of 512 KiB: some payloads are long, so that it comes to its second one.
 const LONG_BYTES: u64 = 40_000;

@@ -101,6 +101,9 @@ mod tests {
         assert!(matches!(created(OpenError::Sled(of_number(28))), AppendError::Full { .. }));
         let log = OpenError::Log(io::Error::from_raw_os_error(24));
         assert!(matches!(created(log), AppendError::Later { .. }));
+        let copy = |number| OpenError::Io("cannot copy", io::Error::from_raw_os_error(number));
+        assert!(matches!(created(copy(24)), AppendError::Later { .. }));
+        assert!(matches!(created(copy(28)), AppendError::Full { .. }));
         for (lasting, is_damage) in [
             (OpenError::Sled(of_number(5)), false),
             (OpenError::Sled(sled::Error::Corruption { at: None, bt: () }), true),

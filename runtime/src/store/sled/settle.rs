@@ -45,7 +45,7 @@ pub(super) enum Settled {
 /// If there is no room for the copy, it warns and leaves the database as it is, so that a server can start
 /// on a full disk.
 pub(super) fn settle(path: &Path, cache_bytes: u64) -> Result<Settled, OpenError> {
-    // Written to as well: some file systems lock no others.
+    // Opened for writing too: some file systems lock no other files.
     let log = match OpenOptions::new().read(true).write(true).open(path.join(LOG_FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Settled::Yes),
         log => log.map_err(OpenError::Log)?,
@@ -97,15 +97,19 @@ fn of_copy(error: io::Error) -> OpenError {
 /// Has sled open the copy, and puts the snapshot that it has then beside the log of the database at `path`.
 fn take_snapshot(copy: &Path, path: &Path, cache_bytes: u64) -> Result<(), OpenError> {
     let database = open_database(copy, cache_bytes)?;
-    guarded(|| drop(database)).map_err(OpenError::Panicked)?;
-    // sled takes the last one. If it is one that was never renamed, sled has found it whole.
+    // sled panics if it cannot sync its log on the way. The copy's log may be lost.
+    let _ = guarded(|| drop(database));
+    // sled takes the last one. It has found it whole, even if its name ends in ".generating".
     let Some(last) = snapshots(copy).map_err(of_copy)?.into_iter().max() else {
         return Ok(());
     };
     let name = last.trim_end_matches(SNAPSHOT_UNFINISHED);
-    let is_there = path.join(name).exists();
-    // The bytes of one that is there are durable. Its name may not be.
-    let put = if is_there { sync_path(path) } else { put_beside(&copy.join(&last), path, name) };
+    let there = path.join(name);
+    let put = match there.exists() {
+        // A directory that was copied may hold what no sync covers.
+        true => sync_path(&there).and_then(|()| sync_path(path)),
+        false => put_beside(&copy.join(&last), path, name),
+    };
     put.map_err(|error| OpenError::Io("cannot put a snapshot of sled's into", error))
 }
 
@@ -129,7 +133,8 @@ fn lock(log: &File) -> io::Result<()> {
 /// than ours. Leaves as much space free as it takes, so that the journal can go on.
 fn make_copy(from: &Path, to: &Path, log_bytes: u64) -> io::Result<()> {
     remove_dir_if_there(to)?;
-    if free_bytes(from)? < log_bytes.saturating_mul(2) {
+    // If nobody knows, it may suffice.
+    if free_bytes(from).is_ok_and(|free| free < log_bytes.saturating_mul(2)) {
         return Err(io::ErrorKind::StorageFull.into());
     }
     std::fs::create_dir(to)?;
@@ -170,14 +175,18 @@ fn snapshots(dir: &Path) -> io::Result<Vec<String>> {
 
 /// Copies a snapshot into the directory of a database, in place of those that are there. Durable on return.
 fn put_beside(snapshot: &Path, dir: &Path, name: &str) -> io::Result<()> {
-    let unfinished = dir.join(SNAPSHOT_NEW);
-    remove_file_if_there(&unfinished)?;
-    copy_file(snapshot, &unfinished)?.sync_all().map_err(of_sync)?;
-    std::fs::rename(&unfinished, dir.join(name))?;
+    let new = dir.join(SNAPSHOT_NEW);
+    remove_file_if_there(&new)?;
+    let copied = copy_file(snapshot, &new).and_then(|copy| copy.sync_all().map_err(of_sync));
+    if copied.is_err() {
+        let _ = remove_file_if_there(&new);
+    }
+    copied?;
+    std::fs::rename(&new, dir.join(name))?;
     sync_path(dir)?;
-    // sled takes no notice of older ones, so they may stay.
-    for older in snapshots(dir)?.into_iter().filter(|older| older != name) {
-        let _ = std::fs::remove_file(dir.join(older));
+    // sled takes the last one, so others may stay.
+    for other in snapshots(dir)?.into_iter().filter(|other| other != name) {
+        let _ = std::fs::remove_file(dir.join(other));
     }
     Ok(())
 }
