@@ -233,11 +233,12 @@ impl Elements {
     }
 
     fn received(&mut self, by: ReaderLife, id: &ElementId) -> Verdict {
+        let may_repeat = self.of_former_disk.contains(&id.made.by);
         let element = self.element(id)?;
         if !element.has_left {
             return Err(format!("{by:?} has {id:?}, which has not left"));
         }
-        if let Some(other) = element.received.replace(by) {
+        if let Some(other) = element.received.replace(by).filter(|_| !may_repeat) {
             return Err(format!("{by:?} has {id:?}, as {other:?} has"));
         }
         let reader = self.readers.entry(by).or_default();

@@ -122,7 +122,11 @@ fn needs(request: &Request, state: &dispatcher::State) -> Lacks {
             known.is_some_and(|known| said <= most_said(&known.profile))
         }
         Request::SavePosition { name, .. } => state.positions().contains_key(&**name),
-        Request::RestorePosition { job, .. } => state.restorations().contains_key(&**job),
+        // A reader also says which job it makes next.
+        Request::RestorePosition { job, wanted, .. } => {
+            let is_made = wanted.is_none() || state.job_named(job).is_some();
+            is_made && state.restorations().contains_key(&**job)
+        }
         // A new client of an iteration that is there, too.
         Request::GetOrCreateIteration { .. } => return Lacks::All,
         _ => true,
