@@ -145,9 +145,11 @@ async fn gunzip(message: Bytes, bound: u64, share: &mut Share) -> Result<Bytes, 
     let mut inflating = Inflating::of(message.clone());
     inflating.go_on(INFLATED_MIN, bound)?;
     if !inflating.is_done {
-        // While it waits for memory, it keeps nothing but the compressed bytes.
+        // While it waits for memory, it keeps nothing but the compressed bytes. It waits once for two pieces:
+        // messages that hold one each while they wait for another would wait for ever.
         drop(inflating);
-        share.grow_to(compressed.saturating_add(INFLATED_MIN) as u64).await?;
+        let first = compressed.saturating_add(INFLATED_MIN).saturating_add(INFLATED_MIN);
+        share.grow_to(first as u64).await?;
         inflating = Inflating::of(message);
     }
     while !inflating.is_done {
