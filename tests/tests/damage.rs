@@ -146,7 +146,8 @@ fn a_damaged_snapshot_of_sleds_own_is_told_with_its_remedy() {
     let verify = || run(&["journal", "verify", data.to_str().unwrap()]);
     for told in [ended, verify()] {
         assert_eq!(told.status.code(), Some(6), "{}", told.log);
-        assert!(told.log.contains("try `rondo journal verify` on a copy"), "{}", told.log);
+        let remedy = "remove that file from the copy, and try `rondo journal verify` there";
+        assert!(told.log.contains(remedy), "{}", told.log);
     }
     for snapshot in &snapshots {
         fs::remove_file(snapshot).unwrap();
