@@ -20,7 +20,7 @@ pub(super) struct Pending {
     pub(super) change: Change,
 }
 
-/// What a power cut leaves of what is not durable.
+/// Which changes a power cut keeps of those that are not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Nothing.
@@ -31,12 +31,12 @@ pub enum Kept {
     Bytes,
     /// All names, and nothing that was written to files.
     Names,
-    /// What chance leaves: changes in any order, and writes torn anywhere.
+    /// Some changes, drawn from this seed: any of them, and the last write torn anywhere.
     Some(u64),
 }
 
 impl Node {
-    /// What is there when the power comes back. `salt` tells this node from others.
+    /// The contents that the disk has when the power comes back. `salt` differs for each node.
     pub(super) fn left(&self, kept: Kept, salt: u64) -> Contents {
         let mut contents = self.durable.clone();
         let is_dir = matches!(contents, Contents::Dir(_));

@@ -13,7 +13,7 @@ use super::tree::{Tree, write_tree};
 use crate::binary;
 use crate::random::Random;
 
-/// What is looked at beside what chance leaves.
+/// The test looks at these states at each moment, and at others that it draws.
 const CERTAIN: [Kept; 4] = [Kept::Synced, Kept::Everything, Kept::Bytes, Kept::Names];
 
 /// What a recorded process has promised and been asked so far.

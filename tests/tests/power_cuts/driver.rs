@@ -45,12 +45,9 @@ impl Content {
         let mut payload = self.needle();
         let pattern: Vec<u8> =
             (0..199).map(|at| ((at * 7 + self.lsn + self.generation) % 199) as u8).collect();
-        let mut left = usize::try_from(self.bytes).expect("payloads are short");
-        while left > 0 {
-            let count = left.min(pattern.len());
-            payload.extend_from_slice(&pattern[..count]);
-            left -= count;
-        }
+        let bytes = usize::try_from(self.bytes).expect("payloads are short");
+        let rest = pattern.repeat(bytes.div_ceil(pattern.len()));
+        payload.extend_from_slice(&rest[..bytes]);
         payload
     }
 }

@@ -67,7 +67,7 @@ fn sled_keeps_its_word_whenever_the_power_goes_while_it_opens() {
     });
 }
 
-/// What is recorded and how closely it is looked at.
+/// The work that the test records, and how closely the test looks at its states.
 struct Work {
     kind: &'static str,
     /// Of each life; at most so many, if sled is opened again and again.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::SLED_BYTES_EMPTY;
 use super::open_error::{OpenError, guarded, unreadable};
 use super::pieces::{FrameKey, Joined, cut, join};
-use super::settle::{Settled, settle};
+use super::settle::{SNAPSHOT_UNFINISHED, Settled, settle, snapshots};
 use crate::store::disk::of_sync;
 use crate::store::disk_real::sync_path;
 use crate::store::{AppendError, StoreError};
@@ -23,9 +23,9 @@ pub(super) const LOG_PART_BYTES: u64 = 512 << 10;
 /// hold pieces of 4,000 bytes.
 const DELETE_KEYS_MAX: usize = 16;
 /// How long to wait until whoever had the database open a moment ago has let it go.
-pub(super) const UNLOCK_WAIT: Duration = Duration::from_secs(5);
+const UNLOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait before looking again.
-pub(super) const UNLOCK_POLL: Duration = Duration::from_millis(5);
+const UNLOCK_POLL: Duration = Duration::from_millis(5);
 
 /// A segment's database, open. Everything here blocks.
 pub(super) struct Database {
@@ -132,20 +132,22 @@ impl Database {
     }
 
     fn delete_behind(&self, last: Option<FrameKey>) -> Result<(), StoreError> {
-        let failed = |error: sled::Error| self.failed("cannot cut", &error);
         let start = last.map_or_else(Vec::new, |last| last.after().to_vec());
-        loop {
-            let behind = self.db.range(start.clone()..).keys().take(DELETE_KEYS_MAX);
-            let keys = behind.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-            self.sync()?;
-            if keys.is_empty() {
-                return Ok(());
-            }
-            // From the end, so that a crash leaves no gap.
-            for key in keys.iter().rev() {
-                self.db.remove(key).map_err(failed)?;
-            }
+        while self.delete_some_behind(&start)? {}
+        Ok(())
+    }
+
+    /// Deletes the last keys, but none before `start`: a crash leaves no gap. Says whether there were any.
+    /// Durable on return.
+    fn delete_some_behind(&self, start: &[u8]) -> Result<bool, StoreError> {
+        let failed = |error: sled::Error| self.failed("cannot cut", &error);
+        let last = self.db.range(start..).keys().rev().take(DELETE_KEYS_MAX);
+        let keys = last.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        for key in &keys {
+            self.db.remove(key).map_err(failed)?;
         }
+        self.sync()?;
+        Ok(!keys.is_empty())
     }
 
     fn failed(&self, what: &'static str, error: &sled::Error) -> StoreError {
@@ -172,32 +174,37 @@ pub(super) fn open_database(path: &Path, cache_bytes: u64) -> Result<sled::Db, O
 }
 
 /// Removes snapshots that sled had begun to write of its own pages when the process was killed, and says
-/// whether there were any. sled takes them for whole ones; it needs none, as its log has everything.
+/// whether there were any. sled takes them for whole ones. It needs none of them: it changes its log only
+/// once a snapshot is whole.
 fn remove_unfinished_snapshots(path: &Path) -> bool {
-    let is_unfinished = |name: &str| name.starts_with("snap.") && name.ends_with(".generating");
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return false;
-    };
-    let unfinished = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_unfinished));
-    let removed = unfinished.filter(|entry| std::fs::remove_file(entry.path()).is_ok());
-    removed.count() > 0
+    let names = snapshots(path).unwrap_or_default();
+    let unfinished = names.iter().filter(|name| name.ends_with(SNAPSHOT_UNFINISHED));
+    unfinished.filter(|name| std::fs::remove_file(path.join(name)).is_ok()).count() > 0
 }
 
 /// Opens, waiting for a lock that goes away: sled lets go of its files some time after a database
 /// was dropped.
 fn open_when_unlocked(config: &sled::Config) -> Result<sled::Db, OpenError> {
+    let open = || guarded(|| config.open()).map_err(OpenError::Panicked)?.map_err(OpenError::Sled);
+    let is_locked = |error: &OpenError| match error {
+        OpenError::Sled(sled::Error::Io(error)) => {
+            error.to_string().contains("could not acquire lock")
+        }
+        _ => false,
+    };
+    when_unlocked(open, is_locked)
+}
+
+/// Does what a lock prevents, again and again until the lock is gone or was waited for long enough.
+pub(super) fn when_unlocked<T, E>(
+    mut attempt: impl FnMut() -> Result<T, E>,
+    is_locked: impl Fn(&E) -> bool,
+) -> Result<T, E> {
     let start = Instant::now();
     loop {
-        match guarded(|| config.open()).map_err(OpenError::Panicked)? {
-            Err(sled::Error::Io(error))
-                if error.to_string().contains("could not acquire lock")
-                    && start.elapsed() < UNLOCK_WAIT =>
-            {
-                sleep(UNLOCK_POLL);
-            }
-            opened => return opened.map_err(OpenError::Sled),
+        match attempt() {
+            Err(error) if is_locked(&error) && start.elapsed() < UNLOCK_WAIT => sleep(UNLOCK_POLL),
+            done => return done,
         }
     }
 }
@@ -264,6 +271,26 @@ mod tests {
             assert_eq!(held.len(), 1, "what was put is there");
         });
         error.map_err(|error| error.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_cut_that_is_broken_off_leaves_no_gap() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, unfinished] = ["db", "new"].map(|name| folder.path().join(name));
+        let database = Database::create(&path, &unfinished, 1 << 20).unwrap();
+        for first in 1..=60 {
+            database.put(FrameKey { first: Lsn::new(first), ordinal: 0 }, b"frame").unwrap();
+        }
+        let keys = || database.db.iter().keys().map(Result::unwrap).collect::<Vec<_>>();
+        let before = keys();
+        let start = FrameKey { first: Lsn::new(10), ordinal: 0 }.after();
+        let mut counts = vec![before.len()];
+        while database.delete_some_behind(&start).unwrap() {
+            let left = keys();
+            assert_eq!(left, before[..left.len()]);
+            counts.push(left.len());
+        }
+        assert_eq!(counts, [60, 44, 28, 12, 10]);
     }
 
     #[test]

@@ -308,8 +308,8 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|failure| Err(StoreError::new("cannot use", &place.dir, &failure)))
 }
 
-/// The segments there are with what they take, without unfinished creations, removals and copies, which it
-/// removes.
+/// The segments with their sizes in bytes. Removes what creations, removals and copies left when the process
+/// was killed in them.
 fn find_segments(place: &Place) -> Result<BTreeMap<Lsn, u64>, StoreError> {
     let failed = |error: std::io::Error| StoreError::new("cannot list", &place.dir, &error);
     let mut segments = BTreeMap::new();

@@ -16,7 +16,8 @@ pub(super) enum OpenError {
     Sled(sled::Error),
     /// sled's log cannot be opened beside sled.
     Log(io::Error),
-    /// What cannot be done to the database before sled opens it, and why.
+    /// An operation on the database that failed before sled could open it, such as "cannot copy", and its
+    /// error.
     Io(&'static str, io::Error),
     /// What sled said as it panicked.
     Panicked(String),

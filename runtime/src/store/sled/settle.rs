@@ -8,11 +8,9 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::thread::sleep;
-use std::time::Instant;
 
 use super::database::{
-    LOG_FILE, LOG_PART_BYTES, UNLOCK_POLL, UNLOCK_WAIT, open_database, remove_dir_if_there,
+    LOG_FILE, LOG_PART_BYTES, open_database, remove_dir_if_there, when_unlocked,
 };
 use super::open_error::{OpenError, guarded};
 use crate::store::disk::{is_full, of_sync};
@@ -23,7 +21,7 @@ pub(super) const SUFFIX_COPY: &str = ".sled-copy";
 /// How sled's snapshots are named: followed by the place in the log, in hexadecimal digits.
 const SNAPSHOT_PREFIX: &str = "snap.";
 /// Behind the name of a snapshot that sled is writing, or had written when the power went.
-const SNAPSHOT_UNFINISHED: &str = ".generating";
+pub(super) const SNAPSHOT_UNFINISHED: &str = ".generating";
 /// Name of a snapshot that we are writing. sled takes no notice of it.
 const SNAPSHOT_NEW: &str = "new-snapshot";
 /// Bytes that are copied at a time.
@@ -116,25 +114,18 @@ fn take_snapshot(copy: &Path, path: &Path, cache_bytes: u64) -> Result<(), OpenE
 /// Waits until no database has the log open: sled lets go of its files some time after a database was
 /// dropped.
 fn lock(log: &File) -> io::Result<()> {
-    let start = Instant::now();
-    loop {
-        match log.try_lock() {
-            Err(TryLockError::WouldBlock) if start.elapsed() < UNLOCK_WAIT => sleep(UNLOCK_POLL),
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::other("it is open already"));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-            Ok(()) => return Ok(()),
-        }
-    }
+    let is_locked = |error: &TryLockError| matches!(error, TryLockError::WouldBlock);
+    when_unlocked(|| log.try_lock(), is_locked).map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::other("it is open already"),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// Copies the files of a directory, and no directories below it: sled keeps only values there that are longer
 /// than ours. Leaves as much space free as it takes, so that the journal can go on.
 fn make_copy(from: &Path, to: &Path, log_bytes: u64) -> io::Result<()> {
     remove_dir_if_there(to)?;
-    // If nobody knows, it may suffice.
-    if free_bytes(from).is_ok_and(|free| free < log_bytes.saturating_mul(2)) {
+    if !has_room(free_bytes(from), log_bytes) {
         return Err(io::ErrorKind::StorageFull.into());
     }
     std::fs::create_dir(to)?;
@@ -147,9 +138,14 @@ fn make_copy(from: &Path, to: &Path, log_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a copy of the log leaves as much space free as it takes. If nobody knows, it may.
+fn has_room(free_bytes: io::Result<u64>, log_bytes: u64) -> bool {
+    !free_bytes.is_ok_and(|free| free < log_bytes.saturating_mul(2))
+}
+
 fn copy_file(from: &Path, to: &Path) -> io::Result<File> {
     let (mut from, to) =
-        (BufReader::with_capacity(COPY_BYTES, File::open(from)?), File::create_new(to)?);
+        (BufReader::with_capacity(COPY_BYTES, File::open(from)?), File::create(to)?);
     loop {
         let bytes = match from.fill_buf() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -164,7 +160,8 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<File> {
     }
 }
 
-fn snapshots(dir: &Path) -> io::Result<Vec<String>> {
+/// The names of the snapshots in a directory, whole and unfinished.
+pub(super) fn snapshots(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -176,10 +173,9 @@ fn snapshots(dir: &Path) -> io::Result<Vec<String>> {
 /// Copies a snapshot into the directory of a database, in place of those that are there. Durable on return.
 fn put_beside(snapshot: &Path, dir: &Path, name: &str) -> io::Result<()> {
     let new = dir.join(SNAPSHOT_NEW);
-    remove_file_if_there(&new)?;
     let copied = copy_file(snapshot, &new).and_then(|copy| copy.sync_all().map_err(of_sync));
     if copied.is_err() {
-        let _ = remove_file_if_there(&new);
+        let _ = std::fs::remove_file(&new);
     }
     copied?;
     std::fs::rename(&new, dir.join(name))?;
@@ -189,13 +185,6 @@ fn put_beside(snapshot: &Path, dir: &Path, name: &str) -> io::Result<()> {
         let _ = std::fs::remove_file(dir.join(other));
     }
     Ok(())
-}
-
-fn remove_file_if_there(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
 
 #[cfg(test)]
@@ -262,6 +251,36 @@ mod tests {
         assert_eq!(pairs(&path), usize::from(FRAMES) * 8, "30,000 bytes are 8 pieces");
         assert_eq!(names(&path), settled);
         assert!(settled.contains(snapshot) && !settled.iter().any(|name| name == SNAPSHOT_NEW));
+    }
+
+    /// The power went before its name was durable.
+    #[test]
+    fn a_whole_snapshot_that_was_never_renamed_gets_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = database(folder.path());
+        settle(&path, CACHE_BYTES).unwrap();
+        let [snapshot] = &snapshots(&path).unwrap()[..] else {
+            panic!("{:?}", names(&path));
+        };
+        let unfinished = format!("{snapshot}{SNAPSHOT_UNFINISHED}");
+        std::fs::rename(path.join(snapshot), path.join(unfinished)).unwrap();
+        // sled takes the one that has most of the log.
+        std::fs::write(path.join("snap.0000000000000001"), b"an older one").unwrap();
+        settle(&path, CACHE_BYTES).unwrap();
+        assert_eq!(snapshots(&path).unwrap(), [&**snapshot]);
+        assert_eq!(pairs(&path), usize::from(FRAMES) * 8);
+    }
+
+    #[test]
+    fn a_copy_leaves_as_much_space_as_it_takes() {
+        assert!(has_room(Ok(20), 10) && !has_room(Ok(19), 10));
+        assert!(has_room(Err(io::ErrorKind::Unsupported.into()), 10));
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        for error in [of_copy(full()), OpenError::Sled(sled::Error::Io(full()))] {
+            assert!(is_for_want_of_room(&error), "{error:?}");
+        }
+        let other = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(!is_for_want_of_room(&of_copy(other)));
     }
 
     #[test]
